@@ -1,9 +1,12 @@
-"""`make bench ARGS="steps pause_resume"`: each figure one JSON line, with the machine's own limit measured in the same run.
+"""`make bench ARGS="steps pause_resume"`: each figure one JSON line, with the machine's own limit
+measured in the same run.
 
-`make bench ARGS="races RACE_PAUSES=100"` sets what a bench takes from its environment, here how many questions it races for.
+`make bench ARGS="races RACE_PAUSES=100"` sets what a bench takes from its environment, here how
+many questions it races for.
 
-A line is `{"bench", "case", "value", "unit", "floor", "ratio", "bar", "met"}`. `floor` is B, the bare commit of one 1 KiB row on the
-same PostgreSQL (fsync on), sampled right beside the measurement; machines differ, so read the ratio.
+A line is `{"bench", "case", "value", "unit", "floor", "ratio", "bar", "met"}`. `floor` is B, the
+bare commit of one 1 KiB row on the same PostgreSQL (fsync on), sampled right beside the
+measurement; machines differ, so read the ratio.
 """
 
 from __future__ import annotations
@@ -20,7 +23,18 @@ from tests.run import install_missing
 from tests.servers.private import postgresql, redis
 
 BENCHES = (
-    *("commit_floor", "steps", "pause_resume", "growth", "langgraph_saver", "scale", "fanout", "live_latency", "torture", "races"),
+    *(
+        "commit_floor",
+        "steps",
+        "pause_resume",
+        "growth",
+        "langgraph_saver",
+        "scale",
+        "fanout",
+        "live_latency",
+        "torture",
+        "races",
+    ),
     *("deadlines", "burst", "waiting", "deploys"),
 )
 
@@ -30,11 +44,17 @@ def main(words: list[str]) -> int:
     names = [word for word in words if "=" not in word]
     unknown = set(names) - set(BENCHES)
     if unknown:
-        sys.exit(f"No bench is called {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}.")
+        sys.exit(
+            f"No bench is called {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}."
+        )
     install_missing()
     missed = 0
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="waystation-bench-", ignore_cleanup_errors=True)))
+        folder = Path(
+            stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="waystation-bench-", ignore_cleanup_errors=True)
+            )
+        )
         folder.chmod(0o755)
         os.environ["DATABASE_URL"] = stack.enter_context(postgresql(folder / "pg", durable=True))
         os.environ["REDIS_URL"] = stack.enter_context(redis(folder))

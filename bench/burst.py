@@ -1,8 +1,10 @@
-"""A burst of new work, and the people and owners beside it (P3, P12): a decision made now goes on in less than two seconds at p99.
+"""A burst of new work, and the people and owners beside it (P3, P12): a decision made now goes on
+in less than two seconds at p99.
 
-1 200 orders of one owner are put into the queue of real workers, each with a step of a tenth of a second, so that hardly any of them is
-done when people answer. `make bench ARGS="burst BURST_ORDERS=200"` puts fewer there. Redis with two prefork children as shipped, then the
-embedded broker with its four threads. Wall clocks, which all processes of a machine share.
+1 200 orders of one owner are put into the queue of real workers, each with a step of a tenth of a
+second, so that hardly any of them is done when people answer. `make bench ARGS="burst
+BURST_ORDERS=200"` puts fewer there. Redis with two prefork children as shipped, then the embedded
+broker with its four threads. Wall clocks, which all processes of a machine share.
 """
 
 from __future__ import annotations
@@ -40,8 +42,16 @@ for name, secret in {TOKENS!r}.items():
 
 def measure() -> Iterator[dict[str, Any]]:
     for name, begin in {"Redis, prefork": on_redis, "embedded": embedded}.items():
-        with tempfile.TemporaryDirectory(prefix="waystation-bench-", ignore_cleanup_errors=True) as folder:
-            stack = Stack(Path(folder), {"DJANGO_SETTINGS_MODULE": os.environ["DJANGO_SETTINGS_MODULE"], "API_RATE": "1000000"})
+        with tempfile.TemporaryDirectory(
+            prefix="waystation-bench-", ignore_cleanup_errors=True
+        ) as folder:
+            stack = Stack(
+                Path(folder),
+                {
+                    "DJANGO_SETTINGS_MODULE": os.environ["DJANGO_SETTINGS_MODULE"],
+                    "API_RATE": "1000000",
+                },
+            )
             stack.environment["LOG_LEVEL"] = "ERROR"
             for shipped in ("LEASE", "SWEEP", "PATIENCE"):
                 del stack.environment[f"WAYSTATION_{shipped}_SECONDS"]
@@ -67,7 +77,12 @@ def embedded(stack: Stack) -> None:
 
 
 def people(stack: Stack) -> None:
-    subprocess.run([sys.executable, "manage.py", "shell", "-v0", "-c", PEOPLE], cwd=ROOT, env=stack.environment, check=True)
+    subprocess.run(
+        [sys.executable, "manage.py", "shell", "-v0", "-c", PEOPLE],
+        cwd=ROOT,
+        env=stack.environment,
+        check=True,
+    )
 
 
 def burst(stack: Stack, name: str) -> Iterator[dict[str, Any]]:
@@ -90,21 +105,47 @@ def burst(stack: Stack, name: str) -> Iterator[dict[str, Any]]:
     bodies = [stamp(stack, order, "began", "crowd") - at for order, at in decided.items()]
     firsts = [stamp(stack, order, "asked", "guest") - at for order, at in others.items()]
     still = waiting(stack)
-    told = {"orders": len(crowd), "put_in_seconds": round(put, 1), "waiting_at_first": left, "waiting_at_last": still}
-    yield {**figure(f"{name}: decision → next step's body behind a burst, p50", percentile(bodies, 0.5) * 1000, "ms"), **told}
-    yield figure(f"{name}: decision → next step's body behind a burst, p99", percentile(bodies, 0.99) * 1000, "ms", bar=BAR)
-    yield figure(f"{name}: another owner's new order → its first step, slowest", max(firsts) * 1000, "ms", bar=BAR)
+    told = {
+        "orders": len(crowd),
+        "put_in_seconds": round(put, 1),
+        "waiting_at_first": left,
+        "waiting_at_last": still,
+    }
+    yield {
+        **figure(
+            f"{name}: decision → next step's body behind a burst, p50",
+            percentile(bodies, 0.5) * 1000,
+            "ms",
+        ),
+        **told,
+    }
+    yield figure(
+        f"{name}: decision → next step's body behind a burst, p99",
+        percentile(bodies, 0.99) * 1000,
+        "ms",
+        bar=BAR,
+    )
+    yield figure(
+        f"{name}: another owner's new order → its first step, slowest",
+        max(firsts) * 1000,
+        "ms",
+        bar=BAR,
+    )
 
 
 def begin(stack: Stack, template: str, who: str) -> str:
-    status, order = stack.call("POST", "/api/v1/work-orders", {"template": template}, token=TOKENS[who])
+    status, order = stack.call(
+        "POST", "/api/v1/work-orders", {"template": template}, token=TOKENS[who]
+    )
     assert status == 201, order
     return str(order["id"])
 
 
 def waiting(stack: Stack) -> int:
     """Runs whose first step has not begun."""
-    code = "from runs.models import Run; print(Run.objects.filter(status='pending', epoch=0).count())"
+    code = (
+        "from runs.models import Run; print(Run.objects.filter(status='pending', epoch=0).count())"
+    )
     return int(stack.manage("shell", "-v0", "-c", code).split()[-1])
 
 

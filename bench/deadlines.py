@@ -1,8 +1,10 @@
-"""`make bench ARGS=deadlines`: ten thousand deadlines that come due at once (P8), while people go on answering (P3).
+"""`make bench ARGS=deadlines`: ten thousand deadlines that come due at once (P8), while people go
+on answering (P3).
 
-`DEADLINES_DUE` says how many. A quarter each expires, is cancelled, is approved by silence, and is escalated. The sweep runs as its task
-does, batch after batch, in a thread of this process beside the one that answers, so what it costs an answer is more than with processes.
-How busy the machine is besides is told as its load.
+`DEADLINES_DUE` says how many. A quarter each expires, is cancelled, is approved by silence, and is
+escalated. The sweep runs as its task does, batch after batch, in a thread of this process beside
+the one that answers, so what it costs an answer is more than with processes. How busy the machine
+is besides is told as its load.
 """
 
 from __future__ import annotations
@@ -62,10 +64,24 @@ def measure() -> Iterator[dict[str, Any]]:
     }
     yield figure(f"a batch of {deadlines.BATCH}, at the longest", batch, "s")
     yield figure("an answer, nothing due, p99", percentile(alone, 0.99), "ms")
-    line = figure("an answer while the sweep works, p99", percentile(beside, 0.99), "ms", bar=SLOWEST)
-    yield {**line, "p50": round(percentile(beside, 0.5), 1), "slowest": round(max(beside), 1), "sweep_outlasted_them": still}
-    broken = [result.invariant.code for result in invariants.check(now=timezone.now(), late=LATER) if result.count]
-    yield {**figure("what did not hold afterwards", left + len(broken), "cases", bar=0), "broken": broken}
+    line = figure(
+        "an answer while the sweep works, p99", percentile(beside, 0.99), "ms", bar=SLOWEST
+    )
+    yield {
+        **line,
+        "p50": round(percentile(beside, 0.5), 1),
+        "slowest": round(max(beside), 1),
+        "sweep_outlasted_them": still,
+    }
+    broken = [
+        result.invariant.code
+        for result in invariants.check(now=timezone.now(), late=LATER)
+        if result.count
+    ]
+    yield {
+        **figure("what did not hold afterwards", left + len(broken), "cases", bar=0),
+        "broken": broken,
+    }
 
 
 def one_question() -> Pause:
@@ -86,19 +102,43 @@ def copies(first: Pause, count: int, *, deadline: dt.datetime | None) -> list[An
 @transaction.atomic
 def _copies(first: Pause, numbers: range, deadline: dt.datetime | None) -> list[Any]:
     now, run, state = timezone.now(), first.run, store.load(first.checkpoint)
-    entry = Entry(status=CheckpointStatus.PENDING_INPUT, node_id=first.step, loop_num=1, completed_nodes=1, total_nodes=2, metadata={})
-    threads = [Thread(owner_id=run.thread.owner_id, title=f"Due {number}", step_balance=0) for number in numbers]
+    entry = Entry(
+        status=CheckpointStatus.PENDING_INPUT,
+        node_id=first.step,
+        loop_num=1,
+        completed_nodes=1,
+        total_nodes=2,
+        metadata={},
+    )
+    threads = [
+        Thread(owner_id=run.thread.owner_id, title=f"Due {number}", step_balance=0)
+        for number in numbers
+    ]
     Thread.objects.bulk_create(threads)
-    runs = [Run(thread=thread, definition_id=run.definition_id, status="paused", due_at=now, queue=run.queue) for thread in threads]
+    runs = [
+        Run(
+            thread=thread,
+            definition_id=run.definition_id,
+            status="paused",
+            due_at=now,
+            queue=run.queue,
+        )
+        for thread in threads
+    ]
     Run.objects.bulk_create(runs)
-    heads = [store.build(one.thread_id, one.pk, state, replace(entry), parent=None, before=None) for one in runs]
+    heads = [
+        store.build(one.thread_id, one.pk, state, replace(entry), parent=None, before=None)
+        for one in runs
+    ]
     Checkpoint.objects.bulk_create(heads)
     for thread, head in zip(threads, heads, strict=True):
         thread.head_id = head.pk
     Thread.objects.bulk_update(threads, ["head"])
     pauses = []
     for number, one, head in zip(numbers, runs, heads, strict=True):
-        same = {field.attname: getattr(first, field.attname) for field in Pause._meta.concrete_fields}
+        same = {
+            field.attname: getattr(first, field.attname) for field in Pause._meta.concrete_fields
+        }
         same |= {"id": ids.new(), "run_id": one.pk, "checkpoint_id": head.pk, "opened_at": now}
         pauses.append(Pause(**{**same, **_rules(OUTCOMES[number % len(OUTCOMES)], deadline)}))
     Pause.objects.bulk_create(pauses)
@@ -113,8 +153,19 @@ def _rules(outcome: str, deadline: dt.datetime | None) -> dict[str, Any]:
     if outcome == "escalate":
         review["escalation"] = [{"after": "PT1H", "users": ["bench"]}]
         stages = [deadline.isoformat()]
-    times = {"times": {"reminders": [], "stages": stages}, "deadline_at": deadline, "extendable_until": deadline, "next_at": deadline}
-    return {"review": review, "panel_id": reviewer_index.keep(review), "opened_at": deadline - dt.timedelta(hours=1), **times}  # type: ignore[arg-type]  # as frozen
+    times = {
+        "times": {"reminders": [], "stages": stages},
+        "deadline_at": deadline,
+        "extendable_until": deadline,
+        "next_at": deadline,
+    }
+    # as frozen
+    return {
+        "review": review,
+        "panel_id": reviewer_index.keep(review),
+        "opened_at": deadline - dt.timedelta(hours=1),
+        **times,
+    }  # type: ignore[arg-type]
 
 
 def sweep(found: list[float]) -> None:

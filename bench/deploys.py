@@ -1,6 +1,8 @@
-"""A deploy under a hundred orders that wait (P10): `make bench ARGS=deploys`, `BENCH_DEPLOYS=20` for fewer.
+"""A deploy under a hundred orders that wait (P10): `make bench ARGS=deploys`, `BENCH_DEPLOYS=20`
+for fewer.
 
-The step behind their question is another function, then none, then the one they were asked for with. In this process.
+The step behind their question is another function, then none, then the one they were asked for
+with. In this process.
 """
 
 from __future__ import annotations
@@ -44,19 +46,30 @@ def another(state: State, context: Context) -> Outcome:
 
 
 def _changed(user: User) -> Iterator[dict[str, Any]]:
-    """Policy `continue`, the default: each is named before the deploy, and each says so in its log before the new code runs."""
+    """Policy `continue`, the default: each is named before the deploy, and each says so in its log
+    before the new code runs.
+    """
     settings.WAYSTATION_ON_CHANGE = "continue"
     asked = waiting(user)
     base._STEPS[STEP] = another
     named = sum(found.count for found in compatibility.report(verdicts=("changed",)))
-    yield figure(f"{MANY} orders wait, the step ahead changes: check_inflight does not name", MANY - named, "runs", bar=0)
+    yield figure(
+        f"{MANY} orders wait, the step ahead changes: check_inflight does not name",
+        MANY - named,
+        "runs",
+        bar=0,
+    )
     answer(asked, user)
     lines = Event.objects.filter(run_id__in=asked, kind=EventKind.LOG)
     said = {line.run_id for line in lines if "has changed since" in str(line.data.get("message"))}
     ended = set(Run.objects.filter(pk__in=asked, status="completed").values_list("pk", flat=True))
     yield figure("they are answered: ran the changed step unsaid", len(ended - said), "runs", bar=0)
     yield figure("they are answered: did not end", len(asked - ended), "runs", bar=0)
-    broken = [result.invariant.code for result in invariants.check(now=timezone.now(), deep=True) if result.count]
+    broken = [
+        result.invariant.code
+        for result in invariants.check(now=timezone.now(), deep=True)
+        if result.count
+    ]
     yield {**figure("invariants broken", len(broken), "invariants", bar=0), "broken": broken}
 
 
@@ -67,11 +80,21 @@ def _missing(user: User) -> Iterator[dict[str, Any]]:
     answer(asked, user)
     left = Run.objects.filter(pk__in=asked)
     held = left.filter(status="pending").exclude(held_because="").count()
-    yield figure(f"{MANY} orders wait, the step ahead is gone: ended, or not held", MANY - held, "runs", bar=0)
+    yield figure(
+        f"{MANY} orders wait, the step ahead is gone: ended, or not held",
+        MANY - held,
+        "runs",
+        bar=0,
+    )
     base._STEPS[STEP] = gone
     left.update(due_at=timezone.now())
     advance_all(asked)
-    yield figure("it is there again: did not end as asked for", MANY - left.filter(status="completed").count(), "runs", bar=0)
+    yield figure(
+        "it is there again: did not end as asked for",
+        MANY - left.filter(status="completed").count(),
+        "runs",
+        bar=0,
+    )
 
 
 def waiting(user: User) -> set[Any]:

@@ -1,7 +1,9 @@
-"""What a step costs as its run's history grows: one message of 1 KiB per step, kept for ever; and what loading the latest state costs.
+"""What a step costs as its run's history grows: one message of 1 KiB per step, kept for ever; and
+what loading the latest state costs.
 
-Times and bytes are means over whole periods of snapshots, so what a snapshot and a chunk cost is in them. A long history is compared
-with fresh runs that are taken between its own windows, so that a machine that gets slower or faster meanwhile does so for both.
+Times and bytes are means over whole periods of snapshots, so what a snapshot and a chunk cost is in
+them. A long history is compared with fresh runs that are taken between its own windows, so that a
+machine that gets slower or faster meanwhile does so for both.
 """
 
 from __future__ import annotations
@@ -39,12 +41,17 @@ MEASURED = (
     ("WAL bytes of a step", "B", 1.05),
     ("bytes sent by a step", "B", 1.05),
 )
-"""What `window` gives, with its unit and its bar. The bar for time is on the whole step, as the engine takes it."""
+"""What `window` gives, with its unit and its bar.
+
+The bar for time is on the whole step, as the engine takes it.
+"""
 Update = Callable[[int], dict[str, Any]]
 
 
 class Line:
-    """A thread whose history is written as the engine writes it: reducers, `store.build`, one statement; the step itself is left out."""
+    """A thread whose history is written as the engine writes it: reducers, `store.build`, one
+    statement; the step itself is left out.
+    """
 
     def __init__(self) -> None:
         order = services.submit("bench-growth", by=User.objects.get(username="bench"))
@@ -58,10 +65,22 @@ class Line:
     def step(self, update: Mapping[str, Any]) -> None:
         state = reducers.apply(self.state, update, RULES)
         metadata = {"loops": {"execute": self.steps}, "outputs": {}}
-        entry = store.Entry(status=CheckpointStatus.ACTIVE, node_id="execute", next_step="execute", metadata=metadata)
-        head = store.build(self.run.thread_id, self.run.pk, state, entry, parent=self.head, before=self.state)
-        facts = [(EventKind.STEP_COMPLETED, {"step": "execute"}), (EventKind.CHECKPOINT_CREATED, {"checkpoint_id": head.shown_id})]
-        assert commit.write(self.run, commit.Fence(epoch=self.run.epoch), {"attempts": 0}, facts, head)
+        entry = store.Entry(
+            status=CheckpointStatus.ACTIVE,
+            node_id="execute",
+            next_step="execute",
+            metadata=metadata,
+        )
+        head = store.build(
+            self.run.thread_id, self.run.pk, state, entry, parent=self.head, before=self.state
+        )
+        facts = [
+            (EventKind.STEP_COMPLETED, {"step": "execute"}),
+            (EventKind.CHECKPOINT_CREATED, {"checkpoint_id": head.shown_id}),
+        ]
+        assert commit.write(
+            self.run, commit.Fence(epoch=self.run.epoch), {"attempts": 0}, facts, head
+        )
         self.head, self.state, self.steps = head, state, self.steps + 1
 
     def latest(self, at: int, update: Update) -> list[uuid.UUID]:
@@ -118,7 +137,9 @@ def steps() -> Iterator[dict[str, Any]]:
         for index, (what, unit, bar) in enumerate(MEASURED):
             floor, value = (statistics.median(one[index] for one in side) for side in (early, late))
             judged = bar if at == max(AT) else None
-            yield figure(f"{what} at history {at}", value, unit, floor=floor, ratio=value / floor, bar=judged)
+            yield figure(
+                f"{what} at history {at}", value, unit, floor=floor, ratio=value / floor, bar=judged
+            )
 
 
 def window(line: Line) -> tuple[float, ...]:
@@ -146,22 +167,42 @@ def wal() -> int:
 def loads() -> Iterator[dict[str, Any]]:
     """Cold loads of the latest state, a state that stays 9 KiB small first.
 
-    Where the state itself grows a load costs what it weighs: that is told beside parsing and digesting as much JSON, and has no bar.
+    Where the state itself grows a load costs what it weighs: that is told beside parsing and
+    digesting as much JSON, and has no bar.
     """
     early, late = Line(), Line()
     first = early.latest(FIRST, replaced)
     for at in AT:
         latest = late.latest(at, replaced)
-        floor, value = (statistics.median(side) for side in zip(*((load_all(first), load_all(latest)) for _ in range(TURNS)), strict=True))
+        floor, value = (
+            statistics.median(side)
+            for side in zip(
+                *((load_all(first), load_all(latest)) for _ in range(TURNS)), strict=True
+            )
+        )
         judged = 1.3 if at == max(AT) else None
-        yield figure(f"load of the latest at history {at}, a state of 9 KiB", value, "ms", floor=floor, ratio=value / floor, bar=judged)
+        yield figure(
+            f"load of the latest at history {at}, a state of 9 KiB",
+            value,
+            "ms",
+            floor=floor,
+            ratio=value / floor,
+            bar=judged,
+        )
     line = Line()
     for at in (FIRST, *AT):
         latest = line.latest(at, message)
         text = codec.encode(line.state)
-        floor, value = (statistics.median(side) for side in zip(*((parse(text), load_all(latest)) for _ in range(TURNS)), strict=True))
+        floor, value = (
+            statistics.median(side)
+            for side in zip(*((parse(text), load_all(latest)) for _ in range(TURNS)), strict=True)
+        )
         yield figure(
-            f"load of the latest at history {at}, a list of {len(text) // 1024} KiB", value, "ms", floor=floor, ratio=value / floor
+            f"load of the latest at history {at}, a list of {len(text) // 1024} KiB",
+            value,
+            "ms",
+            floor=floor,
+            ratio=value / floor,
         )
 
 
@@ -184,11 +225,15 @@ class Driven:
     """A run that the engine itself takes through its steps."""
 
     def __init__(self) -> None:
-        self.run = services.submit("bench-growth", by=User.objects.get(username="bench")).latest_run_id
+        self.run = services.submit(
+            "bench-growth", by=User.objects.get(username="bench")
+        ).latest_run_id
         self.steps = 0
 
     def go(self, steps: int) -> float:
-        """Take at least so many steps; mean milliseconds from one commit to the next, without what a claim and its load cost."""
+        """Take at least so many steps; mean milliseconds from one commit to the next, without what
+        a claim and its load cost.
+        """
         assert self.run is not None
         taken: list[float] = []
         end = self.steps + steps
@@ -225,4 +270,11 @@ def through_the_engine() -> Iterator[dict[str, Any]]:
             late.append(long.go(WINDOW))
         floor, value = statistics.median(early), statistics.median(late)
         judged = 1.15 if at == max(AT) else None
-        yield figure(f"a step through the engine at history {at}", value, "ms", floor=floor, ratio=value / floor, bar=judged)
+        yield figure(
+            f"a step through the engine at history {at}",
+            value,
+            "ms",
+            floor=floor,
+            ratio=value / floor,
+            bar=judged,
+        )

@@ -1,4 +1,6 @@
-"""From a commit to the callback in a browser's page, which follows with `run-stream.js`: Chromium, Daphne, Redis, PostgreSQL."""
+"""From a commit to the callback in a browser's page, which follows with `run-stream.js`: Chromium,
+Daphne, Redis, PostgreSQL.
+"""
 
 from __future__ import annotations
 
@@ -31,20 +33,36 @@ FOLLOW = """async ({ thread }) => {
 
 
 def measure() -> Iterator[dict[str, Any]]:
-    os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "1")  # Playwright's loop runs in this process; the queries here are in nobody's way
+    # Playwright's loop runs in this process; the queries here are in nobody's way
+    os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
     user = User.objects.get(username="bench")
     client = Client()
     client.force_login(user)
     thread = turns.open_thread(by=user)
-    with tempfile.TemporaryDirectory(prefix="waystation-bench-", ignore_cleanup_errors=True) as folder:
-        kept = {name: os.environ[name] for name in ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE", "WAYSTATION_DATA")}
+    with tempfile.TemporaryDirectory(
+        prefix="waystation-bench-", ignore_cleanup_errors=True
+    ) as folder:
+        kept = {
+            name: os.environ[name]
+            for name in ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE", "WAYSTATION_DATA")
+        }
         stack = Stack(Path(folder), kept)
         try:
             stack.web()
             with sync_playwright() as playwright:
-                browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=CHROMIUM)
+                browser = playwright.chromium.launch(
+                    executable_path="/usr/bin/chromium", args=CHROMIUM
+                )
                 context = browser.new_context(base_url=stack.url)
-                context.add_cookies([{"name": "sessionid", "value": client.cookies["sessionid"].value, "url": stack.url}])
+                context.add_cookies(
+                    [
+                        {
+                            "name": "sessionid",
+                            "value": client.cookies["sessionid"].value,
+                            "url": stack.url,
+                        }
+                    ]
+                )
                 page = context.new_page()
                 page.goto("/static/favicon.svg")
                 page.goto("/login")
@@ -52,10 +70,14 @@ def measure() -> Iterator[dict[str, Any]]:
                 committed = {}
                 for _ in range(WARM + EVENTS):
                     with transaction.atomic():
-                        [event] = log.append(thread.pk, None, [(EventKind.LOG, {"message": "x" * 200})])
+                        [event] = log.append(
+                            thread.pk, None, [(EventKind.LOG, {"message": "x" * 200})]
+                        )
                     committed[event.seq] = time.time() * 1000
                     time.sleep(EVERY)  # so many events a second
-                page.wait_for_function("count => Object.keys(window.heard).length === count", arg=WARM + EVENTS)
+                page.wait_for_function(
+                    "count => Object.keys(window.heard).length === count", arg=WARM + EVENTS
+                )
                 heard = {int(seq): at for seq, at in page.evaluate("window.heard").items()}
                 browser.close()
         finally:

@@ -1,4 +1,6 @@
-"""From an answer to the next step, on real processes: Daphne, a Celery worker with two children, Redis."""
+"""From an answer to the next step, on real processes: Daphne, a Celery worker with two children,
+Redis.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,13 @@ WARM, TURNS = 10, 100
 
 
 def measure() -> Iterator[dict[str, Any]]:
-    with tempfile.TemporaryDirectory(prefix="waystation-bench-", ignore_cleanup_errors=True) as folder:
-        kept = {name: os.environ[name] for name in ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE")}
+    with tempfile.TemporaryDirectory(
+        prefix="waystation-bench-", ignore_cleanup_errors=True
+    ) as folder:
+        kept = {
+            name: os.environ[name]
+            for name in ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE")
+        }
         stack = Stack(Path(folder), {**kept, "WAYSTATION_DATA": os.environ["WAYSTATION_DATA"]})
         try:
             stack.worker()
@@ -42,7 +49,10 @@ def measure() -> Iterator[dict[str, Any]]:
 
 
 def by_call(user: User) -> Iterator[dict[str, Any]]:
-    """`decide` in this process, the next step in a worker's. Wall clocks, which all processes of a machine share."""
+    """`decide` in this process, the next step in a worker's.
+
+    Wall clocks, which all processes of a machine share.
+    """
     visible, decides, claims, bodies = [], [], [], []
     with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as watching:
         for _ in range(WARM + TURNS):
@@ -54,14 +64,21 @@ def by_call(user: User) -> Iterator[dict[str, Any]]:
             hitl.decide(pause.pk, action="approve", by=user, via=Via.COMMAND)
             decides.append(time.time() - began)
             head = wait_for_end(order)
-            starts = Event.objects.filter(run_id=order.latest_run_id, kind=EventKind.STEP_STARTED).order_by("-seq")
+            starts = Event.objects.filter(
+                run_id=order.latest_run_id, kind=EventKind.STEP_STARTED
+            ).order_by("-seq")
             claims.append(starts[0].at.timestamp() - began)
             bodies.append(head["began"] - began)
     yield figure("step returned → pause visible, p50", middle(visible), "ms", bar=5)
     yield figure("decide call → it returns, p50", middle(decides), "ms")
     yield figure("decide call → a worker has the run and its state, p50", middle(claims), "ms")
     yield figure("decide call → next step's body begins, p50", middle(bodies), "ms", bar=8)
-    yield figure("decide call → next step's body begins, p99", percentile(bodies[WARM:], 0.99) * 1000, "ms", bar=40)
+    yield figure(
+        "decide call → next step's body begins, p99",
+        percentile(bodies[WARM:], 0.99) * 1000,
+        "ms",
+        bar=40,
+    )
 
 
 def by_rest(stack: Stack, token: str, user: User) -> Iterator[dict[str, Any]]:
@@ -72,9 +89,17 @@ def by_rest(stack: Stack, token: str, user: User) -> Iterator[dict[str, Any]]:
     for _ in range(WARM + TURNS):
         order = services.submit("bench-ask", by=user)
         # A default binds the loop's value.
-        until(lambda order=order: Run.objects.filter(work_order=order, status="paused").exists(), what="the pause")  # type: ignore[misc]
+        until(
+            lambda order=order: Run.objects.filter(work_order=order, status="paused").exists(),
+            what="the pause",
+        )  # type: ignore[misc]
         began = time.perf_counter()
-        connection.request("POST", f"/api/v1/work-orders/{order.shown_id}/resume", json.dumps({"decision": "approve"}), headers)
+        connection.request(
+            "POST",
+            f"/api/v1/work-orders/{order.shown_id}/resume",
+            json.dumps({"decision": "approve"}),
+            headers,
+        )
         response = connection.getresponse()
         answer = response.read()
         posts.append(time.perf_counter() - began)
@@ -91,14 +116,19 @@ def middle(seconds: list[float]) -> float:
 def wait_for_pause(watching: psycopg.Connection[Any], order: WorkOrder) -> float:
     """The time at which another process sees the pause, to half a millisecond."""
     end = time.monotonic() + 60
-    while not watching.execute("SELECT 1 FROM runs_pause WHERE run_id = %s", [order.latest_run_id], prepare=True).fetchone():
+    while not watching.execute(
+        "SELECT 1 FROM runs_pause WHERE run_id = %s", [order.latest_run_id], prepare=True
+    ).fetchone():
         assert time.monotonic() < end, "no pause"
         time.sleep(0.0003)  # looks often: this is the measure
     return time.time()
 
 
 def wait_for_end(order: WorkOrder) -> dict[str, Any]:
-    """The state at the end. It looks first when the work is likely over: looking takes a processor from it."""
+    """The state at the end.
+
+    It looks first when the work is likely over: looking takes a processor from it.
+    """
     time.sleep(0.05)
     until(lambda: Run.objects.filter(work_order=order, status="completed").exists(), what="the end")
     head = WorkOrder.objects.shown().get(pk=order.pk).thread.head

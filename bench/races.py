@@ -1,7 +1,9 @@
-"""`make bench ARGS=races`: twenty people at all doors of one question at once, a thousand questions (P1, P2, F0).
+"""`make bench ARGS=races`: twenty people at all doors of one question at once, a thousand questions
+(P1, P2, F0).
 
-`make bench ARGS="races RACE_PAUSES=100"` races for fewer; `RACE_CLIENTS` says how many people. The first line is the summary. The
-clients are threads of this process, each with a connection of its own; doors and checks are those of `tests/matrix/races.py`.
+`make bench ARGS="races RACE_PAUSES=100"` races for fewer; `RACE_CLIENTS` says how many people. The
+first line is the summary. The clients are threads of this process, each with a connection of its
+own; doors and checks are those of `tests/matrix/races.py`.
 """
 
 from __future__ import annotations
@@ -40,14 +42,35 @@ def measure() -> Iterator[dict[str, Any]]:
     with ThreadPoolExecutor(CLIENTS) as pool:
         for turn in range(PAUSES):
             doors = one_question(names[(turn + place) % len(names)] for place in range(CLIENTS))
-            race(ask(waiting(racers[0]), racers), doors, racers[: len(doors)], lambda *jobs: together(pool, jobs), tally)
+            race(
+                ask(waiting(racers[0]), racers),
+                doors,
+                racers[: len(doors)],
+                lambda *jobs: together(pool, jobs),
+                tally,
+            )
     seconds = time.monotonic() - began
-    broken = [result.invariant.code for result in invariants.check(now=timezone.now(), late=LATE, deep=True) if result.count]
+    broken = [
+        result.invariant.code
+        for result in invariants.check(now=timezone.now(), late=LATE, deep=True)
+        if result.count
+    ]
     outcomes = Counter[str]()
     for name, count in tally.counts.items():
         outcomes[name.rpartition(": ")[2]] += count
-    line = figure(f"{CLIENTS} clients × {PAUSES} pauses: what did not hold", len(tally.wrong) + len(broken), "cases", bar=0)
-    yield {**line, "seconds": round(seconds), "outcomes": dict(outcomes), "wrong": tally.wrong[:20], "broken": broken}
+    line = figure(
+        f"{CLIENTS} clients × {PAUSES} pauses: what did not hold",
+        len(tally.wrong) + len(broken),
+        "cases",
+        bar=0,
+    )
+    yield {
+        **line,
+        "seconds": round(seconds),
+        "outcomes": dict(outcomes),
+        "wrong": tally.wrong[:20],
+        "broken": broken,
+    }
     for name in names:
         counts = {kind: tally.counts[f"{name}: {kind}"] for kind in ("first", "done after", "told")}
         yield {**figure(f"{name}: was first", counts["first"], "times"), "outcomes": counts}

@@ -1,8 +1,11 @@
-"""A million checkpoints: what lists, filters, histories, the latest state and the inbox cost, and how many queries they make.
+"""A million checkpoints: what lists, filters, histories, the latest state and the inbox cost, and
+how many queries they make.
 
-The rows are made by the server itself with generate_series, as a history of years would be: 20 000 threads of 40 checkpoints, one of them
-with 200 000, each checkpoint with two events; 100 000 runs wait with an open question. Requests go through Django's test client in this
-process, so the figures hold what Django and the templates take, and no network. What the database takes of that is told beside it.
+The rows are made by the server itself with generate_series, as a history of years would be: 20 000
+threads of 40 checkpoints, one of them with 200 000, each checkpoint with two events; 100 000 runs
+wait with an open question. Requests go through Django's test client in this process, so the figures
+hold what Django and the templates take, and no network. What the database takes of that is told
+beside it.
 """
 
 from __future__ import annotations
@@ -52,12 +55,16 @@ def generate() -> None:
     now = int(time.time() * 1000)
     first = now - YEARS * 365 * 86_400_000
     whole = codec.encode({"state": {"text": "word " * 100, "n": 1}})
-    values = {"first": first, "now": now, "body": whole, "digest": digest, "size": len(whole), "definition": run.definition_id,
-              "template": WorkOrder.objects.get(pk=order.pk).template_id, "low": others[0].pk, "many": len(others), "root": root.pk,
-              "threads": THREADS, "each": EACH, "long": LONG, "open": OPEN, "state": state}  # fmt: skip
+    values = {"first": first, "now": now, "body": whole, "digest": digest, "size": len(whole),
+        "definition": run.definition_id,
+              "template": WorkOrder.objects.get(pk=order.pk).template_id, "low": others[0].pk,
+              "many": len(others), "root": root.pk,
+              "threads": THREADS, "each": EACH, "long": LONG, "open": OPEN,
+              "state": state}  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute("SET synchronous_commit TO off")
-        cursor.execute("SET session_replication_role TO replica")  # the rows refer to each other as they should; that is not looked up
+        # the rows refer to each other as they should; that is not looked up
+        cursor.execute("SET session_replication_role TO replica")
         for default in _defaults():
             cursor.execute(default)
         for statement in STATEMENTS:
@@ -94,34 +101,43 @@ CHECKPOINT = (
     "(id, thread_id, run_id, parent_id, status, node_id, next_step, loop_num, completed_nodes, total_nodes, is_snapshot, depth, body,"
     " schema_version, digest, size, metadata, created_at)"
 )
-STATUS = """CASE WHEN i = %(each)s THEN CASE WHEN n %% 2000 = 7 THEN 'failed' WHEN n %% 5 = 1 THEN 'pending_input' ELSE 'completed' END
+STATUS = """CASE WHEN i = %(each)s THEN CASE WHEN n %% 2000 = 7 THEN 'failed' WHEN n %% 5 = 1 THEN
+    'pending_input' ELSE 'completed' END
  ELSE 'active' END"""
 NODE = "CASE WHEN n %% 4000 = 11 AND i = 5 THEN 'rare' ELSE (ARRAY['planning','execute','review','deliver'])[1 + i %% 4] END"
 STATEMENTS = [
     f"""INSERT INTO checkpoints_thread (id, owner_id, title, last_seq, created_at)
-        SELECT {key(_t("n"), "'t' || n")}, %(low)s + n %% %(many)s, 'Thread ' || n, 2 * %(each)s, to_timestamp({_t("n")} / 1000.0)
+        SELECT {key(_t("n"), "'t' || n")}, %(low)s + n %% %(many)s, 'Thread ' || n, 2 * %(each)s,
+        to_timestamp({_t("n")} / 1000.0)
         FROM generate_series(1, %(threads)s) AS n""",
     f"""INSERT INTO checkpoints_checkpoint {CHECKPOINT}
-        SELECT {key(_c("n", "i"), "'c' || n || '.' || i")}, {key(_t("n"), "'t' || n")}, {key(_t("n"), "'r' || n")},
+        SELECT {key(_c("n", "i"), "'c' || n || '.' || i")}, {key(_t("n"), "'t' || n")},
+        {key(_t("n"), "'r' || n")},
                CASE WHEN i > 1 THEN {key(_c("n", "i - 1"), "'c' || n || '.' || (i - 1)")} END,
-               {STATUS}, {NODE}, 'execute', 1, 1, 4, true, 0, %(body)s, 2, %(digest)s, CASE WHEN n %% 3000 = 5 THEN 50000 ELSE %(size)s END,
+               {STATUS}, {NODE}, 'execute', 1, 1, 4, true, 0, %(body)s, 2, %(digest)s, CASE WHEN n
+               %% 3000 = 5 THEN 50000 ELSE %(size)s END,
                '{{}}', to_timestamp({_c("n", "i")} / 1000.0)
         FROM generate_series(1, %(threads)s) AS n, generate_series(1, %(each)s) AS i""",
-    f"""UPDATE checkpoints_thread SET head_id = {key(_c("n", "%(each)s"), "'c' || n || '.' || %(each)s")}
+    f"""UPDATE checkpoints_thread SET head_id =
+        {key(_c("n", "%(each)s"), "'c' || n || '.' || %(each)s")}
         FROM generate_series(1, %(threads)s) AS n WHERE id = {key(_t("n"), "'t' || n")}""",
     f"""INSERT INTO checkpoints_thread (id, owner_id, title, last_seq, created_at)
-        SELECT {LONE}, %(root)s, 'The long one', 2 * %(long)s, to_timestamp(%(first)s::bigint / 1000.0)""",
+        SELECT {LONE}, %(root)s, 'The long one', 2 * %(long)s, to_timestamp(%(first)s::bigint /
+        1000.0)""",
     f"""INSERT INTO checkpoints_checkpoint {CHECKPOINT}
         SELECT {_l("i")}, {LONE}, {key("%(first)s::bigint", "'lr'")},
                CASE WHEN i > 1 THEN {_l("i - 1")} END,
-               'active', 'execute', 'execute', i, 1, 4, true, 0, %(body)s, 2, %(digest)s, %(size)s, '{{}}',
+               'active', 'execute', 'execute', i, 1, 4, true, 0, %(body)s, 2, %(digest)s, %(size)s,
+               '{{}}',
                to_timestamp((%(first)s + i::bigint * 1000) / 1000.0)
         FROM generate_series(1, %(long)s) AS i""",
     f"""UPDATE checkpoints_thread SET head_id = {_l("%(long)s")}
         WHERE id = {LONE}""",
     """INSERT INTO checkpoints_event (thread_id, seq, kind, run_id, data, at)
-        SELECT thread_id, 2 * row_number() OVER w - half, CASE half WHEN 1 THEN 'step_completed' ELSE 'checkpoint_created' END, run_id,
-               CASE half WHEN 1 THEN '{"step":"execute"}' ELSE '{"checkpoint_id":"generated","node_id":"execute"}' END, created_at
+        SELECT thread_id, 2 * row_number() OVER w - half, CASE half WHEN 1 THEN 'step_completed'
+        ELSE 'checkpoint_created' END, run_id,
+               CASE half WHEN 1 THEN '{"step":"execute"}' ELSE
+               '{"checkpoint_id":"generated","node_id":"execute"}' END, created_at
         FROM checkpoints_checkpoint, generate_series(0, 1) AS half
         WHERE thread_id IN (SELECT id FROM checkpoints_thread WHERE title LIKE 'Thread %%')
         WINDOW w AS (PARTITION BY thread_id, half ORDER BY checkpoints_checkpoint.id)""",
@@ -133,18 +149,24 @@ STATEMENTS = [
     f"""INSERT INTO checkpoints_checkpoint {CHECKPOINT}
         SELECT {_w("wc")}, {_w("w")},
                {_w("wr")}, NULL, 'pending_input', 'planning', '', 1, 1, 2, true, 0, %(body)s, 2,
-               %(digest)s, %(size)s, '{{"blocking_reason":"awaiting_plan_approval"}}', to_timestamp({WAITS} / 1000.0)
+               %(digest)s, %(size)s, '{{"blocking_reason":"awaiting_plan_approval"}}',
+               to_timestamp({WAITS} / 1000.0)
         FROM generate_series(1, %(open)s) AS n""",
-    f"""INSERT INTO runs_run (id, thread_id, definition_id, status, input, child_name, optional, depth, awaited, queue, epoch, lease_owner,
-            lost_attempts, due_at, attempts, suspend_by, interrupt_before, interrupt_after, reason, error, failure_code, created_at)
+    f"""INSERT INTO runs_run (id, thread_id, definition_id, status, input, child_name, optional,
+        depth, awaited, queue, epoch, lease_owner,
+            lost_attempts, due_at, attempts, suspend_by, interrupt_before, interrupt_after, reason,
+            error, failure_code, created_at)
         SELECT {_w("wr")}, {_w("w")},
-               %(definition)s, 'paused', '{{}}', '', false, 0, 0, 'steps', 1, '', 0, now(), 0, '', '[]', '[]', '', '', '', now()
+               %(definition)s, 'paused', '{{}}', '', false, 0, 0, 'steps', 1, '', 0, now(), 0, '',
+               '[]', '[]', '', '', '', now()
         FROM generate_series(1, %(open)s) AS n""",
-    f"""INSERT INTO runs_pause (id, run_id, checkpoint_id, step, phase, status, question, content, patch_digest, facts, effects,
+    f"""INSERT INTO runs_pause (id, run_id, checkpoint_id, step, phase, status, question, content,
+        patch_digest, facts, effects,
             content_digest, revision, max_revisions, ways, labels, opened_at)
         SELECT {_w("wp")}, {_w("wr")},
                {_w("wc")}, 'planning', 'awaiting_plan_approval', 'open',
-               'Waiting for Plan Approval', 'Go on?', '', '[]', '[]', '', 1, 3, '{{"approve":"execute"}}', '{{}}', now()
+               'Waiting for Plan Approval', 'Go on?', '', '[]', '[]', '', 1, 3,
+               '{{"approve":"execute"}}', '{{}}', now()
         FROM generate_series(1, %(open)s) AS n""",
     f"""UPDATE checkpoints_thread SET head_id = {_w("wc")}
         FROM generate_series(1, %(open)s) AS n WHERE id = {_w("w")}""",
@@ -152,22 +174,32 @@ STATEMENTS = [
 
 
 def _defaults() -> Iterator[sql.Composed]:
-    """Columns that the statements do not name have what the models say; Django keeps no defaults in the database."""
+    """Columns that the statements do not name have what the models say; Django keeps no defaults in
+    the database.
+    """
     for model in (Thread, Checkpoint, Run, Pause, WorkOrder):
         for field in model._meta.concrete_fields:
             value = (
-                None if field.null or field.primary_key or field.is_relation else field.get_db_prep_save(field.get_default(), connection)
+                None
+                if field.null or field.primary_key or field.is_relation
+                else field.get_db_prep_save(field.get_default(), connection)
             )
             if value is not None:
                 words = sql.SQL("ALTER TABLE {} ALTER COLUMN {} SET DEFAULT {}")
-                yield words.format(sql.Identifier(model._meta.db_table), sql.Identifier(field.column), sql.Literal(value))
+                yield words.format(
+                    sql.Identifier(model._meta.db_table),
+                    sql.Identifier(field.column),
+                    sql.Literal(value),
+                )
 
 
 def measure() -> Iterator[dict[str, Any]]:
     began = time.perf_counter()
     generate()
     with connection.cursor() as cursor:
-        cursor.execute("SELECT reltuples::bigint FROM pg_class WHERE relname = 'checkpoints_checkpoint'")
+        cursor.execute(
+            "SELECT reltuples::bigint FROM pg_class WHERE relname = 'checkpoints_checkpoint'"
+        )
         yield figure("checkpoints generated", cursor.fetchone()[0], "rows", floor=None)
     yield figure("generating them took", time.perf_counter() - began, "s")
     floor = Floor()
@@ -181,7 +213,14 @@ def one(case: str, act: Callable[[], Any], floor: Floor) -> Iterator[dict[str, A
     for turn in range(WARM + TURNS):
         spent = [0.0, 0]
 
-        def watch(execute: Any, sql: str, params: Any, many: bool, context: Any, spent: list[float] = spent) -> Any:
+        def watch(
+            execute: Any,
+            sql: str,
+            params: Any,
+            many: bool,
+            context: Any,
+            spent: list[float] = spent,
+        ) -> Any:
             start = time.perf_counter()
             try:
                 return execute(sql, params, many, context)
@@ -200,8 +239,16 @@ def one(case: str, act: Callable[[], Any], floor: Floor) -> Iterator[dict[str, A
     bare = floor.sample() * 1000
     p95 = percentile(taken, 0.95)
     line = figure(f"{case}, p95", p95, "ms", floor=bare, ratio=p95 / bare, bar=BAR)
-    more = {"p50": statistics.median(taken), "cpu_p50": statistics.median(worked), "database_p50": statistics.median(in_database)}
-    yield {**line, **{name: round(value, 2) for name, value in more.items()}, "queries": sorted(queries)}
+    more = {
+        "p50": statistics.median(taken),
+        "cpu_p50": statistics.median(worked),
+        "database_p50": statistics.median(in_database),
+    }
+    yield {
+        **line,
+        **{name: round(value, 2) for name, value in more.items()},
+        "queries": sorted(queries),
+    }
 
 
 def cases() -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -209,7 +256,9 @@ def cases() -> Iterator[tuple[str, Callable[[], Any]]]:
     token = ApiToken.make(User.objects.get(username="owner0"), name="bench")[1]
     some = Checkpoint.objects.filter(status="completed").order_by("-pk")[100]
     long = Thread.objects.get(title="The long one")
-    ordinary = Thread.objects.filter(owner__username="owner0", title__startswith="Thread").order_by("-pk")[0]
+    ordinary = Thread.objects.filter(owner__username="owner0", title__startswith="Thread").order_by(
+        "-pk"
+    )[0]
     middle = lineage.history(long.pk, limit=1)[0]
     rows = "/admin/checkpoints/checkpoint/"
     api = f"/api/v1/threads/{ordinary.shown_id}"
@@ -224,14 +273,23 @@ def cases() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "admin list, a node of a thread", getting(desk, rows, node="rare", q=long.shown_id)
     yield "admin list, of an age", getting(desk, rows, age="older")
     yield "admin list, from 10 KB", getting(desk, rows, size="10k")
-    yield "admin list, all filters", getting(desk, rows, size="10k", node="rare", status="failed", age="month")
+    yield (
+        "admin list, all filters",
+        getting(desk, rows, size="10k", node="rare", status="failed", age="month"),
+    )
     yield "admin list of events", getting(desk, "/admin/checkpoints/event/")
     yield "admin list of threads", getting(desk, "/admin/checkpoints/thread/")
     yield "admin list of runs", getting(desk, "/admin/runs/run/")
     yield "admin list of questions", getting(desk, "/admin/runs/pause/")
     yield "admin page of a checkpoint", getting(desk, f"{rows}{some.pk}/change/")
-    yield "admin page of a thread", getting(desk, f"/admin/checkpoints/thread/{ordinary.pk}/change/")
-    yield "admin page of the thread of 200 000", getting(desk, f"/admin/checkpoints/thread/{long.pk}/change/")
+    yield (
+        "admin page of a thread",
+        getting(desk, f"/admin/checkpoints/thread/{ordinary.pk}/change/"),
+    )
+    yield (
+        "admin page of the thread of 200 000",
+        getting(desk, f"/admin/checkpoints/thread/{long.pk}/change/"),
+    )
     yield "history, REST", getting(person, f"{api}/history", token)
     yield "branches, REST", getting(person, f"{api}/branches", token)
     yield "latest, REST", getting(person, f"{api}/state", token)
@@ -258,7 +316,8 @@ def getting(client: Client, path: str, token: str = "", **query: str) -> Callabl
 
     with CaptureQueriesContext(connection) as captured:
         get()
-    assert not any("COUNT(*) AS" in one["sql"] and 'FROM "checkpoints_checkpoint"' in one["sql"] for one in captured), (
-        "a count of a big table"
-    )
+    assert not any(
+        "COUNT(*) AS" in one["sql"] and 'FROM "checkpoints_checkpoint"' in one["sql"]
+        for one in captured
+    ), "a count of a big table"
     return get

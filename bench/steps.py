@@ -1,4 +1,6 @@
-"""Ten no-op steps of 1 KiB updates: what a step's commit costs, and how many a worker process does in a second."""
+"""Ten no-op steps of 1 KiB updates: what a step's commit costs, and how many a worker process does
+in a second.
+"""
 
 from __future__ import annotations
 
@@ -32,30 +34,61 @@ def measure() -> Iterator[dict[str, Any]]:
         if turn >= 5:  # the first ones warm up
             taken.append((time.perf_counter() - began) / STEPS)
     bare, step = statistics.median(floors), statistics.median(taken)
-    yield figure("a step, one run at a time, in process, p50", step * 1000, "ms", floor=bare * 1000, ratio=step / bare)
+    yield figure(
+        "a step, one run at a time, in process, p50",
+        step * 1000,
+        "ms",
+        floor=bare * 1000,
+        ratio=step / bare,
+    )
     bare, commit = beside(floor, one_commit)
-    yield figure("commit of a step, one statement, p50", commit * 1000, "ms", floor=bare * 1000, ratio=commit / bare, bar=2.0)
+    yield figure(
+        "commit of a step, one statement, p50",
+        commit * 1000,
+        "ms",
+        floor=bare * 1000,
+        ratio=commit / bare,
+        bar=2.0,
+    )
     yield from written()
     for threads, processes in ((8, 1), (64, 1), (64, 2)):
         # Defaults bind the loop's values.
-        bare, rate = beside(floor, lambda threads=threads, processes=processes: concurrently(threads, processes))  # type: ignore[misc]
-        name = f"steps per second, {threads} runs at a time, {'one process' if processes == 1 else f'{processes} processes'}"
-        bar = 1.0 if threads == 64 else None  # of seconds per step over seconds per bare commit: at most one
-        yield figure(f"{name}: a step", 1000 / rate, "ms", floor=bare * 1000, ratio=1 / (rate * bare), bar=bar)
+        bare, rate = beside(
+            floor, lambda threads=threads, processes=processes: concurrently(threads, processes)
+        )  # type: ignore[misc]
+        name = (
+            f"steps per second, {threads} runs at a time, "
+            f"{'one process' if processes == 1 else f'{processes} processes'}"
+        )
+        # of seconds per step over seconds per bare commit: at most one
+        bar = 1.0 if threads == 64 else None
+        yield figure(
+            f"{name}: a step",
+            1000 / rate,
+            "ms",
+            floor=bare * 1000,
+            ratio=1 / (rate * bare),
+            bar=bar,
+        )
         yield figure(name, rate, "1/s", floor=1 / bare)
 
 
 def beside(floor: Floor, measurement: Callable[[], float]) -> tuple[float, float]:
-    """The bare commit, sampled before and after, and the measurement: a machine is not equally fast for long."""
+    """The bare commit, sampled before and after, and the measurement: a machine is not equally fast
+    for long.
+    """
     before = floor.sample(100)
     value = measurement()
     return (before + floor.sample(100)) / 2, value
 
 
 def written() -> Iterator[dict[str, Any]]:
-    """What the database writes per step with 32 runs in flight: counted by the server, so free of noise."""
+    """What the database writes per step with 32 runs in flight: counted by the server, so free of
+    noise.
+    """
     with connection.cursor() as cursor:
-        cursor.execute("CHECKPOINT")  # the first change of a page after it is written out whole; the warm-up takes those
+        # the first change of a page after it is written out whole; the warm-up takes those
+        cursor.execute("CHECKPOINT")
     runs = [order() for _ in range(128)]
     began: tuple[int, int] = (0, 0)
 
@@ -66,8 +99,20 @@ def written() -> Iterator[dict[str, Any]]:
     work_off(runs, 32, begin=begin)
     steps = (len(runs) - 32) * STEPS
     transactions, wal = (now - then for now, then in zip(counters(), began, strict=True))
-    yield figure("writing transactions per step, 32 runs at a time", transactions / steps, "", ratio=transactions / steps, bar=1.0)
-    yield figure("WAL per step, four events, 32 runs at a time", wal / steps, "bytes", ratio=wal / steps, bar=2300)
+    yield figure(
+        "writing transactions per step, 32 runs at a time",
+        transactions / steps,
+        "",
+        ratio=transactions / steps,
+        bar=1.0,
+    )
+    yield figure(
+        "WAL per step, four events, 32 runs at a time",
+        wal / steps,
+        "bytes",
+        ratio=wal / steps,
+        bar=2300,
+    )
 
 
 def counters() -> tuple[int, int]:
@@ -104,7 +149,9 @@ def one_commit() -> float:
 
 
 def concurrently(threads: int, processes: int) -> float:
-    """Steps per second with so many threads in all, each with its own connection, as a worker keeps it."""
+    """Steps per second with so many threads in all, each with its own connection, as a worker keeps
+    it.
+    """
     share = threads // processes
     runs = [order() for _ in range(max(threads * 2, 64) + threads)]
     connection.close()
@@ -115,7 +162,10 @@ def concurrently(threads: int, processes: int) -> float:
         started, times = context.Barrier(processes), context.Queue()
         parts = [runs[number::processes] for number in range(processes)]
         # Defaults bind the loop's values.
-        children = [context.Process(target=lambda part=part: times.put(work_off(part, share, started))) for part in parts]  # type: ignore[misc]
+        children = [
+            context.Process(target=lambda part=part: times.put(work_off(part, share, started)))
+            for part in parts
+        ]  # type: ignore[misc]
         for child in children:
             child.start()
         took = max(times.get() for _ in children)
@@ -125,8 +175,12 @@ def concurrently(threads: int, processes: int) -> float:
     return (len(runs) - threads) * STEPS / took
 
 
-def work_off(runs: list[UUID], threads: int, started: Any = None, begin: Callable[[], None] = lambda: None) -> float:
-    """Seconds that so many threads take for these runs, the first of each apart: it opens the connection and prepares the statements."""
+def work_off(
+    runs: list[UUID], threads: int, started: Any = None, begin: Callable[[], None] = lambda: None
+) -> float:
+    """Seconds that so many threads take for these runs, the first of each apart: it opens the
+    connection and prepares the statements.
+    """
     waiting: queue.SimpleQueue[UUID] = queue.SimpleQueue()
     for run in runs[threads:]:
         waiting.put(run)

@@ -1,6 +1,8 @@
-"""Everything between a run and its followers breaks, at full size: 50 clients and 10 000 events, or `BENCH_TORTURE=10,300`.
+"""Everything between a run and its followers breaks, at full size: 50 clients and 10 000 events, or
+`BENCH_TORTURE=10,300`.
 
-Two clients are cut at every single event. What counts is that nobody misses anything or sees it twice; see tests/servers/torture.py.
+Two clients are cut at every single event. What counts is that nobody misses anything or sees it
+twice; see tests/servers/torture.py.
 """
 
 from __future__ import annotations
@@ -25,14 +27,21 @@ from tests.servers.stack import Stack
 
 
 def measure() -> Iterator[dict[str, Any]]:
-    clients, events = (int(number) for number in os.environ.get("BENCH_TORTURE", "50,10000").split(","))
+    clients, events = (
+        int(number) for number in os.environ.get("BENCH_TORTURE", "50,10000").split(",")
+    )
     user = User.objects.get(username="bench")
     pause = primitives.create_checkpoint("torture", "decide", {}, {}, "approval", by=user).pause
     token, thread = ApiToken.make(user, name="torture")[1], pause.run.thread
-    with tempfile.TemporaryDirectory(prefix="waystation-bench-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="waystation-bench-", ignore_cleanup_errors=True
+    ) as folder:
         redis = Redis(Path(folder))
         redis.start()
-        kept = {name: os.environ[name] for name in ("DATABASE_URL", "DJANGO_SETTINGS_MODULE", "WAYSTATION_DATA")}
+        kept = {
+            name: os.environ[name]
+            for name in ("DATABASE_URL", "DJANGO_SETTINGS_MODULE", "WAYSTATION_DATA")
+        }
         stack = Stack(Path(folder), {**kept, "REDIS_URL": redis.url})
 
         def cancel() -> None:
@@ -40,10 +49,20 @@ def measure() -> Iterator[dict[str, Any]]:
 
         async def follow() -> list[torture.Client]:
             async with torture.Proxy(stack.port, rate=0.01, seed=1).open() as proxy:
-                following = torture.clients(clients, port=proxy.port, run=pause.run.shown_id, token=token, late=thread.last_seq)
-                writing = torture.WRITE.format(thread=thread.shown_id, run=pause.run.shown_id, count=events, pause=0.002)
+                following = torture.clients(
+                    clients,
+                    port=proxy.port,
+                    run=pause.run.shown_id,
+                    token=token,
+                    late=thread.last_seq,
+                )
+                writing = torture.WRITE.format(
+                    thread=thread.shown_id, run=pause.run.shown_id, count=events, pause=0.002
+                )
                 stack.start("writer", "manage.py", "shell", "-c", writing)
-                storm = torture.storm(stack, server, redis, following, events=thread.last_seq + events, end=cancel)
+                storm = torture.storm(
+                    stack, server, redis, following, events=thread.last_seq + events, end=cancel
+                )
                 await torture.follow_all(following, while_=storm, seconds=1800)
             return following
 
@@ -61,5 +80,7 @@ def measure() -> Iterator[dict[str, Any]]:
         yield figure(fault, 1, "fault")
     name = f"{clients} clients, {events} events, each cut, Redis and server restarted"
     yield figure(f"{name}: clients with a gap or a double", len(faults), "clients", bar=0)
-    yield figure(f"{name}: connections", sum(client.attempts for client in following), "connections")
+    yield figure(
+        f"{name}: connections", sum(client.attempts for client in following), "connections"
+    )
     yield figure(f"{name}: took", took, "s")

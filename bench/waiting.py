@@ -1,6 +1,8 @@
-"""What a thousand questions that wait cost in processes (P7): `make bench ARGS=waiting`, `BENCH_WAITING=200` for fewer.
+"""What a thousand questions that wait cost in processes (P7): `make bench ARGS=waiting`,
+`BENCH_WAITING=200` for fewer.
 
-A worker with two children and beat, on PostgreSQL and Redis. All numbers are what is more than before the questions were asked.
+A worker with two children and beat, on PostgreSQL and Redis. All numbers are what is more than
+before the questions were asked.
 """
 
 from __future__ import annotations
@@ -27,8 +29,13 @@ FIRST = 60
 
 def measure() -> Iterator[dict[str, Any]]:
     user = User.objects.get(username="bench")
-    with tempfile.TemporaryDirectory(prefix="waystation-bench-", ignore_cleanup_errors=True) as folder:
-        kept = {name: os.environ[name] for name in ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE", "WAYSTATION_DATA")}
+    with tempfile.TemporaryDirectory(
+        prefix="waystation-bench-", ignore_cleanup_errors=True
+    ) as folder:
+        kept = {
+            name: os.environ[name]
+            for name in ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE", "WAYSTATION_DATA")
+        }
         stack = Stack(Path(folder), kept)
         try:
             stack.worker()
@@ -40,20 +47,28 @@ def measure() -> Iterator[dict[str, Any]]:
         finally:
             stack.stop()
     for what in before:
-        yield figure(f"{MANY} more questions that wait: {what}", after[what] - before[what], "more", bar=0)
+        yield figure(
+            f"{MANY} more questions that wait: {what}", after[what] - before[what], "more", bar=0
+        )
     leases = Run.objects.exclude(lease_until=None, lease_owner="").count()
     yield figure(f"{MANY + FIRST} questions that wait: leases", leases, "leases", bar=0)
 
 
 def ask(user: User, many: int) -> None:
     asked = [services.submit("bench-ask", by=user).latest_run_id for _ in range(many)]
-    until(lambda: Pause.objects.open().filter(run__in=asked).count() == many, seconds=600, what="the questions")
+    until(
+        lambda: Pause.objects.open().filter(run__in=asked).count() == many,
+        seconds=600,
+        what="the questions",
+    )
     until(lambda: messages() == 0, what="an idle broker")
 
 
 def messages() -> int:
     with redis.Redis.from_url(os.environ["REDIS_URL"]) as broker:
-        return sum(int(broker.llen(key)) for key in broker.scan_iter() if broker.type(key) == b"list")
+        return sum(
+            int(broker.llen(key)) for key in broker.scan_iter() if broker.type(key) == b"list"
+        )
 
 
 def held(stack: Stack) -> dict[str, int]:
@@ -62,7 +77,9 @@ def held(stack: Stack) -> dict[str, int]:
         cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
         connections = cursor.fetchone()[0]
     groups = {process.pid for process in stack.processes}
-    threads = [path for path in Path("/proc").glob("[0-9]*/task/*") if _group(int(path.parts[2])) in groups]
+    threads = [
+        path for path in Path("/proc").glob("[0-9]*/task/*") if _group(int(path.parts[2])) in groups
+    ]
     return {"messages": messages(), "connections": connections, "threads": len(threads)}
 
 

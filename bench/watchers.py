@@ -1,6 +1,8 @@
-"""Many watchers in one process, as cheap as they can be: `python -m bench.watchers` with its wish as JSON on stdin; speaks JSON lines.
+"""Many watchers in one process, as cheap as they can be: `python -m bench.watchers` with its wish
+as JSON on stdin; speaks JSON lines.
 
-First `{"open": n}` when all are connected and silent, then, after all events or a time limit, what each of them saw.
+First `{"open": n}` when all are connected and silent, then, after all events or a time limit, what
+each of them saw.
 """
 
 from __future__ import annotations
@@ -20,7 +22,12 @@ LINE = 2**22
 async def sse(wish: dict[str, Any], path: str, seen: list[Any]) -> None:
     """Server-sent events; the frames' chunks are short, so lines are looked for in what comes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", wish["port"], limit=LINE)
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {wish['token']}\r\n\r\n".encode())
+    writer.write(
+        (
+            f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "
+            f"{wish['token']}\r\n\r\n"
+        ).encode()
+    )
     status = await reader.readline()
     assert b" 200 " in status, status
     while (await reader.readline()).strip():
@@ -35,8 +42,16 @@ async def sse(wish: dict[str, Any], path: str, seen: list[Any]) -> None:
 async def ws(wish: dict[str, Any], path: str, seen: list[Any]) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", wish["port"], limit=LINE)
     key = base64.b64encode(os.urandom(16)).decode()
-    upgrade = f"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n"
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{upgrade}Authorization: Bearer {wish['token']}\r\n\r\n".encode())
+    upgrade = (
+        "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+        f"Sec-WebSocket-Key: {key}\r\n"
+    )
+    writer.write(
+        (
+            f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{upgrade}Authorization: Bearer "
+            f"{wish['token']}\r\n\r\n"
+        ).encode()
+    )
     status = await reader.readline()
     assert b" 101 " in status, status
     while (await reader.readline()).strip():
@@ -105,9 +120,18 @@ async def main() -> None:
     waits = [[wait for _, wait in mine[1:]] for mine in seen]
     doubled = sum(len(mine[1:]) - len({seq for seq, _ in mine[1:]}) for mine in seen)
     missed = sum(wish["events"] - len({seq for seq, _ in mine[1:]}) for mine in seen)
-    ordered = all([seq for seq, _ in mine[1:]] == sorted(seq for seq, _ in mine[1:]) for mine in seen)
+    ordered = all(
+        [seq for seq, _ in mine[1:]] == sorted(seq for seq, _ in mine[1:]) for mine in seen
+    )
     print(
-        json.dumps({"waits": [wait for mine in waits for wait in mine], "doubled": doubled, "missed": missed, "ordered": ordered}),
+        json.dumps(
+            {
+                "waits": [wait for mine in waits for wait in mine],
+                "doubled": doubled,
+                "missed": missed,
+                "ordered": ordered,
+            }
+        ),
         flush=True,
     )
     for task in tasks:

@@ -52,26 +52,46 @@ def load() -> None:
     from runs import definitions
 
     for name in ("noop", "grow", "ask", "stamp", "nap"):
-        definitions.edit_step_template(f"bench-{name}", title=name, function=f"bench.{name}", config={})
+        definitions.edit_step_template(
+            f"bench-{name}", title=name, function=f"bench.{name}", config={}
+        )
     endless = {"step_type": "execute", "max_loops": 100_000}
     one = [{**endless, "step_template_slug": "bench-noop"}]
     definitions.edit_template("bench-steps", steps=one, needs_repository=False)
     definitions.edit_template(
-        "bench-growth", steps=[{**endless, "step_template_slug": "bench-grow"}], needs_repository=False, reducers={"messages": "append"}
+        "bench-growth",
+        steps=[{**endless, "step_template_slug": "bench-grow"}],
+        needs_repository=False,
+        reducers={"messages": "append"},
     )
-    definitions.edit_template("bench-naps", steps=[{"step_type": "execute", "step_template_slug": "bench-nap"}], needs_repository=False)
-    asking = {"step_type": "planning", "step_template_slug": "bench-ask", "pause_after": True, "pause_phase": "awaiting_plan_approval"}
     definitions.edit_template(
-        "bench-ask", steps=[asking, {"step_type": "execute", "step_template_slug": "bench-stamp"}], needs_repository=False
+        "bench-naps",
+        steps=[{"step_type": "execute", "step_template_slug": "bench-nap"}],
+        needs_repository=False,
+    )
+    asking = {
+        "step_type": "planning",
+        "step_template_slug": "bench-ask",
+        "pause_after": True,
+        "pause_phase": "awaiting_plan_approval",
+    }
+    definitions.edit_template(
+        "bench-ask",
+        steps=[asking, {"step_type": "execute", "step_template_slug": "bench-stamp"}],
+        needs_repository=False,
     )
 
 
 class Floor:
-    """B: seconds of one bare commit, one connection, psycopg prepared, one row of 1 KiB JSONB, autocommit."""
+    """B: seconds of one bare commit, one connection, psycopg prepared, one row of 1 KiB JSONB,
+    autocommit.
+    """
 
     def __init__(self) -> None:
         self.connection = psycopg.connect(os.environ["DATABASE_URL"], autocommit=True)
-        self.connection.execute("CREATE TABLE IF NOT EXISTS bench_floor (id bigserial PRIMARY KEY, body jsonb)")
+        self.connection.execute(
+            "CREATE TABLE IF NOT EXISTS bench_floor (id bigserial PRIMARY KEY, body jsonb)"
+        )
         self.body = psycopg.types.json.Jsonb({"text": TEXT})
         self.sample(50)
 
@@ -80,18 +100,39 @@ class Floor:
         taken = []
         for _ in range(times):
             began = time.perf_counter()
-            self.connection.execute("INSERT INTO bench_floor (body) VALUES (%s)", [self.body], prepare=True)
+            self.connection.execute(
+                "INSERT INTO bench_floor (body) VALUES (%s)", [self.body], prepare=True
+            )
             taken.append(time.perf_counter() - began)
         return statistics.median(taken)
 
 
 def figure(
-    case: str, value: float, unit: str, *, floor: float | None = None, ratio: float | None = None, bar: float | None = None
+    case: str,
+    value: float,
+    unit: str,
+    *,
+    floor: float | None = None,
+    ratio: float | None = None,
+    bar: float | None = None,
 ) -> dict[str, Any]:
-    """A line of the report. `bar` bounds the ratio where there is one, else the value, from above."""
+    """A line of the report.
+
+    `bar` bounds the ratio where there is one, else the value, from above.
+    """
     judged = value if ratio is None else ratio
-    line: dict[str, Any] = {"case": case, "value": round(value, 4), "unit": unit, "floor": round(floor, 4) if floor else None}
-    return {**line, "ratio": round(ratio, 3) if ratio else None, "bar": bar, "met": None if bar is None else judged <= bar}
+    line: dict[str, Any] = {
+        "case": case,
+        "value": round(value, 4),
+        "unit": unit,
+        "floor": round(floor, 4) if floor else None,
+    }
+    return {
+        **line,
+        "ratio": round(ratio, 3) if ratio else None,
+        "bar": bar,
+        "met": None if bar is None else judged <= bar,
+    }
 
 
 def percentile(values: list[float], share: float) -> float:

@@ -18,4 +18,6 @@ class CheckpointsConfig(AppConfig):
         connection_created.connect(clock.at_first_connection, dispatch_uid="clock")
         # a project of somebody else's that only uses the stores has no such settings
         redaction.configure(getattr(settings, "WAYSTATION_REDACT", ()))
-        encryption.configure(getattr(settings, "WAYSTATION_ENCRYPTION_KEYS", ()), secret=settings.SECRET_KEY)
+        encryption.configure(
+            getattr(settings, "WAYSTATION_ENCRYPTION_KEYS", ()), secret=settings.SECRET_KEY
+        )

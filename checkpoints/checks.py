@@ -1,6 +1,8 @@
-"""Whether the store of checkpoints is set up so that it can keep what the product promises: at every start, and by `manage.py check`.
+"""Whether the store of checkpoints is set up so that it can keep what the product promises: at
+every start, and by `manage.py check`.
 
-What the settings say is looked at always; what the server or folder behind them does, at the start of a worker and by `check --deploy`.
+What the settings say is looked at always; what the server or folder behind them does, at the start
+of a worker and by `check --deploy`.
 """
 
 from __future__ import annotations
@@ -29,14 +31,35 @@ def as_set_up(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     except ImproperlyConfigured as error:
         return [Error(str(error), id="checkpoints.E001")]
     if not store.durable and several:
-        words = "Checkpoints are kept in the memory of one process, but web and workers are several (REDIS_URL is set)."
-        return [Error(words, hint="Use database:, redis: or file: in CHECKPOINTS_URL.", id="checkpoints.E002")]
+        words = (
+            "Checkpoints are kept in the memory of one process, but web and workers are several "
+            "(REDIS_URL is set)."
+        )
+        return [
+            Error(
+                words,
+                hint="Use database:, redis: or file: in CHECKPOINTS_URL.",
+                id="checkpoints.E002",
+            )
+        ]
     if not store.durable:
-        words = "Checkpoints are kept in memory: every run under way is lost with this process. For tests and for trying out only."
+        words = (
+            "Checkpoints are kept in memory: every run under way is lost with this process. For "
+            "tests and for trying out only."
+        )
         return [Warning(words, id="checkpoints.W007")]
     if isinstance(store, FileStore) and several:
-        words = f"Checkpoints are files in {store.folder}: every host with a worker or a web process must share that folder."
-        return [Warning(words, hint="Silence this where they do, or all are on one host.", id="checkpoints.W008")]
+        words = (
+            f"Checkpoints are files in {store.folder}: every host with a worker or a web "
+            "process must share that folder."
+        )
+        return [
+            Warning(
+                words,
+                hint="Silence this where they do, or all are on one host.",
+                id="checkpoints.W008",
+            )
+        ]
     return []
 
 
@@ -48,7 +71,13 @@ def people_have_what_it_takes(app_configs: Any = None, **kwargs: Any) -> list[Ch
     if not (lacking := people.lacking()):
         return []
     words = f"AUTH_USER_MODEL is {settings.AUTH_USER_MODEL}, which lacks {', '.join(lacking)}."
-    return [Error(words, hint="A subclass of AbstractUser has all of it; see docs/how-to/embedding.md.", id="checkpoints.E009")]
+    return [
+        Error(
+            words,
+            hint="A subclass of AbstractUser has all of it; see docs/how-to/embedding.md.",
+            id="checkpoints.E009",
+        )
+    ]
 
 
 @register("checkpoints", deploy=True)
@@ -62,8 +91,14 @@ def as_it_is(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
 
 
 def at_start(*, reach: bool) -> None:
-    """Log what is weak, and stop this process where the store cannot be used. For processes that Django's own checks do not run in."""
-    stop_for([*as_set_up(), *(as_it_is() if reach else [])], "The store of checkpoints cannot be used as it is set up; see above.")
+    """Log what is weak, and stop this process where the store cannot be used.
+
+    For processes that Django's own checks do not run in.
+    """
+    stop_for(
+        [*as_set_up(), *(as_it_is() if reach else [])],
+        "The store of checkpoints cannot be used as it is set up; see above.",
+    )
 
 
 def stop_for(messages: Sequence[CheckMessage], words: str) -> None:

@@ -20,7 +20,9 @@ CLOCK = 80
 """The bits of a UUIDv7 below its milliseconds."""
 MILLISECOND = dt.timedelta(milliseconds=1)
 STEADY = 1_000
-"""Milliseconds by which a key may come before the last one of its process and still be put after it. More is a clock that was set."""
+"""Milliseconds by which a key may come before the last one of its process and still be put after
+it. More is a clock that was set.
+"""
 _guard, _newest = threading.Lock(), 0
 _VALUES = {sign: value for value, sign in enumerate(ALPHABET)}
 _PAIRS = [one + other for one in ALPHABET for other in ALPHABET]
@@ -28,27 +30,33 @@ _SHIFTS = range(5 * LENGTH - 10, -1, -10)
 
 
 def new() -> uuid.UUID:
-    """A fresh time-ordered key, by the database's clock: a thread's newer run has the higher key, whichever hosts began the two.
+    """A fresh time-ordered key, by the database's clock: a thread's newer run has the higher key,
+    whichever hosts began the two.
 
-    Of the library's key only the random part is taken: it never goes back behind its last key, so after this host's clock was set back
-    by an hour its keys would be of an hour ahead all that time.
+    Of the library's key only the random part is taken: it never goes back behind its last key, so
+    after this host's clock was set back by an hour its keys would be of an hour ahead all that
+    time.
     """
     global _newest
     at = time.time_ns() // 1_000_000 + clock.offset() // MILLISECOND
     with _guard:
-        _newest = at = _newest + 1 if 0 <= _newest - at < STEADY else at  # keys of one process ascend within one millisecond too
+        # keys of one process ascend within one millisecond too
+        _newest = at = _newest + 1 if 0 <= _newest - at < STEADY else at
     return uuid.UUID(int=at << CLOCK | uuid6.uuid7().int & (1 << CLOCK) - 1)
 
 
 def floor(at: dt.datetime) -> uuid.UUID:
-    """The lowest key that may be made at a time or later: older rows have lower ones, as far as the hosts agree on the database's clock."""
+    """The lowest key that may be made at a time or later: older rows have lower ones, as far as the
+    hosts agree on the database's clock.
+    """
     return uuid.UUID(int=max(0, int(at.timestamp() * 1000)) << CLOCK)
 
 
 def show(prefix: str, key: uuid.UUID) -> str:
     """`show("wo", key)` is `wo_01k…`."""
     number = key.int
-    return f"{prefix}_{''.join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])}"  # two signs at a time: each step shows a few
+    # two signs at a time: each step shows a few
+    return f"{prefix}_{''.join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])}"
 
 
 def pattern(prefix: str) -> str:

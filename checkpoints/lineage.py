@@ -1,7 +1,9 @@
-"""Which checkpoint came from which: a thread's latest, its history in pages, the chain behind a checkpoint, and the branches.
+"""Which checkpoint came from which: a thread's latest, its history in pages, the chain behind a
+checkpoint, and the branches.
 
-Every read is bounded, however long the history: a page is a range of the index `checkpoint_by_thread`, a chain goes up by primary keys,
-and branches are made out among the newest `WINDOW` checkpoints before a given one.
+Every read is bounded, however long the history: a page is a range of the index
+`checkpoint_by_thread`, a chain goes up by primary keys, and branches are made out among the newest
+`WINDOW` checkpoints before a given one.
 """
 
 from __future__ import annotations
@@ -22,13 +24,19 @@ CHAIN = 1_000
 
 
 def latest(thread_id: uuid.UUID) -> Checkpoint | None:
-    """The checkpoint that a run of the thread would go on from (S1-15, S1-30): two reads by primary key. None for a new thread (S1-17)."""
+    """The checkpoint that a run of the thread would go on from (S1-15, S1-30): two reads by primary
+    key. None for a new thread (S1-17).
+    """
     head = Thread.objects.filter(pk=thread_id).values("head")[:1]
     return Checkpoint.objects.filter(pk__in=head).first()
 
 
-def history(thread_id: uuid.UUID, *, before: uuid.UUID | None = None, limit: int = PAGE) -> list[Checkpoint]:
-    """Up to `limit` checkpoints of a thread that are older than `before`, newest first; their bodies are not read."""
+def history(
+    thread_id: uuid.UUID, *, before: uuid.UUID | None = None, limit: int = PAGE
+) -> list[Checkpoint]:
+    """Up to `limit` checkpoints of a thread that are older than `before`, newest first; their
+    bodies are not read.
+    """
     found = Checkpoint.objects.filter(thread=thread_id).defer("body")
     if before is not None:
         found = found.filter(pk__lt=before)
@@ -36,7 +44,9 @@ def history(thread_id: uuid.UUID, *, before: uuid.UUID | None = None, limit: int
 
 
 def chain(checkpoint_id: uuid.UUID, *, limit: int = PAGE) -> list[Checkpoint]:
-    """A checkpoint and those it came from, newest first: one branch, whatever other branches the thread has. Bodies are not read."""
+    """A checkpoint and those it came from, newest first: one branch, whatever other branches the
+    thread has. Bodies are not read.
+    """
     keys = _chain_keys(checkpoint_id, min(limit, CHAIN))
     found: QuerySet[Checkpoint] = Checkpoint.objects.defer("body")
     rows = found.in_bulk(keys)
@@ -49,7 +59,8 @@ def _chain_keys(checkpoint_id: uuid.UUID, limit: int) -> list[uuid.UUID]:
             SELECT id, parent_id, 1 FROM checkpoints_checkpoint WHERE id = %s
             UNION ALL
             SELECT older.id, older.parent_id, place + 1
-            FROM chain JOIN checkpoints_checkpoint AS older ON older.id = chain.parent_id WHERE place < %s
+            FROM chain JOIN checkpoints_checkpoint AS older ON older.id = chain.parent_id WHERE
+            place < %s
         )
         SELECT id FROM chain ORDER BY place"""
     key = Checkpoint._meta.pk.get_db_prep_value(checkpoint_id, connection)
@@ -70,16 +81,25 @@ class Link:
 
 
 def between(checkpoint_id: uuid.UUID, ancestor_id: uuid.UUID) -> list[Link] | None:
-    """The chain from a checkpoint back to one that it came from, both with it, newest first; None where it did not come from that."""
+    """The chain from a checkpoint back to one that it came from, both with it, newest first; None
+    where it did not come from that.
+    """
     sql = """
-        WITH RECURSIVE chain (id, parent_id, run_id, digest, schema_version, dropped_before, place) AS (
-            SELECT id, parent_id, run_id, digest, schema_version, dropped_before, 1 FROM checkpoints_checkpoint WHERE id = %s
+        WITH RECURSIVE chain (id, parent_id, run_id, digest, schema_version, dropped_before, place)
+        AS (
+            SELECT id, parent_id, run_id, digest, schema_version, dropped_before, 1 FROM
+            checkpoints_checkpoint WHERE id = %s
             UNION ALL
-            SELECT older.id, older.parent_id, older.run_id, older.digest, older.schema_version, older.dropped_before, place + 1
-            FROM chain JOIN checkpoints_checkpoint AS older ON older.id = chain.parent_id WHERE chain.id <> %s
+            SELECT older.id, older.parent_id, older.run_id, older.digest, older.schema_version,
+            older.dropped_before, place + 1
+            FROM chain JOIN checkpoints_checkpoint AS older ON older.id = chain.parent_id WHERE
+            chain.id <> %s
         )
         SELECT id, run_id, digest, schema_version, dropped_before FROM chain ORDER BY place"""
-    keys = [Checkpoint._meta.pk.get_db_prep_value(key, connection) for key in (checkpoint_id, ancestor_id)]
+    keys = [
+        Checkpoint._meta.pk.get_db_prep_value(key, connection)
+        for key in (checkpoint_id, ancestor_id)
+    ]
     with connection.cursor() as cursor:
         cursor.execute(sql, keys)
         found = [Link(_uuid(key), _uuid(run), *rest) for key, run, *rest in cursor.fetchall()]
@@ -106,14 +126,20 @@ class Node:
 
 @dataclass(slots=True)
 class Branch:
-    """A line of checkpoints, each from the one before. The first to go on from a checkpoint is of its branch; others begin their own."""
+    """A line of checkpoints, each from the one before.
+
+    The first to go on from a checkpoint is of its branch; others begin their own.
+    """
 
     number: int
     """From 1, oldest first."""
     nodes: list[Node]
     """Oldest first."""
     start: uuid.UUID | None
-    """The checkpoint that the first one came from: of another branch, or older than the window. None for a thread's first."""
+    """The checkpoint that the first one came from: of another branch, or older than the window.
+
+    None for a thread's first.
+    """
     on: Branch | None = None
     """The branch that it left."""
     is_current: bool = False
@@ -146,11 +172,22 @@ class Tree:
 
 
 def branches(thread: Thread, *, before: uuid.UUID | None = None, window: int = WINDOW) -> Tree:
-    """The branches among the newest `window` checkpoints of a thread that are older than `before`: one query, without bodies."""
+    """The branches among the newest `window` checkpoints of a thread that are older than `before`:
+    one query, without bodies.
+    """
     found = Checkpoint.objects.filter(thread=thread.pk)
     if before is not None:
         found = found.filter(pk__lt=before)
-    columns = ("id", "parent_id", "run_id", "status", "node_id", "next_step", "loop_num", "created_at")
+    columns = (
+        "id",
+        "parent_id",
+        "run_id",
+        "status",
+        "node_id",
+        "next_step",
+        "loop_num",
+        "created_at",
+    )
     rows = [Node(*row) for row in found.order_by("-pk").values_list(*columns)[: window + 1]]
     older = rows[window - 1].id if len(rows) > window else None
     return Tree(_in_order(_grown(reversed(rows[:window]), thread.head_id)), older)

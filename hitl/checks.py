@@ -12,8 +12,19 @@ from hitl.http import rest
 
 @register("hitl")
 def api_is_guarded(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
-    """Tokens' scopes, and that one has to log in, are classes that REST_FRAMEWORK names for all views."""
+    """Tokens' scopes, and that one has to log in, are classes that REST_FRAMEWORK names for all
+    views.
+    """
     if not (lacking := rest.lacking(settings.REST_FRAMEWORK)):
         return []
-    words = f"REST_FRAMEWORK leaves out {', '.join(lacking)}, so the API would let in whom it should not."
-    return [Error(words, hint="Build it on hitl.http.rest.FRAMEWORK; see docs/how-to/embedding.md.", id="hitl.E001")]
+    words = (
+        f"REST_FRAMEWORK leaves out {', '.join(lacking)}, so the API would let in whom it "
+        "should not."
+    )
+    return [
+        Error(
+            words,
+            hint="Build it on hitl.http.rest.FRAMEWORK; see docs/how-to/embedding.md.",
+            id="hitl.E001",
+        )
+    ]

@@ -1,4 +1,7 @@
-"""Celery's part of what people's answers need: "look at what is due". A lost message costs a sweep, a doubled one nothing."""
+"""Celery's part of what people's answers need: "look at what is due".
+
+A lost message costs a sweep, a doubled one nothing.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,8 @@ _dice = random.SystemRandom()
 def fire_deadlines() -> None:
     """Let the rules act of all questions that are due, batch after batch.
 
-    Where more is due than that, it goes on past the beginning of the next sweep, which shares the rest: so nothing waits for a tick, and
-    there are two at most.
+    Where more is due than that, it goes on past the beginning of the next sweep, which shares the
+    rest: so nothing waits for a tick, and there are two at most.
     """
     check_connection()
     ends = time.monotonic() + 2 * settings.WAYSTATION_SWEEP_SECONDS
@@ -64,7 +67,10 @@ def take_early_answers() -> None:
 
 @shared_task(base=Round, ignore_result=True)
 def announce() -> None:
-    """Plan for what was asked and answered since the last round, and have it sent. Planning is quick; sending waits for networks."""
+    """Plan for what was asked and answered since the last round, and have it sent.
+
+    Planning is quick; sending waits for networks.
+    """
     check_connection()
     with locks.impatient():
         notifications.announce()

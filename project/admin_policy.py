@@ -1,7 +1,9 @@
-"""The content security policy of the admin: as on all other pages, with the two allowances that its theme needs.
+"""The content security policy of the admin: as on all other pages, with the two allowances that its
+theme needs.
 
-Alpine, which unfold's pages are alive with, makes functions of the words in its attributes, and both write styles into the page.
-Scripts come from this server's files all the same: an inline script or a handler in an attribute runs nowhere.
+Alpine, which unfold's pages are alive with, makes functions of the words in its attributes, and
+both write styles into the page. Scripts come from this server's files all the same: an inline
+script or a handler in an attribute runs nowhere.
 """
 
 from __future__ import annotations
@@ -14,13 +16,16 @@ from django.http import HttpRequest, HttpResponse
 ALLOWANCES = {"script-src": [UNSAFE_EVAL], "style-src": [UNSAFE_INLINE]}
 
 
-def middleware(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+def middleware(
+    get_response: Callable[[HttpRequest], HttpResponse],
+) -> Callable[[HttpRequest], HttpResponse]:
     """Stands below django-csp's middleware, which writes the header."""
 
     def with_allowances(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
         if request.path_info.startswith("/admin/"):
-            response._csp_update = ALLOWANCES  # type: ignore[attr-defined]  # as csp.decorators.csp_update does for one view
+            # as csp.decorators.csp_update does for one view
+            response._csp_update = ALLOWANCES  # type: ignore[attr-defined]
         return response
 
     return with_allowances

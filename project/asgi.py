@@ -1,7 +1,7 @@
 """The ASGI application: Django, streams beside it, sockets.
 
-Who asks is looked up by streams and sockets themselves, in the hub's database threads and again later: a session's middleware would
-hold its objects for as long as they are open.
+Who asks is looked up by streams and sockets themselves, in the hub's database threads and again
+later: a session's middleware would hold its objects for as long as they are open.
 """
 
 import os
@@ -25,7 +25,8 @@ from project.errors import exception_handler  # noqa: E402  # as above
 checks.at_start(reach=False)
 
 
-# `patient` stands outside whatever else changes `send`: it finds the client's connection by the server's own
+# `patient` stands outside whatever else changes `send`: it finds the client's connection by the
+# server's own
 streams = [path(route, patient(traced(guarded(stream)))) for route, stream in routing.streams()]
 http: Any = [*streams, re_path("", traced(bounded(django_application)))]
 sockets = guarded(patient(URLRouter(routing.websockets(exception_handler))))

@@ -40,11 +40,13 @@ def _look_around(**_: Any) -> None:
 
 @worker_shutting_down.connect
 def _let_go(how: str, **_: Any) -> None:
-    """SIGTERM: runs are handed back at their next step boundary, and the worker ends when all are. Steps that are still at work after
-    `worker_soft_shutdown_timeout` seconds are ended with their processes, and their runs handed back too.
+    """SIGTERM: runs are handed back at their next step boundary, and the worker ends when all are.
 
-    Celery's own soft shutdown would wait all of that time, in the signal's handler and before it says that it stops; so the wait is
-    here, beside a warm shutdown.
+    Steps that are still at work after `worker_soft_shutdown_timeout` seconds are ended with their
+    processes, and their runs handed back too.
+
+    Celery's own soft shutdown would wait all of that time, in the signal's handler and before it
+    says that it stops; so the wait is here, beside a warm shutdown.
     """
     shutdown.stop()
     if how == "Warm":
@@ -54,10 +56,12 @@ def _let_go(how: str, **_: Any) -> None:
 
 
 def _end_now() -> None:
-    """End what is still at work: children of a prefork pool, or this process, whose threads nobody can end.
+    """End what is still at work: children of a prefork pool, or this process, whose threads nobody
+    can end.
 
-    Celery's cold shutdown of a thread pool would wait for its threads, and so would the interpreter's own end. A step that looks at
-    `context.check` ends in the time given here, its subprocesses with it, since its run is another's by then.
+    Celery's cold shutdown of a thread pool would wait for its threads, and so would the
+    interpreter's own end. A step that looks at `context.check` ends in the time given here, its
+    subprocesses with it, since its run is another's by then.
     """
     children = [child.pid for child in active_children() if child.pid is not None]
     giving = threading.Thread(target=_hand_back, args=([os.getpid(), *children],), daemon=True)
@@ -80,7 +84,8 @@ def _hand_back(pids: list[int]) -> None:
 
 @worker_process_init.connect
 def _in_a_child(**_: Any) -> None:
-    task_prerun.connect(_leave_stopping_to_the_parent)  # not yet: billiard still sets handlers of its own
+    # not yet: billiard still sets handlers of its own
+    task_prerun.connect(_leave_stopping_to_the_parent)
 
 
 def _leave_stopping_to_the_parent(**_: Any) -> None:

@@ -1,8 +1,10 @@
-"""What holds for sockets and streams as it does for Django's pages: the names that this server goes by, and whose pages may speak to it.
+"""What holds for sockets and streams as it does for Django's pages: the names that this server goes
+by, and whose pages may speak to it.
 
-Both are plain ASGI beside Django, so Django's own checks never see them. A browser sends the owner's cookie along from every page of the
-same host, whatever its port: the page's origin (scheme, host and port) has to be the request's own, or one of CSRF_TRUSTED_ORIGINS.
-A program that is no browser sends no Origin.
+Both are plain ASGI beside Django, so Django's own checks never see them. A browser sends the
+owner's cookie along from every page of the same host, whatever its port: the page's origin (scheme,
+host and port) has to be the request's own, or one of CSRF_TRUSTED_ORIGINS. A program that is no
+browser sends no Origin.
 """
 
 from __future__ import annotations
@@ -22,8 +24,17 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-FOREIGN_HOST = ("host_refused", "This server does not go by that name. Operators name its hosts in ALLOWED_HOSTS.")
-FOREIGN_ORIGIN = ("origin_refused", "A page of another site may not speak to this server. Operators may allow one in CSRF_TRUSTED_ORIGINS.")
+FOREIGN_HOST = (
+    "host_refused",
+    "This server does not go by that name. Operators name its hosts in ALLOWED_HOSTS.",
+)
+FOREIGN_ORIGIN = (
+    "origin_refused",
+    (
+        "A page of another site may not speak to this server. Operators may allow one in "
+        "CSRF_TRUSTED_ORIGINS."
+    ),
+)
 
 
 def guarded(application: Application) -> Any:
@@ -54,20 +65,31 @@ def refusal(scope: Scope) -> tuple[str, str] | None:
 
 
 def request_of(scope: Scope) -> ASGIRequest:
-    """What Django would make of it: so hosts, schemes and the proxy's header are read as for its pages."""
-    scheme = {"ws": "http", "wss": "https"}.get(scope.get("scheme", ""), scope.get("scheme", "http"))
+    """What Django would make of it: so hosts, schemes and the proxy's header are read as for its
+    pages.
+    """
+    scheme = {"ws": "http", "wss": "https"}.get(
+        scope.get("scheme", ""), scope.get("scheme", "http")
+    )
     return ASGIRequest({**scope, "type": "http", "method": "GET", "scheme": scheme}, io.BytesIO())
 
 
 def _own_origin(request: ASGIRequest) -> bool:
-    """As Django asks it of every form: the request's own scheme, host and port, or what CSRF_TRUSTED_ORIGINS names."""
+    """As Django asks it of every form: the request's own scheme, host and port, or what
+    CSRF_TRUSTED_ORIGINS names.
+    """
     middleware: Any = CsrfViewMiddleware(lambda _: HttpResponse())
     return bool(middleware._origin_verified(request))
 
 
 async def _problem(send: Send, code: str, detail: str) -> None:
     status, title = (400, "Bad Request") if code == FOREIGN_HOST[0] else (403, "Forbidden")
-    body = json.dumps({"type": "about:blank", "title": title, "status": status, "code": code, "detail": detail}).encode()
-    headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())]
+    body = json.dumps(
+        {"type": "about:blank", "title": title, "status": status, "code": code, "detail": detail}
+    ).encode()
+    headers = [
+        (b"content-type", b"application/problem+json"),
+        (b"content-length", str(len(body)).encode()),
+    ]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -40,7 +40,13 @@ from runs.git.sources import BadSource
 from runs.keyed import KeyTaken
 from runs.security import scopes
 from runs.services import InputInvalid, OrdersStopped, PauseClosed
-from runs.services.forks import ForkForbidden, ImportStands, NothingToFork, ReasonMissing, ReviewStands
+from runs.services.forks import (
+    ForkForbidden,
+    ImportStands,
+    NothingToFork,
+    ReasonMissing,
+    ReviewStands,
+)
 from runs.services.resubmit import CannotAskAgain
 from runs.services.undo import TooLate
 from runs.states import RunEnded
@@ -134,7 +140,9 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
             refused.headers["Retry-After"] = str(error.retry_after)
         return refused
     request = context.get("request")  # a socket's message comes with none, and may change something
-    if (said := outages.said(error, changing=request is None or request.method not in SAFE_METHODS)) is not None:
+    if (
+        said := outages.said(error, changing=request is None or request.method not in SAFE_METHODS)
+    ) is not None:
         logger.warning("%s: %s", request.path if request is not None else "a socket", error)
         away = problem(said.status, said.code, said.words)
         away.headers["Retry-After"] = str(said.after)
@@ -154,7 +162,11 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
 
 def problem(status: int, code: str, detail: str, **extra: Any) -> Response:
     """A problem document; `code` is stable, `detail` is for people."""
-    return Response(problems.document(status, code, detail, **extra), status=status, content_type="application/problem+json")
+    return Response(
+        problems.document(status, code, detail, **extra),
+        status=status,
+        content_type="application/problem+json",
+    )
 
 
 def _extra(error: Exception) -> dict[str, Any]:
@@ -176,12 +188,23 @@ def _extra(error: Exception) -> dict[str, Any]:
         case services.SeveralQuestions():
             return {"pause_ids": [pause.shown_id for pause in error.pauses]}
         case resume.WrongQuestion():
-            return {"pause_id": error.pause.shown_id, "input_types": resume_events.types_of(error.pause)}
+            return {
+                "pause_id": error.pause.shown_id,
+                "input_types": resume_events.types_of(error.pause),
+            }
         case services.RevisionMismatch():
             before = revisions.earlier(error.pause, error.seen) if error.seen else None
             changes = revisions.changes_as_text(before, error.pause) if before else None
-            now = {"pause_id": error.pause.shown_id, "revision": error.pause.revision, "pause_content": error.pause.content}
-            return {**now, "changes": changes, **(_winner(error.decision) if error.decision else {})}
+            now = {
+                "pause_id": error.pause.shown_id,
+                "revision": error.pause.revision,
+                "pause_content": error.pause.content,
+            }
+            return {
+                **now,
+                "changes": changes,
+                **(_winner(error.decision) if error.decision else {}),
+            }
         case services.DeadlinePassed(pause=pause, at=at, outcome=outcome):
             return {"deadline_at": at.isoformat(), "outcome": outcome, "state": pause.status}
         case services.AlreadyAnswered(decision=decision) if decision is not None:
@@ -203,7 +226,11 @@ def _winner(decision: Decision) -> dict[str, Any]:
 
 def _from_drf(error: Exception, response: Response) -> tuple[str, str, dict[str, Any]]:
     if isinstance(error, exceptions.ValidationError):
-        return "The request was not understood; nothing was changed.", "invalid", {"errors": response.data}
+        return (
+            "The request was not understood; nothing was changed.",
+            "invalid",
+            {"errors": response.data},
+        )
     if isinstance(error, exceptions.APIException):
         codes = error.get_codes()
         extra = {"limit": error.limit} if isinstance(error, BodyTooLarge) else {}

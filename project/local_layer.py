@@ -1,7 +1,8 @@
 """The embedded default's channel layer: groups within one process, safe to send to from any thread.
 
-Channels' own in-memory layer puts into an asyncio queue from the sender's thread without waking the receiver's loop, which
-then sleeps on for up to a second. This one hands each message to the loop that owns the channel.
+Channels' own in-memory layer puts into an asyncio queue from the sender's thread without waking the
+receiver's loop, which then sleeps on for up to a second. This one hands each message to the loop
+that owns the channel.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ class LocalChannelLayer(BaseChannelLayer):
 
     extensions = ["groups"]
 
-    def __init__(self, expiry: int = 60, capacity: int = 1000, channel_capacity: Any = None) -> None:
+    def __init__(
+        self, expiry: int = 60, capacity: int = 1000, channel_capacity: Any = None
+    ) -> None:
         super().__init__(expiry=expiry, capacity=capacity, channel_capacity=channel_capacity)
         self._inboxes: dict[str, Inbox] = {}
         self._groups: dict[str, set[str]] = defaultdict(set)

@@ -1,4 +1,5 @@
-"""The query of a request, held against what the document says of it: a filter that is misspelt, or names a value that there is not,
+"""The query of a request, held against what the document says of it: a filter that is misspelt, or
+names a value that there is not,
 is refused with the known ones, instead of an empty list or a whole one."""
 
 from __future__ import annotations
@@ -15,10 +16,17 @@ FLAGS = ("true", "false", "1", "0")
 
 
 class KnownQuery(BasePermission):
-    """Asked of every request once it is known who asks, so that no view checks by itself. A view with `any_query` takes what comes."""
+    """Asked of every request once it is known who asks, so that no view checks by itself.
+
+    A view with `any_query` takes what comes.
+    """
 
     def has_permission(self, request: Request, view: Any) -> bool:
-        known = None if getattr(view, "any_query", False) else parameters(view.__class__, str(request.method))
+        known = (
+            None
+            if getattr(view, "any_query", False)
+            else parameters(view.__class__, str(request.method))
+        )
         if known is not None and (errors := wrong(request, known)):
             raise ValidationError(errors)
         return True
@@ -29,7 +37,9 @@ def wrong(request: Request, known: dict[str, dict[str, Any]]) -> dict[str, list[
     errors = {}
     for name, values in request.query_params.lists():
         if name not in known:
-            errors[name] = [f"There is no such parameter here. Known are: {', '.join(known) or 'none'}."]
+            errors[name] = [
+                f"There is no such parameter here. Known are: {', '.join(known) or 'none'}."
+            ]
         elif len(values) > 1:
             errors[name] = ["Once only."]
         elif (words := refusal(values[0], known[name])) is not None:
@@ -45,21 +55,40 @@ def refusal(text: str, schema: dict[str, Any]) -> str | None:
     if kind == "integer":
         low, high = schema.get("minimum", 0), schema.get("maximum", 10**20)
         is_number = text.isascii() and text.isdigit() and low <= int(text[:20]) <= high
-        return None if is_number else f"A whole number from {low}{f' to {high}' if 'maximum' in schema else ''}."
+        return (
+            None
+            if is_number
+            else f"A whole number from {low}{f' to {high}' if 'maximum' in schema else ''}."
+        )
     if known is not None:
         return None if text in known else f"One of {', '.join(known)}."
-    return None if re.search(schema.get("pattern", ""), text) else f"This has to fit {schema['pattern']}."
+    return (
+        None
+        if re.search(schema.get("pattern", ""), text)
+        else f"This has to fit {schema['pattern']}."
+    )
 
 
 @functools.cache
 def parameters(view: type[Any], method: str) -> dict[str, dict[str, Any]] | None:
-    """The query parameters of an operation and their schemas, as the document has them; None where it has no such operation."""
+    """The query parameters of an operation and their schemas, as the document has them; None where
+    it has no such operation.
+    """
     handler = getattr(view, {"HEAD": "get"}.get(method, method.lower()), None)
     described = getattr(handler, "kwargs", {}).get("schema")
     if described is None:
         return None
     schema, asked = described(), view()
-    asked.request, asked.args, asked.kwargs = None, (), {}  # of none in particular, as for the document
+    # of none in particular, as for the document
+    asked.request, asked.args, asked.kwargs = None, (), {}
     schema.view, schema.method, schema.path = asked, "GET" if method == "HEAD" else method, ""
-    named = [parameter for parameter in schema._process_override_parameters().values() if parameter is not None]
-    return {one["name"]: one["schema"] for one in [*schema._get_pagination_parameters(), *named] if one["in"] == "query"}
+    named = [
+        parameter
+        for parameter in schema._process_override_parameters().values()
+        if parameter is not None
+    ]
+    return {
+        one["name"]: one["schema"]
+        for one in [*schema._get_pagination_parameters(), *named]
+        if one["in"] == "query"
+    }

@@ -30,21 +30,30 @@ from runs.defaults import (
 )  # fmt: skip
 
 WAYSTATION_UMASK = env.umask("WAYSTATION_UMASK", "077")
-"""Permissions that files of Waystation do not have: states, mails with live links and the key are its own user's. `027` shares them with
+"""Permissions that files of Waystation do not have: states, mails with live links and the key are
+its own user's. `027` shares them with
 the group, for processes that run as several users."""
 WAYSTATION_UMASK_OUTSIDE = os.umask(WAYSTATION_UMASK)
-"""The one that this process was started with: it holds for what is written into repositories of others."""
+"""The one that this process was started with: it holds for what is written into repositories of
+others.
+"""
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 WAYSTATION_DATA = Path(env.text("WAYSTATION_DATA", str(BASE_DIR / "data"))).resolve()
-"""Folder of everything that is kept outside the database: workspaces, the sample repository, the embedded database, the secret key."""
-WAYSTATION_EMPTY = not (WAYSTATION_DATA.exists() or env.text("DATABASE_URL") or env.begins(sys.argv))
+"""Folder of everything that is kept outside the database: workspaces, the sample repository, the
+embedded database, the secret key.
+"""
+WAYSTATION_EMPTY = not (
+    WAYSTATION_DATA.exists() or env.text("DATABASE_URL") or env.begins(sys.argv)
+)
 """Whether a command runs where no Waystation is: it leaves nothing behind, and finds no tables."""
 WAYSTATION_REPOSITORIES = defaults.repositories(WAYSTATION_DATA)
 WAYSTATION_SHARED = defaults.shared(WAYSTATION_DATA)
 WAYSTATION_FILES = defaults.files(WAYSTATION_DATA)
-DATA_UPLOAD_MAX_MEMORY_SIZE = max(WAYSTATION_BODY_BYTES, WAYSTATION_ORDER_BYTES, WAYSTATION_IMPORT_BYTES)
+DATA_UPLOAD_MAX_MEMORY_SIZE = max(
+    WAYSTATION_BODY_BYTES, WAYSTATION_ORDER_BYTES, WAYSTATION_IMPORT_BYTES
+)
 """Django's own limit knows no addresses; `hitl.http.incoming` does, and comes first."""
 
 
@@ -61,7 +70,9 @@ def _secret_key() -> str:
             path.write_text(secrets.token_urlsafe(50))
         return path.read_text()
     except OSError as error:
-        raise ImproperlyConfigured(f"{path} cannot be used ({error.strerror}). Name another folder with WAYSTATION_DATA.") from error
+        raise ImproperlyConfigured(
+            f"{path} cannot be used ({error.strerror}). Name another folder with WAYSTATION_DATA."
+        ) from error
 
 
 DEBUG = env.flag("DEBUG")
@@ -69,16 +80,25 @@ SECRET_KEY = _secret_key()
 ALLOWED_HOSTS = env.items("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = env.items("CSRF_TRUSTED_ORIGINS")
 HTTPS = env.flag("HTTPS")
-"""Served behind TLS: cookies are sent over it only, and the proxy's X-Forwarded-Proto is believed."""
+"""Served behind TLS: cookies are sent over it only, and the proxy's X-Forwarded-Proto is
+believed.
+"""
 NUM_PROXIES = int(env.number("NUM_PROXIES", 0))
-"""Proxies of ours before this server: so many entries at the end of X-Forwarded-For are believed, and none where there are none."""
+"""Proxies of ours before this server: so many entries at the end of X-Forwarded-For are believed,
+and none where there are none.
+"""
 REDIS_URL = env.text("REDIS_URL")
-"""Broker and channel layer, `redis://host:port/db`; empty means the embedded default, all in one process."""
+"""Broker and channel layer, `redis://host:port/db`; empty means the embedded default, all in one
+process.
+"""
 
 CHECKPOINTS, *CHECKPOINTS_FALLBACKS = [
-    env.checkpoints(url, redis=REDIS_URL) for url in env.items("CHECKPOINTS_URL", "database:", separator=" ")
+    env.checkpoints(url, redis=REDIS_URL)
+    for url in env.items("CHECKPOINTS_URL", "database:", separator=" ")
 ] or [env.checkpoints("database:", redis="")]
-"""Where the bodies of states are kept; further URLs, after spaces, are stores that were used before and are still read."""
+"""Where the bodies of states are kept; further URLs, after spaces, are stores that were used before
+and are still read.
+"""
 
 INSTALLED_APPS = [
     "unfold",
@@ -140,17 +160,28 @@ TEMPLATES = [
 ]
 
 WAYSTATION_LOCK_SECONDS = env.number("WAYSTATION_LOCK_SECONDS", 10)
-"""How long a web server or worker waits for a row that another session of PostgreSQL's holds; 0 is for ever."""
+"""How long a web server or worker waits for a row that another session of PostgreSQL's holds; 0 is
+for ever.
+"""
 WAYSTATION_STATEMENT_SECONDS = env.number("WAYSTATION_STATEMENT_SECONDS", 60)
-"""How long one statement of theirs may take; 0 is any time. Commands, such as `migrate`, may take any."""
+"""How long one statement of theirs may take; 0 is any time.
+
+Commands, such as `migrate`, may take any.
+"""
 DATABASES = {
     "default": env.database(
-        env.text("DATABASE_URL", f"sqlite:///{':memory:' if WAYSTATION_EMPTY else WAYSTATION_DATA / 'waystation.sqlite3'}"),
+        env.text(
+            "DATABASE_URL",
+            "sqlite:///:memory:"
+            if WAYSTATION_EMPTY
+            else f"sqlite:///{WAYSTATION_DATA / 'waystation.sqlite3'}",
+        ),
         pool=int(env.number("DATABASE_POOL", 0)),
         patience=env.Patience(
             lock=WAYSTATION_LOCK_SECONDS,
             statement=WAYSTATION_STATEMENT_SECONDS,
-            idle=max(5, WAYSTATION_LEASE_SECONDS * 2 / 3),  # what a silent host holds is free before its runs are taken back
+            # what a silent host holds is free before its runs are taken back
+            idle=max(5, WAYSTATION_LEASE_SECONDS * 2 / 3),
         )
         if env.serves(sys.argv)
         else None,
@@ -158,18 +189,39 @@ DATABASES = {
 }
 WAYSTATION_PRIVATE = [
     WAYSTATION_DATA,
-    *(Path(f"{DATABASES['default']['NAME']}{end}") for end in ("", "-wal", "-shm") if "sqlite" in DATABASES["default"]["ENGINE"]),
-    *(Path(store["OPTIONS"]["folder"]) for store in (CHECKPOINTS, *CHECKPOINTS_FALLBACKS) if "folder" in store["OPTIONS"]),
+    *(
+        Path(f"{DATABASES['default']['NAME']}{end}")
+        for end in ("", "-wal", "-shm")
+        if "sqlite" in DATABASES["default"]["ENGINE"]
+    ),
+    *(
+        Path(store["OPTIONS"]["folder"])
+        for store in (CHECKPOINTS, *CHECKPOINTS_FALLBACKS)
+        if "folder" in store["OPTIONS"]
+    ),
 ]
-"""Files and folders that an earlier version may have left open to other users: they are closed at every start."""
+"""Files and folders that an earlier version may have left open to other users: they are closed at
+every start.
+"""
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-SERIALIZATION_MODULES = {"json": "checkpoints.text.exact_json", "jsonl": "checkpoints.text.exact_jsonl"}
+SERIALIZATION_MODULES = {
+    "json": "checkpoints.text.exact_json",
+    "jsonl": "checkpoints.text.exact_jsonl",
+}
 """`dumpdata` and `loaddata` keep every microsecond."""
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
-    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator", "NumericPasswordValidator")
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
 ]
-AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
 AXES_HANDLER = "hitl.http.logins.Handler"
 AXES_FAILURE_LIMIT = WAYSTATION_LOGIN_FAILURES
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # the handler knows all three
@@ -187,7 +239,9 @@ SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_SSL_REDIRECT = HTTPS
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
-"""Whether all subdomains of a host are served over TLS, for ever, only who owns the domain knows: it is set in front of this server."""
+"""Whether all subdomains of a host are served over TLS, for ever, only who owns the domain knows:
+it is set in front of this server.
+"""
 X_FRAME_OPTIONS = "DENY"
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
@@ -216,9 +270,12 @@ STATIC_ROOT = Path(env.text("STATIC_ROOT", str(WAYSTATION_DATA / "static")))
 STATICFILES_DIRS = [BASE_DIR / "static"]
 if not WAYSTATION_EMPTY:
     env.folder(STATIC_ROOT)
-FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o755  # of collected static files, which a web server of another user may serve
+# of collected static files, which a web server of another user may serve
+FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o755
 COLLECTED = (STATIC_ROOT / "staticfiles.json").exists()
-"""Whether `collectstatic` ran: then files are served compressed under names with their digest, else straight from the apps."""
+"""Whether `collectstatic` ran: then files are served compressed under names with their digest, else
+straight from the apps.
+"""
 WHITENOISE_USE_FINDERS = not COLLECTED
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
@@ -239,7 +296,10 @@ CACHES = {
     if REDIS_URL
     else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
 }
-"""Shared by all processes, for counting requests; the embedded default is one process. Nothing is lost with it."""
+"""Shared by all processes, for counting requests; the embedded default is one process.
+
+Nothing is lost with it.
+"""
 
 CHANNEL_LAYERS = {
     "default": {
@@ -254,8 +314,14 @@ CELERY_BROKER_URL = REDIS_URL or "memory://localhost/"
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # a worker waits for its broker as long as it takes
 CELERY_BROKER_TRANSPORT_OPTIONS = (
-    # a broker that hangs may hold a sender for a second or two, not for minutes; redelivery is the lease's work, not the broker's
-    {"socket_timeout": 1, "socket_connect_timeout": 1, "health_check_interval": 5, **env.redis_alive(REDIS_URL)}
+    # a broker that hangs may hold a sender for a second or two, not for minutes; redelivery is the
+    # lease's work, not the broker's
+    {
+        "socket_timeout": 1,
+        "socket_connect_timeout": 1,
+        "health_check_interval": 5,
+        **env.redis_alive(REDIS_URL),
+    }
     if REDIS_URL
     else {"polling_interval": 0.05}
 )
@@ -267,11 +333,15 @@ CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_DB_REUSE_MAX = 1000  # tasks per connection; without it Celery opens one for each, which costs as much as several commits
+# tasks per connection; without it Celery opens one for each, which costs as much as several commits
+CELERY_DB_REUSE_MAX = 1000
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 5.0
 """Seconds that steps at work may go on after SIGTERM; see `project.celery`."""
 CELERY_TASK_DEFAULT_QUEUE = "steps"
-CELERY_TASK_QUEUES = [Queue(name, Exchange(name), routing_key=name) for name in ("control", "steps", "agents", "outbound")]
+CELERY_TASK_QUEUES = [
+    Queue(name, Exchange(name), routing_key=name)
+    for name in ("control", "steps", "agents", "outbound")
+]
 """`control` is the sweep's, `outbound` is for what is sent to people and systems;
 a template's step says `steps` or `agents`, which is for those that take minutes."""
 CELERY_TASK_ROUTES = {
@@ -282,15 +352,24 @@ CELERY_TASK_ROUTES = {
 }
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "runs.tasks.sweep", "schedule": steady.Every(WAYSTATION_SWEEP_SECONDS)},
-    "deadlines": {"task": "hitl.tasks.fire_deadlines", "schedule": steady.Every(WAYSTATION_SWEEP_SECONDS)},
+    "deadlines": {
+        "task": "hitl.tasks.fire_deadlines",
+        "schedule": steady.Every(WAYSTATION_SWEEP_SECONDS),
+    },
     "announce": {"task": "hitl.tasks.announce", "schedule": steady.Every(WAYSTATION_SWEEP_SECONDS)},
-    "early answers": {"task": "hitl.tasks.take_early_answers", "schedule": steady.Every(WAYSTATION_SWEEP_SECONDS)},
+    "early answers": {
+        "task": "hitl.tasks.take_early_answers",
+        "schedule": steady.Every(WAYSTATION_SWEEP_SECONDS),
+    },
     "anchor-ledgers": {"task": "hitl.tasks.anchor_ledgers", "schedule": steady.Every(300.0)},
 }
 
 REST_FRAMEWORK = {
     **rest.FRAMEWORK,
-    "DEFAULT_PERMISSION_CLASSES": [*rest.FRAMEWORK["DEFAULT_PERMISSION_CLASSES"], "project.queries.KnownQuery"],
+    "DEFAULT_PERMISSION_CLASSES": [
+        *rest.FRAMEWORK["DEFAULT_PERMISSION_CLASSES"],
+        "project.queries.KnownQuery",
+    ],
     "DEFAULT_SCHEMA_CLASS": "project.openapi.operation.Operation",
     "NUM_PROXIES": NUM_PROXIES,
     "EXCEPTION_HANDLER": "project.errors.exception_handler",
@@ -299,7 +378,9 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Waystation",
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
-    "DESCRIPTION": "Long-running work that stops for a person and starts again. Errors are RFC 9457 problem details with a stable `code`. "
+    "DESCRIPTION": "Long-running work that stops for a person and starts again. Errors are RFC "
+    "9457 problem "
+    "details with a stable `code`. "
     "Each response has `X-Trace-Id`: the run's id where the request is about a run.",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/(v1|agent-work-orders)",
@@ -321,7 +402,12 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }
-UNFOLD = {"SITE_TITLE": "Waystation", "SITE_HEADER": "Waystation", "SITE_URL": "/", "SHOW_VIEW_ON_SITE": False}
+UNFOLD = {
+    "SITE_TITLE": "Waystation",
+    "SITE_HEADER": "Waystation",
+    "SITE_URL": "/",
+    "SHOW_VIEW_ON_SITE": False,
+}
 
 LOGGING = {
     "version": 1,

@@ -17,7 +17,11 @@ def now() -> dt.datetime:
 
 
 class Every(schedule):
-    """Each so many seconds. With Celery's own schedules a beat whose host's clock is set back by an hour sends nothing for an hour."""
+    """Each so many seconds.
+
+    With Celery's own schedules a beat whose host's clock is set back by an hour sends nothing for
+    an hour.
+    """
 
     def __init__(self, seconds: float) -> None:
         super().__init__(run_every=seconds, nowfun=now)

@@ -12,9 +12,13 @@ from checkpoints.state import codec
 
 
 class Sendable(Template):
-    """Renders what no client could read, half a surrogate pair in somebody's JSON, as a replacement sign."""
+    """Renders what no client could read, half a surrogate pair in somebody's JSON, as a replacement
+    sign.
+    """
 
-    def render(self, context: dict[str, Any] | None = None, request: HttpRequest | None = None) -> SafeString:
+    def render(
+        self, context: dict[str, Any] | None = None, request: HttpRequest | None = None
+    ) -> SafeString:
         text = super().render(context, request)
         try:
             text.encode()

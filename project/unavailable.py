@@ -1,7 +1,8 @@
-"""Answers while the database, or the store of checkpoints, is away: 503 with words, 507 where its disk is full.
+"""Answers while the database, or the store of checkpoints, is away: 503 with words, 507 where its
+disk is full.
 
-A view of the API says it by `project.errors`; here is what pages say, and everything that fails around a view: in a middleware, in
-authentication, at a commit.
+A view of the API says it by `project.errors`; here is what pages say, and everything that fails
+around a view: in a middleware, in authentication, at a commit.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class Unavailable:
 
 
 def during_trouble(request: HttpRequest, error: BaseException) -> HttpResponse | None:
-    """The answer to a request that the database's own trouble kept from its answer; None for any other error. Needs no database."""
+    """The answer to a request that the database's own trouble kept from its answer; None for any
+    other error. Needs no database.
+    """
     said = outages.said(error, changing=request.method not in SAFE)
     if said is None:
         return None
@@ -51,7 +54,9 @@ def during_trouble(request: HttpRequest, error: BaseException) -> HttpResponse |
     if request.path.startswith("/api/"):
         response = problems.response(said.status, said.code, said.words)
     else:
-        page = loader.render_to_string("unavailable.html", {"said": said, "changing": request.method not in SAFE})
+        page = loader.render_to_string(
+            "unavailable.html", {"said": said, "changing": request.method not in SAFE}
+        )
         response = HttpResponse(page, status=said.status)
     response["Retry-After"] = str(said.after)
     return response
@@ -65,6 +70,9 @@ def server_error(request: HttpRequest) -> HttpResponse:
     if response is not None:
         return response
     if request.path.startswith("/api/"):
-        words = "Something went wrong on our side; the error is in the server's log. Whether this was done is not known."
+        words = (
+            "Something went wrong on our side; the error is in the server's log. Whether this "
+            "was done is not known."
+        )
         return problems.response(500, "server_error", words)
     return HttpResponseServerError(loader.render_to_string("500.html"))

@@ -8,7 +8,9 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 
 # Swagger UI writes its styles into the page
 reference = csp_update({"style-src": [UNSAFE_INLINE]})(
-    SpectacularSwaggerSplitView.as_view(url_name="schema", permission_classes=[], http_method_names=["get", "head"])
+    SpectacularSwaggerSplitView.as_view(
+        url_name="schema", permission_classes=[], http_method_names=["get", "head"]
+    )
 )
 
 urlpatterns = [

@@ -23,7 +23,10 @@ class RunsConfig(AppConfig):
     def ready(self) -> None:
         from runs.definitions import shipped  # here: models are not there before
 
-        private_files.tighten(getattr(settings, "WAYSTATION_PRIVATE", ()), umask=getattr(settings, "WAYSTATION_UMASK", 0))
+        private_files.tighten(
+            getattr(settings, "WAYSTATION_PRIVATE", ()),
+            umask=getattr(settings, "WAYSTATION_UMASK", 0),
+        )
         timing.go_by(clock.now)
         shipped.register()
         model.configure(

@@ -1,4 +1,6 @@
-"""Whether what is to stand around command line agents can do so: what is said at the start of a worker, and by `manage.py check`."""
+"""Whether what is to stand around command line agents can do so: what is said at the start of a
+worker, and by `manage.py check`.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,17 @@ from runs.workflows import extras
 def as_set_up(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     """What the setting alone tells."""
     words = sandbox.wrong(settings.WAYSTATION_COMMAND_SANDBOX)
-    found: list[CheckMessage] = [Error(f"WAYSTATION_COMMAND_SANDBOX: {words}", id="runs.E001")] if words else []
+    found: list[CheckMessage] = (
+        [Error(f"WAYSTATION_COMMAND_SANDBOX: {words}", id="runs.E001")] if words else []
+    )
     model = settings.WAYSTATION_MODEL
     if lacking := extras.missing(model.provider):
-        found.append(Warning(f"WAYSTATION_MODEL is {model.model}, but no agent can ask it here. {lacking}", id="runs.W003"))
+        found.append(
+            Warning(
+                f"WAYSTATION_MODEL is {model.model}, but no agent can ask it here. {lacking}",
+                id="runs.W003",
+            )
+        )
     return found
 
 
@@ -33,10 +42,24 @@ def as_it_is(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     words = sandbox.trial(wall, search_path=os.environ.get("PATH", os.defpath))
     if not words:
         return []
-    hint = "Where workers run in containers, these must allow user namespaces; see docs/how-to/coding-agents.md."
-    return [Error(f"WAYSTATION_COMMAND_SANDBOX: nothing can be run behind {wall[0]}: {words}", hint=hint, id="runs.E002")]
+    hint = (
+        "Where workers run in containers, these must allow user namespaces; see "
+        "docs/how-to/coding-agents.md."
+    )
+    return [
+        Error(
+            f"WAYSTATION_COMMAND_SANDBOX: nothing can be run behind {wall[0]}: {words}",
+            hint=hint,
+            id="runs.E002",
+        )
+    ]
 
 
 def at_start() -> None:
-    """For workers, which Django's own checks do not run in: rather none than one whose orders fail one after the other."""
-    checks.stop_for([*as_set_up(), *as_it_is()], "Command line agents cannot be run as this is set up; see above.")
+    """For workers, which Django's own checks do not run in: rather none than one whose orders fail
+    one after the other.
+    """
+    checks.stop_for(
+        [*as_set_up(), *as_it_is()],
+        "Command line agents cannot be run as this is set up; see above.",
+    )

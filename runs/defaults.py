@@ -1,6 +1,9 @@
-"""Settings that the apps read, each with its default and what it is for. A project may set any of them; the environment may too.
+"""Settings that the apps read, each with its default and what it is for.
 
-The project that is shipped takes all of them as they are. In another one `fill` adds those that it left out, before anything reads them.
+A project may set any of them; the environment may too.
+
+The project that is shipped takes all of them as they are. In another one `fill` adds those that it
+left out, before anything reads them.
 """
 
 from __future__ import annotations
@@ -12,7 +15,9 @@ from typing import Any
 from runs import env, limits
 
 WAYSTATION_GIT_SCHEMES = env.items("WAYSTATION_GIT_SCHEMES", "https")
-WAYSTATION_GIT_HOSTS = env.items("WAYSTATION_GIT_HOSTS", "github.com,gitlab.com,codeberg.org,bitbucket.org")
+WAYSTATION_GIT_HOSTS = env.items(
+    "WAYSTATION_GIT_HOSTS", "github.com,gitlab.com,codeberg.org,bitbucket.org"
+)
 """Remote hosts that may be cloned from; `*.example.org` allows subdomains."""
 WAYSTATION_GIT_AUTHOR = env.text("WAYSTATION_GIT_AUTHOR", "Waystation <waystation@localhost>")
 WAYSTATION_CLONE_SECONDS = env.number("WAYSTATION_CLONE_SECONDS", 300, low=1)
@@ -22,38 +27,55 @@ WAYSTATION_WORKFLOWS = env.items(
     "WAYSTATION_WORKFLOWS",
     "runs.contrib.repo_tidy,runs.contrib.booking,runs.contrib.chat,runs.contrib.coding",
 )
-"""Modules that register step functions, and may bring templates along (`runs.definitions.shipped`); those that we ship where it is not
+"""Modules that register step functions, and may bring templates along (`runs.definitions.shipped`);
+those that we ship where it is not
 set."""
 WAYSTATION_CODER = env.text("WAYSTATION_CODER")
-"""The command line agent that writes code: `claude-code`, `codex`, `gemini-cli`, or a JSON file. See docs/how-to/coding-agents.md."""
-WAYSTATION_COMMANDS = env.items("WAYSTATION_COMMANDS")
-"""Programs that step templates may start beside that one, as they name them; `*` is any. Who edits step templates can run these."""
-WAYSTATION_COMMAND_ENVIRONMENT = env.items(
-    "WAYSTATION_COMMAND_ENVIRONMENT", "LC_ALL,TZ,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy,SSL_CERT_FILE"
-)
-"""Variables of a worker that step templates may hand to a program; it gets no other."""
-WAYSTATION_COMMAND_SANDBOX = env.arguments("WAYSTATION_COMMAND_SANDBOX")
-"""What stands before every command line agent, and before the check of a coding order, as a JSON array.
+"""The command line agent that writes code: `claude-code`, `codex`, `gemini-cli`, or a JSON file.
 
 See docs/how-to/coding-agents.md.
 """
+WAYSTATION_COMMANDS = env.items("WAYSTATION_COMMANDS")
+"""Programs that step templates may start beside that one, as they name them; `*` is any.
+
+Who edits step templates can run these.
+"""
+WAYSTATION_COMMAND_ENVIRONMENT = env.items(
+    "WAYSTATION_COMMAND_ENVIRONMENT",
+    "LC_ALL,TZ,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,http_proxy,https_proxy,no_proxy,SSL_CERT_FILE",
+)
+"""Variables of a worker that step templates may hand to a program; it gets no other."""
+WAYSTATION_COMMAND_SANDBOX = env.arguments("WAYSTATION_COMMAND_SANDBOX")
+"""What stands before every command line agent, and before the check of a coding order, as a JSON
+array. See docs/how-to/coding-agents.md.
+"""
 WAYSTATION_ARTIFACT_BYTES = int(env.number("WAYSTATION_ARTIFACT_BYTES", 5_000_000, low=1000))
-"""How much is kept of one text that a step keeps, such as an agent's output; of a longer one beginning and end."""
+"""How much is kept of one text that a step keeps, such as an agent's output; of a longer one
+beginning and end.
+"""
 WAYSTATION_WORKSPACE_BYTES = int(env.number("WAYSTATION_WORKSPACE_BYTES", 4_000_000_000))
 """What one order's workspace may grow to while programs work in it; 0 is any size."""
 WAYSTATION_WORKSPACES_BYTES = int(env.number("WAYSTATION_WORKSPACES_BYTES", 0))
-"""What all workspaces and mirrors of one machine may use; before a clone that begins beyond it, those of ended orders go. 0 is any size."""
+"""What all workspaces and mirrors of one machine may use; before a clone that begins beyond it,
+those of ended orders go. 0 is any size.
+"""
 WAYSTATION_WORKSPACE_DAYS = env.number("WAYSTATION_WORKSPACE_DAYS", 7)
-"""How long the workspace of an order that ended is kept; a retry makes it anew from the checkpoints. 0 is for ever."""
+"""How long the workspace of an order that ended is kept; a retry makes it anew from the
+checkpoints. 0 is for ever.
+"""
 WAYSTATION_FORGES = env.items("WAYSTATION_FORGES", "https://api.github.com,https://gitlab.com")
-"""Origins of forges that pull requests may be opened at: `https://git.example.org:8443`. No other is reached, whatever a name leads to."""
+"""Origins of forges that pull requests may be opened at: `https://git.example.org:8443`.
+
+No other is reached, whatever a name leads to.
+"""
 WAYSTATION_FORGE_SECONDS = env.number("WAYSTATION_FORGE_SECONDS", 20, low=1)
 """How long a forge may keep a step waiting, each time."""
 WAYSTATION_LEASE_SECONDS = env.number("WAYSTATION_LEASE_SECONDS", 15, low=0.5)
 """A worker that has not renewed its lease for so long is lost; renewed three times in that time."""
 WAYSTATION_LOST_ATTEMPTS = int(env.number("WAYSTATION_LOST_ATTEMPTS", 5, low=1))
 WAYSTATION_ON_CHANGE = env.one_of("WAYSTATION_ON_CHANGE", "continue", "hold")
-"""What a run does at a step whose code has changed since the run was asked for: go on and say so, or wait for an operator. A template's
+"""What a run does at a step whose code has changed since the run was asked for: go on and say so,
+or wait for an operator. A template's
 step may say otherwise (`on_change`)."""
 WAYSTATION_CLAIM_SECONDS = env.number("WAYSTATION_CLAIM_SECONDS", 900, low=1)
 """How long somebody who claims a question keeps others from answering it."""
@@ -62,30 +84,49 @@ WAYSTATION_SLICE_SECONDS = env.number("WAYSTATION_SLICE_SECONDS", 10)
 WAYSTATION_PATIENCE_SECONDS = env.number("WAYSTATION_PATIENCE_SECONDS", 5)
 """A run that is due for so long without a worker gets its message again."""
 WAYSTATION_QUEUES = ("steps", "agents")
-"""Where a step may run: long ones in `agents`, so that they never hold up answers in `steps`. The sweep has `control` for itself."""
+"""Where a step may run: long ones in `agents`, so that they never hold up answers in `steps`.
+
+The sweep has `control` for itself.
+"""
 WAYSTATION_GATHER_WIDTH = int(env.number("WAYSTATION_GATHER_WIDTH", 100, low=1))
 """Child runs that one step may start at once."""
 WAYSTATION_GATHER_DEPTH = int(env.number("WAYSTATION_GATHER_DEPTH", 4, low=1))
 """How deep child runs may start child runs of their own."""
-WAYSTATION_REDACT = env.items("WAYSTATION_REDACT", "api_key,api_keys,password,passwords,secret,secrets,token,authorization,cookie,cookies")
-"""Names of secrets: what stands under them in a state, an event or an answer is not kept (`checkpoints.state.redaction`). Empty: all is
+WAYSTATION_REDACT = env.items(
+    "WAYSTATION_REDACT",
+    "api_key,api_keys,password,passwords,secret,secrets,token,authorization,cookie,cookies",
+)
+"""Names of secrets: what stands under them in a state, an event or an answer is not kept
+(`checkpoints.state.redaction`). Empty: all is
 kept."""
 WAYSTATION_ENCRYPTION_KEYS = env.encryption_keys("WAYSTATION_ENCRYPTION_KEYS")
-"""Newest first; values are written with the first and read with any (`checkpoints.state.encryption`). None: nothing is encrypted."""
+"""Newest first; values are written with the first and read with any
+(`checkpoints.state.encryption`). None: nothing is encrypted.
+"""
 WAYSTATION_CREDENTIALS_FROM_ENV = env.items("WAYSTATION_CREDENTIALS_FROM_ENV")
-"""Environment variables that any run may use as credentials by their names, e.g. OPENAI_API_KEY; rows of the same name come first."""
-WAYSTATION_MODEL = env.model("WAYSTATION_MODEL", "WAYSTATION_MODEL_URL", "WAYSTATION_MODEL_CREDENTIAL")
-"""The model of agents whose template names none, e.g. `openai:gpt-5-mini` at WAYSTATION_MODEL_URL (any endpoint that speaks OpenAI's
-protocol), with the key that WAYSTATION_MODEL_CREDENTIAL names. Without them: a scripted one, offline, which says so."""
+"""Environment variables that any run may use as credentials by their names, e.g.
+
+OPENAI_API_KEY; rows of the same name come first.
+"""
+WAYSTATION_MODEL = env.model(
+    "WAYSTATION_MODEL", "WAYSTATION_MODEL_URL", "WAYSTATION_MODEL_CREDENTIAL"
+)
+"""The model of agents whose template names none, e.g.
+
+`openai:gpt-5-mini` at WAYSTATION_MODEL_URL (any endpoint that speaks OpenAI's protocol), with the
+key that WAYSTATION_MODEL_CREDENTIAL names. Without them: a scripted one, offline, which says so."""
 WAYSTATION_MODEL_ALLOW = [entry.lower() for entry in env.items("WAYSTATION_MODEL_ALLOW")]
-"""Hosts (`llm.internal`), addresses and networks inside where agents' endpoints may be that step templates name, also without TLS.
+"""Hosts (`llm.internal`), addresses and networks inside where agents' endpoints may be that step
+templates name, also without TLS.
 WAYSTATION_MODEL_URL is the operators' own, and needs no line here."""
 WAYSTATION_MODEL_PRICES = env.prices("WAYSTATION_MODEL_PRICES")
 """Of models that genai-prices does not know, or at a price of your own."""
 WAYSTATION_MODEL_SILENCE = env.number("WAYSTATION_MODEL_SILENCE", 60, low=1)
 """Seconds that a model's endpoint may be silent in the middle of an answer."""
 WAYSTATION_MODEL_HISTORY = int(env.number("WAYSTATION_MODEL_HISTORY", 50_000, low=500))
-"""About how many tokens of a conversation are given to a model, with its instructions and tools, where the step template does not say."""
+"""About how many tokens of a conversation are given to a model, with its instructions and tools,
+where the step template does not say.
+"""
 WAYSTATION_BODY_BYTES = env.limit("BODY_BYTES")
 """This, and all that `env.limit` reads, is described in docs/reference/limits.md."""
 WAYSTATION_ORDER_BYTES = env.limit("ORDER_BYTES")
@@ -96,7 +137,9 @@ WAYSTATION_MESSAGES_PER_HOUR = env.limit("MESSAGES_PER_HOUR")
 WAYSTATION_MESSAGES_PER_DAY = env.limit("MESSAGES_PER_DAY")
 WAYSTATION_OUTSIDE_CHARACTERS = env.limit("OUTSIDE_CHARACTERS")
 WAYSTATION_OUTSIDE_DOMAINS = [entry.lower() for entry in env.items("WAYSTATION_OUTSIDE_DOMAINS")]
-"""Domains (`example.org`, `*.example.org`) that everybody may have mail sent to; others take the right `hitl.mail_outside`."""
+"""Domains (`example.org`, `*.example.org`) that everybody may have mail sent to; others take the
+right `hitl.mail_outside`.
+"""
 WAYSTATION_USER_RATE = env.rate("API_RATE", limits.USER_RATE)
 WAYSTATION_ANONYMOUS_RATE = env.limit("ANONYMOUS_RATE")
 WAYSTATION_LOGIN_FAILURES = env.limit("LOGIN_FAILURES")
@@ -104,11 +147,18 @@ WAYSTATION_LOGIN_ADDRESS_FAILURES = env.limit("LOGIN_ADDRESS_FAILURES")
 WAYSTATION_LOGIN_ACCOUNT_FAILURES = env.limit("LOGIN_ACCOUNT_FAILURES")
 WAYSTATION_LOGIN_MINUTES = env.limit("LOGIN_MINUTES")
 WAYSTATION_KEEP_DAYS = env.number("WAYSTATION_KEEP_DAYS", 365)
-"""How long checkpoints, the log of ended runs and their memos are kept; 0 is for ever. A template's `retention` may say otherwise."""
+"""How long checkpoints, the log of ended runs and their memos are kept; 0 is for ever.
+
+A template's `retention` may say otherwise.
+"""
 WAYSTATION_KEEP_COUNT = int(env.number("WAYSTATION_KEEP_COUNT", 10_000))
-"""The newest checkpoints of a thread that are kept, beside those that are never dropped; 0 is any number."""
+"""The newest checkpoints of a thread that are kept, beside those that are never dropped; 0 is any
+number.
+"""
 WAYSTATION_KEEP_CHUNK_HOURS = env.number("WAYSTATION_KEEP_CHUNK_HOURS", 1)
-"""How long streamed text is kept beside the result of the step that said it; 0 is as long as the log."""
+"""How long streamed text is kept beside the result of the step that said it; 0 is as long as the
+log.
+"""
 WAYSTATION_IDEMPOTENCY_HOURS = env.number("WAYSTATION_IDEMPOTENCY_HOURS", 24, low=0.01)
 """How long an `Idempotency-Key` is used up, and the sealed answer under it kept."""
 WAYSTATION_EARLY_HOURS = env.number("WAYSTATION_EARLY_HOURS", 168, low=0)
@@ -116,51 +166,79 @@ WAYSTATION_EARLY_HOURS = env.number("WAYSTATION_EARLY_HOURS", 168, low=0)
 WAYSTATION_KEEP_HOURS = env.number("WAYSTATION_KEEP_HOURS", 24)
 """How often what is old is dropped; 0 is never but by `manage.py prune`."""
 WAYSTATION_RUN_BYTES = int(env.number("WAYSTATION_RUN_BYTES", 1_000_000_000))
-"""What one run may write in checkpoints before it is stopped; 0 is any amount. A template's `size_budget` may say otherwise."""
+"""What one run may write in checkpoints before it is stopped; 0 is any amount.
+
+A template's `size_budget` may say otherwise.
+"""
 WAYSTATION_CALENDARS = env.calendars(
-    "WAYSTATION_CALENDARS", {"business": {"days": ["mon", "tue", "wed", "thu", "fri"], "hours": ["09:00", "17:00"]}}
+    "WAYSTATION_CALENDARS",
+    {"business": {"days": ["mon", "tue", "wed", "thu", "fri"], "hours": ["09:00", "17:00"]}},
 )
 """Hours of work by name, which deadlines may be counted in (`runs.workflows.calendars.read`)."""
 WAYSTATION_GRAPHS = env.graphs("WAYSTATION_GRAPHS")
-"""LangGraph graphs that templates may name, each with its place: `{"mail": "shop.graphs:mail"}` (docs/how-to/langgraph.md)."""
+"""LangGraph graphs that templates may name, each with its place: `{"mail": "shop.graphs:mail"}`
+(docs/how-to/langgraph.md).
+"""
 WAYSTATION_GRAPH_TYPES = env.items("WAYSTATION_GRAPH_TYPES")
-"""Types of their own that graphs keep in their checkpoints, as `module:Name`; others are refused."""
+"""Types of their own that graphs keep in their checkpoints, as `module:Name`; others are
+refused.
+"""
 WAYSTATION_EXTEND = env.number("WAYSTATION_EXTEND", 1)
-"""How far people may move a deadline: so many times as long as the question was given at first; 0 is not at all."""
+"""How far people may move a deadline: so many times as long as the question was given at first; 0
+is not at all.
+"""
 WAYSTATION_URL = env.base_url("WAYSTATION_URL", "http://localhost:8000")
-"""Where people reach this server: what links in mails and messages begin with. A path behind the host is fine."""
+"""Where people reach this server: what links in mails and messages begin with.
+
+A path behind the host is fine.
+"""
 WAYSTATION_OUTBOUND_ALLOW = [entry.lower() for entry in env.items("WAYSTATION_OUTBOUND_ALLOW")]
-"""Hosts (`hooks.internal`, `*.internal`), addresses and networks that webhooks may reach though they are not public, also without TLS."""
+"""Hosts (`hooks.internal`, `*.internal`), addresses and networks that webhooks may reach though
+they are not public, also without TLS.
+"""
 WAYSTATION_FETCH_ALLOW = [entry.lower() for entry in env.items("WAYSTATION_FETCH_ALLOW")]
-"""The same for the agents' tool `fetch`, which reads pages: apart, since who may be told is not who may be read."""
+"""The same for the agents' tool `fetch`, which reads pages: apart, since who may be told is not who
+may be read.
+"""
 WAYSTATION_OUTBOUND_TRIES = int(env.number("WAYSTATION_OUTBOUND_TRIES", 10, low=1))
 """How often a message is tried before it is given up."""
 WAYSTATION_OUTBOUND_SECONDS = env.number("WAYSTATION_OUTBOUND_SECONDS", 10, low=1)
 """How long a receiver may take."""
 WAYSTATION_CHAT_SERVICES = env.items(
-    "WAYSTATION_CHAT_SERVICES", "slack,workflows,discord,gchat,tgram,webex,wxteams,zulip,pover,pbul,opsgenie,pagerduty"
+    "WAYSTATION_CHAT_SERVICES",
+    "slack,workflows,discord,gchat,tgram,webex,wxteams,zulip,pover,pbul,opsgenie,pagerduty",
 )
-"""Services of Apprise that may be used. Those whose host its address names, such as `mmosts` or `ntfys`, are for operators to add."""
+"""Services of Apprise that may be used.
+
+Those whose host its address names, such as `mmosts` or `ntfys`, are for operators to add.
+"""
 WAYSTATION_LINK_DAYS = env.number("WAYSTATION_LINK_DAYS", 7, low=0.01)
 """How long a link in a mail leads to its question."""
 WAYSTATION_DECISIONS = "hitl.decisions.approvals.Rows"
-"""Who is asked what people decided, whenever a run acts on it: a class like `runs.engine.approvals.Decisions`."""
+"""Who is asked what people decided, whenever a run acts on it: a class like
+`runs.engine.approvals.Decisions`.
+"""
 WAYSTATION_SWEEP_SECONDS = env.number("WAYSTATION_SWEEP_SECONDS", 5, low=0.5)
 
 
 def repositories(data: Path) -> list[Path]:
-    """WAYSTATION_REPOSITORIES: folders in which local repositories may lie; work orders reach no other local path."""
+    """WAYSTATION_REPOSITORIES: folders in which local repositories may lie; work orders reach no
+    other local path.
+    """
     return [*_folders("WAYSTATION_REPOSITORIES"), data / "sample"]
 
 
 def shared(data: Path) -> Path:
-    """WAYSTATION_SHARED: the folder that all workers see: what workflows read and keep outside their runs, such as master data and the
+    """WAYSTATION_SHARED: the folder that all workers see: what workflows read and keep outside
+    their runs, such as master data and the
     ledger of `smart-booking`."""
     return Path(env.text("WAYSTATION_SHARED", str(data / "shared"))).resolve()
 
 
 def files(data: Path) -> list[Path]:
-    """WAYSTATION_FILES: folders of files that a work order may name by path; it reaches no other."""
+    """WAYSTATION_FILES: folders of files that a work order may name by path; it reaches no
+    other.
+    """
     return [*_folders("WAYSTATION_FILES"), data / "inbox"]
 
 
@@ -169,8 +247,13 @@ def _folders(name: str) -> list[Path]:
 
 
 def fill(settings: Any) -> None:
-    """Set what a project left out; what it set itself stays. WAYSTATION_DATA is the folder `data` below the one that it was started in."""
-    data = Path(getattr(settings, "WAYSTATION_DATA", "") or env.text("WAYSTATION_DATA") or "data").resolve()
+    """Set what a project left out; what it set itself stays.
+
+    WAYSTATION_DATA is the folder `data` below the one that it was started in.
+    """
+    data = Path(
+        getattr(settings, "WAYSTATION_DATA", "") or env.text("WAYSTATION_DATA") or "data"
+    ).resolve()
     mask = os.umask(0o077)
     os.umask(mask)
     others = {

@@ -66,10 +66,15 @@ def rate(name: str, default: int) -> int:
 
 
 def umask(name: str, default: str) -> int:
-    """Permissions that new files do not get, in octal: `077` for the owner's alone, `027` where a group shares them."""
+    """Permissions that new files do not get, in octal: `077` for the owner's alone, `027` where a
+    group shares them.
+    """
     raw = os.environ.get(name) or default
     if not re.fullmatch(r"0?[0-7]{3}", raw) or int(raw, 8) & 0o700:
-        raise ImproperlyConfigured(f"{name}={raw!r}: use octal digits such as 077 or 027; the owner's own permissions cannot be taken")
+        raise ImproperlyConfigured(
+            f"{name}={raw!r}: use octal digits such as 077 or 027; the owner's own "
+            "permissions cannot be taken"
+        )
     return int(raw, 8)
 
 
@@ -83,13 +88,20 @@ def arguments(name: str) -> list[str]:
         found = json.loads(text(name) or "[]")
     except ValueError as error:
         raise ImproperlyConfigured(f"{name} is no JSON array: {error}") from error
-    if not isinstance(found, list) or not all(isinstance(one, str) and "\0" not in one for one in found):
-        raise ImproperlyConfigured(f'{name}: use a JSON array of words such as ["bwrap", "--bind", "{{workspace}}", "{{workspace}}"]')
+    if not isinstance(found, list) or not all(
+        isinstance(one, str) and "\0" not in one for one in found
+    ):
+        raise ImproperlyConfigured(
+            f'{name}: use a JSON array of words such as ["bwrap", "--bind", '
+            f'"{{workspace}}", "{{workspace}}"]'
+        )
     return found
 
 
 def calendars(name: str, shipped: dict[str, Any]) -> dict[str, Any]:
-    """Hours of work by name, from a JSON object; those that it does not name are the shipped ones."""
+    """Hours of work by name, from a JSON object; those that it does not name are the shipped
+    ones.
+    """
     try:
         given = json.loads(text(name, "{}"))
         found = {**shipped, **given}
@@ -104,12 +116,22 @@ def calendars(name: str, shipped: dict[str, Any]) -> dict[str, Any]:
 
 
 def model(name: str, url: str, credential: str) -> Endpoint:
-    """The model that agents ask whose template names none, from three variables: `provider:name`, its address, its key's name."""
-    found = Endpoint(model=text(name) or agents.SCRIPTED, base_url=text(url).rstrip("/"), credential=text(credential))
+    """The model that agents ask whose template names none, from three variables: `provider:name`,
+    its address, its key's name.
+    """
+    found = Endpoint(
+        model=text(name) or agents.SCRIPTED,
+        base_url=text(url).rstrip("/"),
+        credential=text(credential),
+    )
     try:
-        agents.check({"model": found.model, "base_url": found.base_url, "credential": found.credential})
+        agents.check(
+            {"model": found.model, "base_url": found.base_url, "credential": found.credential}
+        )
     except ConfigInvalid as error:
-        raise ImproperlyConfigured(f"{name}={found.model!r}, {url}={found.base_url!r}: {error}") from error
+        raise ImproperlyConfigured(
+            f"{name}={found.model!r}, {url}={found.base_url!r}: {error}"
+        ) from error
     return found
 
 
@@ -117,7 +139,10 @@ def prices(name: str) -> dict[str, Price]:
     """`{"openai:gpt-5-mini": {"input": 0.25, "output": 2}}`: US dollars per million tokens."""
     try:
         given = json.loads(text(name, "{}"))
-        return {model: Price(input=float(one["input"]), output=float(one["output"])) for model, one in given.items()}
+        return {
+            model: Price(input=float(one["input"]), output=float(one["output"]))
+            for model, one in given.items()
+        }
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         words = 'use {"provider:name": {"input": dollars per million tokens, "output": …}}'
         raise ImproperlyConfigured(f"{name}: {words} ({error!r})") from error
@@ -129,13 +154,20 @@ def graphs(name: str) -> dict[str, str]:
         found = json.loads(text(name, "{}"))
     except ValueError as error:
         raise ImproperlyConfigured(f"{name} is no JSON object: {error}") from error
-    if not isinstance(found, dict) or not all(isinstance(place, str) and _PLACE.fullmatch(place) for place in found.values()):
-        raise ImproperlyConfigured(f'{name}: use a JSON object such as {{"mail": "shop.graphs:mail"}}')
+    if not isinstance(found, dict) or not all(
+        isinstance(place, str) and _PLACE.fullmatch(place) for place in found.values()
+    ):
+        raise ImproperlyConfigured(
+            f'{name}: use a JSON object such as {{"mail": "shop.graphs:mail"}}'
+        )
     return found
 
 
 def encryption_keys(name: str) -> list[str]:
-    """Keys as `checkpoints.state.encryption` takes them. The message names the variable and the place, never a key."""
+    """Keys as `checkpoints.state.encryption` takes them.
+
+    The message names the variable and the place, never a key.
+    """
     keys = items(name)
     for place, _ in enumerate(keys, start=1):
         try:
@@ -153,52 +185,73 @@ class Patience:
     """For a row that another session holds."""
     statement: float = 0
     idle: float = 0
-    """In an open transaction without a word: then its host is taken for dead, and what it holds is free for others."""
+    """In an open transaction without a word: then its host is taken for dead, and what it holds is
+    free for others.
+    """
 
 
 BEGINNERS = ("standalone", "migrate", "runserver", "collectstatic", "shell", "test")
 
 
 def serves(arguments: list[str]) -> bool:
-    """Whether this process is a web server or a worker, which have to go on. Commands take their time: migrations, prunings, imports."""
+    """Whether this process is a web server or a worker, which have to go on.
+
+    Commands take their time: migrations, prunings, imports.
+    """
     program, *more = arguments or [""]
     return bool(set(Path(program).parts) & SERVERS) or more[:1] in (["standalone"], ["runserver"])
 
 
 def begins(arguments: list[str]) -> bool:
-    """Whether this process may make the data folder: all but commands of `manage.py` that only work where Waystation already is."""
+    """Whether this process may make the data folder: all but commands of `manage.py` that only work
+    where Waystation already is.
+    """
     program, *more = arguments or [""]
     return Path(program).name != "manage.py" or more[:1] in ([one] for one in BEGINNERS)
 
 
 def folder(path: Path) -> Path:
-    """The folder, made where it is not there. Raises ImproperlyConfigured where it cannot be made."""
+    """The folder, made where it is not there.
+
+    Raises ImproperlyConfigured where it cannot be made.
+    """
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ImproperlyConfigured(
-            f"the folder {path} cannot be used ({error.strerror}). Name another with WAYSTATION_DATA, or as `make up DATA=…`."
+            f"the folder {path} cannot be used ({error.strerror}). Name another with "
+            "WAYSTATION_DATA, or as `make up DATA=…`."
         ) from error
     return path
 
 
 def database(url: str, *, pool: int, patience: Patience | None = None) -> dict[str, Any]:
-    """Django's database settings for `sqlite:///path` or `postgresql://user:password@host:port/name?option=value`.
+    """Django's database settings for `sqlite:///path` or
+    `postgresql://user:password@host:port/name?option=value`.
 
-    `host` may also be given as an option, which is how a socket folder is named. `pool` is the size of psycopg's pool; 0 is none,
-    which is right for workers that fork.
+    `host` may also be given as an option, which is how a socket folder is named. `pool` is the size
+    of psycopg's pool; 0 is none, which is right for workers that fork.
     """
     parts = urlsplit(url)
     if parts.scheme == "sqlite":
-        return {"ENGINE": "django.db.backends.sqlite3", "NAME": unquote(parts.path[1:]), "OPTIONS": dict(SQLITE)}
+        return {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": unquote(parts.path[1:]),
+            "OPTIONS": dict(SQLITE),
+        }
     if parts.scheme not in {"postgres", "postgresql"}:
-        raise ImproperlyConfigured(f"DATABASE_URL has the scheme {parts.scheme!r}: use sqlite or postgresql")
+        raise ImproperlyConfigured(
+            f"DATABASE_URL has the scheme {parts.scheme!r}: use sqlite or postgresql"
+        )
     options: dict[str, Any] = dict(parse_qsl(parts.query))
     host = options.pop("host", parts.hostname or "")
     prepared = _prepared(options)
     options = {**ALIVE, **options, **prepared}
-    if prepared:  # else a pooler gives each transaction another session: docs/how-to/deploy.md
-        options["options"] = " ".join(filter(None, [_session(patience or Patience()), options.get("options", "")]))
+    # else a pooler gives each transaction another session: docs/how-to/deploy.md
+    if prepared:
+        options["options"] = " ".join(
+            filter(None, [_session(patience or Patience()), options.get("options", "")])
+        )
     if pool:
         options["pool"] = {"min_size": 1, "max_size": pool, "timeout": 10}
     return {
@@ -209,34 +262,48 @@ def database(url: str, *, pool: int, patience: Patience | None = None) -> dict[s
         "HOST": host,
         "PORT": str(options.pop("port", parts.port or "")),
         "CONN_MAX_AGE": 0,  # under ASGI each request has a thread of its own: kept connections leak
-        "CONN_HEALTH_CHECKS": bool(pool),  # else the pool hands out connections that a restarted server has forgotten
+        # else the pool hands out connections that a restarted server has forgotten
+        "CONN_HEALTH_CHECKS": bool(pool),
         "OPTIONS": options,
     }
 
 
 def checkpoints(url: str, *, redis: str) -> dict[str, Any]:
-    """A CHECKPOINTS setting for `database:`, `redis:` (the broker's server) or `redis://host:port/number`, `file:///folder`, `memory:`.
+    """A CHECKPOINTS setting for `database:`, `redis:` (the broker's server) or
+    `redis://host:port/number`, `file:///folder`, `memory:`.
 
     `?prefix=…` may follow a Redis URL.
     """
     parts = urlsplit(url)
     match parts.scheme:
         case "database" | "memory" if url == f"{parts.scheme}:":
-            return {"BACKEND": f"checkpoints.backends.{parts.scheme}.{parts.scheme.capitalize()}Store", "OPTIONS": {}}
+            return {
+                "BACKEND": f"checkpoints.backends.{parts.scheme}.{parts.scheme.capitalize()}Store",
+                "OPTIONS": {},
+            }
         case "file" if parts.path.startswith("/") and not parts.netloc:
-            return {"BACKEND": "checkpoints.backends.file.FileStore", "OPTIONS": {"folder": unquote(parts.path)}}
+            return {
+                "BACKEND": "checkpoints.backends.file.FileStore",
+                "OPTIONS": {"folder": unquote(parts.path)},
+            }
         case "redis" | "rediss" | "unix" if url != "redis:" or redis:
             asked = dict(parse_qsl(parts.query))
             prefix = {"prefix": asked.pop("prefix")} if "prefix" in asked else {}
             plain = parts._replace(query=urlencode(asked)).geturl()
-            return {"BACKEND": "checkpoints.backends.redis.RedisStore", "OPTIONS": {"url": redis if url == "redis:" else plain, **prefix}}
+            return {
+                "BACKEND": "checkpoints.backends.redis.RedisStore",
+                "OPTIONS": {"url": redis if url == "redis:" else plain, **prefix},
+            }
     raise ImproperlyConfigured(
-        f"CHECKPOINTS_URL={url!r}: use database:, memory:, file:///folder, redis://host:port/number, or redis: with REDIS_URL"
+        f"CHECKPOINTS_URL={url!r}: use database:, memory:, file:///folder, "
+        "redis://host:port/number, or redis: with REDIS_URL"
     )
 
 
 def mail(url: str) -> dict[str, Any]:
-    """Django's mail settings for `smtp://user:password@host:587` (`?tls=1` for STARTTLS), `smtps://…:465`, `console:`, `file:///folder`."""
+    """Django's mail settings for `smtp://user:password@host:587` (`?tls=1` for STARTTLS),
+    `smtps://…:465`, `console:`, `file:///folder`.
+    """
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query))
     backend = "django.core.mail.backends.{}.EmailBackend"
@@ -245,7 +312,10 @@ def mail(url: str) -> dict[str, Any]:
             case "console" if url == "console:":
                 return {"EMAIL_BACKEND": backend.format("console")}
             case "file" if parts.path.startswith("/") and not parts.netloc:
-                return {"EMAIL_BACKEND": backend.format("filebased"), "EMAIL_FILE_PATH": unquote(parts.path)}
+                return {
+                    "EMAIL_BACKEND": backend.format("filebased"),
+                    "EMAIL_FILE_PATH": unquote(parts.path),
+                }
             case "smtp" | "smtps" if parts.hostname and set(options) <= {"tls"}:
                 return {
                     "EMAIL_BACKEND": backend.format("smtp"),
@@ -258,7 +328,9 @@ def mail(url: str) -> dict[str, Any]:
                 }
     except ValueError:
         pass  # a port that is none
-    raise ImproperlyConfigured("EMAIL_URL: use smtp://user:password@host:587?tls=1, smtps://…, console: or file:///folder")
+    raise ImproperlyConfigured(
+        "EMAIL_URL: use smtp://user:password@host:587?tls=1, smtps://…, console: or file:///folder"
+    )
 
 
 def base_url(name: str, default: str) -> str:
@@ -271,20 +343,26 @@ def base_url(name: str, default: str) -> str:
 
 
 def _prepared(options: dict[str, Any]) -> dict[str, Any]:
-    """Statements are prepared once seen thrice on a connection: planning costs more than most of ours take.
+    """Statements are prepared once seen thrice on a connection: planning costs more than most of
+    ours take.
 
-    `?prepare_threshold=none` in the URL switches it off, for a pooler that gives each transaction another server connection.
+    `?prepare_threshold=none` in the URL switches it off, for a pooler that gives each transaction
+    another server connection.
     """
     threshold = str(options.pop("prepare_threshold", "3"))
     if threshold == "none":
         return {}
     if not threshold.isdigit():
-        raise ImproperlyConfigured(f"prepare_threshold={threshold!r} in DATABASE_URL: use a whole number, or none")
+        raise ImproperlyConfigured(
+            f"prepare_threshold={threshold!r} in DATABASE_URL: use a whole number, or none"
+        )
     return {"server_side_binding": True, "prepare_threshold": int(threshold)}
 
 
 def _session(patience: Patience) -> str:
-    """What the server is told when a session begins; what the URL's own `options` say comes later, and counts."""
+    """What the server is told when a session begins; what the URL's own `options` say comes later,
+    and counts.
+    """
     milliseconds = {
         "lock_timeout": patience.lock * 1000,
         "statement_timeout": patience.statement * 1000,
@@ -303,15 +381,24 @@ ALIVE = {
     "keepalives_count": "3",
     "tcp_user_timeout": "20000",
 }
-"""libpq's: a server that vanished without a word is known to be gone after some 20 seconds, not after two hours."""
-SERVERS_SIDE = {"tcp_keepalives_idle": 10, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 3, "tcp_user_timeout": 20000}
+"""libpq's: a server that vanished without a word is known to be gone after some 20 seconds, not
+after two hours.
+"""
+SERVERS_SIDE = {
+    "tcp_keepalives_idle": 10,
+    "tcp_keepalives_interval": 5,
+    "tcp_keepalives_count": 3,
+    "tcp_user_timeout": 20000,
+}
 """The same from the other side: the server looks whether its client is still there."""
 _TCP = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 20000}
 """As ALIVE; not every system knows all of them."""
 
 
 def redis_alive(url: str) -> dict[str, Any]:
-    """What a client of Redis' is told, so that a server that vanished without a word is known to be gone; none for a socket's path."""
+    """What a client of Redis' is told, so that a server that vanished without a word is known to be
+    gone; none for a socket's path.
+    """
     if urlsplit(url).scheme not in {"redis", "rediss"}:
         return {}
     known = {getattr(socket, name): value for name, value in _TCP.items() if hasattr(socket, name)}

@@ -1,4 +1,6 @@
-"""The runs of an exported thread and of its child runs' threads: facts about each, and what an import makes of them."""
+"""The runs of an exported thread and of its child runs' threads: facts about each, and what an
+import makes of them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ from runs import definitions
 from runs.models import Artifact, Definition, Run
 from runs.states import CANCELLED, COMPLETED, ENDED, FAILED, RunStatus
 
-FIELDS = ("status", "input", "interrupt_before", "interrupt_after", "reason", "error", "failure_code")
+FIELDS = (
+    "status",
+    "input",
+    "interrupt_before",
+    "interrupt_after",
+    "reason",
+    "error",
+    "failure_code",
+)
 IMPORTED = "imported"
 """`failure_code` of a run that was under way when its thread was exported."""
 Plan = Mapping[str, Definition]
@@ -21,14 +31,24 @@ Plan = Mapping[str, Definition]
 
 
 def export(thread: Thread, *, without: Collection[str] = (), root: bool = True) -> list[Document]:
-    """The thread's runs, oldest first, but for those named. Of a family's `root` nobody waits for them."""
+    """The thread's runs, oldest first, but for those named.
+
+    Of a family's `root` nobody waits for them.
+    """
     rows = Run.objects.filter(thread=thread).select_related("definition").order_by("pk")
     return [_run(run, root=root) for run in rows if run.shown_id not in without]
 
 
 def apart(rows: Sequence[Document]) -> list[Document]:
     """Runs without those that wait for them."""
-    return [{name: value for name, value in row.items() if name not in {"parent", "child_name", "optional"}} for row in rows]
+    return [
+        {
+            name: value
+            for name, value in row.items()
+            if name not in {"parent", "child_name", "optional"}
+        }
+        for row in rows
+    ]
 
 
 def repository_of(thread: Thread) -> str:
@@ -37,9 +57,20 @@ def repository_of(thread: Thread) -> str:
 
 
 def _run(run: Run, *, root: bool) -> Document:
-    times = {name: getattr(run, name).isoformat() if getattr(run, name) else None for name in ("created_at", "started_at", "ended_at")}
+    times = {
+        name: getattr(run, name).isoformat() if getattr(run, name) else None
+        for name in ("created_at", "started_at", "ended_at")
+    }
     waits = None if root or run.parent_id is None else run.parent_id
-    child = {"parent": ids.show(Run.PREFIX, waits), "child_name": run.child_name, "optional": run.optional} if waits else {}
+    child = (
+        {
+            "parent": ids.show(Run.PREFIX, waits),
+            "child_name": run.child_name,
+            "optional": run.optional,
+        }
+        if waits
+        else {}
+    )
     return {
         "id": run.shown_id,
         "template_slug": run.definition.template_slug,
@@ -48,7 +79,15 @@ def _run(run: Run, *, root: bool) -> Document:
         "retry_of": ids.show(Run.PREFIX, run.retry_of_id) if run.retry_of_id else None,
         **{
             name: getattr(run, name)
-            for name in ("status", "input", "interrupt_before", "interrupt_after", "reason", "error", "failure_code")
+            for name in (
+                "status",
+                "input",
+                "interrupt_before",
+                "interrupt_after",
+                "reason",
+                "error",
+                "failure_code",
+            )
         },
         **times,
         **child,
@@ -56,7 +95,8 @@ def _run(run: Run, *, root: bool) -> Document:
 
 
 def plan(documents: Sequence[Document]) -> Plan:
-    """The runs of a family that could be gone on with here: they are of their template's version of today, and so are their steps.
+    """The runs of a family that could be gone on with here: they are of their template's version of
+    today, and so are their steps.
 
     A child run is made only where the run above it is. Call inside a transaction.
     """
@@ -70,22 +110,33 @@ def plan(documents: Sequence[Document]) -> Plan:
                 definition = _known(document, row, found[above] if above else None)
                 if definition is not None:
                     found[row["id"]] = definition
-        waiting = [(document, row) for document, row in waiting if row.get("parent") is not None and row["id"] not in found]
+        waiting = [
+            (document, row)
+            for document, row in waiting
+            if row.get("parent") is not None and row["id"] not in found
+        ]
         if len(found) == made:
             break
     return found
 
 
 def _known(document: Document, row: Document, above: Definition | None) -> Definition | None:
-    if document["thread"]["repository_url"]:  # such a run works on a work order's repository, and this thread has no order
+    # such a run works on a work order's repository, and this thread has no order
+    if document["thread"]["repository_url"]:
         return None
-    known = definitions.below(above, row["definition"]) if above else definitions.of_today(row["definition"], row["template_slug"])
+    known = (
+        definitions.below(above, row["definition"])
+        if above
+        else definitions.of_today(row["definition"], row["template_slug"])
+    )
     named = _steps_named(document, row["id"])
     return known if known is not None and named <= {step["name"] for step in known.steps} else None
 
 
 def joined(document: Document, made: Plan) -> Document:
-    """A document whose checkpoints name child runs only where all of them are made: else nothing could ever join them."""
+    """A document whose checkpoints name child runs only where all of them are made: else nothing
+    could ever join them.
+    """
     return {**document, "checkpoints": [_parted(row, made) for row in document["checkpoints"]]}
 
 
@@ -99,10 +150,15 @@ def _parted(row: Document, made: Plan) -> Document:
 def load(documents: Sequence[Document], loaded: Sequence[Loaded], made: Plan) -> list[Run]:
     """Write the runs that `plan` gave, of documents that were `joined`.
 
-    The others stay history: their checkpoints are there, and no run is. One that was under way has failed here, so that it can be
-    resumed; one that waited for child runs that are not all here was cancelled, and can be forked. Call inside a transaction.
+    The others stay history: their checkpoints are there, and no run is. One that was under way has
+    failed here, so that it can be resumed; one that waited for child runs that are not all here was
+    cancelled, and can be forked. Call inside a transaction.
     """
-    places = {row["id"]: (document, row, one) for document, one in zip(documents, loaded, strict=True) for row in document["runs"]}
+    places = {
+        row["id"]: (document, row, one)
+        for document, one in zip(documents, loaded, strict=True)
+        for row in document["runs"]
+    }
     runs: dict[str, Run] = {}
     for name, definition in made.items():
         document, row, one = places[name]
@@ -122,18 +178,28 @@ def _steps_named(document: Document, run_id: str) -> set[str]:
 
 def _gathers(document: Document, run_id: str) -> bool:
     """Whether it was waiting for child runs that are not in the document."""
-    head = next((row for row in document["checkpoints"] if row["id"] == document["thread"]["head"]), None)
+    head = next(
+        (row for row in document["checkpoints"] if row["id"] == document["thread"]["head"]), None
+    )
     if head is None or head["run_id"] != run_id or head["next_step"]:
         return False
     return "gather" in head["metadata"] and not head["metadata"]["gather"].get("children")
 
 
-def _made(row: Document, definition: Definition, loaded: Loaded, *, earlier: dict[str, Run], waits: bool) -> Run:
+def _made(
+    row: Document, definition: Definition, loaded: Loaded, *, earlier: dict[str, Run], waits: bool
+) -> Run:
     status, code, error = RunStatus(row["status"]), row["failure_code"], row["error"]
     if status not in ENDED or (waits and status == FAILED):
-        words = f"It was {row['status']} when it was exported. Resume it, or fork one of its checkpoints."
+        words = (
+            f"It was {row['status']} when it was exported. Resume it, or fork one of its "
+            "checkpoints."
+        )
         status, code, error = (CANCELLED if waits else FAILED), IMPORTED, error or words
-    stops = {name: [one for one in row[name] if isinstance(one, str)] for name in ("interrupt_before", "interrupt_after")}
+    stops = {
+        name: [one for one in row[name] if isinstance(one, str)]
+        for name in ("interrupt_before", "interrupt_after")
+    }
     first, above = earlier.get(row["retry_of"]), earlier.get(row.get("parent") or "")
     return Run(
         id=loaded.run_ids[row["id"]],
@@ -184,7 +250,10 @@ def _artifact(one: Artifact) -> Document:
 
 
 def load_artifacts(document: Document, loaded: Loaded, made: Plan) -> None:
-    """Write them, also those of runs that are history only. Call inside a transaction, after `load`."""
+    """Write them, also those of runs that are history only.
+
+    Call inside a transaction, after `load`.
+    """
     rows = []
     for one in document["artifacts"]:
         key = loaded.run_ids[one["run_id"]]

@@ -1,7 +1,9 @@
-"""What a request that names an `Idempotency-Key` makes: said in the transaction that makes it, so that the key is used up with it.
+"""What a request that names an `Idempotency-Key` makes: said in the transaction that makes it, so
+that the key is used up with it.
 
-The request's key is a row that `hitl.http.idempotency` writes when `made` is called: both are committed, or neither. Of two requests with
-one key the second finds the row taken, and all that its own transaction wrote is undone. Outside of such a request `made` does nothing.
+The request's key is a row that `hitl.http.idempotency` writes when `made` is called: both are
+committed, or neither. Of two requests with one key the second finds the row taken, and all that its
+own transaction wrote is undone. Outside of such a request `made` does nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +15,10 @@ from typing import Protocol
 
 
 class KeyTaken(Exception):
-    """Another request with the same key was carried out meanwhile. Nothing of this one was done; the other one's answer counts."""
+    """Another request with the same key was carried out meanwhile.
+
+    Nothing of this one was done; the other one's answer counts.
+    """
 
     code = "idempotency_in_progress"
 
@@ -22,14 +27,19 @@ class Claim(Protocol):
     """The key of the request at work."""
 
     def make(self, shown_id: str) -> None:
-        """Write the key's row, with what is made under it, in the open transaction. Raises KeyTaken."""
+        """Write the key's row, with what is made under it, in the open transaction.
+
+        Raises KeyTaken.
+        """
 
 
 _claim: ContextVar[Claim | None] = ContextVar("claim", default=None)
 
 
 def made(shown_id: str) -> None:
-    """Use the request's key up for what is being made. Call inside the transaction that makes it. Raises KeyTaken.
+    """Use the request's key up for what is being made.
+
+    Call inside the transaction that makes it. Raises KeyTaken.
 
     Args:
         shown_id: what is made, as the API names it; of a change, what is changed.
@@ -41,7 +51,8 @@ def made(shown_id: str) -> None:
 
 @contextmanager
 def at_work(claim: Claim | None) -> Iterator[None]:
-    """Have what is made meanwhile belong to this key; with None to none: a request that does many things apart is done again as a whole,
+    """Have what is made meanwhile belong to this key; with None to none: a request that does many
+    things apart is done again as a whole,
     and each of them refuses to be done twice."""
     token = _claim.set(claim)
     try:

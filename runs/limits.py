@@ -1,7 +1,9 @@
-"""What one request, one row or one person may cost: the only place that says it (P12). docs/reference/limits.md says the same for people.
+"""What one request, one row or one person may cost: the only place that says it (P12).
+docs/reference/limits.md says the same for people.
 
-Plain numbers, so that every layer and the workflows can read them. Those in SETTINGS are defaults: operators change them by the
-environment variable `WAYSTATION_<NAME>`, and code reads `settings.WAYSTATION_<NAME>`.
+Plain numbers, so that every layer and the workflows can read them. Those in SETTINGS are defaults:
+operators change them by the environment variable `WAYSTATION_<NAME>`, and code reads
+`settings.WAYSTATION_<NAME>`.
 """
 
 from __future__ import annotations
@@ -21,10 +23,14 @@ BODY_PARTS = 200_000
 BODY_DEPTH = 200
 """Lists and objects inside one another in the JSON of a request."""
 NUMBER_DIGITS = 300
-"""Digits of a whole number in the JSON of a request: any such number has a counterpart among the floats."""
+"""Digits of a whole number in the JSON of a request: any such number has a counterpart among the
+floats.
+"""
 
 DIFF_WORK = 2_000_000
-"""Pairs of words and lines that one comparison of two texts looks at; what is left then is shown as taken out and put in."""
+"""Pairs of words and lines that one comparison of two texts looks at; what is left then is shown as
+taken out and put in.
+"""
 SCHEMA_BYTES = 64 * 1024
 """Canonical text of a JSON Schema that somebody hands in."""
 SCHEMA_DEPTH = 24
@@ -36,7 +42,9 @@ ANSWER_BYTES = 512 * 1024
 UNIQUE_ITEMS = 1_000
 """Items of a list for which `uniqueItems` and `contains` may be asked."""
 VALIDATION_WORK = 200_000
-"""Steps of one validation: each look of a keyword at a value or at one of its parts, and each hundred characters read or said."""
+"""Steps of one validation: each look of a keyword at a value or at one of its parts, and each
+hundred characters read or said.
+"""
 
 PERSON_STREAMS = 100
 """Server-sent streams and sockets that one person may have open in one server process."""
@@ -55,7 +63,9 @@ LOGIN_FAILURES = 10
 LOGIN_ADDRESS_FAILURES = 50
 """Wrong passwords from one address, whatever the account, after which the address waits."""
 LOGIN_ACCOUNT_FAILURES = 200
-"""Wrong passwords for one account from anywhere, after which addresses that it never logged in from wait."""
+"""Wrong passwords for one account from anywhere, after which addresses that it never logged in from
+wait.
+"""
 LOGIN_MINUTES = 15
 """How long they wait, and in which time failures are counted."""
 USER_RATE = 3_000
@@ -65,8 +75,10 @@ ANONYMOUS_RATE = 60
 
 SETTINGS = frozenset(
     {
-        "BODY_BYTES", "ORDER_BYTES", "IMPORT_BYTES", "PERSON_STREAMS", "PROCESS_STREAMS", "MESSAGES_PER_HOUR",
-        "MESSAGES_PER_DAY", "OUTSIDE_CHARACTERS", "LOGIN_FAILURES", "LOGIN_ADDRESS_FAILURES", "LOGIN_ACCOUNT_FAILURES", "LOGIN_MINUTES",
+        "BODY_BYTES", "ORDER_BYTES", "IMPORT_BYTES", "PERSON_STREAMS", "PROCESS_STREAMS",
+        "MESSAGES_PER_HOUR",
+        "MESSAGES_PER_DAY", "OUTSIDE_CHARACTERS", "LOGIN_FAILURES", "LOGIN_ADDRESS_FAILURES",
+        "LOGIN_ACCOUNT_FAILURES", "LOGIN_MINUTES",
         "USER_RATE", "ANONYMOUS_RATE",
     }
 )  # fmt: skip
@@ -75,4 +87,8 @@ SETTINGS = frozenset(
 
 def table() -> dict[str, int]:
     """All limits by name."""
-    return {name: value for name, value in globals().items() if name.isupper() and isinstance(value, int)}
+    return {
+        name: value
+        for name, value in globals().items()
+        if name.isupper() and isinstance(value, int)
+    }

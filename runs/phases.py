@@ -1,4 +1,7 @@
-"""Where work stands, in the words of pages and the admin; the wire keeps its own words (SPEC §1). No queries here."""
+"""Where work stands, in the words of pages and the admin; the wire keeps its own words (SPEC §1).
+
+No queries here.
+"""
 
 from __future__ import annotations
 
@@ -19,22 +22,31 @@ WORDS = {
 
 
 def words(phase: str) -> str:
-    """A phase in words. A template or another engine may name any: `awaiting_text` is "Awaiting text"."""
+    """A phase in words.
+
+    A template or another engine may name any: `awaiting_text` is "Awaiting text".
+    """
     said = WORDS.get(phase) or re.sub(r"[\s_-]+", " ", phase).strip()
     return said[:1].upper() + said[1:]
 
 
 def whereabouts(order: WorkOrder) -> str:
-    """The phase of an order in words; of one that ended without its result, what happened and at which step."""
+    """The phase of an order in words; of one that ended without its result, what happened and at
+    which step.
+    """
     if order.status != "failed":
         return words(order.phase)
     steps = order.definition.steps
     place = sequence.place_in(steps, order.current_step or steps[0]["name"], asked(order))
     ends = {CANCELLED: "Cancelled", EXPIRED: "Expired"}
-    return f"{ends.get(RunStatus(order.latest_run.status), 'Stopped') if order.latest_run else 'Stopped'} at {place}"
+    run = order.latest_run
+    ended = ends.get(RunStatus(run.status), "Stopped") if run else "Stopped"
+    return f"{ended} at {place}"
 
 
 def asked(order: WorkOrder) -> str | None:
-    """The phase of the question at which an order is paused, or ended without an answer; None where it asks nothing."""
+    """The phase of the question at which an order is paused, or ended without an answer; None where
+    it asks nothing.
+    """
     head = order.thread.head
     return None if head is None else head.metadata.get("blocking_reason")

@@ -1,4 +1,6 @@
-"""What the machine knows of keeping and dropping: each template's policy, and which checkpoints its questions and forks refer to."""
+"""What the machine knows of keeping and dropping: each template's policy, and which checkpoints its
+questions and forks refer to.
+"""
 
 from __future__ import annotations
 
@@ -31,22 +33,40 @@ def usual() -> Policy:
     """The policy of a thread whose template says nothing else."""
     hours = settings.WAYSTATION_KEEP_CHUNK_HOURS
     return Policy(
-        days=settings.WAYSTATION_KEEP_DAYS or None, count=settings.WAYSTATION_KEEP_COUNT or None, chunk_days=hours / 24 if hours else None
+        days=settings.WAYSTATION_KEEP_DAYS or None,
+        count=settings.WAYSTATION_KEEP_COUNT or None,
+        chunk_days=hours / 24 if hours else None,
     )
 
 
 def policies(threads: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, Policy]:
-    """By the newest version of the template that a thread ran last, not the frozen one: how long to keep is no part of what was asked."""
-    slug = Run.objects.filter(thread=OuterRef("pk")).order_by("-id").values("definition__template_slug")[:1]
-    ran = dict(Thread.objects.filter(pk__in=threads).annotate(slug=Subquery(slug)).values_list("pk", "slug"))
-    said = dict(Template.objects.current().filter(slug__in=set(filter(None, ran.values()))).values_list("slug", "retention"))
+    """By the newest version of the template that a thread ran last, not the frozen one: how long to
+    keep is no part of what was asked.
+    """
+    slug = (
+        Run.objects.filter(thread=OuterRef("pk"))
+        .order_by("-id")
+        .values("definition__template_slug")[:1]
+    )
+    ran = dict(
+        Thread.objects.filter(pk__in=threads)
+        .annotate(slug=Subquery(slug))
+        .values_list("pk", "slug")
+    )
+    said = dict(
+        Template.objects.current()
+        .filter(slug__in=set(filter(None, ran.values())))
+        .values_list("slug", "retention")
+    )
     return {thread_id: _policy(said.get(ran.get(thread_id) or "", {})) for thread_id in threads}
 
 
 def _policy(said: Mapping[str, float | None]) -> Policy:
     base = usual()
     count = said.get("count", base.count)
-    return replace(base, days=said.get("days", base.days), count=None if count is None else int(count))
+    return replace(
+        base, days=said.get("days", base.days), count=None if count is None else int(count)
+    )
 
 
 def _live_runs(thread_id: uuid.UUID) -> list[uuid.UUID]:
@@ -56,13 +76,19 @@ def _live_runs(thread_id: uuid.UUID) -> list[uuid.UUID]:
 def _patches(cursor: str, limit: int) -> tuple[set[str], str]:
     """The patches that questions showed, as a `collecting.Source`."""
     pauses = Pause.objects.order_by("pk").only("patch_digest")
-    return garbage.page(pauses.filter(pk__gt=cursor) if cursor else pauses, limit, lambda pause: filter(None, [pause.patch_digest]))
+    return garbage.page(
+        pauses.filter(pk__gt=cursor) if cursor else pauses,
+        limit,
+        lambda pause: filter(None, [pause.patch_digest]),
+    )
 
 
 def _artifacts(cursor: str, limit: int) -> tuple[set[str], str]:
     """What steps kept for people, as a `collecting.Source`."""
     rows = Artifact.objects.filter(dropped_at=None).order_by("pk").only("digest")
-    return garbage.page(rows.filter(pk__gt=cursor) if cursor else rows, limit, lambda row: [row.digest])
+    return garbage.page(
+        rows.filter(pk__gt=cursor) if cursor else rows, limit, lambda row: [row.digest]
+    )
 
 
 def _artifacts_of(thread_id: uuid.UUID) -> QuerySet[Artifact]:
@@ -70,7 +96,9 @@ def _artifacts_of(thread_id: uuid.UUID) -> QuerySet[Artifact]:
 
 
 def _old_artifacts(thread_id: uuid.UUID, policy: Policy, now: dt.datetime) -> QuerySet[Artifact]:
-    """By age alone; none while the thread's run, or one above it that shows them too, is at work or waits for somebody."""
+    """By age alone; none while the thread's run, or one above it that shows them too, is at work or
+    waits for somebody.
+    """
     kept = _artifacts_of(thread_id).order_by("pk")
     if policy.days is None or not kept.exists() or _under_way(thread_id):
         return kept.none()
@@ -85,7 +113,14 @@ def _under_way(thread_id: uuid.UUID) -> bool:
         if Run.objects.live().filter(thread__in=level).exists():
             return True
         seen |= level
-        level = set(Run.objects.filter(thread__in=level, parent__isnull=False).values_list("parent__thread", flat=True)) - seen
+        level = (
+            set(
+                Run.objects.filter(thread__in=level, parent__isnull=False).values_list(
+                    "parent__thread", flat=True
+                )
+            )
+            - seen
+        )
     return False
 
 
@@ -93,7 +128,13 @@ def _drop_texts(rows: QuerySet[Artifact]) -> None:
     rows.update(digest="", dropped_at=clock.now())
 
 
-ARTIFACTS = Aging(kind="artifacts", source=_artifacts, of=_artifacts_of, droppable=_old_artifacts, drop=_drop_texts)
+ARTIFACTS = Aging(
+    kind="artifacts",
+    source=_artifacts,
+    of=_artifacts_of,
+    droppable=_old_artifacts,
+    drop=_drop_texts,
+)
 
 
 def rules() -> Rules:
@@ -120,10 +161,15 @@ def tend(*, now: dt.datetime) -> None:
         return
     try:
         housekeeping.tend(rules(), seconds=SWEEP_SECONDS, every=_every(), now=now)
-    except (StateLocked, KeyMissing, StoreUnavailable) as error:  # what cannot be read may refer to any blob
+    # what cannot be read may refer to any blob
+    except (StateLocked, KeyMissing, StoreUnavailable) as error:
         logger.error("nothing that is old was dropped: %s", error)
 
 
 def prune(*, now: dt.datetime, dry_run: bool = False) -> Tally:
     """Drop all that may go; with `dry_run` only count it. Raises housekeeping.Busy."""
-    return housekeeping.report(rules(), now=now) if dry_run else housekeeping.whole(rules(), every=_every(), now=now)
+    return (
+        housekeeping.report(rules(), now=now)
+        if dry_run
+        else housekeeping.whole(rules(), every=_every(), now=now)
+    )

@@ -1,6 +1,8 @@
-"""Tasks that beat orders again and again: what lies about in the queue while no worker takes it is done once, not once per order.
+"""Tasks that beat orders again and again: what lies about in the queue while no worker takes it is
+done once, not once per order.
 
-Their messages do not expire: that would be by the clock of the host that takes them, and one that is ahead would take none.
+Their messages do not expire: that would be by the clock of the host that takes them, and one that
+is ahead would take none.
 """
 
 from __future__ import annotations
@@ -29,12 +31,17 @@ class Round(Task):  # type: ignore[type-arg]  # no such argument at run time
 def _every(name: str) -> float:
     """Seconds between two orders."""
     schedule: dict[str, dict[str, Any]] = settings.CELERY_BEAT_SCHEDULE
-    found = (float(entry["schedule"].seconds) for entry in schedule.values() if entry["task"] == name)
+    found = (
+        float(entry["schedule"].seconds) for entry in schedule.values() if entry["task"] == name
+    )
     return next(found, settings.WAYSTATION_SWEEP_SECONDS)
 
 
 def check_connection() -> None:
-    """Begin a task with this. A worker keeps its connection from task to task (CELERY_DB_REUSE_MAX); a server that was restarted has
+    """Begin a task with this.
+
+    A worker keeps its connection from task to task (CELERY_DB_REUSE_MAX); a server that was
+    restarted has
     forgotten it. A host whose clock is off is noted on the way."""
     if connection.in_atomic_block:
         return

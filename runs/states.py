@@ -20,7 +20,12 @@ class RunStatus(models.TextChoices):
 
 
 PENDING, RUNNING, PAUSED = RunStatus.PENDING, RunStatus.RUNNING, RunStatus.PAUSED
-COMPLETED, FAILED, CANCELLED, EXPIRED = RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.EXPIRED
+COMPLETED, FAILED, CANCELLED, EXPIRED = (
+    RunStatus.COMPLETED,
+    RunStatus.FAILED,
+    RunStatus.CANCELLED,
+    RunStatus.EXPIRED,
+)
 
 LIVE = frozenset({PENDING, RUNNING, PAUSED})
 ENDED = frozenset({COMPLETED, FAILED, CANCELLED, EXPIRED})
@@ -28,8 +33,10 @@ RETRIED = frozenset({FAILED, EXPIRED})
 """Ends that a run may be taken up from."""
 
 MOVES: dict[RunStatus, frozenset[RunStatus]] = {
-    PENDING: frozenset({RUNNING, PAUSED, CANCELLED}),  # PAUSED: an answer was taken back before the run went on with it
-    RUNNING: frozenset({PENDING, PAUSED, COMPLETED, FAILED, CANCELLED}),  # PENDING: time slice over, or worker lost
+    # PAUSED: an answer was taken back before the run went on with it
+    PENDING: frozenset({RUNNING, PAUSED, CANCELLED}),
+    # PENDING: time slice over, or worker lost
+    RUNNING: frozenset({PENDING, PAUSED, COMPLETED, FAILED, CANCELLED}),
     PAUSED: frozenset({PENDING, CANCELLED, EXPIRED}),
     COMPLETED: frozenset(),
     FAILED: frozenset(),  # a retry is a new run
@@ -70,7 +77,9 @@ class PauseKind(models.TextChoices):
 
 
 class Told(models.IntegerChoices):
-    """How far those who are to know of a pause have been planned to be told; the telling itself is rows of its own."""
+    """How far those who are to know of a pause have been planned to be told; the telling itself is
+    rows of its own.
+    """
 
     NOTHING = 0
     QUESTION = 1
@@ -78,7 +87,10 @@ class Told(models.IntegerChoices):
 
 
 class FailureCode(models.TextChoices):
-    """Why a run ended without its result, for filters and metrics. Step failures may bring a code of their own."""
+    """Why a run ended without its result, for filters and metrics.
+
+    Step failures may bring a code of their own.
+    """
 
     CANCELLED_BY_USER = "cancelled_by_user"
     CANCELLED_WITH_PARENT = "cancelled_with_parent"

@@ -1,4 +1,7 @@
-"""Celery's part: "look again at run X". Messages carry ids only; a lost one costs a sweep, a doubled one nothing."""
+"""Celery's part: "look again at run X".
+
+Messages carry ids only; a lost one costs a sweep, a doubled one nothing.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,9 @@ from runs.workflows.sequence import DEFAULT_QUEUE
 logger = logging.getLogger(__name__)
 
 BREAKER_SECONDS = 10.0
-"""After a failed send, do not try again for so long: the sweep finds the run, and nothing piles up while the broker is away."""
+"""After a failed send, do not try again for so long: the sweep finds the run, and nothing piles up
+while the broker is away.
+"""
 WAITING = 1000
 """Messages that may wait for the sender; more of them are left to the sweep."""
 FULL = 500
@@ -49,7 +54,9 @@ FLUSH_SECONDS = 1.0
 """What the end of a process waits for its last messages."""
 
 NEXT_TURN = "runs.turn_tasks.begin_next"
-"""The task that begins what waits for its turn: in a module above this one, so it is sent by its name."""
+"""The task that begins what waits for its turn: in a module above this one, so it is sent by its
+name.
+"""
 TURNS = 200
 """Threads for which one sweep sends it."""
 
@@ -80,14 +87,21 @@ def advance_run(run_id: str) -> None:
     for wanted, queue in wake:
         send(wanted, queue)
     if uuid.UUID(run_id) not in {wanted for wanted, _ in wake}:
-        for thread_id in QueuedTurn.objects.due().filter(thread__runs=uuid.UUID(run_id)).values_list("thread", flat=True)[:1]:
+        for thread_id in (
+            QueuedTurn.objects.due()
+            .filter(thread__runs=uuid.UUID(run_id))
+            .values_list("thread", flat=True)[:1]
+        ):
             send_next_turn(thread_id)
     return None
 
 
 @shared_task(base=Round, ignore_result=True)
 def sweep() -> None:
-    """Take runs back from lost workers and send lost messages again. Harmless when two run at once."""
+    """Take runs back from lost workers and send lost messages again.
+
+    Harmless when two run at once.
+    """
     global _broken_until
     _broken_until = 0.0  # this message came, so the broker is back
     check_connection()
@@ -96,7 +110,9 @@ def sweep() -> None:
 
 
 def _sweep() -> None:
-    wanted = recovery.due_again(now=clock.read(), patience=dt.timedelta(seconds=settings.WAYSTATION_PATIENCE_SECONDS))
+    wanted = recovery.due_again(
+        now=clock.read(), patience=dt.timedelta(seconds=settings.WAYSTATION_PATIENCE_SECONDS)
+    )
     room = _room({queue for _, queue in wanted})
     for (run_id, queue), urgency in wanted.items():
         room[queue] -= 1
@@ -110,9 +126,11 @@ def _sweep() -> None:
 
 
 def _room(queues: Collection[str]) -> dict[str, int]:
-    """How many messages each queue may get from one sweep: workers that are behind would drown in the same ones sent again and again.
+    """How many messages each queue may get from one sweep: workers that are behind would drown in
+    the same ones sent again and again.
 
-    The oldest at any rate, so that a run whose message was lost waits no longer than those before it.
+    The oldest at any rate, so that a run whose message was lost waits no longer than those before
+    it.
     """
     if not queues or time.monotonic() < _broken_until:
         return dict.fromkeys(queues, 0)
@@ -133,22 +151,33 @@ def _waiting_in(channel: Any, queue: str) -> int:
 
 
 def hand_back(pids: Collection[int]) -> None:
-    """Give the runs of these processes, which end now, to other workers. May take seconds with a broker that hangs."""
+    """Give the runs of these processes, which end now, to other workers.
+
+    May take seconds with a broker that hangs.
+    """
     for run_id, queue in recovery.hand_back([lease.owner(pid) for pid in pids]):
         send(run_id, queue)
 
 
 def send(run_id: uuid.UUID, queue: str, urgency: Urgency = Urgency.GOING_ON) -> None:
-    """Send a message now. For tasks: one that ends may take its process along, and the sender's thread with it.
+    """Send a message now.
 
-    Never raises: with the broker away, the sweep does it later. May take seconds with one that hangs.
+    For tasks: one that ends may take its process along, and the sender's thread with it.
+
+    Never raises: with the broker away, the sweep does it later. May take seconds with one that
+    hangs.
     """
-    _send(lambda: advance_run.apply_async((str(run_id),), queue=queue, priority=int(urgency)), ids.show("run", run_id))
+    _send(
+        lambda: advance_run.apply_async((str(run_id),), queue=queue, priority=int(urgency)),
+        ids.show("run", run_id),
+    )
 
 
 def send_next_turn(thread_id: uuid.UUID) -> None:
     """As `send`: a worker is to begin what waits for its turn on a thread."""
-    _send(lambda: advance_run.app.send_task(NEXT_TURN, (str(thread_id),)), ids.show("thr", thread_id))
+    _send(
+        lambda: advance_run.app.send_task(NEXT_TURN, (str(thread_id),)), ids.show("thr", thread_id)
+    )
 
 
 def _send(message: Callable[[], object], about: str) -> None:
@@ -156,7 +185,8 @@ def _send(message: Callable[[], object], about: str) -> None:
         return
     try:
         message()
-    except Exception as error:  # noqa: BLE001  # brokers raise their clients' own errors; the row is the truth, the message a hint
+    # brokers raise their clients' own errors; the row is the truth, the message a hint
+    except Exception as error:  # noqa: BLE001
         _open_breaker()
         logger.warning("could not send a message for %s, the sweep will find it: %s", about, error)
 
@@ -166,32 +196,50 @@ def _open_breaker() -> None:
     _broken_until = time.monotonic() + BREAKER_SECONDS
 
 
-def nudge(run_id: uuid.UUID, queue: str = DEFAULT_QUEUE, urgency: Urgency = Urgency.GOING_ON) -> None:
+def nudge(
+    run_id: uuid.UUID, queue: str = DEFAULT_QUEUE, urgency: Urgency = Urgency.GOING_ON
+) -> None:
     """Tell a worker of that queue to look at a run. Neither raises nor waits for the broker."""
     if time.monotonic() < _broken_until:
         return
     if not _sender.give(lambda: send(run_id, queue, urgency)):
-        logger.warning("too many messages wait for the broker; the sweep will find %s", ids.show("run", run_id))
+        logger.warning(
+            "too many messages wait for the broker; the sweep will find %s", ids.show("run", run_id)
+        )
 
 
-_turns = Prepared(lambda thread_id: QueuedTurn.objects.waiting().filter(thread=thread_id), uuid.UUID)
+_turns = Prepared(
+    lambda thread_id: QueuedTurn.objects.waiting().filter(thread=thread_id), uuid.UUID
+)
 
 
 def next_turn_on_commit(thread_id: uuid.UUID) -> None:
-    """Have the message that waits first begin, once the open transaction commits, which ends a run: where any waits."""
+    """Have the message that waits first begin, once the open transaction commits, which ends a run:
+    where any waits.
+    """
     if _turns.get(thread_id):
         transaction.on_commit(lambda: _sender.give(lambda: send_next_turn(thread_id)), robust=True)
 
 
 def nudge_on_commit(
-    run_id: uuid.UUID, queue: str = DEFAULT_QUEUE, *, at: dt.datetime | None = None, urgency: Urgency = Urgency.GOING_ON
+    run_id: uuid.UUID,
+    queue: str = DEFAULT_QUEUE,
+    *,
+    at: dt.datetime | None = None,
+    urgency: Urgency = Urgency.GOING_ON,
 ) -> None:
     """Nudge once the open transaction commits, or later, once the run is due."""
-    transaction.on_commit(lambda: nudge(run_id, queue, urgency) if at is None else _nudge_later(run_id, queue, at), robust=True)
+    transaction.on_commit(
+        lambda: nudge(run_id, queue, urgency) if at is None else _nudge_later(run_id, queue, at),
+        robust=True,
+    )
 
 
 def _nudge_later(run_id: uuid.UUID, queue: str, at: dt.datetime) -> None:
-    """A hint for when a run is due. It dies with the process, and there are so many at most; the sweep finds the run all the same."""
+    """A hint for when a run is due.
+
+    It dies with the process, and there are so many at most; the sweep finds the run all the same.
+    """
     seconds = (at - clock.now()).total_seconds() + LATER_BY
     if seconds > LATEST or _later.acquire(blocking=False) is False:
         return
@@ -206,7 +254,9 @@ def _nudge_now(run_id: uuid.UUID, queue: str) -> None:
 
 
 class Sender:
-    """The thread of this process that talks to the broker, so that nobody who answers a person does."""
+    """The thread of this process that talks to the broker, so that nobody who answers a person
+    does.
+    """
 
     def __init__(self, waiting: int = WAITING) -> None:
         self._waiting: queues.Queue[Callable[[], object]] = queues.Queue(waiting)
@@ -251,5 +301,7 @@ def _new_sender() -> None:
 
 
 _sender = Sender()
-os.register_at_fork(after_in_child=_new_sender)  # a forked child inherits the variable, but neither the thread nor what waits for it
-atexit.register(lambda: _sender.flush(FLUSH_SECONDS))  # a command such as `workorder` ends right after it nudged
+# a forked child inherits the variable, but neither the thread nor what waits for it
+os.register_at_fork(after_in_child=_new_sender)
+# a command such as `workorder` ends right after it nudged
+atexit.register(lambda: _sender.flush(FLUSH_SECONDS))

@@ -1,4 +1,7 @@
-"""Celery's line for messages that wait for their turn: "look at this thread". Delivered twice or never, both are harmless."""
+"""Celery's line for messages that wait for their turn: "look at this thread".
+
+Delivered twice or never, both are harmless.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Which runs go first where more wait than workers can take: the priority of a run's message, and the order in which the sweep sends."""
+"""Which runs go first where more wait than workers can take: the priority of a run's message, and
+the order in which the sweep sends.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from runs.models import Run, RunQuerySet
 from runs.states import PENDING
 
 SHARE = 10
-"""New runs of one person that wait beside everybody else's; further ones wait behind those of others (P12)."""
+"""New runs of one person that wait beside everybody else's; further ones wait behind those of
+others (P12).
+"""
 
 
 class Urgency(enum.IntEnum):
@@ -23,7 +27,9 @@ class Urgency(enum.IntEnum):
     """
 
     GOING_ON = 0
-    """The run has begun: a person has just answered, its child runs have ended, or its worker was lost."""
+    """The run has begun: a person has just answered, its child runs have ended, or its worker was
+    lost.
+    """
     NEW = 3
     """The run waits for its first step."""
     CROWDED = 6
@@ -31,13 +37,22 @@ class Urgency(enum.IntEnum):
 
 
 def of_new(owner: User) -> Urgency:
-    """Give the urgency of a run that a person begins now. One query by an index, of at most `SHARE` rows."""
-    waiting = Run.objects.filter(status=PENDING, epoch=0, thread__owner=owner).order_by().values_list("pk", flat=True)[:SHARE]
+    """Give the urgency of a run that a person begins now.
+
+    One query by an index, of at most `SHARE` rows.
+    """
+    waiting = (
+        Run.objects.filter(status=PENDING, epoch=0, thread__owner=owner)
+        .order_by()
+        .values_list("pk", flat=True)[:SHARE]
+    )
     return Urgency.CROWDED if len(waiting) == SHARE else Urgency.NEW
 
 
 def in_order(overdue: RunQuerySet, *, most: int) -> list[tuple[uuid.UUID, Urgency]]:
-    """Give the ids of runs that want a message, the most urgent first and of these the oldest first, at most `most` of each urgency."""
+    """Give the ids of runs that want a message, the most urgent first and of these the oldest
+    first, at most `most` of each urgency.
+    """
     begun = overdue.filter(epoch__gt=0).order_by("due_at").values_list("pk", flat=True)[:most]
     place = Window(RowNumber(), partition_by=F("thread__owner"), order_by="due_at")
     new = overdue.filter(epoch=0).annotate(place=place).order_by("due_at")

@@ -8,7 +8,10 @@ urlpatterns = [
     path("work-orders", work_orders.WorkOrders.as_view()),
     path("repositories", work_orders.Repositories.as_view()),
     path("repositories/<repo:repository_id>", work_orders.RepositoryDetail.as_view()),
-    path("repositories/<repo:repository_id>/template-execution", work_orders.TemplateExecution.as_view()),
+    path(
+        "repositories/<repo:repository_id>/template-execution",
+        work_orders.TemplateExecution.as_view(),
+    ),
     path("templates/workflows", work_orders.WorkflowTemplates.as_view()),
     path("templates/workflows/<slug:slug>", work_orders.WorkflowTemplate.as_view()),
     path("templates/steps/<slug:slug>", work_orders.WorkflowStepTemplate.as_view()),

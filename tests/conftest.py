@@ -1,4 +1,6 @@
-"""Fixtures: the people of every test, tiny workflows, and a hand that drives runs as a worker would."""
+"""Fixtures: the people of every test, tiny workflows, and a hand that drives runs as a worker
+would.
+"""
 
 from __future__ import annotations
 
@@ -95,13 +97,20 @@ SHOWING = {
     "hitl/wait_gate/test_waits.py",
     "hitl/outbound/test_webhooks.py",
 }
-"""What these say of words, forms, protocols and status codes is no matter of the database; `matrix` opens all of it on both."""
+"""What these say of words, forms, protocols and status codes is no matter of the database; `matrix`
+opens all of it on both.
+"""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What does not depend on the database need not run on each. Stories and long files come first: last, they leave workers idle."""
+    """What does not depend on the database need not run on each.
+
+    Stories and long files come first: last, they leave workers idle.
+    """
     if config.option.markexpr != "model":
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("model")])
+        config.hook.pytest_deselected(
+            items=[item for item in items if item.get_closest_marker("model")]
+        )
         items[:] = [item for item in items if not item.get_closest_marker("model")]
     items.sort(key=lambda item: (item.get_closest_marker("stack") is None, place(item) not in LONG))
     for item in items:
@@ -115,7 +124,9 @@ def place(item: pytest.Item) -> str:
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of tests are objects that stay: looking through them for garbage again and again took a fifth of the time."""
+    """Thousands of tests are objects that stay: looking through them for garbage again and again
+    took a fifth of the time.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
@@ -128,7 +139,9 @@ def uses_database(item: pytest.Item) -> bool:
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(django_db_modify_db_settings: None) -> Iterator[None]:
-    """The tests' database is a copy of one with tables, where the tests have servers of their own; else migrations make it."""
+    """The tests' database is a copy of one with tables, where the tests have servers of their own;
+    else migrations make it.
+    """
     if "WAYSTATION_DATA" not in os.environ or "TEST_REDIS_URL" not in os.environ:
         yield
     elif connection.vendor == "postgresql":
@@ -137,21 +150,28 @@ def django_db_modify_db_settings(django_db_modify_db_settings: None) -> Iterator
     else:
         creation: Any = connection.creation  # its stubs do not know this
         name = creation._get_test_db_name()  # in memory, and there as long as somebody has it open
-        with closing(sqlite3.connect(copies.sqlite_tables())) as made, closing(sqlite3.connect(name, uri=True)) as mine:
+        with (
+            closing(sqlite3.connect(copies.sqlite_tables())) as made,
+            closing(sqlite3.connect(name, uri=True)) as mine,
+        ):
             made.backup(mine)
             yield
 
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None) -> Iterator[None]:
-    """The tests' database goes when the writer of what steps say is out of it: PostgreSQL drops none that somebody is in."""
+    """The tests' database goes when the writer of what steps say is out of it: PostgreSQL drops
+    none that somebody is in.
+    """
     yield
     let_writer_go()
 
 
 @pytest.fixture(autouse=True, scope="session")
 def quick_passwords() -> None:
-    """Passwords are hashed as slowly as they should be in the product; here every test makes people."""
+    """Passwords are hashed as slowly as they should be in the product; here every test makes
+    people.
+    """
     django_settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
@@ -176,7 +196,9 @@ def quick_static_files() -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def short_connections() -> None:
-    """The writer of what steps say gives its connection back before its test's database is emptied."""
+    """The writer of what steps say gives its connection back before its test's database is
+    emptied.
+    """
     streaming.IDLE = 0.02
 
 
@@ -184,13 +206,21 @@ def short_connections() -> None:
 def quick_flush() -> None:
     """The database is emptied after each test that commits."""
     case: Any = TransactionTestCase
-    case._fixture_teardown = lambda test: cleaning.empty(test._databases_names(include_mirrors=False))
+    case._fixture_teardown = lambda test: cleaning.empty(
+        test._databases_names(include_mirrors=False)
+    )
 
 
 @pytest.fixture(autouse=True, scope="module")
 def fresh_tables(request: pytest.FixtureRequest) -> None:
-    """Each file of tests begins with tables that hold no dead rows: reading those would take more and more time."""
-    uses = any(uses_database(item) for item in request.session.items if item.getparent(pytest.Module) is request.node)
+    """Each file of tests begins with tables that hold no dead rows: reading those would take more
+    and more time.
+    """
+    uses = any(
+        uses_database(item)
+        for item in request.session.items
+        if item.getparent(pytest.Module) is request.node
+    )
     if not uses or connection.vendor != "postgresql":
         return
     request.getfixturevalue("django_db_setup")
@@ -251,7 +281,9 @@ def make_order(templates: None, ana: User, team: Group) -> Callable[..., WorkOrd
     """A work order of a small template, owned by Ana, seen by her team."""
 
     def make(template: str = "writing", **kwargs: Any) -> WorkOrder:
-        return fresh(runs.submit(template, by=kwargs.pop("by", ana), team=kwargs.pop("team", team), **kwargs))
+        return fresh(
+            runs.submit(template, by=kwargs.pop("by", ana), team=kwargs.pop("team", team), **kwargs)
+        )
 
     return make
 
@@ -287,11 +319,16 @@ def state_at_head(thread_id: uuid.UUID) -> dict[str, Any]:
 
 
 def kinds(order: WorkOrder) -> list[str]:
-    return list(Event.objects.filter(thread=order.thread_id).order_by("seq").values_list("kind", flat=True))
+    return list(
+        Event.objects.filter(thread=order.thread_id).order_by("seq").values_list("kind", flat=True)
+    )
 
 
 def log_lines(order: WorkOrder) -> list[str]:
-    return [event.data["message"] for event in Event.objects.filter(thread=order.thread_id, kind="log").order_by("seq")]
+    return [
+        event.data["message"]
+        for event in Event.objects.filter(thread=order.thread_id, kind="log").order_by("seq")
+    ]
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
-"""`make test`: private PostgreSQL and Redis, then all tests on PostgreSQL, then those that touch the database again on SQLite.
+"""`make test`: private PostgreSQL and Redis, then all tests on PostgreSQL, then those that touch
+the database again on SQLite.
 
-A missing server is installed (as root on Debian) or fails the run with a sentence; nothing is skipped for want of one.
+A missing server is installed (as root on Debian) or fails the run with a sentence; nothing is
+skipped for want of one.
 """
 
 from __future__ import annotations
@@ -16,7 +18,12 @@ from pathlib import Path
 from tests.servers.private import faketime, find, postgresql, redis
 
 ROOT = Path(__file__).resolve().parent.parent
-NEEDED = {"postgresql": "postgres", "redis-server": "redis-server", "chromium": "chromium", "git": "git"}
+NEEDED = {
+    "postgresql": "postgres",
+    "redis-server": "redis-server",
+    "chromium": "chromium",
+    "git": "git",
+}
 SPREAD = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 """By file, in the order of tests/conftest.py."""
 
@@ -25,10 +32,15 @@ def main(arguments: list[str]) -> int:
     os.chdir(ROOT)
     install_missing()
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="waystation-", ignore_cleanup_errors=True)))
+        folder = Path(
+            stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="waystation-", ignore_cleanup_errors=True)
+            )
+        )
         folder.chmod(0o755)
         environment = {
-            **{key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"},  # hundreds of processes start here
+            # hundreds of processes start here
+            **{key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"},
             "DATABASE_URL": stack.enter_context(postgresql(folder / "pg")),
             "TEST_REDIS_URL": stack.enter_context(redis(folder)),
             "TEST_POSTGRESQL": "1",
@@ -44,7 +56,9 @@ def main(arguments: list[str]) -> int:
 def pytest(environment: dict[str, str], arguments: list[str]) -> int:
     database = "PostgreSQL" if "TEST_POSTGRESQL" in environment else "SQLite"
     print(f"\n== on {database}", flush=True)
-    return subprocess.run([sys.executable, "-m", "pytest", "-q", *arguments], env=environment, check=False).returncode
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *arguments], env=environment, check=False
+    ).returncode
 
 
 def install_missing() -> None:

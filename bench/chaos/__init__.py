@@ -1,8 +1,10 @@
-"""`make chaos`: many runs, everything is broken under them, twenty clients race for each answer; then the books are checked.
+"""`make chaos`: many runs, everything is broken under them, twenty clients race for each answer;
+then the books are checked.
 
-`orders` says what is run, `asking` asks for it, `faults` break the `world`, whose processes reach their servers over a `wire`,
-`clients` are the doors at which people answer, `race` brings them together, and `books` compares what was recorded with what people
-were told and what the world outside has seen.
+`orders` says what is run, `asking` asks for it, `faults` break the `world`, whose processes reach
+their servers over a `wire`, `clients` are the doors at which people answer, `race` brings them
+together, and `books` compares what was recorded with what people were told and what the world
+outside has seen.
 """
 
 EFFECTS = "effects"

@@ -1,10 +1,12 @@
-"""`make chaos`: many runs, everything is killed and restarted under them, twenty clients race for each answer; then the books are checked.
+"""`make chaos`: many runs, everything is killed and restarted under them, twenty clients race for
+each answer; then the books are checked.
 
     make chaos ARGS="--runs 60 --pauses 3 --seed 7"
     make chaos ARGS="--faults silence,sessions --minutes 5"
 
-Private PostgreSQL, Redis, Daphne, Celery workers and beat. The schedule of faults and the answers follow from the seed; what meets
-what, of course, does not. Prints its parameters first and one line of JSON last; exits with 1 on any breach.
+Private PostgreSQL, Redis, Daphne, Celery workers and beat. The schedule of faults and the answers
+follow from the seed; what meets what, of course, does not. Prints its parameters first and one line
+of JSON last; exits with 1 on any breach.
 """
 
 from __future__ import annotations
@@ -34,19 +36,40 @@ DRAIN = 180.0
 
 def main(arguments: list[str]) -> int:
     options = read(arguments)
-    print("chaos:", " ".join(f"--{name.replace('_', '-')} {_shown(value)}" for name, value in vars(options).items()), flush=True)
+    print(
+        "chaos:",
+        " ".join(
+            f"--{name.replace('_', '-')} {_shown(value)}" for name, value in vars(options).items()
+        ),
+        flush=True,
+    )
     install_missing()
-    with tempfile.TemporaryDirectory(prefix="waystation-chaos-", ignore_cleanup_errors=True) as name:
+    with tempfile.TemporaryDirectory(
+        prefix="waystation-chaos-", ignore_cleanup_errors=True
+    ) as name:
         folder = Path(name)
         folder.chmod(0o755)
         with servers(folder) as (postgresql, redis):
             wire = Wire()
-            stack = prepare(folder, wire.link("outside", postgresql.socket, postgresql=True), redis, lease=options.lease)
+            stack = prepare(
+                folder,
+                wire.link("outside", postgresql.socket, postgresql=True),
+                redis,
+                lease=options.lease,
+            )
             from bench.chaos.race import Race  # they know the models, so Django is ready before
             from bench.chaos.world import World
 
             dice = random.Random(options.seed)
-            world = World(stack, postgresql, redis, wire, workers=options.workers, lease=options.lease, dice=dice)
+            world = World(
+                stack,
+                postgresql,
+                redis,
+                wire,
+                workers=options.workers,
+                lease=options.lease,
+                dice=dice,
+            )
             try:
                 summary = Race(world, options).run()
             finally:
@@ -60,30 +83,85 @@ def main(arguments: list[str]) -> int:
 
 
 def read(arguments: list[str]) -> argparse.Namespace:
-    told = "\n".join(f"  {name:9} {' '.join((fault.__doc__ or '').split())}" for name, fault in known().items())
+    told = "\n".join(
+        f"  {name:9} {' '.join((fault.__doc__ or '').split())}" for name, fault in known().items()
+    )
     parser = argparse.ArgumentParser(
         prog="make chaos ARGS=…",
         description=__doc__,
         epilog=f"faults:\n{told}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--faults", type=_names, default=None, help="which, by name, with commas (all that can be made here)")
-    parser.add_argument("--minutes", type=float, default=0, help="ask for orders and make faults for so long, instead of --runs")
-    parser.add_argument("--times", type=int, default=0, help="make each fault so often, instead of --runs and --minutes")
+    parser.add_argument(
+        "--faults",
+        type=_names,
+        default=None,
+        help="which, by name, with commas (all that can be made here)",
+    )
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=0,
+        help="ask for orders and make faults for so long, instead of --runs",
+    )
+    parser.add_argument(
+        "--times",
+        type=int,
+        default=0,
+        help="make each fault so often, instead of --runs and --minutes",
+    )
     parser.add_argument("--runs", type=int, default=1000, help="work orders (1000)")
-    parser.add_argument("--live", type=int, default=16, help="work orders under way at once, with --minutes and --times (16)")
-    parser.add_argument("--pauses", type=int, default=3, help="questions in each, every second one asked by a child run (3)")
-    parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="of the answers and the faults (drawn)")
-    parser.add_argument("--clients", type=int, default=0, help="how many race for each answer (20; 8 with --minutes and --times)")
-    parser.add_argument("--workers", type=int, default=2, help="Celery workers, two processes each (2)")
-    parser.add_argument("--every", type=float, default=6, help="seconds between two faults, on average (6)")
-    parser.add_argument("--lease", type=float, default=9, help="seconds after which a worker that says nothing is lost (9)")
-    parser.add_argument("--timeout", type=float, default=0, help="seconds after which runs that have not ended are a breach")
-    parser.add_argument("--table", action="store_true", help="print the rows of docs/explanation/reliability.md too")
+    parser.add_argument(
+        "--live",
+        type=int,
+        default=16,
+        help="work orders under way at once, with --minutes and --times (16)",
+    )
+    parser.add_argument(
+        "--pauses",
+        type=int,
+        default=3,
+        help="questions in each, every second one asked by a child run (3)",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=random.randrange(10**6),
+        help="of the answers and the faults (drawn)",
+    )
+    parser.add_argument(
+        "--clients",
+        type=int,
+        default=0,
+        help="how many race for each answer (20; 8 with --minutes and --times)",
+    )
+    parser.add_argument(
+        "--workers", type=int, default=2, help="Celery workers, two processes each (2)"
+    )
+    parser.add_argument(
+        "--every", type=float, default=6, help="seconds between two faults, on average (6)"
+    )
+    parser.add_argument(
+        "--lease",
+        type=float,
+        default=9,
+        help="seconds after which a worker that says nothing is lost (9)",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=0,
+        help="seconds after which runs that have not ended are a breach",
+    )
+    parser.add_argument(
+        "--table", action="store_true", help="print the rows of docs/explanation/reliability.md too"
+    )
     parser.add_argument("--keep", default="", help="a folder for the logs")
     options = parser.parse_args(arguments)
     bounded = options.minutes or options.times
-    options.timeout = options.timeout or (60 * options.minutes + 60 * options.times * 6 + DRAIN if bounded else 5400)
+    options.timeout = options.timeout or (
+        60 * options.minutes + 60 * options.times * 6 + DRAIN if bounded else 5400
+    )
     options.clients = options.clients or (8 if bounded else 20)
     options.faults = _possible(parser, options.faults)
     return options
@@ -92,12 +170,16 @@ def read(arguments: list[str]) -> argparse.Namespace:
 def _names(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     if unknown := set(names) - set(known()):
-        raise argparse.ArgumentTypeError(f"no such fault: {', '.join(sorted(unknown))}. There are {', '.join(known())}.")
+        raise argparse.ArgumentTypeError(
+            f"no such fault: {', '.join(sorted(unknown))}. There are {', '.join(known())}."
+        )
     return names
 
 
 def _possible(parser: argparse.ArgumentParser, wanted: list[str] | None) -> list[str]:
-    """The faults to make: one that was asked for and cannot be made is an error, else it is left out, aloud."""
+    """The faults to make: one that was asked for and cannot be made is an error, else it is left
+    out, aloud.
+    """
     reasons = {name: reason for name in wanted or known() if (reason := known()[name].possible())}
     told = [f"{name} cannot be made here: {reason}" for name, reason in reasons.items()]
     if wanted and told:
@@ -112,14 +194,22 @@ def _shown(value: object) -> object:
 
 
 def table(summary: dict[str, Any]) -> str:
-    """Rows of Markdown, one for each fault; what was lost, doubled or stuck is counted over all of them together."""
+    """Rows of Markdown, one for each fault; what was lost, doubled or stuck is counted over all of
+    them together.
+    """
     rows = [
-        "| fault | how many | lost | doubled | stuck | early | slowest: others | slowest: affected |",
+        (
+            "| fault | how many | lost | doubled | stuck | early | slowest: others | slowest: "
+            "affected |"
+        ),
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     counts = " | ".join(str(summary[kind]) for kind in ("lost", "doubled", "stuck", "early"))
     for name, made in summary["faults"].items():
-        rows.append(f"| {name} | {made['times']} | {counts} | {made['slowest_others']} s | {made['slowest_affected']} s |")
+        rows.append(
+            f"| {name} | {made['times']} | {counts} | {made['slowest_others']} s | "
+            f"{made['slowest_affected']} s |"
+        )
     return "\n".join(rows)
 
 
@@ -145,10 +235,12 @@ def prepare(folder: Path, database: Link, redis: Redis, *, lease: float) -> Stac
     environment = {
         "DATABASE_URL": database.url,
         "REDIS_URL": redis.url,
-        "CHAOS_LEDGERS": str(folder),  # where each effect adds a line to a file: what the world outside has seen
+        # where each effect adds a line to a file: what the world outside has seen
+        "CHAOS_LEDGERS": str(folder),
         "DJANGO_SETTINGS_MODULE": "bench.chaos.settings",
         "API_RATE": "1000000",
-        "WAYSTATION_LOST_ATTEMPTS": "50",  # here it is the same few workers that die again and again
+        # here it is the same few workers that die again and again
+        "WAYSTATION_LOST_ATTEMPTS": "50",
         "WAYSTATION_LEASE_SECONDS": f"{lease:g}",
         "LOG_LEVEL": "WARNING",
     }

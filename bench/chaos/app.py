@@ -5,7 +5,8 @@ class ChaosConfig(AppConfig):
     name = "bench.chaos"
 
     def ready(self) -> None:
-        from bench.chaos import orders, sabotage  # orders registers the steps; the engine's modules need the app registry
+        # orders registers the steps; the engine's modules need the app registry
+        from bench.chaos import orders, sabotage
 
         assert orders
         sabotage.watch()

@@ -1,4 +1,6 @@
-"""Who asks for the orders: each under an Idempotency-Key of its own, which is sent again until there is a clear answer."""
+"""Who asks for the orders: each under an Idempotency-Key of its own, which is sent again until
+there is a clear answer.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from runs.models import Run
 
 TEAM = "chaos"
 UNCLEAR = {0, 409, 503, 507}
-"""No answer, one with the same key still at work, and those that say "send it again with the same key"."""
+"""No answer, one with the same key still at work, and those that say "send it again with the same
+key".
+"""
 
 
 @dataclass
@@ -37,7 +41,8 @@ class Asked:
 
 
 class Asker(threading.Thread):
-    """Asks until there are `runs` orders, or until `minutes` are over or each fault was made `times` times: then for no more while
+    """Asks until there are `runs` orders, or until `minutes` are over or each fault was made
+    `times` times: then for no more while
     `live` are under way."""
 
     def __init__(self, world: World, *, runs: int, minutes: float, times: int, live: int) -> None:
@@ -57,7 +62,10 @@ class Asker(threading.Thread):
         if self.ends is None:
             return len(self.asked) < self.runs
         while time.monotonic() < self.ends and not self.world.ended.is_set():
-            if self.world.hurry or patiently(lambda: Run.objects.live().filter(parent=None).count()) < self.live:
+            if (
+                self.world.hurry
+                or patiently(lambda: Run.objects.live().filter(parent=None).count()) < self.live
+            ):
                 return True
             time.sleep(0.2)  # looks again: the hosts are other processes
         return False
@@ -70,8 +78,13 @@ class Asker(threading.Thread):
             asked.order = answer["id"]
         elif status not in UNCLEAR:
             self.world.breach("wrong", f"{asked.title}: {status} {str(answer)[:200]}")
-        elif status in {503, 507} and answer.get("code") not in {"database_unavailable", "storage_full"}:
-            self.world.breach("wrong", f"{asked.title}: {status} without words: {str(answer)[:200]}")
+        elif status in {503, 507} and answer.get("code") not in {
+            "database_unavailable",
+            "storage_full",
+        }:
+            self.world.breach(
+                "wrong", f"{asked.title}: {status} without words: {str(answer)[:200]}"
+            )
         return status
 
     def _send(self, asked: Asked) -> tuple[int, Any]:
@@ -85,14 +98,23 @@ class Asker(threading.Thread):
         }
         try:
             return self.world.stack.call(
-                "POST", "/api/v1/work-orders", body, token=self.world.token, headers={"Idempotency-Key": asked.key}
+                "POST",
+                "/api/v1/work-orders",
+                body,
+                token=self.world.token,
+                headers={"Idempotency-Key": asked.key},
             )
         except (OSError, http.client.HTTPException):
             return 0, ""
 
     def ask_again(self) -> None:
-        """The same keys once more, after the last run: each answer names the order that the first one did, and makes none."""
+        """The same keys once more, after the last run: each answer names the order that the first
+        one did, and makes none.
+        """
         for asked in [one for one in self.asked if len(one.answers) > 1 or one.number % 10 == 0]:
             status, answer = self._send(asked)
             if status not in {200, 201} or answer["id"] != asked.order:
-                self.world.breach("wrong", f"{asked.key} answered {asked.order}, and later {status} {str(answer)[:100]}")
+                self.world.breach(
+                    "wrong",
+                    f"{asked.key} answered {asked.order}, and later {status} {str(answer)[:100]}",
+                )

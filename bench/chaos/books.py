@@ -1,4 +1,6 @@
-"""The books: every order did what its recorded answers say, the world saw each effect, and people were told the truth."""
+"""The books: every order did what its recorded answers say, the world saw each effect, and people
+were told the truth.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ class Books:
         self.seen: set[str] = set()
         """Effects whose results are in some run's state."""
         self.excused: set[str] = set()
-        """Keys at which a run was ended with its parent, perhaps between the effect and its record."""
+        """Keys at which a run was ended with its parent, perhaps between the effect and its
+        record.
+        """
         self.unfinished: set[str] = set()
         """Runs of orders that are not at their end, of which nothing more is asked."""
         self.ended: dict[str, Counter[str]] = {"orders": Counter(), "children": Counter()}
@@ -63,9 +67,12 @@ class Books:
 
     def breach(self, run: Run, words: str, kind: Kind = "wrong") -> None:
         assert run.work_order is not None
-        self.world.breach(kind, f"{run.work_order.shown_id} {run.child_name or run.shown_id} {words}")
+        self.world.breach(
+            kind, f"{run.work_order.shown_id} {run.child_name or run.shown_id} {words}"
+        )
 
-    # -- keys ------------------------------------------------------------------------------------------------------------------------
+    # -- keys
+    # ----------------------------------------------------------------------------------------------
 
     def check_keys(self, asked: Sequence[Asked]) -> dict[str, Any]:
         """One order for each key, the one that its answer named."""
@@ -77,31 +84,53 @@ class Books:
             if len(made) > 1:
                 self.world.breach("doubled", f"{one.key} made {made}; answers {one.answers}")
             if one.order not in made:
-                self.world.breach("lost", f"{one.key} was answered {one.order or 'nothing'}, there is {made}; answers {one.answers}")
+                self.world.breach(
+                    "lost",
+                    (
+                        f"{one.key} was answered {one.order or 'nothing'}, there is {made}; "
+                        f"answers {one.answers}"
+                    ),
+                )
         if found:
-            self.world.breach("wrong", f"orders that nobody asked for: {dict(list(found.items())[:3])}")
+            self.world.breach(
+                "wrong", f"orders that nobody asked for: {dict(list(found.items())[:3])}"
+            )
         again = sum(len(one.answers) - 1 for one in asked)
         return {"keys": len(asked), "asked_again": again}
 
-    # -- orders ----------------------------------------------------------------------------------------------------------------------
+    # -- orders
+    # ----------------------------------------------------------------------------------------------
 
     def check_orders(self) -> dict[str, Any]:
         effects = Counter((self.stack.folder / EFFECTS).read_text().split())
         once = Counter((self.stack.folder / ONCE).read_text().split())
-        family = Run.objects.select_related("thread__head", "work_order").prefetch_related("pauses__decisions").order_by("child_name")
-        for order in WorkOrder.objects.prefetch_related(Prefetch("runs", family)).iterator(chunk_size=100):
+        family = (
+            Run.objects.select_related("thread__head", "work_order")
+            .prefetch_related("pauses__decisions")
+            .order_by("child_name")
+        )
+        for order in WorkOrder.objects.prefetch_related(Prefetch("runs", family)).iterator(
+            chunk_size=100
+        ):
             try:
                 self.check_order(order)
             except Broken as error:
                 self.world.breach("wrong", f"{order.shown_id} {error}")
         if missing := (self.seen - set(effects)) | (self.seen - set(once)):
-            self.world.breach("lost", f"{len(missing)} results without an effect, such as {sorted(missing)[:3]}")
+            self.world.breach(
+                "lost", f"{len(missing)} results without an effect, such as {sorted(missing)[:3]}"
+            )
         unknown = (set(effects) | set(once)) - self.seen - self.excused
         if unknown := {key for key in unknown if key.split("/")[0] not in self.unfinished}:
-            self.world.breach("lost", f"{len(unknown)} effects without a result, such as {sorted(unknown)[:3]}")
+            self.world.breach(
+                "lost", f"{len(unknown)} effects without a result, such as {sorted(unknown)[:3]}"
+            )
         for key, times in once.items():
             if times > 1 and key.split("/")[0] not in self.world.died_at:
-                self.world.breach("doubled", f"the effect {key} under `once`, {times} times, though no process died at it")
+                self.world.breach(
+                    "doubled",
+                    f"the effect {key} under `once`, {times} times, though no process died at it",
+                )
         return {
             "orders": self.ended["orders"].total(),
             "children": self.ended["children"].total(),
@@ -135,7 +164,11 @@ class Books:
                 self.ask(run, name, expected)
             else:
                 expected.results.append(f"{run.shown_id}/{name}/1")
-                crew = {child.child_name: child for child in left if child.child_name.startswith(f"{name} ")}
+                crew = {
+                    child.child_name: child
+                    for child in left
+                    if child.child_name.startswith(f"{name} ")
+                }
                 left = [child for child in left if child.child_name not in crew]
                 self.gather(run, crew, orders.members(name, size), expected)
             if expected.status != "completed":
@@ -143,7 +176,9 @@ class Books:
         else:
             expected.results.append(f"{run.shown_id}/finish/1")
         if left:
-            raise Broken(f"has child runs that nobody started: {[child.child_name for child in left]}")
+            raise Broken(
+                f"has child runs that nobody started: {[child.child_name for child in left]}"
+            )
         return expected
 
     def ask(self, run: Run, name: str, expected: Expected) -> None:
@@ -155,14 +190,20 @@ class Books:
     def answers(self, run: Run, name: str) -> list[str]:
         by_step: defaultdict[str, list[str]] = defaultdict(list)
         for pause in sorted(run.pauses.all(), key=lambda pause: pause.opened_at):
-            actions = [decision.action for decision in pause.decisions.all()] + [EXPIRY] * (pause.status == PauseStatus.EXPIRED)
+            actions = [decision.action for decision in pause.decisions.all()] + [EXPIRY] * (
+                pause.status == PauseStatus.EXPIRED
+            )
             if len(actions) != 1:
                 raise Broken(f"{pause.shown_id} has the answers {actions}")
             by_step[pause.step] += actions
         return by_step[name]
 
-    def gather(self, run: Run, crew: dict[str, Run], members: dict[str, list[str]], expected: Expected) -> None:
-        """The child runs did each what they had to; what the completed ones did joined, in the order in which they were named."""
+    def gather(
+        self, run: Run, crew: dict[str, Run], members: dict[str, list[str]], expected: Expected
+    ) -> None:
+        """The child runs did each what they had to; what the completed ones did joined, in the
+        order in which they were named.
+        """
         if set(crew) != set(members):
             raise Broken(f"has the child runs {sorted(crew)} instead of {sorted(members)}")
         before, short = list(expected.results), False
@@ -173,7 +214,11 @@ class Books:
                     self.ask(child, step, own)
                 elif own.status == "completed":
                     own.results.append(f"{child.shown_id}/{step}/1")
-            if short and not child.optional and child.failure_code == FailureCode.CANCELLED_WITH_PARENT:
+            if (
+                short
+                and not child.optional
+                and child.failure_code == FailureCode.CANCELLED_WITH_PARENT
+            ):
                 own = Expected(list(before), "cancelled")
                 self.excused.add(f"{child.shown_id}/{steps[0]}/1")
             self.check_run(child, own)
@@ -189,35 +234,60 @@ class Books:
         assert run.thread.head is not None
         found: list[str] = store.load(run.thread.head).get("results", [])
         if found != expected.results:
-            kind: Kind = "doubled" if len(set(found)) < len(found) else "lost" if len(found) < len(expected.results) else "wrong"
+            kind: Kind = (
+                "doubled"
+                if len(set(found)) < len(found)
+                else "lost"
+                if len(found) < len(expected.results)
+                else "wrong"
+            )
             self.breach(run, f"has the results {found}, expected {expected.results}", kind)
         self.seen.update(found)
         self.check_log(run)
 
     def check_log(self, run: Run) -> None:
-        events = list(Event.objects.filter(thread=run.thread_id).order_by("seq").values_list("seq", "kind"))
+        events = list(
+            Event.objects.filter(thread=run.thread_id).order_by("seq").values_list("seq", "kind")
+        )
         if [seq for seq, _ in events] != list(range(1, run.thread.last_seq + 1)):
             self.breach(run, "has gaps in its log")
         kinds = Counter(kind for _, kind in events)
-        if sum(kinds[kind] for kind in ("run_completed", "run_failed", "run_cancelled", "run_expired")) != 1:
+        if (
+            sum(
+                kinds[kind]
+                for kind in ("run_completed", "run_failed", "run_cancelled", "run_expired")
+            )
+            != 1
+        ):
             self.breach(run, f"ended {kinds}")
         if kinds["approval_requested"] != kinds["approval_received"] + kinds["run_expired"]:
             self.breach(run, f"asked and was answered {kinds}")
 
-    # -- answers ---------------------------------------------------------------------------------------------------------------------
+    # -- answers
+    # ----------------------------------------------------------------------------------------------
 
     def check_answers(self, heard: Sequence[Answer]) -> dict[str, Any]:
-        """What a client was told is true: an answer that was taken is the recorded one, and nothing else went wrong."""
+        """What a client was told is true: an answer that was taken is the recorded one, and nothing
+        else went wrong.
+        """
         recorded = {
-            ids.show("pse", decision.pause.pk): (decision.action, decision.decided_by.username, str(decision.via))
-            for decision in Decision.objects.select_related("decided_by", "pause").iterator(chunk_size=500)
+            ids.show("pse", decision.pause.pk): (
+                decision.action,
+                decision.decided_by.username,
+                str(decision.via),
+            )
+            for decision in Decision.objects.select_related("decided_by", "pause").iterator(
+                chunk_size=500
+            )
         }
         verdicts: Counter[str] = Counter()
         doors: Counter[str] = Counter()
         taken: Counter[str] = Counter()
         stumbles = 0
         for answer in heard:
-            if answer.verdict in {"unreachable", "503", "507"} and self.world.was_away(answer.began, answer.ended):
+            if answer.verdict in {"unreachable", "503", "507"} and self.world.was_away(
+                answer.began, answer.ended
+            ):
                 stumbles += 1
                 continue
             verdicts[answer.verdict] += 1
@@ -228,7 +298,10 @@ class Books:
                 if found != (answer.action, answer.user, answer.door):
                     self.world.breach("lost", f"{answer} was acknowledged, recorded is {found}")
             elif answer.verdict != "refused":
-                words = f"{answer.door} {answer.action}: {answer.verdict}, {self.world.since(answer.began):.1f} s after an outage"
+                words = (
+                    f"{answer.door} {answer.action}: {answer.verdict}, "
+                    f"{self.world.since(answer.began):.1f} s after an outage"
+                )
                 self.world.breach("wrong", words)
         for pause, times in taken.items():
             if times > 1:
@@ -246,7 +319,14 @@ class Books:
         if "invariants" not in get_commands():
             return "no such command"
         arguments = [sys.executable, "manage.py", "invariants", "--deep"]
-        done = subprocess.run(arguments, cwd=ROOT, env=self.stack.environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            arguments,
+            cwd=ROOT,
+            env=self.stack.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode:
             self.world.breach("wrong", f"invariants: {(done.stdout + done.stderr)[-1500:]}")
         return "clean" if not done.returncode else "broken"

@@ -53,7 +53,9 @@ class Client(threading.Thread, ABC):
     door = ""
     """As a decision's `via` names it."""
 
-    def __init__(self, stack: Stack, user: str, token: str, dice: random.Random, heard: list[Answer]) -> None:
+    def __init__(
+        self, stack: Stack, user: str, token: str, dice: random.Random, heard: list[Answer]
+    ) -> None:
         super().__init__(daemon=True)
         self.stack, self.user, self.token, self.dice, self.heard = stack, user, token, dice, heard
         self.inbox: queue.SimpleQueue[Question | None] = queue.SimpleQueue()
@@ -68,19 +70,26 @@ class Client(threading.Thread, ABC):
                 verdict = self.give(question, action)
             except (OSError, http.client.HTTPException):
                 verdict = "unreachable"
-            self.heard.append(Answer(question, action, self.user, self.door, verdict, began, time.monotonic()))
+            self.heard.append(
+                Answer(question, action, self.user, self.door, verdict, began, time.monotonic())
+            )
 
     def open(self) -> None:
         """Come to the door."""
 
     @abstractmethod
     def give(self, question: Question, action: str) -> str:
-        """Answer, and give the verdict. May raise OSError or HTTPException: then it was unreachable."""
+        """Answer, and give the verdict.
+
+        May raise OSError or HTTPException: then it was unreachable.
+        """
 
     def close(self) -> None:
         """Leave it."""
 
-    def request(self, method: str, path: str, body: str | None, headers: dict[str, str]) -> tuple[int, http.client.HTTPMessage, str]:
+    def request(
+        self, method: str, path: str, body: str | None, headers: dict[str, str]
+    ) -> tuple[int, http.client.HTTPMessage, str]:
         connection = http.client.HTTPConnection("127.0.0.1", self.stack.port, timeout=30)
         try:
             connection.request(method, path, body, headers)
@@ -96,7 +105,9 @@ class RestClient(Client):
     def give(self, question: Question, action: str) -> str:
         body = json.dumps({"decision": action, "feedback": "again", "revision": question.revision})
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
-        status, _, _ = self.request("POST", f"/api/v1/pauses/{question.pause}/decisions", body, headers)
+        status, _, _ = self.request(
+            "POST", f"/api/v1/pauses/{question.pause}/decisions", body, headers
+        )
         return {201: "taken", 409: "refused"}.get(status, str(status))
 
 
@@ -110,7 +121,10 @@ class PageClient(Client):
         found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
         assert found, page[:500]
         form = {"username": self.user, "password": PASSWORD, "csrfmiddlewaretoken": found[1]}
-        sent = {"Cookie": self._cookies(headers), "Content-Type": "application/x-www-form-urlencoded"}
+        sent = {
+            "Cookie": self._cookies(headers),
+            "Content-Type": "application/x-www-form-urlencoded",
+        }
         status, headers, page = self.request("POST", "/login", urlencode(form), sent)
         assert status == 302, (status, page[:500])
         self.cookies = self._cookies(headers)
@@ -123,9 +137,16 @@ class PageClient(Client):
         return "; ".join(f"{name}={morsel.value}" for name, morsel in cookies.items())
 
     def give(self, question: Question, action: str) -> str:
-        form = {"action": action, "feedback": "again", "revision": str(question.revision), "csrfmiddlewaretoken": self.csrf}
+        form = {
+            "action": action,
+            "feedback": "again",
+            "revision": str(question.revision),
+            "csrfmiddlewaretoken": self.csrf,
+        }
         headers = {"Cookie": self.cookies, "Content-Type": "application/x-www-form-urlencoded"}
-        status, answer, _ = self.request("POST", f"/pauses/{question.pause}/decide", urlencode(form), headers)
+        status, answer, _ = self.request(
+            "POST", f"/pauses/{question.pause}/decide", urlencode(form), headers
+        )
         if status == 302:
             return "taken" if "/login" not in (answer["Location"] or "") else "302 to the login"
         return {409: "refused"}.get(status, str(status))
@@ -137,11 +158,23 @@ class SocketClient(Client):
     door = "socket"
 
     def give(self, question: Question, action: str) -> str:
-        message = {"type": "decision", "id": question.pause, "pause_id": question.pause, "decision": action}
+        message = {
+            "type": "decision",
+            "id": question.pause,
+            "pause_id": question.pause,
+            "decision": action,
+        }
         headers = {"Authorization": f"Bearer {self.token}"}
         try:
-            with connect(f"ws://127.0.0.1:{self.stack.port}/ws/inbox", additional_headers=headers, open_timeout=30, proxy=None) as socket:
-                socket.send(json.dumps({**message, "feedback": "again", "revision": question.revision}))
+            with connect(
+                f"ws://127.0.0.1:{self.stack.port}/ws/inbox",
+                additional_headers=headers,
+                open_timeout=30,
+                proxy=None,
+            ) as socket:
+                socket.send(
+                    json.dumps({**message, "feedback": "again", "revision": question.revision})
+                )
                 reply = json.loads(socket.recv(timeout=30))
                 while reply.get("id") != question.pause:
                     reply = json.loads(socket.recv(timeout=30))
@@ -160,13 +193,27 @@ class ShellClient(Client):
         arguments = [sys.executable, "-m", "bench.chaos.shell"]
         with (self.stack.folder / "shell.log").open("ab") as log:
             self.shell = subprocess.Popen(
-                arguments, cwd=ROOT, env=self.stack.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+                arguments,
+                cwd=ROOT,
+                env=self.stack.environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
             )
 
     def give(self, question: Question, action: str) -> str:
         assert self.shell.stdin
         assert self.shell.stdout
-        print(self.user, action, question.order, question.pause, question.revision, file=self.shell.stdin, flush=True)
+        print(
+            self.user,
+            action,
+            question.order,
+            question.pause,
+            question.revision,
+            file=self.shell.stdin,
+            flush=True,
+        )
         return (self.shell.stdout.readline().split() or ["the shell ended"])[0]
 
     def close(self) -> None:

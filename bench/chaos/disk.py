@@ -1,4 +1,6 @@
-"""A small disk of its own, in memory, which can be full: tmpfs, mounted and made smaller by root."""
+"""A small disk of its own, in memory, which can be full: tmpfs, mounted and made smaller by
+root.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +39,13 @@ class Disk:
 
     def fill(self) -> None:
         """There is room for not a page more than what is there."""
-        for _ in range(50):  # more may be in use a moment later, and a disk cannot become smaller than that
+        # more may be in use a moment later, and a disk cannot become smaller than that
+        for _ in range(50):
             found = os.statvfs(self.folder)
             try:
-                return self._mount("-o", f"remount,size={(found.f_blocks - found.f_bfree) * found.f_frsize}")
+                return self._mount(
+                    "-o", f"remount,size={(found.f_blocks - found.f_bfree) * found.f_frsize}"
+                )
             except subprocess.CalledProcessError:
                 pass
         raise LookupError("the small disk could not be filled")

@@ -1,4 +1,7 @@
-"""Hosts that are network namespaces: each with a cable to this machine, which can be pulled. For root on Linux."""
+"""Hosts that are network namespaces: each with a cable to this machine, which can be pulled.
+
+For root on Linux.
+"""
 
 from __future__ import annotations
 
@@ -55,8 +58,12 @@ class Namespace:
 
 
 def _free() -> tuple[str, str]:
-    """Two addresses of a network that nobody here has, of those that are kept for such tests (RFC 2544, 198.18.0.0/15)."""
-    taken = subprocess.run(["ip", "-4", "-o", "addr"], check=False, capture_output=True, text=True).stdout
+    """Two addresses of a network that nobody here has, of those that are kept for such tests (RFC
+    2544, 198.18.0.0/15).
+    """
+    taken = subprocess.run(
+        ["ip", "-4", "-o", "addr"], check=False, capture_output=True, text=True
+    ).stdout
     while True:
         found = f"198.{random.choice((18, 19))}.{random.randrange(256)}"  # guards nothing
         if f" {found}." not in taken:

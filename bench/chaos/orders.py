@@ -1,4 +1,7 @@
-"""The orders of the chaos run. Each step has an effect outside, under the key of its attempt, and keeps the key as its result."""
+"""The orders of the chaos run.
+
+Each step has an effect outside, under the key of its attempt, and keeps the key as its result.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +34,16 @@ def in_crew(number: int) -> bool:
 
 def members(step: str, size: int) -> dict[str, list[str]]:
     """Child → its steps, in the order of their results."""
-    return {f"{step} {ASKS}": ["ask", "act"], **{f"{step} works {number}": ["act"] for number in range(1, size)}}
+    return {
+        f"{step} {ASKS}": ["ask", "act"],
+        **{f"{step} works {number}": ["act"] for number in range(1, size)},
+    }
 
 
 def do(context: Context, outcome: str) -> dict[str, Any]:
-    """The effects, one of them under `once`; gives the update that records them, in an answer of that kind."""
+    """The effects, one of them under `once`; gives the update that records them, in an answer of
+    that kind.
+    """
     wish = sabotage.wished(context, outcome)
     _note(EFFECTS, context.key)
     with sabotage.during(wish, "once"):
@@ -47,7 +55,9 @@ def do(context: Context, outcome: str) -> dict[str, Any]:
 
 
 def _note(file: str, key: str) -> None:
-    ledger = os.open(Path(os.environ["CHAOS_LEDGERS"]) / file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    ledger = os.open(
+        Path(os.environ["CHAOS_LEDGERS"]) / file, os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    )
     try:
         os.write(ledger, f"{key}\n".encode())  # one write of one short line: whole or not at all
     finally:
@@ -63,12 +73,20 @@ def work(state: State, context: Context) -> Outcome:
 @step("chaos.crew")
 def crew(state: State, context: Context) -> Outcome:
     size = int(context.order.input["crew"])
-    children = [Child(name=name, steps=steps) for name, steps in members(context.step, size).items()]
-    return Gather(children=children, update=do(context, "Gather"), on_failure="collect" if CREWS[size] == "collect" else "fail_fast")
+    children = [
+        Child(name=name, steps=steps) for name, steps in members(context.step, size).items()
+    ]
+    return Gather(
+        children=children,
+        update=do(context, "Gather"),
+        on_failure="collect" if CREWS[size] == "collect" else "fail_fast",
+    )
 
 
 def load(pauses: int) -> None:
-    """The templates: as many questions as wanted, every second one asked by a child run, and a step that finishes."""
+    """The templates: as many questions as wanted, every second one asked by a child run, and a step
+    that finishes.
+    """
     definitions.edit_step_template("chaos-work", title="Work", function="chaos.work", config={})
     _load(TEMPLATE, pauses, {})
     _load(TIMED, pauses, {"deadline": {"after": f"PT{DEADLINE:g}S", "outcome": "expire"}})
@@ -79,8 +97,15 @@ def _load(template: str, pauses: int, review: dict[str, Any]) -> None:
     act = {"step_type": "execute", "step_template_slug": "chaos-work"}
     ask = {**act, **asking}
     subs: list[dict[str, Any]] = [{**ask, "name": "ask"}, {**act, "name": "act"}]
-    definitions.edit_step_template(f"{template}-crew", title="Crew", function="chaos.crew", config={}, sub_steps=subs)
+    definitions.edit_step_template(
+        f"{template}-crew", title="Crew", function="chaos.crew", config={}, sub_steps=subs
+    )
     gather = {"step_type": "execute", "step_template_slug": f"{template}-crew"}
-    steps = [{**(gather if in_crew(number) else ask), "name": f"s{number}"} for number in range(1, pauses + 1)]
+    steps = [
+        {**(gather if in_crew(number) else ask), "name": f"s{number}"}
+        for number in range(1, pauses + 1)
+    ]
     steps.append({**act, "step_type": "deliver", "name": "finish"})
-    definitions.edit_template(template, title="Chaos", needs_repository=False, steps=steps, reducers={"results": "append"})
+    definitions.edit_template(
+        template, title="Chaos", needs_repository=False, steps=steps, reducers={"results": "append"}
+    )

@@ -1,4 +1,6 @@
-"""Orders are asked for, and every question is handed to all clients, until no order is left to end."""
+"""Orders are asked for, and every question is handed to all clients, until no order is left to
+end.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ DRAIN = 300.0
 """Seconds after the last fault within which all runs end."""
 USERS = ("ana", "ben", "cleo", "dan")
 REDISPATCH = 5.0
-"""Seconds after which a question that is still open is handed to the clients again: their answers met a server that was away."""
+"""Seconds after which a question that is still open is handed to the clients again: their answers
+met a server that was away.
+"""
 
 EARLY = 1.5
 """Seconds before its deadline that a question is handed out, at most."""
@@ -50,7 +54,13 @@ class Race:
         faults = Maker(world, options.faults, every=options.every, times=options.times)
         heard: list[Answer] = []
         clients = [self.client(number, tokens, heard) for number in range(options.clients)]
-        asker = Asker(world, runs=options.runs, minutes=options.minutes, times=options.times, live=options.live)
+        asker = Asker(
+            world,
+            runs=options.runs,
+            minutes=options.minutes,
+            times=options.times,
+            live=options.live,
+        )
         watch = Watch(world)
         for thread in (watch, faults, asker):
             thread.start()
@@ -77,7 +87,10 @@ class Race:
             **{kind: kinds[kind] for kind in KINDS},
             "breaches": [f"{kind}: {words}" for kind, words in world.breaches[:20]],
             "faults": {name: self.made(name) for name in options.faults},
-            **{name: getattr(options, name) for name in ("minutes", "pauses", "seed", "clients", "lease")},
+            **{
+                name: getattr(options, name)
+                for name in ("minutes", "pauses", "seed", "clients", "lease")
+            },
         }
 
     def made(self, name: str) -> dict[str, Any]:
@@ -104,22 +117,31 @@ class Race:
 
     def client(self, number: int, tokens: dict[str, str], heard: list[Answer]) -> Client:
         user = USERS[number % len(USERS)]
-        client = DOORS[number % len(DOORS)](self.stack, user, tokens[user], random.Random(self.dice.random()), heard)
+        client = DOORS[number % len(DOORS)](
+            self.stack, user, tokens[user], random.Random(self.dice.random()), heard
+        )
         client.open()
         client.start()
         return client
 
     def open_questions(self) -> list[Pause]:
-        """Those that are about to expire, as late as the clients and the sweep can meet; then the oldest of those that never do."""
+        """Those that are about to expire, as late as the clients and the sweep can meet; then the
+        oldest of those that never do.
+        """
         opened = Pause.objects.open().select_related("run__work_order").order_by("id")
         late = timezone.now() + dt.timedelta(seconds=self.dice.uniform(0, EARLY))
-        return [*opened.filter(deadline_at__lte=late), *opened.filter(deadline_at__isnull=True)[:200]]
+        return [
+            *opened.filter(deadline_at__lte=late),
+            *opened.filter(deadline_at__isnull=True)[:200],
+        ]
 
     def race(self, clients: list[Client], asker: Asker, faults: Maker, *, deadline: float) -> None:
         handed: dict[str, float] = {}
         drains = False
         while time.monotonic() < deadline:
-            over = asker.ends is not None and (not asker.is_alive() or time.monotonic() >= asker.ends)
+            over = asker.ends is not None and (
+                not asker.is_alive() or time.monotonic() >= asker.ends
+            )
             if over and not self.world.ended.is_set():
                 self.world.ended.set()  # what is left comes to its end in peace
             if self.world.ended.is_set() and not drains:
@@ -128,13 +150,21 @@ class Race:
             if busy < 10 * len(clients):
                 found = patiently(self.open_questions)
                 now = time.monotonic()
-                for pause in [pause for pause in found if handed.get(pause.shown_id, 0) < now - REDISPATCH][:10]:
+                for pause in [
+                    pause for pause in found if handed.get(pause.shown_id, 0) < now - REDISPATCH
+                ][:10]:
                     handed[pause.shown_id] = now
                     assert pause.run.work_order is not None
-                    question = Question(pause.shown_id, pause.run.work_order.shown_id, pause.revision)
+                    question = Question(
+                        pause.shown_id, pause.run.work_order.shown_id, pause.revision
+                    )
                     for client in clients:
                         client.inbox.put(question)
-                if not found and not asker.is_alive() and not patiently(lambda: Run.objects.live().exists()):
+                if (
+                    not found
+                    and not asker.is_alive()
+                    and not patiently(lambda: Run.objects.live().exists())
+                ):
                     return
             time.sleep(0.05)  # nothing tells when there is one
         left = patiently(lambda: Counter(Run.objects.live().values_list("status", flat=True)))
@@ -151,10 +181,16 @@ class Watch(threading.Thread):
 
     def run(self) -> None:
         while not self.ended.wait(0.2):
-            for pause in patiently(lambda: list(Pause.objects.filter(status=PauseStatus.EXPIRED, deadline_at__gt=Now()))):
+            for pause in patiently(
+                lambda: list(
+                    Pause.objects.filter(status=PauseStatus.EXPIRED, deadline_at__gt=Now())
+                )
+            ):
                 if pause.shown_id not in self.early:
                     self.early.add(pause.shown_id)
-                    self.world.breach("early", f"{pause.shown_id} expired before {pause.deadline_at}")
+                    self.world.breach(
+                        "early", f"{pause.shown_id} expired before {pause.deadline_at}"
+                    )
 
     def stop(self) -> None:
         self.ended.set()

@@ -1,7 +1,9 @@
-"""In a worker: ends the database session that a call of the SDK is using, in the middle of that call.
+"""In a worker: ends the database session that a call of the SDK is using, in the middle of that
+call.
 
-The fault `sessions` leaves wishes: files in a folder, named after a call, a statement of it and a moment. Each step of the chaos run looks
-for one that it can fulfil, and whoever does says so in another folder, once it has happened.
+The fault `sessions` leaves wishes: files in a folder, named after a call, a statement of it and a
+moment. Each step of the chaos run looks for one that it can fulfil, and whoever does says so in
+another folder, once it has happened.
 """
 
 from __future__ import annotations
@@ -35,9 +37,13 @@ CALLS: dict[str, Callable[[Context], object]] = {
     "keep": lambda context: context.keep("notes", f"of {context.key}"),
     "emit": lambda context: context.emit("log", {"message": "emitted", "level": "info"}),
     "halting": lambda context: _anew(context.halting),
-    "require_approval": lambda context: _refused({"approval_missing"}, lambda: context.require_approval("")),
+    "require_approval": lambda context: _refused(
+        {"approval_missing"}, lambda: context.require_approval("")
+    ),
     "decided_calls": lambda context: context.decided_calls("s1"),
-    "credential": lambda context: _refused({"credential_missing"}, lambda: context.credential("none")),
+    "credential": lambda context: _refused(
+        {"credential_missing"}, lambda: context.credential("none")
+    ),
     "propose": lambda context: _refused(
         {"no_forge", "delivery_forbidden", "approval_missing", "delivery_missing"},
         lambda: context.propose(Proposal(branch="b", base="", title="t", body="")),
@@ -52,8 +58,16 @@ OUTCOMES = {"Go", "Ask", "Gather", "Done"}
 def sdk() -> set[str]:
     """Every call of the SDK, from its class: a new one that nobody strikes is a breach."""
     hints = typing.get_type_hints(Context)
-    fields = {name for name, hint in hints.items() if typing.get_origin(hint) is abc.Callable or "__call__" in vars(hint)}
-    methods = {name for name, value in vars(Context).items() if callable(value) and not name.startswith("_") and name not in hints}
+    fields = {
+        name
+        for name, hint in hints.items()
+        if typing.get_origin(hint) is abc.Callable or "__call__" in vars(hint)
+    }
+    methods = {
+        name
+        for name, value in vars(Context).items()
+        if callable(value) and not name.startswith("_") and name not in hints
+    }
     return fields | methods | {one.__name__ for one in typing.get_args(Outcome)}
 
 
@@ -85,13 +99,24 @@ def wished(context: Context, outcome: str) -> Wish | None:
             continue
         with suppress(FileNotFoundError):
             os.rename(folder / WISHES / name, folder / f"{WISHES}.taken" / name)
-            return Wish(name, call, int(statement), moment == "after", context.run_id, context.fence, int(statement))
+            return Wish(
+                name,
+                call,
+                int(statement),
+                moment == "after",
+                context.run_id,
+                context.fence,
+                int(statement),
+            )
     return None
 
 
 @contextmanager
 def during(wish: Wish | None, call: str) -> Iterator[None]:
-    """Fulfil the wish inside this call, if it is for it. A call that has fewer statements is told apart."""
+    """Fulfil the wish inside this call, if it is for it.
+
+    A call that has fewer statements is told apart.
+    """
     global _armed
     if wish is None or wish.call != call:
         yield
@@ -151,7 +176,9 @@ def _due() -> Wish | None:
 def _end(cursor: Any, wish: Wish) -> None:
     _say(wish, struck=True)
     with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as other:
-        other.execute("SELECT pg_terminate_backend(%s, 5000)", [cursor.db.connection.info.backend_pid])
+        other.execute(
+            "SELECT pg_terminate_backend(%s, 5000)", [cursor.db.connection.info.backend_pid]
+        )
 
 
 def _say(wish: Wish, *, struck: bool) -> None:
@@ -173,7 +200,9 @@ def _anew(call: Callable[[], object]) -> None:
 
 
 def _refused(codes: set[str], call: Callable[[], object]) -> None:
-    """What the step may not have, or nobody has here, is refused with one of these codes; any other failure is the step's."""
+    """What the step may not have, or nobody has here, is refused with one of these codes; any other
+    failure is the step's.
+    """
     try:
         call()
     except StepFailed as error:

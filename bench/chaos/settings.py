@@ -1,4 +1,6 @@
-"""The product's settings, and one app more, which registers the steps of the chaos run in every process."""
+"""The product's settings, and one app more, which registers the steps of the chaos run in every
+process.
+"""
 
 from project.settings import *  # noqa: F403  # all settings, and then some others
 from project.settings import INSTALLED_APPS

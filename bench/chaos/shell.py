@@ -1,4 +1,6 @@
-"""A person at the shell, without the second that a new interpreter costs: runs the command for `user action order pause revision` lines."""
+"""A person at the shell, without the second that a new interpreter costs: runs the command for
+`user action order pause revision` lines.
+"""
 
 import io
 import sys

@@ -1,8 +1,11 @@
-"""The ways between the product's processes and its servers: proxies that pass everything on, until they are told otherwise.
+"""The ways between the product's processes and its servers: proxies that pass everything on, until
+they are told otherwise.
 
-A `Link` is one process's way to one server. Silent, it stops reading on both sides and keeps the sockets open, as a cable does that was
-pulled: neither side learns anything from its kernel, so nothing but the product's own settings ends the wait. Cut, it resets both
-sides. Repointed, it leads to another server. A `Trap` springs at a statement: the link reads PostgreSQL's protocol as clients speak it.
+A `Link` is one process's way to one server. Silent, it stops reading on both sides and keeps the
+sockets open, as a cable does that was pulled: neither side learns anything from its kernel, so
+nothing but the product's own settings ends the wait. Cut, it resets both sides. Repointed, it leads
+to another server. A `Trap` springs at a statement: the link reads PostgreSQL's protocol as clients
+speak it.
 """
 
 from __future__ import annotations
@@ -35,7 +38,9 @@ class When(Enum):
 
 @dataclass
 class Trap:
-    """Springs once, at the first statement for which `catches(statement, statements of its transaction before it)` holds."""
+    """Springs once, at the first statement for which `catches(statement, statements of its
+    transaction before it)` holds.
+    """
 
     catches: Callable[[str, list[str]], bool]
     when: When
@@ -55,7 +60,9 @@ class Wire:
         self._thread = threading.Thread(target=self.loop.run_forever, name="wire", daemon=True)
         self._thread.start()
 
-    def link(self, name: str, target: Target, *, postgresql: bool = False, address: str = "127.0.0.1") -> Link:
+    def link(
+        self, name: str, target: Target, *, postgresql: bool = False, address: str = "127.0.0.1"
+    ) -> Link:
         """A new way, which listens from now on."""
         link = Link(self, name, target, postgresql=postgresql, address=address)
         self.do(link.listen())
@@ -84,8 +91,16 @@ class Wire:
 
 
 class Link:
-    def __init__(self, wire: Wire, name: str, target: Target, *, postgresql: bool, address: str) -> None:
-        self.wire, self.name, self.target, self.postgresql, self.address = wire, name, target, postgresql, address
+    def __init__(
+        self, wire: Wire, name: str, target: Target, *, postgresql: bool, address: str
+    ) -> None:
+        self.wire, self.name, self.target, self.postgresql, self.address = (
+            wire,
+            name,
+            target,
+            postgresql,
+            address,
+        )
         self.port = 0
         self.silent = False
         self.flows: set[Flow] = set()
@@ -102,7 +117,10 @@ class Link:
         self.port = int(self._server.sockets[0].getsockname()[1])
 
     def silence(self) -> None:
-        """Pass nothing on, in neither direction. What connects from now on is not answered either. Call it anywhere."""
+        """Pass nothing on, in neither direction.
+
+        What connects from now on is not answered either. Call it anywhere.
+        """
         self._soon(self.silence_here)
 
     def silence_here(self) -> None:
@@ -170,7 +188,8 @@ class Flow(asyncio.Protocol):
         self._kept = b""
         """A message that a trap kept from the server."""
 
-    # -- both sides --------------------------------------------------------------------------------------------------------------------
+    # -- both sides
+    # ----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -239,7 +258,8 @@ class Flow(asyncio.Protocol):
         if self.server is not None and not self.link.silent:
             self.server.resume_reading()
 
-    # -- what the client says ----------------------------------------------------------------------------------------------------------
+    # -- what the client says
+    # ----------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
         if self.server is None or self.server.is_closing():
@@ -257,7 +277,10 @@ class Flow(asyncio.Protocol):
                 self._strike(message)
 
     def _next(self) -> bytes:
-        """The next whole message; none where it has not come yet. Only the first ones have no letter before their length."""
+        """The next whole message; none where it has not come yet.
+
+        Only the first ones have no letter before their length.
+        """
         start = 1 if self._started else 0
         if len(self._buffer) < start + 4:
             return b""
@@ -271,7 +294,9 @@ class Flow(asyncio.Protocol):
         return message
 
     def _hear(self, message: bytes) -> None:
-        """Keep in mind which statement it is about; where it is run, a trap may spring before, or is set to spring after."""
+        """Keep in mind which statement it is about; where it is run, a trap may spring before, or
+        is set to spring after.
+        """
         if not self._started:
             return
         body = message[5:]
@@ -319,7 +344,8 @@ class Flow(asyncio.Protocol):
         trap.sprung.set()
         raise _Sprung
 
-    # -- what the server says ----------------------------------------------------------------------------------------------------------
+    # -- what the server says
+    # ----------------------------------------------------------------------------------------------
 
     def heard(self, data: bytes) -> None:
         if not self.mute:

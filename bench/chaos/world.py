@@ -1,4 +1,6 @@
-"""The world that is broken: the servers, the product's processes as hosts with ways of their own to them, and what is seen of it."""
+"""The world that is broken: the servers, the product's processes as hosts with ways of their own to
+them, and what is seen of it.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ PATIENCE = 30.0
 LOOK = 0.05
 """Seconds between two looks at the effects."""
 KINDS = ("lost", "doubled", "stuck", "early", "late", "wrong")
-"""What a breach is one of: something acknowledged is missing; something is there twice; it never ended; a deadline fired before its
+"""What a breach is one of: something acknowledged is missing; something is there twice; it never
+ended; a deadline fired before its
 time; it went on, but later than promised; anything else."""
 Kind = Literal["lost", "doubled", "stuck", "early", "late", "wrong"]
 
@@ -106,9 +109,23 @@ class Slowest:
 
 class World:
     def __init__(
-        self, stack: Stack, postgresql: PostgreSQL, redis: Redis, wire: Wire, *, workers: int, lease: float, dice: random.Random
+        self,
+        stack: Stack,
+        postgresql: PostgreSQL,
+        redis: Redis,
+        wire: Wire,
+        *,
+        workers: int,
+        lease: float,
+        dice: random.Random,
     ) -> None:
-        self.stack, self.postgresql, self.redis, self.lease, self.dice = stack, postgresql, redis, lease, dice
+        self.stack, self.postgresql, self.redis, self.lease, self.dice = (
+            stack,
+            postgresql,
+            redis,
+            lease,
+            dice,
+        )
         self.folder = stack.folder
         self.wire = wire
         self.disk: Disk | None = None
@@ -137,14 +154,17 @@ class World:
         """By fault."""
         self.breaches: list[tuple[Kind, str]] = []
         self.died_at: set[str] = set()
-        """Runs that a host had, or may have had, when it died or fell silent: there alone an effect under `once` may happen again."""
+        """Runs that a host had, or may have had, when it died or fell silent: there alone an effect
+        under `once` may happen again.
+        """
         self.effects = Effects(stack.folder / EFFECTS)
         self._outages: list[list[float]] = []
 
     def breach(self, kind: Kind, words: str) -> None:
         self.breaches.append((kind, words))
 
-    # -- hosts -------------------------------------------------------------------------------------------------------------------------
+    # -- hosts
+    # ----------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Start all hosts."""
@@ -154,7 +174,10 @@ class World:
         self.effects.start()
 
     def start(self, name: str) -> Host:
-        """Start a host, or start it again. Its links are the ones it had, unless they fell silent: then it is another machine."""
+        """Start a host, or start it again.
+
+        Its links are the ones it had, unless they fell silent: then it is another machine.
+        """
         if name == "web":
             return self.switch(*self.spare_web())
         host = self.hosts.get(name)
@@ -165,7 +188,9 @@ class World:
             links, network = (host.database, host.broker), host.network
         self.stack.own.setdefault(name, {}).update(self.reach(*links))
         self.stack.under[name] = network.prefix if network else []
-        self.hosts[name] = Host(name, self.stack.beat() if name == "beat" else self.stack.worker(name), *links, network)
+        self.hosts[name] = Host(
+            name, self.stack.beat() if name == "beat" else self.stack.worker(name), *links, network
+        )
         return self.hosts[name]
 
     def _network(self) -> Namespace | None:
@@ -179,7 +204,10 @@ class World:
     def spare_web(self) -> tuple[Host, tuple[str, int]]:
         """A web host that is ready, and its place; nobody is sent to it yet."""
         network = self._network()
-        links, place = self._links("web", network), (network.there if network else "127.0.0.1", free_port())
+        links, place = (
+            self._links("web", network),
+            (network.there if network else "127.0.0.1", free_port()),
+        )
         self.stack.own.setdefault("web", {}).update({**self.reach(*links), "DATABASE_POOL": "8"})
         self.stack.under["web"] = network.prefix if network else []
         bound = ["-b", place[0], "-p", str(place[1])]
@@ -195,12 +223,17 @@ class World:
 
     def _links(self, name: str, network: Namespace | None = None) -> tuple[Link, Link]:
         address = network.here if network else "127.0.0.1"
-        database = self.wire.link(f"{name} database", self.postgresql.socket, postgresql=True, address=address)
+        database = self.wire.link(
+            f"{name} database", self.postgresql.socket, postgresql=True, address=address
+        )
         return database, self.wire.link(f"{name} broker", self.redis.port, address=address)
 
     def reach(self, database: Link, broker: Link) -> dict[str, str]:
         """What a process is told, to come over these links."""
-        return {"DATABASE_URL": database.url, "REDIS_URL": f"redis://{broker.address}:{broker.port}/0"}
+        return {
+            "DATABASE_URL": database.url,
+            "REDIS_URL": f"redis://{broker.address}:{broker.port}/0",
+        }
 
     def worker(self) -> Host:
         """One of the workers, as the dice fall."""
@@ -242,7 +275,8 @@ class World:
         for network in self.networks:
             network.remove()
 
-    # -- outages -----------------------------------------------------------------------------------------------------------------------
+    # -- outages
+    # ----------------------------------------------------------------------------------------------
 
     @contextmanager
     def outage(self) -> Iterator[None]:
@@ -259,16 +293,27 @@ class World:
 
     def since(self, moment: float) -> float:
         """Seconds since all were last back."""
-        return moment - max((until - GRACE for _, until in self._outages if until - GRACE < moment), default=0)
+        return moment - max(
+            (until - GRACE for _, until in self._outages if until - GRACE < moment), default=0
+        )
 
-    # -- recovery ----------------------------------------------------------------------------------------------------------------------
+    # -- recovery
+    # ----------------------------------------------------------------------------------------------
 
     def held_by(self, owners: Collection[str], heard: bytes = b"") -> list[Touched]:
-        """The runs that these processes of a host (see `Host.owners`) had when it died, and those that it just spoke of."""
-        moving = Run.objects.filter(status__in=[PENDING, RUNNING]).values_list("pk", "thread", "epoch", "status", "lease_owner")
+        """The runs that these processes of a host (see `Host.owners`) had when it died, and those
+        that it just spoke of.
+        """
+        moving = Run.objects.filter(status__in=[PENDING, RUNNING]).values_list(
+            "pk", "thread", "epoch", "status", "lease_owner"
+        )
         found = []
         for run, thread, epoch, status, owner in patiently(lambda: list(moving)):
-            named = any(form in heard for key in (run, thread) for form in (key.bytes, str(key).encode(), key.hex.encode()))
+            named = any(
+                form in heard
+                for key in (run, thread)
+                for form in (key.bytes, str(key).encode(), key.hex.encode())
+            )
             if named or (status == RUNNING and owner in owners):
                 found.append(Touched(run, epoch, status))
         self.died_at |= {ids.show("run", one.run) for one in found}
@@ -289,18 +334,24 @@ class World:
         affected: float = PROMISED,
         watch: float = 0,
     ) -> None:
-        """Wait until everything goes on, and note how long that took from `since`, the end of the fault (of silence: its beginning).
+        """Wait until everything goes on, and note how long that took from `since`, the end of the
+        fault (of silence: its beginning).
 
-        Two numbers, in seconds. *Others*: the longest time in which no run had an effect that the fault did not meet. *Affected*: until
-        each run that it met was taken up again by a worker, stands at a question, or has ended. More than these limits is a breach.
-        `watch` is how long the others are watched at least.
+        Two numbers, in seconds. *Others*: the longest time in which no run had an effect that the
+        fault did not meet. *Affected*: until each run that it met was taken up again by a worker,
+        stands at a question, or has ended. More than these limits is a breach. `watch` is how long
+        the others are watched at least.
         """
         mine, left = {ids.show("run", one.run) for one in touched}, list(touched)
         while left and not self.ended.is_set() and time.monotonic() < since + affected + PATIENCE:
             left = self._not_taken_up(left)
             time.sleep(LOOK)  # looks again: the hosts are other processes
         slow = time.monotonic() - since if touched else 0.0
-        while self.effects.first(since, without=mine) is None and not self.ended.is_set() and time.monotonic() < since + others + PATIENCE:
+        while (
+            self.effects.first(since, without=mine) is None
+            and not self.ended.is_set()
+            and time.monotonic() < since + others + PATIENCE
+        ):
             time.sleep(LOOK)  # looks again: the hosts are other processes
         self.ended.wait(max(0.0, since + watch - time.monotonic()))
         if self.ended.is_set():
@@ -309,14 +360,30 @@ class World:
         seen = self.slowest[name]
         seen.others, seen.affected = max(seen.others, gap), max(seen.affected, slow)
         if gap > others:
-            self.breach("late", f"{name}: no other run had an effect for {gap:.1f} s; {others:g} s were promised")
+            self.breach(
+                "late",
+                f"{name}: no other run had an effect for {gap:.1f} s; {others:g} s were promised",
+            )
         if slow > affected:
-            self.breach("late", f"{name}: {sorted(mine)} went on after {slow:.1f} s; {affected:g} s were promised")
+            self.breach(
+                "late",
+                f"{name}: {sorted(mine)} went on after {slow:.1f} s; {affected:g} s were promised",
+            )
 
     def _not_taken_up(self, touched: Collection[Touched]) -> list[Touched]:
-        rows = patiently(lambda: list(Run.objects.filter(pk__in=[one.run for one in touched]).values_list("pk", "epoch", "status")))
+        rows = patiently(
+            lambda: list(
+                Run.objects.filter(pk__in=[one.run for one in touched]).values_list(
+                    "pk", "epoch", "status"
+                )
+            )
+        )
         now = {key: (epoch, status) for key, epoch, status in rows}
-        return [one for one in touched if now[one.run][0] == one.epoch and now[one.run][1] in {PENDING, RUNNING}]
+        return [
+            one
+            for one in touched
+            if now[one.run][0] == one.epoch and now[one.run][1] in {PENDING, RUNNING}
+        ]
 
 
 @dataclass
@@ -341,12 +408,26 @@ class Effects(threading.Thread):
 
     def longest_gap(self, since: float, till: float, *, without: Collection[str] = ()) -> float:
         """The longest time between the two in which no run but these had an effect."""
-        moments = [at for at, key in list(self.seen) if since <= at <= till and key.split("/")[0] not in without]
-        return max(after - before for before, after in zip([since, *moments], [*moments, till], strict=True))
+        moments = [
+            at
+            for at, key in list(self.seen)
+            if since <= at <= till and key.split("/")[0] not in without
+        ]
+        return max(
+            after - before
+            for before, after in zip([since, *moments], [*moments, till], strict=True)
+        )
 
     def first(self, since: float, *, without: Collection[str] = ()) -> float | None:
         """Seconds until a run other than these had an effect; None where none had."""
-        return next((at - since for at, key in list(self.seen) if at >= since and key.split("/")[0] not in without), None)
+        return next(
+            (
+                at - since
+                for at, key in list(self.seen)
+                if at >= since and key.split("/")[0] not in without
+            ),
+            None,
+        )
 
 
 def patiently(look: Callable[[], T]) -> T:

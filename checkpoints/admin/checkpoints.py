@@ -1,4 +1,7 @@
-"""Threads, checkpoints and events for operators: to be looked at, never changed. Also the base of every read-only admin page."""
+"""Threads, checkpoints and events for operators: to be looked at, never changed.
+
+Also the base of every read-only admin page.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,14 @@ from django.utils.safestring import SafeString
 from unfold.decorators import display
 
 from checkpoints import ids, store
-from checkpoints.admin.lists import AgeField, FarChangeList, KeysetChangeList, NodeField, SizeField, StatusField
+from checkpoints.admin.lists import (
+    AgeField,
+    FarChangeList,
+    KeysetChangeList,
+    NodeField,
+    SizeField,
+    StatusField,
+)
 from checkpoints.admin.page_context import UNREADABLE as UNREADABLE
 from checkpoints.admin.page_context import key_of
 from checkpoints.database.people import NAME
@@ -39,14 +49,21 @@ ENDING = {"cancel_order", "revoke", "erase"}
 
 
 def text(value: str) -> SafeString:
-    """Any text, escaped and in its own line breaks, with what a screen does not show made visible."""
+    """Any text, escaped and in its own line breaks, with what a screen does not show made
+    visible.
+    """
     if len(value) > LONGEST:
         value = f"{value[: LONGEST // 2]}\n...[truncated]...\n{value[-LONGEST // 2 :]}"
-    return format_html('<pre class="text-xs" style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>', invisible.plain(value))
+    return format_html(
+        '<pre class="text-xs" style="white-space: pre-wrap; overflow-wrap: anywhere">{}</pre>',
+        invisible.plain(value),
+    )
 
 
 def text_column(field: str, *, lines: bool = True) -> Any:
-    """A column of an admin page that shows a field which people write, with what a screen does not show made visible."""
+    """A column of an admin page that shows a field which people write, with what a screen does not
+    show made visible.
+    """
 
     @display(description=field.replace("_", " "))
     def column(_: Any, obj: Any) -> SafeString | str:
@@ -60,16 +77,24 @@ def as_json(read: Callable[[], Any]) -> SafeString:
     """What `read` gives, as JSON for people; where it cannot be read, the reason."""
     try:
         if isinstance(value := read(), Locked):
-            return format_html('<strong class="text-red-700 dark:text-red-500">{}</strong>', str(value.error))
+            return format_html(
+                '<strong class="text-red-700 dark:text-red-500">{}</strong>', str(value.error)
+            )
         return text(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
     except UNREADABLE as error:
-        return format_html('<strong class="text-red-700 dark:text-red-500">Damaged: {}</strong>', str(error))
+        return format_html(
+            '<strong class="text-red-700 dark:text-red-500">Damaged: {}</strong>', str(error)
+        )
 
 
 def link(page: str, words: object, *arguments: object, query: str = "") -> SafeString:
     """A link to an admin page, e.g. `link("checkpoints_thread_change", "thr_…", key)`."""
     url = reverse(f"admin:{page}", args=arguments)
-    return format_html('<a href="{}" class="text-primary-600 dark:text-primary-500 underline">{}</a>', f"{url}{query}", words)
+    return format_html(
+        '<a href="{}" class="text-primary-600 dark:text-primary-500 underline">{}</a>',
+        f"{url}{query}",
+        words,
+    )
 
 
 def row(page: str, prefix: str, key: uuid.UUID | None) -> SafeString | str:
@@ -83,7 +108,9 @@ class IdSearch(SealedAdmin):
     shown_ids: ClassVar[dict[str, str]] = {}
     search_fields: ClassVar[tuple[str, ...]] = ("pk",)  # "pk" alone: ids only
 
-    def get_search_results(self, request: HttpRequest, queryset: QuerySet[Any], search_term: str) -> tuple[QuerySet[Any], bool]:
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
         term = search_term.strip().lower()
         prefix = term.partition("_")[0]
         try:
@@ -97,7 +124,10 @@ class IdSearch(SealedAdmin):
 
 
 class ReadOnlyAdmin(IdSearch):
-    """Rows that nobody adds, changes or deletes here, not even a superuser. Newest first, and as many queries for many rows as for one."""
+    """Rows that nobody adds, changes or deletes here, not even a superuser.
+
+    Newest first, and as many queries for many rows as for one.
+    """
 
     heavy: ClassVar[tuple[str, ...]] = ()
     """Fields that no list needs; a page of one row reads them on its own."""
@@ -120,7 +150,11 @@ class ReadOnlyAdmin(IdSearch):
         return super().get_queryset(request).defer(*self.heavy)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
-        return KeysetChangeList if tuple(self.ordering) == ("-pk",) else super().get_changelist(request, **kwargs)
+        return (
+            KeysetChangeList
+            if tuple(self.ordering) == ("-pk",)
+            else super().get_changelist(request, **kwargs)
+        )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.get_fields(request, obj) if self.fields else ()
@@ -133,30 +167,49 @@ class ReadOnlyAdmin(IdSearch):
 class ConfirmedAdmin(ReadOnlyAdmin):
     """Read-only rows with actions for those who hold the model's change permission.
 
-    The first POST of an action only shows what would happen; the one from that page, marked `confirmed`, does it.
+    The first POST of an action only shows what would happen; the one from that page, marked
+    `confirmed`, does it.
     """
 
     def has_operate_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return request.user.has_perm(f"{self.opts.app_label}.change_{self.opts.model_name}")
 
-    def response_action(self, request: HttpRequest, queryset: QuerySet[Any], *location: Any, **kwargs: Any) -> HttpResponse | None:
+    def response_action(
+        self, request: HttpRequest, queryset: QuerySet[Any], *location: Any, **kwargs: Any
+    ) -> HttpResponse | None:
         """Refuse ids that are none, and more rows than a person can have looked at."""
         try:
             for key in request.POST.getlist(ACTION_CHECKBOX_NAME):
                 self.opts.pk.to_python(key)
         except ValidationError:
-            self.message_user(request, "These are no rows of this list; nothing was done.", messages.ERROR)
+            self.message_user(
+                request, "These are no rows of this list; nothing was done.", messages.ERROR
+            )
             return None
-        response: HttpResponse | None = super().response_action(request, queryset, *location, **kwargs)
+        response: HttpResponse | None = super().response_action(
+            request, queryset, *location, **kwargs
+        )
         return response
 
     def confirm(
-        self, request: HttpRequest, rows: QuerySet[Any], *, action: str, button: str, title: str, words: str, form: forms.Form | None = None
+        self,
+        request: HttpRequest,
+        rows: QuerySet[Any],
+        *,
+        action: str,
+        button: str,
+        title: str,
+        words: str,
+        form: forms.Form | None = None,
     ) -> HttpResponse | None:
         """The page that asks, listing every row as it is now."""
         found = list(rows[: MOST + 1])
         if not 0 < len(found) <= MOST:
-            problem = f"Choose up to {MOST} rows." if found else "The rows you chose are not in this list any more."
+            problem = (
+                f"Choose up to {MOST} rows."
+                if found
+                else "The rows you chose are not in this list any more."
+            )
             self.message_user(request, f"{problem} Nothing was done.", messages.WARNING)
             return None
         context = {
@@ -180,12 +233,27 @@ class ConfirmedAdmin(ReadOnlyAdmin):
 class ThreadAdmin(ReadOnlyAdmin):
     """Registered, with its pages and actions, in `hitl.admin.forensics`."""
 
-    shown_ids: ClassVar[dict[str, str]] = {"thr": "pk", "wo": "work_order", "run": "runs", "ckpt": "checkpoints"}
+    shown_ids: ClassVar[dict[str, str]] = {
+        "thr": "pk",
+        "wo": "work_order",
+        "run": "runs",
+        "ckpt": "checkpoints",
+    }
     search_fields = ("title", f"owner__{NAME}")
     search_help_text = "A thr_, wo_, run_ or ckpt_ id, or words of the title or owner"
     list_display = ("shown", "its_title", "owner", "team", "last_seq", "created_at", "imported_at")
     list_select_related = ("owner", "team")
-    fields = ("shown", "its_title", "owner", "team", "head_link", "last_seq", "lists", "created_at", "imported_at")
+    fields = (
+        "shown",
+        "its_title",
+        "owner",
+        "team",
+        "head_link",
+        "last_seq",
+        "lists",
+        "created_at",
+        "imported_at",
+    )
     its_title = text_column("title", lines=False)
 
     @display(description="head")
@@ -204,11 +272,19 @@ class ThreadAdmin(ReadOnlyAdmin):
 
 
 def came_along(thread: Thread, at: dt.datetime) -> bool:
-    """Whether a row of a thread, of that time, came with the document that the thread was made of."""
+    """Whether a row of a thread, of that time, came with the document that the thread was made
+    of.
+    """
     return thread.imported_at is not None and at <= thread.imported_at
 
 
-CHECKPOINT_COLOURS = {"active": "info", "pending_input": "warning", "completed": "success", "failed": "danger", "cancelled": "danger"}
+CHECKPOINT_COLOURS = {
+    "active": "info",
+    "pending_input": "warning",
+    "completed": "success",
+    "failed": "danger",
+    "cancelled": "danger",
+}
 
 
 class CheckpointAdmin(ReadOnlyAdmin):
@@ -232,10 +308,13 @@ class CheckpointAdmin(ReadOnlyAdmin):
     )
     list_select_related = ("thread",)
     list_filter = (StatusField, NodeField, AgeField, SizeField)
-    list_before_template = "admin/checkpoint_filters.html"  # type: ignore[assignment]  # typed by its default, None
+    # typed by its default, None
+    list_before_template = "admin/checkpoint_filters.html"  # type: ignore[assignment]
     fields = (
-        "shown", "thread_link", "run_link", "parent_link", "children_link", "status", "node_id", "next_step", "loop_num", "progress",
-        "digest", "digest_check", "storage", "schema_version", "created_at", "came_along", "metadata_json",
+        "shown", "thread_link", "run_link", "parent_link", "children_link", "status", "node_id",
+        "next_step", "loop_num", "progress",
+        "digest", "digest_check", "storage", "schema_version", "created_at", "came_along",
+        "metadata_json",
     )  # fmt: skip
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
@@ -259,8 +338,14 @@ class CheckpointAdmin(ReadOnlyAdmin):
 
     @display(description="followed by")
     def children_link(self, checkpoint: Checkpoint) -> SafeString:
-        following = Checkpoint.objects.filter(thread=checkpoint.thread_id, parent=checkpoint.pk).order_by("pk").values_list("pk", flat=True)
-        return format_html_join(" · ", "{}", ((row("checkpoints_checkpoint", "ckpt", key),) for key in following[:20]))
+        following = (
+            Checkpoint.objects.filter(thread=checkpoint.thread_id, parent=checkpoint.pk)
+            .order_by("pk")
+            .values_list("pk", flat=True)
+        )
+        return format_html_join(
+            " · ", "{}", ((row("checkpoints_checkpoint", "ckpt", key),) for key in following[:20])
+        )
 
     @display(description="status", label=CHECKPOINT_COLOURS)
     def status_label(self, checkpoint: Checkpoint) -> str:
@@ -272,7 +357,11 @@ class CheckpointAdmin(ReadOnlyAdmin):
 
     @display(description="stored as")
     def storage(self, checkpoint: Checkpoint) -> str:
-        kind = "whole state" if checkpoint.is_snapshot else f"change against the parent, {checkpoint.depth} from the nearest whole state"
+        kind = (
+            "whole state"
+            if checkpoint.is_snapshot
+            else f"change against the parent, {checkpoint.depth} from the nearest whole state"
+        )
         return f"{kind}, {checkpoint.size} bytes"
 
     @display(description="digest check")
@@ -280,7 +369,9 @@ class CheckpointAdmin(ReadOnlyAdmin):
         try:
             store.load(checkpoint)
         except UNREADABLE:
-            return format_html('<strong class="text-red-700 dark:text-red-500">{}</strong>', "Does not match")
+            return format_html(
+                '<strong class="text-red-700 dark:text-red-500">{}</strong>', "Does not match"
+            )
         return "Matches"
 
     @display(description="metadata")
@@ -299,12 +390,18 @@ class EventAdmin(ReadOnlyAdmin):
     list_filter = ("kind",)
     fields = ("kind", "seq", "thread_link", "run_link", "at", "came_along", "data_json")
 
-    def get_search_results(self, request: HttpRequest, queryset: QuerySet[Any], search_term: str) -> tuple[QuerySet[Any], bool]:
-        """A run's events are looked for among its thread's: there is no index of them by run, which every step would pay for."""
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """A run's events are looked for among its thread's: there is no index of them by run, which
+        every step would pay for.
+        """
         found, doubled = super().get_search_results(request, queryset, search_term)
         if (run := key_of(search_term, "run")) is None:
             return found, doubled
-        return found.filter(thread__in=Checkpoint.objects.filter(run_id=run).values("thread")[:1]), doubled
+        return found.filter(
+            thread__in=Checkpoint.objects.filter(run_id=run).values("thread")[:1]
+        ), doubled
 
     @display(description="imported", boolean=True)
     def came_along(self, event: Event) -> bool:

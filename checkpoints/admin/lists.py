@@ -1,4 +1,6 @@
-"""Lists of rows that may be millions: pages by key instead of by number, nothing counted, and filters that say how far they looked."""
+"""Lists of rows that may be millions: pages by key instead of by number, nothing counted, and
+filters that say how far they looked.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,12 @@ AGES = {
     "month": ("Past 30 days", dt.timedelta(days=30)),
     "older": ("Older than 30 days", dt.timedelta(days=30)),
 }
-SIZES = {"1k": ("From 1 KB", 1_000), "10k": ("From 10 KB", 10_000), "100k": ("From 100 KB", 100_000), "1m": ("From 1 MB", 1_000_000)}
+SIZES = {
+    "1k": ("From 1 KB", 1_000),
+    "10k": ("From 10 KB", 10_000),
+    "100k": ("From 100 KB", 100_000),
+    "1m": ("From 1 MB", 1_000_000),
+}
 
 
 class OnePage(Paginator):  # type: ignore[type-arg]  # generic in the stubs only
@@ -40,10 +47,15 @@ class OnePage(Paginator):  # type: ignore[type-arg]  # generic in the stubs only
 
 
 class KeysetChangeList(ChangeList):
-    """Newest first; `?before=<key>` and `?after=<key>` are the pages. A page costs the same wherever it is."""
+    """Newest first; `?before=<key>` and `?after=<key>` are the pages.
+
+    A page costs the same wherever it is.
+    """
 
     newer = older = further = ""
-    """Query strings of the neighbouring pages, and of the rows that a filter has not looked through yet."""
+    """Query strings of the neighbouring pages, and of the rows that a filter has not looked through
+    yet.
+    """
 
     def get_filters_params(self, params: Any = None) -> Any:
         kept = super().get_filters_params(params)
@@ -60,12 +72,18 @@ class KeysetChangeList(ChangeList):
             found = self.read(rows if before is None else rows.filter(pk__lt=before))
             newer, older = before is not None, len(found) > self.list_per_page
             found = found[: self.list_per_page]
-        self.newer = self._page({AFTER: str(found[0].pk)} if found and newer else {}) if newer else ""
+        self.newer = (
+            self._page({AFTER: str(found[0].pk)} if found and newer else {}) if newer else ""
+        )
         self.older = self._page({BEFORE: str(found[-1].pk)}) if found and older else ""
-        self.result_list, self.result_count, self.full_result_count = found, len(found), len(found)  # equal: no total is shown
+        # equal: no total is shown
+        self.result_list, self.result_count, self.full_result_count = found, len(found), len(found)
         self.show_full_result_count, self.show_admin_actions = False, True
         self.can_show_all = self.multi_page = False
-        self.has_filters = self.has_filters and not any(isinstance(spec, Field) for spec in self.filter_specs)  # they are above the list
+        # they are above the list
+        self.has_filters = self.has_filters and not any(
+            isinstance(spec, Field) for spec in self.filter_specs
+        )
         self.paginator = OnePage(found, self.list_per_page)
 
     def read(self, rows: QuerySet[Any]) -> list[Any]:
@@ -85,15 +103,29 @@ class KeysetChangeList(ChangeList):
 
 
 class FarChangeList(KeysetChangeList):
-    """Checkpoints. Where a filter has no index, a page looks through `SCAN` rows at most and offers to look further."""
+    """Checkpoints.
+
+    Where a filter has no index, a page looks through `SCAN` rows at most and offers to look
+    further.
+    """
 
     def read(self, rows: QuerySet[Any]) -> list[Any]:
-        """The filtering is done here: the database's planner may take a rare value for a frequent one, and read all there is."""
-        wanted = [spec for spec in self.filter_specs if isinstance(spec, Field) and spec.column and spec.value()]
+        """The filtering is done here: the database's planner may take a rare value for a frequent
+        one, and read all there is.
+        """
+        wanted = [
+            spec
+            for spec in self.filter_specs
+            if isinstance(spec, Field) and spec.column and spec.value()
+        ]
         if not wanted:
             return super().read(rows)
         looked = list(rows.values_list("pk", *(spec.column for spec in wanted))[:SCAN])
-        fitting = [key for key, *values in looked if all(spec.fits(value) for spec, value in zip(wanted, values, strict=True))]
+        fitting = [
+            key
+            for key, *values in looked
+            if all(spec.fits(value) for spec, value in zip(wanted, values, strict=True))
+        ]
         keys = fitting[: self.list_per_page + 1]
         if len(looked) == SCAN and len(keys) <= self.list_per_page:
             self.further = self._page({BEFORE: str(looked[-1][0])})
@@ -121,7 +153,9 @@ class Field(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Model]) -> QuerySet[Model]:
         chosen = self.value()
         if chosen and self.words and chosen not in self.words:
-            raise IncorrectLookupParameters(f"{self.parameter_name} is one of {', '.join(self.words)}")
+            raise IncorrectLookupParameters(
+                f"{self.parameter_name} is one of {', '.join(self.words)}"
+            )
         return self.narrow(queryset, chosen) if chosen else queryset
 
     def narrow(self, rows: QuerySet[Model], chosen: str) -> QuerySet[Model]:

@@ -1,4 +1,6 @@
-"""What the pages of histories, states and differences show: the same for operators in the admin and for reviewers."""
+"""What the pages of histories, states and differences show: the same for operators in the admin and
+for reviewers.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ def history_of(thread: Thread, request: HttpRequest) -> dict[str, Any]:
     shown, numbers = rows[: lineage.PAGE], tree.numbers()
     return {
         "tree": tree,
-        "history": [{"checkpoint": one, "branch": numbers.get(one.pk), "is_head": one.pk == thread.head_id} for one in shown],
+        "history": [
+            {"checkpoint": one, "branch": numbers.get(one.pk), "is_head": one.pk == thread.head_id}
+            for one in shown
+        ],
         "branched": len(tree.branches) > 1,
         "older": shown[-1].shown_id if len(rows) > lineage.PAGE else "",
         "paged": before is not None,
@@ -54,19 +59,29 @@ def comparison_of(old: Checkpoint, new: Checkpoint) -> dict[str, Any]:
 
 def change_of(checkpoint: Checkpoint) -> dict[str, Any]:
     """The same, of a checkpoint against its parent; `comparison` is None for a thread's first."""
-    parent = Checkpoint.objects.filter(pk=checkpoint.parent_id).first() if checkpoint.parent_id else None
+    parent = (
+        Checkpoint.objects.filter(pk=checkpoint.parent_id).first() if checkpoint.parent_id else None
+    )
     return comparison_of(parent, checkpoint) if parent else {"comparison": None, "problem": ""}
 
 
 def state_of(checkpoint: Checkpoint, request: HttpRequest) -> dict[str, Any]:
-    """Context of `forensics/_state.html`. `?find=` searches, `?at=` shows one part, `?start=` the next items of a long one."""
+    """Context of `forensics/_state.html`.
+
+    `?find=` searches, `?at=` shows one part, `?start=` the next items of a long one.
+    """
     find, at, start = (request.GET.get(name, "")[:500] for name in ("find", "at", "start"))
     first = int(start[:9]) if start.isascii() and start.isdigit() else 0
     try:
         state = store.load(checkpoint)
     except UNREADABLE as error:
         return {"state": None, "damage": str(error), "find": find, "at": at}
-    return {"state": state_tree.show(state, find=find, at=at, start=first), "damage": "", "find": find, "at": at}
+    return {
+        "state": state_tree.show(state, find=find, at=at, start=first),
+        "damage": "",
+        "find": find,
+        "at": at,
+    }
 
 
 def compared(request: HttpRequest, found: Mapping[uuid.UUID, Checkpoint]) -> dict[str, Any]:
@@ -79,9 +94,17 @@ def compared(request: HttpRequest, found: Mapping[uuid.UUID, Checkpoint]) -> dic
     before, after = (found.get(key) if (key := key_of(one)) else None for one in (old, new))
     missing = [one[:60] for one, row in ((old, before), (new, after)) if one and row is None]
     one = after or before
-    context = {"old": old, "new": new, "choices": lineage.history(one.thread_id, limit=CHOICES) if one else []}
+    context = {
+        "old": old,
+        "new": new,
+        "choices": lineage.history(one.thread_id, limit=CHOICES) if one else [],
+    }
     if missing:
-        return {**context, "comparison": None, "problem": f"There is no checkpoint {' and no '.join(missing)}."}
+        return {
+            **context,
+            "comparison": None,
+            "problem": f"There is no checkpoint {' and no '.join(missing)}.",
+        }
     if before is not None and after is not None:
         return {**context, **comparison_of(before, after)}
     return {**context, **(change_of(one) if one else {"comparison": None, "problem": ""})}

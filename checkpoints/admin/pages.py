@@ -1,4 +1,6 @@
-"""The pages of forensics: a thread's branches and history, a checkpoint's state and what changed, any two side by side. They only read."""
+"""The pages of forensics: a thread's branches and history, a checkpoint's state and what changed,
+any two side by side. They only read.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +17,38 @@ from checkpoints.admin.checkpoints import CheckpointAdmin, ThreadAdmin
 from checkpoints.forensics import steps
 from checkpoints.models import Checkpoint
 
-PAGES = {"details": "admin:checkpoints_checkpoint_change", "compare": "admin:checkpoints_checkpoint_diff"}
+PAGES = {
+    "details": "admin:checkpoints_checkpoint_change",
+    "compare": "admin:checkpoints_checkpoint_diff",
+}
 """Which pages the shared templates lead to."""
 STYLES = {"all": ["css/forensics.css"]}
 
 
 class ThreadPages(ThreadAdmin):
-    change_form_outer_after_template = "admin/thread_history.html"  # type: ignore[assignment]  # typed by its default, None
+    # typed by its default, None
+    change_form_outer_after_template = "admin/thread_history.html"  # type: ignore[assignment]
 
     class Media:
         css = STYLES
 
-    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
         thread = self.get_object(request, unquote(object_id))
-        more = {**page_context.history_of(thread, request), **PAGES, "thread": thread, **self.offers(request)} if thread else {}
-        found: HttpResponse = super().change_view(request, object_id, form_url, {**(extra_context or {}), **more})
+        more = (
+            {
+                **page_context.history_of(thread, request),
+                **PAGES,
+                "thread": thread,
+                **self.offers(request),
+            }
+            if thread
+            else {}
+        )
+        found: HttpResponse = super().change_view(
+            request, object_id, form_url, {**(extra_context or {}), **more}
+        )
         return found
 
     def offers(self, request: HttpRequest) -> dict[str, Any]:
@@ -38,20 +57,27 @@ class ThreadPages(ThreadAdmin):
 
 
 class CheckpointPages(CheckpointAdmin):
-    change_form_outer_after_template = "admin/checkpoint_inside.html"  # type: ignore[assignment]  # as above
+    # as above
+    change_form_outer_after_template = "admin/checkpoint_inside.html"  # type: ignore[assignment]
 
     class Media:
         css = STYLES
 
     def get_urls(self) -> list[URLPattern]:
-        diff_page = path("diff/", self.admin_site.admin_view(self.diff_view), name="checkpoints_checkpoint_diff")
+        diff_page = path(
+            "diff/", self.admin_site.admin_view(self.diff_view), name="checkpoints_checkpoint_diff"
+        )
         found: list[URLPattern] = [diff_page, *super().get_urls()]
         return found
 
-    def change_view(self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None) -> HttpResponse:
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
         checkpoint = self.get_object(request, unquote(object_id))
         more = self.inside(request, checkpoint) if checkpoint else {}
-        found: HttpResponse = super().change_view(request, object_id, form_url, {**(extra_context or {}), **more})
+        found: HttpResponse = super().change_view(
+            request, object_id, form_url, {**(extra_context or {}), **more}
+        )
         return found
 
     def inside(self, request: HttpRequest, checkpoint: Checkpoint) -> dict[str, Any]:
@@ -67,7 +93,9 @@ class CheckpointPages(CheckpointAdmin):
         }
 
     def diff_view(self, request: HttpRequest) -> HttpResponse:
-        """Any two checkpoints of a thread; `?old=` and `?new=` are their ids, one alone is compared with its parent."""
+        """Any two checkpoints of a thread; `?old=` and `?new=` are their ids, one alone is compared
+        with its parent.
+        """
         if not self.has_view_permission(request) or not steps.may_read_state(request.user):
             raise PermissionDenied
         context = {
@@ -76,6 +104,8 @@ class CheckpointPages(CheckpointAdmin):
             "opts": self.opts,
             "media": self.media,
             "title": "What changed between two checkpoints",
-            **page_context.compared(request, Checkpoint.objects.in_bulk(page_context.wanted(request))),
+            **page_context.compared(
+                request, Checkpoint.objects.in_bulk(page_context.wanted(request))
+            ),
         }
         return TemplateResponse(request, "admin/checkpoint_diff.html", context)

@@ -1,1 +1,4 @@
-"""The stores that checkpoints can be kept in. `checkpoints.contract.configured` says which are chosen."""
+"""The stores that checkpoints can be kept in.
+
+`checkpoints.contract.configured` says which are chosen.
+"""

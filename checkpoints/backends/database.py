@@ -1,7 +1,8 @@
-"""Checkpoints as rows: the default, and what the engine writes in one transaction with the run (`checkpoints.store`, `runs.engine.commit`).
+"""Checkpoints as rows: the default, and what the engine writes in one transaction with the run
+(`checkpoints.store`, `runs.engine.commit`).
 
-This class is the contract's door to the same rows. It needs a Thread row, which says whose the thread is; dropping a thread's checkpoints
-leaves that row and its events.
+This class is the contract's door to the same rows. It needs a Thread row, which says whose the
+thread is; dropping a thread's checkpoints leaves that row and its events.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ from checkpoints.store import bodies
 
 
 class DatabaseStore(CheckpointStore):
-    """Durable as the database is; every write belongs to the caller's transaction where there is one."""
+    """Durable as the database is; every write belongs to the caller's transaction where there is
+    one.
+    """
 
     durable = True
     transactional = True
@@ -61,8 +64,12 @@ class DatabaseStore(CheckpointStore):
             row.save(force_insert=True)
         return _kept(row)
 
-    def _move_head(self, thread_id: uuid.UUID, row: Checkpoint, *, expected: uuid.UUID | None) -> None:
-        """First of all in the transaction: of two writers the second waits here, and then sees the first's head."""
+    def _move_head(
+        self, thread_id: uuid.UUID, row: Checkpoint, *, expected: uuid.UUID | None
+    ) -> None:
+        """First of all in the transaction: of two writers the second waits here, and then sees the
+        first's head.
+        """
         threads = Thread.objects.filter(pk=thread_id)
         if not threads.filter(head=expected).update(head=row):
             raise HeadMoved(_head(threads), expected)
@@ -77,30 +84,53 @@ class DatabaseStore(CheckpointStore):
         return store.load(self._row(thread_id, checkpoint_id))
 
     def latest(self, thread_id: uuid.UUID) -> Kept | None:
-        thread = Thread.objects.select_related("head").defer("head__body").filter(pk=thread_id).first()
+        thread = (
+            Thread.objects.select_related("head").defer("head__body").filter(pk=thread_id).first()
+        )
         return None if thread is None or thread.head is None else _kept(thread.head)
 
-    def history(self, thread_id: uuid.UUID, *, before: uuid.UUID | None = None, limit: int = PAGE) -> list[Kept]:
+    def history(
+        self, thread_id: uuid.UUID, *, before: uuid.UUID | None = None, limit: int = PAGE
+    ) -> list[Kept]:
         rows = self._rows(thread_id)
-        return [_kept(row) for row in (rows if before is None else rows.filter(pk__lt=before))[:limit]]
+        return [
+            _kept(row) for row in (rows if before is None else rows.filter(pk__lt=before))[:limit]
+        ]
 
     def _rows(self, thread_id: uuid.UUID) -> QuerySet[Checkpoint]:
         return Checkpoint.objects.filter(thread=thread_id).order_by("-pk").defer("body")
 
     def children(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> list[Kept]:
         self.get(thread_id, checkpoint_id)
-        return [_kept(row) for row in self._rows(thread_id).filter(parent=checkpoint_id).order_by("pk")]
+        return [
+            _kept(row) for row in self._rows(thread_id).filter(parent=checkpoint_id).order_by("pk")
+        ]
 
     def fork(
-        self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID, *, run_id: uuid.UUID, reason: str, state: Mapping[str, Any] | None = None
+        self,
+        thread_id: uuid.UUID,
+        checkpoint_id: uuid.UUID,
+        *,
+        run_id: uuid.UUID,
+        reason: str,
+        state: Mapping[str, Any] | None = None,
     ) -> Kept:
-        """As the contract says; for the head of a work order's thread use `runs.services.fork`, which begins a run there."""
+        """As the contract says; for the head of a work order's thread use `runs.services.fork`,
+        which begins a run there.
+        """
         with transaction.atomic():
             threads = _locked(thread_id)
             above = self._row(thread_id, checkpoint_id)
             entry = entry_of_fork(_kept(above), reason)
             before = store.load(above)
-            row = store.build(thread_id, run_id, before if state is None else state, entry, parent=above, before=before)
+            row = store.build(
+                thread_id,
+                run_id,
+                before if state is None else state,
+                entry,
+                parent=above,
+                before=before,
+            )
             row.pk = key_after(checkpoint_id, _head(threads))
             row.save(force_insert=True)
             threads.update(head=row)
@@ -112,7 +142,9 @@ class DatabaseStore(CheckpointStore):
             rows = list(self._rows(thread_id))
             dropped = to_drop([_kept(row) for row in rows], head, keep)
             dropped -= _stood_on(dropped)
-            pruned = Pruned(ids=tuple(sorted(dropped)), size=sum(row.size for row in rows if row.pk in dropped))
+            pruned = Pruned(
+                ids=tuple(sorted(dropped)), size=sum(row.size for row in rows if row.pk in dropped)
+            )
             if not dry_run:
                 self._drop(rows, dropped)
         return pruned
@@ -131,7 +163,10 @@ class DatabaseStore(CheckpointStore):
             threads, rows = _locked(thread_id), Checkpoint.objects.filter(thread=thread_id)
             keys = set(rows.values_list("pk", flat=True))
             if needed := _stood_on(keys):
-                raise StillNeeded(f"Runs or their questions stand on {len(needed)} of these checkpoints; nothing was dropped.")
+                raise StillNeeded(
+                    f"Runs or their questions stand on {len(needed)} of these checkpoints; "
+                    "nothing was dropped."
+                )
             threads.update(head=None)
             _delete(rows)
         return len(keys)
@@ -178,24 +213,43 @@ def _kept(row: Checkpoint) -> Kept:
 
 
 def _rebase(row: Checkpoint, *, onto: uuid.UUID | None) -> None:
-    """Make a delta a snapshot of the same state, and link it to an ancestor that stays. Its digest stays too (F25)."""
+    """Make a delta a snapshot of the same state, and link it to an ancestor that stays.
+
+    Its digest stays too (F25).
+    """
     whole = Checkpoint.objects.get(pk=row.pk)
     state = store.load(whole)
-    fresh = store.build(row.thread_id, row.run_id, state, _kept(row).entry, parent=None, before=None)
+    fresh = store.build(
+        row.thread_id, row.run_id, state, _kept(row).entry, parent=None, before=None
+    )
     bodies.drop_on_commit([whole.body])
     Checkpoint.objects.filter(pk=row.pk).update(
-        parent=onto, body=fresh.body, is_snapshot=True, depth=0, size=fresh.size, schema_version=fresh.schema_version, digest=fresh.digest
+        parent=onto,
+        body=fresh.body,
+        is_snapshot=True,
+        depth=0,
+        size=fresh.size,
+        schema_version=fresh.schema_version,
+        digest=fresh.digest,
     )
 
 
 def _stood_on(keys: Collection[uuid.UUID]) -> set[uuid.UUID]:
-    """Those of these checkpoints that rows of other tables point to: runs and their questions, which this app does not know."""
+    """Those of these checkpoints that rows of other tables point to: runs and their questions,
+    which this app does not know.
+    """
     found: set[uuid.UUID] = set()
     for relation in Checkpoint._meta.get_fields(include_hidden=True):
         other = relation.related_model
-        if isinstance(relation, ManyToOneRel) and isinstance(other, type) and other not in {Checkpoint, Thread}:
+        if (
+            isinstance(relation, ManyToOneRel)
+            and isinstance(other, type)
+            and other not in {Checkpoint, Thread}
+        ):
             name = relation.field.name
-            found |= set(other._default_manager.filter(**{f"{name}__in": keys}).values_list(name, flat=True))
+            found |= set(
+                other._default_manager.filter(**{f"{name}__in": keys}).values_list(name, flat=True)
+            )
     return found
 
 

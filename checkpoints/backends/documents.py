@@ -1,10 +1,12 @@
-"""The contract for stores of documents: a note and a body per checkpoint, and one atomic change of a thread. See `memory`, `file`, `redis`.
+"""The contract for stores of documents: a note and a body per checkpoint, and one atomic change of
+a thread. See `memory`, `file`, `redis`.
 
-The note says what is known of a checkpoint; the body is its state, or the change against its parent's (`{"on": parent, "delta": …}`). A
-body says itself what it builds on, so that making it a snapshot is one write that leaves every reader right.
+The note says what is known of a checkpoint; the body is its state, or the change against its
+parent's (`{"on": parent, "delta": …}`). A body says itself what it builds on, so that making it a
+snapshot is one write that leaves every reader right.
 
-A load reads one snapshot and at most SNAPSHOT_EVERY deltas. A long list is written out in every snapshot: unlike the database's, these
-stores share no stretches of lists between snapshots.
+A load reads one snapshot and at most SNAPSHOT_EVERY deltas. A long list is written out in every
+snapshot: unlike the database's, these stores share no stretches of lists between snapshots.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ class Change:
 
     expected: uuid.UUID | None
     needs: Sequence[uuid.UUID] = ()
-    """Checkpoints that must still be there: a prune leaves the head as it is, so it is not seen by that."""
+    """Checkpoints that must still be there: a prune leaves the head as it is, so it is not seen by
+    that.
+    """
     head: uuid.UUID | None = None
     """The new head, which is one of `notes`; None leaves it."""
     notes: Mapping[uuid.UUID, str] = field(default_factory=dict)
@@ -71,7 +75,10 @@ class Note:
             {
                 "run": kept.run_id.hex,
                 "parent": kept.parent_id.hex if kept.parent_id else None,
-                "entry": {**asdict(replace(kept.entry, metadata={})), "metadata": dict(kept.entry.metadata)},
+                "entry": {
+                    **asdict(replace(kept.entry, metadata={})),
+                    "metadata": dict(kept.entry.metadata),
+                },
                 "digest": kept.digest,
                 "size": kept.size,
                 "depth": self.depth,
@@ -95,15 +102,22 @@ class Note:
             )
             return cls(kept=kept, depth=found["depth"])
         except MISSHAPEN as error:
-            raise CheckpointDamaged(f"The note of {shown(key)} cannot be read; its stored bytes were changed.") from error
+            raise CheckpointDamaged(
+                f"The note of {shown(key)} cannot be read; its stored bytes were changed."
+            ) from error
 
 
 class DocumentStore(CheckpointStore, BodyStore):
-    """The whole contract on seven operations of a backend. Each raises StoreUnavailable where the backend cannot be reached."""
+    """The whole contract on seven operations of a backend.
+
+    Each raises StoreUnavailable where the backend cannot be reached.
+    """
 
     @abstractmethod
     def _apply(self, thread_id: uuid.UUID, change: Change) -> None:
-        """Carry out a change: all of it or nothing, and durably. Raises HeadMoved where the head is not as expected, CheckpointUnknown
+        """Carry out a change: all of it or nothing, and durably.
+
+        Raises HeadMoved where the head is not as expected, CheckpointUnknown
         where a checkpoint that it needs has gone."""
 
     @abstractmethod
@@ -167,7 +181,10 @@ class DocumentStore(CheckpointStore, BodyStore):
         )
         notes = {kept.id: Note(kept=kept, depth=depth).text()}
         needs = () if parent is None else (parent,)
-        self._apply(thread_id, Change(expected=head, needs=needs, head=kept.id, notes=notes, bodies={kept.id: body}))
+        self._apply(
+            thread_id,
+            Change(expected=head, needs=needs, head=kept.id, notes=notes, bodies={kept.id: body}),
+        )
         return kept
 
     def get(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> Kept:
@@ -187,13 +204,17 @@ class DocumentStore(CheckpointStore, BodyStore):
         except MISSHAPEN:
             intact = False
         if not intact:
-            self.get(thread_id, checkpoint_id)  # where it was pruned meanwhile, that is all there is to say
-            raise CheckpointDamaged(f"{shown(checkpoint_id)} does not match its digest. Nothing was resumed from it.")
+            # where it was pruned meanwhile, that is all there is to say
+            self.get(thread_id, checkpoint_id)
+            raise CheckpointDamaged(
+                f"{shown(checkpoint_id)} does not match its digest. Nothing was resumed from it."
+            )
         return state
 
     def _state(self, thread_id: uuid.UUID, key: uuid.UUID) -> codec.State:
         """Raises one of MISSHAPEN where it cannot be put together."""
-        for _ in range(3):  # a prune may drop what was just named, after it made the delta that named it a snapshot
+        # a prune may drop what was just named, after it made the delta that named it a snapshot
+        for _ in range(3):
             deltas: list[Any] = []
             at: uuid.UUID | None = key
             while at is not None and len(deltas) <= SNAPSHOT_EVERY:
@@ -218,10 +239,14 @@ class DocumentStore(CheckpointStore, BodyStore):
                 continue
         raise CheckpointDamaged(f"The thread's head is {shown(head)}, of which there is no note.")
 
-    def history(self, thread_id: uuid.UUID, *, before: uuid.UUID | None = None, limit: int = PAGE) -> list[Kept]:
+    def history(
+        self, thread_id: uuid.UUID, *, before: uuid.UUID | None = None, limit: int = PAGE
+    ) -> list[Kept]:
         return [note.kept for note in self._history(thread_id, before=before, limit=limit)]
 
-    def _history(self, thread_id: uuid.UUID, *, before: uuid.UUID | None = None, limit: int = ALL) -> list[Note]:
+    def _history(
+        self, thread_id: uuid.UUID, *, before: uuid.UUID | None = None, limit: int = ALL
+    ) -> list[Note]:
         keys = self._keys(thread_id, before, limit)
         found = self._notes(thread_id, keys)
         return [Note.read(thread_id, key, found[key]) for key in keys if key in found]
@@ -232,7 +257,13 @@ class DocumentStore(CheckpointStore, BodyStore):
         return [kept for kept in reversed(newer) if kept.parent_id == checkpoint_id]
 
     def fork(
-        self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID, *, run_id: uuid.UUID, reason: str, state: Mapping[str, Any] | None = None
+        self,
+        thread_id: uuid.UUID,
+        checkpoint_id: uuid.UUID,
+        *,
+        run_id: uuid.UUID,
+        reason: str,
+        state: Mapping[str, Any] | None = None,
     ) -> Kept:
         for last in range(TRIES, -1, -1):
             source = self._note(thread_id, checkpoint_id)
@@ -240,7 +271,15 @@ class DocumentStore(CheckpointStore, BodyStore):
             before = self.load(thread_id, checkpoint_id)
             after = before if state is None else state
             try:
-                return self._write(thread_id, run_id, after, entry, above=source, before=before, head=self._head(thread_id))
+                return self._write(
+                    thread_id,
+                    run_id,
+                    after,
+                    entry,
+                    above=source,
+                    before=before,
+                    head=self._head(thread_id),
+                )
             except HeadMoved:  # a fork goes beside whatever the head is
                 if not last:
                     raise
@@ -251,19 +290,31 @@ class DocumentStore(CheckpointStore, BodyStore):
             head = self._head(thread_id)
             notes = self._history(thread_id)
             dropped = to_drop([note.kept for note in notes], head, keep)
-            pruned = Pruned(ids=tuple(sorted(dropped)), size=sum(note.kept.size for note in notes if note.kept.id in dropped))
+            pruned = Pruned(
+                ids=tuple(sorted(dropped)),
+                size=sum(note.kept.size for note in notes if note.kept.id in dropped),
+            )
             if dry_run or not dropped:
                 return pruned
             try:
                 self._apply(thread_id, self._rebased(thread_id, notes, dropped, head))
                 return pruned
-            except (HeadMoved, CheckpointUnknown):  # somebody wrote, or pruned, meanwhile: what may go is looked at again
+            # somebody wrote, or pruned, meanwhile: what may go is looked at again
+            except (HeadMoved, CheckpointUnknown):
                 if not last:
                     raise
         raise AssertionError("unreachable: the last try raises")
 
-    def _rebased(self, thread_id: uuid.UUID, notes: Sequence[Note], dropped: set[uuid.UUID], head: uuid.UUID | None) -> Change:
-        """The change that drops: what is kept and builds on what goes becomes a snapshot in the same."""
+    def _rebased(
+        self,
+        thread_id: uuid.UUID,
+        notes: Sequence[Note],
+        dropped: set[uuid.UUID],
+        head: uuid.UUID | None,
+    ) -> Change:
+        """The change that drops: what is kept and builds on what goes becomes a snapshot in the
+        same.
+        """
         parents = {note.kept.id: note.kept.parent_id for note in notes}
         rewritten: dict[uuid.UUID, str] = {}
         bodies: dict[uuid.UUID, str] = {}
@@ -276,9 +327,13 @@ class DocumentStore(CheckpointStore, BodyStore):
             bodies[kept.id] = body
             parent = nearest_kept(kept.parent_id, parents, dropped)
             assert parent is not None  # a root is never dropped
-            rewritten[kept.id] = Note(kept=replace(kept, parent_id=parent, size=len(body)), depth=0).text()
+            rewritten[kept.id] = Note(
+                kept=replace(kept, parent_id=parent, size=len(body)), depth=0
+            ).text()
             needs |= {kept.id, parent}
-        return Change(expected=head, needs=sorted(needs), notes=rewritten, bodies=bodies, drop=sorted(dropped))
+        return Change(
+            expected=head, needs=sorted(needs), notes=rewritten, bodies=bodies, drop=sorted(dropped)
+        )
 
     def delete_thread(self, thread_id: uuid.UUID) -> int:
         number = len(self._keys(thread_id, None, ALL))

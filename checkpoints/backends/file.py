@@ -1,8 +1,11 @@
-"""Checkpoints as files: a folder per thread. For one host, or hosts that share a file system with working locks and renames.
+"""Checkpoints as files: a folder per thread.
 
-Every file is written beside its place, flushed to the disk (fsync) and renamed into it, so a reader sees the old one or the new one. A
-thread's `head` names the newest checkpoint and holds its note: that one rename is the commit of a write. What a process that was killed
-before it leaves behind is a body that nothing names.
+For one host, or hosts that share a file system with working locks and renames.
+
+Every file is written beside its place, flushed to the disk (fsync) and renamed into it, so a reader
+sees the old one or the new one. A thread's `head` names the newest checkpoint and holds its note:
+that one rename is the commit of a write. What a process that was killed before it leaves behind is
+a body that nothing names.
 """
 
 from __future__ import annotations
@@ -16,22 +19,36 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from checkpoints.backends.documents import Change, DocumentStore, refuse_missing
-from checkpoints.contract.base import MISSHAPEN, CheckpointDamaged, HeadMoved, StoreUnavailable, unpacked
+from checkpoints.contract.base import (
+    MISSHAPEN,
+    CheckpointDamaged,
+    HeadMoved,
+    StoreUnavailable,
+    unpacked,
+)
 from checkpoints.state import codec
 
 NOTE, BODY = ".note", ".body"
 
 
 class FileStore(DocumentStore):
-    """Durable: what is written is on the disk when the call returns. Writers of one thread wait for each other, by a lock on its folder."""
+    """Durable: what is written is on the disk when the call returns.
+
+    Writers of one thread wait for each other, by a lock on its folder.
+    """
 
     durable = True
 
     def __init__(self, *, folder: str | os.PathLike[str]) -> None:
-        """`folder` is made at the first write, for its owner's eyes only: states hold what people typed."""
+        """`folder` is made at the first write, for its owner's eyes only: states hold what people
+        typed.
+        """
         self.folder = Path(folder)
         if not self.folder.is_absolute():
-            raise ValueError(f"folder={str(folder)!r}: use an absolute path, since processes start in different places")
+            raise ValueError(
+                f"folder={str(folder)!r}: use an absolute path, since processes start in "
+                "different places"
+            )
 
     def _apply(self, thread_id: uuid.UUID, change: Change) -> None:
         with _refusals(), self._locked(thread_id) as place:
@@ -78,8 +95,12 @@ class FileStore(DocumentStore):
         place = self._place(thread_id)
         with _refusals():
             head, _ = _read_head(place)
-            found = {uuid.UUID(name[: -len(NOTE)]) for name in _names(place) if name.endswith(NOTE)} | ({head} if head else set())
-        return sorted((key for key in found if before is None or key < before), reverse=True)[:limit]
+            found = {
+                uuid.UUID(name[: -len(NOTE)]) for name in _names(place) if name.endswith(NOTE)
+            } | ({head} if head else set())
+        return sorted((key for key in found if before is None or key < before), reverse=True)[
+            :limit
+        ]
 
     def _forget(self, thread_id: uuid.UUID) -> None:
         """The folder stays with its lock, which somebody may be waiting for."""
@@ -94,10 +115,16 @@ class FileStore(DocumentStore):
             place = self._made(thread_id)
             _write(place / f"{checkpoint_id.hex}{BODY}", text)
 
-    def get_bodies(self, thread_id: uuid.UUID, checkpoint_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, str]:
+    def get_bodies(
+        self, thread_id: uuid.UUID, checkpoint_ids: Sequence[uuid.UUID]
+    ) -> dict[uuid.UUID, str]:
         place = self._place(thread_id)
         with _refusals():
-            return {key: text for key in checkpoint_ids if (text := _read(place / f"{key.hex}{BODY}")) is not None}
+            return {
+                key: text
+                for key in checkpoint_ids
+                if (text := _read(place / f"{key.hex}{BODY}")) is not None
+            }
 
     def drop_bodies(self, thread_id: uuid.UUID, checkpoint_ids: Sequence[uuid.UUID]) -> None:
         place = self._place(thread_id)
@@ -118,11 +145,17 @@ class FileStore(DocumentStore):
             with tempfile.NamedTemporaryFile(dir=self.folder) as probe:
                 fcntl.flock(probe, fcntl.LOCK_EX)
         except OSError as error:
-            return {"checkpoints.E006": f"Checkpoints cannot be written to {self.folder}: {error.strerror}."}
+            return {
+                "checkpoints.E006": (
+                    f"Checkpoints cannot be written to {self.folder}: {error.strerror}."
+                )
+            }
         return {}
 
     def _place(self, thread_id: uuid.UUID) -> Path:
-        """By the end of the id, since its beginning is the time: a shelf gets its share of every day."""
+        """By the end of the id, since its beginning is the time: a shelf gets its share of every
+        day.
+        """
         return self.folder / thread_id.hex[-2:] / thread_id.hex
 
     def _made(self, thread_id: uuid.UUID) -> Path:
@@ -166,7 +199,9 @@ def _read_head(place: Path) -> tuple[uuid.UUID | None, str | None]:
         found = unpacked(text)
         return uuid.UUID(found["id"]), found["note"]
     except MISSHAPEN as error:
-        raise CheckpointDamaged("A thread's head cannot be read; its stored bytes were changed.") from error
+        raise CheckpointDamaged(
+            "A thread's head cannot be read; its stored bytes were changed."
+        ) from error
 
 
 def _names(place: Path) -> list[str]:

@@ -1,4 +1,7 @@
-"""Checkpoints in this process: for tests, and to try something out. Nothing survives the process, and no other sees it."""
+"""Checkpoints in this process: for tests, and to try something out.
+
+Nothing survives the process, and no other sees it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ class _Thread:
 
 
 class MemoryStore(DocumentStore):
-    """Texts in a dict, so that what a test puts in goes the same way through JSON as everywhere else."""
+    """Texts in a dict, so that what a test puts in goes the same way through JSON as everywhere
+    else.
+    """
 
     durable = False
 
@@ -54,7 +59,10 @@ class MemoryStore(DocumentStore):
 
     def _keys(self, thread_id: uuid.UUID, before: uuid.UUID | None, limit: int) -> list[uuid.UUID]:
         with self._lock:
-            keys = sorted((key for key in self._thread(thread_id).notes if before is None or key < before), reverse=True)
+            keys = sorted(
+                (key for key in self._thread(thread_id).notes if before is None or key < before),
+                reverse=True,
+            )
         return keys[:limit]
 
     def _forget(self, thread_id: uuid.UUID) -> None:
@@ -65,7 +73,9 @@ class MemoryStore(DocumentStore):
         with self._lock:
             self._threads.setdefault(thread_id, _Thread()).bodies[checkpoint_id] = text
 
-    def get_bodies(self, thread_id: uuid.UUID, checkpoint_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, str]:
+    def get_bodies(
+        self, thread_id: uuid.UUID, checkpoint_ids: Sequence[uuid.UUID]
+    ) -> dict[uuid.UUID, str]:
         with self._lock:
             bodies = self._thread(thread_id).bodies
             return {key: bodies[key] for key in checkpoint_ids if key in bodies}
@@ -77,5 +87,9 @@ class MemoryStore(DocumentStore):
 
     def bodies(self) -> Iterator[tuple[uuid.UUID, uuid.UUID]]:
         with self._lock:
-            found = [(thread_id, key) for thread_id, thread in self._threads.items() for key in thread.bodies]
+            found = [
+                (thread_id, key)
+                for thread_id, thread in self._threads.items()
+                for key in thread.bodies
+            ]
         return iter(found)

@@ -1,7 +1,9 @@
-"""Checkpoints in Redis: four keys per thread in one hash slot, and every change of them one script, which Redis runs whole or not at all.
+"""Checkpoints in Redis: four keys per thread in one hash slot, and every change of them one script,
+which Redis runs whole or not at all.
 
-As durable as the server is set up: with `appendonly yes` and `appendfsync always` a power cut loses nothing, with `everysec` up to a
-second, without `appendonly` a restart loses everything. A server that evicts keys drops checkpoints. `weaknesses` says what it finds.
+As durable as the server is set up: with `appendonly yes` and `appendfsync always` a power cut loses
+nothing, with `everysec` up to a second, without `appendonly` a restart loses everything. A server
+that evicts keys drops checkpoints. `weaknesses` says what it finds.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ end
 if new ~= '' then redis.call('SET', KEYS[1], new) end
 return {'done', new}
 """
-"""A client sends a command again whose answer was lost: a change that was carried out is answered as if it were now."""
+"""A client sends a command again whose answer was lost: a change that was carried out is answered
+as if it were now.
+"""
 
 
 class RedisStore(DocumentStore):
@@ -68,7 +72,12 @@ class RedisStore(DocumentStore):
         retry = Retry(ExponentialBackoff(cap=0.5, base=0.05), 3)
         self.prefix = prefix
         self._client: Any = redis.Redis.from_url(
-            url, decode_responses=True, socket_timeout=timeout, socket_connect_timeout=timeout, retry=retry, health_check_interval=30
+            url,
+            decode_responses=True,
+            socket_timeout=timeout,
+            socket_connect_timeout=timeout,
+            retry=retry,
+            health_check_interval=30,
         )
         self._script = self._client.register_script(APPLY)
 
@@ -78,17 +87,25 @@ class RedisStore(DocumentStore):
 
     def _apply(self, thread_id: uuid.UUID, change: Change) -> None:
         keys = [self._key(thread_id, part) for part in ("head", "notes", "bodies", "order")]
-        arguments: list[Any] = [change.expected.hex if change.expected else "", change.head.hex if change.head else ""]
+        arguments: list[Any] = [
+            change.expected.hex if change.expected else "",
+            change.head.hex if change.head else "",
+        ]
         arguments += [len(change.needs), *(key.hex for key in change.needs)]
         for texts in (change.notes, change.bodies):
-            arguments += [len(texts), *(part for key, text in texts.items() for part in (key.hex, text))]
+            arguments += [
+                len(texts),
+                *(part for key, text in texts.items() for part in (key.hex, text)),
+            ]
         arguments += [len(change.drop), *(key.hex for key in change.drop)]
         with _refusals():
             answer, key = self._script(keys, arguments)
         if answer == "moved":
             raise HeadMoved(uuid.UUID(key) if key else None, change.expected)
         if answer == "gone":
-            raise CheckpointUnknown("A checkpoint that this builds on was dropped meanwhile; nothing was written.")
+            raise CheckpointUnknown(
+                "A checkpoint that this builds on was dropped meanwhile; nothing was written."
+            )
 
     def _head(self, thread_id: uuid.UUID) -> uuid.UUID | None:
         with _refusals():
@@ -98,7 +115,9 @@ class RedisStore(DocumentStore):
     def _notes(self, thread_id: uuid.UUID, keys: Sequence[uuid.UUID]) -> dict[uuid.UUID, str]:
         return self._texts(thread_id, "notes", keys)
 
-    def _texts(self, thread_id: uuid.UUID, part: str, keys: Sequence[uuid.UUID]) -> dict[uuid.UUID, str]:
+    def _texts(
+        self, thread_id: uuid.UUID, part: str, keys: Sequence[uuid.UUID]
+    ) -> dict[uuid.UUID, str]:
         if not keys:
             return {}
         with _refusals():
@@ -108,18 +127,24 @@ class RedisStore(DocumentStore):
     def _keys(self, thread_id: uuid.UUID, before: uuid.UUID | None, limit: int) -> list[uuid.UUID]:
         last = "+" if before is None else f"({before.hex}"
         with _refusals():
-            found = self._client.zrevrangebylex(self._key(thread_id, "order"), last, "-", start=0, num=limit)
+            found = self._client.zrevrangebylex(
+                self._key(thread_id, "order"), last, "-", start=0, num=limit
+            )
         return [uuid.UUID(key) for key in found]
 
     def _forget(self, thread_id: uuid.UUID) -> None:
         with _refusals():
-            self._client.delete(*(self._key(thread_id, part) for part in ("head", "notes", "bodies", "order")))
+            self._client.delete(
+                *(self._key(thread_id, part) for part in ("head", "notes", "bodies", "order"))
+            )
 
     def put_body(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID, text: str) -> None:
         with _refusals():
             self._client.hset(self._key(thread_id, "bodies"), checkpoint_id.hex, text)
 
-    def get_bodies(self, thread_id: uuid.UUID, checkpoint_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, str]:
+    def get_bodies(
+        self, thread_id: uuid.UUID, checkpoint_ids: Sequence[uuid.UUID]
+    ) -> dict[uuid.UUID, str]:
         return self._texts(thread_id, "bodies", checkpoint_ids)
 
     def drop_bodies(self, thread_id: uuid.UUID, checkpoint_ids: Sequence[uuid.UUID]) -> None:
@@ -144,12 +169,14 @@ class RedisStore(DocumentStore):
         policy, words = found.get("maxmemory_policy", "noeviction"), {}
         if not int(found.get("aof_enabled", 0)):
             words["checkpoints.W003"] = (
-                "The Redis that keeps checkpoints has `appendonly no`: when it restarts, states that it did not save are lost, and their"
+                "The Redis that keeps checkpoints has `appendonly no`: when it restarts, states "
+                "that it did not save are lost, and their"
                 " runs with them. Set `appendonly yes`."
             )
         if policy != "noeviction":
             words["checkpoints.W004"] = (
-                f"The Redis that keeps checkpoints has `maxmemory-policy {policy}`: when its memory is full it drops checkpoints."
+                f"The Redis that keeps checkpoints has `maxmemory-policy {policy}`: when its "
+                "memory is full it drops checkpoints."
                 " Set `noeviction`."
             )
         return words
@@ -160,4 +187,6 @@ def _refusals() -> Iterator[None]:
     try:
         yield
     except redis.RedisError as error:
-        raise StoreUnavailable(f"The Redis that keeps checkpoints refused or did not answer: {error}.") from error
+        raise StoreUnavailable(
+            f"The Redis that keeps checkpoints refused or did not answer: {error}."
+        ) from error

@@ -1,8 +1,10 @@
-"""What a checkpoint store promises, whatever it stands on: the contract that `checkpoints.testing.CheckpointContract` proves.
+"""What a checkpoint store promises, whatever it stands on: the contract that
+`checkpoints.testing.CheckpointContract` proves.
 
-One contract (S2-2, S2-25). The product keeps its checkpoints as rows (`database`); another backend keeps the bodies of their states
-(`BodyStore`, `checkpoints.store.bodies`), and serves programs of their own that need no rows. No ORM here, so that a small program can use
-the memory, file or Redis store without the product's tables.
+One contract (S2-2, S2-25). The product keeps its checkpoints as rows (`database`); another backend
+keeps the bodies of their states (`BodyStore`, `checkpoints.store.bodies`), and serves programs of
+their own that need no rows. No ORM here, so that a small program can use the memory, file or Redis
+store without the product's tables.
 """
 
 from __future__ import annotations
@@ -21,7 +23,15 @@ from checkpoints.state import codec
 PAGE = 50
 PENDING = "pending_input"
 """The status of a checkpoint that waits for somebody; never pruned."""
-MISSHAPEN = (TypeError, KeyError, IndexError, AttributeError, ValueError, RecursionError, codec.NotJson)
+MISSHAPEN = (
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    ValueError,
+    RecursionError,
+    codec.NotJson,
+)
 """What reading a stored body of another shape than we write raises."""
 
 
@@ -38,17 +48,26 @@ class CheckpointUnknown(Exception):
 
 
 class HeadMoved(Exception):
-    """Somebody else wrote the thread's next checkpoint first; nothing was written. `head` is the thread's present head, None for none."""
+    """Somebody else wrote the thread's next checkpoint first; nothing was written.
+
+    `head` is the thread's present head, None for none.
+    """
 
     code = "head_moved"
 
     def __init__(self, head: uuid.UUID | None, expected: uuid.UUID | None) -> None:
-        super().__init__(f"The thread's head is {shown(head)}, not {shown(expected)}: somebody wrote first, and nothing was written here.")
+        super().__init__(
+            f"The thread's head is {shown(head)}, not {shown(expected)}: somebody wrote "
+            "first, and nothing was written here."
+        )
         self.head = head
 
 
 class StoreUnavailable(Exception):
-    """The store cannot be reached or refuses to write. What was written before is as it was; the call may be made again."""
+    """The store cannot be reached or refuses to write.
+
+    What was written before is as it was; the call may be made again.
+    """
 
     code = "store_unavailable"
 
@@ -111,21 +130,25 @@ def key_after(*others: uuid.UUID | None) -> uuid.UUID:
 class CheckpointStore(ABC):
     """Threads of checkpoints. Safe for threads; a durable store is safe for processes too.
 
-    **Ordering.** Ids are time-ordered: a checkpoint's id sorts behind its parent's and behind that of the head it replaced, also where
-    two hosts' clocks differ. So a thread's newest id is its head.
+    **Ordering.** Ids are time-ordered: a checkpoint's id sorts behind its parent's and behind that
+    of the head it replaced, also where two hosts' clocks differ. So a thread's newest id is its
+    head.
 
-    **Atomicity.** A call that writes does all of it or nothing, whenever it is interrupted: by an error, by kill -9 (where `durable`), or
-    by the store being lost on the way. The former head stays readable. A call that ends with `StoreUnavailable` may have been carried out
-    (its answer got lost); it is safe to look at `latest` and go on from there.
+    **Atomicity.** A call that writes does all of it or nothing, whenever it is interrupted: by an
+    error, by kill -9 (where `durable`), or by the store being lost on the way. The former head
+    stays readable. A call that ends with `StoreUnavailable` may have been carried out (its answer
+    got lost); it is safe to look at `latest` and go on from there.
 
-    **Concurrency.** Of two writers that go on from the same head exactly one succeeds, the other gets `HeadMoved`. Who wants a second
-    line from a checkpoint says so, by `fork`.
+    **Concurrency.** Of two writers that go on from the same head exactly one succeeds, the other
+    gets `HeadMoved`. Who wants a second line from a checkpoint says so, by `fork`.
     """
 
     durable: ClassVar[bool]
     """Whether what is kept survives the process that wrote it, and other processes see it."""
     transactional: ClassVar[bool] = False
-    """Whether a write belongs to the caller's database transaction: it commits and rolls back with the rows around it."""
+    """Whether a write belongs to the caller's database transaction: it commits and rolls back with
+    the rows around it.
+    """
 
     @abstractmethod
     def put(
@@ -141,9 +164,9 @@ class CheckpointStore(ABC):
         """Write the checkpoint that follows `parent`, and make it the thread's head.
 
         Args:
-            state: whole, any JSON object; what is stored is the change against the parent where that is smaller.
-            parent: the head it goes on from; None for a thread's first.
-            before: the parent's state where the caller has it in hand, as `load` gave it; saves reading it.
+            state: whole, any JSON object; what is stored is the change against the parent where
+            that is smaller. parent: the head it goes on from; None for a thread's first. before:
+            the parent's state where the caller has it in hand, as `load` gave it; saves reading it.
         Raises:
             codec.NotJson: the state would not come back from JSON as it is; names the key (F14).
             CheckpointUnknown: there is no such parent.
@@ -158,29 +181,45 @@ class CheckpointStore(ABC):
     def load(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> dict[str, Any]:
         """The whole state at a checkpoint, read-only (a `codec.State`).
 
-        Raises CheckpointUnknown, or CheckpointDamaged where what is stored does not match the digest.
+        Raises CheckpointUnknown, or CheckpointDamaged where what is stored does not match the
+        digest.
         """
 
     def latest(self, thread_id: uuid.UUID) -> Kept | None:
-        """The thread's head, in time that does not grow with the thread; None for a thread without checkpoints.
+        """The thread's head, in time that does not grow with the thread; None for a thread without
+        checkpoints.
 
-        A store without a look-up of its own takes the newest entry of its history, which the order of ids makes the head (S1-16).
+        A store without a look-up of its own takes the newest entry of its history, which the order
+        of ids makes the head (S1-16).
         """
         return next(iter(self.history(thread_id, limit=1)), None)
 
     @abstractmethod
-    def history(self, thread_id: uuid.UUID, *, before: uuid.UUID | None = None, limit: int = PAGE) -> list[Kept]:
-        """Up to `limit` checkpoints of all branches, newest first; the next page begins `before` the last one of this."""
+    def history(
+        self, thread_id: uuid.UUID, *, before: uuid.UUID | None = None, limit: int = PAGE
+    ) -> list[Kept]:
+        """Up to `limit` checkpoints of all branches, newest first; the next page begins `before`
+        the last one of this.
+        """
 
     @abstractmethod
     def children(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> list[Kept]:
-        """The checkpoints that follow one directly, oldest first: more than one where the thread branches. Raises CheckpointUnknown."""
+        """The checkpoints that follow one directly, oldest first: more than one where the thread
+        branches. Raises CheckpointUnknown.
+        """
 
     @abstractmethod
     def fork(
-        self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID, *, run_id: uuid.UUID, reason: str, state: Mapping[str, Any] | None = None
+        self,
+        thread_id: uuid.UUID,
+        checkpoint_id: uuid.UUID,
+        *,
+        run_id: uuid.UUID,
+        reason: str,
+        state: Mapping[str, Any] | None = None,
     ) -> Kept:
-        """Make a new branch behind any checkpoint, and make it the head; what came after that checkpoint before stays as it is.
+        """Make a new branch behind any checkpoint, and make it the head; what came after that
+        checkpoint before stays as it is.
 
         Args:
             state: the edited state; None for the same.
@@ -192,33 +231,51 @@ class CheckpointStore(ABC):
 
     @abstractmethod
     def prune(self, thread_id: uuid.UUID, *, keep: int, dry_run: bool = False) -> Pruned:
-        """Drop old checkpoints; the newest `keep` stay, and always the head, the root, what waits for somebody and what a kept one needs.
+        """Drop old checkpoints; the newest `keep` stay, and always the head, the root, what waits
+        for somebody and what a kept one needs.
 
-        A kept checkpoint loads as before (F25). The parent of one whose parent went is its nearest ancestor that stayed.
+        A kept checkpoint loads as before (F25). The parent of one whose parent went is its nearest
+        ancestor that stayed.
         """
 
     @abstractmethod
     def delete_thread(self, thread_id: uuid.UUID) -> int:
-        """Drop a thread's checkpoints, and give their number. Raises StillNeeded where others' rows stand on them."""
+        """Drop a thread's checkpoints, and give their number.
+
+        Raises StillNeeded where others' rows stand on them.
+        """
 
     def diff(self, thread_id: uuid.UUID, one: uuid.UUID, other: uuid.UUID) -> dict[str, Any]:
-        """What turns one checkpoint's state into the other's: a delta as in `codec`. Raises as `load`."""
+        """What turns one checkpoint's state into the other's: a delta as in `codec`.
+
+        Raises as `load`.
+        """
         return codec.difference(self.load(thread_id, one), self.load(thread_id, other))
 
     def weaknesses(self) -> dict[str, str]:
-        """What the server or folder behind it does not promise as it is set up: id of a system check → words. May use the network."""
+        """What the server or folder behind it does not promise as it is set up: id of a system
+        check → words. May use the network.
+        """
         return {}
 
 
 class BodyStore(ABC):
-    """The bodies of checkpoints whose rows are in the database: the engine's part of a backend. See `checkpoints.store.bodies`."""
+    """The bodies of checkpoints whose rows are in the database: the engine's part of a backend.
+
+    See `checkpoints.store.bodies`.
+    """
 
     @abstractmethod
     def put_body(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID, text: str) -> None:
-        """Keep a body; it is readable by every process when this returns. Raises StoreUnavailable."""
+        """Keep a body; it is readable by every process when this returns.
+
+        Raises StoreUnavailable.
+        """
 
     @abstractmethod
-    def get_bodies(self, thread_id: uuid.UUID, checkpoint_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, str]:
+    def get_bodies(
+        self, thread_id: uuid.UUID, checkpoint_ids: Sequence[uuid.UUID]
+    ) -> dict[uuid.UUID, str]:
         """The bodies that there are, in one trip. Raises StoreUnavailable."""
 
     @abstractmethod
@@ -227,27 +284,43 @@ class BodyStore(ABC):
 
     @abstractmethod
     def bodies(self) -> Iterator[tuple[uuid.UUID, uuid.UUID]]:
-        """Thread and checkpoint of every body, in no order. What is written meanwhile may be missing."""
+        """Thread and checkpoint of every body, in no order.
+
+        What is written meanwhile may be missing.
+        """
 
 
 def entry_of_fork(source: Kept, reason: str) -> Entry:
-    """What a fork records: it goes on with the step that followed its source, or that made it wait. Raises ValueError without a reason."""
+    """What a fork records: it goes on with the step that followed its source, or that made it wait.
+
+    Raises ValueError without a reason.
+    """
     if not reason.strip():
         raise ValueError("Say why: a fork needs a reason.")
     entry = source.entry
     metadata = {**entry.metadata, "forked_from": shown(source.id), "reason": reason.strip()}
-    return replace(entry, status="active", next_step=entry.next_step or entry.node_id, metadata=metadata)
+    return replace(
+        entry, status="active", next_step=entry.next_step or entry.node_id, metadata=metadata
+    )
 
 
 def to_drop(history: Sequence[Kept], head: uuid.UUID | None, keep: int) -> set[uuid.UUID]:
-    """What `prune` may drop of a whole history, newest first, as far as it is known without reading states."""
+    """What `prune` may drop of a whole history, newest first, as far as it is known without reading
+    states.
+    """
     if keep < 0:
         raise ValueError("keep: use a number from 0")
     old = history[keep:]
-    return {kept.id for kept in old if kept.id != head and kept.parent_id is not None and kept.entry.status != PENDING}
+    return {
+        kept.id
+        for kept in old
+        if kept.id != head and kept.parent_id is not None and kept.entry.status != PENDING
+    }
 
 
-def nearest_kept(key: uuid.UUID | None, parents: Mapping[uuid.UUID, uuid.UUID | None], dropped: set[uuid.UUID]) -> uuid.UUID | None:
+def nearest_kept(
+    key: uuid.UUID | None, parents: Mapping[uuid.UUID, uuid.UUID | None], dropped: set[uuid.UUID]
+) -> uuid.UUID | None:
     """The first of a checkpoint and its ancestors that stays."""
     while key is not None and key in dropped:
         key = parents[key]

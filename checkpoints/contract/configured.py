@@ -1,7 +1,8 @@
 """The stores where checkpoints are kept, chosen like Django's caches.
 
-`CHECKPOINTS = {"BACKEND": "checkpoints.backends.file.FileStore", "OPTIONS": {"folder": "/srv/checkpoints"}}`; CHECKPOINTS_FALLBACKS is a
-list of such settings, of stores that are only read.
+`CHECKPOINTS = {"BACKEND": "checkpoints.backends.file.FileStore", "OPTIONS": {"folder":
+"/srv/checkpoints"}}`; CHECKPOINTS_FALLBACKS is a list of such settings, of stores that are only
+read.
 """
 
 from __future__ import annotations
@@ -22,20 +23,29 @@ DEFAULT: Mapping[str, Any] = {"BACKEND": DATABASE, "OPTIONS": {}}
 
 
 def make(setting: Mapping[str, Any]) -> CheckpointStore:
-    """The store that a setting describes. Nothing is reached yet. Raises ImproperlyConfigured, saying what is wrong."""
+    """The store that a setting describes.
+
+    Nothing is reached yet. Raises ImproperlyConfigured, saying what is wrong.
+    """
     unknown = sorted(set(setting) - {"BACKEND", "OPTIONS"})
     if unknown or not isinstance(setting.get("BACKEND"), str):
-        raise ImproperlyConfigured(f"CHECKPOINTS has the keys BACKEND (a dotted path) and OPTIONS; found {sorted(setting)}")
+        raise ImproperlyConfigured(
+            f"CHECKPOINTS has the keys BACKEND (a dotted path) and OPTIONS; found {sorted(setting)}"
+        )
     try:
         found = import_string(setting["BACKEND"])
     except ImportError as error:
-        raise ImproperlyConfigured(f"CHECKPOINTS: {setting['BACKEND']!r} cannot be imported: {error}") from error
+        raise ImproperlyConfigured(
+            f"CHECKPOINTS: {setting['BACKEND']!r} cannot be imported: {error}"
+        ) from error
     if not (isinstance(found, type) and issubclass(found, CheckpointStore)):
         raise ImproperlyConfigured(f"CHECKPOINTS: {setting['BACKEND']} is no CheckpointStore")
     try:
         return found(**setting.get("OPTIONS", {}))
     except (TypeError, ValueError) as error:
-        raise ImproperlyConfigured(f"CHECKPOINTS: the OPTIONS of {setting['BACKEND']} are wrong: {error}") from error
+        raise ImproperlyConfigured(
+            f"CHECKPOINTS: the OPTIONS of {setting['BACKEND']} are wrong: {error}"
+        ) from error
 
 
 @lru_cache(maxsize=1)

@@ -1,8 +1,10 @@
-"""The database's clock, which decides what is due, what is lost and what has run out, whatever the hosts' own clocks say.
+"""The database's clock, which decides what is due, what is lost and what has run out, whatever the
+hosts' own clocks say.
 
-A statement that takes or compares asks for that time itself: `FromNow`. All else that writes or compares a stored time asks `now`, which
-costs no statement: it is this host's clock, put right by what was last read of the database's. A round, such as the sweep, begins with
-`read`: what it then finds due was due already when it asked. SQLite's clock is this host's.
+A statement that takes or compares asks for that time itself: `FromNow`. All else that writes or
+compares a stored time asks `now`, which costs no statement: it is this host's clock, put right by
+what was last read of the database's. A round, such as the sweep, begins with `read`: what it then
+finds due was due already when it asked. SQLite's clock is this host's.
 """
 
 from __future__ import annotations
@@ -22,9 +24,14 @@ from django.utils import timezone
 logger = logging.getLogger(__name__)
 
 TOLERANCE = 2.0
-"""Seconds that a host's clock may differ from the database's before it is said. Nothing goes wrong by more; records read oddly."""
+"""Seconds that a host's clock may differ from the database's before it is said.
+
+Nothing goes wrong by more; records read oddly.
+"""
 FRESH = 15.0
-"""Seconds for which a reading is good: no two hosts' crystals are further apart by then than a millisecond or so."""
+"""Seconds for which a reading is good: no two hosts' crystals are further apart by then than a
+millisecond or so.
+"""
 NEAR = 0.02
 """Seconds that are no difference: as close as well kept clocks are."""
 SAID_EVERY = 600.0
@@ -34,7 +41,9 @@ NONE = dt.timedelta(0)
 
 
 class FromNow(Expression):
-    """A time so many seconds from the database's now, in the statement that it is part of: `FromNow()` is that now."""
+    """A time so many seconds from the database's now, in the statement that it is part of:
+    `FromNow()` is that now.
+    """
 
     output_field = DateTimeField()
 
@@ -51,7 +60,8 @@ class FromNow(Expression):
         return "(STATEMENT_TIMESTAMP() + %s::interval)", (self.interval,)
 
     def as_sqlite(self, compiler: Any, connection: Any) -> tuple[str, tuple[str | int, ...]]:
-        at = timezone.now() + dt.timedelta(seconds=self.seconds)  # SQLite's own now ends at milliseconds
+        # SQLite's own now ends at milliseconds
+        at = timezone.now() + dt.timedelta(seconds=self.seconds)
         return "%s", (connection.ops.adapt_datetimefield_value(at),)
 
 
@@ -62,7 +72,9 @@ class _Reading:
     at: float
     """On the monotonic clock."""
     base: float
-    """This host's clock less the monotonic one; another base later means that somebody has set the clock."""
+    """This host's clock less the monotonic one; another base later means that somebody has set the
+    clock.
+    """
 
 
 _last: _Reading | None = None
@@ -70,9 +82,11 @@ _said_at: float | None = None
 
 
 def now() -> dt.datetime:
-    """Give the database's time, as this process knows it: within NEAR and what a round trip to the database takes.
+    """Give the database's time, as this process knows it: within NEAR and what a round trip to the
+    database takes.
 
-    The connection, where one is open, is asked once in FRESH seconds. The first call of a process opens one.
+    The connection, where one is open, is asked once in FRESH seconds. The first call of a process
+    opens one.
     """
     if _last is None or (time.monotonic() - _last.at > FRESH and connection.connection is not None):
         _look()
@@ -80,7 +94,9 @@ def now() -> dt.datetime:
 
 
 def at_first_connection(*, connection: Any, **_: Any) -> None:
-    """Ask right after a process has connected for the first time: the keys that it makes then are of the database's time already."""
+    """Ask right after a process has connected for the first time: the keys that it makes then are
+    of the database's time already.
+    """
     if _last is None and connection.alias == DEFAULT_DB_ALIAS:
         with suppress(Error):  # whoever wanted the connection is told what is wrong with it
             _look()
@@ -92,7 +108,10 @@ def read() -> dt.datetime:
 
 
 def offset() -> dt.timedelta:
-    """Give what this host's clock is to be put right by. Asks nobody, so a process that has never asked the time gives nothing."""
+    """Give what this host's clock is to be put right by.
+
+    Asks nobody, so a process that has never asked the time gives nothing.
+    """
     last = _last
     if last is None or (not last.offset and connection.vendor != "postgresql"):
         return NONE
@@ -101,13 +120,17 @@ def offset() -> dt.timedelta:
 
 
 def ahead() -> float:
-    """Give by how many seconds this host's clock is ahead of the database's (behind: below 0); 0.0 within TOLERANCE."""
+    """Give by how many seconds this host's clock is ahead of the database's (behind: below 0); 0.0
+    within TOLERANCE.
+    """
     seconds = -offset().total_seconds()
     return seconds if abs(seconds) > TOLERANCE else 0.0
 
 
 def _look() -> dt.datetime | None:
-    """Ask the database, and note how far this host is off; None where it cannot be asked just now and a reading is there to go on with."""
+    """Ask the database, and note how far this host is off; None where it cannot be asked just now
+    and a reading is there to go on with.
+    """
     global _last
     if connection.vendor != "postgresql":
         _last = _Reading(NONE, time.monotonic(), _base())
@@ -117,7 +140,8 @@ def _look() -> dt.datetime | None:
     known, began = offset(), time.monotonic()
     try:
         connection.ensure_connection()
-        with connection.wrap_database_errors, connection.connection.cursor() as cursor:  # below Django's: it is nobody's statement
+        # below Django's: it is nobody's statement
+        with connection.wrap_database_errors, connection.connection.cursor() as cursor:
             at: dt.datetime = cursor.execute(ASKED).fetchone()[0]
     except Error:
         if _last is None:
@@ -126,7 +150,9 @@ def _look() -> dt.datetime | None:
     took, least = time.monotonic() - began, at - timezone.now()
     most = least + dt.timedelta(seconds=took)
     near = dt.timedelta(seconds=NEAR)
-    _last = _Reading(known if least - near <= known <= most + near else least, time.monotonic(), _base())
+    _last = _Reading(
+        known if least - near <= known <= most + near else least, time.monotonic(), _base()
+    )
     _say()
     return at
 
@@ -159,6 +185,7 @@ def words(seconds: float) -> str:
     """What is said of a host whose clock is so far ahead."""
     where = "ahead of" if seconds > 0 else "behind"
     return (
-        f"This host's clock is {abs(seconds):.1f} s {where} the database's. Deadlines and leases keep to the database's. "
+        f"This host's clock is {abs(seconds):.1f} s {where} the database's. Deadlines and leases "
+        "keep to the database's. "
         "Set the clock (NTP): the times of this host's own log lines are off."
     )

@@ -1,4 +1,5 @@
-"""How work that must not stop goes around rows that somebody holds: a host that fell silent in a transaction holds them until its session
+"""How work that must not stop goes around rows that somebody holds: a host that fell silent in a
+transaction holds them until its session
 is ended (`runs.env.database`), and all others are not to wait for that."""
 
 from __future__ import annotations
@@ -16,19 +17,28 @@ SECONDS = 1.0
 
 
 def free(model: type[models.Model], keys: Collection[Any]) -> set[Any]:
-    """Those of these rows that nobody holds at this moment. Call outside a transaction. On SQLite all: there a writer holds everything."""
+    """Those of these rows that nobody holds at this moment.
+
+    Call outside a transaction. On SQLite all: there a writer holds everything.
+    """
     if connection.vendor != "postgresql" or not keys:
         return set(keys)
     with transaction.atomic():
         rows = model._default_manager.filter(pk__in=keys).order_by()
-        return set(rows.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True))
+        return set(
+            rows.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True)
+        )
 
 
 @contextmanager
 def impatient() -> Iterator[None]:
-    """Wait for no lock longer than SECONDS meanwhile, on this thread's connection. What it would wait for is left to the next round."""
+    """Wait for no lock longer than SECONDS meanwhile, on this thread's connection.
+
+    What it would wait for is left to the next round.
+    """
     if connection.vendor != "postgresql" or not connection.settings_dict["OPTIONS"].get("options"):
-        yield  # without the latter a pooler gives each transaction another session, which would keep it
+        # without the latter a pooler gives each transaction another session, which would keep it
+        yield
         return
     _say(f"SET lock_timeout = {int(SECONDS * 1000)}")
     try:
@@ -38,7 +48,9 @@ def impatient() -> Iterator[None]:
 
 
 def _calm_down() -> None:
-    """Back to the session's own patience; a connection that is lost, or asked for another one, has it anyway."""
+    """Back to the session's own patience; a connection that is lost, or asked for another one, has
+    it anyway.
+    """
     if connection.connection is None or connection.connection.closed or connection.in_atomic_block:
         return
     try:

@@ -1,7 +1,9 @@
-"""Whether an error is the database's own trouble, which passes, and not a mistake in what it was asked.
+"""Whether an error is the database's own trouble, which passes, and not a mistake in what it was
+asked.
 
-The connection is lost, the server is being restarted or full, a lock was not to be had in time: nothing was decided about the work itself,
-and the same thing done later works. A missing table is no such trouble.
+The connection is lost, the server is being restarted or full, a lock was not to be had in time:
+nothing was decided about the work itself, and the same thing done later works. A missing table is
+no such trouble.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ _ROWS = {"55P03", "40P01", "57014"}
 """A lock that was not to be had, a deadlock, a statement that took too long."""
 _FULL = {"53100"}
 _ENDED = {"25P03", "25P04"}
-"""Sessions that the server ended because they idled in a transaction, or took too long for one; psycopg calls it an InternalError."""
+"""Sessions that the server ended because they idled in a transaction, or took too long for one;
+psycopg calls it an InternalError.
+"""
 _MISSING = {"42P01", "42703"}
 _LIMITS = {"54"}
 """Too large for the server, today and tomorrow."""
@@ -48,7 +52,9 @@ def is_trouble(error: BaseException) -> bool:
 def is_locked(error: BaseException) -> bool:
     """Whether a lock was not to be had in time."""
     busy = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-    return isinstance(error, OperationalError) and (_state(error) in _LOCKED or _sqlite(error) in busy)
+    return isinstance(error, OperationalError) and (
+        _state(error) in _LOCKED or _sqlite(error) in busy
+    )
 
 
 def is_about_rows(error: BaseException) -> bool:
@@ -58,12 +64,16 @@ def is_about_rows(error: BaseException) -> bool:
 
 def is_full(error: BaseException) -> bool:
     """Whether the database's disk is full: nothing can be written, all can be read."""
-    return isinstance(error, OperationalError) and (_state(error) in _FULL or _sqlite(error) == sqlite3.SQLITE_FULL)
+    return isinstance(error, OperationalError) and (
+        _state(error) in _FULL or _sqlite(error) == sqlite3.SQLITE_FULL
+    )
 
 
 def lacks_tables(error: BaseException) -> bool:
     """Whether a table or a column is missing: `migrate` has not run yet."""
-    return isinstance(error, DatabaseError) and (_state(error) in _MISSING or str(error).startswith(("no such table", "no such column")))
+    return isinstance(error, DatabaseError) and (
+        _state(error) in _MISSING or str(error).startswith(("no such table", "no such column"))
+    )
 
 
 @dataclass(frozen=True)
@@ -78,21 +88,32 @@ class Said:
 
 
 def said(error: BaseException, *, changing: bool) -> Said | None:
-    """What to answer to a request that failed with this error; None where it is no trouble of the database's.
+    """What to answer to a request that failed with this error; None where it is no trouble of the
+    database's.
 
     Args:
-        changing: whether the request was to change something. Then nobody knows whether it did: the connection may have been lost
+        changing: whether the request was to change something. Then nobody knows whether it did: the
+        connection may have been lost
             when the commit was sent and its answer had not come.
     """
     if not is_trouble(error):
         return None
     if is_full(error):
-        words = "The disk of the database is full, so nothing was written. What is there can be read; an operator has to make room."
+        words = (
+            "The disk of the database is full, so nothing was written. What is there can be "
+            "read; an operator has to make room."
+        )
         return Said(507, "storage_full", words, 30)
     if not changing:
-        return Said(503, "database_unavailable", "The database does not answer at the moment. Ask again in a few seconds.", 5)
+        return Said(
+            503,
+            "database_unavailable",
+            "The database does not answer at the moment. Ask again in a few seconds.",
+            5,
+        )
     words = (
-        "The database does not answer at the moment. Whether this was done is not known: send it again with the same Idempotency-Key, "
+        "The database does not answer at the moment. Whether this was done is not known: send it "
+        "again with the same Idempotency-Key, "
         "and it is done once; without a key, look first."
     )
     return Said(503, "database_unavailable", words, 5)

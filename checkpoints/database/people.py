@@ -1,7 +1,8 @@
 """The model of the people, which AUTH_USER_MODEL names, and how they are found by name.
 
-The product imports `User` from here and nowhere else. What a model of a project's own must have stands in docs/how-to/embedding.md, and
-`lacking` looks for it at every start. To mypy it is Django's own, which has all of that.
+The product imports `User` from here and nowhere else. What a model of a project's own must have
+stands in docs/how-to/embedding.md, and `lacking` looks for it at every start. To mypy it is
+Django's own, which has all of that.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ else:
     User = get_user_model()
 
 NAME: str = User.USERNAME_FIELD
-"""The field that people log in with: they are called by it in templates, answers, commands and the log."""
+"""The field that people log in with: they are called by it in templates, answers, commands and the
+log.
+"""
 FIELDS = (NAME, "is_active", "is_staff", "is_superuser", "email", "groups", "user_permissions")
 METHODS = ("get_username", "get_full_name", "has_perm")
 
@@ -35,4 +38,7 @@ def active(name: str) -> User | None:
 def lacking() -> list[str]:
     """Fields and methods that the product needs and the model has not."""
     fields = {field.name for field in User._meta.get_fields()}
-    return [*(name for name in FIELDS if name not in fields), *(f"{name}()" for name in METHODS if not hasattr(User, name))]
+    return [
+        *(name for name in FIELDS if name not in fields),
+        *(f"{name}()" for name in METHODS if not hasattr(User, name)),
+    ]

@@ -1,7 +1,7 @@
 """Hints to whoever watches: "thread X is at number N now". The only sender to the channel layer.
 
-A hint may be lost or doubled: the log is the truth, and watchers read it. A hint carries the events it announces when they are
-small, which saves an up-to-date watcher its read.
+A hint may be lost or doubled: the log is the truth, and watchers read it. A hint carries the events
+it announces when they are small, which saves an up-to-date watcher its read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ INBOX = "inbox"
 INLINE_EVENTS = 100
 """Events that a hint made of several may carry."""
 GAP = 0.02
-"""Seconds between two hints to one group: the first goes at once, what comes meanwhile goes together."""
+"""Seconds between two hints to one group: the first goes at once, what comes meanwhile goes
+together.
+"""
 MANY = 10_000
 
 _giving = threading.Lock()
@@ -44,7 +46,9 @@ def group(thread_id: uuid.UUID) -> str:
     return f"thread.{thread_id.hex}"
 
 
-def hint_on_commit(thread_id: uuid.UUID, seq: int, events: Sequence[Mapping[str, Any]], *, size: int) -> None:
+def hint_on_commit(
+    thread_id: uuid.UUID, seq: int, events: Sequence[Mapping[str, Any]], *, size: int
+) -> None:
     """Announce events, whose data have so many characters, once the open transaction commits.
 
     A dead channel layer costs a log line, never the commit.
@@ -61,13 +65,24 @@ def inbox_hint_on_commit() -> None:
 
 
 def presence_hint_on_commit(thread_id: uuid.UUID) -> None:
-    """Tell a thread's watchers that other people look at its question, or no longer, once the open transaction commits. No event."""
-    message = {"type": "thread.hint", "thread": thread_id.hex, "seq": 0, "events": [], "presence": True}
+    """Tell a thread's watchers that other people look at its question, or no longer, once the open
+    transaction commits. No event.
+    """
+    message = {
+        "type": "thread.hint",
+        "thread": thread_id.hex,
+        "seq": 0,
+        "events": [],
+        "presence": True,
+    }
     transaction.on_commit(lambda: _send(group(thread_id), message), robust=True)
 
 
 def _send(to: str, message: dict[str, Any]) -> None:
-    """Hand a hint to the sender's loop. One that still waits for its turn takes the next one in: then both cost one message."""
+    """Hand a hint to the sender's loop.
+
+    One that still waits for its turn takes the next one in: then both cost one message.
+    """
     with _giving:
         waiting = _waiting.get(to)
         _waiting[to] = message if waiting is None else _joined(waiting, message)
@@ -84,12 +99,19 @@ def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
         return {**max(one, other, key=lambda hint: int(hint["seq"])), **stirred}
     first, last = (one, other) if one["seq"] <= other["seq"] else (other, one)
     events = [*first["events"], *last["events"]]
-    follow = bool(first["events"]) and bool(last["events"]) and last["events"][0]["seq"] == first["seq"] + 1
+    follow = (
+        bool(first["events"])
+        and bool(last["events"])
+        and last["events"][0]["seq"] == first["seq"] + 1
+    )
     return {**last, "events": events if follow and len(events) <= INLINE_EVENTS else [], **stirred}
 
 
 def _schedule(to: str) -> None:
-    """Send now, or as soon as GAP has passed since the last one to this group. On the sender's loop."""
+    """Send now, or as soon as GAP has passed since the last one to this group.
+
+    On the sender's loop.
+    """
     loop = asyncio.get_running_loop()
     pause = _sent_at.get(to, 0.0) + GAP - loop.time()
     if pause > 0:
@@ -117,12 +139,14 @@ async def _group_send(to: str, message: dict[str, Any]) -> None:
         return
     try:
         await asyncio.wait_for(layer.group_send(to, message), timeout=5)
-    except Exception as error:  # noqa: BLE001  # a hint is best effort: whatever the layer raises, the log has the event
+    # a hint is best effort: whatever the layer raises, the log has the event
+    except Exception as error:  # noqa: BLE001
         logger.warning("a live hint to %s was lost: %s", to, error)
 
 
 def _loop() -> asyncio.AbstractEventLoop:
-    """This process's sender loop, on a thread of its own: from a worker thread, `async_to_sync` opens a connection per call.
+    """This process's sender loop, on a thread of its own: from a worker thread, `async_to_sync`
+    opens a connection per call.
 
     Keyed by process id, since a forked worker inherits the variable but not the thread.
     """
@@ -136,7 +160,9 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def _in_child() -> None:
-    """A forked worker inherits neither the sender's thread nor what waited for it; a lock it may inherit held."""
+    """A forked worker inherits neither the sender's thread nor what waited for it; a lock it may
+    inherit held.
+    """
     global _giving, _starting
     _giving, _starting = threading.Lock(), threading.Lock()
     _waiting.clear()

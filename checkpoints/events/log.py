@@ -16,9 +16,14 @@ from checkpoints.state import redaction
 
 PAGE = 500
 IMPORTED_AT = "imported_at"
-"""Key in the data of an event that came with a document: when. It tells what another server is said to have seen; here it is no fact."""
+"""Key in the data of an event that came with a document: when.
+
+It tells what another server is said to have seen; here it is no fact.
+"""
 _shown = lru_cache(maxsize=1024)(ids.show)
-"""A step's events name the same two ids again and again, and writing one out takes as long as encoding the event."""
+"""A step's events name the same two ids again and again, and writing one out takes as long as
+encoding the event.
+"""
 
 
 class Marks(TypedDict, total=False):
@@ -41,16 +46,35 @@ class Envelope(Marks):
 
 def envelope(event: Event) -> Envelope:
     data = {"unreadable": str(event.data.error)} if isinstance(event.data, Locked) else event.data
-    return envelopes(event.thread_id, event.run_id, [(EventKind(event.kind), data)], first=event.seq, at=event.at)[0]
+    return envelopes(
+        event.thread_id, event.run_id, [(EventKind(event.kind), data)], first=event.seq, at=event.at
+    )[0]
 
 
 def envelopes(
-    thread_id: uuid.UUID, run_id: uuid.UUID | None, facts: Sequence[tuple[EventKind, Mapping[str, Any]]], *, first: int, at: dt.datetime
+    thread_id: uuid.UUID,
+    run_id: uuid.UUID | None,
+    facts: Sequence[tuple[EventKind, Mapping[str, Any]]],
+    *,
+    first: int,
+    at: dt.datetime,
 ) -> list[Envelope]:
     """Facts that were written under the numbers from `first` on, as clients get them."""
-    run, thread, when = _shown("run", run_id) if run_id else None, _shown("thr", thread_id), at.isoformat()
+    run, thread, when = (
+        _shown("run", run_id) if run_id else None,
+        _shown("thr", thread_id),
+        at.isoformat(),
+    )
     return [
-        {"event": str(kind), "data": data, "seq": seq, "run_id": run, "thread_id": thread, "at": when, **_mark(kind, data)}
+        {
+            "event": str(kind),
+            "data": data,
+            "seq": seq,
+            "run_id": run,
+            "thread_id": thread,
+            "at": when,
+            **_mark(kind, data),
+        }
         for seq, (kind, data) in enumerate(facts, start=first)
     ]
 
@@ -65,11 +89,24 @@ def _mark(kind: EventKind, data: Mapping[str, Any]) -> Marks:
     return marks
 
 
-def append(thread_id: uuid.UUID, run_id: uuid.UUID | None, facts: Sequence[tuple[EventKind, Mapping[str, Any]]]) -> list[Event]:
-    """Write facts to the log under consecutive numbers and announce them once they are committed. Call inside a transaction."""
+def append(
+    thread_id: uuid.UUID,
+    run_id: uuid.UUID | None,
+    facts: Sequence[tuple[EventKind, Mapping[str, Any]]],
+) -> list[Event]:
+    """Write facts to the log under consecutive numbers and announce them once they are committed.
+
+    Call inside a transaction.
+    """
     first = Thread.objects.next_seq(thread_id, len(facts))
     events = [
-        Event(thread_id=thread_id, run_id=run_id, seq=first + index, kind=kind, data=redaction.redact(dict(data)))
+        Event(
+            thread_id=thread_id,
+            run_id=run_id,
+            seq=first + index,
+            kind=kind,
+            data=redaction.redact(dict(data)),
+        )
         for index, (kind, data) in enumerate(facts)
     ]
     Event.objects.bulk_create(events)
@@ -84,8 +121,10 @@ def after(thread_id: uuid.UUID, seq: int, *, limit: int = PAGE) -> list[Event]:
 
 
 def told_after(thread_id: uuid.UUID, seq: int, *, limit: int = PAGE) -> list[Envelope]:
-    """`after`, as clients get it. Where numbers are missing, a line under the last of them says why: the log's beginning was dropped, or
-    streamed text in the middle was folded into its step's result (`rules`).
+    """`after`, as clients get it.
+
+    Where numbers are missing, a line under the last of them says why: the log's beginning was
+    dropped, or streamed text in the middle was folded into its step's result (`rules`).
 
     Nothing else is ever missing, and a log that has begun is never empty.
     """
@@ -102,9 +141,21 @@ def _missing(event: Event, first: int) -> Envelope:
     """What stands for the numbers from `first` on that are missing before an event."""
     gone = event.seq - 1
     if Thread.objects.filter(pk=event.thread_id, first_seq__gt=first).exists():
-        words = f"The beginning of this log, up to number {gone}, was dropped: it is older than this log is kept."
+        words = (
+            f"The beginning of this log, up to number {gone}, was dropped: it is older than "
+            "this log is kept."
+        )
         data = {"message": words, "level": "warning", "step": "", "dropped_to": gone}
     else:
-        words = f"What was streamed under the numbers {first} to {gone} is kept in the result of its step."
-        data = {"message": words, "level": "info", "step": "", "folded_from": first, "folded_to": gone}
+        words = (
+            f"What was streamed under the numbers {first} to {gone} is kept in the result of "
+            "its step."
+        )
+        data = {
+            "message": words,
+            "level": "info",
+            "step": "",
+            "folded_from": first,
+            "folded_to": gone,
+        }
     return envelopes(event.thread_id, None, [(EventKind.LOG, data)], first=gone, at=event.at)[0]

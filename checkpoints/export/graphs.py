@@ -1,7 +1,9 @@
-"""The graph of an exported thread: what LangGraph's saver goes on from, as it was serialised, and how it is read back. Needs no LangGraph.
+"""The graph of an exported thread: what LangGraph's saver goes on from, as it was serialised, and
+how it is read back. Needs no LangGraph.
 
-Payloads stay bytes. Before anything is written each digest is computed again, each list is put together from what it grew from, and each
-checkpoint's values are looked for. Nothing is made of what a payload says: which types it may hold is asked by who loads it.
+Payloads stay bytes. Before anything is written each digest is computed again, each list is put
+together from what it grew from, and each checkpoint's values are looked for. Nothing is made of
+what a payload says: which types it may hold is asked by who loads it.
 """
 
 from __future__ import annotations
@@ -16,9 +18,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkpoints import ids
-from checkpoints.export.thread_document import IMPORTED, Document, ImportRefused, Loaded, opened, time_of
+from checkpoints.export.thread_document import (
+    IMPORTED,
+    Document,
+    ImportRefused,
+    Loaded,
+    opened,
+    time_of,
+)
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
-from checkpoints.models.graphs import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
+from checkpoints.models.graphs import (
+    GraphBlob,
+    GraphCheckpoint,
+    GraphNamespace,
+    GraphThread,
+    GraphWrite,
+)
 from checkpoints.store import graph_state
 from checkpoints.store.graph_keys import checkpoint_pk
 
@@ -28,11 +43,15 @@ UNPACKED = 256 * 1024 * 1024
 SHOWN = ("status", "node_id", "next_step", "completed_nodes", "total_nodes")
 
 
-# -- export --------------------------------------------------------------------------------------------------------------------------
+# -- export
+# --------------------------------------------------------------------------------------------------
 
 
 def export(thread: Thread) -> Document:
-    """`{"graph": …}`, or nothing where no graph has used the thread. Raises store.CheckpointDamaged where something cannot be read."""
+    """`{"graph": …}`, or nothing where no graph has used the thread.
+
+    Raises store.CheckpointDamaged where something cannot be read.
+    """
     found = GraphThread.objects.filter(pk=thread.pk).first()
     if found is None:
         return {}
@@ -41,8 +60,12 @@ def export(thread: Thread) -> Document:
 
 
 def _space(space: GraphNamespace) -> Document:
-    rows = GraphCheckpoint.objects.filter(namespace=space).select_related("checkpoint").order_by("key")
-    writes = GraphWrite.objects.filter(namespace=space).order_by("checkpoint_key", "task_path", "task_id", "idx")
+    rows = (
+        GraphCheckpoint.objects.filter(namespace=space).select_related("checkpoint").order_by("key")
+    )
+    writes = GraphWrite.objects.filter(namespace=space).order_by(
+        "checkpoint_key", "task_path", "task_id", "idx"
+    )
     return {
         "name": space.name,
         "checkpoints": [_checkpoint(row) for row in rows.iterator(BATCH)],
@@ -61,13 +84,21 @@ def _checkpoint(row: GraphCheckpoint) -> Document:
         **_payload(row),
         "digest": shown.digest,
         **{name: getattr(shown, name) for name in SHOWN},
-        "metadata": {key: value for key, value in opened(shown, "metadata").items() if key != IMPORTED},
+        "metadata": {
+            key: value for key, value in opened(shown, "metadata").items() if key != IMPORTED
+        },
         "created_at": shown.created_at.isoformat(),
     }
 
 
 def _write(row: GraphWrite) -> Document:
-    about = {"checkpoint": str(row.checkpoint_key), "task": row.task_id, "idx": row.idx, "path": row.task_path, "channel": row.channel}
+    about = {
+        "checkpoint": str(row.checkpoint_key),
+        "task": row.task_id,
+        "idx": row.idx,
+        "path": row.task_path,
+        "channel": row.channel,
+    }
     return {**about, **_payload(row)}
 
 
@@ -85,7 +116,13 @@ def _blobs(space: GraphNamespace) -> list[Document]:
         for one in reversed(line):
             places[one.pk] = len(given)
             base = places[one.base_id] if one.base_id else None
-            about = {"channel": one.channel, "version": one.version, "base": base, "depth": one.depth, "items": one.items}
+            about = {
+                "channel": one.channel,
+                "version": one.version,
+                "base": base,
+                "depth": one.depth,
+                "items": one.items,
+            }
             given.append({**about, **_payload(one), "digest": bytes(one.digest).hex()})
     return given
 
@@ -94,7 +131,8 @@ def _payload(row: Any) -> Document:
     return {"kind": row.kind, "content": base64.b64encode(opened(row, "content")).decode()}
 
 
-# -- import --------------------------------------------------------------------------------------------------------------------------
+# -- import
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -110,7 +148,8 @@ class _Space:
 
 
 def load(document: Document, loaded: Loaded) -> None:
-    """Write the graph of a document that `thread_document.read` gave, on the thread that was made of it. Call inside a transaction.
+    """Write the graph of a document that `thread_document.read` gave, on the thread that was made
+    of it. Call inside a transaction.
 
     Raises ImportRefused.
     """
@@ -121,14 +160,21 @@ def load(document: Document, loaded: Loaded) -> None:
     spaces = [_checked(space, room) for space in graph["spaces"]]
     if len({space.name for space in spaces}) < len(spaces):
         raise ImportRefused("duplicate_id", "graph: a space is given more than once.")
-    owner = GraphThread.objects.create(thread=thread, owner_id=thread.owner_id, name=_name(graph["name"], document, thread))
+    owner = GraphThread.objects.create(
+        thread=thread, owner_id=thread.owner_id, name=_name(graph["name"], document, thread)
+    )
     for space in spaces:
         _written(space, owner, loaded, document["thread"]["id"])
 
 
 def _name(given: str, document: Document, thread: Thread) -> str:
-    """What the owner's graphs call the thread: as before, where that is not taken and not the thread's own old id."""
-    taken = given == document["thread"]["id"] or GraphThread.objects.filter(owner=thread.owner_id, name=given).exists()
+    """What the owner's graphs call the thread: as before, where that is not taken and not the
+    thread's own old id.
+    """
+    taken = (
+        given == document["thread"]["id"]
+        or GraphThread.objects.filter(owner=thread.owner_id, name=given).exists()
+    )
     return thread.shown_id if taken else given
 
 
@@ -143,8 +189,13 @@ def _checked(given: Document, room: list[int]) -> _Space:
     _check_once(space)
     known = {(row["channel"], row["version"]) for row in space.blobs}
     for row in space.checkpoints:
-        if missing := sorted(_wanted(row, _unpacked(row["kind"], space.contents[id(row)], room)) - known):
-            raise ImportRefused("blob_missing", f"graph: {row['id']} needs {missing[0][0][:100]}, which is not in the document.")
+        if missing := sorted(
+            _wanted(row, _unpacked(row["kind"], space.contents[id(row)], room)) - known
+        ):
+            raise ImportRefused(
+                "blob_missing",
+                f"graph: {row['id']} needs {missing[0][0][:100]}, which is not in the document.",
+            )
     for row in space.writes:
         _unpacked(row["kind"], space.contents[id(row)], room)
     return space
@@ -156,14 +207,34 @@ def _check_blobs(space: _Space, room: list[int]) -> None:
     for place, row in enumerate(space.blobs):
         base = row["base"]
         before = space.blobs[base] if base is not None and base < place else None
-        if base is not None and (before is None or before["items"] is None or row["items"] is None or before["channel"] != row["channel"]):
-            raise ImportRefused("parent_missing", f"graph: the value {place} of {row['channel'][:100]} grew from none that it can have.")
+        if base is not None and (
+            before is None
+            or before["items"] is None
+            or row["items"] is None
+            or before["channel"] != row["channel"]
+        ):
+            raise ImportRefused(
+                "parent_missing",
+                (
+                    f"graph: the value {place} of {row['channel'][:100]} grew from none that it "
+                    "can have."
+                ),
+            )
         if row["depth"] not in {0, before["depth"] + 1 if before else 0}:
-            raise ImportRefused("document_invalid", f"graph: the value {place} of {row['channel'][:100]} is at no depth that it can have.")
+            raise ImportRefused(
+                "document_invalid",
+                (
+                    f"graph: the value {place} of {row['channel'][:100]} is at no depth that it "
+                    "can have."
+                ),
+            )
         sums.append(sums[base].copy() if base is not None else hashlib.sha256())
         sums[-1].update(_unpacked(row["kind"], space.contents[id(row)], room))
         if sums[-1].hexdigest() != row["digest"]:
-            raise ImportRefused("digest_mismatch", f"graph: the value {place} of {row['channel'][:100]} does not match its digest.")
+            raise ImportRefused(
+                "digest_mismatch",
+                f"graph: the value {place} of {row['channel'][:100]} does not match its digest.",
+            )
 
 
 def _check_once(space: _Space) -> None:
@@ -191,10 +262,14 @@ def _unpacked(kind: str, content: bytes, room: list[int]) -> bytes:
         try:
             data = unpacking.decompress(content, room[0] + 1)
         except zlib.error as error:
-            raise ImportRefused("document_invalid", "graph: a payload cannot be unpacked.") from error
+            raise ImportRefused(
+                "document_invalid", "graph: a payload cannot be unpacked."
+            ) from error
     room[0] -= len(data)
     if room[0] < 0:
-        raise ImportRefused("document_too_large", f"graph: its payloads come to more than {UNPACKED} bytes.")
+        raise ImportRefused(
+            "document_too_large", f"graph: its payloads come to more than {UNPACKED} bytes."
+        )
     return data
 
 
@@ -202,9 +277,15 @@ def _wanted(row: Document, data: bytes) -> set[tuple[str, str]]:
     """The values that a checkpoint is put together from, as far as that can be read here."""
     try:
         found = graph_state.skeleton(row["kind"].removeprefix("z:"), data)
-        return {(name, str(found["channel_versions"][name])) for name in found["stored"]} if found else set()
+        return (
+            {(name, str(found["channel_versions"][name])) for name in found["stored"]}
+            if found
+            else set()
+        )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ImportRefused("document_invalid", f"graph: {row['id']} is no checkpoint of a graph.") from error
+        raise ImportRefused(
+            "document_invalid", f"graph: {row['id']} is no checkpoint of a graph."
+        ) from error
 
 
 def _written(space: _Space, owner: GraphThread, loaded: Loaded, thread_id: str) -> None:
@@ -237,7 +318,9 @@ def _written(space: _Space, owner: GraphThread, loaded: Loaded, thread_id: str) 
     GraphWrite.objects.bulk_create(writes, batch_size=BATCH)
 
 
-def _write_checkpoints(space: _Space, namespace: GraphNamespace, loaded: Loaded, thread_id: str) -> None:
+def _write_checkpoints(
+    space: _Space, namespace: GraphNamespace, loaded: Loaded, thread_id: str
+) -> None:
     known = {row["key"] for row in space.checkpoints}
     shown, graphs, times = [], [], []
     for row in space.checkpoints:
@@ -247,20 +330,33 @@ def _write_checkpoints(space: _Space, namespace: GraphNamespace, loaded: Loaded,
             id=checkpoint_pk(namespace.pk, key),
             thread=loaded.thread,
             run_id=loaded.thread.pk,
-            parent_id=checkpoint_pk(namespace.pk, parent) if parent and row["parent"] in known else None,
+            parent_id=checkpoint_pk(namespace.pk, parent)
+            if parent and row["parent"] in known
+            else None,
             is_snapshot=True,
             depth=0,
             body=graph_state.BODY,
             schema_version=2,
             size=len(content),
             digest=row["digest"],
-            metadata={**loaded.translated(row["metadata"]), IMPORTED: {"id": row["id"], "thread_id": thread_id}},
+            metadata={
+                **loaded.translated(row["metadata"]),
+                IMPORTED: {"id": row["id"], "thread_id": thread_id},
+            },
             **{**{name: row[name] for name in SHOWN}, "status": CheckpointStatus(row["status"])},
         )
         shown.append(one)
         times.append(time_of(row["created_at"]))
         graphs.append(
-            GraphCheckpoint(checkpoint=one, namespace=namespace, key=key, parent=parent, run=row["run"], kind=row["kind"], content=content)
+            GraphCheckpoint(
+                checkpoint=one,
+                namespace=namespace,
+                key=key,
+                parent=parent,
+                run=row["run"],
+                kind=row["kind"],
+                content=content,
+            )
         )
     Checkpoint.objects.bulk_create(shown, batch_size=BATCH)
     for one, at in zip(shown, times, strict=True):

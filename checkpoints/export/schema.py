@@ -1,6 +1,9 @@
-"""The document that a thread is exported as, version 4, as a JSON Schema (2020-12). `manage.py export_thread --schema` prints it.
+"""The document that a thread is exported as, version 4, as a JSON Schema (2020-12).
 
-What it cannot say, `thread_document` and `hitl.threads.export` check: ids are unique, parents are there and in no circle, digests match.
+`manage.py export_thread --schema` prints it.
+
+What it cannot say, `thread_document` and `hitl.threads.export` check: ids are unique, parents are
+there and in no circle, digests match.
 """
 
 from __future__ import annotations
@@ -12,12 +15,20 @@ from checkpoints.models import CheckpointStatus, EventKind
 FORMAT = "waystation-thread"
 VERSION = 4
 VERSIONS = (1, 2, 3, 4)
-"""Those that are read. Version 1 has no graph and no children, version 2 no artifacts, version 3 no marks of what was imported before."""
+"""Those that are read.
+
+Version 1 has no graph and no children, version 2 no artifacts, version 3 no marks of what was
+imported before.
+"""
 MAX_NUMBER = 2**31 - 1
 
 OBJECT: dict[str, Any] = {"type": "object"}
 LIST: dict[str, Any] = {"type": "array"}
-TIME: dict[str, Any] = {"type": "string", "maxLength": 40, "description": "ISO 8601 with an offset."}
+TIME: dict[str, Any] = {
+    "type": "string",
+    "maxLength": 40,
+    "description": "ISO 8601 with an offset.",
+}
 TIME_OR_NULL = {**TIME, "type": ["string", "null"]}
 DIGEST: dict[str, Any] = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 DIGEST_OR_EMPTY: dict[str, Any] = {"type": "string", "pattern": "^([0-9a-f]{64})?$"}
@@ -30,29 +41,45 @@ def text(most: int | None = None) -> dict[str, Any]:
 
 def shown(prefix: str, *, null: bool = False) -> dict[str, Any]:
     """An id as this product shows it."""
-    return {"type": ["string", "null"] if null else "string", "pattern": f"^{prefix}_[0-9a-hjkmnp-tv-z]{{26}}$"}
+    return {
+        "type": ["string", "null"] if null else "string",
+        "pattern": f"^{prefix}_[0-9a-hjkmnp-tv-z]{{26}}$",
+    }
 
 
 def one_of(*words: str) -> dict[str, Any]:
     return {"type": "string", "enum": list(words)}
 
 
-def record(properties: dict[str, Any], *, optional: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:
+def record(
+    properties: dict[str, Any], *, optional: tuple[str, ...] = (), **more: Any
+) -> dict[str, Any]:
     """An object with these keys and no others."""
     required = [name for name in properties if name not in optional]
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False, **more}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+        **more,
+    }
 
 
 def listed(item: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": item}
 
 
-MARK: dict[str, Any] = {"const": True, "description": "It was imported there, and is no fact of that server."}
+MARK: dict[str, Any] = {
+    "const": True,
+    "description": "It was imported there, and is no fact of that server.",
+}
 LOOPS: dict[str, Any] = {"type": "object", "additionalProperties": COUNT}
 PATCH: dict[str, Any] = {"type": ["object", "null"], "properties": {"patch": DIGEST_OR_EMPTY}}
 METADATA: dict[str, Any] = {
     "type": "object",
-    "description": "Other keys are kept as they are; these are the engine's, which relies on their shape.",
+    "description": (
+        "Other keys are kept as they are; these are the engine's, which relies on their shape."
+    ),
     "properties": {
         "git": record({"commit": text(64), "base": text(64), "bundle": DIGEST_OR_EMPTY}),
         "loops": LOOPS,
@@ -67,7 +94,10 @@ METADATA: dict[str, Any] = {
         "report": PATCH,
         "gather": {
             "type": "object",
-            "properties": {"children": listed(record({"name": text(100), "run_id": shown("run")})), "report": PATCH},
+            "properties": {
+                "children": listed(record({"name": text(100), "run_id": shown("run")})),
+                "report": PATCH,
+            },
         },
     },
 }
@@ -84,13 +114,22 @@ CHECKPOINT = record(
         "total_nodes": COUNT,
         "metadata": METADATA,
         "created_at": TIME,
-        "digest": {**DIGEST, "description": "Of the whole state, by key: see checkpoints.state.codec."},
+        "digest": {
+            **DIGEST,
+            "description": "Of the whole state, by key: see checkpoints.state.codec.",
+        },
         "state": {**OBJECT, "description": "The whole state; of a checkpoint without a parent."},
         "change": {
             **OBJECT,
-            "description": "What turns the parent's state into this one: set, unset, extend, in. See checkpoints.state.codec.",
+            "description": (
+                "What turns the parent's state into this one: set, unset, extend, in. See "
+                "checkpoints.state.codec."
+            ),
         },
-        "imported": {**OBJECT, "description": "What its ids were where it came from, if it was imported before."},
+        "imported": {
+            **OBJECT,
+            "description": "What its ids were where it came from, if it was imported before.",
+        },
     },
     optional=("state", "change", "imported"),
     oneOf=[
@@ -110,7 +149,12 @@ EVENT = record(
     optional=("imported",),
 )
 MEMO = record(
-    {"scope": text(200), "key": text(200), "value": {"description": "What `context.once` recorded: any JSON."}, "imported": MARK},
+    {
+        "scope": text(200),
+        "key": text(200),
+        "value": {"description": "What `context.once` recorded: any JSON."},
+        "imported": MARK,
+    },
     optional=("imported",),
 )
 RUN = record(
@@ -119,7 +163,9 @@ RUN = record(
         "template_slug": text(80),
         "template_version": COUNT,
         "definition": {**DIGEST, "description": "Of the frozen template."},
-        "status": one_of("pending", "running", "paused", "completed", "failed", "cancelled", "expired"),
+        "status": one_of(
+            "pending", "running", "paused", "completed", "failed", "cancelled", "expired"
+        ),
         "input": OBJECT,
         "retry_of": shown("run", null=True),
         "interrupt_before": LIST,
@@ -130,9 +176,15 @@ RUN = record(
         "created_at": TIME,
         "started_at": TIME_OR_NULL,
         "ended_at": TIME_OR_NULL,
-        "parent": {**shown("run", null=True), "description": "The run that waits for this one, where it is in the document too."},
+        "parent": {
+            **shown("run", null=True),
+            "description": "The run that waits for this one, where it is in the document too.",
+        },
         "child_name": {**text(100), "minLength": 1, "description": "What that one calls it."},
-        "optional": {"type": "boolean", "description": "That one goes on without it where it fails."},
+        "optional": {
+            "type": "boolean",
+            "description": "That one goes on without it where it fails.",
+        },
         "imported": MARK,
     },
     optional=("parent", "child_name", "optional", "imported"),
@@ -140,7 +192,10 @@ RUN = record(
 NAMES: dict[str, Any] = {
     "by_name": {**text(), "description": "What the person was called then."},
     "for_name": {**text(), "description": "And who that one stood in for."},
-    "early_at": {**TIME_OR_NULL, "description": "When it came, where that was before its question."},
+    "early_at": {
+        **TIME_OR_NULL,
+        "description": "When it came, where that was before its question.",
+    },
 }
 VOTE = record(
     {
@@ -149,9 +204,16 @@ VOTE = record(
         "feedback": text(),
         "payload": {"type": ["object", "null"]},
         "edited_content": text(),
-        "voter": {"type": ["string", "null"], "maxLength": 200, "description": "Null where external."},
+        "voter": {
+            "type": ["string", "null"],
+            "maxLength": 200,
+            "description": "Null where external.",
+        },
         "seat": {"type": ["string", "null"], "maxLength": 200, "description": "Whose vote it is."},
-        "external": {**text(254), "description": "The mail address of who voted without an account."},
+        "external": {
+            **text(254),
+            "description": "The mail address of who voted without an account.",
+        },
         "voted_at": TIME,
         "via": text(16),
         "content_digest": DIGEST,
@@ -187,8 +249,14 @@ PAUSE = record(
         "refined": text(),
         "opened_at": TIME,
         "closed_at": TIME_OR_NULL,
-        "outside": {**OBJECT, "description": "Who without an account was asked too, and what they were shown."},
-        "votes": {**listed(VOTE), "description": "Also those of a question that was then closed otherwise."},
+        "outside": {
+            **OBJECT,
+            "description": "Who without an account was asked too, and what they were shown.",
+        },
+        "votes": {
+            **listed(VOTE),
+            "description": "Also those of a question that was then closed otherwise.",
+        },
         "imported": MARK,
     },
     optional=("kind", "calls", "outside", "votes", "imported"),
@@ -199,20 +267,56 @@ DECISION = record(
         "pause_id": shown("pse"),
         "action": text(64),
         "feedback": text(),
-        "payload": {"type": ["object", "null"], "description": "The data that came with the answer."},
-        "edited_content": {**text(), "description": "The content as it was approved, where a reviewer edited it."},
-        "decided_by": {"type": ["string", "null"], "maxLength": 200, "description": "Null where the template's rules answered."},
-        "external": {**text(254), "description": "The mail address of who answered by the link sent there, without an account."},
-        "on_behalf_of": {"type": ["string", "null"], "maxLength": 200, "description": "For whom, by a delegation."},
-        "votes": {**LIST, "description": "Digests of the votes where several had to approve; they are with the question."},
-        "evidence": {**DIGEST_OR_EMPTY, "description": "The blob that holds what the reviewer was shown."},
+        "payload": {
+            "type": ["object", "null"],
+            "description": "The data that came with the answer.",
+        },
+        "edited_content": {
+            **text(),
+            "description": "The content as it was approved, where a reviewer edited it.",
+        },
+        "decided_by": {
+            "type": ["string", "null"],
+            "maxLength": 200,
+            "description": "Null where the template's rules answered.",
+        },
+        "external": {
+            **text(254),
+            "description": (
+                "The mail address of who answered by the link sent there, without an account."
+            ),
+        },
+        "on_behalf_of": {
+            "type": ["string", "null"],
+            "maxLength": 200,
+            "description": "For whom, by a delegation.",
+        },
+        "votes": {
+            **LIST,
+            "description": (
+                "Digests of the votes where several had to approve; they are with the question."
+            ),
+        },
+        "evidence": {
+            **DIGEST_OR_EMPTY,
+            "description": "The blob that holds what the reviewer was shown.",
+        },
         "goes_on_at": {**TIME_OR_NULL, "description": "Until then it could be taken back."},
-        "undoes": {**shown("dec", null=True), "description": "The decision that this one takes back."},
+        "undoes": {
+            **shown("dec", null=True),
+            "description": "The decision that this one takes back.",
+        },
         "decided_at": TIME,
         "via": text(16),
         "revision": COUNT,
         "content_digest": DIGEST,
-        "ledger": {**OBJECT, "description": "Its place in the chain of the server where it was given; the chain itself stays there."},
+        "ledger": {
+            **OBJECT,
+            "description": (
+                "Its place in the chain of the server where it was given; the chain itself "
+                "stays there."
+            ),
+        },
         "data_only": {"type": "boolean", "description": "It brought data, and approved nothing."},
         **NAMES,
         "imported": MARK,
@@ -237,8 +341,16 @@ ARTIFACT = record(
         "step": text(100),
         "loop_num": COUNT,
         "name": text(100),
-        "digest": {**DIGEST_OR_EMPTY, "description": "The blob that holds the text; empty where retention dropped it."},
-        "size": {"type": "integer", "minimum": 0, "maximum": 2**62, "description": "Bytes as the step gave it."},
+        "digest": {
+            **DIGEST_OR_EMPTY,
+            "description": "The blob that holds the text; empty where retention dropped it.",
+        },
+        "size": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": 2**62,
+            "description": "Bytes as the step gave it.",
+        },
         "cut": {"type": "boolean", "description": "Its middle is left out."},
         "created_at": TIME,
         "dropped_at": TIME_OR_NULL,
@@ -263,12 +375,25 @@ THREAD = record(
 )
 
 
-UUID = {"type": "string", "format": "uuid", "pattern": "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"}
+UUID = {
+    "type": "string",
+    "format": "uuid",
+    "pattern": "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+}
 PLAIN = {"type": "string", "pattern": "^[^\\u0000\\ud800-\\udfff]*$"}
 """Text that a column can hold."""
 PAYLOAD = {
-    "kind": {"type": "string", "maxLength": 40, "pattern": "^(z:)?(null|bytes|bytearray|json|msgpack|delta)([+][A-Za-z0-9_-]+)?$"},
-    "content": {"type": "string", "description": "As LangGraph's serializer wrote it, compressed where kind begins with z:, in base64."},
+    "kind": {
+        "type": "string",
+        "maxLength": 40,
+        "pattern": "^(z:)?(null|bytes|bytearray|json|msgpack|delta)([+][A-Za-z0-9_-]+)?$",
+    },
+    "content": {
+        "type": "string",
+        "description": (
+            "As LangGraph's serializer wrote it, compressed where kind begins with z:, in base64."
+        ),
+    },
 }
 GRAPH_CHECKPOINT = record(
     {
@@ -291,11 +416,25 @@ GRAPH_BLOB = record(
     {
         "channel": PLAIN,
         "version": PLAIN,
-        "base": {"type": ["integer", "null"], "minimum": 0, "description": "Place of the value that this list begins with."},
+        "base": {
+            "type": ["integer", "null"],
+            "minimum": 0,
+            "description": "Place of the value that this list begins with.",
+        },
         "depth": {**COUNT, "maximum": 1000},
-        "items": {"type": ["integer", "null"], "minimum": 0, "maximum": MAX_NUMBER, "description": "Of the whole list; null for no list."},
+        "items": {
+            "type": ["integer", "null"],
+            "minimum": 0,
+            "maximum": MAX_NUMBER,
+            "description": "Of the whole list; null for no list.",
+        },
         **PAYLOAD,
-        "digest": {**DIGEST, "description": "sha256 of the whole value as it was serialised, of a list without its header."},
+        "digest": {
+            **DIGEST,
+            "description": (
+                "sha256 of the whole value as it was serialised, of a list without its header."
+            ),
+        },
     }
 )
 GRAPH_WRITE = record(
@@ -314,7 +453,10 @@ GRAPH = record(
         "spaces": listed(
             record(
                 {
-                    "name": {**PLAIN, "description": "Of a graph on the thread, or of a sub-graph's call."},
+                    "name": {
+                        **PLAIN,
+                        "description": "Of a graph on the thread, or of a sub-graph's call.",
+                    },
                     "checkpoints": listed(GRAPH_CHECKPOINT),
                     "blobs": listed(GRAPH_BLOB),
                     "writes": listed(GRAPH_WRITE),
@@ -340,9 +482,17 @@ DOCUMENT: dict[str, Any] = {
     "runs": listed(RUN),
     "pauses": listed(PAUSE),
     "decisions": listed(DECISION),
-    "artifacts": {**listed(ARTIFACT), "description": "What steps kept for people: an agent's prompt and all that it printed."},
+    "artifacts": {
+        **listed(ARTIFACT),
+        "description": "What steps kept for people: an agent's prompt and all that it printed.",
+    },
     "graph": {**GRAPH, "description": "What LangGraph's saver goes on from."},
-    "digest": {**DIGEST, "description": "sha256 of the canonical JSON of all the rest: sorted keys, no spaces, ASCII."},
+    "digest": {
+        **DIGEST,
+        "description": (
+            "sha256 of the canonical JSON of all the rest: sorted keys, no spaces, ASCII."
+        ),
+    },
 }
 CHILDREN = {
     **listed(record(DOCUMENT, optional=("graph", "artifacts"))),

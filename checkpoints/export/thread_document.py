@@ -1,14 +1,19 @@
-"""A thread as one JSON document: what is written of checkpoints, events, memos and blobs, and how it is read back. No pickle (F15).
+"""A thread as one JSON document: what is written of checkpoints, events, memos and blobs, and how
+it is read back. No pickle (F15).
 
-The rest of the document is `runs.export`'s and `hitl.threads.export`'s; the latter joins them, and is what doors call. The shape is in
-`schema`.
+The rest of the document is `runs.export`'s and `hitl.threads.export`'s; the latter joins them, and
+is what doors call. The shape is in `schema`.
 
-- A checkpoint is its change against its parent, so a document grows as the history does and not with its square.
-- Everything is plain: encryption at rest does not reach into a document. What redaction took is not in it.
-- Everything is checked before anything is written: shape, the document's digest, each checkpoint's digest, each blob's.
-- An import gets new ids. Ids in events and metadata become the new ones; in states, which digests cover, they stay.
-- A document is its importer's word. What it brings is marked as imported; approvals and recorded results are kept to be looked at, and
-  nothing relies on them.
+- A checkpoint is its change against its parent, so a document grows as the history does and not
+  with its square.
+- Everything is plain: encryption at rest does not reach into a document. What redaction took is not
+  in it.
+- Everything is checked before anything is written: shape, the document's digest, each checkpoint's
+  digest, each blob's.
+- An import gets new ids. Ids in events and metadata become the new ones; in states, which digests
+  cover, they stay.
+- A document is its importer's word. What it brings is marked as imported; approvals and recorded
+  results are kept to be looked at, and nothing relies on them.
 """
 
 from __future__ import annotations
@@ -39,18 +44,28 @@ from checkpoints.store import Entry
 
 Document = dict[str, Any]
 IMPORTED = "imported"
-"""Metadata key of a checkpoint that came from elsewhere: what its ids were there. In a document: the row was imported before."""
+"""Metadata key of a checkpoint that came from elsewhere: what its ids were there.
+
+In a document: the row was imported before.
+"""
 KEPT = (
-    "git", "loops", "loops_before", "last_pause", "blocking_reason", "error", "failure_code", "outputs", "report", "gather", "reason",
+    "git", "loops", "loops_before", "last_pause", "blocking_reason", "error", "failure_code",
+    "outputs", "report", "gather", "reason",
     "restored_from", "damaged",
 )  # fmt: skip
-"""Metadata that an imported checkpoint keeps, to be looked at. Whatever a step or an approval could rely on is not among it."""
+"""Metadata that an imported checkpoint keeps, to be looked at.
+
+Whatever a step or an approval could rely on is not among it.
+"""
 BATCH = 500
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class ImportRefused(Exception):
-    """The document was not imported; nothing was written. `code` is stable, the words are for people."""
+    """The document was not imported; nothing was written.
+
+    `code` is stable, the words are for people.
+    """
 
     def __init__(self, code: str, words: str) -> None:
         super().__init__(f"{words} Nothing was imported.")
@@ -59,7 +74,9 @@ class ImportRefused(Exception):
 
 class DocumentTooLarge(ImportRefused):
     def __init__(self, limit: int, words: str = "") -> None:
-        super().__init__("document_too_large", words or f"The document is larger than {limit} bytes.")
+        super().__init__(
+            "document_too_large", words or f"The document is larger than {limit} bytes."
+        )
         self.limit = limit
 
 
@@ -67,11 +84,18 @@ class DocumentTooLarge(ImportRefused):
 
 
 def export(thread: Thread) -> Document:
-    """The memory's part of a document. Raises store.CheckpointDamaged where something cannot be read."""
+    """The memory's part of a document.
+
+    Raises store.CheckpointDamaged where something cannot be read.
+    """
     checkpoints = list(_exported(thread))
-    events = [_event(one) for one in Event.objects.filter(thread=thread).order_by("seq").iterator(chunk_size=BATCH)]
+    events = [
+        _event(one)
+        for one in Event.objects.filter(thread=thread).order_by("seq").iterator(chunk_size=BATCH)
+    ]
     recorded = [
-        {"scope": one.scope, "key": one.key, "value": opened(one, "value")[0]} for one in Memo.objects.filter(thread=thread).order_by("pk")
+        {"scope": one.scope, "key": one.key, "value": opened(one, "value")[0]}
+        for one in Memo.objects.filter(thread=thread).order_by("pk")
     ]
     about = {
         "id": thread.shown_id,
@@ -89,13 +113,26 @@ def export(thread: Thread) -> Document:
 def _event(one: Event) -> Document:
     data = dict(opened(one, "data"))
     mark = {IMPORTED: True} if data.pop(log.IMPORTED_AT, None) else {}
-    return {"seq": one.seq, "event": one.kind, "run_id": _shown("run", one.run_id), "data": data, "at": one.at.isoformat(), **mark}
+    return {
+        "seq": one.seq,
+        "event": one.kind,
+        "run_id": _shown("run", one.run_id),
+        "data": data,
+        "at": one.at.isoformat(),
+        **mark,
+    }
 
 
 def finish(document: Document) -> Document:
     """A document with its header, the blobs that it mentions, and its digest."""
     blobs = {key: base64.b64encode(_blob(key)).decode() for key in sorted(_mentioned(document))}
-    whole = {"format": FORMAT, "version": VERSION, "exported_at": clock.now().isoformat(), **document, "blobs": blobs}
+    whole = {
+        "format": FORMAT,
+        "version": VERSION,
+        "exported_at": clock.now().isoformat(),
+        **document,
+        "blobs": blobs,
+    }
     return {**whole, "digest": digest(whole)}
 
 
@@ -108,11 +145,16 @@ def _blob(key: str) -> bytes:
 
 def digest(document: Mapping[str, Any]) -> str:
     """Over all but the digest itself."""
-    return codec.digest(codec.encode({key: value for key, value in document.items() if key != "digest"}))
+    return codec.digest(
+        codec.encode({key: value for key, value in document.items() if key != "digest"})
+    )
 
 
 def one_view() -> None:
-    """From here on this transaction sees the database as it is now, whatever others commit. SQLite does so by itself."""
+    """From here on this transaction sees the database as it is now, whatever others commit.
+
+    SQLite does so by itself.
+    """
     if connection.vendor == "postgresql" and len(connection.savepoint_ids) == 0:
         with connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -127,14 +169,21 @@ def _exported(thread: Thread) -> Iterator[Document]:
     for row in _parents_first(rows):
         before = states.get(row.parent_id) if row.parent_id else None
         state = store.load(row)
-        content = {"state": state} if before is None else {"change": codec.difference(before, codec.state(state, before))}
+        content = (
+            {"state": state}
+            if before is None
+            else {"change": codec.difference(before, codec.state(state, before))}
+        )
         if waiting[row.pk]:
             states[row.pk] = codec.state(state)
         if row.parent_id in states:
             waiting[row.parent_id] -= 1
             if not waiting[row.parent_id]:
                 del states[row.parent_id]
-        yield _checkpoint(row, codec.state_digest(codec.state(state)), parent=before is not None) | content
+        yield (
+            _checkpoint(row, codec.state_digest(codec.state(state)), parent=before is not None)
+            | content
+        )
 
 
 def _parents_first(rows: Mapping[uuid.UUID, Checkpoint]) -> Iterator[Checkpoint]:
@@ -181,13 +230,20 @@ def _shown(prefix: str, key: uuid.UUID | None) -> str | None:
 
 
 def _mentioned(document: Mapping[str, Any]) -> set[str]:
-    """The blobs that a document needs. Only where the engine puts them: a text that happens to be the address of a blob is none."""
-    found = {pause["patch_digest"] for pause in document["pauses"]} | {one.get("evidence", "") for one in document["decisions"]}
+    """The blobs that a document needs.
+
+    Only where the engine puts them: a text that happens to be the address of a blob is none.
+    """
+    found = {pause["patch_digest"] for pause in document["pauses"]} | {
+        one.get("evidence", "") for one in document["decisions"]
+    }
     found |= {one["digest"] for one in document["artifacts"]}
     for row in document["checkpoints"]:
         metadata = row["metadata"]
         reports = (metadata.get("report"), metadata.get("gather", {}).get("report"))
-        found |= {report.get("patch", "") for report in reports if report} | {metadata.get("git", {}).get("bundle", "")}
+        found |= {report.get("patch", "") for report in reports if report} | {
+            metadata.get("git", {}).get("bundle", "")
+        }
     return found - {""}
 
 
@@ -195,21 +251,38 @@ def _mentioned(document: Mapping[str, Any]) -> set[str]:
 
 
 def read(raw: bytes, *, limit: int) -> Document:
-    """The document in these bytes, checked in all that one can see without the database. Raises ImportRefused."""
+    """The document in these bytes, checked in all that one can see without the database.
+
+    Raises ImportRefused.
+    """
     if len(raw) > limit:
         raise DocumentTooLarge(limit)
     try:
         document = json.loads(raw, parse_constant=_no_constant)
         if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise ImportRefused("document_invalid", f"This is no document of the format {FORMAT!r}.")
+            raise ImportRefused(
+                "document_invalid", f"This is no document of the format {FORMAT!r}."
+            )
         if document.get("version") not in VERSIONS:
             known = ", ".join(map(str, VERSIONS))
-            raise ImportRefused("unknown_version", f"This document is of version {str(document.get('version'))[:20]}; known are {known}.")
+            raise ImportRefused(
+                "unknown_version",
+                (
+                    f"This document is of version {str(document.get('version'))[:20]}; known "
+                    f"are {known}."
+                ),
+            )
         if isinstance(document.get("digest"), str) and digest(document) != document["digest"]:
-            raise ImportRefused("digest_mismatch", "The document's digest does not match: it was changed after its export.")
+            raise ImportRefused(
+                "digest_mismatch",
+                "The document's digest does not match: it was changed after its export.",
+            )
         for child in family(document)[1:] if isinstance(document.get("children", []), list) else ():
             if not isinstance(child, dict) or child.get("digest") != digest(child):
-                raise ImportRefused("digest_mismatch", "A child run's digest does not match: it was changed after its export.")
+                raise ImportRefused(
+                    "digest_mismatch",
+                    "A child run's digest does not match: it was changed after its export.",
+                )
         _check_shape(document)
     except RecursionError as error:
         raise ImportRefused("document_too_deep", "The document is nested too deeply.") from error
@@ -235,23 +308,46 @@ def _no_constant(name: str) -> Any:
 def _check_shape(document: Document) -> None:
     error = next(iter(Draft202012Validator(SCHEMA).iter_errors(document)), None)
     if error is not None:
-        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part[:40]}" for part in error.absolute_path) or "."
+        place = (
+            "".join(
+                f"[{part}]" if isinstance(part, int) else f".{part[:40]}"
+                for part in error.absolute_path
+            )
+            or "."
+        )
         raise ImportRefused("document_invalid", f"At {place}: {error.message[:200]}.")
 
 
 def _check_texts(document: Document) -> None:
     for section in ("checkpoints", "runs", "pauses", "decisions", "memos", "artifacts"):
         for row in document[section]:
-            bad = next((name for name, value in row.items() if isinstance(value, str) and value != codec.readable(value)), None)
+            bad = next(
+                (
+                    name
+                    for name, value in row.items()
+                    if isinstance(value, str) and value != codec.readable(value)
+                ),
+                None,
+            )
             if bad:
-                raise ImportRefused("document_invalid", f"{section}: {bad} holds a NUL, or bytes that are no UTF-8.")
+                raise ImportRefused(
+                    "document_invalid", f"{section}: {bad} holds a NUL, or bytes that are no UTF-8."
+                )
     if codec.holds_unreadable([document["thread"]["title"], document["thread"]["owner"]]):
-        raise ImportRefused("document_invalid", "The thread's title holds a NUL, or bytes that are no UTF-8.")
+        raise ImportRefused(
+            "document_invalid", "The thread's title holds a NUL, or bytes that are no UTF-8."
+        )
 
 
 def _check_once(document: Document) -> None:
     """Ids are given once, and can be read."""
-    prefixes = {"checkpoints": Checkpoint.PREFIX, "runs": "run", "pauses": "pse", "decisions": "dec", "artifacts": "art"}
+    prefixes = {
+        "checkpoints": Checkpoint.PREFIX,
+        "runs": "run",
+        "pauses": "pse",
+        "decisions": "dec",
+        "artifacts": "art",
+    }
     for section, prefix in prefixes.items():
         seen = [row["id"] for row in document[section]]
         if len(set(seen)) < len(seen):
@@ -263,9 +359,13 @@ def _check_once(document: Document) -> None:
         raise ImportRefused("duplicate_id", "events: a number is given more than once.")
     if len({(memo["scope"], memo["key"]) for memo in document["memos"]}) < len(document["memos"]):
         raise ImportRefused("duplicate_id", "memos: a scope and key are given more than once.")
-    executions = {(one["run_id"], one["step"], one["loop_num"], one["name"]) for one in document["artifacts"]}
+    executions = {
+        (one["run_id"], one["step"], one["loop_num"], one["name"]) for one in document["artifacts"]
+    }
     if len(executions) < len(document["artifacts"]):
-        raise ImportRefused("duplicate_id", "artifacts: one of an execution is given more than once.")
+        raise ImportRefused(
+            "duplicate_id", "artifacts: one of an execution is given more than once."
+        )
 
 
 def _check_apart(documents: Sequence[Document]) -> None:
@@ -273,7 +373,9 @@ def _check_apart(documents: Sequence[Document]) -> None:
     for section in ("checkpoints", "runs", "pauses", "decisions", "artifacts"):
         seen = Counter(row["id"] for one in documents for row in one[section])
         if again := next((name for name, count in seen.items() if count > 1), None):
-            raise ImportRefused("duplicate_id", f"{section}: {again} is given in more than one thread.")
+            raise ImportRefused(
+                "duplicate_id", f"{section}: {again} is given in more than one thread."
+            )
     if len({one["thread"]["id"] for one in documents}) < len(documents):
         raise ImportRefused("duplicate_id", "children: a thread is given more than once.")
 
@@ -286,7 +388,10 @@ def _key(prefix: str, text: str) -> uuid.UUID:
 
 
 def time_of(text: str) -> dt.datetime:
-    """A time of the document, never in the future: clocks of two hosts differ. Before 1970 there is none that a database need hold."""
+    """A time of the document, never in the future: clocks of two hosts differ.
+
+    Before 1970 there is none that a database need hold.
+    """
     try:
         found = parse_datetime(text)
         found = found.astimezone(dt.UTC) if found is not None and found.tzinfo is not None else None
@@ -313,7 +418,9 @@ class Names:
         """A value with the ids in it made new, also as the beginning of an execution's key."""
         if isinstance(value, str):
             first, slash, rest = value.partition("/")
-            return self.names.get(value) or (f"{self.names[first]}/{rest}" if slash and first in self.names else value)
+            return self.names.get(value) or (
+                f"{self.names[first]}/{rest}" if slash and first in self.names else value
+            )
         if isinstance(value, dict):
             return {key: self.translated(item) for key, item in value.items()}
         return [self.translated(item) for item in value] if isinstance(value, list) else value
@@ -327,8 +434,12 @@ class Loaded(Names):
     head: Checkpoint | None = None
 
 
-def load(document: Document, names: Names, *, owner: AbstractBaseUser, team: Group | None = None) -> Loaded:
-    """Write the memory's part of a document that `read` gave, as a new thread. Call inside a transaction. Raises ImportRefused.
+def load(
+    document: Document, names: Names, *, owner: AbstractBaseUser, team: Group | None = None
+) -> Loaded:
+    """Write the memory's part of a document that `read` gave, as a new thread.
+
+    Call inside a transaction. Raises ImportRefused.
 
     `names` is what `named` gave for the family that it belongs to.
     """
@@ -337,7 +448,14 @@ def load(document: Document, names: Names, *, owner: AbstractBaseUser, team: Gro
     blobs = _blobs(document)
     about, key = document["thread"], ids.parse(Thread.PREFIX, names.names[document["thread"]["id"]])
     last = len(document["events"])
-    thread = Thread.objects.create(pk=key, owner_id=owner.pk, team=team, title=about["title"], last_seq=last, imported_at=clock.now())
+    thread = Thread.objects.create(
+        pk=key,
+        owner_id=owner.pk,
+        team=team,
+        title=about["title"],
+        last_seq=last,
+        imported_at=clock.now(),
+    )
     loaded = Loaded(names.run_ids, names.names, thread=thread)
     for content in blobs:
         store.put_blob(content)
@@ -350,7 +468,10 @@ def load(document: Document, names: Names, *, owner: AbstractBaseUser, team: Gro
 
 def memos(document: Document, names: Names) -> list[Document]:
     """The memos of a document, to be kept as history: no step is ever given one."""
-    return [{**one, "scope": names.translated(one["scope"]), "value": redaction.redact(one["value"])} for one in document["memos"]]
+    return [
+        {**one, "scope": names.translated(one["scope"]), "value": redaction.redact(one["value"])}
+        for one in document["memos"]
+    ]
 
 
 def named(documents: Sequence[Document]) -> Names:
@@ -364,13 +485,20 @@ def named(documents: Sequence[Document]) -> Names:
 def _name(document: Document, found: Names) -> None:
     found.names[document["thread"]["id"]] = ids.show(Thread.PREFIX, ids.new())
     sections = ("checkpoints", "events", "pauses", "artifacts")
-    mentioned = [row["run_id"] for section in sections for row in document[section] if row["run_id"]]
+    mentioned = [
+        row["run_id"] for section in sections for row in document[section] if row["run_id"]
+    ]
     for one in dict.fromkeys([*(run["id"] for run in document["runs"]), *mentioned]):
         if one not in found.run_ids:
             _key("run", one)
             found.run_ids[one] = ids.new()
             found.names[one] = ids.show("run", found.run_ids[one])
-    for section, prefix in (("checkpoints", Checkpoint.PREFIX), ("pauses", "pse"), ("decisions", "dec"), ("artifacts", "art")):
+    for section, prefix in (
+        ("checkpoints", Checkpoint.PREFIX),
+        ("pauses", "pse"),
+        ("decisions", "dec"),
+        ("artifacts", "art"),
+    ):
         found.names |= {row["id"]: ids.show(prefix, ids.new()) for row in document[section]}
 
 
@@ -382,7 +510,10 @@ def _in_order(document: Document) -> list[Document]:
     waiting: dict[str | None, list[Document]] = {}
     for row in rows.values():
         if row["parent_id"] is not None and row["parent_id"] not in rows:
-            raise ImportRefused("parent_missing", f"{row['id']} follows {row['parent_id']}, which is not in the document.")
+            raise ImportRefused(
+                "parent_missing",
+                f"{row['id']} follows {row['parent_id']}, which is not in the document.",
+            )
         waiting.setdefault(row["parent_id"], []).append(row)
     ready = waiting.pop(None, [])[::-1]
     while ready:
@@ -391,7 +522,9 @@ def _in_order(document: Document) -> list[Document]:
     if len(order) < len(rows):
         raise ImportRefused("parent_cycle", "Some checkpoints follow each other in a circle.")
     head = document["thread"]["head"]
-    if (head is None) != (not rows) or (head is not None and (head not in rows or head in followed)):
+    if (head is None) != (not rows) or (
+        head is not None and (head not in rows or head in followed)
+    ):
         raise ImportRefused("head_invalid", "The thread's head is not one of its last checkpoints.")
     return order
 
@@ -399,14 +532,22 @@ def _in_order(document: Document) -> list[Document]:
 def _check_secrets(document: Document) -> None:
     """What this server would not keep is not let in either."""
     for row in document["checkpoints"]:
-        found = next(redaction.found(row["state"] if "state" in row else _written(row["change"])), None)
+        found = next(
+            redaction.found(row["state"] if "state" in row else _written(row["change"])), None
+        )
         if found:
-            words = f"{row['id']} holds a value under {found[:100]!r}, which is named like a secret and not kept here."
+            words = (
+                f"{row['id']} holds a value under {found[:100]!r}, which is named like a secret "
+                "and not kept here."
+            )
             raise ImportRefused("secret_in_document", words)
     for section, name in (("events", "data"), ("runs", "input")):
         for row in document[section]:
             if found := next(redaction.found(row[name]), None):
-                raise ImportRefused("secret_in_document", f"{section}: {found[:100]!r} is named like a secret, which is not kept here.")
+                raise ImportRefused(
+                    "secret_in_document",
+                    f"{section}: {found[:100]!r} is named like a secret, which is not kept here.",
+                )
 
 
 def _written(change: Any) -> dict[str, Any]:
@@ -429,11 +570,15 @@ def _blobs(document: Document) -> list[bytes]:
             raise ImportRefused("blob_mismatch", f"The blob {key[:12]} does not match its digest.")
         contents.append(content)
     if missing := sorted(_mentioned(document) - document["blobs"].keys()):
-        raise ImportRefused("blob_missing", f"The blob {missing[0][:12]} is needed, and not in the document.")
+        raise ImportRefused(
+            "blob_missing", f"The blob {missing[0][:12]} is needed, and not in the document."
+        )
     return contents
 
 
-def _write_checkpoints(document: Document, order: Sequence[Document], loaded: Loaded) -> dict[str, Checkpoint]:
+def _write_checkpoints(
+    document: Document, order: Sequence[Document], loaded: Loaded
+) -> dict[str, Checkpoint]:
     made: dict[str, Checkpoint] = {}
     states: dict[str, codec.State] = {}
     left = Counter(row["parent_id"] for row in order)
@@ -441,7 +586,14 @@ def _write_checkpoints(document: Document, order: Sequence[Document], loaded: Lo
         parent = row["parent_id"]
         before = states.get(parent) if parent else None
         state = _state(row, before)
-        made[row["id"]] = _built(row, state, before, made.get(parent) if parent else None, loaded, document["thread"]["id"])
+        made[row["id"]] = _built(
+            row,
+            state,
+            before,
+            made.get(parent) if parent else None,
+            loaded,
+            document["thread"]["id"],
+        )
         states[row["id"]] = state
         left[parent] -= 1
         for done in (parent, row["id"]):
@@ -467,19 +619,31 @@ def _state(row: Document, before: codec.State | None) -> codec.State:
 
 
 def _built(
-    row: Document, state: codec.State, before: codec.State | None, parent: Checkpoint | None, loaded: Loaded, thread_id: str
+    row: Document,
+    state: codec.State,
+    before: codec.State | None,
+    parent: Checkpoint | None,
+    loaded: Loaded,
+    thread_id: str,
 ) -> Checkpoint:
     origin = {"id": row["id"], "run_id": row["run_id"], "thread_id": thread_id}
     values = {name: row[name] for name in FIELDS}
-    metadata = {**loaded.translated({key: value for key, value in row["metadata"].items() if key in KEPT}), IMPORTED: origin}
+    metadata = {
+        **loaded.translated({key: value for key, value in row["metadata"].items() if key in KEPT}),
+        IMPORTED: origin,
+    }
     entry = Entry(**{**values, "status": CheckpointStatus(row["status"])}, metadata=metadata)
-    checkpoint = store.build(loaded.thread.pk, loaded.run_ids[row["run_id"]], state, entry, parent=parent, before=before)
+    checkpoint = store.build(
+        loaded.thread.pk, loaded.run_ids[row["run_id"]], state, entry, parent=parent, before=before
+    )
     checkpoint.pk = ids.parse(Checkpoint.PREFIX, loaded.names[row["id"]])
     return checkpoint
 
 
 def _write_events(document: Document, loaded: Loaded) -> None:
-    """In their order, each marked, under numbers without a gap: a source may have dropped old ones."""
+    """In their order, each marked, under numbers without a gap: a source may have dropped old
+    ones.
+    """
     assert loaded.thread.imported_at is not None  # `load` has just set it
     at = loaded.thread.imported_at.isoformat()
     facts = sorted(document["events"], key=lambda event: int(event["seq"]))

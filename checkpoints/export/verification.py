@@ -1,4 +1,6 @@
-"""Whether what is stored is what was written: digests computed again, page by page, in memory that does not grow with the database."""
+"""Whether what is stored is what was written: digests computed again, page by page, in memory that
+does not grow with the database.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,11 @@ class Check:
                 yield Damage("checkpoint", checkpoint.shown_id, str(error))
                 continue
             except (AttributeError, TypeError):
-                yield Damage("checkpoint", checkpoint.shown_id, f"{checkpoint.shown_id} has metadata that cannot be read.")
+                yield Damage(
+                    "checkpoint",
+                    checkpoint.shown_id,
+                    f"{checkpoint.shown_id} has metadata that cannot be read.",
+                )
                 continue
             yield from self._named(checkpoint, named)
             new = named - seen if blobs else set()
@@ -73,8 +79,14 @@ class Check:
         wanted = set(named)
         if not wanted:
             return
-        for key in sorted(wanted - set(Blob.objects.filter(pk__in=wanted).values_list("pk", flat=True))):
-            yield Damage("checkpoint", checkpoint.shown_id, f"{checkpoint.shown_id} refers to the blob {key[:12]}, which is not there.")
+        for key in sorted(
+            wanted - set(Blob.objects.filter(pk__in=wanted).values_list("pk", flat=True))
+        ):
+            yield Damage(
+                "checkpoint",
+                checkpoint.shown_id,
+                f"{checkpoint.shown_id} refers to the blob {key[:12]}, which is not there.",
+            )
 
     def _blob(self, key: str) -> Iterator[Damage]:
         self.looked_at["blobs"] += 1
@@ -96,7 +108,14 @@ class Check:
         except (zlib.error, ValueError, encryption.SealBroken):
             intact = False
         if not intact:
-            yield Damage("chunk", chunk.digest, f"the chunk {chunk.digest[:12]} does not match its digest; its stored bytes were changed")
+            yield Damage(
+                "chunk",
+                chunk.digest,
+                (
+                    f"the chunk {chunk.digest[:12]} does not match its digest; its stored bytes "
+                    "were changed"
+                ),
+            )
 
 
 def _pages(rows: Any, key: Any) -> Iterator[Any]:

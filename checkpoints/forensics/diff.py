@@ -1,7 +1,10 @@
-"""What changed between two states: paths that were added, removed or changed. Bounded, so that it can be shown whatever the states weigh.
+"""What changed between two states: paths that were added, removed or changed.
 
-A path is a JSON Pointer (RFC 6901) into the newer state; of what was removed, into the older one. Items of a list are matched by their
-`id` where all of them have one, else by their content, so that an item that was put in front changes one path and not all of them.
+Bounded, so that it can be shown whatever the states weigh.
+
+A path is a JSON Pointer (RFC 6901) into the newer state; of what was removed, into the older one.
+Items of a list are matched by their `id` where all of them have one, else by their content, so that
+an item that was put in front changes one path and not all of them.
 """
 
 from __future__ import annotations
@@ -20,10 +23,14 @@ from checkpoints.text import invisible
 MOST = 300
 """Changes that are listed; the rest is counted."""
 SHOWN = 1_000
-"""Characters of a value that is shown; of a larger one there are its digest, its size and its beginning."""
+"""Characters of a value that is shown; of a larger one there are its digest, its size and its
+beginning.
+"""
 BEGINNING = 200
 LINES = 2_000
-"""Lines of a text that is compared by line, and items of lists that are matched by content: both take more than linear time."""
+"""Lines of a text that is compared by line, and items of lists that are matched by content: both
+take more than linear time.
+"""
 DIFF_LINES = 120
 """Lines that one text's diff may have."""
 ROOM = 60_000
@@ -104,7 +111,9 @@ class Comparison:
     old: Checkpoint
     new: Checkpoint
     fields: Sequence[tuple[str, Any, Any]]
-    """(column, then, now) of what the checkpoints record beside the state; `commit` is the code's."""
+    """(column, then, now) of what the checkpoints record beside the state; `commit` is the
+    code's.
+    """
     state: Differences
 
 
@@ -114,12 +123,20 @@ def diff(old: Checkpoint, new: Checkpoint) -> Comparison:
     Raises DifferentThreads, or store.CheckpointDamaged where one of them cannot be read.
     """
     if old.thread_id != new.thread_id:
-        raise DifferentThreads(f"{old.shown_id} and {new.shown_id} are of different threads, so there is nothing to compare.")
-    return Comparison(old=old, new=new, fields=_fields(old, new), state=compare(store.load(old), store.load(new)))
+        raise DifferentThreads(
+            f"{old.shown_id} and {new.shown_id} are of different threads, so there is "
+            "nothing to compare."
+        )
+    return Comparison(
+        old=old, new=new, fields=_fields(old, new), state=compare(store.load(old), store.load(new))
+    )
 
 
 def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> Differences:
-    """Compare two states. Costs what they weigh, and what is written down stays below `ROOM`, whatever they weigh."""
+    """Compare two states.
+
+    Costs what they weigh, and what is written down stays below `ROOM`, whatever they weigh.
+    """
     walk = _Walk()
     walk.objects(old, new, "", "")
     return walk.found
@@ -185,7 +202,16 @@ class _Walk:
             return
         lines = self._lines(values["old"], values["new"]) if len(values) == 2 else ()
         shown = {name: self._value(value, brief=bool(lines)) for name, value in values.items()}
-        self.found.changes.append(Change(kind=kind, path=path, was_at=was if was != path else "", lines=lines, note=note, **shown))
+        self.found.changes.append(
+            Change(
+                kind=kind,
+                path=path,
+                was_at=was if was != path else "",
+                lines=lines,
+                note=note,
+                **shown,
+            )
+        )
 
     def _value(self, value: Any, *, brief: bool) -> Value:
         text = codec.encode(value)
@@ -198,7 +224,12 @@ class _Walk:
 
     def _lines(self, old: Any, new: Any) -> Sequence[str]:
         """The unified diff of two texts, where they have lines; cut where it gets long."""
-        if not isinstance(old, str) or not isinstance(new, str) or "\n" not in old + new or self.room <= 0:
+        if (
+            not isinstance(old, str)
+            or not isinstance(new, str)
+            or "\n" not in old + new
+            or self.room <= 0
+        ):
             return ()
         before, after = invisible.lines_of(old), invisible.lines_of(new)
         if max(len(before), len(after)) > LINES:
@@ -232,17 +263,23 @@ Pairs = list[tuple[int | None, int | None]]
 
 
 def _align(old: list[Any], new: list[Any]) -> tuple[Pairs, bool]:
-    """Which item was which, as (place then, place now), None where there is no such; and whether matched ones changed their order."""
+    """Which item was which, as (place then, place now), None where there is no such; and whether
+    matched ones changed their order.
+    """
     then, now = _ids(old), _ids(new)
     if then is not None and now is not None:
         return _by_id(then, now)
-    return list(_by_content([codec.encode(item) for item in old], [codec.encode(item) for item in new])), False
+    return list(
+        _by_content([codec.encode(item) for item in old], [codec.encode(item) for item in new])
+    ), False
 
 
 def _ids(items: list[Any]) -> list[str | int] | None:
     """The `id` of each item; None where one has none, or one that another has too."""
     found = [item.get("id") if isinstance(item, Mapping) else None for item in items]
-    if not all(isinstance(one, str | int) and not isinstance(one, bool) for one in found) or len(set(found)) < len(found):
+    if not all(isinstance(one, str | int) and not isinstance(one, bool) for one in found) or len(
+        set(found)
+    ) < len(found):
         return None
     return found  # type: ignore[return-value]  # as `all` has seen
 
@@ -257,7 +294,9 @@ def _by_id(then: list[str | int], now: list[str | int]) -> tuple[Pairs, bool]:
 
 
 def _by_content(then: list[str], now: list[str]) -> Iterator[tuple[int | None, int | None]]:
-    """What is equal at both ends is passed over; what is between is matched, in order, as far as it is short enough for that."""
+    """What is equal at both ends is passed over; what is between is matched, in order, as far as it
+    is short enough for that.
+    """
     head = common_start(then, now)
     tail = common_start(reversed(then[head:]), reversed(now[head:]))
     before, after = then[head : len(then) - tail], now[head : len(now) - tail]
@@ -279,6 +318,8 @@ def common_start(one: Iterable[str], other: Iterable[str]) -> int:
     return count
 
 
-def _by_place(first: int, count: int, begin: int, many: int) -> Iterator[tuple[int | None, int | None]]:
+def _by_place(
+    first: int, count: int, begin: int, many: int
+) -> Iterator[tuple[int | None, int | None]]:
     for index in range(max(count, many)):
         yield (first + index if index < count else None), (begin + index if index < many else None)

@@ -1,4 +1,6 @@
-"""A state as a tree of text: collapsible without JavaScript, searchable, and bounded whatever the state weighs."""
+"""A state as a tree of text: collapsible without JavaScript, searchable, and bounded whatever the
+state weighs.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ CHILDREN = 100
 """Items of one object or list that are shown at once; the others are a click away."""
 HITS = 200
 LONG, HALF = 10_000, 5_000
-"""A text that is longer keeps its beginning and its end (S0-66); only here, never in what is stored."""
+"""A text that is longer keeps its beginning and its end (S0-66); only here, never in what is
+stored.
+"""
 SIGNS = 120
 """Up to here a value stands on the line of its key."""
 
@@ -51,8 +55,13 @@ def show(state: Mapping[str, Any], *, find: str = "", at: str = "", start: int =
     if words:
         hits.look(root, at)
     drawing = _Drawing(words=words, hits=hits, find=find)
-    html = drawing.container(root, at, start=start) if isinstance(root, dict | list) else f"<ul>{drawing.leaf('', root)}</ul>"
-    return Shown(html=mark_safe(html), hits=hits.count)  # noqa: S308  # every text in it went through `invisible.html`
+    html = (
+        drawing.container(root, at, start=start)
+        if isinstance(root, dict | list)
+        else f"<ul>{drawing.leaf('', root)}</ul>"
+    )
+    # every text in it went through `invisible.html`
+    return Shown(html=mark_safe(html), hits=hits.count)  # noqa: S308
 
 
 def _at(state: Any, pointer: str) -> Any:
@@ -61,7 +70,13 @@ def _at(state: Any, pointer: str) -> Any:
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict) and key in value:
             value = value[key]
-        elif isinstance(value, list) and key.isascii() and key.isdigit() and len(key) < 10 and int(key) < len(value):
+        elif (
+            isinstance(value, list)
+            and key.isascii()
+            and key.isdigit()
+            and len(key) < 10
+            and int(key) < len(value)
+        ):
             value = value[int(key)]
         else:
             raise NoSuchPath(pointer)
@@ -103,7 +118,11 @@ class _Drawing:
         self.words, self.hits, self.find, self.left = words, hits, find, NODES
 
     def container(self, value: Any, path: str, *, start: int = 0, all_of_it: bool = False) -> str:
-        picked = [(key, inner) for key, inner in _children(value) if self._wanted(f"{path}/{_part(key)}", all_of_it)]
+        picked = [
+            (key, inner)
+            for key, inner in _children(value)
+            if self._wanted(f"{path}/{_part(key)}", all_of_it)
+        ]
         lines, index = [], start
         for key, inner in picked[start : start + CHILDREN]:
             if self.left <= 0:
@@ -122,42 +141,72 @@ class _Drawing:
         if not isinstance(value, dict | list):
             return self.leaf(key, value)
         if not value:
-            return f"<li>{self._key(key)} <code>{'{}' if isinstance(value, dict) else '[]'}</code></li>"
+            return (
+                f"<li>{self._key(key)} "
+                f"<code>{'{}' if isinstance(value, dict) else '[]'}</code></li>"
+            )
         whole = all_of_it or path in self.hits.whole
-        kind = f"{len(value)} {'key' if isinstance(value, dict) else 'item'}{'' if len(value) == 1 else 's'}"
+        kind = (
+            f"{len(value)} "
+            f"{'key' if isinstance(value, dict) else 'item'}{'' if len(value) == 1 else 's'}"
+        )
         inner = self.container(value, path, all_of_it=whole)
         is_open = " open" if self.words else ""
-        return f"<li><details{is_open}><summary>{self._key(key)} <small>{kind}</small></summary>{inner}</details></li>"
+        return (
+            f"<li><details{is_open}><summary>{self._key(key)} "
+            f"<small>{kind}</small></summary>{inner}</details></li>"
+        )
 
     def leaf(self, key: str | int, value: Any) -> str:
         if isinstance(value, str) and (len(value) > SIGNS or "\n" in value):
-            return f"<li>{self._key(key)} <small>{len(value)} characters</small><pre>{self._marked(_cut(value))}</pre></li>"
+            return (
+                f"<li>{self._key(key)} <small>{len(value)} "
+                f"characters</small><pre>{self._marked(_cut(value))}</pre></li>"
+            )
         kind = {str: "text", bool: "word", type(None): "word"}.get(type(value), "number")
-        return f'<li>{self._key(key)} <code class="{kind}">{self._marked(json.dumps(value, ensure_ascii=False))}</code></li>'
+        return (
+            f"<li>{self._key(key)} <code "
+            f'class="{kind}">{self._marked(json.dumps(value, ensure_ascii=False))}</code></li>'
+        )
 
     def _key(self, key: str | int) -> str:
         return f"<b>{self._marked(str(key))}</b>" if key != "" or self.words else "<b></b>"
 
     def _rest(self, count: int, path: str, start: int) -> str:
-        query = urlencode({"at": path, "start": start, **({"find": self.find} if self.find else {})}, errors="backslashreplace")
+        query = urlencode(
+            {"at": path, "start": start, **({"find": self.find} if self.find else {})},
+            errors="backslashreplace",
+        )
         return format_html('<li class="rest"><a href="?{}#state">{} more</a></li>', query, count)
 
     def _marked(self, text: str) -> str:
-        """Escaped, with what a screen does not show made visible, and what was looked for marked."""
+        """Escaped, with what a screen does not show made visible, and what was looked for
+        marked.
+        """
         low = text.lower()
-        if not self.words or len(low) != len(text):  # some letters have a longer small form: then nothing is marked
+        # some letters have a longer small form: then nothing is marked
+        if not self.words or len(low) != len(text):
             return str(invisible.html(text))
         parts: list[str] = []
         begin = 0
         while (place := low.find(self.words, begin)) >= 0 and len(parts) < 2 * HITS:
             end = place + len(self.words)
-            parts += [invisible.html(text[begin:place]), f"<mark>{invisible.html(text[place:end])}</mark>"]
+            parts += [
+                invisible.html(text[begin:place]),
+                f"<mark>{invisible.html(text[place:end])}</mark>",
+            ]
             begin = end
         return "".join([*parts, invisible.html(text[begin:])])
 
 
 def _children(value: Any) -> Iterator[tuple[str | int, Any]]:
-    return iter(sorted(value.items())) if isinstance(value, dict) else iter(enumerate(value)) if isinstance(value, list) else iter(())
+    return (
+        iter(sorted(value.items()))
+        if isinstance(value, dict)
+        else iter(enumerate(value))
+        if isinstance(value, list)
+        else iter(())
+    )
 
 
 def _part(key: str | int) -> str:

@@ -1,4 +1,6 @@
-"""What people ask of a checkpoint: which events belong to its step, how its branch went, who may read its state."""
+"""What people ask of a checkpoint: which events belong to its step, how its branch went, who may
+read its state.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from checkpoints.security import observers
 STEP_EVENTS = 300
 """Events of one step that are shown, chunks of streamed text left out."""
 AHEAD = 500
-"""Checkpoint events between the time of a checkpoint and its own, at most: a few milliseconds' worth."""
+"""Checkpoint events between the time of a checkpoint and its own, at most: a few milliseconds'
+worth.
+"""
 CLOSE = dt.timedelta(milliseconds=5)
 BEGINS = {EventKind.STEP_STARTED, EventKind.APPROVAL_RECEIVED, EventKind.CHECKPOINT_CREATED}
 """With these the log turns to the next checkpoint."""
@@ -29,20 +33,34 @@ ENDS_SHOWN = 3
 
 
 def may_read_state(user: AbstractBaseUser | AnonymousUser) -> bool:
-    """Whether this member of staff may see what is in a state. The one place to ask, for pages and downloads of the admin."""
-    return bool(getattr(user, "has_perm", lambda _: False)("checkpoints.view_checkpoint")) and observers.may_see_state(user)
+    """Whether this member of staff may see what is in a state.
+
+    The one place to ask, for pages and downloads of the admin.
+    """
+    return bool(
+        getattr(user, "has_perm", lambda _: False)("checkpoints.view_checkpoint")
+    ) and observers.may_see_state(user)
 
 
 def events_of(checkpoint: Checkpoint) -> list[Event]:
-    """The events of the step that ended in a checkpoint, oldest first: three queries, however long the log.
+    """The events of the step that ended in a checkpoint, oldest first: three queries, however long
+    the log.
 
-    An event belongs to the first `checkpoint_created` that follows it; what the same commit says after that, to this one too.
+    An event belongs to the first `checkpoint_created` that follows it; what the same commit says
+    after that, to this one too.
     """
     seq = _seq_of(checkpoint)
     if seq is None:
         return []
-    near = Event.objects.filter(thread=checkpoint.thread_id, run_id=checkpoint.run_id, seq__gt=seq - 4 * STEP_EVENTS, seq__lte=seq + 20)
-    events = list(near.exclude(kind=EventKind.STREAMING_CHUNK).order_by("-seq")[: STEP_EVENTS + 20])[::-1]
+    near = Event.objects.filter(
+        thread=checkpoint.thread_id,
+        run_id=checkpoint.run_id,
+        seq__gt=seq - 4 * STEP_EVENTS,
+        seq__lte=seq + 20,
+    )
+    events = list(
+        near.exclude(kind=EventKind.STREAMING_CHUNK).order_by("-seq")[: STEP_EVENTS + 20]
+    )[::-1]
     place = next(index for index, event in enumerate(events) if event.seq == seq)
     return events[_first(events, place) : _end(events, place)]
 
@@ -63,9 +81,13 @@ def _end(events: Sequence[Event], place: int) -> int:
 
 
 def _seq_of(checkpoint: Checkpoint) -> int | None:
-    """The number of the event that announced a checkpoint: the first of its name after what is surely older."""
+    """The number of the event that announced a checkpoint: the first of its name after what is
+    surely older.
+    """
     told = Event.objects.filter(thread=checkpoint.thread_id, kind=EventKind.CHECKPOINT_CREATED)
-    told = told.filter(seq__gt=_older_than(checkpoint.thread_id, checkpoint.created_at - CLOSE)).order_by("seq")
+    told = told.filter(
+        seq__gt=_older_than(checkpoint.thread_id, checkpoint.created_at - CLOSE)
+    ).order_by("seq")
     for seq, data in told.values_list("seq", "data")[:AHEAD]:
         if isinstance(data, dict) and data.get("checkpoint_id") == checkpoint.shown_id:
             return int(seq)
@@ -73,11 +95,13 @@ def _seq_of(checkpoint: Checkpoint) -> int | None:
 
 
 def _older_than(thread_id: uuid.UUID, at: dt.datetime) -> int:
-    """The last number of a thread's log that is older than `at`: bisection in one query, since times rise with the numbers.
+    """The last number of a thread's log that is older than `at`: bisection in one query, since
+    times rise with the numbers.
 
     Where events were pruned, the next one that is kept answers for them.
     """
-    earlier = """COALESCE((SELECT at FROM checkpoints_event WHERE thread_id = %s AND seq >= (low + high + 1) / 2
+    earlier = """COALESCE((SELECT at FROM checkpoints_event WHERE thread_id = %s AND seq >= (low +
+        high + 1) / 2
                            ORDER BY seq LIMIT 1) < %s, 1 = 0)"""
     sql = f"""
         WITH RECURSIVE search (low, high) AS (
@@ -97,7 +121,9 @@ def _older_than(thread_id: uuid.UUID, at: dt.datetime) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A line in a branch's outline: a checkpoint with the branches that left it, or a stretch of ordinary ones."""
+    """A line in a branch's outline: a checkpoint with the branches that left it, or a stretch of
+    ordinary ones.
+    """
 
     node: Node | None
     forks: Sequence[Branch] = ()
@@ -106,7 +132,9 @@ class Item:
 
 
 def outline(branch: Branch) -> list[Item]:
-    """A branch as a person reads it: its ends, where others left it, where it waited, failed or ended; the rest as stretches."""
+    """A branch as a person reads it: its ends, where others left it, where it waited, failed or
+    ended; the rest as stretches.
+    """
     forks: dict[uuid.UUID | None, list[Branch]] = {}
     for one in branch.forks:
         forks.setdefault(one.start, []).append(one)
@@ -124,8 +152,16 @@ def outline(branch: Branch) -> list[Item]:
 
 def beside(comparison: Comparison) -> list[tuple[str, str, str]]:
     """What differs beside the state, as words."""
-    return [(name.replace("_", " "), _words(then), _words(now)) for name, then, now in comparison.fields]
+    return [
+        (name.replace("_", " "), _words(then), _words(now)) for name, then, now in comparison.fields
+    ]
 
 
 def _words(value: Any) -> str:
-    return ids.show("run", value) if isinstance(value, uuid.UUID) else str(value) if value != "" else "-"
+    return (
+        ids.show("run", value)
+        if isinstance(value, uuid.UUID)
+        else str(value)
+        if value != ""
+        else "-"
+    )

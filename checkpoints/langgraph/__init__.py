@@ -1,6 +1,8 @@
-"""Waystation's checkpoints behind a LangGraph graph: `graph.compile(checkpointer=DjangoSaver(owner=user))`.
+"""Waystation's checkpoints behind a LangGraph graph:
+`graph.compile(checkpointer=DjangoSaver(owner=user))`.
 
-LangGraph is an optional dependency (`requirements-langgraph.txt`): nothing here is imported before somebody asks for the saver.
+LangGraph is an optional dependency (`requirements-langgraph.txt`): nothing here is imported before
+somebody asks for the saver.
 """
 
 from __future__ import annotations
@@ -12,7 +14,12 @@ if TYPE_CHECKING:
     from checkpoints.langgraph.serializer import PayloadRefused, StrictSerializer
 
 __all__ = ["DjangoSaver", "PayloadRefused", "StrictSerializer", "with_thread_id"]
-_MODULES = {"DjangoSaver": "saver", "PayloadRefused": "serializer", "StrictSerializer": "serializer", "with_thread_id": "saver"}
+_MODULES = {
+    "DjangoSaver": "saver",
+    "PayloadRefused": "serializer",
+    "StrictSerializer": "serializer",
+    "with_thread_id": "saver",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -24,5 +31,7 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in {"langgraph", "langchain_core", "ormsgpack"}:
-            raise ImportError("LangGraph is not installed: pip install -r requirements-langgraph.txt") from error
+            raise ImportError(
+                "LangGraph is not installed: pip install -r requirements-langgraph.txt"
+            ) from error
         raise

@@ -24,7 +24,8 @@ Place = tuple[int, str]
 
 
 class Blobs:
-    """Remembers the latest value of each list that was written or read, to see whether the next one begins with it.
+    """Remembers the latest value of each list that was written or read, to see whether the next one
+    begins with it.
 
     Only what is committed may be remembered for long: after a rollback `clear` is called.
     """
@@ -51,7 +52,10 @@ class Blobs:
             self._size -= len(old[0].data)
 
     def row(self, place: Place, version: str, value: Value, serde: SerializerProtocol) -> GraphBlob:
-        """The unsaved blob of a value; raises PayloadRefused for a type in it that is not allowed. It is remembered."""
+        """The unsaved blob of a value; raises PayloadRefused for a type in it that is not allowed.
+
+        It is remembered.
+        """
         namespace, channel = place
         before, hasher = self._known.get(place, (None, None))
         grown = before is not None and _grew(before, value)
@@ -66,8 +70,16 @@ class Blobs:
             base, depth = (before.summed, 0) if due else (before.blob, before.depth + 1)
             start = before.summed_size if due else len(before.data)
         kind, content = graph_state.pack(value.kind, value.data[start:])
-        summed, summed_size = (blob, len(value.data)) if depth == 0 or before is None else (before.summed, before.summed_size)
-        self.remember(place, replace(value, blob=blob, depth=depth, summed=summed, summed_size=summed_size), hasher)
+        summed, summed_size = (
+            (blob, len(value.data))
+            if depth == 0 or before is None
+            else (before.summed, before.summed_size)
+        )
+        self.remember(
+            place,
+            replace(value, blob=blob, depth=depth, summed=summed, summed_size=summed_size),
+            hasher,
+        )
         return GraphBlob(
             id=blob,
             namespace_id=namespace,
@@ -94,9 +106,13 @@ def _grew(before: Value, value: Value) -> bool:
 
 def dump(serde: SerializerProtocol, value: Any) -> Value:
     """A value as `row` wants it. Its types are looked at there, where it is known what is new."""
-    return graph_state.value_of(*(serde.dump(value) if isinstance(serde, StrictSerializer) else serde.dumps_typed(value)))
+    return graph_state.value_of(
+        *(serde.dump(value) if isinstance(serde, StrictSerializer) else serde.dumps_typed(value))
+    )
 
 
 def _check(serde: SerializerProtocol, value: Value, new: bytes, known: int | None) -> None:
     if isinstance(serde, StrictSerializer) and value.kind in {"msgpack", "delta"}:
-        serde.check(new if value.items is None else graph_state.header(value.items - (known or 0)) + new)
+        serde.check(
+            new if value.items is None else graph_state.header(value.items - (known or 0)) + new
+        )

@@ -1,4 +1,6 @@
-"""What a delta channel is rebuilt from: the writes of a checkpoint's ancestors, back to the nearest one that holds a value."""
+"""What a delta channel is rebuilt from: the writes of a checkpoint's ancestors, back to the nearest
+one that holds a value.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,14 @@ class History:
     """Task, kind, bytes: oldest first."""
     seed: tuple[str, bytes] | None = None
     inline: list[Any] = field(default_factory=list)
-    """The seed where it lies in the checkpoint itself: a list of the one value, which may be None."""
+    """The seed where it lies in the checkpoint itself: a list of the one value, which may be
+    None.
+    """
 
 
-def histories(rows: Rows, at: Address, key: uuid.UUID | None, channels: Sequence[str], loads: Loads) -> dict[str, History]:
+def histories(
+    rows: Rows, at: Address, key: uuid.UUID | None, channels: Sequence[str], loads: Loads
+) -> dict[str, History]:
     """By channel. The writes at the target itself are the next step's, and left out."""
     found = {channel: History() for channel in channels}
     where = rows.where(at)
@@ -52,8 +58,13 @@ def histories(rows: Rows, at: Address, key: uuid.UUID | None, channels: Sequence
     return found
 
 
-def ancestors(rows: Rows, namespace: int, key: uuid.UUID | None, loads: Loads) -> Iterator[tuple[GraphCheckpoint, dict[str, Any]]]:
-    """A checkpoint's ancestors with their skeletons, from its parent on. A page is read by time, and what is no ancestor passed over."""
+def ancestors(
+    rows: Rows, namespace: int, key: uuid.UUID | None, loads: Loads
+) -> Iterator[tuple[GraphCheckpoint, dict[str, Any]]]:
+    """A checkpoint's ancestors with their skeletons, from its parent on.
+
+    A page is read by time, and what is no ancestor passed over.
+    """
     all_of = rows._whole().filter(namespace=namespace).order_by("-key")
     target = all_of.filter(key=key).first() if key else all_of.first()
     wanted = target.parent if target is not None else None
@@ -72,25 +83,33 @@ def ancestors(rows: Rows, namespace: int, key: uuid.UUID | None, loads: Loads) -
         size = PAGE
 
 
-def _seed(rows: Rows, namespace: int, seeds: dict[str, tuple[uuid.UUID, str]], found: dict[str, History]) -> None:
+def _seed(
+    rows: Rows, namespace: int, seeds: dict[str, tuple[uuid.UUID, str]], found: dict[str, History]
+) -> None:
     wanted = {channel: version for channel, (_, version) in seeds.items()}
     with readable("a delta channel"):
         values = graph_state.values(namespace, wanted, using=rows.using)
     for channel in wanted:
         if channel not in values:
-            raise CheckpointDamaged(f"the value of {channel} is not there. Nothing was resumed from it.")
+            raise CheckpointDamaged(
+                f"the value of {channel} is not there. Nothing was resumed from it."
+            )
         rows.blobs.remember((namespace, channel), values[channel])
         found[channel].seed = values[channel].payload()
 
 
-def _collect(rows: Rows, namespace: int, chains: dict[str, list[uuid.UUID]], found: dict[str, History]) -> None:
+def _collect(
+    rows: Rows, namespace: int, chains: dict[str, list[uuid.UUID]], found: dict[str, History]
+) -> None:
     keys = max(chains.values(), key=len, default=[])
     by_place: dict[tuple[uuid.UUID, str], list[tuple[str, str, bytes]]] = {}
     for start in range(0, len(keys), PAGE):
         for write in rows.writes(namespace, keys[start : start + PAGE], list(chains)):
             with readable(f"what {write.task_id} wrote"):
                 payload = graph_state.unpack(write.kind, write.content)
-            by_place.setdefault((write.checkpoint_key, write.channel), []).append((write.task_id, *payload))
+            by_place.setdefault((write.checkpoint_key, write.channel), []).append(
+                (write.task_id, *payload)
+            )
     for channel, chain in chains.items():
         for key in reversed(chain):
             found[channel].writes += by_place.get((key, channel), [])

@@ -1,4 +1,8 @@
-"""Dropping and copying. What a checkpoint that stays is read from stays too: its blobs, and what its delta channels are rebuilt from."""
+"""Dropping and copying.
+
+What a checkpoint that stays is read from stays too: its blobs, and what its delta channels are
+rebuilt from.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,13 @@ from checkpoints import ids
 from checkpoints.langgraph.history import Loads
 from checkpoints.langgraph.rows import Address, Owner, Rows
 from checkpoints.models import Checkpoint, Thread
-from checkpoints.models.graphs import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
+from checkpoints.models.graphs import (
+    GraphBlob,
+    GraphCheckpoint,
+    GraphNamespace,
+    GraphThread,
+    GraphWrite,
+)
 from checkpoints.store.graph_keys import checkpoint_pk
 from checkpoints.store.graph_state import TRIGGER
 
@@ -33,13 +43,19 @@ class Kept:
     """The root graph's checkpoint that a sub-graph's call began at."""
     blobs: frozenset[Version]
     rebuilt: frozenset[str]
-    """Channels that have a version but no value here: delta channels, and some that come and go by themselves."""
+    """Channels that have a version but no value here: delta channels, and some that come and go by
+    themselves.
+    """
     has: frozenset[str]
 
 
 def delete_thread(rows: Rows, at: Address) -> None:
-    """Everything of a thread, and the thread itself unless something else than graphs has used it."""
-    thread = GraphThread.objects.using(rows.using).filter(owner=at.owner.user.pk, name=at.thread).first()
+    """Everything of a thread, and the thread itself unless something else than graphs has used
+    it.
+    """
+    thread = (
+        GraphThread.objects.using(rows.using).filter(owner=at.owner.user.pk, name=at.thread).first()
+    )
     rows.forget()
     if thread is None:
         return
@@ -54,7 +70,10 @@ def delete_thread(rows: Rows, at: Address) -> None:
 
 
 def prune(rows: Rows, at: Address, loads: Loads) -> None:
-    """Keep the latest checkpoint of each namespace. A sub-graph's call goes with the root checkpoint it began at, once that one goes."""
+    """Keep the latest checkpoint of each namespace.
+
+    A sub-graph's call goes with the root checkpoint it began at, once that one goes.
+    """
     spaces = dict(_namespaces(rows, at).values_list("name", "pk"))
     whole = {name: _kept(rows, pk, loads) for name, pk in spaces.items()}
     left = {name: _closure(found, {max(found)}) for name, found in whole.items() if found}
@@ -68,8 +87,14 @@ def prune(rows: Rows, at: Address, loads: Loads) -> None:
 
 
 def delete_for_runs(rows: Rows, owner: Owner, run_ids: Sequence[str], loads: Loads) -> None:
-    of_runs = GraphCheckpoint.objects.using(rows.using).filter(run__in=[run for run in run_ids if run])
-    for namespace in of_runs.filter(namespace__thread__owner=owner.user.pk).values_list("namespace", flat=True).distinct():
+    of_runs = GraphCheckpoint.objects.using(rows.using).filter(
+        run__in=[run for run in run_ids if run]
+    )
+    for namespace in (
+        of_runs.filter(namespace__thread__owner=owner.user.pk)
+        .values_list("namespace", flat=True)
+        .distinct()
+    ):
         whole = _kept(rows, namespace, loads)
         stay = {key for key, one in whole.items() if one.run not in run_ids}
         _drop(rows, namespace, whole, _closure(whole, stay))
@@ -88,7 +113,9 @@ def copy_thread(rows: Rows, source: Address, target: Address) -> None:
 
 
 def _namespaces(rows: Rows, at: Address) -> Any:
-    return GraphNamespace.objects.using(rows.using).filter(thread__owner=at.owner.user.pk, thread__name=at.thread)
+    return GraphNamespace.objects.using(rows.using).filter(
+        thread__owner=at.owner.user.pk, thread__name=at.thread
+    )
 
 
 def _kept(rows: Rows, namespace: int, loads: Loads) -> dict[uuid.UUID, Kept]:
@@ -103,14 +130,20 @@ def _kept(rows: Rows, namespace: int, loads: Loads) -> dict[uuid.UUID, Kept]:
             run=row.run,
             root=str((row.checkpoint.metadata.get("parents") or {}).get("", "")),
             blobs=frozenset((channel, str(versions[channel])) for channel in stored),
-            rebuilt=frozenset(name for name in versions if name not in has and not name.startswith((TRIGGER, "__"))),
+            rebuilt=frozenset(
+                name
+                for name in versions
+                if name not in has and not name.startswith((TRIGGER, "__"))
+            ),
             has=has,
         )
     return found
 
 
 def _closure(whole: Mapping[uuid.UUID, Kept], stay: Collection[uuid.UUID]) -> set[uuid.UUID]:
-    """What must stay for `stay` to be read: ancestors back to the nearest one that holds a value, for each channel that has none."""
+    """What must stay for `stay` to be read: ancestors back to the nearest one that holds a value,
+    for each channel that has none.
+    """
     needed = set(stay)
     for key in stay:
         missing, above = set(whole[key].rebuilt), _parent(whole, key)
@@ -126,38 +159,54 @@ def _parent(whole: Mapping[uuid.UUID, Kept], key: uuid.UUID) -> Kept | None:
     return whole.get(parent) if parent is not None else None
 
 
-def _drop(rows: Rows, namespace: int, whole: Mapping[uuid.UUID, Kept], keep: Collection[uuid.UUID]) -> None:
-    """All checkpoints of a namespace but `keep`, with their writes, and the blobs that nothing needs any more."""
+def _drop(
+    rows: Rows, namespace: int, whole: Mapping[uuid.UUID, Kept], keep: Collection[uuid.UUID]
+) -> None:
+    """All checkpoints of a namespace but `keep`, with their writes, and the blobs that nothing
+    needs any more.
+    """
     gone = [key for key in whole if key not in keep]
     if not gone:
         return
     using = rows.using
     orphans = [key for key in keep if whole[key].parent not in keep]
     for batch in _batches(orphans):
-        GraphCheckpoint.objects.using(using).filter(namespace=namespace, key__in=batch).update(parent=None)
-        Checkpoint.objects.using(using).filter(pk__in=[checkpoint_pk(namespace, key) for key in batch]).update(parent=None)
+        GraphCheckpoint.objects.using(using).filter(namespace=namespace, key__in=batch).update(
+            parent=None
+        )
+        Checkpoint.objects.using(using).filter(
+            pk__in=[checkpoint_pk(namespace, key) for key in batch]
+        ).update(parent=None)
     for batch in _batches(gone):
-        GraphWrite.objects.using(using).filter(namespace=namespace, checkpoint_key__in=batch).delete()
+        GraphWrite.objects.using(using).filter(
+            namespace=namespace, checkpoint_key__in=batch
+        ).delete()
     _delete_checkpoints(using, [checkpoint_pk(namespace, key) for key in gone])
     freed, needed = ({blob for key in keys for blob in whole[key].blobs} for keys in (gone, keep))
     _collect(using, namespace, freed, needed)
 
 
 def _delete_checkpoints(using: str, keys: Sequence[uuid.UUID]) -> None:
-    """Foreign keys are looked at when the transaction commits, so parents and children may go in any order."""
+    """Foreign keys are looked at when the transaction commits, so parents and children may go in
+    any order.
+    """
     for batch in _batches(keys):
         GraphCheckpoint.objects.using(using).filter(pk__in=batch).delete()
         Checkpoint.objects.using(using).filter(pk__in=batch)._raw_delete(using)
 
 
 def _collect(using: str, namespace: int, freed: set[Version], needed: set[Version]) -> None:
-    """Delete the blobs that dropped checkpoints were read from and no other is: what was written meanwhile is not looked at.
+    """Delete the blobs that dropped checkpoints were read from and no other is: what was written
+    meanwhile is not looked at.
 
-    A blob that a list has grown from meanwhile is held by its foreign key; then all of this is done again.
+    A blob that a list has grown from meanwhile is held by its foreign key; then all of this is done
+    again.
     """
     bases, versions = {}, {}
     blobs = GraphBlob.objects.using(using).filter(namespace=namespace)
-    for pk, channel, version, base in blobs.values_list("pk", "channel", "version", "base_id").iterator(BATCH):
+    for pk, channel, version, base in blobs.values_list(
+        "pk", "channel", "version", "base_id"
+    ).iterator(BATCH):
         bases[pk], versions[channel, version] = base, pk
     stay = _chains(bases, [versions[one] for one in needed if one in versions])
     gone = _chains(bases, [versions[one] for one in freed if one in versions]) - stay
@@ -165,7 +214,9 @@ def _collect(using: str, namespace: int, freed: set[Version], needed: set[Versio
         blobs.filter(pk__in=batch).delete()
 
 
-def _chains(bases: Mapping[uuid.UUID, uuid.UUID | None], tips: Iterable[uuid.UUID]) -> set[uuid.UUID]:
+def _chains(
+    bases: Mapping[uuid.UUID, uuid.UUID | None], tips: Iterable[uuid.UUID]
+) -> set[uuid.UUID]:
     """Blobs with all that they build on."""
     found: set[uuid.UUID] = set()
     for pk in tips:
@@ -178,7 +229,11 @@ def _chains(bases: Mapping[uuid.UUID, uuid.UUID | None], tips: Iterable[uuid.UUI
 
 def _drop_namespace(rows: Rows, namespace: int) -> None:
     using = rows.using
-    keys = list(GraphCheckpoint.objects.using(using).filter(namespace=namespace).values_list("pk", flat=True))
+    keys = list(
+        GraphCheckpoint.objects.using(using)
+        .filter(namespace=namespace)
+        .values_list("pk", flat=True)
+    )
     GraphWrite.objects.using(using).filter(namespace=namespace).delete()
     _delete_checkpoints(using, keys)
     GraphBlob.objects.using(using).filter(namespace=namespace).delete()
@@ -186,21 +241,37 @@ def _drop_namespace(rows: Rows, namespace: int) -> None:
 
 
 def _copy_blobs(rows: Rows, source: int, target: int) -> None:
-    there = GraphBlob.objects.using(rows.using).filter(namespace=target).values_list("channel", "version", "pk")
+    there = (
+        GraphBlob.objects.using(rows.using)
+        .filter(namespace=target)
+        .values_list("channel", "version", "pk")
+    )
     known = {(channel, version): pk for channel, version, pk in there}
     blobs = GraphBlob.objects.using(rows.using).filter(namespace=source)
-    new = {pk: known.get((channel, version)) or ids.new() for channel, version, pk in blobs.values_list("channel", "version", "pk")}
+    new = {
+        pk: known.get((channel, version)) or ids.new()
+        for channel, version, pk in blobs.values_list("channel", "version", "pk")
+    }
     copies: list[Any] = []
     for blob in blobs.iterator(BATCH):
         if (blob.channel, blob.version) not in known:
-            blob.pk, blob.namespace_id, blob.base_id = new[blob.pk], target, new[blob.base_id] if blob.base_id else None
+            blob.pk, blob.namespace_id, blob.base_id = (
+                new[blob.pk],
+                target,
+                new[blob.base_id] if blob.base_id else None,
+            )
             copies = _flush(rows.using, [*copies, blob])
     _flush(rows.using, copies, last=True)
 
 
 def _copy_checkpoints(rows: Rows, source: int, target: int, thread: uuid.UUID) -> None:
     shown, graphs = [], []
-    for graph in GraphCheckpoint.objects.using(rows.using).filter(namespace=source).select_related("checkpoint").iterator(BATCH):
+    for graph in (
+        GraphCheckpoint.objects.using(rows.using)
+        .filter(namespace=source)
+        .select_related("checkpoint")
+        .iterator(BATCH)
+    ):
         row, pk = graph.checkpoint, checkpoint_pk(target, graph.key)
         has_parent = row.parent_id is not None and graph.parent is not None
         row.pk, row.thread_id = pk, thread
@@ -209,7 +280,10 @@ def _copy_checkpoints(rows: Rows, source: int, target: int, thread: uuid.UUID) -
         shown.append(row)
         graphs.append(graph)
         if len(shown) >= BATCH:
-            shown, graphs = _flush(rows.using, shown, last=True), _flush(rows.using, graphs, last=True)
+            shown, graphs = (
+                _flush(rows.using, shown, last=True),
+                _flush(rows.using, graphs, last=True),
+            )
     _flush(rows.using, shown, last=True)
     _flush(rows.using, graphs, last=True)
 

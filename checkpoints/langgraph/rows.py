@@ -1,6 +1,9 @@
-"""A saver's rows: one put, one look-up, one page. Called by the saver's worker only, so nothing here is locked.
+"""A saver's rows: one put, one look-up, one page.
 
-What is remembered (places, lists, the latest checkpoint of each graph) only saves queries and bytes: `forget` may come at any time.
+Called by the saver's worker only, so nothing here is locked.
+
+What is remembered (places, lists, the latest checkpoint of each graph) only saves queries and
+bytes: `forget` may come at any time.
 """
 
 from __future__ import annotations
@@ -21,7 +24,13 @@ from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 from checkpoints.langgraph.blobs import Blobs, dump
 from checkpoints.langgraph.statements import Statement, upsert
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
-from checkpoints.models.graphs import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
+from checkpoints.models.graphs import (
+    GraphBlob,
+    GraphCheckpoint,
+    GraphNamespace,
+    GraphThread,
+    GraphWrite,
+)
 from checkpoints.state import codec, encryption
 from checkpoints.store import CheckpointDamaged, StateLocked, graph_state
 from checkpoints.store.graph_keys import checkpoint_pk
@@ -64,7 +73,9 @@ class Put:
     values: Mapping[str, tuple[str, Value]]
     """Channel → version, value: those that are new."""
     same: Mapping[str, tuple[str, Any]]
-    """Those that an earlier checkpoint has written, not serialised: they are looked for only where nothing is known of the parent."""
+    """Those that an earlier checkpoint has written, not serialised: they are looked for only where
+    nothing is known of the parent.
+    """
     seen: Mapping[str, Any]
     next_nodes: str
     ended: bool
@@ -97,7 +108,9 @@ class Rows:
     using: str
     blobs: Blobs = field(default_factory=Blobs)
     places: OrderedDict[Any, Where] = field(default_factory=OrderedDict)
-    latest: OrderedDict[int, tuple[uuid.UUID, Mapping[str, Any]]] = field(default_factory=OrderedDict)
+    latest: OrderedDict[int, tuple[uuid.UUID, Mapping[str, Any]]] = field(
+        default_factory=OrderedDict
+    )
     """Namespace → the checkpoint written or read last, and what its nodes had seen."""
     early: OrderedDict[tuple[int, uuid.UUID], CheckpointStatus] = field(default_factory=OrderedDict)
     """What questions and errors make of checkpoints that may not be written yet."""
@@ -108,20 +121,26 @@ class Rows:
         self.latest.clear()
         self.early.clear()
 
-    # -- places --------------------------------------------------------------------------------------------------------------------
+    # -- places
+    # ----------------------------------------------------------------------------------------------
 
     def where(self, at: Address) -> Where | None:
         """The namespace's rows, if there are any."""
         place = (at.owner.user.pk, at.thread, at.namespace)
         if place not in self.places:
-            row = GraphNamespace.objects.using(self.using).filter(thread__owner=at.owner.user.pk, thread__name=at.thread, name=at.namespace)
+            row = GraphNamespace.objects.using(self.using).filter(
+                thread__owner=at.owner.user.pk, thread__name=at.thread, name=at.namespace
+            )
             if (found := row.values_list("pk", "thread").first()) is None:
                 return None
             _keep(self.places, place, Where(*found))
         return self.places[place]
 
     def make(self, at: Address) -> Where:
-        """The namespace's rows, made where there are none. A race is lost with an IntegrityError, and the job is done again."""
+        """The namespace's rows, made where there are none.
+
+        A race is lost with an IntegrityError, and the job is done again.
+        """
         where = self.where(at)
         if where is None:
             with transaction.atomic(using=self.using):
@@ -134,46 +153,77 @@ class Rows:
         thread = threads.filter(owner=at.owner.user.pk, name=at.thread).first()
         if thread is None:
             row = Thread.objects.using(self.using).create(
-                owner_id=at.owner.user.pk, team_id=getattr(at.owner.team, "pk", None), title=codec.readable(at.thread)[:200]
+                owner_id=at.owner.user.pk,
+                team_id=getattr(at.owner.team, "pk", None),
+                title=codec.readable(at.thread)[:200],
             )
             thread = threads.create(thread_id=row.pk, owner_id=at.owner.user.pk, name=at.thread)
-        namespace = GraphNamespace.objects.using(self.using).create(thread=thread, name=at.namespace)
+        namespace = GraphNamespace.objects.using(self.using).create(
+            thread=thread, name=at.namespace
+        )
         return Where(namespace.pk, thread.pk)
 
-    # -- writing -------------------------------------------------------------------------------------------------------------------
+    # -- writing
+    # ----------------------------------------------------------------------------------------------
 
     def put(self, put: Put) -> list[Statement]:
         where = self.make(put.at)
         values = {**put.values, **self._missing(where.namespace, put)}
-        new = [self.blobs.row((where.namespace, channel), version, value, put.serde) for channel, (version, value) in values.items()]
+        new = [
+            self.blobs.row((where.namespace, channel), version, value, put.serde)
+            for channel, (version, value) in values.items()
+        ]
         kind, content = graph_state.pack(*put.skeleton)
         row = self._checkpoint(put, where)
         row.digest = graph_state.digest_of(kind, content)
         row.size = len(content) + sum(len(blob.content) for blob in new)
         graph = GraphCheckpoint(
-            checkpoint_id=row.pk, namespace_id=where.namespace, key=put.key, parent=put.parent, run=put.run, kind=kind, content=content
+            checkpoint_id=row.pk,
+            namespace_id=where.namespace,
+            key=put.key,
+            parent=put.parent,
+            run=put.run,
+            kind=kind,
+            content=content,
         )
         _keep(self.latest, where.namespace, (put.key, put.seen))
-        blobs = [upsert(new, using=self.using, on=["namespace_id", "channel", "version"])] if new else []
+        blobs = (
+            [upsert(new, using=self.using, on=["namespace_id", "channel", "version"])]
+            if new
+            else []
+        )
         return [
             *blobs,
             upsert([row], using=self.using, on=["id"], update=SHOWN),
-            upsert([graph], using=self.using, on=["checkpoint_id"], update=["parent", "run", "kind", "content"]),
+            upsert(
+                [graph],
+                using=self.using,
+                on=["checkpoint_id"],
+                update=["parent", "run", "kind", "content"],
+            ),
         ]
 
     def _missing(self, namespace: int, put: Put) -> dict[str, tuple[str, Value]]:
-        """Values that should be there and are not: somebody has deleted the checkpoint that wrote them."""
+        """Values that should be there and are not: somebody has deleted the checkpoint that wrote
+        them.
+        """
         if not put.same or self.latest.get(namespace, (None, {}))[0] == put.parent:
             return {}
         versions = {channel: version for channel, (version, _) in put.same.items()}
-        rows = GraphBlob.objects.using(self.using).filter(namespace=namespace, channel__in=versions, version__in=set(versions.values()))
+        rows = GraphBlob.objects.using(self.using).filter(
+            namespace=namespace, channel__in=versions, version__in=set(versions.values())
+        )
         there = set(rows.values_list("channel", "version"))
         return {
-            channel: (version, dump(put.serde, value)) for channel, (version, value) in put.same.items() if (channel, version) not in there
+            channel: (version, dump(put.serde, value))
+            for channel, (version, value) in put.same.items()
+            if (channel, version) not in there
         }
 
     def _checkpoint(self, put: Put, where: Where) -> Checkpoint:
-        """The row that pages and API show: what of it LangGraph does not say is read off the channels as far as they tell."""
+        """The row that pages and API show: what of it LangGraph does not say is read off the
+        channels as far as they tell.
+        """
         step = max(put.step, 0)
         ended = CheckpointStatus.COMPLETED if put.ended else CheckpointStatus.ACTIVE
         return Checkpoint(
@@ -206,11 +256,19 @@ class Rows:
         key, seen = self.latest.get(namespace, (None, {}))
         if key is None or key != put.parent:
             return ""
-        ran = [node for node, versions in put.seen.items() if versions and versions != seen.get(node) and not node.startswith("__")]
+        ran = [
+            node
+            for node, versions in put.seen.items()
+            if versions and versions != seen.get(node) and not node.startswith("__")
+        ]
         return ", ".join(sorted(ran))[:100]
 
-    def put_writes(self, at: Address, key: uuid.UUID, writes: Sequence[Written], task_path: str) -> list[Statement]:
-        """Errors, interrupts and answers replace what the task wrote of the kind before; anything else stays as it was first written."""
+    def put_writes(
+        self, at: Address, key: uuid.UUID, writes: Sequence[Written], task_path: str
+    ) -> list[Statement]:
+        """Errors, interrupts and answers replace what the task wrote of the kind before; anything
+        else stays as it was first written.
+        """
         where = self.make(at)
         rows = {}
         for task, idx, channel, kind, data in writes:
@@ -227,18 +285,41 @@ class Rows:
             )
         special = all(write[2] in WRITES_IDX_MAP for write in writes)
         on = ["namespace_id", "checkpoint_key", "task_id", "idx"]
-        saved = upsert(list(rows.values()), using=self.using, on=on, update=["channel", "kind", "content"] if special else [])
-        return [saved, *(self._mark(where.namespace, key, ENDS[write[2]]) for write in writes if write[2] in ENDS)]
+        saved = upsert(
+            list(rows.values()),
+            using=self.using,
+            on=on,
+            update=["channel", "kind", "content"] if special else [],
+        )
+        return [
+            saved,
+            *(
+                self._mark(where.namespace, key, ENDS[write[2]])
+                for write in writes
+                if write[2] in ENDS
+            ),
+        ]
 
     def _mark(self, namespace: int, key: uuid.UUID, status: CheckpointStatus) -> Statement:
-        """A question or an error may come before its checkpoint does: then it is remembered for that."""
-        pk = Checkpoint._meta.pk.get_db_prep_value(checkpoint_pk(namespace, key), connections[self.using])
+        """A question or an error may come before its checkpoint does: then it is remembered for
+        that.
+        """
+        pk = Checkpoint._meta.pk.get_db_prep_value(
+            checkpoint_pk(namespace, key), connections[self.using]
+        )
         _keep(self.early, (namespace, key), status)
-        return Statement("checkpoints_checkpoint", "UPDATE checkpoints_checkpoint SET status = %s WHERE id = %s", [str(status), pk])
+        return Statement(
+            "checkpoints_checkpoint",
+            "UPDATE checkpoints_checkpoint SET status = %s WHERE id = %s",
+            [str(status), pk],
+        )
 
-    # -- reading -------------------------------------------------------------------------------------------------------------------
+    # -- reading
+    # ----------------------------------------------------------------------------------------------
 
-    def get(self, at: Address, key: uuid.UUID | None, loads: Callable[[tuple[str, bytes]], Any]) -> Found | None:
+    def get(
+        self, at: Address, key: uuid.UUID | None, loads: Callable[[tuple[str, bytes]], Any]
+    ) -> Found | None:
         """One checkpoint, or the latest."""
         if (where := self.where(at)) is None:
             return None
@@ -247,17 +328,29 @@ class Rows:
         if row is None:
             return None
         found = next(self._found([row], loads))
-        seen = {node: dict(versions) for node, versions in found.skeleton["versions_seen"].items()}  # the graph changes its own in place
+        # the graph changes its own in place
+        seen = {node: dict(versions) for node, versions in found.skeleton["versions_seen"].items()}
         _keep(self.latest, where.namespace, (row.key, seen))
         return found
 
     def _whole(self) -> QuerySet[GraphCheckpoint]:
-        related = GraphCheckpoint.objects.using(self.using).select_related("namespace__thread", "checkpoint")
+        related = GraphCheckpoint.objects.using(self.using).select_related(
+            "namespace__thread", "checkpoint"
+        )
         return related.only(
-            "key", "parent", "kind", "content", "namespace__name", "namespace__thread__name", "checkpoint__metadata", "checkpoint__digest"
+            "key",
+            "parent",
+            "kind",
+            "content",
+            "namespace__name",
+            "namespace__thread__name",
+            "checkpoint__metadata",
+            "checkpoint__digest",
         )
 
-    def select(self, owner: Owner, *, thread: str | None, namespace: str | None, keys: Q) -> QuerySet[GraphCheckpoint]:
+    def select(
+        self, owner: Owner, *, thread: str | None, namespace: str | None, keys: Q
+    ) -> QuerySet[GraphCheckpoint]:
         """Checkpoints newest first."""
         rows = self._whole().filter(keys, namespace__thread__owner=owner.user.pk)
         if thread is not None:
@@ -266,10 +359,14 @@ class Rows:
             rows = rows.filter(namespace__name=namespace)
         return rows.order_by("-key", "-pk")
 
-    def found(self, rows: Sequence[GraphCheckpoint], loads: Callable[[tuple[str, bytes]], Any]) -> list[Found]:
+    def found(
+        self, rows: Sequence[GraphCheckpoint], loads: Callable[[tuple[str, bytes]], Any]
+    ) -> list[Found]:
         return list(self._found(rows, loads))
 
-    def _found(self, rows: Sequence[GraphCheckpoint], loads: Callable[[tuple[str, bytes]], Any]) -> Iterator[Found]:
+    def _found(
+        self, rows: Sequence[GraphCheckpoint], loads: Callable[[tuple[str, bytes]], Any]
+    ) -> Iterator[Found]:
         writes = self._writes(rows)
         for row in rows:
             with readable(row.checkpoint.shown_id):
@@ -286,17 +383,26 @@ class Rows:
                 writes=writes.get((row.namespace_id, row.key), []),
             )
 
-    def skeleton(self, row: GraphCheckpoint, loads: Callable[[tuple[str, bytes]], Any]) -> dict[str, Any]:
+    def skeleton(
+        self, row: GraphCheckpoint, loads: Callable[[tuple[str, bytes]], Any]
+    ) -> dict[str, Any]:
         content = graph_state.opened(row.content)
         if graph_state.digest_of(row.kind, content) != row.checkpoint.digest:
             raise graph_state.Damaged("its digest does not match")
         whole: dict[str, Any] = loads(graph_state.unpack(row.kind, content))
         return whole
 
-    def _values(self, row: GraphCheckpoint, skeleton: Mapping[str, Any]) -> dict[str, tuple[str, bytes]]:
-        """Of every channel with a version that is kept: also a delta channel's snapshot that an earlier step wrote, so that nobody walks
+    def _values(
+        self, row: GraphCheckpoint, skeleton: Mapping[str, Any]
+    ) -> dict[str, tuple[str, bytes]]:
+        """Of every channel with a version that is kept: also a delta channel's snapshot that an
+        earlier step wrote, so that nobody walks
         back to it. Those of the checkpoint itself have to be there."""
-        versions = {channel: str(version) for channel, version in skeleton["channel_versions"].items() if channel not in skeleton["values"]}
+        versions = {
+            channel: str(version)
+            for channel, version in skeleton["channel_versions"].items()
+            if channel not in skeleton["values"]
+        }
         kept = graph_state.values(row.namespace_id, versions, using=self.using)
         if missing := set(skeleton["stored"]) - kept.keys():
             raise graph_state.Damaged(f"the value of {min(missing)} is not there")
@@ -304,7 +410,9 @@ class Rows:
             self.blobs.remember((row.namespace_id, channel), value)
         return {channel: value.payload() for channel, value in kept.items()}
 
-    def _writes(self, rows: Sequence[GraphCheckpoint]) -> dict[tuple[int, uuid.UUID], list[tuple[str, str, str, bytes]]]:
+    def _writes(
+        self, rows: Sequence[GraphCheckpoint]
+    ) -> dict[tuple[int, uuid.UUID], list[tuple[str, str, str, bytes]]]:
         """By checkpoint, in the order in which live execution applies them."""
         wanted: dict[int, list[uuid.UUID]] = {}
         for row in rows:
@@ -314,12 +422,18 @@ class Rows:
             for write in self.writes(namespace, keys):
                 with readable(f"what {write.task_id} wrote"):
                     payload = graph_state.unpack(write.kind, write.content)
-                found.setdefault((namespace, write.checkpoint_key), []).append((write.task_id, write.channel, *payload))
+                found.setdefault((namespace, write.checkpoint_key), []).append(
+                    (write.task_id, write.channel, *payload)
+                )
         return found
 
-    def writes(self, namespace: int, keys: Sequence[uuid.UUID], channels: Sequence[str] = ()) -> list[GraphWrite]:
+    def writes(
+        self, namespace: int, keys: Sequence[uuid.UUID], channels: Sequence[str] = ()
+    ) -> list[GraphWrite]:
         """Sorted here: a database may have an order of its own for text."""
-        rows = GraphWrite.objects.using(self.using).filter(namespace=namespace, checkpoint_key__in=keys)
+        rows = GraphWrite.objects.using(self.using).filter(
+            namespace=namespace, checkpoint_key__in=keys
+        )
         if channels:
             rows = rows.filter(channel__in=channels)
         return sorted(rows, key=lambda write: (write.task_path, write.task_id, write.idx))
@@ -344,7 +458,9 @@ def _keep(memory: OrderedDict[Any, Any], key: Any, value: Any) -> None:
 
 
 def _run_id(run: str, thread: uuid.UUID) -> uuid.UUID:
-    """Waystation's column takes UUIDs only; a checkpoint without a run stands under its thread's id."""
+    """Waystation's column takes UUIDs only; a checkpoint without a run stands under its thread's
+    id.
+    """
     if not run:
         return thread
     try:

@@ -38,22 +38,28 @@ from checkpoints.store.graph_keys import key_of
 
 PAGE = 50
 INLINE = 256
-"""Characters of a text that is kept in the checkpoint itself; a longer one is written once per version."""
+"""Characters of a text that is kept in the checkpoint itself; a longer one is written once per
+version.
+"""
 Result = TypeVar("Result")
 Page = tuple[int, list[Found]]
 """How many checkpoints were looked at, and those of them that match."""
 
 
 class DjangoSaver(BaseCheckpointSaver[str]):
-    """Keeps a graph's checkpoints where Waystation keeps its own: `graph.compile(checkpointer=DjangoSaver(owner=user))`.
+    """Keeps a graph's checkpoints where Waystation keeps its own:
+    `graph.compile(checkpointer=DjangoSaver(owner=user))`.
 
-    Any text is a `thread_id`; it stands for one Thread of the owner (and team), whose checkpoints show in pages, API and admin under
-    the usual permissions. Another owner's threads cannot be reached; `owned_by` gives the same saver for somebody else.
+    Any text is a `thread_id`; it stands for one Thread of the owner (and team), whose checkpoints
+    show in pages, API and admin under the usual permissions. Another owner's threads cannot be
+    reached; `owned_by` gives the same saver for somebody else.
 
-    Work is done by one thread with one connection (see `worker`), so nothing is part of the caller's transaction: what a graph has
-    written stays when the caller rolls back. `close`, or `with`, ends both; so does a while without work.
+    Work is done by one thread with one connection (see `worker`), so nothing is part of the
+    caller's transaction: what a graph has written stays when the caller rolls back. `close`, or
+    `with`, ends both; so does a while without work.
 
-    LangGraph writes a step while the next one runs. In a worker that may die at any moment, `durability="sync"` waits for it.
+    LangGraph writes a step while the next one runs. In a worker that may die at any moment,
+    `durability="sync"` waits for it.
     """
 
     def __init__(
@@ -64,7 +70,9 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         serde: SerializerProtocol | None = None,
         using: str = "default",
     ) -> None:
-        """`serde` may be a StrictSerializer that allows your types, or LangGraph's EncryptedSerializer; never one that unpickles."""
+        """`serde` may be a StrictSerializer that allows your types, or LangGraph's
+        EncryptedSerializer; never one that unpickles.
+        """
         super().__init__(serde=strict(serde))
         self.owner = Owner(owner, team)
         self.space = ""
@@ -79,11 +87,13 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         return other
 
     def within(self, thread: Thread, space: str, *, before_writing: Callable[[], None]) -> Self:
-        """The same saver for one graph on the thread of a run; the graph's `thread_id` is the thread's shown id.
+        """The same saver for one graph on the thread of a run; the graph's `thread_id` is the
+        thread's shown id.
 
         Args:
-            space: what tells the graph's checkpoints from those of others on that thread; LangGraph does not see it.
-            before_writing: called right before each write, from the saver's thread; nothing is written where it raises.
+            space: what tells the graph's checkpoints from those of others on that thread; LangGraph
+            does not see it. before_writing: called right before each write, from the saver's
+            thread; nothing is written where it raises.
         """
         GraphThread.objects.using(self._rows.using).get_or_create(
             thread_id=thread.pk, defaults={"owner_id": thread.owner_id, "name": thread.shown_id}
@@ -93,7 +103,8 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         return other
 
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> Self:
-        return super().with_allowlist(extra_allowlist)  # type: ignore[return-value]  # a shallow copy of this one
+        # a shallow copy of this one
+        return super().with_allowlist(extra_allowlist)  # type: ignore[return-value]
 
     def close(self) -> None:
         self._worker.close()
@@ -101,34 +112,65 @@ class DjangoSaver(BaseCheckpointSaver[str]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         await asyncio.to_thread(self.close)
 
-    # -- base capabilities -----------------------------------------------------------------------------------------------------------
+    # -- base capabilities
+    # ----------------------------------------------------------------------------------------------
 
     def put(
-        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
     ) -> RunnableConfig:
         self._add(self._put(config, checkpoint, metadata, new_versions))
         return self._config(config, checkpoint["id"])
 
     async def aput(
-        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
     ) -> RunnableConfig:
         await self._aadd(self._put(config, checkpoint, metadata, new_versions))
         return self._config(config, checkpoint["id"])
 
-    def put_writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> None:
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
         if writes:
             self._add(self._put_writes(config, writes, task_id, task_path), more=True)
 
-    async def aput_writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = "") -> None:
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
         if writes:
             await self._aadd(self._put_writes(config, writes, task_id, task_path), more=True)
 
@@ -180,23 +222,54 @@ class DjangoSaver(BaseCheckpointSaver[str]):
     async def adelete_thread(self, thread_id: str) -> None:
         await self._achange(partial(keeping.delete_thread, self._rows, self._thread(thread_id)))
 
-    # -- extended capabilities -------------------------------------------------------------------------------------------------------
+    # -- extended capabilities
+    # ----------------------------------------------------------------------------------------------
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete what runs wrote, but not what a delta channel of a checkpoint that stays is rebuilt from."""
-        self._change(partial(keeping.delete_for_runs, self._rows, self.owner, list(run_ids), self.serde.loads_typed))
+        """Delete what runs wrote, but not what a delta channel of a checkpoint that stays is
+        rebuilt from.
+        """
+        self._change(
+            partial(
+                keeping.delete_for_runs,
+                self._rows,
+                self.owner,
+                list(run_ids),
+                self.serde.loads_typed,
+            )
+        )
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        await self._achange(partial(keeping.delete_for_runs, self._rows, self.owner, [*run_ids], self.serde.loads_typed))
+        await self._achange(
+            partial(
+                keeping.delete_for_runs, self._rows, self.owner, [*run_ids], self.serde.loads_typed
+            )
+        )
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        self._change(partial(keeping.copy_thread, self._rows, self._thread(source_thread_id), self._thread(target_thread_id)))
+        self._change(
+            partial(
+                keeping.copy_thread,
+                self._rows,
+                self._thread(source_thread_id),
+                self._thread(target_thread_id),
+            )
+        )
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        await self._achange(partial(keeping.copy_thread, self._rows, self._thread(source_thread_id), self._thread(target_thread_id)))
+        await self._achange(
+            partial(
+                keeping.copy_thread,
+                self._rows,
+                self._thread(source_thread_id),
+                self._thread(target_thread_id),
+            )
+        )
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Keep each namespace's latest checkpoint, and what its delta channels are rebuilt from; `delete` keeps nothing."""
+        """Keep each namespace's latest checkpoint, and what its delta channels are rebuilt from;
+        `delete` keeps nothing.
+        """
         for work in self._prunes(thread_ids, strategy):
             self._change(work)
 
@@ -204,18 +277,25 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         for work in self._prunes(thread_ids, strategy):
             await self._achange(work)
 
-    def get_delta_channel_history(self, *, config: RunnableConfig, channels: Sequence[str]) -> Mapping[str, DeltaChannelHistory]:
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
         return self._histories(self._read(self._history(config, channels))) if channels else {}
 
-    async def aget_delta_channel_history(self, *, config: RunnableConfig, channels: Sequence[str]) -> Mapping[str, DeltaChannelHistory]:
-        return self._histories(await self._aread(self._history(config, channels))) if channels else {}
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        return (
+            self._histories(await self._aread(self._history(config, channels))) if channels else {}
+        )
 
     def get_next_version(self, current: str | int | float | None, channel: None = None) -> str:
         """Sorts as text; the random part tells apart what two branches made of the same version."""
         number = int(str(current).split(".")[0]) + 1 if current is not None else 1
         return f"{number:010}.{random.getrandbits(64):016x}"  # no secret
 
-    # -- what both halves share ------------------------------------------------------------------------------------------------------
+    # -- what both halves share
+    # ----------------------------------------------------------------------------------------------
 
     def _add(self, work: Callable[[], Any], *, more: bool = False) -> None:
         self._worker.submit(self._allowed(work), Kind.ADD, more=more).result()
@@ -243,12 +323,16 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         return await asyncio.wrap_future(self._worker.submit(work, Kind.READ))
 
     def _at(self, config: RunnableConfig) -> Address:
-        return self._thread(config["configurable"]["thread_id"], config["configurable"].get("checkpoint_ns", ""))
+        return self._thread(
+            config["configurable"]["thread_id"], config["configurable"].get("checkpoint_ns", "")
+        )
 
     def _thread(self, thread_id: Any, namespace: str = "") -> Address:
         thread = str(thread_id)
         if codec.holds_unreadable([thread, namespace]):
-            raise ValueError("a thread_id and a checkpoint_ns are text without NUL and lone surrogates")
+            raise ValueError(
+                "a thread_id and a checkpoint_ns are text without NUL and lone surrogates"
+            )
         stored = "|".join(filter(None, [self.space, namespace]))
         return Address(owner=self.owner, thread=thread, namespace=stored)
 
@@ -257,18 +341,32 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         return self._named(at.thread, at.namespace, checkpoint_id)
 
     def _named(self, thread: str, stored: str, checkpoint_id: str) -> RunnableConfig:
-        """A checkpoint as LangGraph calls it, by the name that its namespace has in the database."""
-        return _config(thread, stored.removeprefix(self.space).removeprefix("|") if self.space else stored, checkpoint_id)
+        """A checkpoint as LangGraph calls it, by the name that its namespace has in the
+        database.
+        """
+        return _config(
+            thread,
+            stored.removeprefix(self.space).removeprefix("|") if self.space else stored,
+            checkpoint_id,
+        )
 
     def _put(
-        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
     ) -> Callable[[], Any]:
         """Serialised here and now: the graph goes on, and may change what it gave."""
         key = key_of(checkpoint["id"])
         if key is None:
-            raise ValueError(f"a checkpoint's id is a UUID as LangGraph makes them, not {checkpoint['id']!r}")
+            raise ValueError(
+                f"a checkpoint's id is a UUID as LangGraph makes them, not {checkpoint['id']!r}"
+            )
         channels, versions = checkpoint["channel_values"], checkpoint["channel_versions"]
-        inline = {name: value for name, value in channels.items() if name not in versions or _small(value)}
+        inline = {
+            name: value for name, value in channels.items() if name not in versions or _small(value)
+        }
         stored = [name for name in channels if name not in inline]
         rest = {name: value for name, value in checkpoint.items() if name != "channel_values"}
         about = get_serializable_checkpoint_metadata(config, metadata)
@@ -281,23 +379,44 @@ class DjangoSaver(BaseCheckpointSaver[str]):
             metadata=_metadata(about),
             run=str(about.get("run_id") or ""),
             step=int(about.get("step") or 0),
-            values={name: (str(versions[name]), blobs.dump(self.serde, channels[name])) for name in stored if name in new_versions},
-            same={name: (str(versions[name]), channels[name]) for name in stored if name not in new_versions},
+            values={
+                name: (str(versions[name]), blobs.dump(self.serde, channels[name]))
+                for name in stored
+                if name in new_versions
+            },
+            same={
+                name: (str(versions[name]), channels[name])
+                for name in stored
+                if name not in new_versions
+            },
             seen=checkpoint["versions_seen"],
             next_nodes=following,
-            ended=not following and about.get("source") != "input" and int(about.get("step") or 0) >= 0,
+            ended=not following
+            and about.get("source") != "input"
+            and int(about.get("step") or 0) >= 0,
             serde=self.serde,
         )
         for _, value in put.values.values():
             check_kind("msgpack" if value.kind == "delta" else value.kind)
         return partial(self._rows.put, put)
 
-    def _put_writes(self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str) -> Callable[[], Any]:
+    def _put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str,
+    ) -> Callable[[], Any]:
         key = key_of(config["configurable"]["checkpoint_id"])
         if key is None:
             raise ValueError("writes belong to a checkpoint, by its id")
         rows = [
-            (task_id, WRITES_IDX_MAP.get(channel, idx), channel, *_checked(self.serde.dumps_typed(value)))
+            (
+                task_id,
+                WRITES_IDX_MAP.get(channel, idx),
+                channel,
+                *_checked(self.serde.dumps_typed(value)),
+            )
             for idx, (channel, value) in enumerate(writes)
         ]
         return partial(self._rows.put_writes, self._at(config), key, rows, task_path)
@@ -329,9 +448,13 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         size = PAGE if filter or limit is None else min(PAGE, limit)
 
         def work() -> Page:
-            rows = self._rows.select(self.owner, thread=thread, namespace=namespace, keys=keys)[start : start + size]
+            rows = self._rows.select(self.owner, thread=thread, namespace=namespace, keys=keys)[
+                start : start + size
+            ]
             seen = list(rows)
-            matching = [row for row in seen if not filter or _contains(row.checkpoint.metadata, filter)]
+            matching = [
+                row for row in seen if not filter or _contains(row.checkpoint.metadata, filter)
+            ]
             return len(seen), self._rows.found(matching, self.serde.loads_typed)
 
         return work
@@ -350,12 +473,22 @@ class DjangoSaver(BaseCheckpointSaver[str]):
 
     def _history(self, config: RunnableConfig, channels: Sequence[str]) -> Callable[[], Any]:
         wanted = config["configurable"].get("checkpoint_id")
-        return partial(histories, self._rows, self._at(config), key_of(wanted) if wanted else None, list(channels), self.serde.loads_typed)
+        return partial(
+            histories,
+            self._rows,
+            self._at(config),
+            key_of(wanted) if wanted else None,
+            list(channels),
+            self.serde.loads_typed,
+        )
 
     def _histories(self, found: Mapping[str, Any]) -> dict[str, DeltaChannelHistory]:
         result: dict[str, DeltaChannelHistory] = {}
         for channel, history in found.items():
-            writes = [(task, channel, self.serde.loads_typed((kind, data))) for task, kind, data in history.writes]
+            writes = [
+                (task, channel, self.serde.loads_typed((kind, data)))
+                for task, kind, data in history.writes
+            ]
             result[channel] = DeltaChannelHistory(writes=writes)
             if history.inline:
                 result[channel]["seed"] = history.inline[0]
@@ -371,20 +504,30 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         values, _ = skeleton.pop("values"), skeleton.pop("stored")
         checkpoint: Any = {
             **skeleton,
-            "channel_values": {**values, **{name: self.serde.loads_typed(payload) for name, payload in found.values.items()}},
+            "channel_values": {
+                **values,
+                **{name: self.serde.loads_typed(payload) for name, payload in found.values.items()},
+            },
         }
         metadata: Any = found.metadata
         return CheckpointTuple(
             config=self._named(found.thread, found.namespace, str(found.key)),
             checkpoint=checkpoint,
             metadata=metadata,
-            parent_config=self._named(found.thread, found.namespace, str(found.parent)) if found.parent else None,
-            pending_writes=[(task, channel, self.serde.loads_typed((kind, data))) for task, channel, kind, data in found.writes],
+            parent_config=self._named(found.thread, found.namespace, str(found.parent))
+            if found.parent
+            else None,
+            pending_writes=[
+                (task, channel, self.serde.loads_typed((kind, data)))
+                for task, channel, kind, data in found.writes
+            ],
         )
 
 
 def with_thread_id(thread_id: str, **more: Any) -> RunnableConfig:
-    """Make the config that names a thread: `graph.invoke(new_input, with_thread_id("conversation-1"))` goes on there (S1-12)."""
+    """Make the config that names a thread: `graph.invoke(new_input,
+    with_thread_id("conversation-1"))` goes on there (S1-12).
+    """
     return {"configurable": {"thread_id": thread_id, **more}}
 
 
@@ -401,7 +544,11 @@ def _id_of(config: RunnableConfig | None) -> str | None:
 
 
 def _small(value: Any) -> bool:
-    return value is None or type(value) in {bool, int, float} or (type(value) is str and len(value) <= INLINE)
+    return (
+        value is None
+        or type(value) in {bool, int, float}
+        or (type(value) is str and len(value) <= INLINE)
+    )
 
 
 def _checked(payload: tuple[str, bytes]) -> tuple[str, bytes]:
@@ -419,5 +566,7 @@ def _metadata(about: Mapping[str, Any]) -> codec.Text:
 def _contains(metadata: Any, wanted: Any) -> bool:
     """Whether `metadata` has all of `wanted`; in objects within it too."""
     if isinstance(wanted, Mapping) and isinstance(metadata, Mapping):
-        return all(key in metadata and _contains(metadata[key], value) for key, value in wanted.items())
+        return all(
+            key in metadata and _contains(metadata[key], value) for key, value in wanted.items()
+        )
     return bool(metadata == wanted)

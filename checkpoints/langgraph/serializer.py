@@ -1,8 +1,11 @@
-"""What may be in a graph's checkpoint: JSON-like values and the types on an allow-list, as msgpack. Nothing is ever unpickled (F15).
+"""What may be in a graph's checkpoint: JSON-like values and the types on an allow-list, as msgpack.
 
-LangGraph's own serializer makes an object of any type it finds in a payload, with a warning. This one refuses instead, and already
-at write where it can: a type that could not be read back fails the step that produced it, not the person who resumes a week later.
-What a graph's schemas and channels name is allowed to that graph, as in LangGraph's strict mode.
+Nothing is ever unpickled (F15).
+
+LangGraph's own serializer makes an object of any type it finds in a payload, with a warning. This
+one refuses instead, and already at write where it can: a type that could not be read back fails the
+step that produced it, not the person who resumes a week later. What a graph's schemas and channels
+name is allowed to that graph, as in LangGraph's strict mode.
 """
 
 from __future__ import annotations
@@ -31,10 +34,18 @@ from langgraph.checkpoint.serde.jsonplus import (
 
 KINDS = frozenset({"null", "bytes", "bytearray", "json", "msgpack"})
 """Of payloads; an encrypted one is `msgpack+<cipher>`."""
-NAMED = {EXT_CONSTRUCTOR_SINGLE_ARG, EXT_CONSTRUCTOR_POS_ARGS, EXT_CONSTRUCTOR_KW_ARGS, EXT_PYDANTIC_V1, EXT_PYDANTIC_V2}
-_serde.STRICT_MSGPACK_ENABLED = True  # type: ignore[attr-defined]  # the module imports it, and asks it there
-"""A graph that is compiled from here on reads the types of its schemas and channels and names them to its saver (`with_allowlist`), as it
-does where LANGGRAPH_STRICT_MSGPACK is set. Savers that allow every type, as LangGraph's own do by default, stay as they are."""
+NAMED = {
+    EXT_CONSTRUCTOR_SINGLE_ARG,
+    EXT_CONSTRUCTOR_POS_ARGS,
+    EXT_CONSTRUCTOR_KW_ARGS,
+    EXT_PYDANTIC_V1,
+    EXT_PYDANTIC_V2,
+}
+# the module imports it, and asks it there
+_serde.STRICT_MSGPACK_ENABLED = True  # type: ignore[attr-defined]
+"""A graph that is compiled from here on reads the types of its schemas and channels and names them
+to its saver (`with_allowlist`), as it does where LANGGRAPH_STRICT_MSGPACK is set. Savers that allow
+every type, as LangGraph's own do by default, stay as they are."""
 _blocked: ContextVar[list[str] | None] = ContextVar("blocked", default=None)
 
 
@@ -47,12 +58,16 @@ class PayloadRefused(TypeError):
 class StrictSerializer(JsonPlusSerializer):
     """LangGraph's serializer with an allow-list that is enforced.
 
-    `allow` names your own types, as classes or as `("module", "Name")`, beside those that LangGraph takes for safe: dates, UUIDs, sets,
-    paths, LangChain's messages and the like.
+    `allow` names your own types, as classes or as `("module", "Name")`, beside those that LangGraph
+    takes for safe: dates, UUIDs, sets, paths, LangChain's messages and the like.
     """
 
     def __init__(self, allow: Iterable[type | tuple[str, ...]] = ()) -> None:
-        super().__init__(pickle_fallback=False, allowed_json_modules=None, allowed_msgpack_modules=tuple(allow) or None)
+        super().__init__(
+            pickle_fallback=False,
+            allowed_json_modules=None,
+            allowed_msgpack_modules=tuple(allow) or None,
+        )
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         kind, data = self.dump(obj)
@@ -80,7 +95,10 @@ class StrictSerializer(JsonPlusSerializer):
         return value
 
     def check(self, data: bytes) -> None:
-        """Raise PayloadRefused where msgpack names a type that is not allowed, at any depth. Nothing is made of what it says."""
+        """Raise PayloadRefused where msgpack names a type that is not allowed, at any depth.
+
+        Nothing is made of what it says.
+        """
         allowed = self._allowed_msgpack_modules
         known: Collection[Any] = allowed if isinstance(allowed, set) else ()
         strangers: list[str] = []  # raising in the hook would lose the words
@@ -104,11 +122,16 @@ class StrictSerializer(JsonPlusSerializer):
 
 def check_kind(kind: str) -> None:
     if kind.partition("+")[0] not in KINDS:
-        raise PayloadRefused(f"A checkpoint holds a payload of the kind {kind[:40]!r}, which is never read. Nothing was resumed from it.")
+        raise PayloadRefused(
+            f"A checkpoint holds a payload of the kind {kind[:40]!r}, which is never read. "
+            "Nothing was resumed from it."
+        )
 
 
 def strict(serde: SerializerProtocol | None) -> SerializerProtocol:
-    """The serializer to use where somebody gave `serde`: LangGraph's own ones that make anything of a payload become strict."""
+    """The serializer to use where somebody gave `serde`: LangGraph's own ones that make anything of
+    a payload become strict.
+    """
     if serde is None:
         return StrictSerializer()
     if isinstance(serde, EncryptedSerializer):
@@ -123,7 +146,8 @@ def strict(serde: SerializerProtocol | None) -> SerializerProtocol:
 def _refusal(name: str) -> PayloadRefused:
     module, _, kind = name.rpartition(".")
     return PayloadRefused(
-        f"{name} is not on the allow-list of types that a checkpoint may hold. Name it in the graph's schema, or allow it: "
+        f"{name} is not on the allow-list of types that a checkpoint may hold. Name it in the "
+        "graph's schema, or allow it: "
         f"DjangoSaver(..., serde=StrictSerializer(allow=[({module!r}, {kind!r})]))."
     )
 

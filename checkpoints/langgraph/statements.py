@@ -1,8 +1,9 @@
 """What a graph's step writes, as statements that go to the server together.
 
-LangGraph waits for its saver once or twice a step, so this is a hot path like a step's commit (`runs.engine.commit`), and with that one the
-only place with SQL of our own. On PostgreSQL inserts into different tables are one statement that commits itself: one round trip, where
-the ORM takes six. SQLite, which has no data-modifying CTE, takes them one by one in a transaction.
+LangGraph waits for its saver once or twice a step, so this is a hot path like a step's commit
+(`runs.engine.commit`), and with that one the only place with SQL of our own. On PostgreSQL inserts
+into different tables are one statement that commits itself: one round trip, where the ORM takes
+six. SQLite, which has no data-modifying CTE, takes them one by one in a transaction.
 """
 
 from __future__ import annotations
@@ -22,21 +23,41 @@ class Statement:
     values: Sequence[Any]
 
 
-def upsert(rows: Sequence[models.Model], *, using: str, on: Sequence[str], update: Sequence[str] = ()) -> Statement:
-    """Insert rows of one table; those that conflict `on` columns stay as they are, or take the new values of the columns in `update`."""
+def upsert(
+    rows: Sequence[models.Model], *, using: str, on: Sequence[str], update: Sequence[str] = ()
+) -> Statement:
+    """Insert rows of one table; those that conflict `on` columns stay as they are, or take the new
+    values of the columns in `update`.
+    """
     model, connection = type(rows[0]), connections[using]
     columns = model._meta.concrete_fields
-    values = [field.get_db_prep_save(field.pre_save(row, True), connection) for row in rows for field in columns]
-    return Statement(model._meta.db_table, _upsert(model, len(rows), tuple(on), tuple(update)), values)
+    values = [
+        field.get_db_prep_save(field.pre_save(row, True), connection)
+        for row in rows
+        for field in columns
+    ]
+    return Statement(
+        model._meta.db_table, _upsert(model, len(rows), tuple(on), tuple(update)), values
+    )
 
 
 @lru_cache(maxsize=256)
-def _upsert(model: type[models.Model], rows: int, on: tuple[str, ...], update: tuple[str, ...]) -> str:
+def _upsert(
+    model: type[models.Model], rows: int, on: tuple[str, ...], update: tuple[str, ...]
+) -> str:
     names = [field.column for field in model._meta.concrete_fields if field.column]
     marks = ", ".join([f"({', '.join(['%s'] * len(names))})"] * rows)
-    then = f"UPDATE SET {', '.join(f'{name} = EXCLUDED.{name}' for name in update)}" if update else "NOTHING"
-    # Our models' names.
-    return f"INSERT INTO {model._meta.db_table} ({', '.join(names)}) VALUES {marks} ON CONFLICT ({', '.join(on)}) DO {then}"  # noqa: S608
+    then = (
+        f"UPDATE SET {', '.join(f'{name} = EXCLUDED.{name}' for name in update)}"
+        if update
+        else "NOTHING"
+    )
+    return (
+        # our models' names
+        f"INSERT INTO {model._meta.db_table} ({', '.join(names)}) VALUES {marks} "  # noqa: S608
+        "ON CONFLICT "
+        f"({', '.join(on)}) DO {then}"
+    )
 
 
 def execute(statements: Sequence[Statement], *, using: str) -> None:
@@ -45,7 +66,9 @@ def execute(statements: Sequence[Statement], *, using: str) -> None:
     tables = {statement.table for statement in statements}
     if connection.vendor == "postgresql" and len(tables) == len(statements):
         *first, last = statements
-        before = ", ".join(f"part{number} AS ({statement.sql})" for number, statement in enumerate(first))
+        before = ", ".join(
+            f"part{number} AS ({statement.sql})" for number, statement in enumerate(first)
+        )
         sql = f"WITH {before} {last.sql}" if first else last.sql
         with connection.cursor() as cursor:
             cursor.execute(sql, [value for statement in statements for value in statement.values])

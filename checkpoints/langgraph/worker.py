@@ -1,11 +1,14 @@
-"""One thread with one connection that does a saver's database work, whichever thread or event loop asks for it.
+"""One thread with one connection that does a saver's database work, whichever thread or event loop
+asks for it.
 
-LangGraph calls a saver from short-lived threads, each of which would open a connection of its own and leave it open; and in an event
-loop Django's async ORM sends everything through one thread of the whole process. Here jobs wait in a queue instead. The writes that
-are in it when the thread gets to them are one transaction: a superstep's writes and its checkpoint often cost one commit, not two.
+LangGraph calls a saver from short-lived threads, each of which would open a connection of its own
+and leave it open; and in an event loop Django's async ORM sends everything through one thread of
+the whole process. Here jobs wait in a queue instead. The writes that are in it when the thread gets
+to them are one transaction: a superstep's writes and its checkpoint often cost one commit, not two.
 
-A job is done when it is committed. It is never part of the caller's transaction. After IDLE seconds without a job the connection is
-closed and the thread ends, so a graph that waits for a person holds neither (P7).
+A job is done when it is committed. It is never part of the caller's transaction. After IDLE seconds
+without a job the connection is closed and the thread ends, so a graph that waits for a person holds
+neither (P7).
 """
 
 from __future__ import annotations
@@ -21,7 +24,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
 
-from django.db import Error, IntegrityError, InterfaceError, OperationalError, connections, transaction
+from django.db import (
+    Error,
+    IntegrityError,
+    InterfaceError,
+    OperationalError,
+    connections,
+    transaction,
+)
 
 from checkpoints.langgraph.statements import execute
 
@@ -35,7 +45,9 @@ LUCK = 8
 """How often it may wait in vain before it does not any more."""
 TRIES = 3
 AGAIN = (IntegrityError, OperationalError, InterfaceError)
-"""What may go away when the job is done again: a row that others deleted or made meanwhile, a deadlock, a connection that was cut."""
+"""What may go away when the job is done again: a row that others deleted or made meanwhile, a
+deadlock, a connection that was cut.
+"""
 Result = TypeVar("Result")
 
 
@@ -59,7 +71,9 @@ class Job:
 
 class Worker:
     def __init__(self, using: str, forget: Callable[[], None]) -> None:
-        """`forget` drops what jobs remember of the database; it is called before a job is done again."""
+        """`forget` drops what jobs remember of the database; it is called before a job is done
+        again.
+        """
         self.using, self.forget = using, forget
         self._reset()
         _workers.add(self)
@@ -71,21 +85,29 @@ class Worker:
         self._serving = self._closing = False
         self._luck = LUCK
 
-    def submit(self, work: Callable[[], Result], kind: Kind, *, more: bool = False) -> Future[Result]:
+    def submit(
+        self, work: Callable[[], Result], kind: Kind, *, more: bool = False
+    ) -> Future[Result]:
         job = Job(work, kind, more)
-        job.future.set_running_or_notify_cancel()  # from now on: who is cancelled while waiting leaves a job that is done all the same
+        # from now on: who is cancelled while waiting leaves a job that is done all the same
+        job.future.set_running_or_notify_cancel()
         with self._wake:
             self._jobs.append(job)
             if self._serving:
                 self._wake.notify()
             else:
                 self._serving = True
-                self._thread = threading.Thread(target=self._serve, name="langgraph saver", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._serve, name="langgraph saver", daemon=True
+                )
                 self._thread.start()
         return job.future
 
     def close(self) -> None:
-        """Finish what is waiting, close the connection, end the thread. A later job opens both anew."""
+        """Finish what is waiting, close the connection, end the thread.
+
+        A later job opens both anew.
+        """
         with self._wake:
             self._closing = True
             thread = self._thread
@@ -102,7 +124,9 @@ class Worker:
             connections[self.using].close()
 
     def _next(self) -> list[Job]:
-        """The next job, and where it adds something all that do so behind it; nothing when it is time to end."""
+        """The next job, and where it adds something all that do so behind it; nothing when it is
+        time to end.
+        """
         with self._wake:
             self._wake.wait_for(lambda: self._jobs or self._closing, IDLE)
             if not self._jobs:
@@ -112,7 +136,12 @@ class Worker:
             if batch[0].more and not self._jobs and self._luck > 0:
                 came = self._wake.wait_for(lambda: self._jobs or self._closing, LINGER)
                 self._luck = LUCK if came else self._luck - 1
-            while batch[0].kind is Kind.ADD and self._jobs and self._jobs[0].kind is Kind.ADD and len(batch) < TOGETHER:
+            while (
+                batch[0].kind is Kind.ADD
+                and self._jobs
+                and self._jobs[0].kind is Kind.ADD
+                and len(batch) < TOGETHER
+            ):
                 batch.append(self._jobs.popleft())
             return batch
 

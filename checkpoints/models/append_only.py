@@ -1,11 +1,14 @@
-"""Tables that the database itself keeps append-only, by triggers: an UPDATE, a DELETE and a TRUNCATE are refused, whoever sends them.
+"""Tables that the database itself keeps append-only, by triggers: an UPDATE, a DELETE and a
+TRUNCATE are refused, whoever sends them.
 
-Doors stand in them, each open for one transaction only: values may be sealed anew (`key_rotation`), rows that an erasure takes along may
-go, and a database may be emptied by who says so (tests). A row of `checkpoints_guard` opens one; it is gone before the commit, so no other
-transaction ever sees it. Who owns the tables may drop the triggers, which no database can forbid: for that there are digests
-(`hitl.ledger.verification`).
+Doors stand in them, each open for one transaction only: values may be sealed anew (`key_rotation`),
+rows that an erasure takes along may go, and a database may be emptied by who says so (tests). A row
+of `checkpoints_guard` opens one; it is gone before the commit, so no other transaction ever sees
+it. Who owns the tables may drop the triggers, which no database can forbid: for that there are
+digests (`hitl.ledger.verification`).
 
-The triggers follow the models' columns, so they are made after every `migrate`; SQLite loses them where a migration makes a table anew.
+The triggers follow the models' columns, so they are made after every `migrate`; SQLite loses them
+where a migration makes a table anew.
 """
 
 from __future__ import annotations
@@ -28,7 +31,10 @@ class Guard:
 
     model: type[models.Model]
     may: str = "FALSE"
-    """SQL over NEW and OLD: the UPDATE that is allowed. `{same}` in it stands for: all columns but those in `freed` are as they were."""
+    """SQL over NEW and OLD: the UPDATE that is allowed.
+
+    `{same}` in it stands for: all columns but those in `freed` are as they were.
+    """
     freed: Sequence[str] = ()
     """Columns that `may` speaks of itself."""
     once: Sequence[Sequence[str]] = ()
@@ -44,7 +50,10 @@ class Guard:
 
 @contextmanager
 def opened(door: str) -> Iterator[None]:
-    """Open a door in all guards until the block ends. Call inside a transaction, which an error in the block must roll back."""
+    """Open a door in all guards until the block ends.
+
+    Call inside a transaction, which an error in the block must roll back.
+    """
     with connection.cursor() as cursor:
         cursor.execute("INSERT INTO checkpoints_guard (opens) VALUES (%s)", [door])
     yield
@@ -82,36 +91,52 @@ def _there() -> dict[str, str]:
     """Name → table of the triggers that are there and in force."""
     if connection.vendor == "postgresql":
         sql = """SELECT tgname, relname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
-            WHERE tgname LIKE 'guard\\_%' AND tgenabled IN ('O', 'A') AND pg_table_is_visible(pg_class.oid)"""
+            WHERE tgname LIKE 'guard\\_%' AND tgenabled IN ('O', 'A') AND
+            pg_table_is_visible(pg_class.oid)"""
     else:
-        sql = "SELECT name, tbl_name FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'guard\\_%' ESCAPE '\\'"
+        sql = (
+            "SELECT name, tbl_name FROM sqlite_master WHERE type = 'trigger' AND name LIKE "
+            "'guard\\_%' ESCAPE '\\'"
+        )
     with connection.cursor() as cursor:
         cursor.execute(sql)
         return dict(cursor.fetchall())
 
 
 def _dropping(name: str, table: str) -> str:
-    return f'DROP TRIGGER "{name}" ON "{table}"' if connection.vendor == "postgresql" else f'DROP TRIGGER "{name}"'
+    return (
+        f'DROP TRIGGER "{name}" ON "{table}"'
+        if connection.vendor == "postgresql"
+        else f'DROP TRIGGER "{name}"'
+    )
 
 
 def _triggers(guard: Guard) -> dict[str, list[str]]:
-    """Name → statements. A name holds the digest of what the trigger says, so that another one is another name."""
+    """Name → statements.
+
+    A name holds the digest of what the trigger says, so that another one is another name.
+    """
     made = {}
-    for kind, statements in (_postgresql(guard) if connection.vendor == "postgresql" else _sqlite(guard)).items():
+    for kind, statements in (
+        _postgresql(guard) if connection.vendor == "postgresql" else _sqlite(guard)
+    ).items():
         name = f"guard_{guard.table}_{kind}_{codec.digest(''.join(statements))[:8]}"
         made[name] = [statement.replace("{name}", name) for statement in statements]
     return made
 
 
 def _open(door: str) -> str:
-    return f"EXISTS (SELECT 1 FROM checkpoints_guard WHERE opens = '{door}')"  # noqa: S608  # a constant
+    # a constant
+    return f"EXISTS (SELECT 1 FROM checkpoints_guard WHERE opens = '{door}')"  # noqa: S608
 
 
 def _allowed(guard: Guard) -> str:
     """SQL over NEW and OLD: the UPDATEs that pass."""
     fields = guard.model._meta.concrete_fields
     plain = [field.column for field in fields if not isinstance(field, SealedField)]
-    may = guard.may.replace("{same}", _same(field.column for field in fields if field.column not in guard.freed))
+    may = guard.may.replace(
+        "{same}", _same(field.column for field in fields if field.column not in guard.freed)
+    )
     sealed = f"{_open(RESEAL)} AND {_same(plain)}" if len(plain) < len(fields) else "FALSE"
     return f"({may}) OR ({sealed})"
 
@@ -131,12 +156,25 @@ def _postgresql(guard: Guard) -> dict[str, list[str]]:
                 IF TG_OP = 'DELETE' THEN RETURN OLD; END IF;
                 RETURN NULL;
             END IF;
-            RAISE EXCEPTION '{guard.table} is append-only: % refused', TG_OP USING ERRCODE = 'restrict_violation';
+            RAISE EXCEPTION '{guard.table} is append-only: % refused', TG_OP USING ERRCODE =
+            'restrict_violation';
         END $$"""
     calls = f"EXECUTE FUNCTION guard_{guard.table}()"
     return {
-        "row": [function, f'CREATE TRIGGER "{{name}}" BEFORE UPDATE OR DELETE ON "{guard.table}" FOR EACH ROW {calls}'],
-        "all": [function, f'CREATE TRIGGER "{{name}}" BEFORE TRUNCATE ON "{guard.table}" FOR EACH STATEMENT {calls}'],
+        "row": [
+            function,
+            (
+                f'CREATE TRIGGER "{{name}}" BEFORE UPDATE OR DELETE ON "{guard.table}" FOR EACH '
+                f"ROW {calls}"
+            ),
+        ],
+        "all": [
+            function,
+            (
+                f'CREATE TRIGGER "{{name}}" BEFORE TRUNCATE ON "{guard.table}" FOR EACH '
+                f"STATEMENT {calls}"
+            ),
+        ],
     }
 
 
@@ -144,12 +182,23 @@ def _sqlite(guard: Guard) -> dict[str, list[str]]:
     def refusing(event: str, unless: str) -> list[str]:
         words = f"{guard.table} is append-only: {event} refused"
         return [
-            f'CREATE TRIGGER "{{name}}" BEFORE {event} ON "{guard.table}" WHEN NOT COALESCE({unless}, FALSE) '
+            f'CREATE TRIGGER "{{name}}" BEFORE {event} ON "{guard.table}" WHEN NOT '
+            f"COALESCE({unless}, FALSE) "
             f"BEGIN SELECT RAISE(ABORT, '{words}'); END"
         ]
 
-    made = {"update": refusing("UPDATE", f"({_allowed(guard)})"), "delete": refusing("DELETE", f"({_open(guard.door)} OR {_open(EMPTY)})")}
+    made = {
+        "update": refusing("UPDATE", f"({_allowed(guard)})"),
+        "delete": refusing("DELETE", f"({_open(guard.door)} OR {_open(EMPTY)})"),
+    }
     if guard.once:
-        taken = " OR ".join(" AND ".join(f'"{column}" = NEW."{column}"' for column in columns) for columns in guard.once)
-        made["insert"] = refusing("INSERT", f'NOT EXISTS (SELECT 1 FROM "{guard.table}" WHERE {taken})')  # noqa: S608  # our models' names
+        taken = " OR ".join(
+            " AND ".join(f'"{column}" = NEW."{column}"' for column in columns)
+            for columns in guard.once
+        )
+        # our models' names
+        made["insert"] = refusing(
+            "INSERT",
+            f'NOT EXISTS (SELECT 1 FROM "{guard.table}" WHERE {taken})',  # noqa: S608
+        )
     return made

@@ -1,9 +1,12 @@
-"""Columns whose values are sealed at rest where keys are configured (`encryption`): for rows that may hold what people and steps said.
+"""Columns whose values are sealed at rest where keys are configured (`encryption`): for rows that
+may hold what people and steps said.
 
-Sealing is no matter of the schema: migrations see the plain field, and switching it on or off alters no table. Lookups do not seal, so a
-sealed column cannot be searched; only that it is empty can.
+Sealing is no matter of the schema: migrations see the plain field, and switching it on or off
+alters no table. Lookups do not seal, so a sealed column cannot be searched; only that it is empty
+can.
 
-A value that cannot be opened is `Locked`, so that the row's other columns can be read. Whoever needs the value calls `demand`.
+A value that cannot be opened is `Locked`, so that the row's other columns can be read. Whoever
+needs the value calls `demand`.
 
 Besides these, `MadeAtField`: when a row was made.
 """
@@ -54,14 +57,18 @@ class LockedBytes(Locked, bytes):
 
 
 def demand(value: Any) -> Any:
-    """The value; raises what kept it from being opened: sealing.KeyMissing or sealing.SealBroken."""
+    """The value; raises what kept it from being opened: sealing.KeyMissing or
+    sealing.SealBroken.
+    """
     if isinstance(value, Locked):
         raise value.error
     return value
 
 
 def locked(kind: Any, stored: str | bytes, error: Exception) -> Locked:
-    """What stands for a value; `kind` is the column's default, which says what its readers expect."""
+    """What stands for a value; `kind` is the column's default, which says what its readers
+    expect.
+    """
     value: Locked
     if isinstance(stored, bytes):
         value = LockedBytes()
@@ -74,10 +81,14 @@ def locked(kind: Any, stored: str | bytes, error: Exception) -> Locked:
 
 
 class StoredField(_Field):
-    """A column whose stored form is not its value: `value_to_string` and `to_python` lead to and from the form that `dumpdata` writes."""
+    """A column whose stored form is not its value: `value_to_string` and `to_python` lead to and
+    from the form that `dumpdata` writes.
+    """
 
     def clean(self, value: Any, model_instance: models.Model | None) -> Any:
-        """As Django's, but without `to_python`: a row's value is none of a document, not even where it is a text."""
+        """As Django's, but without `to_python`: a row's value is none of a document, not even where
+        it is a text.
+        """
         self.validate(value, model_instance)
         self.run_validators(value)
         return value
@@ -91,7 +102,9 @@ class SealedField(StoredField):
     always = False
     """Whether it is sealed with the server's own key where none is configured."""
 
-    def contribute_to_class(self, cls: type[models.Model], name: str, private_only: bool = False) -> None:
+    def contribute_to_class(
+        self, cls: type[models.Model], name: str, private_only: bool = False
+    ) -> None:
         super().contribute_to_class(cls, name, private_only)
         self.about = f"{cls._meta.db_table}.{self.column}"
 
@@ -115,7 +128,10 @@ class SealedField(StoredField):
         return plain
 
     def to_python(self, value: Any) -> Any:
-        """The value of what `value_to_string` gave, for `loaddata`. Without the key it stays sealed, as in a row."""
+        """The value of what `value_to_string` gave, for `loaddata`.
+
+        Without the key it stays sealed, as in a row.
+        """
         return self.from_db_value(value, None, None) if isinstance(value, str) else value
 
     def value_to_string(self, obj: models.Model) -> str:
@@ -147,7 +163,11 @@ class SealedBinaryField(SealedField, _BinaryField):
         return encryption.seal(bytes(value), self.about, always=self.always)
 
     def to_python(self, value: Any) -> Any:
-        return self.from_db_value(base64.b64decode(value), None, None) if isinstance(value, str) else value
+        return (
+            self.from_db_value(base64.b64decode(value), None, None)
+            if isinstance(value, str)
+            else value
+        )
 
     def value_to_string(self, obj: models.Model) -> str:
         return base64.b64encode(self._sealed(self.value_from_object(obj))).decode()
@@ -161,13 +181,18 @@ class SealedBinaryField(SealedField, _BinaryField):
 
 
 class SecretBinaryField(SealedBinaryField):
-    """Bytes that are never plain at rest: secrets among them. Unreadable after a new SECRET_KEY where no key is configured."""
+    """Bytes that are never plain at rest: secrets among them.
+
+    Unreadable after a new SECRET_KEY where no key is configured.
+    """
 
     always = True
 
 
 class MadeAtField(_DateTimeField):
-    """When the row was made, by the database's clock: Django's `auto_now_add`, which migrations see, asks the host's."""
+    """When the row was made, by the database's clock: Django's `auto_now_add`, which migrations
+    see, asks the host's.
+    """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{**options, "auto_now_add": True})

@@ -1,7 +1,9 @@
-"""The memory: threads, their checkpoints and their log. Rows of Checkpoint, Event, Blob and Chunk are never changed.
+"""The memory: threads, their checkpoints and their log.
 
-Two exceptions, both in `rules`: what is old is dropped, and a checkpoint whose ancestors go is written anew as a snapshot of the same
-state, under the same digest.
+Rows of Checkpoint, Event, Blob and Chunk are never changed.
+
+Two exceptions, both in `rules`: what is old is dropped, and a checkpoint whose ancestors go is
+written anew as a snapshot of the same state, under the same digest.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ else:
 
 
 class JsonTextField(StoredField, _TextField):
-    """A JSON value kept as canonical text: never searched inside, the same bytes on every database, and fit for any string."""
+    """A JSON value kept as canonical text: never searched inside, the same bytes on every database,
+    and fit for any string.
+    """
 
     if TYPE_CHECKING:
         _pyi_private_set_type: Any
@@ -46,7 +50,8 @@ class JsonTextField(StoredField, _TextField):
         try:
             return json.loads(value)
         except (ValueError, RecursionError):
-            return Unreadable(value)  # whoever needs the value says so; the row's other columns can still be read
+            # whoever needs the value says so; the row's other columns can still be read
+            return Unreadable(value)
 
     def get_prep_value(self, value: Any) -> str | None:
         if isinstance(value, codec.Text | Unreadable):
@@ -54,7 +59,10 @@ class JsonTextField(StoredField, _TextField):
         return None if value is None else codec.encode(value)
 
     def to_python(self, value: Any) -> Any:
-        """The value of what `value_to_string` gave, for `loaddata`. Numbers and null come as they are: Django dumps them so."""
+        """The value of what `value_to_string` gave, for `loaddata`.
+
+        Numbers and null come as they are: Django dumps them so.
+        """
         return self.read(value) if isinstance(value, str) else value
 
     def value_to_string(self, obj: models.Model) -> str:
@@ -77,7 +85,9 @@ class Unreadable(str):
 
 class ThreadQuerySet(models.QuerySet["Thread"]):
     def visible_to(self, user: AbstractBaseUser | AnonymousUser) -> ThreadQuerySet:
-        """The threads a person may see: their own and those of their teams; a superuser sees all."""
+        """The threads a person may see: their own and those of their teams; a superuser sees
+        all.
+        """
         if not user.is_authenticated or not user.is_active:
             return self.none()
         if getattr(user, "is_superuser", False):
@@ -85,7 +95,8 @@ class ThreadQuerySet(models.QuerySet["Thread"]):
         return self.filter(Q(owner_id=user.pk) | Q(team__in=Group.objects.filter(user=user.pk)))
 
     def of(self, user: AbstractBaseUser | AnonymousUser) -> ThreadQuerySet:
-        """The same threads as `visible_to`, for lists over all of them: two index scans, where an OR would have every thread looked at.
+        """The same threads as `visible_to`, for lists over all of them: two index scans, where an
+        OR would have every thread looked at.
 
         To look one up, `visible_to` is right: it reads that one row.
         """
@@ -93,16 +104,26 @@ class ThreadQuerySet(models.QuerySet["Thread"]):
             return self.visible_to(user)
         plain = Thread.objects.order_by()
         teams = plain.filter(team__in=Group.objects.filter(user=user.pk))
-        return self.filter(pk__in=plain.filter(owner_id=user.pk).values("pk").union(teams.values("pk")))
+        return self.filter(
+            pk__in=plain.filter(owner_id=user.pk).values("pk").union(teams.values("pk"))
+        )
 
     def next_seq(self, thread_id: uuid.UUID, count: int = 1) -> int:
         """Take `count` numbers of the thread's log and give the first.
 
-        Call inside a transaction: the row stays locked until its commit, so numbers become visible in order and without a gap.
+        Call inside a transaction: the row stays locked until its commit, so numbers become visible
+        in order and without a gap.
         """
         key = Thread._meta.pk.get_db_prep_value(thread_id, connection)
-        with connection.cursor() as cursor:  # both databases give back what they update, the ORM does not: it would ask again
-            cursor.execute("UPDATE checkpoints_thread SET last_seq = last_seq + %s WHERE id = %s RETURNING last_seq", [count, key])
+        # both databases give back what they update, the ORM does not: it would ask again
+        with connection.cursor() as cursor:
+            cursor.execute(
+                (
+                    "UPDATE checkpoints_thread SET last_seq = last_seq + %s WHERE id = %s "
+                    "RETURNING last_seq"
+                ),
+                [count, key],
+            )
             row = cursor.fetchone()
         if row is None:
             raise Thread.DoesNotExist(f"there is no thread {thread_id}")
@@ -127,19 +148,32 @@ class Thread(ids.Shown, models.Model):
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="threads")
     team = models.ForeignKey(
-        Group, models.PROTECT, null=True, blank=True, related_name="threads", help_text="Its members see and answer too."
+        Group,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="threads",
+        help_text="Its members see and answer too.",
     )
     title = models.CharField(max_length=200, blank=True)
     last_seq = models.BigIntegerField(default=0, editable=False)
-    first_seq = models.BigIntegerField(default=1, editable=False, help_text="The first number of the log that is kept.")
+    first_seq = models.BigIntegerField(
+        default=1, editable=False, help_text="The first number of the log that is kept."
+    )
     folded = models.BigIntegerField(
-        default=0, editable=False, help_text="Numbers of the log after the first whose streamed text was folded: see keeping."
+        default=0,
+        editable=False,
+        help_text="Numbers of the log after the first whose streamed text was folded: see keeping.",
     )
     when_busy = models.CharField(max_length=16, choices=WhenBusy, default=WhenBusy.REFUSE)
     step_balance = models.IntegerField(
-        default=0, editable=False, help_text="Steps whose checkpoint was dropped, less those whose event was: see keeping."
+        default=0,
+        editable=False,
+        help_text="Steps whose checkpoint was dropped, less those whose event was: see keeping.",
     )
-    head = models.ForeignKey(  # without an index, which each step would change; PostgreSQL's constraint looks the thread up instead
+    # without an index, which each step would change; PostgreSQL's constraint looks the thread up
+    # instead
+    head = models.ForeignKey(
         "Checkpoint",
         models.PROTECT,
         null=True,
@@ -148,11 +182,23 @@ class Thread(ids.Shown, models.Model):
         db_index=False,
         help_text="The checkpoint a run goes on from.",
     )
-    for_user = models.CharField(max_length=200, blank=True, default="", help_text="Whom it is held with, as the program calls them.")
-    session = models.CharField(max_length=200, blank=True, default="", help_text="That program's session, whose memory it shares.")
+    for_user = models.CharField(
+        max_length=200,
+        blank=True,
+        default="",
+        help_text="Whom it is held with, as the program calls them.",
+    )
+    session = models.CharField(
+        max_length=200,
+        blank=True,
+        default="",
+        help_text="That program's session, whose memory it shares.",
+    )
     created_at = MadeAtField()
     imported_at = models.DateTimeField(
-        null=True, editable=False, help_text="When it was made of a document; what came with that is marked."
+        null=True,
+        editable=False,
+        help_text="When it was made of a document; what came with that is marked.",
     )
 
     objects = ThreadQuerySet.as_manager()
@@ -160,9 +206,13 @@ class Thread(ids.Shown, models.Model):
     class Meta:
         indexes = [  # a person's threads, newest first; keys are time-ordered
             models.Index(fields=["owner", "-id"], name="thread_by_owner"),
-            models.Index(fields=["team", "-id"], name="thread_by_team", condition=Q(team__isnull=False)),
+            models.Index(
+                fields=["team", "-id"], name="thread_by_team", condition=Q(team__isnull=False)
+            ),
             models.Index(  # what was said before with that user in that session
-                fields=["owner", "for_user", "session", "-id"], name="thread_by_session", condition=~Q(for_user="", session="")
+                fields=["owner", "for_user", "session", "-id"],
+                name="thread_by_session",
+                condition=~Q(for_user="", session=""),
             ),
         ]
         permissions = [
@@ -187,34 +237,59 @@ class Checkpoint(ids.Shown, models.Model):
 
     PREFIX = "ckpt"
     behind = 0
-    """Bytes of the deltas since the nearest snapshot, on a checkpoint that `store` has just built or loaded; in no column."""
+    """Bytes of the deltas since the nearest snapshot, on a checkpoint that `store` has just built
+    or loaded; in no column.
+    """
     chunked = 0
     """Bytes of the chunks that `store` wrote for it; in no column either."""
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
-    thread = models.ForeignKey(Thread, models.PROTECT, related_name="checkpoints", db_index=False)  # the constraint below has one
-    run_id = models.UUIDField(help_text="The run that wrote it; runs know checkpoints, not the other way round.")
+    # the constraint below has one
+    thread = models.ForeignKey(Thread, models.PROTECT, related_name="checkpoints", db_index=False)
+    run_id = models.UUIDField(
+        help_text="The run that wrote it; runs know checkpoints, not the other way round."
+    )
     parent = models.ForeignKey("self", models.PROTECT, null=True, related_name="children")
     status = models.CharField(max_length=16, choices=CheckpointStatus)
-    node_id = models.CharField(max_length=100, blank=True, help_text="The step that ended; empty at the start of a run.")
-    next_step = models.CharField(max_length=100, blank=True, help_text="The step that comes next; empty where the run ends or waits.")
-    loop_num = models.PositiveIntegerField(default=1, help_text="How often node_id has run in this run.")
+    node_id = models.CharField(
+        max_length=100, blank=True, help_text="The step that ended; empty at the start of a run."
+    )
+    next_step = models.CharField(
+        max_length=100,
+        blank=True,
+        help_text="The step that comes next; empty where the run ends or waits.",
+    )
+    loop_num = models.PositiveIntegerField(
+        default=1, help_text="How often node_id has run in this run."
+    )
     completed_nodes = models.PositiveIntegerField(default=0)
     total_nodes = models.PositiveIntegerField(default=0)
-    is_snapshot = models.BooleanField(help_text="Whether body is the whole state, or the change against the parent.")
-    depth = models.PositiveSmallIntegerField(help_text="Deltas between this checkpoint and its nearest snapshot.")
+    is_snapshot = models.BooleanField(
+        help_text="Whether body is the whole state, or the change against the parent."
+    )
+    depth = models.PositiveSmallIntegerField(
+        help_text="Deltas between this checkpoint and its nearest snapshot."
+    )
     body = SealedJsonField(editable=False)
     schema_version = models.PositiveSmallIntegerField(default=1)
-    digest = models.CharField(max_length=64, help_text="Of the whole state: see codec, by schema_version.")
+    digest = models.CharField(
+        max_length=64, help_text="Of the whole state: see codec, by schema_version."
+    )
     size = models.PositiveIntegerField(help_text="Bytes of body.")
-    metadata = SealedJsonField(default=dict, help_text="Why it waits, which commit of the code belongs to it, and the like.")
-    dropped_before = models.PositiveIntegerField(default=0, help_text="Checkpoints between its parent and this one that were dropped.")
+    metadata = SealedJsonField(
+        default=dict,
+        help_text="Why it waits, which commit of the code belongs to it, and the like.",
+    )
+    dropped_before = models.PositiveIntegerField(
+        default=0, help_text="Checkpoints between its parent and this one that were dropped."
+    )
     created_at = MadeAtField()
 
     class Meta:
         constraints = [
             models.CheckConstraint(
-                condition=Q(is_snapshot=True, depth=0) | Q(is_snapshot=False, depth__gt=0, parent__isnull=False),
+                condition=Q(is_snapshot=True, depth=0)
+                | Q(is_snapshot=False, depth__gt=0, parent__isnull=False),
                 name="checkpoint_delta_has_parent",
             ),
             # what thread_head_is_its_own refers to; also the index of history and latest
@@ -222,8 +297,11 @@ class Checkpoint(ids.Shown, models.Model):
         ]
         indexes = [
             models.Index(fields=["run_id", "-id"], name="checkpoint_by_run"),  # a run's checkpoints
-            # where runs waited, failed or ended; what is written most has no part in it, so a step in the middle pays nothing
-            models.Index(fields=["status", "-id"], condition=~Q(status="active"), name="checkpoint_by_status"),
+            # where runs waited, failed or ended; what is written most has no part in it, so a step
+            # in the middle pays nothing
+            models.Index(
+                fields=["status", "-id"], condition=~Q(status="active"), name="checkpoint_by_status"
+            ),
         ]
         permissions = [("view_state", "Can see in the admin what is encrypted at rest")]
 
@@ -251,7 +329,9 @@ class EventKind(models.TextChoices):
     RUN_CANCELLED = "run_cancelled"
     RUN_EXPIRED = "run_expired"
     PAUSE_UPDATED = "pause_updated"
-    """Something became of an open question that decides nothing: a vote, a claim, a reminder, a new deadline; `what` says which."""
+    """Something became of an open question that decides nothing: a vote, a claim, a reminder, a new
+    deadline; `what` says which.
+    """
     LOG = "log"
 
 
@@ -259,7 +339,8 @@ class Event(models.Model):
     """A fact in a thread's log. `seq` has no gaps and becomes visible in order."""
 
     id = models.BigAutoField(primary_key=True)
-    thread = models.ForeignKey(Thread, models.PROTECT, related_name="events", db_index=False)  # the constraint below has one
+    # the constraint below has one
+    thread = models.ForeignKey(Thread, models.PROTECT, related_name="events", db_index=False)
     seq = models.BigIntegerField()
     kind = models.CharField(max_length=32, choices=EventKind)
     run_id = models.UUIDField(null=True)
@@ -272,8 +353,13 @@ class Event(models.Model):
             models.UniqueConstraint(fields=["thread", "seq"], name="event_seq_once_per_thread"),
             models.CheckConstraint(condition=Q(seq__gt=0), name="event_seq_from_one"),
         ]
-        indexes = [  # what a step at work has said, and what of it is folded later; other events pay nothing
-            models.Index(fields=["thread", "seq"], condition=Q(kind="streaming_chunk"), name="event_chunk_by_seq"),
+        # what a step at work has said, and what of it is folded later; other events pay nothing
+        indexes = [
+            models.Index(
+                fields=["thread", "seq"],
+                condition=Q(kind="streaming_chunk"),
+                name="event_chunk_by_seq",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -281,17 +367,24 @@ class Event(models.Model):
 
 
 class Memo(models.Model):
-    """A result of `context.once`: recorded in its own commit, and never computed again for the same execution of a step."""
+    """A result of `context.once`: recorded in its own commit, and never computed again for the same
+    execution of a step.
+    """
 
     id = models.BigAutoField(primary_key=True)
     thread = models.ForeignKey(Thread, models.PROTECT, related_name="memos")
-    scope = models.CharField(max_length=200, help_text="The step's execution, as context.key names it.")
+    scope = models.CharField(
+        max_length=200, help_text="The step's execution, as context.key names it."
+    )
     key = models.CharField(max_length=200)
     value = SealedJsonField(help_text="A list of the one result, which may be null.")
     created_at = MadeAtField()
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["scope", "key"], name="memo_once_per_execution")]  # also: the look-up
+        # also: the look-up
+        constraints = [
+            models.UniqueConstraint(fields=["scope", "key"], name="memo_once_per_execution")
+        ]
 
     def __str__(self) -> str:
         return f"{self.scope} {self.key}"
@@ -304,7 +397,9 @@ class Blob(models.Model):
     content = SealedBinaryField(help_text="zlib-compressed.")
     size = models.PositiveIntegerField(help_text="Bytes before compression.")
     created_at = MadeAtField()
-    touched_at = models.DateTimeField(default=clock.now, help_text="When somebody last meant to refer to it: see keeping.")
+    touched_at = models.DateTimeField(
+        default=clock.now, help_text="When somebody last meant to refer to it: see keeping."
+    )
 
     def __str__(self) -> str:
         return self.digest[:12]
@@ -313,12 +408,20 @@ class Blob(models.Model):
 class Chunk(models.Model):
     """A stretch of a long list in a state: written once, and shared by every snapshot from then on.
 
-    Not a Blob, since each names the stretch before it: a snapshot refers to the last one only, however long the list has become.
+    Not a Blob, since each names the stretch before it: a snapshot refers to the last one only,
+    however long the list has become.
     """
 
-    digest = models.CharField(primary_key=True, max_length=64, help_text="sha256 of the previous digest and the items' text.")
-    previous = models.ForeignKey("self", models.PROTECT, null=True, related_name="+")  # its index is for dropping: who still follows?
-    content = SealedBinaryField(help_text="The items' canonical JSON without the list's brackets, zlib-compressed.")
+    digest = models.CharField(
+        primary_key=True,
+        max_length=64,
+        help_text="sha256 of the previous digest and the items' text.",
+    )
+    # its index is for dropping: who still follows?
+    previous = models.ForeignKey("self", models.PROTECT, null=True, related_name="+")
+    content = SealedBinaryField(
+        help_text="The items' canonical JSON without the list's brackets, zlib-compressed."
+    )
     created_at = MadeAtField()
     touched_at = models.DateTimeField(default=clock.now, help_text="As a blob's.")
 
@@ -327,7 +430,10 @@ class Chunk(models.Model):
 
 
 class Mark(models.Model):
-    """A blob or chunk that something refers to, as far as the present round of `rules` has looked. Scratch: emptied after each round."""
+    """A blob or chunk that something refers to, as far as the present round of `rules` has looked.
+
+    Scratch: emptied after each round.
+    """
 
     digest = models.CharField(primary_key=True, max_length=64)
 
@@ -339,8 +445,12 @@ class Chore(models.Model):
     """Work that goes on in small pieces, by one process at a time, whichever finds it due."""
 
     name = models.CharField(primary_key=True, max_length=40)
-    epoch = models.PositiveBigIntegerField(default=0, help_text="Counts claims; each transaction of the holder names its own.")
-    busy_until = models.DateTimeField(default=clock.now, help_text="Who has not renewed its claim by then has lost it.")
+    epoch = models.PositiveBigIntegerField(
+        default=0, help_text="Counts claims; each transaction of the holder names its own."
+    )
+    busy_until = models.DateTimeField(
+        default=clock.now, help_text="Who has not renewed its claim by then has lost it."
+    )
     due_at = models.DateTimeField(default=clock.now)
     place = JsonTextField(default=dict, help_text="How far it has come.")
 

@@ -1,11 +1,14 @@
-"""Blobs and chunks that nothing refers to any more: found by marking all that something does refer to.
+"""Blobs and chunks that nothing refers to any more: found by marking all that something does refer
+to.
 
-No list of references is kept, since that would cost every step a write. Instead, now and then, everything that may refer to a blob or
-chunk is read in pages and what it names is marked; what is unmarked then goes. Why no writer is harmed by that:
+No list of references is kept, since that would cost every step a write. Instead, now and then,
+everything that may refer to a blob or chunk is read in pages and what it names is marked; what is
+unmarked then goes. Why no writer is harmed by that:
 
-- A writer that puts a blob or chunk touches it (`store`), also where it was there already; what was touched within GUARD stays.
-- A reference that is merely taken over comes from a row that was there when the marking began, and is marked: `rules` drops no
-  checkpoint between the first mark and the last removal.
+- A writer that puts a blob or chunk touches it (`store`), also where it was there already; what was
+  touched within GUARD stays.
+- A reference that is merely taken over comes from a row that was there when the marking began, and
+  is marked: `rules` drops no checkpoint between the first mark and the last removal.
 - The removal looks at both again, in the statement that removes.
 """
 
@@ -25,7 +28,9 @@ from checkpoints.database import clock
 from checkpoints.models import Blob, Checkpoint, Chunk, Mark
 
 GUARD = dt.timedelta(minutes=15)
-"""A writer has long committed what refers to a blob that it put before then, or has lost its lease."""
+"""A writer has long committed what refers to a blob that it put before then, or has lost its
+lease.
+"""
 PAGE = 200
 TIPS = 20
 KINDS: dict[str, type[Blob] | type[Chunk]] = {"chunks": Chunk, "blobs": Blob}
@@ -33,20 +38,32 @@ MANY = 1000
 """Digests in one statement."""
 
 Source = Callable[[str, int], tuple[set[str], str]]
-"""(cursor, rows) → the digests that the next so many rows refer to, and the cursor after them: "" where there are no more."""
+"""(cursor, rows) → the digests that the next so many rows refer to, and the cursor after them: ""
+where there are no more.
+"""
 
 
 def checkpoints(
-    cursor: str, limit: int, *, thread_id: uuid.UUID | None = None, without: Collection[uuid.UUID] = ()
+    cursor: str,
+    limit: int,
+    *,
+    thread_id: uuid.UUID | None = None,
+    without: Collection[uuid.UUID] = (),
 ) -> tuple[set[str], str]:
     """What checkpoints refer to, as a Source; with `thread_id` those of a thread, but for some."""
     rows = Checkpoint.objects.order_by("pk").only("body", "metadata")
     if thread_id is not None:
         rows = rows.filter(thread=thread_id)
-    return page(rows.filter(pk__gt=cursor) if cursor else rows, limit, lambda row: () if row.pk in without else store.references(row))
+    return page(
+        rows.filter(pk__gt=cursor) if cursor else rows,
+        limit,
+        lambda row: () if row.pk in without else store.references(row),
+    )
 
 
-def page(rows: QuerySet[Any], limit: int, references: Callable[[Any], Iterable[str]]) -> tuple[set[str], str]:
+def page(
+    rows: QuerySet[Any], limit: int, references: Callable[[Any], Iterable[str]]
+) -> tuple[set[str], str]:
     """A page of a Source whose rows are read in the order of their keys."""
     found = list(rows[:limit])
     digests = {digest for row in found for digest in references(row)}
@@ -58,7 +75,11 @@ def mark(digests: Iterable[str]) -> None:
     wanted = sorted(digests)
     for start in range(0, len(wanted), MANY):
         some = wanted[start : start + MANY]
-        sql = f"INSERT INTO checkpoints_mark (digest) {_chain(some)} WHERE TRUE ON CONFLICT DO NOTHING"  # marks only
+        # marks only
+        sql = (
+            f"INSERT INTO checkpoints_mark (digest) {_chain(some)} WHERE TRUE ON CONFLICT DO "
+            "NOTHING"
+        )
         with connection.cursor() as cursor:
             cursor.execute(sql, some)
         blobs = Blob.objects.filter(pk__in=some).values_list("pk", flat=True)
@@ -66,24 +87,40 @@ def mark(digests: Iterable[str]) -> None:
 
 
 def _chain(chunks: Sequence[str], *, whole: bool = False) -> str:
-    """SQL of our own, since the ORM knows no recursion: some chunks with those before them, up to what is marked or (`whole`) all.
+    """SQL of our own, since the ORM knows no recursion: some chunks with those before them, up to
+    what is marked or (`whole`) all.
 
     What is marked has its whole chain marked, so a chain is followed once.
     """
-    stop = "" if whole else "WHERE NOT EXISTS (SELECT 1 FROM checkpoints_mark WHERE checkpoints_mark.digest = older.digest)"
+    stop = (
+        ""
+        if whole
+        else (
+            "WHERE NOT EXISTS (SELECT 1 FROM checkpoints_mark WHERE checkpoints_mark.digest = "
+            "older.digest)"
+        )
+    )
     return f"""
         WITH RECURSIVE chain (digest, previous_id) AS (
-            SELECT digest, previous_id FROM checkpoints_chunk WHERE digest IN ({", ".join(["%s"] * len(chunks))})
+            SELECT digest, previous_id FROM checkpoints_chunk WHERE digest IN
+            ({", ".join(["%s"] * len(chunks))})
             UNION
-            SELECT older.digest, older.previous_id FROM chain JOIN checkpoints_chunk AS older ON older.digest = chain.previous_id
+            SELECT older.digest, older.previous_id FROM chain JOIN checkpoints_chunk AS older ON
+            older.digest = chain.previous_id
             {stop}
         )
         SELECT digest FROM chain"""  # noqa: S608  # marks only
 
 
-def next_unmarked(kind: type[Blob] | type[Chunk], after: str, *, since: dt.datetime) -> tuple[list[str], str]:
-    """Some of what is `unmarked`, and where to go on; chunks from the end of their chains, each with those before it."""
-    rows = unmarked(kind, since=since).filter(pk__gt=after).order_by("pk").values_list("pk", flat=True)
+def next_unmarked(
+    kind: type[Blob] | type[Chunk], after: str, *, since: dt.datetime
+) -> tuple[list[str], str]:
+    """Some of what is `unmarked`, and where to go on; chunks from the end of their chains, each
+    with those before it.
+    """
+    rows = (
+        unmarked(kind, since=since).filter(pk__gt=after).order_by("pk").values_list("pk", flat=True)
+    )
     if kind is Blob:
         keys = list(rows[:PAGE])
         return keys, keys[-1] if keys else ""
@@ -96,9 +133,11 @@ def next_unmarked(kind: type[Blob] | type[Chunk], after: str, *, since: dt.datet
 
 
 def free(digests: Iterable[str], sources: Sequence[Source]) -> dict[str, tuple[int, int]]:
-    """Remove those of some blobs and chunks that nothing refers to, as far as that is safe now; the next round of keeping does the rest.
+    """Remove those of some blobs and chunks that nothing refers to, as far as that is safe now; the
+    next round of keeping does the rest.
 
-    For an erasure, which does not wait: all sources are read, and no checkpoint of the threads that named these is there any more.
+    For an erasure, which does not wait: all sources are read, and no checkpoint of the threads that
+    named these is there any more.
     """
     since = clock.now()
     going = _whole(digests)
@@ -113,7 +152,11 @@ def free(digests: Iterable[str], sources: Sequence[Source]) -> dict[str, tuple[i
     found = {}
     with transaction.atomic(durable=True):
         for name, kind in KINDS.items():
-            found[name] = remove(kind, list(kind._default_manager.filter(pk__in=going).values_list("pk", flat=True)), since=since)
+            found[name] = remove(
+                kind,
+                list(kind._default_manager.filter(pk__in=going).values_list("pk", flat=True)),
+                since=since,
+            )
     return found
 
 
@@ -141,8 +184,12 @@ def weigh(rows: QuerySet[Any]) -> tuple[int, int]:
     return rows.count(), found["bytes"] or 0
 
 
-def remove(kind: type[Blob] | type[Chunk], keys: Sequence[str], *, since: dt.datetime) -> tuple[int, int]:
-    """Remove those of some that are still `unmarked`; give how many, and their bytes. Call inside a transaction.
+def remove(
+    kind: type[Blob] | type[Chunk], keys: Sequence[str], *, since: dt.datetime
+) -> tuple[int, int]:
+    """Remove those of some that are still `unmarked`; give how many, and their bytes.
+
+    Call inside a transaction.
 
     A chunk that one which stays comes after, stays for a later time.
     """
@@ -157,7 +204,11 @@ def remove(kind: type[Blob] | type[Chunk], keys: Sequence[str], *, since: dt.dat
 def _followed(going: dict[str, str | None]) -> set[str]:
     """Of chunks (each with the one before it) those that a chunk which stays leads back to."""
     stay: set[str] = set()
-    following = Chunk.objects.filter(previous__in=going).exclude(pk__in=going).values_list("previous", flat=True)
+    following = (
+        Chunk.objects.filter(previous__in=going)
+        .exclude(pk__in=going)
+        .values_list("previous", flat=True)
+    )
     for key in following:
         at: str | None = key
         while at in going and at not in stay:

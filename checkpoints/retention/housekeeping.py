@@ -1,6 +1,8 @@
-"""The round of keeping: drop what is old thread by thread, then mark what is referred to, then free what is not; then rest.
+"""The round of keeping: drop what is old thread by thread, then mark what is referred to, then free
+what is not; then rest.
 
-It goes on where it stopped, in pieces, by whoever finds it due: the sweep gives it a moment each time, `manage.py prune` does all of it.
+It goes on where it stopped, in pieces, by whoever finds it due: the sweep gives it a moment each
+time, `manage.py prune` does all of it.
 """
 
 from __future__ import annotations
@@ -36,21 +38,32 @@ class Busy(Exception):
 
 
 def tend(rules: Rules, *, seconds: float, every: dt.timedelta, now: dt.datetime) -> Tally:
-    """Do what can be done of a round in some seconds, if one is due; the next begins `every` after this one's end."""
+    """Do what can be done of a round in some seconds, if one is due; the next begins `every` after
+    this one's end.
+    """
     held = claim(NAME, now=now)
-    return Tally() if held is None else _work(held, rules, until=time.monotonic() + seconds, every=every, now=now)
+    return (
+        Tally()
+        if held is None
+        else _work(held, rules, until=time.monotonic() + seconds, every=every, now=now)
+    )
 
 
 def whole(rules: Rules, *, every: dt.timedelta, now: dt.datetime) -> Tally:
     """A whole round from its beginning. Raises Busy."""
     held = claim(NAME, now=now, early=True)
     if held is None:
-        raise Busy("Another process drops what is old at this moment; nothing was done. Try again in a minute.")
+        raise Busy(
+            "Another process drops what is old at this moment; nothing was done. Try again "
+            "in a minute."
+        )
     held.place = {}
     return _work(held, rules, until=float("inf"), every=every, now=now)
 
 
-def _work(held: Claim, rules: Rules, *, until: float, every: dt.timedelta, now: dt.datetime) -> Tally:
+def _work(
+    held: Claim, rules: Rules, *, until: float, every: dt.timedelta, now: dt.datetime
+) -> Tally:
     tally, ended = Tally(), False
     try:
         for part in _round(held, rules, now):
@@ -92,18 +105,27 @@ def _drop(held: Claim, rules: Rules, now: dt.datetime) -> Iterator[Tally]:
         policies = rules.policies(threads)
         for thread_id in threads:
             try:
-                with Row(logger, ids.show(Thread.PREFIX, thread_id), but=(IntegrityError, ClaimLost)):
+                with Row(
+                    logger, ids.show(Thread.PREFIX, thread_id), but=(IntegrityError, ClaimLost)
+                ):
                     yield from _drop_of(held, thread_id, policies[thread_id], rules, now)
             except (IntegrityError, OperationalError) as error:
                 if isinstance(error, OperationalError) and not outages.is_about_rows(error):
                     raise
-                # somebody holds one of its rows, or began to need it just then; another round looks again
-                logger.warning("nothing was dropped of %s this time: %s", ids.show(Thread.PREFIX, thread_id), error)
+                # somebody holds one of its rows, or began to need it just then; another round looks
+                # again
+                logger.warning(
+                    "nothing was dropped of %s this time: %s",
+                    ids.show(Thread.PREFIX, thread_id),
+                    error,
+                )
             place["cursor"] = str(thread_id)
             yield Tally()
 
 
-def _drop_of(held: Claim, thread_id: uuid.UUID, policy: Policy, rules: Rules, now: dt.datetime) -> Iterator[Tally]:
+def _drop_of(
+    held: Claim, thread_id: uuid.UUID, policy: Policy, rules: Rules, now: dt.datetime
+) -> Iterator[Tally]:
     going = keeping.droppable(thread_id, policy, rules, now=now)
     after: str | None = "" if going.exists() else None
     while after is not None:
@@ -127,7 +149,9 @@ def _drop_of(held: Claim, thread_id: uuid.UUID, policy: Policy, rules: Rules, no
 def _begin_marking(held: Claim) -> None:
     with transaction.atomic(durable=True):
         held.place.clear()
-        held.place.update({"phase": "mark", "source": 0, "cursor": "", "since": clock.now().isoformat()})
+        held.place.update(
+            {"phase": "mark", "source": 0, "cursor": "", "since": clock.now().isoformat()}
+        )
         held.hold()
         Mark.objects.all()._raw_delete(using=DEFAULT_DB_ALIAS)  # of a round that did not end
 
@@ -164,7 +188,10 @@ def report(rules: Rules, *, now: dt.datetime) -> Tally:
     """What `whole` would drop, without dropping it; marks are its scratch paper. Raises Busy."""
     held = claim(NAME, now=now, early=True)
     if held is None:
-        raise Busy("Another process drops what is old at this moment; nothing was looked at. Try again in a minute.")
+        raise Busy(
+            "Another process drops what is old at this moment; nothing was looked at. Try "
+            "again in a minute."
+        )
     tally, since = Tally(), clock.now()
     held.place = {}
     _begin_marking(held)
@@ -185,25 +212,42 @@ def report(rules: Rules, *, now: dt.datetime) -> Tally:
     return tally
 
 
-def _look(held: Claim, thread_id: uuid.UUID, policy: Policy, rules: Rules, now: dt.datetime) -> Tally:
+def _look(
+    held: Claim, thread_id: uuid.UUID, policy: Policy, rules: Rules, now: dt.datetime
+) -> Tally:
     """What would go of a thread; what its other checkpoints refer to is marked."""
     tally = Tally()
     going = keeping.droppable(thread_id, policy, rules, now=now)
     keys = set(going.values_list("pk", flat=True))
-    tally.add("checkpoints", len(keys), sum(keeping.weight(going.order_by(), column) for column in ("body", "metadata")))
+    tally.add(
+        "checkpoints",
+        len(keys),
+        sum(keeping.weight(going.order_by(), column) for column in ("body", "metadata")),
+    )
     events = keeping.droppable_events(thread_id, policy, rules, now=now).order_by()
     tally.add("events", events.count(), keeping.weight(events, "data"))
-    chunks = keeping.foldable_chunks(thread_id, policy, rules, now=now).exclude(seq__in=events.values("seq")).order_by()
+    chunks = (
+        keeping.foldable_chunks(thread_id, policy, rules, now=now)
+        .exclude(seq__in=events.values("seq"))
+        .order_by()
+    )
     tally.add("chunks_folded", chunks.count(), keeping.weight(chunks, "data"))
     memos = keeping.droppable_memos(thread_id, policy, rules, now=now)
     tally.add("memos", memos.count(), keeping.weight(memos, "value"))
     for kind in rules.aging:
         aged = kind.droppable(thread_id, policy, now)
         tally.add(kind.kind, aged.count(), keeping.weigh(aged.order_by()))
-        _mark_these(held, kind.of(thread_id).exclude(pk__in=aged.order_by().values("pk")).values_list("digest", flat=True))
+        _mark_these(
+            held,
+            kind.of(thread_id)
+            .exclude(pk__in=aged.order_by().values("pk"))
+            .values_list("digest", flat=True),
+        )
     cursor = ""
     while True:
-        digests, cursor = garbage.checkpoints(cursor, garbage.PAGE, thread_id=thread_id, without=keys)
+        digests, cursor = garbage.checkpoints(
+            cursor, garbage.PAGE, thread_id=thread_id, without=keys
+        )
         _mark_these(held, digests)
         if not cursor:
             return tally

@@ -1,6 +1,8 @@
-"""Work in small pieces that one process at a time does, whichever finds it due: who holds it, and how far it has come.
+"""Work in small pieces that one process at a time does, whichever finds it due: who holds it, and
+how far it has come.
 
-Every transaction of the holder begins with `Claim.hold`, so one that was frozen past its claim writes nothing more.
+Every transaction of the holder begins with `Claim.hold`, so one that was frozen past its claim
+writes nothing more.
 """
 
 from __future__ import annotations
@@ -31,17 +33,24 @@ class Claim:
 
     def hold(self) -> None:
         """Begin a transaction of the chore with this. Raises ClaimLost."""
-        if not Chore.objects.filter(pk=self.name, epoch=self.epoch).update(busy_until=clock.now() + BUSY, place=self.place):
+        if not Chore.objects.filter(pk=self.name, epoch=self.epoch).update(
+            busy_until=clock.now() + BUSY, place=self.place
+        ):
             raise ClaimLost(f"another process is at {self.name} now")
 
     def release(self, *, due_at: dt.datetime) -> None:
         """Let it go; it is due again then."""
-        Chore.objects.filter(pk=self.name, epoch=self.epoch).update(busy_until=clock.now(), due_at=due_at, place=self.place)
+        Chore.objects.filter(pk=self.name, epoch=self.epoch).update(
+            busy_until=clock.now(), due_at=due_at, place=self.place
+        )
 
 
 def begin_round(name: str, *, apart: float) -> bool:
-    """Whether to begin a round: none of this name began in the last `apart` seconds, by the database's clock. Of two who ask one may."""
-    free = Q(due_at__lte=clock.FromNow()) | Q(due_at__gt=clock.FromNow(apart))  # the latter: a database whose clock was set back
+    """Whether to begin a round: none of this name began in the last `apart` seconds, by the
+    database's clock. Of two who ask one may.
+    """
+    # the latter: a database whose clock was set back
+    free = Q(due_at__lte=clock.FromNow()) | Q(due_at__gt=clock.FromNow(apart))
     next_at = clock.FromNow(apart)
     if Chore.objects.filter(free, pk=name).update(due_at=next_at):
         return True
@@ -52,10 +61,14 @@ def begin_round(name: str, *, apart: float) -> bool:
 
 
 def claim(name: str, *, now: dt.datetime, early: bool = False) -> Claim | None:
-    """Take a chore that is due (or that is not, with `early`); None where it is not, or somebody else is at it."""
+    """Take a chore that is due (or that is not, with `early`); None where it is not, or somebody
+    else is at it.
+    """
     chore = Chore.objects.filter(pk=name).first()
     if chore is None:
-        Chore.objects.bulk_create([Chore(name=name, busy_until=now, due_at=now)], ignore_conflicts=True)
+        Chore.objects.bulk_create(
+            [Chore(name=name, busy_until=now, due_at=now)], ignore_conflicts=True
+        )
         chore = Chore.objects.get(pk=name)
     if chore.busy_until > now or (chore.due_at > now and not early):
         return None

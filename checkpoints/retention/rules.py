@@ -1,11 +1,13 @@
-"""What is kept and what is dropped: by age and by count, in small transactions, never what anything still needs.
+"""What is kept and what is dropped: by age and by count, in small transactions, never what anything
+still needs.
 
-A checkpoint whose parent goes is first written anew as a snapshot (F25): the same state, under the same digest, behind the nearest
-ancestor that stays. That is the one place where a checkpoint's row changes, and of it only `store.REWRITTEN`.
+A checkpoint whose parent goes is first written anew as a snapshot (F25): the same state, under the
+same digest, behind the nearest ancestor that stays. That is the one place where a checkpoint's row
+changes, and of it only `store.REWRITTEN`.
 
-Of the log only the beginning goes: `Thread.first_seq` says where it begins now. The one exception is streamed text, which is folded
-into the result of its step: its numbers go from the middle, `Thread.folded` counts them, and whoever reads past them is told so
-(`log.told_after`).
+Of the log only the beginning goes: `Thread.first_seq` says where it begins now. The one exception
+is streamed text, which is folded into the result of its step: its numbers go from the middle,
+`Thread.folded` counts them, and whoever reads past them is told so (`log.told_after`).
 """
 
 from __future__ import annotations
@@ -42,12 +44,16 @@ class Policy:
     days: float | None = None
     count: int | None = None
     chunk_days: float | None = None
-    """Of streamed text, once the step that said it is done and its result stands for it; None is as long as the log."""
+    """Of streamed text, once the step that said it is done and its result stands for it; None is as
+    long as the log.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Aging:
-    """Rows of the layers above that name a blob each, and let it go when they are old; the row then says so."""
+    """Rows of the layers above that name a blob each, and let it go when they are old; the row then
+    says so.
+    """
 
     kind: str
     source: Source
@@ -62,7 +68,9 @@ class Aging:
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What the layers above know: this module knows neither runs nor the questions that people were asked."""
+    """What the layers above know: this module knows neither runs nor the questions that people were
+    asked.
+    """
 
     policies: Callable[[Sequence[uuid.UUID]], Mapping[uuid.UUID, Policy]]
     """The policy of each of some threads."""
@@ -92,10 +100,13 @@ class Tally:
         return self
 
 
-def droppable(thread_id: uuid.UUID, policy: Policy, rules: Rules, *, now: dt.datetime) -> QuerySet[Checkpoint]:
+def droppable(
+    thread_id: uuid.UUID, policy: Policy, rules: Rules, *, now: dt.datetime
+) -> QuerySet[Checkpoint]:
     """The checkpoints of a thread that its policy lets go, oldest first.
 
-    Never among them: the first, the head (which is the newest of a live run), what waits or waited for an answer, and what is spared.
+    Never among them: the first, the head (which is the newest of a live run), what waits or waited
+    for an answer, and what is spared.
     """
     bounds = []
     if policy.days is not None:
@@ -106,36 +117,52 @@ def droppable(thread_id: uuid.UUID, policy: Policy, rules: Rules, *, now: dt.dat
     if not bounds:
         return mine.none()
     head = Thread.objects.filter(pk=thread_id, head__isnull=False).values("head")
-    going = mine.filter(pk__lt=max(bounds), parent__isnull=False).exclude(status=CheckpointStatus.PENDING_INPUT).exclude(pk__in=head)
+    going = (
+        mine.filter(pk__lt=max(bounds), parent__isnull=False)
+        .exclude(status=CheckpointStatus.PENDING_INPUT)
+        .exclude(pk__in=head)
+    )
     return going.filter(*(~one for one in rules.spared)).order_by("pk")
 
 
 def steps_done() -> QuerySet[Checkpoint]:
     """The checkpoints that steps wrote: each carries out what its parent named.
 
-    Others repeat node and loop of their parent, or name no node: a run's first one, an answer's, that of a stop before a step. Those of
-    failed and cancelled runs hold no result.
+    Others repeat node and loop of their parent, or name no node: a run's first one, an answer's,
+    that of a stop before a step. Those of failed and cancelled runs hold no result.
     """
     results = (CheckpointStatus.ACTIVE, CheckpointStatus.PENDING_INPUT, CheckpointStatus.COMPLETED)
-    ran = Checkpoint.objects.filter(graph=None, parent__next_step=F("node_id"), status__in=results).exclude(node_id="")
-    return ran.exclude(parent__node_id=F("node_id"), parent__loop_num=F("loop_num"), parent__run_id=F("run_id"))
+    ran = Checkpoint.objects.filter(
+        graph=None, parent__next_step=F("node_id"), status__in=results
+    ).exclude(node_id="")
+    return ran.exclude(
+        parent__node_id=F("node_id"), parent__loop_num=F("loop_num"), parent__run_id=F("run_id")
+    )
 
 
 @transaction.atomic(durable=True)
 def drop_checkpoints(
     thread_id: uuid.UUID, going: QuerySet[Checkpoint], *, hold: Callable[[], None], after: str
 ) -> tuple[Tally, str | None]:
-    """Drop a batch of what is `droppable` and comes after the key `after`; gives where to go on, None where there is no more.
+    """Drop a batch of what is `droppable` and comes after the key `after`; gives where to go on,
+    None where there is no more.
 
     `hold` begins the transaction and raises where somebody else does this work now.
     """
     hold()
-    # the thread's row is locked, so its head stays where it is, and what was droppable is looked at again under that lock
+    # the thread's row is locked, so its head stays where it is, and what was droppable is looked at
+    # again under that lock
     Thread.objects.filter(pk=thread_id).update(first_seq=F("first_seq"))
-    found: list[dict[str, Any]] = list((going.filter(pk__gt=after) if after else going).values("pk", "parent_id", "dropped_before")[:BATCH])  # type: ignore[arg-type]  # a plain dict will do
+    # a plain dict will do
+    found: list[dict[str, Any]] = list(
+        (going.filter(pk__gt=after) if after else going).values(  # type: ignore[arg-type]
+            "pk", "parent_id", "dropped_before"
+        )[:BATCH]
+    )
     rows = {row["pk"]: row for row in found}
     kids, all_of_them = _rebase(rows, limit=REBASED)
-    if found and not rows and not all_of_them:  # more checkpoints build on one than a batch may write anew
+    # more checkpoints build on one than a batch may write anew
+    if found and not rows and not all_of_them:
         rows = {found[0]["pk"]: found[0]}
         kids, _ = _rebase(rows, limit=None)
     tally = _drop(thread_id, rows, kids)
@@ -151,23 +178,31 @@ def _drop(thread_id: uuid.UUID, rows: Mapping[uuid.UUID, Any], kids: Sequence[Ch
     affected = steps_done().filter(thread=thread_id)
     before = affected.filter(pk__in=[*rows, *(kid.pk for kid in kids)]).count()
     for kid in kids:
-        Checkpoint.objects.filter(pk=kid.pk).update(**{name: getattr(kid, name) for name in store.REWRITTEN})
+        Checkpoint.objects.filter(pk=kid.pk).update(
+            **{name: getattr(kid, name) for name in store.REWRITTEN}
+        )
     mine = Checkpoint.objects.filter(pk__in=list(rows))
     tally.add("checkpoints", len(rows), weight(mine, "body") + weight(mine, "metadata"))
     tally.add("rebased", len(kids), sum(kid.size for kid in kids))
     bodies.drop_on_commit(mine.values_list("body", flat=True))
-    mine._raw_delete(using=DEFAULT_DB_ALIAS)  # the collector would refuse: they are each other's parents. The database's keys still hold
+    # the collector would refuse: they are each other's parents. The database's keys still hold
+    mine._raw_delete(using=DEFAULT_DB_ALIAS)
     balance = F("step_balance") + before - affected.filter(pk__in=[kid.pk for kid in kids]).count()
     Thread.objects.filter(pk=thread_id).update(step_balance=balance)
     return tally
 
 
-def _rebase(rows: dict[uuid.UUID, dict[str, Any]], *, limit: int | None) -> tuple[list[Checkpoint], bool]:
-    """The children of checkpoints that go, ready to be saved, and whether the limit let all of them be.
+def _rebase(
+    rows: dict[uuid.UUID, dict[str, Any]], *, limit: int | None
+) -> tuple[list[Checkpoint], bool]:
+    """The children of checkpoints that go, ready to be saved, and whether the limit let all of them
+    be.
 
     `rows` loses what those beyond the limit still need, and those that are damaged.
     """
-    kids = list(Checkpoint.objects.filter(parent__in=list(rows)).exclude(pk__in=list(rows)).order_by("pk"))
+    kids = list(
+        Checkpoint.objects.filter(parent__in=list(rows)).exclude(pk__in=list(rows)).order_by("pk")
+    )
     ready: list[Checkpoint] = []
     for kid in kids[:limit]:
         if _stands_alone(kid):
@@ -185,7 +220,10 @@ def _rebase(rows: dict[uuid.UUID, dict[str, Any]], *, limit: int | None) -> tupl
 
 
 def _stands_alone(kid: Checkpoint) -> bool:
-    """Make a snapshot of a checkpoint's row, unsaved. False where it cannot be read: then it is left as it is, for who looks into it."""
+    """Make a snapshot of a checkpoint's row, unsaved.
+
+    False where it cannot be read: then it is left as it is, for who looks into it.
+    """
     try:
         if not kid.is_snapshot:
             store.rewrite(kid, codec.state(store.load(kid)))
@@ -206,12 +244,18 @@ def weight(rows: QuerySet[Any], column: str) -> int:
     return rows.aggregate(bytes=Sum(Length(column)))["bytes"] or 0
 
 
-def droppable_events(thread_id: uuid.UUID, policy: Policy, rules: Rules, *, now: dt.datetime) -> QuerySet[Event]:
-    """The beginning of a thread's log, up to what is young, or a live run's, or the last event: that stays, so that no log is empty."""
+def droppable_events(
+    thread_id: uuid.UUID, policy: Policy, rules: Rules, *, now: dt.datetime
+) -> QuerySet[Event]:
+    """The beginning of a thread's log, up to what is young, or a live run's, or the last event:
+    that stays, so that no log is empty.
+    """
     events = Event.objects.filter(thread=thread_id).order_by("seq")
     if policy.days is None:
         return events.none()
-    stays = Q(at__gte=now - dt.timedelta(days=policy.days)) | Q(run_id__in=rules.live_runs(thread_id))
+    stays = Q(at__gte=now - dt.timedelta(days=policy.days)) | Q(
+        run_id__in=rules.live_runs(thread_id)
+    )
     first = events.filter(stays).values_list("seq", flat=True).first()
     last = Thread.objects.values_list("last_seq", flat=True).get(pk=thread_id)
     return events.filter(seq__lt=last if first is None else min(first, last))
@@ -236,34 +280,53 @@ def drop_events(thread_id: uuid.UUID, going: QuerySet[Event], *, hold: Callable[
 
 
 def _count_again(thread_id: uuid.UUID, *, dropped: int) -> None:
-    """Where the log begins now, and how many of its numbers after that stand for folded text: `dropped` rows went just now.
+    """Where the log begins now, and how many of its numbers after that stand for folded text:
+    `dropped` rows went just now.
 
     Call inside a transaction, with the thread's row locked.
     """
-    first = Event.objects.filter(thread=thread_id).order_by("seq").values_list("seq", flat=True).first()
+    first = (
+        Event.objects.filter(thread=thread_id).order_by("seq").values_list("seq", flat=True).first()
+    )
     assert first is not None  # the last event always stays
-    Thread.objects.filter(pk=thread_id).update(first_seq=first, folded=F("folded") + dropped - (first - F("first_seq")))
+    Thread.objects.filter(pk=thread_id).update(
+        first_seq=first, folded=F("folded") + dropped - (first - F("first_seq"))
+    )
 
 
-def foldable_chunks(thread_id: uuid.UUID, policy: Policy, rules: Rules, *, now: dt.datetime) -> QuerySet[Event]:
-    """Streamed text whose step's result is in a checkpoint: old enough, of no live run, and not the log's last event.
+def foldable_chunks(
+    thread_id: uuid.UUID, policy: Policy, rules: Rules, *, now: dt.datetime
+) -> QuerySet[Event]:
+    """Streamed text whose step's result is in a checkpoint: old enough, of no live run, and not the
+    log's last event.
 
     Of a step that ended without a result it is all there is, so it stays as long as the log.
     """
     chunks = Event.objects.filter(thread=thread_id, kind=EventKind.STREAMING_CHUNK).order_by("seq")
     if policy.chunk_days is None:
         return chunks.none()
-    kept = Event.objects.filter(thread=thread_id, run_id=OuterRef("run_id"), seq__gt=OuterRef("seq"), kind=EventKind.STEP_COMPLETED)
-    old = chunks.filter(at__lt=now - dt.timedelta(days=policy.chunk_days)).exclude(run_id__in=rules.live_runs(thread_id))
+    kept = Event.objects.filter(
+        thread=thread_id,
+        run_id=OuterRef("run_id"),
+        seq__gt=OuterRef("seq"),
+        kind=EventKind.STEP_COMPLETED,
+    )
+    old = chunks.filter(at__lt=now - dt.timedelta(days=policy.chunk_days)).exclude(
+        run_id__in=rules.live_runs(thread_id)
+    )
     return old.filter(Exists(kept), seq__lt=Thread.objects.filter(pk=thread_id).values("last_seq"))
 
 
 @transaction.atomic(durable=True)
 def fold_chunks(thread_id: uuid.UUID, going: QuerySet[Event], *, hold: Callable[[], None]) -> Tally:
-    """Drop a batch of what is `foldable_chunks`. Their numbers are gone from the middle of the log: `log.told_after` says so to readers."""
+    """Drop a batch of what is `foldable_chunks`.
+
+    Their numbers are gone from the middle of the log: `log.told_after` says so to readers.
+    """
     hold()
     tally = Tally()
-    Thread.objects.filter(pk=thread_id).update(first_seq=F("first_seq"))  # its row is locked, as by every writer of the log
+    # its row is locked, as by every writer of the log
+    Thread.objects.filter(pk=thread_id).update(first_seq=F("first_seq"))
     seqs = list(going.values_list("seq", flat=True)[:LINES])
     if not seqs:
         return tally
@@ -274,12 +337,20 @@ def fold_chunks(thread_id: uuid.UUID, going: QuerySet[Event], *, hold: Callable[
     return tally
 
 
-def droppable_memos(thread_id: uuid.UUID, policy: Policy, rules: Rules, *, now: dt.datetime) -> QuerySet[Memo]:
-    """The recorded results of old executions; while a run is live, and for what its retry would take up, they stay."""
+def droppable_memos(
+    thread_id: uuid.UUID, policy: Policy, rules: Rules, *, now: dt.datetime
+) -> QuerySet[Memo]:
+    """The recorded results of old executions; while a run is live, and for what its retry would
+    take up, they stay.
+    """
     memos = Memo.objects.filter(thread=thread_id)
     if policy.days is None or rules.live_runs(thread_id):
         return memos.none()
-    head = Checkpoint.objects.filter(pk__in=Thread.objects.filter(pk=thread_id).values("head")).only("metadata").first()
+    head = (
+        Checkpoint.objects.filter(pk__in=Thread.objects.filter(pk=thread_id).values("head"))
+        .only("metadata")
+        .first()
+    )
     scope = str(head.metadata.get("scope", "")) if head else ""
     return memos.filter(created_at__lt=now - dt.timedelta(days=policy.days)).exclude(scope=scope)
 
@@ -299,7 +370,9 @@ def drop_memos(going: QuerySet[Memo], *, hold: Callable[[], None]) -> Tally:
 
 @transaction.atomic(durable=True)
 def drop_aged(kind: Aging, going: QuerySet[Any], *, hold: Callable[[], None]) -> Tally:
-    """Drop a batch of what is `Aging.droppable`; the blobs that nothing else names go at the end of the round."""
+    """Drop a batch of what is `Aging.droppable`; the blobs that nothing else names go at the end of
+    the round.
+    """
     hold()
     tally = Tally()
     keys = list(going.values_list("pk", flat=True)[:BATCH])

@@ -1,8 +1,10 @@
-"""Bring every sealed value to the newest key: in batches, each in its own short transaction, so it may be stopped and begun again.
+"""Bring every sealed value to the newest key: in batches, each in its own short transaction, so it
+may be stopped and begun again.
 
-What is plain is encrypted, what another key sealed is sealed anew; with `plain` as the newest key all is opened. Content and digests stay:
-this is the one place that rewrites rows of Checkpoint, Event and Decision, and it changes only how their bytes lie there. A value that
-somebody changes meanwhile is left alone: it was written with that process' newest key.
+What is plain is encrypted, what another key sealed is sealed anew; with `plain` as the newest key
+all is opened. Content and digests stay: this is the one place that rewrites rows of Checkpoint,
+Event and Decision, and it changes only how their bytes lie there. A value that somebody changes
+meanwhile is left alone: it was written with that process' newest key.
 """
 
 from __future__ import annotations
@@ -41,31 +43,49 @@ class Found:
 
 def columns() -> list[SealedField]:
     """Every sealed column."""
-    found = [one for model in apps.get_models() for one in model._meta.concrete_fields if isinstance(one, SealedField)]
+    found = [
+        one
+        for model in apps.get_models()
+        for one in model._meta.concrete_fields
+        if isinstance(one, SealedField)
+    ]
     return sorted(found, key=lambda one: one.about)
 
 
 def rotate(*, dry_run: bool, batch: int = BATCH) -> Iterator[Found]:
-    """Go through the columns, and give each as it is done. Raises nothing for values that cannot be opened: it lists them."""
+    """Go through the columns, and give each as it is done.
+
+    Raises nothing for values that cannot be opened: it lists them.
+    """
     for column in columns():
         found, after = Found(column.about), None
         while rows := _stale(column, after, batch):
             after = rows[-1][0]
-            with transaction.atomic(), nullcontext() if dry_run else append_only.opened(append_only.RESEAL):
+            with (
+                transaction.atomic(),
+                nullcontext() if dry_run else append_only.opened(append_only.RESEAL),
+            ):
                 _take(column, rows, found, dry_run=dry_run)
         yield found
 
 
 def _stale(column: SealedField, after: Any, batch: int) -> list[tuple[Any, Any]]:
-    """Primary keys and stored values of the next rows that are not under the newest key. Raw, since reading through the field opens."""
+    """Primary keys and stored values of the next rows that are not under the newest key.
+
+    Raw, since reading through the field opens.
+    """
     keys, marks = _key(column.model)
-    current, binary = encryption.current_header(always=column.always), isinstance(column, SealedBinaryField)
+    current, binary = (
+        encryption.current_header(always=column.always),
+        isinstance(column, SealedBinaryField),
+    )
     mark = encryption.MARK if current is None else current
     part = f"substr({_name(column.column)}, 1, {len(mark)})"
     wants = f"{part} {'=' if current is None else '<>'} %s"  # nothing has no key, and needs none
     sql = f"""
         SELECT {_name(column.column)}, {keys} FROM {_name(column.model._meta.db_table)}
-        WHERE {wants} AND {_name(column.column)} <> %s{f" AND ({keys}) > ({marks})" if after is not None else ""}
+        WHERE {wants} AND {_name(column.column)} <>
+        %s{f" AND ({keys}) > ({marks})" if after is not None else ""}
         ORDER BY {keys} LIMIT {batch}"""  # noqa: S608  # every name in it is one of our models'
     values: list[Any] = [mark.encode(), b""] if binary else [mark, ""]
     with connection.cursor() as cursor:
@@ -73,12 +93,18 @@ def _stale(column: SealedField, after: Any, batch: int) -> list[tuple[Any, Any]]
         return [(pk, bytes(stored) if binary else stored) for stored, *pk in cursor.fetchall()]
 
 
-def _take(column: SealedField, rows: Sequence[tuple[Any, Any]], found: Found, *, dry_run: bool) -> None:
-    """Rewrite one batch. Each value goes only over the one that was read. Call inside a transaction."""
+def _take(
+    column: SealedField, rows: Sequence[tuple[Any, Any]], found: Found, *, dry_run: bool
+) -> None:
+    """Rewrite one batch.
+
+    Each value goes only over the one that was read. Call inside a transaction.
+    """
     model: type[models.Model] = column.model
     keys, marks = _key(model)
     table, name = _name(model._meta.db_table), _name(column.column)
-    sql = f"UPDATE {table} SET {name} = %s WHERE ({keys}) = ({marks}) AND {name} = %s"  # noqa: S608  # as above
+    # as above
+    sql = f"UPDATE {table} SET {name} = %s WHERE ({keys}) = ({marks}) AND {name} = %s"  # noqa: S608
     for pk, stored in rows:
         try:
             fresh = _resealed(column, stored)
@@ -103,7 +129,9 @@ def _key(model: type[models.Model]) -> tuple[str, str]:
 
 def _resealed(column: SealedField, stored: Any) -> Any:
     if isinstance(stored, bytes):
-        return encryption.seal(encryption.opened(stored, column.about), column.about, always=column.always)
+        return encryption.seal(
+            encryption.opened(stored, column.about), column.about, always=column.always
+        )
     return encryption.seal_text(encryption.opened_text(stored, column.about), column.about)
 
 

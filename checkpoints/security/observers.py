@@ -13,5 +13,8 @@ RIGHT = "checkpoints.view_state"
 
 
 def may_see_state(user: AbstractBaseUser | AnonymousUser) -> bool:
-    """Whether the admin shows this person states and what else is encrypted. Where nothing is, its other rights are all it takes."""
+    """Whether the admin shows this person states and what else is encrypted.
+
+    Where nothing is, its other rights are all it takes.
+    """
     return not encryption.in_use() or bool(getattr(user, "has_perm", lambda right: False)(RIGHT))

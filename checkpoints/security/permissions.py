@@ -1,6 +1,9 @@
-"""Who may read in the admin what is encrypted at rest: holders of `checkpoints.view_state`. All others see what lies in the database.
+"""Who may read in the admin what is encrypted at rest: holders of `checkpoints.view_state`.
 
-Pages and REST need no such right: there a person sees the threads of their own and of their teams, and sees them in plain.
+All others see what lies in the database.
+
+Pages and REST need no such right: there a person sees the threads of their own and of their teams,
+and sees them in plain.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ HIDDEN = "Encrypted"
 def stored(row: Model, column: str) -> str:
     """A column's text as it lies in the database."""
     rows = type(row)._default_manager.filter(pk=row.pk)
-    return str(rows.annotate(as_stored=Cast(column, TextField())).values_list("as_stored", flat=True).get())
+    return str(
+        rows.annotate(as_stored=Cast(column, TextField())).values_list("as_stored", flat=True).get()
+    )
 
 
 @lru_cache
@@ -37,15 +42,22 @@ def _as_stored(name: str, column: str) -> Callable[[Model], str]:
     def show(row: Model) -> str:
         return stored(row, column)[:SHOWN] if column else HIDDEN
 
-    show.short_description = name.removesuffix("_json").removesuffix("_text")  # type: ignore[attr-defined]  # where Django looks for it
+    # where Django looks for it
+    show.short_description = name.removesuffix("_json").removesuffix("_text")  # type: ignore[attr-defined]
     return show
 
 
 def for_eyes_of(user: Any, names: Sequence[Any], sealed: Mapping[str, str]) -> Sequence[Any]:
-    """The fields of a page for this person. `sealed`: name of a field → column it shows, "" where that is too much to show in a list."""
+    """The fields of a page for this person.
+
+    `sealed`: name of a field → column it shows, "" where that is too much to show in a list.
+    """
     if may_see_state(user):
         return names
-    return [_as_stored(name, sealed[name]) if isinstance(name, str) and name in sealed else name for name in names]
+    return [
+        _as_stored(name, sealed[name]) if isinstance(name, str) and name in sealed else name
+        for name in names
+    ]
 
 
 class SealedAdmin(ModelAdmin):

@@ -1,6 +1,9 @@
-"""Who else on this machine may read what Waystation keeps in files: nobody. States, mails with live links and the key lie there.
+"""Who else on this machine may read what Waystation keeps in files: nobody.
 
-`settings` sets the umask before anything is written; here is what an earlier version, or somebody's hand, left open.
+States, mails with live links and the key lie there.
+
+`settings` sets the umask before anything is written; here is what an earlier version, or somebody's
+hand, left open.
 """
 
 from __future__ import annotations
@@ -15,10 +18,12 @@ logger = logging.getLogger(__name__)
 
 
 def tighten(places: Iterable[Path], *, umask: int) -> int:
-    """Take from files and folders the permissions that `umask` names; return how many changed, and log that in one line.
+    """Take from files and folders the permissions that `umask` names; return how many changed, and
+    log that in one line.
 
-    A folder that is closed already hides what is in it, so what is below is looked at only where the folder itself was open. Links are
-    not followed. What belongs to somebody else stays as it is, and the log says so.
+    A folder that is closed already hides what is in it, so what is below is looked at only where
+    the folder itself was open. Links are not followed. What belongs to somebody else stays as it
+    is, and the log says so.
     """
     changed, refused = 0, ""
     for place in places:
@@ -31,14 +36,29 @@ def tighten(places: Iterable[Path], *, umask: int) -> int:
             except OSError as error:
                 refused = refused or f"{path}: {error.strerror}"
     if changed:
-        logger.warning("%d files and folders of Waystation could be read by other users of this machine; now they cannot.", changed)
+        logger.warning(
+            (
+                "%d files and folders of Waystation could be read by other users of this "
+                "machine; now they cannot."
+            ),
+            changed,
+        )
     if refused:
-        logger.warning("Other users of this machine may read what Waystation keeps, and it could not be closed: %s.", refused)
+        logger.warning(
+            (
+                "Other users of this machine may read what Waystation keeps, and it could not "
+                "be closed: %s."
+            ),
+            refused,
+        )
     return changed
 
 
 def _open(place: Path, umask: int) -> Iterator[tuple[Path, int]]:
-    """Files and folders that are open to others, with their modes. The outermost comes last: a stop half-way is gone on with."""
+    """Files and folders that are open to others, with their modes.
+
+    The outermost comes last: a stop half-way is gone on with.
+    """
     try:
         found = place.lstat()
     except OSError:

@@ -1,16 +1,22 @@
-"""State as text and as read-only values: the JSON check at write, the canonical form, digests, and deltas. No ORM here.
+"""State as text and as read-only values: the JSON check at write, the canonical form, digests, and
+deltas. No ORM here.
 
-**Read-only values.** A state in memory is a `State` of `FrozenDict`s and `FrozenList`s: ordinary to read, copy, compare and dump, but a
-change raises TypeError. So a step is handed the very state that the worker holds, without a copy, and cannot change it; and a value that
-is the same object as before is known to be the same, without a look inside. `state` freezes, and with it checks, only what is new.
-Whoever writes also passes `names`, and what is new under the name of a secret is not kept (`redaction`); a load keeps what is stored.
+**Read-only values.** A state in memory is a `State` of `FrozenDict`s and `FrozenList`s: ordinary to
+read, copy, compare and dump, but a change raises TypeError. So a step is handed the very state that
+the worker holds, without a copy, and cannot change it; and a value that is the same object as
+before is known to be the same, without a look inside. `state` freezes, and with it checks, only
+what is new. Whoever writes also passes `names`, and what is new under the name of a secret is not
+kept (`redaction`); a load keeps what is stored.
 
-**Digest** (schema_version 2). `digest_of(value)` is the sha256 of the value's canonical JSON; but of the state itself, and of the objects
-right inside it, it is the sha256 of the canonical JSON of `{key: digest_of(item)}`. So one changed key costs one key. A list's sha256 is
-kept open at its end, so that an appended list costs the new items. Version 1 was the sha256 of the whole state's canonical JSON.
+**Digest** (schema_version 2). `digest_of(value)` is the sha256 of the value's canonical JSON; but
+of the state itself, and of the objects right inside it, it is the sha256 of the canonical JSON of
+`{key: digest_of(item)}`. So one changed key costs one key. A list's sha256 is kept open at its end,
+so that an appended list costs the new items. Version 1 was the sha256 of the whole state's
+canonical JSON.
 
-**Delta.** `{"set": {key: value}, "unset": [key]}`, and where there is cause also `"extend": {key: [items]}` for lists that grew at their
-end and `"in": {key: delta}` for objects up to two levels inside the state that changed in part. Version 1 had the first two only.
+**Delta.** `{"set": {key: value}, "unset": [key]}`, and where there is cause also `"extend": {key:
+[items]}` for lists that grew at their end and `"in": {key: delta}` for objects up to two levels
+inside the state that changed in part. Version 1 had the first two only.
 """
 
 from __future__ import annotations
@@ -32,7 +38,9 @@ MISSING: Any = object()
 """Stands where nothing stood: None is a value."""
 MAX_DEPTH = 60
 LEVELS = 2
-"""How deep inside a state an object may change in part: `state["agent"]["planning"]`, whose lists grow, is as deep as steps keep things."""
+"""How deep inside a state an object may change in part: `state["agent"]["planning"]`, whose lists
+grow, is as deep as steps keep things.
+"""
 MAX_BITS = 4096
 """Of a whole number: Python itself reads and writes no more than 4300 digits."""
 SPLIT = re.compile("[\ud800-\udbff][\udc00-\udfff]")
@@ -41,15 +49,17 @@ UNREADABLE = re.compile("[\x00\ud800-\udfff]")
 LONG = 500
 """Items of a list that the garbage collector is not to walk through."""
 _untrack = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("PyObject_GC_UnTrack", ctypes.pythonapi))
-"""Frozen values are made from the inside out, so none is ever part of a cycle, and counting references frees them. The collector looks at
-every item of every young list though: for one of 10 000 messages, new at each step, that is as dear as making it."""
+"""Frozen values are made from the inside out, so none is ever part of a cycle, and counting
+references frees them. The collector looks at every item of every young list though: for one of 10
+000 messages, new at each step, that is as dear as making it."""
 _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
 
 
 class NotJson(Exception):
     """A value would not come back from JSON as it went in. The message names the key (F14).
 
-    `path` is the way to the value as far as it is known; who is further out puts its own part in front.
+    `path` is the way to the value as far as it is known; who is further out puts its own part in
+    front.
     """
 
     code = "state_not_json"
@@ -63,21 +73,32 @@ class NotJson(Exception):
 
 
 def _read_only(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    raise TypeError("the state is read-only; return an update (or change a copy, as copy.deepcopy makes it)")
+    raise TypeError(
+        "the state is read-only; return an update (or change a copy, as copy.deepcopy makes it)"
+    )
 
 
 class FrozenDict(dict[str, Any]):
-    """An object of a state. `dict(x)`, `{**x}`, `x | y`, `x.copy()` give an ordinary dict; `copy.deepcopy(x)` also thaws what is inside."""
+    """An object of a state.
+
+    `dict(x)`, `{**x}`, `x | y`, `x.copy()` give an ordinary dict; `copy.deepcopy(x)` also thaws
+    what is inside.
+    """
 
     __slots__ = ("height", "parts")
 
     height: int
-    """Levels below this one: what is moved to another place is not walked again to see that it does not get too deep."""
+    """Levels below this one: what is moved to another place is not walked again to see that it does
+    not get too deep.
+    """
     parts: dict[str, Part]
     """What is known of its keys, where somebody asked (`parts_of`)."""
 
     def __new__(cls, *items: Any, **keys: Any) -> Any:
-        """An ordinary dict: who copies by type, as `dataclasses.asdict` does, means no frozen one. Those are made by `_object` only."""
+        """An ordinary dict: who copies by type, as `dataclasses.asdict` does, means no frozen one.
+
+        Those are made by `_object` only.
+        """
         return dict(*items, **keys)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -87,15 +108,22 @@ class FrozenDict(dict[str, Any]):
 
 
 class State(FrozenDict):
-    """A whole state. A class of its own since the digest of an object depends on whether it is the state or in it."""
+    """A whole state.
+
+    A class of its own since the digest of an object depends on whether it is the state or in it.
+    """
 
     __slots__ = ()
 
 
 class FrozenList(list[Any]):
-    """A list of a state. `list(x)`, `[*x]`, `x + y`, slices and `x.copy()` give an ordinary list; `copy.deepcopy(x)` also thaws its items.
+    """A list of a state.
 
-    (`heapq` and `list.append(x, …)` go past every class. What they change is not stored, and may be found out as damage.)
+    `list(x)`, `[*x]`, `x + y`, slices and `x.copy()` give an ordinary list; `copy.deepcopy(x)` also
+    thaws its items.
+
+    (`heapq` and `list.append(x, …)` go past every class. What they change is not stored, and may be
+    found out as damage.)
     """
 
     __slots__ = ("__weakref__", "height", "origin", "places", "track")
@@ -106,7 +134,9 @@ class FrozenList(list[Any]):
     track: Track | None
     """Where somebody asked (`track_of`)."""
     places: dict[Any, int] | None
-    """Id → place, for `reducers.upsert_by_id`: handed on from a list to the one that grew from it."""
+    """Id → place, for `reducers.upsert_by_id`: handed on from a list to the one that grew from
+    it.
+    """
 
     def __new__(cls, *items: Any) -> Any:
         """An ordinary list, likewise. Frozen ones are made by `_list` only."""
@@ -115,7 +145,9 @@ class FrozenList(list[Any]):
     def __reduce_ex__(self, protocol: Any) -> Any:
         return list, (list(self),)
 
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = append = clear = extend = insert = pop = remove = reverse = sort = _read_only
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = append = clear = extend = insert = pop = (
+        remove
+    ) = reverse = sort = _read_only
 
 
 FROZEN = (FrozenDict, FrozenList)
@@ -131,7 +163,8 @@ def _object(kind: type[Kind], items: Mapping[str, Any], height: int) -> Kind:
 
 def _list(items: list[Any], height: int) -> FrozenList:
     made = list.__new__(FrozenList)
-    list.__setitem__(made, slice(None), items)  # unlike `extend`, it copies pointers from a frozen list too, instead of iterating
+    # unlike `extend`, it copies pointers from a frozen list too, instead of iterating
+    list.__setitem__(made, slice(None), items)
     made.height, made.origin, made.track, made.places = height, None, None, None
     if len(items) > LONG:
         _untrack(made)
@@ -140,10 +173,15 @@ def _list(items: list[Any], height: int) -> FrozenList:
 
 @dataclass(slots=True)
 class Track:
-    """What is known of a list that may grow: its sha256 so far, and which of its items are kept in chunks (`store`)."""
+    """What is known of a list that may grow: its sha256 so far, and which of its items are kept in
+    chunks (`store`).
+    """
 
     hasher: Any
-    """Over `[` and the items, without the closing bracket. Never updated in place: a list may have several that grew from it."""
+    """Over `[` and the items, without the closing bracket.
+
+    Never updated in place: a list may have several that grew from it.
+    """
     size: int = 0
     """Characters of the items' text, with the commas between."""
     sealed: int = 0
@@ -167,7 +205,9 @@ def check(value: Any, path: str = "state") -> None:
 
 
 def freeze(value: Any, path: str = "state") -> Any:
-    """`value` as read-only values, with its keys in order, as a load would give it. What is frozen already is not looked at again.
+    """`value` as read-only values, with its keys in order, as a load would give it.
+
+    What is frozen already is not looked at again.
 
     Raises NotJson, naming the key, unless it survives a JSON round trip unchanged.
     """
@@ -182,7 +222,8 @@ def _freeze(value: Any, depth: int, names: Names | None = None) -> Any:
     if depth > MAX_DEPTH:
         raise _too_deep()
     kind = type(value)
-    if (kind is str and value.isascii()) or value is None or kind is bool:  # the usual ones first: a load takes this way for every value
+    # the usual ones first: a load takes this way for every value
+    if (kind is str and value.isascii()) or value is None or kind is bool:
         return value
     match value:
         case str():
@@ -214,7 +255,10 @@ def _too_deep() -> NotJson:
 
 def _check_text(text: str, subject: str = "{path}") -> None:
     if SPLIT.search(text):
-        raise NotJson("holds a character in two halves (a surrogate pair), which JSON would join", subject=subject)
+        raise NotJson(
+            "holds a character in two halves (a surrogate pair), which JSON would join",
+            subject=subject,
+        )
 
 
 def _check_keys(value: Mapping[Any, Any]) -> None:
@@ -225,8 +269,13 @@ def _check_keys(value: Mapping[Any, Any]) -> None:
             _check_text(key, "a key of {path}")
 
 
-def _items(value: Mapping[str, Any], before: FrozenDict | None, depth: int, names: Names | None) -> tuple[dict[str, Any], int]:
-    """The frozen items of an object at that depth, in order, and its height. `before` is what stood in its place."""
+def _items(
+    value: Mapping[str, Any], before: FrozenDict | None, depth: int, names: Names | None
+) -> tuple[dict[str, Any], int]:
+    """The frozen items of an object at that depth, in order, and its height.
+
+    `before` is what stood in its place.
+    """
     items: dict[str, Any] = {}
     height, key = 0, ""
     known: Mapping[str, Any] = before or {}
@@ -238,8 +287,16 @@ def _items(value: Mapping[str, Any], before: FrozenDict | None, depth: int, name
                 inner = below
                 if names is not None:
                     item = hidden(item) if names[key] else item
-                    inner = names.by_name if depth == 0 and key in BY_NAME and isinstance(item, dict) else below
-                item = _freeze(item, depth + 1, inner) if before is None else _follow(item, old, depth + 1, inner)
+                    inner = (
+                        names.by_name
+                        if depth == 0 and key in BY_NAME and isinstance(item, dict)
+                        else below
+                    )
+                item = (
+                    _freeze(item, depth + 1, inner)
+                    if before is None
+                    else _follow(item, old, depth + 1, inner)
+                )
             items[key] = item
             if height == 0 or type(item) in FROZEN:
                 height = max(height, _height(item) + 1)
@@ -249,7 +306,9 @@ def _items(value: Mapping[str, Any], before: FrozenDict | None, depth: int, name
     return items, height
 
 
-def _freeze_list(value: Sequence[Any], depth: int, names: Names | None = None, *, first: int = 0) -> FrozenList:
+def _freeze_list(
+    value: Sequence[Any], depth: int, names: Names | None = None, *, first: int = 0
+) -> FrozenList:
     """`first` is the place of its first item in the list that a person knows."""
     items: list[Any] = []
     height = 0
@@ -268,7 +327,9 @@ def _height(value: Any) -> int:
     return value.height if type(value) in FROZEN else 0
 
 
-def state(value: Mapping[str, Any], before: State | None = None, names: Names | None = None) -> State:
+def state(
+    value: Mapping[str, Any], before: State | None = None, names: Names | None = None
+) -> State:
     """A whole state, frozen and checked; what it shares with the state `before` costs nothing.
 
     `names`: where it is to be written, the names under which nothing new is kept.
@@ -277,7 +338,11 @@ def state(value: Mapping[str, Any], before: State | None = None, names: Names | 
     if type(value) is State:
         return value
     try:
-        return _object_after(value, before, 0, State, names) if before is not None else _whole(value, names)
+        return (
+            _object_after(value, before, 0, State, names)
+            if before is not None
+            else _whole(value, names)
+        )
     except NotJson as error:
         error.path = f"state{error.path}"
         raise
@@ -288,18 +353,28 @@ def _whole(value: Mapping[str, Any], names: Names | None) -> State:
     return _object(State, *_items(value, None, 0, names))
 
 
-def _object_after(value: Mapping[str, Any], before: Kind, depth: int, kind: type[Kind], names: Names | None) -> Kind:
-    """An object that stands where `before` stood: it takes over what is known of the keys that stayed."""
+def _object_after(
+    value: Mapping[str, Any], before: Kind, depth: int, kind: type[Kind], names: Names | None
+) -> Kind:
+    """An object that stands where `before` stood: it takes over what is known of the keys that
+    stayed.
+    """
     _check_keys({key: None for key in value if key not in before})
     frozen = _object(kind, *_items(value, before, depth, names))
-    frozen.parts = {key: part for key, part in before.parts.items() if key in frozen and frozen[key] is before[key]}
+    frozen.parts = {
+        key: part
+        for key, part in before.parts.items()
+        if key in frozen and frozen[key] is before[key]
+    }
     return frozen
 
 
 def _follow(value: Any, old: Any, depth: int, names: Names | None) -> Any:
-    """A value that stands where the frozen value `old` stood: the same object if it is the same, and grown from it if it grew.
+    """A value that stands where the frozen value `old` stood: the same object if it is the same,
+    and grown from it if it grew.
 
-    A value that was not checked yet is looked at by identity only: it may be anything, and comparing may do anything.
+    A value that was not checked yet is looked at by identity only: it may be anything, and
+    comparing may do anything.
     """
     if isinstance(value, FROZEN):
         return _freeze(value, depth, names)
@@ -314,12 +389,21 @@ def _follow(value: Any, old: Any, depth: int, names: Names | None) -> Any:
 
 
 def _begins_with(value: FrozenList, old: FrozenList) -> bool:
-    """Whether a list is another one with items behind it, to the letter. One that begins otherwise is found out at C speed."""
-    return 0 < len(old) <= len(value) and value[: len(old)] == old and (all(map(is_, old, value)) or all(map(_same, old, value)))
+    """Whether a list is another one with items behind it, to the letter.
+
+    One that begins otherwise is found out at C speed.
+    """
+    return (
+        0 < len(old) <= len(value)
+        and value[: len(old)] == old
+        and (all(map(is_, old, value)) or all(map(_same, old, value)))
+    )
 
 
 def grow(old: FrozenList, items: Sequence[Any], names: Names | None = None) -> FrozenList:
-    """A list with items behind it; costs the new items, and a copy of pointers. Raises NotJson, naming the new item's place.
+    """A list with items behind it; costs the new items, and a copy of pointers.
+
+    Raises NotJson, naming the new item's place.
 
     `names` as for `state`.
     """
@@ -335,7 +419,9 @@ def grow(old: FrozenList, items: Sequence[Any], names: Names | None = None) -> F
 
 
 def readable(text: str) -> str:
-    """`text` with a replacement sign for what no text column takes and no client reads: NUL, and bytes that were no UTF-8."""
+    """`text` with a replacement sign for what no text column takes and no client reads: NUL, and
+    bytes that were no UTF-8.
+    """
     return UNREADABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -352,7 +438,9 @@ def holds_unreadable(value: Any) -> bool:
 
 
 def encode(value: Any) -> str:
-    """Canonical JSON text: sorted keys, no spaces, ASCII only (a NUL or a lone surrogate is stored escaped, so every database takes it)."""
+    """Canonical JSON text: sorted keys, no spaces, ASCII only (a NUL or a lone surrogate is stored
+    escaped, so every database takes it).
+    """
     return _JSON.encode(value)
 
 
@@ -387,11 +475,16 @@ def track_of(value: FrozenList) -> Track:
 def seal(value: FrozenList, tip: str) -> Track:
     """What is to be known of a list once all of it is in chunks, the last of them `tip`."""
     track = track_of(value)
-    return replace(track, sealed=len(value), sealed_size=track.size, tip=tip, chunks=track.chunks + 1)
+    return replace(
+        track, sealed=len(value), sealed_size=track.size, tip=tip, chunks=track.chunks + 1
+    )
 
 
 def sealed(text: str, *, tip: str, chunks: int) -> FrozenList:
-    """The list whose chunks hold that text. Its sha256 is taken from the text: nothing is encoded anew."""
+    """The list whose chunks hold that text.
+
+    Its sha256 is taken from the text: nothing is encoded anew.
+    """
     value = _freeze_list(json.loads(f"[{text}]"), 0)
     track = _longer(Track(hashlib.sha256(b"[")), text)
     value.track = replace(track, sealed=len(value), sealed_size=track.size, tip=tip, chunks=chunks)
@@ -399,7 +492,10 @@ def sealed(text: str, *, tip: str, chunks: int) -> FrozenList:
 
 
 def parts_of(value: FrozenDict) -> dict[str, Part]:
-    """Digest and size of every key: of a state, or of an object right inside one. Costs the keys that are new."""
+    """Digest and size of every key: of a state, or of an object right inside one.
+
+    Costs the keys that are new.
+    """
     if len(value.parts) < len(value):
         for key, item in value.items():
             if key not in value.parts:
@@ -414,7 +510,10 @@ def _part(value: Any, *, by_key: bool) -> Part:
         closed.update(b"]")
         return Part(closed.hexdigest(), track.size + 2)
     if by_key and isinstance(value, FrozenDict):
-        return Part(_digest_by_key(value), 2 + sum(len(key) + 4 + part.size for key, part in parts_of(value).items()))
+        return Part(
+            _digest_by_key(value),
+            2 + sum(len(key) + 4 + part.size for key, part in parts_of(value).items()),
+        )
     text = encode(value)
     return Part(digest(text), len(text))
 
@@ -424,7 +523,9 @@ def _digest_by_key(value: FrozenDict) -> str:
 
 
 def state_digest(value: State) -> str:
-    """The digest of a whole state, as schema_version 2 has it; costs what is new since the state that it followed."""
+    """The digest of a whole state, as schema_version 2 has it; costs what is new since the state
+    that it followed.
+    """
     return _digest_by_key(value)
 
 
@@ -433,7 +534,12 @@ def weight(value: State) -> int:
     total = 0
     for key, part in parts_of(value).items():
         item = value[key]
-        total += len(key) + 4 + part.size - (track_of(item).sealed_size if isinstance(item, FrozenList) else 0)
+        total += (
+            len(key)
+            + 4
+            + part.size
+            - (track_of(item).sealed_size if isinstance(item, FrozenList) else 0)
+        )
     return total
 
 
@@ -458,7 +564,12 @@ def _difference(was: FrozenDict, now: FrozenDict, *, levels: int) -> dict[str, A
         else:
             changed[key] = value
     gone = sorted(key for key in was if key not in now)
-    return {"set": changed, "unset": gone, **({"extend": grown} if grown else {}), **({"in": inner} if inner else {})}
+    return {
+        "set": changed,
+        "unset": gone,
+        **({"extend": grown} if grown else {}),
+        **({"in": inner} if inner else {}),
+    }
 
 
 def _same(one: Any, other: Any) -> bool:

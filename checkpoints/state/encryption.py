@@ -1,18 +1,24 @@
-"""Encryption at rest: what may hold content is kept under a key where `settings.WAYSTATION_ENCRYPTION_KEYS` names one. Off by default.
+"""Encryption at rest: what may hold content is kept under a key where
+`settings.WAYSTATION_ENCRYPTION_KEYS` names one. Off by default.
 
-AES-256-GCM by `cryptography`. A sealed value is `wse1.<key id>.` and then, as bytes or (in columns of text) in base64: salt (16), nonce
-(12), ciphertext with its tag. Each process draws a salt and derives its own key from the setting's by HKDF, and a new one in good time: so
-random nonces are safe for any number of rows. The column's name is authenticated along, so a value moved to another column is no value.
+AES-256-GCM by `cryptography`. A sealed value is `wse1.<key id>.` and then, as bytes or (in columns
+of text) in base64: salt (16), nonce (12), ciphertext with its tag. Each process draws a salt and
+derives its own key from the setting's by HKDF, and a new one in good time: so random nonces are
+safe for any number of rows. The column's name is authenticated along, so a value moved to another
+column is no value.
 
-Reading needs no setting but the keys: a value without the mark is plain, so rows from before and after live together. A plain text that
-happens to begin with the mark is kept as `wse1.plain.<text>`.
+Reading needs no setting but the keys: a value without the mark is plain, so rows from before and
+after live together. A plain text that happens to begin with the mark is kept as
+`wse1.plain.<text>`.
 
-What is sealed `always` (a column of secrets) is never plain: where no key is configured it is sealed with the server's own, which is
-derived from Django's SECRET_KEY. A new SECRET_KEY makes such values unreadable, so they are for what is soon forgotten.
+What is sealed `always` (a column of secrets) is never plain: where no key is configured it is
+sealed with the server's own, which is derived from Django's SECRET_KEY. A new SECRET_KEY makes such
+values unreadable, so they are for what is soon forgotten.
 
-Digests stay over what is inside, so a dump still tells whether two values are the same, and whoever can guess a *whole* value can see
-that the guess is right. A keyed digest would hide that, and break what digests are for here: they are addresses of blobs, are recomputed
-by who holds an export, and stay true when keys change.
+Digests stay over what is inside, so a dump still tells whether two values are the same, and whoever
+can guess a *whole* value can see that the guess is right. A keyed digest would hide that, and break
+what digests are for here: they are addresses of blobs, are recomputed by who holds an export, and
+stay true when keys change.
 
 No Django here: `configure` is called once at the start.
 """
@@ -51,7 +57,8 @@ class KeyMissing(Exception):
 
     def __init__(self, key_id: str) -> None:
         super().__init__(
-            f"This is encrypted with the key {key_id}, which WAYSTATION_ENCRYPTION_KEYS of this server does not hold. Nothing was changed."
+            f"This is encrypted with the key {key_id}, which WAYSTATION_ENCRYPTION_KEYS of "
+            "this server does not hold. Nothing was changed."
         )
         self.key_id = key_id
 
@@ -71,7 +78,11 @@ class BadKey(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """An encryption key. Its id, the first of its hash's characters, is no secret: errors and `rotate_keys` name keys by it."""
+    """An encryption key.
+
+    Its id, the first of its hash's characters, is no secret: errors and `rotate_keys` name keys by
+    it.
+    """
 
     id: str
     secret: bytes = field(repr=False)
@@ -84,7 +95,10 @@ class Key:
         except (ValueError, binascii.Error):
             secret = b""
         if len(secret) != 32:
-            raise BadKey("a key is 32 random bytes in URL-safe base64; `manage.py rotate_keys --new` makes one")
+            raise BadKey(
+                "a key is 32 random bytes in URL-safe base64; `manage.py rotate_keys --new` "
+                "makes one"
+            )
         return cls(hashlib.sha256(b"waystation key id:" + secret).hexdigest()[:KEY_ID], secret)
 
 
@@ -104,11 +118,15 @@ def ring_of(keys: Sequence[str], *, own: Key | None = None) -> Ring:
     known = [None if text == PLAIN else Key.parse(text) for text in keys]
     if None in known[1:]:
         raise BadKey(f"{PLAIN!r} may stand first only: it says that new values are kept plain")
-    return Ring(known[0] if known else None, {key.id: key for key in (*known, own) if key is not None}, own)
+    return Ring(
+        known[0] if known else None, {key.id: key for key in (*known, own) if key is not None}, own
+    )
 
 
 def _derived(secret: str) -> Key:
-    bits = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"waystation own key").derive(secret.encode())
+    bits = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"waystation own key").derive(
+        secret.encode()
+    )
     return Key.parse(base64.urlsafe_b64encode(bits).decode())
 
 
@@ -136,7 +154,9 @@ def newest(*, always: bool = False) -> Key | None:
 
 @lru_cache(maxsize=4096)
 def _cipher(secret: bytes, salt: bytes) -> AESGCM:
-    return AESGCM(HKDF(algorithm=SHA256(), length=32, salt=salt, info=b"waystation at rest").derive(secret))
+    return AESGCM(
+        HKDF(algorithm=SHA256(), length=32, salt=salt, info=b"waystation at rest").derive(secret)
+    )
 
 
 _salt = os.urandom(SALT)
@@ -159,19 +179,32 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def seal(plain: bytes, about: str, *, always: bool = False) -> bytes:
-    """What is stored of bytes in the column `about` ("table.column"): sealed with the newest key, or as they are where there is none."""
+    """What is stored of bytes in the column `about` ("table.column"): sealed with the newest key,
+    or as they are where there is none.
+    """
     key = newest(always=always)
     if key is None:
-        return f"{MARK}{PLAIN:_<{KEY_ID}}.".encode() + plain if plain.startswith(MARK.encode()) else plain
+        return (
+            f"{MARK}{PLAIN:_<{KEY_ID}}.".encode() + plain
+            if plain.startswith(MARK.encode())
+            else plain
+        )
     return f"{MARK}{key.id}.".encode() + _sealed(key, plain, about)
 
 
 def seal_text(plain: str, about: str) -> str:
-    """As `seal`, for a column of text. Nothing stays nothing: that there is no text is no content."""
+    """As `seal`, for a column of text.
+
+    Nothing stays nothing: that there is no text is no content.
+    """
     key = _ring.newest
     if key is None:
         return f"{MARK}{PLAIN:_<{KEY_ID}}.{plain}" if plain.startswith(MARK) else plain
-    return f"{MARK}{key.id}.{base64.urlsafe_b64encode(_sealed(key, plain.encode(), about)).decode()}" if plain else plain
+    return (
+        f"{MARK}{key.id}.{base64.urlsafe_b64encode(_sealed(key, plain.encode(), about)).decode()}"
+        if plain
+        else plain
+    )
 
 
 def _sealed(key: Key, plain: bytes, about: str) -> bytes:
@@ -224,7 +257,9 @@ def current_header(*, always: bool = False) -> str | None:
 
 def key_of(stored: str | bytes) -> str:
     """The id of the key that a stored value is sealed with, `plain` for none."""
-    head = stored[:HEADER].decode("ascii", "replace") if isinstance(stored, bytes) else stored[:HEADER]
+    head = (
+        stored[:HEADER].decode("ascii", "replace") if isinstance(stored, bytes) else stored[:HEADER]
+    )
     return head[len(MARK) : -1].rstrip("_") if head.startswith(MARK) else PLAIN
 
 

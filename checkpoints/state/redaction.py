@@ -1,15 +1,19 @@
-"""Values under names of secrets are not kept: a step that needs a secret reads it from the environment.
+"""Values under names of secrets are not kept: a step that needs a secret reads it from the
+environment.
 
-**Names only.** A value is replaced by MARKER where its key is named like a secret; texts are never searched, so a secret inside a message,
-a URL or a list is kept as it is.
+**Names only.** A value is replaced by MARKER where its key is named like a secret; texts are never
+searched, so a secret inside a message, a URL or a list is kept as it is.
 
-**Which names.** A name is split into words at `-`, `_`, spaces, other signs and capitals (`apiKey`, `API-Key`, `X_API_KEY`), and is one of
-a secret where the words of a setting stand in it, in any case: `token` finds `github_token`, `accessToken`, `TOKEN`; `api_key` also finds
-`apikey`. Whole words only: `tokens_used` and `secretary` are none. A name that ends by saying what it measures or tells *about* the
-secret is none either (ABOUT): `next_token_count`, `token_limit`, `password_changed_at`. Nor is one that counts what a language model
-read or wrote (COUNTED): `input_tokens`, `max_tokens`.
+**Which names.** A name is split into words at `-`, `_`, spaces, other signs and capitals (`apiKey`,
+`API-Key`, `X_API_KEY`), and is one of a secret where the words of a setting stand in it, in any
+case: `token` finds `github_token`, `accessToken`, `TOKEN`; `api_key` also finds `apikey`. Whole
+words only: `tokens_used` and `secretary` are none. A name that ends by saying what it measures or
+tells *about* the secret is none either (ABOUT): `next_token_count`, `token_limit`,
+`password_changed_at`. Nor is one that counts what a language model read or wrote (COUNTED):
+`input_tokens`, `max_tokens`.
 
-**Which values.** All but null, true, false and what is empty: they give nothing away, and a step may ask whether a secret was there.
+**Which values.** All but null, true, false and what is empty: they give nothing away, and a step
+may ask whether a secret was there.
 
 No Django here: `configure` is called once at the start, with `settings.WAYSTATION_REDACT`.
 """
@@ -23,15 +27,33 @@ from typing import Any
 MARKER = "[redacted]"
 """What is kept instead. Fixed, so that the same state has the same digest."""
 ABOUT = frozenset({
-    "age", "at", "bytes", "chars", "cost", "count", "counts", "enabled", "expires", "expiry", "id", "ids", "kind", "length", "limit", "max",
-    "min", "name", "number", "path", "price", "rate", "required", "seconds", "size", "status", "total", "ttl", "type", "usage", "used",
+    "age", "at", "bytes", "chars", "cost", "count", "counts", "enabled", "expires", "expiry", "id",
+    "ids", "kind", "length", "limit", "max",
+    "min", "name", "number", "path", "price", "rate", "required", "seconds", "size", "status",
+    "total", "ttl", "type", "usage", "used",
     "valid", "version",
 })  # fmt: skip
 """Last words of names that tell of a secret without being one."""
-COUNTED = frozenset({"cache", "cached", "completion", "input", "max", "output", "prompt", "read", "reasoning", "total", "write"})
+COUNTED = frozenset(
+    {
+        "cache",
+        "cached",
+        "completion",
+        "input",
+        "max",
+        "output",
+        "prompt",
+        "read",
+        "reasoning",
+        "total",
+        "write",
+    }
+)
 """Words that make `tokens` behind them a number of a model's tokens."""
 BY_NAME = frozenset({"decided", "decided_content", "gathered", "call_decisions"})
-"""State keys of the engine's own, whose values are objects by the names of steps and child runs: those names are no keys of a value."""
+"""State keys of the engine's own, whose values are objects by the names of steps and child runs:
+those names are no keys of a value.
+"""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+")
 _KNOWN_LIMIT = 10_000
 SINGLE = frozenset({str, int, float, bool, type(None)})
@@ -56,13 +78,21 @@ class Names(dict[str, bool]):
 
     def _is_secret(self, name: str) -> bool:
         words = _words(name)
-        if not words or words[-1] in ABOUT or (words[-1] == "tokens" and words[-2:-1] and words[-2] in COUNTED):
+        if (
+            not words
+            or words[-1] in ABOUT
+            or (words[-1] == "tokens" and words[-2:-1] and words[-2] in COUNTED)
+        ):
             return False
-        return not self._joined.isdisjoint(words) or any(_holds(words, wanted) for wanted in self._wanted)
+        return not self._joined.isdisjoint(words) or any(
+            _holds(words, wanted) for wanted in self._wanted
+        )
 
 
 class _ByName(Names):
-    """For an object by the names of steps: those are no names of secrets, but what stands below them may be."""
+    """For an object by the names of steps: those are no names of secrets, but what stands below
+    them may be.
+    """
 
     def __init__(self, below: Names) -> None:
         self.below = below
@@ -77,7 +107,10 @@ def _words(name: str) -> list[str]:
 
 
 def _holds(words: Sequence[str], wanted: Sequence[str]) -> bool:
-    return any(words[place : place + len(wanted)] == wanted for place in range(len(words) - len(wanted) + 1))
+    return any(
+        words[place : place + len(wanted)] == wanted
+        for place in range(len(words) - len(wanted) + 1)
+    )
 
 
 _names = Names(())
@@ -100,7 +133,11 @@ def is_secret(name: str) -> bool:
 
 def hidden(value: Any) -> Any:
     """What is kept of a value under the name of a secret."""
-    empty = value is None or isinstance(value, bool) or (isinstance(value, str | list | Mapping) and not value)
+    empty = (
+        value is None
+        or isinstance(value, bool)
+        or (isinstance(value, str | list | Mapping) and not value)
+    )
     return value if empty else MARKER
 
 
@@ -120,12 +157,17 @@ def redact(value: Any) -> Any:
         return {**value, **changed} if changed else value
     if isinstance(value, list):
         items = [redact(item) for item in value]
-        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+        return (
+            items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+        )
     return value
 
 
 def found(value: Any, path: str = "") -> Iterator[str]:
-    """The ways to values that redaction would replace, such as `login.password`. For a whole state, or an update of one."""
+    """The ways to values that redaction would replace, such as `login.password`.
+
+    For a whole state, or an update of one.
+    """
     for key, item in value.items():
         if key in BY_NAME and isinstance(item, Mapping):
             for name, inner in item.items():

@@ -1,4 +1,6 @@
-"""How an update joins the state: one merge for step results, people's answers and new input alike."""
+"""How an update joins the state: one merge for step results, people's answers and new input
+alike.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,16 @@ Reducer = Callable[[Any, Any], Any]
 """(value so far or None, new value) → value."""
 
 EPHEMERAL = "ephemeral"
-"""Reducer of keys that live for one step only: the next step sees them, the checkpoint after it does not hold them."""
+"""Reducer of keys that live for one step only: the next step sees them, the checkpoint after it
+does not hold them.
+"""
 
 
 class MergeFailed(Exception):
-    """A value does not fit its key's reducer. The message names the key and both types; nothing was merged."""
+    """A value does not fit its key's reducer.
+
+    The message names the key and both types; nothing was merged.
+    """
 
     code = "merge_failed"
 
@@ -34,7 +41,11 @@ def merge(old: Any, new: Any) -> Any:
     """Objects merge key by key, the new value winning; nested objects likewise."""
     merged = dict(_object(old))
     for key, value in _object(new).items():
-        merged[key] = merge(merged[key], value) if isinstance(merged.get(key), dict) and isinstance(value, dict) else value
+        merged[key] = (
+            merge(merged[key], value)
+            if isinstance(merged.get(key), dict) and isinstance(value, dict)
+            else value
+        )
     return merged
 
 
@@ -47,7 +58,9 @@ def add(old: Any, new: Any) -> Any:
 
 
 def upsert_by_id(old: Any, new: Any) -> Any:
-    """A list of objects with an `id` (messages): a known id is replaced where it stands, others are appended in order."""
+    """A list of objects with an `id` (messages): a known id is replaced where it stands, others are
+    appended in order.
+    """
     items = _list(old)
     places = _places(items)
     replaced: dict[int, Any] = {}
@@ -69,7 +82,11 @@ def upsert_by_id(old: Any, new: Any) -> Any:
 
 
 def _places(items: list[Any]) -> dict[Any, int]:
-    """Where each id stands. The list that is about to grow hands its own on: they are looked through once, not at every step."""
+    """Where each id stands.
+
+    The list that is about to grow hands its own on: they are looked through once, not at every
+    step.
+    """
     if isinstance(items, codec.FrozenList) and items.places is not None:
         places, items.places = items.places, None
         return places
@@ -92,11 +109,16 @@ REDUCERS: Mapping[str, Reducer] = {
 }
 
 
-def apply(state: Mapping[str, Any], update: Mapping[str, Any], rules: Mapping[str, str]) -> dict[str, Any]:
-    """The state after an update. Ephemeral keys of the old state are gone unless the update sets them anew.
+def apply(
+    state: Mapping[str, Any], update: Mapping[str, Any], rules: Mapping[str, str]
+) -> dict[str, Any]:
+    """The state after an update.
 
-    Of a state as `store.load` gives it (a `codec.State`) comes another one, read-only, and it costs what is new: whatever stays is the
-    same object, and a list that grows is not looked through. Of an ordinary dict comes an ordinary dict.
+    Ephemeral keys of the old state are gone unless the update sets them anew.
+
+    Of a state as `store.load` gives it (a `codec.State`) comes another one, read-only, and it costs
+    what is new: whatever stays is the same object, and a list that grows is not looked through. Of
+    an ordinary dict comes an ordinary dict.
 
     Args:
         rules: key → name in REDUCERS; keys without a rule are replaced.
@@ -121,25 +143,39 @@ def apply(state: Mapping[str, Any], update: Mapping[str, Any], rules: Mapping[st
 
 
 def _grown(items: list[Any], added: list[Any]) -> list[Any]:
-    return codec.grow(items, added, redaction.names()) if isinstance(items, codec.FrozenList) else [*items, *added]
+    return (
+        codec.grow(items, added, redaction.names())
+        if isinstance(items, codec.FrozenList)
+        else [*items, *added]
+    )
 
 
-def since(before: Mapping[str, Any], after: Mapping[str, Any], rules: Mapping[str, str]) -> dict[str, Any]:
-    """The update that brought `before` to `after`: `apply(before, since(before, after, rules), rules) == after`, ephemeral keys apart.
+def since(
+    before: Mapping[str, Any], after: Mapping[str, Any], rules: Mapping[str, str]
+) -> dict[str, Any]:
+    """The update that brought `before` to `after`: `apply(before, since(before, after, rules),
+    rules) == after`, ephemeral keys apart.
 
-    So what one branch did can join another one that went on from the same state. A key that is gone in `after` stays.
-    Raises MergeFailed where a list that is only ever appended to does not begin as it did.
+    So what one branch did can join another one that went on from the same state. A key that is gone
+    in `after` stays. Raises MergeFailed where a list that is only ever appended to does not begin
+    as it did.
     """
-    changed = {key: value for key, value in after.items() if key not in before or before[key] != value}
+    changed = {
+        key: value for key, value in after.items() if key not in before or before[key] != value
+    }
     return {
-        key: _since(key, before.get(key), value, rules.get(key, "replace")) for key, value in changed.items() if rules.get(key) != EPHEMERAL
+        key: _since(key, before.get(key), value, rules.get(key, "replace"))
+        for key, value in changed.items()
+        if rules.get(key) != EPHEMERAL
     }
 
 
 def _since(key: str, old: Any, new: Any, rule: str) -> Any:
     if rule == "append" and isinstance(new, list) and isinstance(old, list):
         if new[: len(old)] != old:
-            raise MergeFailed(f"state.{key} (append): what stood in it was changed, so it cannot be joined")
+            raise MergeFailed(
+                f"state.{key} (append): what stood in it was changed, so it cannot be joined"
+            )
         return new[len(old) :]
     if rule == "add" and old is not None:
         return new - old

@@ -1,4 +1,6 @@
-"""Writing and reading checkpoints as rows: snapshots and deltas, large values in blobs, states in the row or in a backend."""
+"""Writing and reading checkpoints as rows: snapshots and deltas, large values in blobs, states in
+the row or in a backend.
+"""
 
 from checkpoints.contract.base import CheckpointDamaged, Entry, StoreUnavailable
 from checkpoints.store.rows import (

@@ -1,11 +1,15 @@
-"""Where the engine's states are: in the checkpoint's row, or in the backend that the settings name, with a reference in the row.
+"""Where the engine's states are: in the checkpoint's row, or in the backend that the settings name,
+with a reference in the row.
 
-The row itself (lineage, status, node, digest, size) is in the database in any case, since runs, lists and locks stand on it; so are blobs
-and the stretches of long lists, which threads share. A body that goes elsewhere is written before the row is, and so before the commit that
-makes it count: what a crash or a rollback leaves is a body that no row names (`manage.py drop_stray_bodies`), never a row without its body.
+The row itself (lineage, status, node, digest, size) is in the database in any case, since runs,
+lists and locks stand on it; so are blobs and the stretches of long lists, which threads share. A
+body that goes elsewhere is written before the row is, and so before the commit that makes it count:
+what a crash or a rollback leaves is a body that no row names (`manage.py drop_stray_bodies`), never
+a row without its body.
 
-A reference holds its key, and rows of both kinds may follow each other. So the setting can be changed at any time, as long as the store
-that was used before is named in CHECKPOINTS_FALLBACKS. What is read is checked like any body: the digest of the whole state is in the row.
+A reference holds its key, and rows of both kinds may follow each other. So the setting can be
+changed at any time, as long as the store that was used before is named in CHECKPOINTS_FALLBACKS.
+What is read is checked like any body: the digest of the whole state is in the row.
 """
 
 from __future__ import annotations
@@ -23,7 +27,10 @@ from checkpoints.contract.base import BodyStore, CheckpointDamaged, shown
 from checkpoints.state import codec, encryption
 
 REFERENCE = '{"elsewhere":['
-"""How the canonical text of a reference begins. No body of ours does: they have `set` and `unset`, or `state`."""
+"""How the canonical text of a reference begins.
+
+No body of ours does: they have `set` and `unset`, or `state`.
+"""
 SEALED = "checkpoints_checkpoint.body"
 """What a body is authenticated with where it is encrypted, wherever it lies."""
 Place = tuple[str, uuid.UUID, uuid.UUID]
@@ -31,7 +38,10 @@ Place = tuple[str, uuid.UUID, uuid.UUID]
 
 
 def keep(thread_id: uuid.UUID, checkpoint_id: uuid.UUID, text: codec.Text) -> codec.Text:
-    """What a row is to hold for a body: the body, or where it is from now on. Raises StoreUnavailable."""
+    """What a row is to hold for a body: the body, or where it is from now on.
+
+    Raises StoreUnavailable.
+    """
     store = configured.primary()
     if not isinstance(store, BodyStore):
         return text
@@ -46,25 +56,40 @@ def reference(store: BodyStore, thread_id: uuid.UUID, key: uuid.UUID) -> codec.T
 
 def elsewhere(body: Any) -> bool:
     """Whether a row's body, as text or read, is a reference."""
-    return body.startswith(REFERENCE) if isinstance(body, str) else isinstance(body, dict) and body.keys() == {"elsewhere"}
+    return (
+        body.startswith(REFERENCE)
+        if isinstance(body, str)
+        else isinstance(body, dict) and body.keys() == {"elsewhere"}
+    )
 
 
 def fetch(texts: Sequence[str]) -> list[str]:
-    """The bodies that these are or refer to, in one trip per store. Raises StoreUnavailable, or CheckpointDamaged where one is missing."""
+    """The bodies that these are or refer to, in one trip per store.
+
+    Raises StoreUnavailable, or CheckpointDamaged where one is missing.
+    """
     places = {text: _place(text) for text in texts if elsewhere(text)}
     found: dict[uuid.UUID, str] = {}
     for store in configured.readable():
         if isinstance(store, BodyStore):
             for thread_id, keys in _by_thread(places.values(), but=found).items():
-                found |= {key: encryption.opened_text(text, SEALED) for key, text in store.get_bodies(thread_id, keys).items()}
+                found |= {
+                    key: encryption.opened_text(text, SEALED)
+                    for key, text in store.get_bodies(thread_id, keys).items()
+                }
     return [_body(found, places[text]) if text in places else text for text in texts]
 
 
 def drop_on_commit(found: Iterable[Any]) -> None:
-    """Forget the bodies that rows refer to, once the transaction that drops the rows is committed. `found`: as the rows have them."""
+    """Forget the bodies that rows refer to, once the transaction that drops the rows is committed.
+
+    `found`: as the rows have them.
+    """
     if not any(isinstance(store, BodyStore) for store in configured.readable()):
         return
-    texts = [body if isinstance(body, str) else codec.encode(body) for body in found if elsewhere(body)]
+    texts = [
+        body if isinstance(body, str) else codec.encode(body) for body in found if elsewhere(body)
+    ]
     if texts:
         transaction.on_commit(lambda: _drop(texts), robust=True)
 
@@ -81,7 +106,9 @@ def _place(text: str) -> Place:
     return name, uuid.UUID(thread), uuid.UUID(key)
 
 
-def _by_thread(places: Iterable[Place], *, but: dict[uuid.UUID, str]) -> dict[uuid.UUID, list[uuid.UUID]]:
+def _by_thread(
+    places: Iterable[Place], *, but: dict[uuid.UUID, str]
+) -> dict[uuid.UUID, list[uuid.UUID]]:
     by_thread: dict[uuid.UUID, list[uuid.UUID]] = defaultdict(list)
     for _, thread_id, key in places:
         if key not in but:
@@ -93,7 +120,8 @@ def _body(found: dict[uuid.UUID, str], place: Place) -> str:
     name, _, key = place
     if key not in found:
         raise CheckpointDamaged(
-            f"The state of {shown(key)} is not in the {name} where it was put, nor in another store that is set up."
+            f"The state of {shown(key)} is not in the {name} where it was put, nor in another "
+            "store that is set up."
             " Nothing was resumed from it."
         )
     return found[key]

@@ -19,13 +19,23 @@ def key_of(text: str) -> uuid.UUID | None:
 
 
 def checkpoint_pk(namespace: int, key: uuid.UUID) -> uuid.UUID:
-    """The id of a graph's checkpoint among all checkpoints: a UUIDv7 of the same time, the same whenever it is asked for.
+    """The id of a graph's checkpoint among all checkpoints: a UUIDv7 of the same time, the same
+    whenever it is asked for.
 
-    So a checkpoint that is written again is the same row, a copy in another thread is another one, and a parent needs no look-up.
+    So a checkpoint that is written again is the same row, a copy in another thread is another one,
+    and a parent needs no look-up.
     """
     ticks = (key.int >> 80) << 12 | (key.int >> 64 & 0xFFF)
     if key.version == 6:
         ticks = max(ticks - GREGORIAN, 0)
     milliseconds, rest = divmod(ticks, 10_000)
-    mark = int.from_bytes(hashlib.sha256(f"{namespace}:{key}".encode()).digest()[:8]) >> 4  # 60 bits
-    return uuid.UUID(int=(milliseconds & (1 << 48) - 1) << 80 | 7 << 76 | (rest >> 2) << 64 | 2 << 62 | (rest & 3) << 60 | mark)
+    # 60 bits
+    mark = int.from_bytes(hashlib.sha256(f"{namespace}:{key}".encode()).digest()[:8]) >> 4
+    return uuid.UUID(
+        int=(milliseconds & (1 << 48) - 1) << 80
+        | 7 << 76
+        | (rest >> 2) << 64
+        | 2 << 62
+        | (rest & 3) << 60
+        | mark
+    )

@@ -1,11 +1,14 @@
-"""Reading what LangGraph's saver wrote: blobs put together and checked, and a graph's state as JSON for people. Needs no LangGraph.
+"""Reading what LangGraph's saver wrote: blobs put together and checked, and a graph's state as JSON
+for people. Needs no LangGraph.
 
-**Kinds.** A payload's kind is its serializer's (`msgpack`, `bytes`, `null`, `msgpack+aes` …), with `z:` in front where its content is
-zlib-compressed. `delta` is a `msgpack` of LangGraph's `_DeltaSnapshot` of a list, kept as the list.
+**Kinds.** A payload's kind is its serializer's (`msgpack`, `bytes`, `null`, `msgpack+aes` …), with
+`z:` in front where its content is zlib-compressed. `delta` is a `msgpack` of LangGraph's
+`_DeltaSnapshot` of a list, kept as the list.
 
-**Lists.** In msgpack a list is a header and its items one after the other. So of one list that begins with another, item for item, the
-bytes do too: what is written is the rest, with a reference to the blob before. Every SUMMED_UP of them one blob sums up all since the
-last such, so that a load reads few small rows and otherwise large ones (as `store` does with snapshots and chunks).
+**Lists.** In msgpack a list is a header and its items one after the other. So of one list that
+begins with another, item for item, the bytes do too: what is written is the rest, with a reference
+to the blob before. Every SUMMED_UP of them one blob sums up all since the last such, so that a load
+reads few small rows and otherwise large ones (as `store` does with snapshots and chunks).
 """
 
 from __future__ import annotations
@@ -73,7 +76,9 @@ def value_of(kind: str, data: bytes) -> Value:
     if kind == "msgpack":
         inner = _snapshot(data)
         if (parts := _split(data if inner is None else inner)) is not None:
-            return Value(kind="msgpack" if inner is None else "delta", data=parts[1], items=parts[0])
+            return Value(
+                kind="msgpack" if inner is None else "delta", data=parts[1], items=parts[0]
+            )
     return Value(kind=kind, data=data, items=None)
 
 
@@ -116,7 +121,10 @@ def pack(kind: str, data: bytes) -> tuple[str, bytes]:
 
 
 def opened(content: Any) -> bytes:
-    """What a row's content holds. Raises sealing.KeyMissing, and Damaged where it cannot be opened for another reason."""
+    """What a row's content holds.
+
+    Raises sealing.KeyMissing, and Damaged where it cannot be opened for another reason.
+    """
     try:
         return bytes(demand(content))
     except encryption.SealBroken as error:
@@ -140,19 +148,25 @@ def digest_of(kind: str, content: bytes) -> str:
 
 
 def values(namespace: int, wanted: Mapping[str, str], *, using: str) -> dict[str, Value]:
-    """The values of channels at versions; a channel whose blob is not there is left out. Raises as `opened`."""
+    """The values of channels at versions; a channel whose blob is not there is left out.
+
+    Raises as `opened`.
+    """
     if not wanted:
         return {}
     marks = ", ".join(["(%s, %s)"] * len(wanted))
     sql = f"""
         WITH RECURSIVE chain (channel, id, base_id, depth, items, kind, content, digest, place) AS (
             SELECT channel, id, base_id, depth, items, kind, content, digest, 0
-            FROM checkpoints_graphblob WHERE namespace_id = %s AND (channel, version) IN (VALUES {marks})
+            FROM checkpoints_graphblob WHERE namespace_id = %s AND (channel, version) IN (VALUES
+            {marks})
             UNION ALL
-            SELECT chain.channel, older.id, older.base_id, older.depth, older.items, older.kind, older.content, older.digest, place + 1
+            SELECT chain.channel, older.id, older.base_id, older.depth, older.items, older.kind,
+            older.content, older.digest, place + 1
             FROM chain JOIN checkpoints_graphblob AS older ON older.id = chain.base_id
         )
-        SELECT channel, id, depth, items, kind, content, digest FROM chain ORDER BY channel, place DESC"""  # noqa: S608  # marks only
+        SELECT channel, id, depth, items, kind, content, digest FROM chain ORDER BY channel, place
+        DESC"""  # noqa: S608  # marks only
     rows: dict[str, list[Any]] = {}
     with connections[using].cursor() as cursor:
         cursor.execute(sql, [namespace, *(text for pair in wanted.items() for text in pair)])
@@ -175,14 +189,24 @@ def _joined(channel: str, chain: list[Any]) -> Value:
     whole = b"".join(parts)
     if hashlib.sha256(whole).digest() != bytes(digest):
         raise Damaged(f"the value of {channel} does not match its digest")
-    return Value(kind=kind, data=whole, items=items, blob=blob, depth=depth, summed=summed, summed_size=summed_size)
+    return Value(
+        kind=kind,
+        data=whole,
+        items=items,
+        blob=blob,
+        depth=depth,
+        summed=summed,
+        summed_size=summed_size,
+    )
 
 
-# -- for people ---------------------------------------------------------------------------------------------------------------------
+# -- for people
+# --------------------------------------------------------------------------------------------------
 
 
 def state(checkpoint: Any, *, using: str = "default") -> dict[str, Any]:
-    """A graph's channels at a checkpoint as JSON: what JSON cannot hold is an object that says in `$type` what it is.
+    """A graph's channels at a checkpoint as JSON: what JSON cannot hold is an object that says in
+    `$type` what it is.
 
     Raises Damaged where a stored byte was changed, sealing.KeyMissing where the key is missing.
     """
@@ -200,40 +224,66 @@ def state(checkpoint: Any, *, using: str = "default") -> dict[str, Any]:
     kept = values(row.namespace_id, wanted, using=using)
     if missing := wanted.keys() - kept.keys():
         raise Damaged(f"the value of {min(missing)} is not there")
-    channels = {**found["values"], **{channel: _plain(*value.payload()) for channel, value in kept.items()}}
-    shown = {channel: value for channel, value in channels.items() if not channel.startswith(TRIGGER)}
+    channels = {
+        **found["values"],
+        **{channel: _plain(*value.payload()) for channel, value in kept.items()},
+    }
+    shown = {
+        channel: value for channel, value in channels.items() if not channel.startswith(TRIGGER)
+    }
     return {**shown, **_asked(row, using)}
 
 
 def skeleton(kind: str, data: bytes) -> dict[str, Any]:
-    """What a checkpoint's payload says of its channels, as JSON; empty where it cannot be read here."""
+    """What a checkpoint's payload says of its channels, as JSON; empty where it cannot be read
+    here.
+    """
     found = _plain(kind, data) if kind == "msgpack" else {"$type": kind}
     return {} if "$type" in found else found
 
 
 def latest(thread_id: uuid.UUID) -> Any:
-    """The newest checkpoint of a thread's graph, not of its sub-graphs; None where no graph has run."""
-    row = GraphCheckpoint.objects.filter(namespace__thread=thread_id, namespace__name="").select_related("checkpoint")
+    """The newest checkpoint of a thread's graph, not of its sub-graphs; None where no graph has
+    run.
+    """
+    row = GraphCheckpoint.objects.filter(
+        namespace__thread=thread_id, namespace__name=""
+    ).select_related("checkpoint")
     found = row.order_by("-key").first()
     return found.checkpoint if found else None
 
 
 def _asked(row: GraphCheckpoint, using: str) -> dict[str, Any]:
     """The questions that tasks asked at a checkpoint."""
-    writes = GraphWrite.objects.using(using).filter(namespace=row.namespace_id, checkpoint_key=row.key, channel=INTERRUPT)
-    asked = [_plain(*unpack(write.kind, write.content)) for write in writes.order_by("task_path", "task_id")]
-    return {INTERRUPT: [one for each in asked for one in (each if isinstance(each, list) else [each])]} if asked else {}
+    writes = GraphWrite.objects.using(using).filter(
+        namespace=row.namespace_id, checkpoint_key=row.key, channel=INTERRUPT
+    )
+    asked = [
+        _plain(*unpack(write.kind, write.content))
+        for write in writes.order_by("task_path", "task_id")
+    ]
+    return (
+        {INTERRUPT: [one for each in asked for one in (each if isinstance(each, list) else [each])]}
+        if asked
+        else {}
+    )
 
 
 def _plain(kind: str, data: bytes) -> Any:
     if kind == "null":
         return None
     if kind != "msgpack":
-        return {"$type": kind if kind in {"bytes", "bytearray"} else f"encrypted ({kind})", "bytes": len(data)}
+        return {
+            "$type": kind if kind in {"bytes", "bytearray"} else f"encrypted ({kind})",
+            "bytes": len(data),
+        }
     try:
         import ormsgpack
     except ImportError:
-        return {"$type": "msgpack; install requirements-langgraph.txt to see it", "bytes": len(data)}
+        return {
+            "$type": "msgpack; install requirements-langgraph.txt to see it",
+            "bytes": len(data),
+        }
 
     def named(code: int, payload: bytes) -> Any:
         inner = ormsgpack.unpackb(payload, ext_hook=named, option=ormsgpack.OPT_NON_STR_KEYS)
@@ -268,14 +318,21 @@ def _json(value: Any, depth: int) -> Any:
         case Extension():
             return _described(value, depth)
         case Mapping():
-            return {codec.readable(str(_key(key))): _json(item, depth + 1) for key, item in value.items()}
+            return {
+                codec.readable(str(_key(key))): _json(item, depth + 1)
+                for key, item in value.items()
+            }
         case list() | tuple():
             return [_json(item, depth + 1) for item in value]
     return {"$type": type(value).__name__}
 
 
 def _key(key: Any) -> Any:
-    return key.inner[2] if isinstance(key, Extension) and isinstance(key.inner, list) and len(key.inner) > 2 else key
+    return (
+        key.inner[2]
+        if isinstance(key, Extension) and isinstance(key.inner, list) and len(key.inner) > 2
+        else key
+    )
 
 
 def _described(value: Extension, depth: int) -> Any:
@@ -291,7 +348,9 @@ def _described(value: Extension, depth: int) -> Any:
 
 def triggers(channels: Mapping[str, Any]) -> Iterator[str]:
     """The nodes that come next, as far as a graph's channels tell."""
-    yield from sorted(channel.removeprefix(TRIGGER) for channel in channels if channel.startswith(TRIGGER))
+    yield from sorted(
+        channel.removeprefix(TRIGGER) for channel in channels if channel.startswith(TRIGGER)
+    )
     for sent in cast("list[Any]", channels.get("__pregel_tasks") or []):
         yield str(getattr(sent, "node", "?"))
     if "__start__" in channels:

@@ -1,8 +1,9 @@
 """Queries whose SQL is made once per process.
 
-Django writes the SQL of a queryset anew at every use, and for a row with its relations (a hundred columns and more) that takes several
-times as long as the server does. Where a person waits for an answer, or a worker for its run, the words are kept and only the values
-change. The query itself is an ordinary queryset, and what it gives are ordinary objects.
+Django writes the SQL of a queryset anew at every use, and for a row with its relations (a hundred
+columns and more) that takes several times as long as the server does. Where a person waits for an
+answer, or a worker for its run, the words are kept and only the values change. The query itself is
+an ordinary queryset, and what it gives are ordinary objects.
 
 It stands on what Django's own iteration over a queryset does (`ModelIterable`), of which
 `tests/checkpoints/store/test_prepared_queries.py` watches that it gives the same.
@@ -30,9 +31,11 @@ _STAND_INS: dict[type[Value], Callable[[int], Value]] = {
 
 
 class Prepared(Generic[Row]):
-    """`Prepared(lambda key: Run.objects.filter(pk=key), UUID)` gives the runs of a key with `.get(key)`, in a list.
+    """`Prepared(lambda key: Run.objects.filter(pk=key), UUID)` gives the runs of a key with
+    `.get(key)`, in a list.
 
-    `build` must make the same query whatever the values are, and use each of them as a parameter. Annotations are not supported.
+    `build` must make the same query whatever the values are, and use each of them as a parameter.
+    Annotations are not supported.
     """
 
     def __init__(self, build: Callable[..., models.QuerySet[Row]], *kinds: type[Value]) -> None:
@@ -43,7 +46,13 @@ class Prepared(Generic[Row]):
         """The rows, for values in the order of `kinds`."""
         made = self._made or self._make()
         with connection.cursor() as cursor:
-            cursor.execute(made.sql, [like if place is None else _like(like, values[place]) for place, like in made.parameters])
+            cursor.execute(
+                made.sql,
+                [
+                    like if place is None else _like(like, values[place])
+                    for place, like in made.parameters
+                ],
+            )
             rows = cursor.fetchall()
         return list(made.objects(rows))
 
@@ -60,15 +69,20 @@ class _Made:
         compiler: Any = query.query.get_compiler(DEFAULT_DB_ALIAS)
         self.sql, found = compiler.as_sql()
         self.parameters = [(_place(stand_ins, value), value) for value in found]
-        """For each parameter of the SQL which of the values it is, or None where it is always the same."""
-        assert {place for place, _ in self.parameters} >= set(range(len(stand_ins))), f"a value is no parameter of {self.sql}"
+        """For each parameter of the SQL which of the values it is, or None where it is always the
+        same.
+        """
+        assert {place for place, _ in self.parameters} >= set(range(len(stand_ins))), (
+            f"a value is no parameter of {self.sql}"
+        )
         assert not compiler.annotation_col_map, "annotations are not supported"
         info, select = compiler.klass_info, compiler.select
         self._compiler, self._model = compiler, info["model"]
         self._fields = slice(info["select_fields"][0], info["select_fields"][-1] + 1)
         self._names = [column.target.attname for column, _, _ in select[self._fields]]
         self._converters = compiler.get_converters([column for column, _, _ in select])
-        self._related = get_related_populators(info, select, DEFAULT_DB_ALIAS)  # type: ignore[call-arg]  # stubs of a later Django
+        # stubs of a later Django
+        self._related = get_related_populators(info, select, DEFAULT_DB_ALIAS)  # type: ignore[call-arg]
 
     def objects(self, rows: list[Any]) -> Iterator[Any]:
         """As `ModelIterable` makes them."""
@@ -81,11 +95,16 @@ class _Made:
 
 def _place(stand_ins: Sequence[Value], parameter: Any) -> int | None:
     """Which of the values a parameter stands for."""
-    return next((place for place, one in enumerate(stand_ins) if parameter in (one, _like(parameter, one))), None)
+    return next(
+        (place for place, one in enumerate(stand_ins) if parameter in (one, _like(parameter, one))),
+        None,
+    )
 
 
 def _like(parameter: Any, value: Value) -> Any:
-    """A value in the form in which this database was given a parameter: SQLite takes UUIDs and times as text."""
+    """A value in the form in which this database was given a parameter: SQLite takes UUIDs and
+    times as text.
+    """
     match value:
         case uuid.UUID():
             return value if isinstance(parameter, uuid.UUID) else value.hex

@@ -1,18 +1,24 @@
-"""Writing and reading checkpoints: a snapshot now and then, deltas against the parent in between, large values in blobs.
+"""Writing and reading checkpoints: a snapshot now and then, deltas against the parent in between,
+large values in blobs.
 
 What keeps both a step's bytes and a load flat as history grows:
 
-- A checkpoint is the delta against its parent: what the step set, and of lists that grew only the new items.
-- After SNAPSHOT_EVERY deltas, or sooner where together they weigh more than the state, comes a snapshot. So a load reads one snapshot and
-  few deltas, in one query, however long the history.
-- A snapshot does not write out a long list. What the list has got since the last snapshot becomes a `Chunk`, written once, which
-  names the chunk before it; the snapshot names the last one. So a list's item is written twice in all, once in its delta and once
-  (compressed) in its chunk, and a load gets all chunks in one query more. A list that is changed elsewhere than at its end begins anew.
+- A checkpoint is the delta against its parent: what the step set, and of lists that grew only the
+  new items.
+- After SNAPSHOT_EVERY deltas, or sooner where together they weigh more than the state, comes a
+  snapshot. So a load reads one snapshot and few deltas, in one query, however long the history.
+- A snapshot does not write out a long list. What the list has got since the last snapshot becomes a
+  `Chunk`, written once, which names the chunk before it; the snapshot names the last one. So a
+  list's item is written twice in all, once in its delta and once (compressed) in its chunk, and a
+  load gets all chunks in one query more. A list that is changed elsewhere than at its end begins
+  anew.
 
-A load costs what the state weighs: its digest is recomputed in full. Chunks are written before the checkpoint, in their own commit
-where no transaction is open; one that nothing points to does no harm.
+A load costs what the state weighs: its digest is recomputed in full. Chunks are written before the
+checkpoint, in their own commit where no transaction is open; one that nothing points to does no
+harm.
 
-The two queries are SQL of our own since the ORM knows no recursion; both databases take the same words.
+The two queries are SQL of our own since the ORM knows no recursion; both databases take the same
+words.
 """
 
 from __future__ import annotations
@@ -50,7 +56,9 @@ REWRITTEN = ("parent_id", "body", "size", "is_snapshot", "depth", "dropped_befor
 
 
 class StateLocked(CheckpointDamaged):
-    """What was stored is encrypted with a key that this server does not have: nothing is resumed from it until it has."""
+    """What was stored is encrypted with a key that this server does not have: nothing is resumed
+    from it until it has.
+    """
 
     code = "encryption_key_missing"
 
@@ -64,7 +72,10 @@ def save(
     parent: Checkpoint | None,
     before: Mapping[str, Any] | None,
 ) -> Checkpoint:
-    """Write a checkpoint and make it the thread's head. Call inside a transaction. Arguments and errors as for `build`."""
+    """Write a checkpoint and make it the thread's head.
+
+    Call inside a transaction. Arguments and errors as for `build`.
+    """
     checkpoint = build(thread_id, run_id, state, entry, parent=parent, before=before)
     insert(checkpoint)
     return checkpoint
@@ -85,11 +96,12 @@ def build(
     parent: Checkpoint | None,
     before: Mapping[str, Any] | None,
 ) -> Checkpoint:
-    """An unsaved checkpoint: the delta against the parent where that is smaller, else a snapshot, which may write chunks of long lists.
+    """An unsaved checkpoint: the delta against the parent where that is smaller, else a snapshot,
+    which may write chunks of long lists.
 
-    `before` is the parent's state where the caller has it in hand; without it a snapshot is written. With both states as `load` and
-    `reducers.apply` give them (`codec.State`), it costs what is new.
-    Raises codec.NotJson, naming the key, for a state that JSON cannot hold.
+    `before` is the parent's state where the caller has it in hand; without it a snapshot is
+    written. With both states as `load` and `reducers.apply` give them (`codec.State`), it costs
+    what is new. Raises codec.NotJson, naming the key, for a state that JSON cannot hold.
     """
     was = None if before is None else codec.state(before)
     now = codec.state(state, was, redaction.names())
@@ -100,7 +112,8 @@ def build(
     checkpoint = Checkpoint(
         thread_id=thread_id,
         run_id=run_id,
-        parent_id=None if parent is None else parent.pk,  # not the object: it would keep its own parent, and so the whole history
+        # not the object: it would keep its own parent, and so the whole history
+        parent_id=None if parent is None else parent.pk,
         status=entry.status,
         node_id=entry.node_id,
         next_step=entry.next_step,
@@ -121,7 +134,9 @@ def build(
     return checkpoint
 
 
-def _delta(now: codec.State, was: codec.State | None, parent: Checkpoint | None) -> codec.Text | None:
+def _delta(
+    now: codec.State, was: codec.State | None, parent: Checkpoint | None
+) -> codec.Text | None:
     """The delta to write, or None where a snapshot is due or smaller."""
     if parent is None or was is None or parent.depth >= SNAPSHOT_EVERY:
         return None
@@ -132,7 +147,10 @@ def _delta(now: codec.State, was: codec.State | None, parent: Checkpoint | None)
 
 def _snapshot(state: codec.State) -> tuple[codec.Text, int]:
     """The body of a snapshot; its new chunks are written here, and their bytes given too."""
-    body: dict[str, Any] = {key: dict(value) if isinstance(value, codec.FrozenDict) else value for key, value in state.items()}
+    body: dict[str, Any] = {
+        key: dict(value) if isinstance(value, codec.FrozenDict) else value
+        for key, value in state.items()
+    }
     long: list[list[Any]] = []
     chunks: list[Chunk] = []
     known: list[tuple[codec.FrozenList, codec.Track]] = []
@@ -146,21 +164,31 @@ def _snapshot(state: codec.State) -> tuple[codec.Text, int]:
             long.append([path, track.tip, track.chunks])
             _holder(body, path)[path[-1]] = value[track.sealed :]
     if chunks:
-        chunks.sort(key=lambda chunk: chunk.digest)  # in one order everywhere: two writers never wait in a circle
-        once = {chunk.digest: chunk for chunk in chunks}.values()  # two lists may be the same; PostgreSQL takes a row once
-        Chunk.objects.bulk_create(once, update_conflicts=True, unique_fields=["digest"], update_fields=["touched_at"])
+        # in one order everywhere: two writers never wait in a circle
+        chunks.sort(key=lambda chunk: chunk.digest)
+        # two lists may be the same; PostgreSQL takes a row once
+        once = {chunk.digest: chunk for chunk in chunks}.values()
+        Chunk.objects.bulk_create(
+            once, update_conflicts=True, unique_fields=["digest"], update_fields=["touched_at"]
+        )
         transaction.on_commit(lambda: _remember(known))
     text = codec.Text(codec.encode({"state": body, "long": long} if long else {"state": body}))
     return text, sum(len(chunk.content) for chunk in chunks)
 
 
 def _lists(state: codec.State) -> Iterator[tuple[list[str], codec.FrozenList]]:
-    """The lists that may be kept in chunks, with their paths: those of the state itself and of the objects right inside it."""
+    """The lists that may be kept in chunks, with their paths: those of the state itself and of the
+    objects right inside it.
+    """
     for key, value in state.items():
         if isinstance(value, codec.FrozenList):
             yield [key], value
         elif isinstance(value, codec.FrozenDict):
-            yield from (([key, name], item) for name, item in value.items() if isinstance(item, codec.FrozenList))
+            yield from (
+                ([key, name], item)
+                for name, item in value.items()
+                if isinstance(item, codec.FrozenList)
+            )
 
 
 def _holder(body: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
@@ -173,7 +201,9 @@ def _holder(body: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
 def _chunk(items: Sequence[Any], *, previous: str) -> Chunk:
     text = codec.encode(items)[1:-1]
     digest = codec.digest(f"{previous}:{text}")
-    return Chunk(digest=digest, previous_id=previous or None, content=zlib.compress(text.encode(), 1))
+    return Chunk(
+        digest=digest, previous_id=previous or None, content=zlib.compress(text.encode(), 1)
+    )
 
 
 def _remember(known: Sequence[tuple[codec.FrozenList, codec.Track]]) -> None:
@@ -184,23 +214,36 @@ def _remember(known: Sequence[tuple[codec.FrozenList, codec.Track]]) -> None:
 
 def unreadable(what: str, error: Exception) -> CheckpointDamaged:
     """What is raised where a stored value could not be opened (`fields.Locked`)."""
-    return (StateLocked if isinstance(error, encryption.KeyMissing) else CheckpointDamaged)(f"{what}: {error}")
+    return (StateLocked if isinstance(error, encryption.KeyMissing) else CheckpointDamaged)(
+        f"{what}: {error}"
+    )
 
 
 def rewrite(checkpoint: Checkpoint, state: codec.State) -> None:
-    """Make an unsaved snapshot of a checkpoint's row, of the same state under the same digest; new chunks are written here.
+    """Make an unsaved snapshot of a checkpoint's row, of the same state under the same digest; new
+    chunks are written here.
 
-    Raises CheckpointDamaged where that is not what would be loaded. Call inside a transaction. For `rules` only.
+    Raises CheckpointDamaged where that is not what would be loaded. Call inside a transaction. For
+    `rules` only.
     """
-    body = codec.Text(codec.encode(state)) if checkpoint.schema_version == 1 else _snapshot(state)[0]
-    checkpoint.body, checkpoint.size, checkpoint.is_snapshot, checkpoint.depth = body, len(body), True, 0
+    body = (
+        codec.Text(codec.encode(state)) if checkpoint.schema_version == 1 else _snapshot(state)[0]
+    )
+    checkpoint.body, checkpoint.size, checkpoint.is_snapshot, checkpoint.depth = (
+        body,
+        len(body),
+        True,
+        0,
+    )
     _checked(checkpoint)
 
 
 def references(checkpoint: Checkpoint) -> set[str]:
-    """The digests of all blobs and chunks that a checkpoint may refer to: whatever in it looks like one, so that none is missed.
+    """The digests of all blobs and chunks that a checkpoint may refer to: whatever in it looks like
+    one, so that none is missed.
 
-    Of a list's chunks it is the last; that one names the others. Raises StateLocked: what cannot be read may refer to anything.
+    Of a list's chunks it is the last; that one names the others. Raises StateLocked: what cannot be
+    read may refer to anything.
     """
     try:
         metadata, body = demand(checkpoint.metadata), demand(checkpoint.body)
@@ -221,12 +264,17 @@ def references(checkpoint: Checkpoint) -> set[str]:
 
 
 def load(checkpoint: Checkpoint, *, before: codec.State | None = None) -> dict[str, Any]:
-    """The whole state at a checkpoint, read-only (a `codec.State`); raises CheckpointDamaged where it does not match its digest.
+    """The whole state at a checkpoint, read-only (a `codec.State`); raises CheckpointDamaged where
+    it does not match its digest.
 
-    `before` is its parent's state as this function gave it, where the caller has it: then only the delta is read.
+    `before` is its parent's state as this function gave it, where the caller has it: then only the
+    delta is read.
     """
     if checkpoint.schema_version > SCHEMA_VERSION:
-        raise CheckpointDamaged(f"{checkpoint.shown_id} was written by a newer version of Waystation. Nothing was resumed from it.")
+        raise CheckpointDamaged(
+            f"{checkpoint.shown_id} was written by a newer version of Waystation. Nothing "
+            "was resumed from it."
+        )
     try:
         return _checked(checkpoint, before)
     except CheckpointDamaged:
@@ -236,9 +284,14 @@ def load(checkpoint: Checkpoint, *, before: codec.State | None = None) -> dict[s
 
 
 def _rewritten(checkpoint: Checkpoint) -> bool:
-    """Whether `rules` has rewritten the row since it was read; then the row at hand is as it is now."""
+    """Whether `rules` has rewritten the row since it was read; then the row at hand is as it is
+    now.
+    """
     now = Checkpoint.objects.filter(pk=checkpoint.pk).first()
-    if now is None or (now.is_snapshot, now.parent_id) == (checkpoint.is_snapshot, checkpoint.parent_id):
+    if now is None or (now.is_snapshot, now.parent_id) == (
+        checkpoint.is_snapshot,
+        checkpoint.parent_id,
+    ):
         return False
     for name in REWRITTEN:
         setattr(checkpoint, name, getattr(now, name))
@@ -253,7 +306,9 @@ def _checked(checkpoint: Checkpoint, before: codec.State | None = None) -> codec
             delta = _own(checkpoint)
             if bodies.elsewhere(delta):
                 delta, _ = _fetched(delta, [])
-            state = codec.apply(before, upgrades.current(checkpoint.schema_version, delta, is_snapshot=False))
+            state = codec.apply(
+                before, upgrades.current(checkpoint.schema_version, delta, is_snapshot=False)
+            )
         else:
             state, checkpoint.behind = _unfold(checkpoint)
         intact = upgrades.digest(checkpoint.schema_version, state) == checkpoint.digest
@@ -263,14 +318,19 @@ def _checked(checkpoint: Checkpoint, before: codec.State | None = None) -> codec
         intact = False
     if not intact:
         raise CheckpointDamaged(
-            f"{checkpoint.shown_id} does not match its digest; its stored bytes were changed. Nothing was resumed from it."
+            f"{checkpoint.shown_id} does not match its digest; its stored bytes were "
+            "changed. Nothing was resumed from it."
         )
     return state
 
 
 def _own(checkpoint: Checkpoint) -> Any:
     """The body as the row has it, or where it is."""
-    return json.loads(checkpoint.body) if isinstance(checkpoint.body, codec.Text) else demand(checkpoint.body)
+    return (
+        json.loads(checkpoint.body)
+        if isinstance(checkpoint.body, codec.Text)
+        else demand(checkpoint.body)
+    )
 
 
 def _unfold(checkpoint: Checkpoint) -> tuple[codec.State, int]:
@@ -288,17 +348,25 @@ def _unfold(checkpoint: Checkpoint) -> tuple[codec.State, int]:
     return codec.apply(state, body), checkpoint.size + sum(len(text) for _, _, text in between)
 
 
-def _fetched(body: Any, older: list[tuple[bool, int, str]]) -> tuple[Any, list[tuple[bool, int, str]]]:
+def _fetched(
+    body: Any, older: list[tuple[bool, int, str]]
+) -> tuple[Any, list[tuple[bool, int, str]]]:
     """The same with the bodies that a backend keeps."""
     text, *texts = bodies.fetch([codec.encode(body), *(text for _, _, text in older)])
-    return json.loads(text), [(is_snapshot, version, text) for (is_snapshot, version, _), text in zip(older, texts, strict=True)]
+    return json.loads(text), [
+        (is_snapshot, version, text)
+        for (is_snapshot, version, _), text in zip(older, texts, strict=True)
+    ]
 
 
 def _lineage(checkpoint: Checkpoint) -> list[tuple[bool, int, str]]:
-    """`is_snapshot`, `schema_version` and `body` of the checkpoints that this one builds on: from its parent to the nearest snapshot."""
+    """`is_snapshot`, `schema_version` and `body` of the checkpoints that this one builds on: from
+    its parent to the nearest snapshot.
+    """
     sql = """
         WITH RECURSIVE lineage (parent_id, is_snapshot, schema_version, body, place) AS (
-            SELECT parent_id, is_snapshot, schema_version, body, 1 FROM checkpoints_checkpoint WHERE id = %s
+            SELECT parent_id, is_snapshot, schema_version, body, 1 FROM checkpoints_checkpoint WHERE
+            id = %s
             UNION ALL
             SELECT older.parent_id, older.is_snapshot, older.schema_version, older.body, place + 1
             FROM lineage JOIN checkpoints_checkpoint AS older ON older.id = lineage.parent_id
@@ -309,7 +377,10 @@ def _lineage(checkpoint: Checkpoint) -> list[tuple[bool, int, str]]:
     with connection.cursor() as cursor:
         cursor.execute(sql, [key, checkpoint.depth])
         rows = cursor.fetchall()
-    return [(bool(is_snapshot), version, encryption.opened_text(body, bodies.SEALED)) for is_snapshot, version, body in rows]
+    return [
+        (bool(is_snapshot), version, encryption.opened_text(body, bodies.SEALED))
+        for is_snapshot, version, body in rows
+    ]
 
 
 def _whole(body: Any) -> codec.State:
@@ -319,7 +390,9 @@ def _whole(body: Any) -> codec.State:
         texts = _chunks({tip: count for _, tip, count in long})
         for path, tip, count in long:
             holder = _holder(state, path)
-            holder[path[-1]] = codec.grow(codec.sealed(texts[tip], tip=tip, chunks=count), holder[path[-1]])
+            holder[path[-1]] = codec.grow(
+                codec.sealed(texts[tip], tip=tip, chunks=count), holder[path[-1]]
+            )
     return codec.state(state)
 
 
@@ -327,7 +400,8 @@ def _chunks(counts: Mapping[str, int]) -> dict[str, str]:
     """Last chunk → the text of its list, for as many chunks as a list has."""
     sql = f"""
         WITH RECURSIVE chain (tip, previous_id, content, place) AS (
-            SELECT digest, previous_id, content, 1 FROM checkpoints_chunk WHERE digest IN ({", ".join(["%s"] * len(counts))})
+            SELECT digest, previous_id, content, 1 FROM checkpoints_chunk WHERE digest IN
+            ({", ".join(["%s"] * len(counts))})
             UNION ALL
             SELECT tip, older.previous_id, older.content, place + 1
             FROM chain JOIN checkpoints_chunk AS older ON older.digest = chain.previous_id
@@ -339,15 +413,23 @@ def _chunks(counts: Mapping[str, int]) -> dict[str, str]:
         cursor.execute(sql, [*counts, max(counts.values())])
         for tip, place, content in cursor.fetchall():
             if place <= counts[tip]:
-                texts[tip].append(zlib.decompress(encryption.opened(bytes(content), ITEMS)).decode())
+                texts[tip].append(
+                    zlib.decompress(encryption.opened(bytes(content), ITEMS)).decode()
+                )
     return {tip: ",".join(found) for tip, found in texts.items()}
 
 
 def blobs_of(checkpoint: Checkpoint) -> set[str]:
-    """The blobs that a checkpoint's metadata names, and that must be there: the code's bundle, and patches of reports."""
+    """The blobs that a checkpoint's metadata names, and that must be there: the code's bundle, and
+    patches of reports.
+    """
     metadata = checkpoint.metadata
     gathered = metadata.get("gather", {}).get("report") or {}
-    named = (metadata.get("git", {}).get("bundle"), metadata.get("report", {}).get("patch"), gathered.get("patch"))
+    named = (
+        metadata.get("git", {}).get("bundle"),
+        metadata.get("report", {}).get("patch"),
+        gathered.get("patch"),
+    )
     return {digest for digest in named if digest}
 
 
@@ -355,12 +437,17 @@ def put_blob(content: bytes) -> str:
     """Keep `content` once and give its digest. Call inside a transaction."""
     key = codec.digest(content)
     blob = Blob(digest=key, content=zlib.compress(content, 6), size=len(content))
-    Blob.objects.bulk_create([blob], update_conflicts=True, unique_fields=["digest"], update_fields=["touched_at"])  # see keeping
+    # see keeping
+    Blob.objects.bulk_create(
+        [blob], update_conflicts=True, unique_fields=["digest"], update_fields=["touched_at"]
+    )
     return key
 
 
 def get_blob(key: str) -> bytes:
-    """The content kept under a digest; raises Blob.DoesNotExist, or CheckpointDamaged where the bytes were changed."""
+    """The content kept under a digest; raises Blob.DoesNotExist, or CheckpointDamaged where the
+    bytes were changed.
+    """
     return content_of(Blob.objects.get(pk=key))
 
 
@@ -372,7 +459,9 @@ def content_of(blob: Blob) -> bytes:
     except encryption.KeyMissing as error:
         raise StateLocked(f"the blob {key[:12]}: {error}") from error
     except (zlib.error, encryption.SealBroken) as error:
-        raise CheckpointDamaged(f"the blob {key[:12]} cannot be unpacked; its stored bytes were changed") from error
+        raise CheckpointDamaged(
+            f"the blob {key[:12]} cannot be unpacked; its stored bytes were changed"
+        ) from error
     if codec.digest(content) != key:
         raise CheckpointDamaged(f"the blob {key[:12]} does not match its digest")
     return content

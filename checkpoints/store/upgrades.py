@@ -1,7 +1,9 @@
-"""What was written by an older release, in today's form: one registered function per `schema_version`, chained at every read.
+"""What was written by an older release, in today's form: one registered function per
+`schema_version`, chained at every read.
 
-Rows are never rewritten for it. Who changes the form of a body or the digest adds one to SCHEMA_VERSION, registers here how the version
-before becomes the new one and how its digest was taken, and adds a fixture of what the new code writes (`tests/checkpoints/version_N.json`;
+Rows are never rewritten for it. Who changes the form of a body or the digest adds one to
+SCHEMA_VERSION, registers here how the version before becomes the new one and how its digest was
+taken, and adds a fixture of what the new code writes (`tests/checkpoints/version_N.json`;
 `tests/checkpoints/store/test_upgrades.py` fails until all three are there).
 """
 
@@ -14,7 +16,9 @@ from typing import Any
 from checkpoints.state import codec
 
 SCHEMA_VERSION = 2
-"""Of what is written: digest by key, deltas that extend, snapshots as `{"state": …, "long": [[path, last chunk, chunks]]}`."""
+"""Of what is written: digest by key, deltas that extend, snapshots as `{"state": …, "long": [[path,
+last chunk, chunks]]}`.
+"""
 
 Upgrade = Callable[[Any, bool], Any]
 """(body, whether it is a snapshot) → the body as the next version has it."""
@@ -69,5 +73,7 @@ def _known(version: int) -> Version:
 
 @register(1, digest=lambda state: codec.digest(codec.encode(state)))
 def _(body: Any, is_snapshot: bool) -> Any:
-    """A snapshot's body was the state itself; deltas knew `set` and `unset` only, which is still one way to write one."""
+    """A snapshot's body was the state itself; deltas knew `set` and `unset` only, which is still
+    one way to write one.
+    """
     return {"state": body} if is_snapshot else body

@@ -14,15 +14,25 @@ import pytest
 from django.conf import settings
 from django.db import connections
 
-from checkpoints.contract.base import CheckpointDamaged, CheckpointStore, CheckpointUnknown, HeadMoved, Kept
+from checkpoints.contract.base import (
+    CheckpointDamaged,
+    CheckpointStore,
+    CheckpointUnknown,
+    HeadMoved,
+    Kept,
+)
 from checkpoints.testing.hooks import ACTIVE, RUN, Hooks, chain
 
 WRITERS = 6
 
 
 class Accidents(Hooks):
-    def test_a_changed_state_is_never_loaded(self, store: CheckpointStore, thread: uuid.UUID) -> None:
-        """Neither that checkpoint nor, where it needs it, one after it; those before are as they were."""
+    def test_a_changed_state_is_never_loaded(
+        self, store: CheckpointStore, thread: uuid.UUID
+    ) -> None:
+        """Neither that checkpoint nor, where it needs it, one after it; those before are as they
+        were.
+        """
         made = chain(store, thread, 5)
         self.damage(store, thread, made[2][0].id)
         with pytest.raises(CheckpointDamaged, match="Nothing was resumed"):
@@ -32,21 +42,30 @@ class Accidents(Hooks):
                 assert store.load(thread, kept.id) == state
             except CheckpointDamaged:
                 continue
-        assert [store.load(thread, kept.id) for kept, _ in made[:2]] == [state for _, state in made[:2]]
+        assert [store.load(thread, kept.id) for kept, _ in made[:2]] == [
+            state for _, state in made[:2]
+        ]
         with pytest.raises(CheckpointDamaged):
             store.fork(thread, made[2][0].id, run_id=RUN, reason="go on from damage")
         assert store.latest(thread) == made[-1][0]
 
-    def test_a_write_that_fails_half_way_leaves_everything_as_it_was(self, store: CheckpointStore, thread: uuid.UUID) -> None:
-        """The former head stays readable, here and for who looks anew, and the next write goes on from it."""
+    def test_a_write_that_fails_half_way_leaves_everything_as_it_was(
+        self, store: CheckpointStore, thread: uuid.UUID
+    ) -> None:
+        """The former head stays readable, here and for who looks anew, and the next write goes on
+        from it.
+        """
         made = chain(store, thread, 4)
         head, state = made[-1]
         attempts: list[Callable[[], Any]] = [
             lambda: store.put(thread, RUN, {**state, "n": "lost"}, ACTIVE, parent=head.id),
-            lambda: store.fork(thread, made[1][0].id, run_id=RUN, reason="lost", state={"lost": True}),
+            lambda: store.fork(
+                thread, made[1][0].id, run_id=RUN, reason="lost", state={"lost": True}
+            ),
         ]
         for attempt in attempts:
-            with self.failing(store), pytest.raises(Exception):  # noqa: B017, PT011  # whatever such an accident raises
+            # whatever such an accident raises
+            with self.failing(store), pytest.raises(Exception):  # noqa: B017, PT011
                 attempt()
             for looking in (store, self.make()) if store.durable else (store,):
                 assert looking.latest(thread) == head
@@ -54,10 +73,14 @@ class Accidents(Hooks):
                 assert looking.history(thread) == [kept for kept, _ in reversed(made)]
         assert chain(store, thread, 2)[0][0].parent_id == head.id
 
-    def test_of_writers_on_one_parent_exactly_one_becomes_the_head(self, store: CheckpointStore, thread: uuid.UUID) -> None:
+    def test_of_writers_on_one_parent_exactly_one_becomes_the_head(
+        self, store: CheckpointStore, thread: uuid.UUID
+    ) -> None:
         """Compare-and-set: the others are told which head there is, and have written nothing."""
         root = store.put(thread, RUN, {"n": 0}, ACTIVE, parent=None)
-        answers = at_once(*(partial(_put, store, thread, {"writer": n}, root.id) for n in range(WRITERS)))
+        answers = at_once(
+            *(partial(_put, store, thread, {"writer": n}, root.id) for n in range(WRITERS))
+        )
         won = [answer for answer in answers if isinstance(answer, Kept)]
         lost = [answer for answer in answers if isinstance(answer, HeadMoved)]
         assert (len(won), len(lost)) == (1, WRITERS - 1), answers
@@ -65,12 +88,18 @@ class Accidents(Hooks):
         assert {error.head for error in lost} == {won[0].id}
         assert store.history(thread) == [won[0], root]
 
-    def test_of_first_writers_exactly_one_begins_the_thread(self, store: CheckpointStore, thread: uuid.UUID) -> None:
-        answers = at_once(*(partial(_put, store, thread, {"writer": n}, None) for n in range(WRITERS)))
+    def test_of_first_writers_exactly_one_begins_the_thread(
+        self, store: CheckpointStore, thread: uuid.UUID
+    ) -> None:
+        answers = at_once(
+            *(partial(_put, store, thread, {"writer": n}, None) for n in range(WRITERS))
+        )
         assert sum(isinstance(answer, Kept) for answer in answers) == 1, answers
         assert len(store.history(thread)) == 1
 
-    def test_no_update_is_lost_where_losers_try_again(self, store: CheckpointStore, thread: uuid.UUID) -> None:
+    def test_no_update_is_lost_where_losers_try_again(
+        self, store: CheckpointStore, thread: uuid.UUID
+    ) -> None:
         store.put(thread, RUN, {"n": 0}, ACTIVE, parent=None)
 
         def add() -> int:
@@ -85,8 +114,12 @@ class Accidents(Hooks):
         assert store.load(thread, _head(store, thread).id) == {"n": 20}
         assert len(store.history(thread)) == 21
 
-    def test_forks_beside_a_writer_and_a_prune_spoil_nothing(self, store: CheckpointStore, thread: uuid.UUID) -> None:
-        """Whatever of them comes first, every checkpoint that is left loads and its parents lead to the root."""
+    def test_forks_beside_a_writer_and_a_prune_spoil_nothing(
+        self, store: CheckpointStore, thread: uuid.UUID
+    ) -> None:
+        """Whatever of them comes first, every checkpoint that is left loads and its parents lead to
+        the root.
+        """
         made = chain(store, thread, 25)
 
         def forks() -> None:
@@ -122,8 +155,12 @@ class Accidents(Hooks):
         _is_whole(store, thread, made)
 
 
-def _is_whole(store: CheckpointStore, thread: uuid.UUID, made: Sequence[tuple[Kept, dict[str, Any]]]) -> None:
-    """Everything that is left loads, as it was written where it is one of `made`, and has a parent that is left."""
+def _is_whole(
+    store: CheckpointStore, thread: uuid.UUID, made: Sequence[tuple[Kept, dict[str, Any]]]
+) -> None:
+    """Everything that is left loads, as it was written where it is one of `made`, and has a parent
+    that is left.
+    """
     left = store.history(thread, limit=100)
     ids, states = {kept.id for kept in left}, {kept.id: state for kept, state in made}
     for kept in left:
@@ -132,7 +169,9 @@ def _is_whole(store: CheckpointStore, thread: uuid.UUID, made: Sequence[tuple[Ke
         assert kept.parent_id in ids or kept.id == made[0][0].id
 
 
-def _put(store: CheckpointStore, thread: uuid.UUID, state: dict[str, Any], parent: uuid.UUID | None) -> Kept | HeadMoved:
+def _put(
+    store: CheckpointStore, thread: uuid.UUID, state: dict[str, Any], parent: uuid.UUID | None
+) -> Kept | HeadMoved:
     try:
         return store.put(thread, RUN, state, ACTIVE, parent=parent)
     except HeadMoved as moved:

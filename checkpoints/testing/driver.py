@@ -1,7 +1,9 @@
-"""A program that runs one small workflow on nothing but a checkpoint store, for tests that kill it: `python driver.py < order.json`.
+"""A program that runs one small workflow on nothing but a checkpoint store, for tests that kill it:
+`python driver.py < order.json`.
 
-plan → ask (waits for an answer) → work, three times → finish. After every step there is a checkpoint; every step leaves a line in a ledger
-when its body ran. It is what a durable runtime does with a store: load the newest, go on with the step it names (S2-4, S2-5, S2-7).
+plan → ask (waits for an answer) → work, three times → finish. After every step there is a
+checkpoint; every step leaves a line in a ledger when its body ran. It is what a durable runtime
+does with a store: load the newest, go on with the step it names (S2-4, S2-5, S2-7).
 """
 
 from __future__ import annotations
@@ -34,15 +36,26 @@ def step(name: str, state: dict[str, Any]) -> tuple[dict[str, Any], Entry]:
         case "plan":
             return {"plan": "push PR #42"}, Entry(status="active", node_id=name, next_step="ask")
         case "ask":
-            return {"prompt": PROMPT}, Entry(status="pending_input", node_id=name, metadata={"blocking_reason": PROMPT})
+            return {"prompt": PROMPT}, Entry(
+                status="pending_input", node_id=name, metadata={"blocking_reason": PROMPT}
+            )
         case "work":
             loop = state.get("loops", 0) + 1
-            return {"loops": loop}, Entry(status="active", node_id=name, next_step="work" if loop < LOOPS else "finish", loop_num=loop)
+            return {"loops": loop}, Entry(
+                status="active",
+                node_id=name,
+                next_step="work" if loop < LOOPS else "finish",
+                loop_num=loop,
+            )
     return {"result": f"done after {state['answers']}"}, Entry(status="completed", node_id=name)
 
 
-def run(store: CheckpointStore, thread: uuid.UUID, run_id: uuid.UUID, ledger: Path, *, die_after: int) -> str:
-    """Go on from the newest checkpoint until the workflow waits or ends; die after so many checkpoints (0: never). Gives the status."""
+def run(
+    store: CheckpointStore, thread: uuid.UUID, run_id: uuid.UUID, ledger: Path, *, die_after: int
+) -> str:
+    """Go on from the newest checkpoint until the workflow waits or ends; die after so many
+    checkpoints (0: never). Gives the status.
+    """
     head = store.latest(thread)
     state = dict(store.load(thread, head.id)) if head else {"task": "Push PR #42", "done": []}
     name = head.entry.next_step if head else "plan"
@@ -61,13 +74,25 @@ def run(store: CheckpointStore, thread: uuid.UUID, run_id: uuid.UUID, ledger: Pa
 
 
 def answer(store: CheckpointStore, thread: uuid.UUID, prompt: str, response: str) -> Kept:
-    """Write a person's answer into the history; the workflow itself goes on elsewhere (S2-19, S2-21). Raises PromptMismatch."""
+    """Write a person's answer into the history; the workflow itself goes on elsewhere (S2-19,
+    S2-21). Raises PromptMismatch.
+    """
     head = store.latest(thread)
-    asked = head.entry.metadata.get("blocking_reason") if head and head.entry.status == "pending_input" else None
+    asked = (
+        head.entry.metadata.get("blocking_reason")
+        if head and head.entry.status == "pending_input"
+        else None
+    )
     if head is None or asked != prompt:
         raise PromptMismatch(f"The open question is {asked!r}, not {prompt!r}.")
     state = {**store.load(thread, head.id), "prompt": None, "answers": [response]}
-    return store.put(thread, head.run_id, state, Entry(status="active", node_id="ask", next_step="work"), parent=head.id)
+    return store.put(
+        thread,
+        head.run_id,
+        state,
+        Entry(status="active", node_id="ask", next_step="work"),
+        parent=head.id,
+    )
 
 
 def race(store: CheckpointStore, thread: uuid.UUID, run_id: uuid.UUID, *, at: float) -> str:
@@ -86,7 +111,9 @@ def write_on(store: CheckpointStore, thread: uuid.UUID, run_id: uuid.UUID) -> No
     state = dict(store.load(thread, head.id)) if head else {"n": 0}
     while True:
         state = {**state, "n": state["n"] + 1, "wide": f"{state['n']}" * 5000}
-        head = store.put(thread, run_id, state, Entry(status="active"), parent=head.id if head else None)
+        head = store.put(
+            thread, run_id, state, Entry(status="active"), parent=head.id if head else None
+        )
         sys.stdout.write(f"{state['n']}\n")
         sys.stdout.flush()
 
@@ -99,7 +126,9 @@ def main() -> None:
     thread, run_id = uuid.UUID(order["thread"]), uuid.UUID(order["run"])
     match order["do"]:
         case "run":
-            said: Any = run(store, thread, run_id, Path(order["ledger"]), die_after=order.get("die_after", 0))
+            said: Any = run(
+                store, thread, run_id, Path(order["ledger"]), die_after=order.get("die_after", 0)
+            )
         case "answer":
             try:
                 said = answer(store, thread, order["prompt"], order["response"]).id.hex

@@ -23,18 +23,29 @@ class Hooks:
 
     @abstractmethod
     def setting(self) -> Mapping[str, Any]:
-        """The backend under test as CHECKPOINTS would have it. Stores made of it share what they keep, if the backend can."""
+        """The backend under test as CHECKPOINTS would have it.
+
+        Stores made of it share what they keep, if the backend can.
+        """
 
     @abstractmethod
-    def damage(self, store: CheckpointStore, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> None:
-        """Change the stored bytes of a checkpoint's state behind the store's back; they may stay valid JSON."""
+    def damage(
+        self, store: CheckpointStore, thread_id: uuid.UUID, checkpoint_id: uuid.UUID
+    ) -> None:
+        """Change the stored bytes of a checkpoint's state behind the store's back; they may stay
+        valid JSON.
+        """
 
     @abstractmethod
     def failing(self, store: CheckpointStore) -> AbstractContextManager[Any]:
-        """Inside it, a write of this store gets half-way and then ends with an exception, as with a full disk or a lost connection."""
+        """Inside it, a write of this store gets half-way and then ends with an exception, as with a
+        full disk or a lost connection.
+        """
 
     def environment(self) -> dict[str, str]:
-        """What a process needs in its environment to reach the same data; with DJANGO_SETTINGS_MODULE in it, Django is set up there."""
+        """What a process needs in its environment to reach the same data; with
+        DJANGO_SETTINGS_MODULE in it, Django is set up there.
+        """
         return {}
 
     def new_thread(self) -> uuid.UUID:
@@ -57,15 +68,26 @@ RUN = uuid.UUID("01900000-0000-7000-8000-000000000001")
 
 
 def chain(
-    store: CheckpointStore, thread: uuid.UUID, length: int, *, entry: Entry = ACTIVE, wide: int = 300
+    store: CheckpointStore,
+    thread: uuid.UUID,
+    length: int,
+    *,
+    entry: Entry = ACTIVE,
+    wide: int = 300,
 ) -> list[tuple[Kept, dict[str, Any]]]:
-    """So many checkpoints on end, each with its state: a list that grows, a number that changes, and something that stays."""
+    """So many checkpoints on end, each with its state: a list that grows, a number that changes,
+    and something that stays.
+    """
     made: list[tuple[Kept, dict[str, Any]]] = []
     state: dict[str, Any] = {}
     head = store.latest(thread)
     parent = head.id if head else None
     for number in range(length):
-        state = {"fixed": "x" * wide, "n": number, "messages": [*state.get("messages", []), {"id": number, "text": f"message {number}"}]}
+        state = {
+            "fixed": "x" * wide,
+            "n": number,
+            "messages": [*state.get("messages", []), {"id": number, "text": f"message {number}"}],
+        }
         kept = store.put(thread, RUN, state, entry, parent=parent)
         parent = kept.id
         made.append((kept, state))

@@ -1,4 +1,7 @@
-"""Kill and resume, in processes of their own (S2-27). A store that does not survive its process shows that it says so."""
+"""Kill and resume, in processes of their own (S2-27).
+
+A store that does not survive its process shows that it says so.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,9 @@ class Processes(Hooks):
     def test_killed_after_every_checkpoint_the_next_process_goes_on_and_no_step_runs_twice(
         self, store: CheckpointStore, tmp_path: Path
     ) -> None:
-        """S2-5, S2-7, S2-27: kill -9 at each boundary of the workflow, always the same thread and run."""
+        """S2-5, S2-7, S2-27: kill -9 at each boundary of the workflow, always the same thread and
+        run.
+        """
         thread, ledger = self.new_thread(), tmp_path / "ledger"
         if not store.durable:
             return self._does_not_survive_and_says_so(store, thread, ledger)
@@ -42,8 +47,11 @@ class Processes(Hooks):
         self._looks_complete(thread)
         return None
 
-    def test_a_person_answers_between_three_processes(self, store: CheckpointStore, tmp_path: Path) -> None:
-        """S2-32: process 1 pauses and ends; process 2 takes the answer, and no other question's; process 3 goes on to the end.
+    def test_a_person_answers_between_three_processes(
+        self, store: CheckpointStore, tmp_path: Path
+    ) -> None:
+        """S2-32: process 1 pauses and ends; process 2 takes the answer, and no other question's;
+        process 3 goes on to the end.
 
         S2-8 (C4): what is complete is kept; retention drops it later.
         """
@@ -60,7 +68,9 @@ class Processes(Hooks):
         self._looks_complete(thread)
         return None
 
-    def test_a_recreated_application_goes_on_with_what_the_first_one_wrote(self, tmp_path: Path) -> None:
+    def test_a_recreated_application_goes_on_with_what_the_first_one_wrote(
+        self, tmp_path: Path
+    ) -> None:
         """S2-28..30, S2-33: two instances of the adapter, and nothing else in common."""
         thread, ledger = self.new_thread(), tmp_path / "ledger"
         first = self.make()
@@ -77,7 +87,9 @@ class Processes(Hooks):
         assert ledger.read_text().split() == ONCE
         self._looks_complete(thread)
 
-    def test_of_processes_on_one_parent_exactly_one_becomes_the_head(self, store: CheckpointStore, tmp_path: Path) -> None:
+    def test_of_processes_on_one_parent_exactly_one_becomes_the_head(
+        self, store: CheckpointStore, tmp_path: Path
+    ) -> None:
         thread = self.new_thread()
         if not store.durable:
             return self._does_not_survive_and_says_so(store, thread, tmp_path / "ledger")
@@ -88,8 +100,12 @@ class Processes(Hooks):
         assert len(store.history(thread)) == 1
         return None
 
-    def test_killed_in_the_middle_of_writing_what_was_kept_is_whole(self, store: CheckpointStore, tmp_path: Path) -> None:
-        """kill -9 at any moment: what a writer was told is kept, is; what is there, loads; the next one goes on from it."""
+    def test_killed_in_the_middle_of_writing_what_was_kept_is_whole(
+        self, store: CheckpointStore, tmp_path: Path
+    ) -> None:
+        """kill -9 at any moment: what a writer was told is kept, is; what is there, loads; the next
+        one goes on from it.
+        """
         thread = self.new_thread()
         if not store.durable:
             return self._does_not_survive_and_says_so(store, thread, tmp_path / "ledger")
@@ -107,7 +123,9 @@ class Processes(Hooks):
             assert seen < last <= state["n"] <= last + 1  # one more may be kept than it could say
             seen = state["n"]
         history = store.history(thread, limit=10**6)
-        assert [store.load(thread, kept.id)["n"] for kept in history[:50]] == list(range(seen, max(0, seen - 50), -1))
+        assert [store.load(thread, kept.id)["n"] for kept in history[:50]] == list(
+            range(seen, max(0, seen - 50), -1)
+        )
         assert len(history) == seen
         assert [kept.parent_id for kept in history] == [*(kept.id for kept in history[1:]), None]
         return None
@@ -115,7 +133,12 @@ class Processes(Hooks):
     def _looks_complete(self, thread: uuid.UUID) -> None:
         store = self.make()
         history = store.history(thread)
-        assert [kept.entry.status for kept in history] == ["completed", *["active"] * 4, "pending_input", "active"]
+        assert [kept.entry.status for kept in history] == [
+            "completed",
+            *["active"] * 4,
+            "pending_input",
+            "active",
+        ]
         assert {kept.run_id for kept in history} == {RUN}
         assert store.load(thread, history[0].id) == {
             "task": "Push PR #42",
@@ -127,12 +150,15 @@ class Processes(Hooks):
             "result": "done after ['approve']",
         }
 
-    def _does_not_survive_and_says_so(self, store: CheckpointStore, thread: uuid.UUID, ledger: Path) -> None:
+    def _does_not_survive_and_says_so(
+        self, store: CheckpointStore, thread: uuid.UUID, ledger: Path
+    ) -> None:
         assert not store.durable
         assert self._run(thread, ledger) == "pending_input"
         assert store.latest(thread) is None
         assert self._run(thread, ledger) == "pending_input"
-        assert ledger.read_text().split() == ["plan", "ask"] * 2  # from the start, since nothing was there
+        # from the start, since nothing was there
+        assert ledger.read_text().split() == ["plan", "ask"] * 2
 
     def _run(self, thread: uuid.UUID, ledger: Path, *, die_after: int = 0) -> Any:
         """The status that a process left the workflow in, or the signal that ended it."""
@@ -144,14 +170,26 @@ class Processes(Hooks):
         return json.loads(said) if process.returncode == 0 else process.returncode
 
     def _start(self, thread: uuid.UUID, what: str, **more: Any) -> subprocess.Popen[str]:
-        order = {"setting": dict(self.setting()), "thread": thread.hex, "run": RUN.hex, "do": what, **more}
-        inherited = {key: value for key, value in os.environ.items() if key != "DJANGO_SETTINGS_MODULE"}
+        order = {
+            "setting": dict(self.setting()),
+            "thread": thread.hex,
+            "run": RUN.hex,
+            "do": what,
+            **more,
+        }
+        inherited = {
+            key: value for key, value in os.environ.items() if key != "DJANGO_SETTINGS_MODULE"
+        }
         process = subprocess.Popen(
             [sys.executable, driver.__file__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**inherited, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **self.environment()},
+            env={
+                **inherited,
+                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                **self.environment(),
+            },
         )
         assert process.stdin is not None
         process.stdin.write(json.dumps(order))

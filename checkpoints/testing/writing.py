@@ -22,38 +22,59 @@ ODD: dict[str, Any] = {
 
 
 class Writing(Hooks):
-    def test_what_was_put_is_what_is_loaded(self, store: CheckpointStore, thread: uuid.UUID) -> None:
-        """S2-4, S2-5, S3-3..9: the state, and beside it run, node, status, why it waits, for what, until when."""
+    def test_what_was_put_is_what_is_loaded(
+        self, store: CheckpointStore, thread: uuid.UUID
+    ) -> None:
+        """S2-4, S2-5, S3-3..9: the state, and beside it run, node, status, why it waits, for what,
+        until when.
+        """
         why = {
             "blocking_reason": "missing_supplier_data",
             "required_inputs": {"type": "object"},
             "next_deadline": "2030-01-01T00:00:00+00:00",
         }
         entry = Entry(
-            status="pending_input", node_id="ask", next_step="", loop_num=2, completed_nodes=3, total_nodes=7, metadata={**why, "odd": ODD}
+            status="pending_input",
+            node_id="ask",
+            next_step="",
+            loop_num=2,
+            completed_nodes=3,
+            total_nodes=7,
+            metadata={**why, "odd": ODD},
         )
         kept = store.put(thread, RUN, ODD, entry, parent=None)
         assert codec.encode(store.load(thread, kept.id)) == codec.encode(ODD)
         found = store.get(thread, kept.id)
         assert (found.thread_id, found.run_id, found.parent_id) == (thread, RUN, None)
-        assert (found.entry.status, found.entry.node_id, found.entry.loop_num) == ("pending_input", "ask", 2)
+        assert (found.entry.status, found.entry.node_id, found.entry.loop_num) == (
+            "pending_input",
+            "ask",
+            2,
+        )
         assert codec.encode(found.entry.metadata) == codec.encode(entry.metadata)
         assert found == kept == store.latest(thread)
 
-    def test_any_sequence_of_updates_loads_as_a_plain_fold(self, store: CheckpointStore, thread: uuid.UUID) -> None:
+    def test_any_sequence_of_updates_loads_as_a_plain_fold(
+        self, store: CheckpointStore, thread: uuid.UUID
+    ) -> None:
         dice = random.Random(7)  # noqa: S311  # the same every time
         state: dict[str, Any] = {}
         states: dict[uuid.UUID, str] = {}
         kept: Kept | None = None
         for number in range(70):
             state = _changed(state, number, dice)
-            # by turns the caller has the parent's state in hand, as loaded, or leaves it to the store
+            # by turns the caller has the parent's state in hand, as loaded, or leaves it to the
+            # store
             before = store.load(thread, kept.id) if kept and number % 2 else None
-            kept = store.put(thread, RUN, state, ACTIVE, parent=kept.id if kept else None, before=before)
+            kept = store.put(
+                thread, RUN, state, ACTIVE, parent=kept.id if kept else None, before=before
+            )
             states[kept.id] = codec.encode(state)
         assert {key: codec.encode(store.load(thread, key)) for key in states} == states
 
-    def test_a_loaded_state_cannot_be_changed(self, store: CheckpointStore, thread: uuid.UUID) -> None:
+    def test_a_loaded_state_cannot_be_changed(
+        self, store: CheckpointStore, thread: uuid.UUID
+    ) -> None:
         kept = store.put(thread, RUN, {"a": [1]}, ACTIVE, parent=None)
         with pytest.raises(TypeError, match="read-only"):
             store.load(thread, kept.id)["a"].append(2)
@@ -65,14 +86,18 @@ class Writing(Hooks):
         assert sizes[len(sizes) // 2] < 200
         assert sum(size < 200 for size in sizes) >= 0.9 * len(sizes)
 
-    def test_a_state_that_json_cannot_hold_is_refused_and_named(self, store: CheckpointStore, thread: uuid.UUID) -> None:
+    def test_a_state_that_json_cannot_hold_is_refused_and_named(
+        self, store: CheckpointStore, thread: uuid.UUID
+    ) -> None:
         """F14: at the write, not when it is needed."""
         first = store.put(thread, RUN, {"a": 1}, ACTIVE, parent=None)
         for bad in ({"socket": object()}, {"x": float("nan")}, {"x": {1: 2}}):
             with pytest.raises(codec.NotJson, match=r"state\.(socket|x)"):
                 store.put(thread, RUN, bad, ACTIVE, parent=first.id)
         with pytest.raises(codec.NotJson, match="metadata"):
-            store.put(thread, RUN, {}, Entry(status="active", metadata={"x": object()}), parent=first.id)
+            store.put(
+                thread, RUN, {}, Entry(status="active", metadata={"x": object()}), parent=first.id
+            )
         assert store.latest(thread) == first
         assert store.history(thread) == [first]
 
@@ -90,10 +115,14 @@ class Writing(Hooks):
             with pytest.raises(CheckpointUnknown):
                 store.fork(where, key, run_id=RUN, reason="why not")
 
-    def test_threads_know_nothing_of_each_other(self, store: CheckpointStore, thread: uuid.UUID) -> None:
+    def test_threads_know_nothing_of_each_other(
+        self, store: CheckpointStore, thread: uuid.UUID
+    ) -> None:
         other = self.new_thread()
         mine, theirs = chain(store, thread, 3), chain(store, other, 4)
-        assert [kept.id for kept in store.history(thread)] == [kept.id for kept, _ in reversed(mine)]
+        assert [kept.id for kept in store.history(thread)] == [
+            kept.id for kept, _ in reversed(mine)
+        ]
         assert store.delete_thread(thread) == 3
         assert store.latest(thread) is None
         assert store.history(thread) == []
@@ -105,7 +134,9 @@ class Writing(Hooks):
         assert chain(store, thread, 2)[-1][0] == store.latest(thread)  # its id may be used again
 
     def test_bodies_for_the_engine(self, store: CheckpointStore, thread: uuid.UUID) -> None:
-        """S2-2, S2-25: the same store keeps the bodies of checkpoints whose rows are in the database, if it does that at all."""
+        """S2-2, S2-25: the same store keeps the bodies of checkpoints whose rows are in the
+        database, if it does that at all.
+        """
         if not isinstance(store, BodyStore):
             assert store.transactional  # then they are in the rows
             return
@@ -114,7 +145,9 @@ class Writing(Hooks):
             store.put_body(thread, key, text)
         store.put_body(thread, keys[0], "{}")
         assert store.get_bodies(thread, keys) == {keys[0]: "{}", keys[1]: text}
-        assert {place for place in store.bodies() if place[0] == thread} == {(thread, key) for key in keys[:2]}
+        assert {place for place in store.bodies() if place[0] == thread} == {
+            (thread, key) for key in keys[:2]
+        }
         store.drop_bodies(thread, [*keys, uuid.uuid4()])
         assert store.get_bodies(thread, keys) == {}
         assert store.get_bodies(thread, []) == {}

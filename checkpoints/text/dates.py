@@ -1,6 +1,9 @@
-"""Moments as people read them: in pages, mails, messages and the admin, in one style. Machines get ISO 8601 everywhere.
+"""Moments as people read them: in pages, mails, messages and the admin, in one style.
 
-A page says its time zone once (`base.html`), so times on it do without; a text that travels alone, such as a mail or a refusal, says it.
+Machines get ISO 8601 everywhere.
+
+A page says its time zone once (`base.html`), so times on it do without; a text that travels alone,
+such as a mail or a refusal, says it.
 """
 
 from __future__ import annotations

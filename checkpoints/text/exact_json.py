@@ -1,6 +1,8 @@
-"""Django's serializer to JSON, with times as exact as they are stored: digests cover microseconds, which Django's own cuts to thousandths.
+"""Django's serializer to JSON, with times as exact as they are stored: digests cover microseconds,
+which Django's own cuts to thousandths.
 
-`SERIALIZATION_MODULES` names it in place of Django's, so that `dumpdata` and `loaddata` carry every row over as it is.
+`SERIALIZATION_MODULES` names it in place of Django's, so that `dumpdata` and `loaddata` carry every
+row over as it is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Characters that a screen does not show, made visible where people read what others wrote: a marked chip in HTML, brackets in text.
+"""Characters that a screen does not show, made visible where people read what others wrote: a
+marked chip in HTML, brackets in text.
 
-Control characters, marks of writing direction, characters without width, tags and variation selectors, fillers, and bytes that are no text.
-What such a character hides is approved unseen, so every page, mail and view of reviewed content goes through `html` or `plain`.
+Control characters, marks of writing direction, characters without width, tags and variation
+selectors, fillers, and bytes that are no text. What such a character hides is approved unseen, so
+every page, mail and view of reviewed content goes through `html` or `plain`.
 """
 
 from __future__ import annotations
@@ -23,8 +25,12 @@ IGNORABLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0"
     "\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""Unicode's Default_Ignorable_Code_Point, its separators of lines and paragraphs, its marks of annotations, and the blank of Braille."""
-STRETCH = re.compile(rf"(?:[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{IGNORABLE}\ud800-\udfff]|\r(?!\n))+")
+"""Unicode's Default_Ignorable_Code_Point, its separators of lines and paragraphs, its marks of
+annotations, and the blank of Braille.
+"""
+STRETCH = re.compile(
+    rf"(?:[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{IGNORABLE}\ud800-\udfff]|\r(?!\n))+"
+)
 JOINER, EMOJI_STYLES = "\u200d", "\ufe0e\ufe0f"
 NAMES = {
     0x08: "BACKSPACE", 0x0B: "LINE TABULATION", 0x0C: "FORM FEED", 0x0D: "CARRIAGE RETURN",
@@ -43,12 +49,21 @@ class Chip:
 def html(text: object) -> SafeString:
     """The text, escaped, with a chip in the place of each character that is not seen."""
     # Each piece is escaped here or is our own chip.
-    return mark_safe("".join(_as_html(piece) if isinstance(piece, Chip) else escape(piece) for piece in pieces(str(text))))  # noqa: S308
+    return mark_safe(  # noqa: S308
+        "".join(
+            _as_html(piece) if isinstance(piece, Chip) else escape(piece)
+            for piece in pieces(str(text))
+        )
+    )
 
 
 def plain(text: object) -> str:
-    """The text with `⟦U+202E⟧` in the place of such a character: for mails, attributes and titles."""
-    return "".join(f"⟦{piece.text}⟧" if isinstance(piece, Chip) else piece for piece in pieces(str(text)))
+    """The text with `⟦U+202E⟧` in the place of such a character: for mails, attributes and
+    titles.
+    """
+    return "".join(
+        f"⟦{piece.text}⟧" if isinstance(piece, Chip) else piece for piece in pieces(str(text))
+    )
 
 
 def found(text: str) -> list[str]:
@@ -72,17 +87,23 @@ def pieces(text: str) -> Iterator[str | Chip]:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a text as git counts them: `\n` ends one, and none of the ten others that `str.splitlines` takes for an end."""
+    """The lines of a text as git counts them: `\n` ends one, and none of the ten others that
+    `str.splitlines` takes for an end.
+    """
     lines = text.split("\n")
     return lines[:-1] if lines[-1] == "" else lines
 
 
 def _is_of_an_emoji(text: str, begin: int, end: int) -> bool:
-    """Whether the stretch is a style of the picture before it, or joins it with the picture behind: that is seen."""
+    """Whether the stretch is a style of the picture before it, or joins it with the picture behind:
+    that is seen.
+    """
     stretch, before, after = text[begin:end], text[begin - 1 : begin], text[end : end + 1]
     if not before or not (_is_picture(before) or (before in "0123456789#*" and after == "\u20e3")):
         return False
-    return stretch in EMOJI_STYLES or (stretch.lstrip(EMOJI_STYLES) == JOINER and len(stretch) <= 2 and _is_picture(after))
+    return stretch in EMOJI_STYLES or (
+        stretch.lstrip(EMOJI_STYLES) == JOINER and len(stretch) <= 2 and _is_picture(after)
+    )
 
 
 def _is_picture(character: str) -> bool:
@@ -107,18 +128,33 @@ def _kind(character: str) -> str:
 def _chip(kind: str, characters: str) -> Chip:
     count = len(characters)
     if kind == "tags":
-        spelled = "".join(chr(ord(one) - 0xE0000) for one in characters[:SPELLED] if 0xE0020 <= ord(one) < 0xE007F)
+        spelled = "".join(
+            chr(ord(one) - 0xE0000) for one in characters[:SPELLED] if 0xE0020 <= ord(one) < 0xE007F
+        )
         more = "…" if count > SPELLED else ""
-        return Chip(f"tags: {spelled}{more}", f"{count:,} tag characters (U+E0000–E007F), which spell “{spelled}{more}”")
+        return Chip(
+            f"tags: {spelled}{more}",
+            f"{count:,} tag characters (U+E0000–E007F), which spell “{spelled}{more}”",
+        )
     if kind == "selectors":
         return Chip(f"selectors ×{count:,}", f"{count:,} variation selectors (U+E0100–E01EF)")
     times = f" ×{count:,}" if count > 1 else ""
     code = ord(kind)
     if 0xDC80 <= code <= 0xDCFF:
-        return Chip(f"byte {code - 0xDC00:02X}{times}", f"Byte {code - 0xDC00:02X}{times}, which is no text")
-    name = NAMES.get(code) or unicodedata.name(kind, "half a character" if 0xD800 <= code <= 0xDFFF else "CONTROL CHARACTER")
-    return Chip(f"U+{code:04X}{times}", f"U+{code:04X} {name}{times}")  # no picture such as ␛: few fonts have those
+        return Chip(
+            f"byte {code - 0xDC00:02X}{times}", f"Byte {code - 0xDC00:02X}{times}, which is no text"
+        )
+    name = NAMES.get(code) or unicodedata.name(
+        kind, "half a character" if 0xD800 <= code <= 0xDFFF else "CONTROL CHARACTER"
+    )
+    # no picture such as ␛: few fonts have those
+    return Chip(f"U+{code:04X}{times}", f"U+{code:04X} {name}{times}")
 
 
 def _as_html(chip: Chip) -> SafeString:
-    return format_html('<span class="unseen" role="img" aria-label="{}" title="{}">{}</span>', chip.label, chip.label, chip.text)
+    return format_html(
+        '<span class="unseen" role="img" aria-label="{}" title="{}">{}</span>',
+        chip.label,
+        chip.label,
+        chip.text,
+    )

@@ -1,4 +1,6 @@
-"""People's answers for operators, and the actions that give them: every one is a call into `services`, confirmed on a page of its own."""
+"""People's answers for operators, and the actions that give them: every one is a call into
+`services`, confirmed on a page of its own.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,14 @@ from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminTextareaWidget
 
-from checkpoints.admin.checkpoints import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json, row, text_column
+from checkpoints.admin.checkpoints import (
+    MOST,
+    ConfirmedAdmin,
+    ReadOnlyAdmin,
+    as_json,
+    row,
+    text_column,
+)
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User
 from checkpoints.store import CheckpointDamaged
@@ -62,14 +71,19 @@ class FeedbackForm(forms.Form):
     )
 
 
-def tell(admin: ConfirmedAdmin, request: HttpRequest, act: Callable[[], str], *, about: str) -> None:
+def tell(
+    admin: ConfirmedAdmin, request: HttpRequest, act: Callable[[], str], *, about: str
+) -> None:
     """Do one thing and say what came of it."""
     try:
         admin.message_user(request, f"{about}: {act()}", messages.SUCCESS)
     except (PauseClosed, services.RevisionMismatch, RunEnded, policy.NotNow) as calm:
         admin.message_user(request, f"{about}: {calm}", messages.WARNING)
     except services.NotFound:
-        words = "Nothing was done: its thread belongs to other people. Ask its owner, or somebody of its team."
+        words = (
+            "Nothing was done: its thread belongs to other people. Ask its owner, or somebody "
+            "of its team."
+        )
         admin.message_user(request, f"{about}: {words}", messages.ERROR)
     except (services.AnswerInvalid, policy.NotAllowed, CheckpointDamaged) as error:
         admin.message_user(request, f"{about}: {error}", messages.ERROR)
@@ -85,51 +99,118 @@ class PauseAdmin(PauseRows):
 
     @admin.action(description="Approve…", permissions=["operate"])
     def approve(self, request: HttpRequest, queryset: QuerySet[Pause]) -> HttpResponse | None:
-        return self.answer(request, queryset, "approve", APPROVE, "Approve these questions?", "Each run goes on to its next step.")
+        return self.answer(
+            request,
+            queryset,
+            "approve",
+            APPROVE,
+            "Approve these questions?",
+            "Each run goes on to its next step.",
+        )
 
     @admin.action(description="Revise with feedback…", permissions=["operate"])
     def revise(self, request: HttpRequest, queryset: QuerySet[Pause]) -> HttpResponse | None:
-        return self.answer(request, queryset, "revise", REVISE, "Send these back for revision?", "Each step runs again with your feedback.")
+        return self.answer(
+            request,
+            queryset,
+            "revise",
+            REVISE,
+            "Send these back for revision?",
+            "Each step runs again with your feedback.",
+        )
 
     @admin.action(description="Cancel order…", permissions=["operate"])
     def cancel_order(self, request: HttpRequest, queryset: QuerySet[Pause]) -> HttpResponse | None:
         return self.answer(
-            request, queryset, "cancel_order", CANCEL, "Cancel the orders of these questions?", "Each run ends. This cannot be undone."
+            request,
+            queryset,
+            "cancel_order",
+            CANCEL,
+            "Cancel the orders of these questions?",
+            "Each run ends. This cannot be undone.",
         )
 
-    def answer(self, request: HttpRequest, pauses: QuerySet[Pause], name: str, action: str, title: str, words: str) -> HttpResponse | None:
+    def answer(
+        self,
+        request: HttpRequest,
+        pauses: QuerySet[Pause],
+        name: str,
+        action: str,
+        title: str,
+        words: str,
+    ) -> HttpResponse | None:
         confirmed = "confirmed" in request.POST
-        form = (FeedbackForm if action == REVISE else ReasonForm)(request.POST if confirmed else None)
+        form = (FeedbackForm if action == REVISE else ReasonForm)(
+            request.POST if confirmed else None
+        )
         if not confirmed or not form.is_valid():
-            return self.confirm(request, pauses, action=name, button=BUTTONS[action], title=title, words=words, form=form)
+            return self.confirm(
+                request,
+                pauses,
+                action=name,
+                button=BUTTONS[action],
+                title=title,
+                words=words,
+                form=form,
+            )
         feedback = form.cleaned_data["feedback"]
         for pause in pauses[:MOST]:
-            tell(self, request, partial(self.decide, request, pause, action, feedback), about=pause.shown_id)
+            tell(
+                self,
+                request,
+                partial(self.decide, request, pause, action, feedback),
+                about=pause.shown_id,
+            )
         return None
 
     def decide(self, request: HttpRequest, pause: Pause, action: str, feedback: str) -> str:
         seen = request.POST.get(f"revision_{pause.shown_id}", "")
         if not (seen.isascii() and seen.isdigit()):
             raise services.RevisionMismatch(pause)
-        given = services.decide(pause.pk, action=action, by=person(request), via=Via.ADMIN, feedback=feedback, revision=int(seen))
+        given = services.decide(
+            pause.pk,
+            action=action,
+            by=person(request),
+            via=Via.ADMIN,
+            feedback=feedback,
+            revision=int(seen),
+        )
         return voting.words(given) if isinstance(given, Vote) else services.PAST[action]
 
 
 @admin.action(description="Cancel…", permissions=["operate"])
-def cancel_order(shown_by: ConfirmedAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+def cancel_order(
+    shown_by: ConfirmedAdmin, request: HttpRequest, queryset: QuerySet[Any]
+) -> HttpResponse | None:
     if "confirmed" not in request.POST:
         words = "Each order ends where it stands. This cannot be undone."
-        return shown_by.confirm(request, queryset, action="cancel_order", button="Cancel them", title="Cancel these orders?", words=words)
+        return shown_by.confirm(
+            request,
+            queryset,
+            action="cancel_order",
+            button="Cancel them",
+            title="Cancel these orders?",
+            words=words,
+        )
     for one in queryset[:MOST]:
         tell(shown_by, request, partial(cancel_one, request, one), about=one.shown_id)
     return None
 
 
 @admin.action(description="Retry…", permissions=["operate"])
-def retry(shown_by: ConfirmedAdmin, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+def retry(
+    shown_by: ConfirmedAdmin, request: HttpRequest, queryset: QuerySet[Any]
+) -> HttpResponse | None:
     if "confirmed" not in request.POST:
         words = "Each goes on from its last good checkpoint, as a new run."
-        return shown_by.confirm(request, queryset, action="retry", button="Retry", title="Retry these orders?", words=words)
+        return shown_by.confirm(
+            request,
+            queryset,
+            action="retry",
+            button="Retry",
+            title="Retry these orders?",
+            words=words,
+        )
     for one in queryset[:MOST]:
         tell(shown_by, request, partial(retry_one, request, one), about=one.shown_id)
     return None
@@ -141,7 +222,8 @@ def cancel_one(request: HttpRequest, one: WorkOrder | Run) -> str:
 
 
 def retry_one(request: HttpRequest, one: WorkOrder | Run) -> str:
-    order = services.find_order(order_of(one), by=person(request))  # `runs` does not ask who may see it
+    # `runs` does not ask who may see it
+    order = services.find_order(order_of(one), by=person(request))
     return f"goes on as {runs.retry(order.pk, by=person(request)).shown_id}"
 
 
@@ -165,21 +247,43 @@ class RunAdmin(RunRows):
 
 @admin.register(Decision)
 class DecisionAdmin(ReadOnlyAdmin):
-    shown_ids: ClassVar[dict[str, str]] = {"dec": "pk", "pse": "pause", "run": "pause__run", "thr": "pause__run__thread"}
+    shown_ids: ClassVar[dict[str, str]] = {
+        "dec": "pk",
+        "pse": "pause",
+        "run": "pause__run",
+        "thr": "pause__run__thread",
+    }
     search_fields = (f"decided_by__{NAME}",)
     search_help_text = "A dec_, pse_, run_ or thr_ id, or who decided"
     heavy = ("feedback", "edited_content")
-    sealed: ClassVar[dict[str, str]] = {"words": "feedback", "edited": "edited_content", "external": "external"}
-    list_display = ("shown", "action_label", "pause_link", "revision", "decided_by", "external", "via", "ledger_place", "decided_at")
+    sealed: ClassVar[dict[str, str]] = {
+        "words": "feedback",
+        "edited": "edited_content",
+        "external": "external",
+    }
+    list_display = (
+        "shown",
+        "action_label",
+        "pause_link",
+        "revision",
+        "decided_by",
+        "external",
+        "via",
+        "ledger_place",
+        "decided_at",
+    )
     list_filter = ("via",)
     list_select_related = ("decided_by",)
     fields = (
-        "shown", "pause_link", "action", "words", "edited", "decided_by", "external", "on_behalf_of", "votes",
+        "shown", "pause_link", "action", "words", "edited", "decided_by", "external",
+        "on_behalf_of", "votes",
         "decided_at", "via", "revision", "content_digest", "ledger_place",
         "previous", "digest", "digest_check", "evidence", "goes_on_at", "undoes", "receipt",
     )  # fmt: skip
 
-    @display(description="answer", label={"approve": "success", "revise": "warning", "cancel": "danger"})
+    @display(
+        description="answer", label={"approve": "success", "revise": "warning", "cancel": "danger"}
+    )
     def action_label(self, decision: Decision) -> str:
         return decision.action
 
@@ -200,13 +304,23 @@ class DecisionAdmin(ReadOnlyAdmin):
 
     @display(description="digest check")
     def digest_check(self, decision: Decision) -> str:
-        matches = f"Matches what {decision.erasure} recorded when its thread was erased" if decision.erasure else "Matches"
-        return matches if decision.intact else "Does not match: this row was changed after it was written."
+        matches = (
+            f"Matches what {decision.erasure} recorded when its thread was erased"
+            if decision.erasure
+            else "Matches"
+        )
+        return (
+            matches
+            if decision.intact
+            else "Does not match: this row was changed after it was written."
+        )
 
 
 @admin.register(Import)
 class ImportAdmin(ReadOnlyAdmin):
-    """What an imported thread brought along: also what people were asked and answered where it came from."""
+    """What an imported thread brought along: also what people were asked and answered where it came
+    from.
+    """
 
     shown_ids: ClassVar[dict[str, str]] = {"thr": "pk"}
     search_help_text = "A thr_ id"
@@ -264,20 +378,27 @@ class ApiTokenAdmin(ConfirmedAdmin):
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """A token acts as its user: only superusers make one for somebody else."""
         users = User.objects.filter(is_active=True).order_by(NAME)
-        kwargs["queryset"] = users if person(request).is_superuser else users.filter(pk=person(request).pk)
+        kwargs["queryset"] = (
+            users if person(request).is_superuser else users.filter(pk=person(request).pk)
+        )
         kwargs["initial"] = request.user.pk
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         made, secret = ApiToken.make(**form.cleaned_data)
         obj.pk = made.pk
-        self.message_user(request, f"The secret of {made.name}, shown only now: {secret}", messages.WARNING)
+        self.message_user(
+            request, f"The secret of {made.name}, shown only now: {secret}", messages.WARNING
+        )
 
     @display(description="last asked to change something")
     def last_write(self, token: ApiToken) -> dt.datetime | None:
         return token.last_used_at  # reading leaves no trace in the database
 
-    @display(description="standing", label={"valid": "success", "expired": "warning", "revoked": "danger"})
+    @display(
+        description="standing",
+        label={"valid": "success", "expired": "warning", "revoked": "danger"},
+    )
     def standing(self, token: ApiToken) -> str:
         if token.revoked_at:
             return "revoked"
@@ -287,14 +408,24 @@ class ApiTokenAdmin(ConfirmedAdmin):
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> HttpResponse | None:
         if "confirmed" not in request.POST:
             words = "Programs that use them are refused from now on. This cannot be undone."
-            return self.confirm(request, queryset, action="revoke", button="Revoke", title="Revoke these tokens?", words=words)
+            return self.confirm(
+                request,
+                queryset,
+                action="revoke",
+                button="Revoke",
+                title="Revoke these tokens?",
+                words=words,
+            )
         count = queryset.order_by().filter(revoked_at__isnull=True).update(revoked_at=clock.now())
         self.message_user(request, f"{count} revoked.", messages.SUCCESS)
         return None
 
 
-class UserAdmin(BaseUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  # two typings of one base
-    """Only superusers hand out rights, and only they change the account of somebody who has some."""
+# two typings of one base
+class UserAdmin(BaseUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]
+    """Only superusers hand out rights, and only they change the account of somebody who has
+    some.
+    """
 
     form = UserChangeForm
     add_form = UserCreationForm
@@ -312,7 +443,12 @@ class UserAdmin(BaseUserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  # t
         return super().has_delete_permission(request, obj) and self.may_touch(request, obj)
 
     def may_touch(self, request: HttpRequest, obj: User | None) -> bool:
-        return obj is None or person(request).is_superuser or obj == request.user or not (obj.is_staff or obj.is_superuser)
+        return (
+            obj is None
+            or person(request).is_superuser
+            or obj == request.user
+            or not (obj.is_staff or obj.is_superuser)
+        )
 
 
 class GroupAdmin(BaseGroupAdmin, ModelAdmin):  # type: ignore[misc]  # two typings of one base
@@ -324,7 +460,8 @@ class GroupAdmin(BaseGroupAdmin, ModelAdmin):  # type: ignore[misc]  # two typin
         return () if person(request).is_superuser else ("permissions",)
 
 
-if settings.AUTH_USER_MODEL == "auth.User":  # a model of the project's own has the project's own page
+# a model of the project's own has the project's own page
+if settings.AUTH_USER_MODEL == "auth.User":
     admin.site.unregister(User)
     admin.site.register(User, UserAdmin)
 admin.site.unregister(Group)

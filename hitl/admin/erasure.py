@@ -30,7 +30,8 @@ class ReasonForm(forms.Form):
 
 
 @admin.register(Thread)
-class ErasableThreadAdmin(ConfirmedAdmin, ThreadForensics):  # type: ignore[misc]  # two typings of one base
+# two typings of one base
+class ErasableThreadAdmin(ConfirmedAdmin, ThreadForensics):  # type: ignore[misc]
     actions = ("erase",)
 
     def has_erase_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -41,15 +42,30 @@ class ErasableThreadAdmin(ConfirmedAdmin, ThreadForensics):  # type: ignore[misc
         form = ReasonForm(request.POST if "confirmed" in request.POST else None)
         if not form.is_valid():
             words = (
-                "Each goes with its child runs, checkpoints, log, questions, work order and workspace. The ledger keeps that somebody "
+                "Each goes with its child runs, checkpoints, log, questions, work order and "
+                "workspace. The ledger keeps that somebody "
                 "decided, not what they said. This cannot be undone."
             )
             title = "Erase these threads for good?"
-            return self.confirm(request, queryset, action="erase", button="Erase for good", title=title, words=words, form=form)
+            return self.confirm(
+                request,
+                queryset,
+                action="erase",
+                button="Erase for good",
+                title=title,
+                words=words,
+                form=form,
+            )
         for thread in queryset[:MOST]:
             try:
-                done = erasure.erase(thread.pk, by=request.user.get_username(), reason=form.cleaned_data["reason"])
-                self.message_user(request, f"{thread.shown_id}: erased, recorded as {done.shown_id}.", messages.SUCCESS)
+                done = erasure.erase(
+                    thread.pk, by=request.user.get_username(), reason=form.cleaned_data["reason"]
+                )
+                self.message_user(
+                    request,
+                    f"{thread.shown_id}: erased, recorded as {done.shown_id}.",
+                    messages.SUCCESS,
+                )
             except (NotFound, erasure.CannotErase) as refusal:
                 self.message_user(request, f"{thread.shown_id}: {refusal}", messages.WARNING)
         return None
@@ -60,7 +76,16 @@ class ErasureAdmin(ReadOnlyAdmin):
     search_fields = ("erased_by",)
     search_help_text = "Who erased"
     list_display = ("shown", "thread_words", "erased_by", "erased_at")
-    fields = ("shown", "thread_words", "erased_by", "erased_at", "reason", "counts_json", "decisions_json", "digest")
+    fields = (
+        "shown",
+        "thread_words",
+        "erased_by",
+        "erased_at",
+        "reason",
+        "counts_json",
+        "decisions_json",
+        "digest",
+    )
 
     @display(description="thread")
     def thread_words(self, done: Erasure) -> str:

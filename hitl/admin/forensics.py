@@ -1,4 +1,6 @@
-"""Forensics that act: going on from a checkpoint, as it is or edited, by one call into `services`; and the decision that led to it."""
+"""Forensics that act: going on from a checkpoint, as it is or edited, by one call into `services`;
+and the decision that led to it.
+"""
 
 from __future__ import annotations
 
@@ -49,14 +51,20 @@ class StateField(forms.CharField):
         try:
             state = json.loads(text)
             if not isinstance(state, dict):
-                raise forms.ValidationError("The state is an object: it begins with { and ends with }.")
+                raise forms.ValidationError(
+                    "The state is an object: it begins with { and ends with }."
+                )
             codec.check(state)
         except json.JSONDecodeError as error:
-            raise forms.ValidationError(f"No JSON: {error.msg} at line {error.lineno}, column {error.colno}.") from error
+            raise forms.ValidationError(
+                f"No JSON: {error.msg} at line {error.lineno}, column {error.colno}."
+            ) from error
         except codec.NotJson as error:
             raise forms.ValidationError(str(error)) from error
         except (RecursionError, ValueError) as error:
-            raise forms.ValidationError("This cannot be kept: too many levels, or a number of too many digits.") from error
+            raise forms.ValidationError(
+                "This cannot be kept: too many levels, or a number of too many digits."
+            ) from error
         return state
 
     def clean(self, value: Any) -> Any:
@@ -65,12 +73,19 @@ class StateField(forms.CharField):
 
 
 class ForkForm(ReasonForm):
-    state = StateField(strip=False, widget=UnfoldAdminTextareaWidget(attrs={"rows": 24, "spellcheck": "false", "class": "json"}))
+    state = StateField(
+        strip=False,
+        widget=UnfoldAdminTextareaWidget(
+            attrs={"rows": 24, "spellcheck": "false", "class": "json"}
+        ),
+    )
     field_order: tuple[str, ...] = ("state", "reason")
 
 
 class AroundForm(ForkForm):
-    """What stands in the way of an edited state is a review: whoever may step around it says why, or takes the edit back."""
+    """What stands in the way of an edited state is a review: whoever may step around it says why,
+    or takes the edit back.
+    """
 
     around = forms.CharField(
         max_length=forks.MAX_REASON,
@@ -78,9 +93,12 @@ class AroundForm(ForkForm):
         label="Reason for bypassing the review",
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 3, "aria-required": "true"}),
         help_text=(
-            "The reviewers have not answered for the state as you edited it. With a reason here the run begins all the same. The ledger "
-            "records it as your decision, with your name, this reason and what was bypassed, and the trail shows it to everybody who "
-            "sees the thread. It approves nothing: a later step that asks whether its effect was approved still finds no approval."
+            "The reviewers have not answered for the state as you edited it. With a reason here "
+            "the run begins all the same. The ledger "
+            "records it as your decision, with your name, this reason and what was bypassed, and "
+            "the trail shows it to everybody who "
+            "sees the thread. It approves nothing: a later step that asks whether its effect was "
+            "approved still finds no approval."
         ),
     )
     field_order = ("around", "state", "reason")
@@ -92,27 +110,49 @@ def state_text(state: Mapping[str, Any]) -> str:
 
 
 def _facing(stands: forks.ReviewStands, request: HttpRequest, *, asked: bool) -> ForkForm:
-    """The form that was refused since a review stands in its way: with the field to step around it, or with words on who may.
+    """The form that was refused since a review stands in its way: with the field to step around it,
+    or with words on who may.
 
     `asked`: the field was on the page already, so what is missing is its reason.
     """
-    refused = f"{stands.reviews} has rules on who approves it, and nobody has approved the state as you edited it. Nothing began."
+    refused = (
+        f"{stands.reviews} has rules on who approves it, and nobody has approved the state as "
+        "you edited it. Nothing began."
+    )
     if not review_bypass.may_step_around(cast(User, request.user)):
         form = ForkForm(request.POST)
         right = "the right “Can bypass a review”, which you do not have"
-        form.add_error(None, f"{refused} Begin at that step or before it, which asks again; or ask somebody with {right}.")
+        form.add_error(
+            None,
+            (
+                f"{refused} Begin at that step or before it, which asks again; or ask somebody "
+                f"with {right}."
+            ),
+        )
         return form
     form = AroundForm(request.POST)
     if asked:
         form.add_error("around", "Say why. Without a reason nothing is bypassed.")
-    form.add_error(None, f"{refused} Begin at that step or before it, which asks again; or bypass the review, and say why.")
+    form.add_error(
+        None,
+        (
+            f"{refused} Begin at that step or before it, which asks again; or bypass the "
+            "review, and say why."
+        ),
+    )
     return form
 
 
 def led_to(checkpoint: Checkpoint) -> tuple[Decision | None, str]:
-    """The decision that a checkpoint records, or the last one before it in its run; and words that say which it is."""
+    """The decision that a checkpoint records, or the last one before it in its run; and words that
+    say which it is.
+    """
     related = Decision.objects.filter(undoes=None).select_related("decided_by", "pause")
-    direct = related.filter(pause__checkpoint=checkpoint.parent_id, pause__run=checkpoint.run_id).first() if checkpoint.parent_id else None
+    direct = (
+        related.filter(pause__checkpoint=checkpoint.parent_id, pause__run=checkpoint.run_id).first()
+        if checkpoint.parent_id
+        else None
+    )
     if direct is not None:
         return direct, "This checkpoint records an answer:"
     before = related.filter(pause__run=checkpoint.run_id, decided_at__lt=checkpoint.created_at)
@@ -122,15 +162,26 @@ def led_to(checkpoint: Checkpoint) -> tuple[Decision | None, str]:
 def fork_at(checkpoint: Checkpoint) -> Run | None:
     """The run that began with this checkpoint by going on from another one."""
     run = Run.objects.filter(pk=checkpoint.run_id).first()
-    return run if run is not None and run.forked_from_id is not None and run.forked_from_id == checkpoint.parent_id else None
+    return (
+        run
+        if run is not None
+        and run.forked_from_id is not None
+        and run.forked_from_id == checkpoint.parent_id
+        else None
+    )
 
 
-DOORS = {"resume": "admin:checkpoints_checkpoint_resume", "fork": "admin:checkpoints_checkpoint_fork"}
+DOORS = {
+    "resume": "admin:checkpoints_checkpoint_resume",
+    "fork": "admin:checkpoints_checkpoint_fork",
+}
 """The pages that act."""
 
 
 def may_operate(request: HttpRequest) -> bool:
-    """Going on from a checkpoint wants the right to change checkpoints, though none is ever changed: a fork appends."""
+    """Going on from a checkpoint wants the right to change checkpoints, though none is ever
+    changed: a fork appends.
+    """
     return request.user.has_perm("checkpoints.change_checkpoint")
 
 
@@ -145,11 +196,18 @@ def doors(request: HttpRequest) -> dict[str, str]:
 
 class ThreadForensics(ThreadPages):
     def get_urls(self) -> list[URLPattern]:
-        export = path("<path:object_id>/export/", self.admin_site.admin_view(self.export_view), name="checkpoints_thread_export")
+        export = path(
+            "<path:object_id>/export/",
+            self.admin_site.admin_view(self.export_view),
+            name="checkpoints_thread_export",
+        )
         return [export, *super().get_urls()]
 
     def offers(self, request: HttpRequest) -> dict[str, Any]:
-        return {**doors(request), "export": "admin:checkpoints_thread_export" if may_export(request) else ""}
+        return {
+            **doors(request),
+            "export": "admin:checkpoints_thread_export" if may_export(request) else "",
+        }
 
     def export_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """The whole thread as one document, in plain."""
@@ -161,7 +219,9 @@ class ThreadForensics(ThreadPages):
             raise Http404("There is no such thread.") from error
         except store.CheckpointDamaged as error:
             messages.error(request, f"Nothing was exported: {error}")
-            return HttpResponseRedirect(reverse("admin:checkpoints_thread_change", args=[object_id]))
+            return HttpResponseRedirect(
+                reverse("admin:checkpoints_thread_change", args=[object_id])
+            )
         response = HttpResponse(codec.encode(document), content_type="application/json")
         response["Content-Disposition"] = f'attachment; filename="{document["thread"]["id"]}.json"'
         return response
@@ -172,14 +232,22 @@ class CheckpointForensics(CheckpointPages):
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view
         return [
-            path("<path:object_id>/resume/", view(self.resume_view), name="checkpoints_checkpoint_resume"),
-            path("<path:object_id>/fork/", view(self.fork_view), name="checkpoints_checkpoint_fork"),
+            path(
+                "<path:object_id>/resume/",
+                view(self.resume_view),
+                name="checkpoints_checkpoint_resume",
+            ),
+            path(
+                "<path:object_id>/fork/", view(self.fork_view), name="checkpoints_checkpoint_fork"
+            ),
             *super().get_urls(),
         ]
 
     def inside(self, request: HttpRequest, checkpoint: Checkpoint) -> dict[str, Any]:
         decision, words = led_to(checkpoint)
-        open_doors = doors(request) if checkpoint.status != "completed" else dict.fromkeys(DOORS, "")
+        open_doors = (
+            doors(request) if checkpoint.status != "completed" else dict.fromkeys(DOORS, "")
+        )
         led = {"decision": decision, "decision_words": words, "forked": fork_at(checkpoint)}
         return {**super().inside(request, checkpoint), **open_doors, **led}
 
@@ -191,7 +259,9 @@ class CheckpointForensics(CheckpointPages):
             done = self._fork(request, checkpoint, form, state=None)
             if done is not None:
                 return done
-        return self._page(request, checkpoint, form, title="Resume from this checkpoint?", button="Resume")
+        return self._page(
+            request, checkpoint, form, title="Resume from this checkpoint?", button="Resume"
+        )
 
     def fork_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """The state in an editor. What was typed stays on the page until it could be taken."""
@@ -205,12 +275,17 @@ class CheckpointForensics(CheckpointPages):
         text = state_text(state)
         if len(text) > EDITABLE:
             damage = (
-                f"This state has {len(text)} characters, more than a browser edits well. Fork it over REST: POST checkpoints/<id>/fork."
+                f"This state has {len(text)} characters, more than a browser edits well. Fork "
+                "it over REST: POST checkpoints/<id>/fork."
             )
         if damage:
             messages.error(request, damage)
-            return HttpResponseRedirect(reverse("admin:checkpoints_checkpoint_change", args=[checkpoint.pk]))
-        page = partial(self._page, request, checkpoint, title="Fork with an edited state", button="Fork")
+            return HttpResponseRedirect(
+                reverse("admin:checkpoints_checkpoint_change", args=[checkpoint.pk])
+            )
+        page = partial(
+            self._page, request, checkpoint, title="Fork with an edited state", button="Fork"
+        )
         if request.method != "POST":
             return page(ForkForm(initial={"state": text}))
         knows = "around" in request.POST and review_bypass.may_step_around(cast(User, request.user))
@@ -218,7 +293,12 @@ class CheckpointForensics(CheckpointPages):
         if form.is_valid():
             edited = form.cleaned_data["state"]
             try:
-                done = self._fork(request, checkpoint, form, state=None if codec.encode(edited) == codec.encode(state) else edited)
+                done = self._fork(
+                    request,
+                    checkpoint,
+                    form,
+                    state=None if codec.encode(edited) == codec.encode(state) else edited,
+                )
             except forks.ReviewStands as stands:
                 return page(_facing(stands, request, asked=knows), status=409)
             if done is not None:
@@ -234,32 +314,67 @@ class CheckpointForensics(CheckpointPages):
             raise Http404("There is no such checkpoint.") from error
 
     def _fork(
-        self, request: HttpRequest, checkpoint: Checkpoint, form: forms.Form, *, state: Mapping[str, Any] | None
+        self,
+        request: HttpRequest,
+        checkpoint: Checkpoint,
+        form: forms.Form,
+        *,
+        state: Mapping[str, Any] | None,
     ) -> HttpResponse | None:
-        """The way to the thread, or None with the refusal on the form. Raises ReviewStands where no reason to step around it is given."""
+        """The way to the thread, or None with the refusal on the form.
+
+        Raises ReviewStands where no reason to step around it is given.
+        """
         by, reason = cast(User, request.user), form.cleaned_data["reason"]
         try:
             kept = None if state is None else dict(state)
             if kept is not None and (around := form.cleaned_data.get("around")):
-                run = review_bypass.fork(checkpoint.pk, by=by, via=Via.ADMIN, reason=reason, state=kept, around=around)
+                run = review_bypass.fork(
+                    checkpoint.pk, by=by, via=Via.ADMIN, reason=reason, state=kept, around=around
+                )
             else:
                 run = services.fork(checkpoint.pk, by=by, reason=reason, state=kept)
         except services.NotFound:
-            form.add_error(None, "Nothing was done: this thread belongs to other people. Ask its owner, or somebody of its team.")
+            form.add_error(
+                None,
+                (
+                    "Nothing was done: this thread belongs to other people. Ask its owner, or "
+                    "somebody of its team."
+                ),
+            )
         except forks.ReviewStands:
             raise
         except (NothingToFork, store.CheckpointDamaged) as error:
             form.add_error(None, str(error))
         else:
             edited = " with the edited state" if state is not None else ""
-            messages.success(request, f"{run.shown_id} goes on from {checkpoint.shown_id}{edited}. What came after it stays as it was.")
-            if (decision := Decision.objects.filter(pause__run=run, action=STEP_AROUND).first()) is not None:
-                messages.success(request, f"Your bypass of a review is recorded as {decision.shown_id}.")
-            return HttpResponseRedirect(reverse("admin:checkpoints_thread_change", args=[checkpoint.thread_id]))
+            messages.success(
+                request,
+                (
+                    f"{run.shown_id} goes on from {checkpoint.shown_id}{edited}. What came "
+                    "after it stays as it was."
+                ),
+            )
+            if (
+                decision := Decision.objects.filter(pause__run=run, action=STEP_AROUND).first()
+            ) is not None:
+                messages.success(
+                    request, f"Your bypass of a review is recorded as {decision.shown_id}."
+                )
+            return HttpResponseRedirect(
+                reverse("admin:checkpoints_thread_change", args=[checkpoint.thread_id])
+            )
         return None
 
     def _page(
-        self, request: HttpRequest, checkpoint: Checkpoint, form: forms.Form, *, title: str, button: str, status: int | None = None
+        self,
+        request: HttpRequest,
+        checkpoint: Checkpoint,
+        form: forms.Form,
+        *,
+        title: str,
+        button: str,
+        status: int | None = None,
     ) -> HttpResponse:
         context = {
             **self.admin_site.each_context(request),
@@ -272,4 +387,9 @@ class CheckpointForensics(CheckpointPages):
             "title": title,
             "button": button,
         }
-        return TemplateResponse(request, "admin/checkpoint_fork.html", context, status=status or (422 if form.errors else 200))
+        return TemplateResponse(
+            request,
+            "admin/checkpoint_fork.html",
+            context,
+            status=status or (422 if form.errors else 200),
+        )

@@ -1,4 +1,7 @@
-"""Messages and endpoints for operators: to look at, send again and switch off. They are made on the notifications page and over REST."""
+"""Messages and endpoints for operators: to look at, send again and switch off.
+
+They are made on the notifications page and over REST.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,26 @@ from hitl.outbound import endpoints, sending
 
 @admin.register(Delivery)
 class DeliveryAdmin(ConfirmedAdmin):
-    shown_ids: ClassVar[dict[str, str]] = {"dlv": "pk", "pse": "pause", "run": "pause__run", "thr": "pause__run__thread", "end": "endpoint"}
+    shown_ids: ClassVar[dict[str, str]] = {
+        "dlv": "pk",
+        "pse": "pause",
+        "run": "pause__run",
+        "thr": "pause__run__thread",
+        "end": "endpoint",
+    }
     search_help_text = "A dlv_, pse_, run_, thr_ or end_ id"
     actions = ("send_again",)
     heavy = ("words", "contact")
-    list_display = ("shown", "occasion", "channel", "to_whom", "state", "attempts", "error", "made_at")
+    list_display = (
+        "shown",
+        "occasion",
+        "channel",
+        "to_whom",
+        "state",
+        "attempts",
+        "error",
+        "made_at",
+    )
     list_filter = ("status", "channel", "occasion")
     list_select_related = ("recipient", "endpoint__owner", "endpoint__team", "endpoint__thread")
     fields = (
@@ -44,7 +62,10 @@ class DeliveryAdmin(ConfirmedAdmin):
     def to_whom(self, delivery: Delivery) -> str:
         return delivery.to
 
-    @display(description="status", label={"sent": "success", "dead": "danger", "sending": "info", "queued": "info"})
+    @display(
+        description="status",
+        label={"sent": "success", "dead": "danger", "sending": "info", "queued": "info"},
+    )
     def state(self, delivery: Delivery) -> str:
         return delivery.status
 
@@ -55,8 +76,18 @@ class DeliveryAdmin(ConfirmedAdmin):
     @admin.action(description="Send again…", permissions=["operate"])
     def send_again(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> HttpResponse | None:
         if "confirmed" not in request.POST:
-            words = "Those that were given up are tried anew, under the same ids. Others stay as they are."
-            return self.confirm(request, queryset, action="send_again", button="Send again", title="Send these again?", words=words)
+            words = (
+                "Those that were given up are tried anew, under the same ids. Others stay as "
+                "they are."
+            )
+            return self.confirm(
+                request,
+                queryset,
+                action="send_again",
+                button="Send again",
+                title="Send these again?",
+                words=words,
+            )
         count = sum(sending.again(delivery) for delivery in queryset[:MOST])
         self.message_user(request, f"{count} sent again.", messages.SUCCESS)
         return None
@@ -74,7 +105,16 @@ class EndpointAdmin(ConfirmedAdmin):
     list_display = ("shown", "channel", "name", "belongs_to", "enabled", "why_disabled", "made_at")
     list_filter = ("channel", "enabled")
     list_select_related = ("owner", "team", "thread")
-    fields = ("shown", "channel", "name", "belongs_to", "occasions", "enabled", "why_disabled", "made_at")
+    fields = (
+        "shown",
+        "channel",
+        "name",
+        "belongs_to",
+        "occasions",
+        "enabled",
+        "why_disabled",
+        "made_at",
+    )
 
     @display(description="of")
     def belongs_to(self, endpoint: Endpoint) -> str:
@@ -87,13 +127,28 @@ class EndpointAdmin(ConfirmedAdmin):
 
     @admin.action(description="Switch on…", permissions=["operate"])
     def switch_on(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> HttpResponse | None:
-        return self._switch(request, queryset, "switch_on", "Switch on", "They are told again from now on.", on=True)
+        return self._switch(
+            request, queryset, "switch_on", "Switch on", "They are told again from now on.", on=True
+        )
 
     def _switch(
-        self, request: HttpRequest, queryset: QuerySet[Endpoint], action: str, button: str, words: str, **how: Any
+        self,
+        request: HttpRequest,
+        queryset: QuerySet[Endpoint],
+        action: str,
+        button: str,
+        words: str,
+        **how: Any,
     ) -> HttpResponse | None:
         if "confirmed" not in request.POST:
-            return self.confirm(request, queryset, action=action, button=button, title=f"{button} these endpoints?", words=words)
+            return self.confirm(
+                request,
+                queryset,
+                action=action,
+                button=button,
+                title=f"{button} these endpoints?",
+                words=words,
+            )
         for endpoint in queryset[:MOST]:
             endpoints.switch(endpoint, **how)
         self.message_user(request, "Done.", messages.SUCCESS)

@@ -21,11 +21,16 @@ class VoteAdmin(ReadOnlyAdmin):
     shown_ids: ClassVar[dict[str, str]] = {"vote": "pk", "pse": "pause"}
     search_help_text = "A vote_ or pse_ id"
     heavy = ("feedback", "edited_content")
-    sealed: ClassVar[dict[str, str]] = {"words": "feedback", "edited": "edited_content", "external": "external"}
+    sealed: ClassVar[dict[str, str]] = {
+        "words": "feedback",
+        "edited": "edited_content",
+        "external": "external",
+    }
     list_display = ("shown", "action", "pause_link", "voter", "external", "seat", "via", "voted_at")
     list_select_related = ("voter", "seat")
     fields = (
-        "shown", "pause_link", "action", "words", "edited", "voter", "external", "seat", "voted_at", "via",
+        "shown", "pause_link", "action", "words", "edited", "voter", "external", "seat", "voted_at",
+        "via",
         "content_digest", "digest", "digest_check",
     )  # fmt: skip
     words = text_column("feedback")
@@ -37,7 +42,11 @@ class VoteAdmin(ReadOnlyAdmin):
 
     @display(description="digest check")
     def digest_check(self, vote: Vote) -> str:
-        return "Matches" if vote.digest == vote.compute_digest() else "Does not match: this row was changed after it was written."
+        return (
+            "Matches"
+            if vote.digest == vote.compute_digest()
+            else "Does not match: this row was changed after it was written."
+        )
 
 
 class DelegationForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
@@ -49,14 +58,20 @@ class DelegationForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in t
         values: dict[str, Any] = super().clean() or {}
         if values.get("from_user") is not None and values.get("from_user") == values.get("to_user"):
             self.add_error("to_user", "Somebody else.")
-        if values.get("starts_at") and values.get("ends_at") and values["ends_at"] <= max(values["starts_at"], clock.now()):
+        if (
+            values.get("starts_at")
+            and values.get("ends_at")
+            and values["ends_at"] <= max(values["starts_at"], clock.now())
+        ):
             self.add_error("ends_at", "The end lies before the beginning, or has passed already.")
         return values
 
 
 @admin.register(Delegation)
 class DelegationAdmin(ReadOnlyAdmin):
-    """Made here by superusers for anybody, ended by whoever delegated; never edited, since answers were given by it."""
+    """Made here by superusers for anybody, ended by whoever delegated; never edited, since answers
+    were given by it.
+    """
 
     form = DelegationForm
     search_fields = (f"from_user__{NAME}", f"to_user__{NAME}")

@@ -46,7 +46,9 @@ class InboundSourceAdmin(ConfirmedAdmin):
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         obj.secrets = [InboundSource.new_secret()]
         obj.save(force_insert=True)
-        self.message_user(request, f"The secret of {obj.name}, shown only now: {obj.secrets[0]}", messages.WARNING)
+        self.message_user(
+            request, f"The secret of {obj.name}, shown only now: {obj.secrets[0]}", messages.WARNING
+        )
 
     @display(description="standing", label={"active": "success", "off": "danger"})
     def standing(self, source: InboundSource) -> str:
@@ -61,22 +63,47 @@ class InboundSourceAdmin(ConfirmedAdmin):
         return f"/api/v1/inbound/{source.name}"
 
     @admin.action(description="New secret…", permissions=["operate"])
-    def new_secret(self, request: HttpRequest, queryset: QuerySet[InboundSource]) -> HttpResponse | None:
+    def new_secret(
+        self, request: HttpRequest, queryset: QuerySet[InboundSource]
+    ) -> HttpResponse | None:
         if "confirmed" not in request.POST:
-            words = "Each gets one more secret, shown once. The others go on signing until they are dropped."
-            return self.confirm(request, queryset, action="new_secret", button="Make it", title="Make new secrets?", words=words)
+            words = (
+                "Each gets one more secret, shown once. The others go on signing until they are "
+                "dropped."
+            )
+            return self.confirm(
+                request,
+                queryset,
+                action="new_secret",
+                button="Make it",
+                title="Make new secrets?",
+                words=words,
+            )
         for source in self._mine(request, queryset):
             secret = InboundSource.new_secret()
             source.secrets = [secret, *source.secrets][:5]
             source.save(update_fields=["secrets"])
-            self.message_user(request, f"The new secret of {source.name}, shown only now: {secret}", messages.WARNING)
+            self.message_user(
+                request,
+                f"The new secret of {source.name}, shown only now: {secret}",
+                messages.WARNING,
+            )
         return None
 
     @admin.action(description="Drop old secrets…", permissions=["operate"])
-    def drop_old_secrets(self, request: HttpRequest, queryset: QuerySet[InboundSource]) -> HttpResponse | None:
+    def drop_old_secrets(
+        self, request: HttpRequest, queryset: QuerySet[InboundSource]
+    ) -> HttpResponse | None:
         if "confirmed" not in request.POST:
             words = "Only the newest secret of each signs from now on."
-            return self.confirm(request, queryset, action="drop_old_secrets", button="Drop them", title="Drop old secrets?", words=words)
+            return self.confirm(
+                request,
+                queryset,
+                action="drop_old_secrets",
+                button="Drop them",
+                title="Drop old secrets?",
+                words=words,
+            )
         for source in self._mine(request, queryset):
             source.secrets = source.secrets[:1]
             source.save(update_fields=["secrets"])
@@ -84,18 +111,40 @@ class InboundSourceAdmin(ConfirmedAdmin):
         return None
 
     @admin.action(description="Switch off…", permissions=["operate"])
-    def switch_off(self, request: HttpRequest, queryset: QuerySet[InboundSource]) -> HttpResponse | None:
-        return self._switch(request, queryset, "switch_off", to=False, words="What they send is refused from now on.")
+    def switch_off(
+        self, request: HttpRequest, queryset: QuerySet[InboundSource]
+    ) -> HttpResponse | None:
+        return self._switch(
+            request,
+            queryset,
+            "switch_off",
+            to=False,
+            words="What they send is refused from now on.",
+        )
 
     @admin.action(description="Switch on…", permissions=["operate"])
-    def switch_on(self, request: HttpRequest, queryset: QuerySet[InboundSource]) -> HttpResponse | None:
-        return self._switch(request, queryset, "switch_on", to=True, words="What they sign is taken again.")
+    def switch_on(
+        self, request: HttpRequest, queryset: QuerySet[InboundSource]
+    ) -> HttpResponse | None:
+        return self._switch(
+            request, queryset, "switch_on", to=True, words="What they sign is taken again."
+        )
 
-    def _switch(self, request: HttpRequest, queryset: QuerySet[InboundSource], action: str, *, to: bool, words: str) -> HttpResponse | None:
+    def _switch(
+        self,
+        request: HttpRequest,
+        queryset: QuerySet[InboundSource],
+        action: str,
+        *,
+        to: bool,
+        words: str,
+    ) -> HttpResponse | None:
         if "confirmed" not in request.POST:
             name = "on" if to else "off"
             title = f"Switch these sources {name}?"
-            return self.confirm(request, queryset, action=action, button=f"Switch {name}", title=title, words=words)
+            return self.confirm(
+                request, queryset, action=action, button=f"Switch {name}", title=title, words=words
+            )
         names = [source.name for source in self._mine(request, queryset)]
         count = InboundSource.objects.filter(name__in=names).update(active=to)
         self.message_user(request, f"{count} switched {'on' if to else 'off'}.", messages.SUCCESS)
@@ -107,21 +156,40 @@ class InboundSourceAdmin(ConfirmedAdmin):
         found = list(queryset.select_related("user")[:MOST])
         for source in found:
             if not person.is_superuser and source.user_id != person.pk:
-                self.message_user(request, f"{source.name}: it acts as somebody else, so nothing was done.", messages.ERROR)
+                self.message_user(
+                    request,
+                    f"{source.name}: it acts as somebody else, so nothing was done.",
+                    messages.ERROR,
+                )
         return [source for source in found if person.is_superuser or source.user_id == person.pk]
 
 
 @admin.register(EarlyAnswer)
 class EarlyAnswerAdmin(ReadOnlyAdmin):
-    shown_ids: ClassVar[dict[str, str]] = {"erl": "pk", "run": "run", "thr": "thread", "pse": "pause"}
+    shown_ids: ClassVar[dict[str, str]] = {
+        "erl": "pk",
+        "run": "run",
+        "thr": "thread",
+        "pse": "pause",
+    }
     search_help_text = "An erl_, run_, thr_ or pse_ id"
     heavy = ("event",)
     sealed: ClassVar[dict[str, str]] = {"event_json": "event", "error_text": "error"}
-    list_display = ("shown", "status", "node_id", "input_type", "by", "via", "received_at", "expires_at")
+    list_display = (
+        "shown",
+        "status",
+        "node_id",
+        "input_type",
+        "by",
+        "via",
+        "received_at",
+        "expires_at",
+    )
     list_filter = ("status",)
     list_select_related = ("by",)
     fields = (
-        "shown", "status", "thread_link", "run_link", "node_id", "input_type", "event_json", "by", "via", "pause_link", "error_text",
+        "shown", "status", "thread_link", "run_link", "node_id", "input_type", "event_json", "by",
+        "via", "pause_link", "error_text",
         "received_at", "expires_at", "changed_at",
     )  # fmt: skip
 
@@ -148,14 +216,30 @@ class EarlyAnswerAdmin(ReadOnlyAdmin):
 
 @admin.register(Wait)
 class WaitAdmin(ReadOnlyAdmin):
-    shown_ids: ClassVar[dict[str, str]] = {"wait": "pk", "pse": "pause", "run": "pause__run", "thr": "outer__thread"}
+    shown_ids: ClassVar[dict[str, str]] = {
+        "wait": "pk",
+        "pse": "pause",
+        "run": "pause__run",
+        "thr": "outer__thread",
+    }
     search_fields = ("outer__name",)
     search_help_text = "A wait_, pse_, run_ or thr_ id, or the other engine's id of the run"
     heavy = ("recipients", "callback_secret")
-    sealed: ClassVar[dict[str, str]] = {"recipients_json": "recipients", "callback_text": "callback_url"}
+    sealed: ClassVar[dict[str, str]] = {
+        "recipients_json": "recipients",
+        "callback_text": "callback_url",
+    }
     list_display = ("shown", "outer", "node_id", "pause_link")
     list_select_related = ("outer",)
-    fields = ("shown", "outer", "node_id", "pause_link", "recipients_json", "callback_text", "digest")
+    fields = (
+        "shown",
+        "outer",
+        "node_id",
+        "pause_link",
+        "recipients_json",
+        "callback_text",
+        "digest",
+    )
 
     @display(description="pause")
     def pause_link(self, wait: Wait) -> SafeString | str:

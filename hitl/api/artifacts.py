@@ -25,14 +25,30 @@ class ArtifactOut(serializers.ModelSerializer[Artifact]):
     """A text that a step kept, such as an agent's prompt and output."""
 
     id = serializers.CharField(source="shown_id", help_text="art_…")
-    run_id = serializers.SerializerMethodField(help_text="run_…, also of a run that came with an import as history.")
+    run_id = serializers.SerializerMethodField(
+        help_text="run_…, also of a run that came with an import as history."
+    )
     thread_id = serializers.CharField(source="thread.shown_id")
     digest = serializers.CharField(help_text="Of the text; empty where it was dropped.")
-    dropped_at = serializers.DateTimeField(help_text="When retention dropped the text; else null.", allow_null=True)
+    dropped_at = serializers.DateTimeField(
+        help_text="When retention dropped the text; else null.", allow_null=True
+    )
 
     class Meta:
         model = Artifact
-        fields: ClassVar = ["id", "run_id", "thread_id", "step", "loop_num", "name", "size", "cut", "digest", "created_at", "dropped_at"]
+        fields: ClassVar = [
+            "id",
+            "run_id",
+            "thread_id",
+            "step",
+            "loop_num",
+            "name",
+            "size",
+            "cut",
+            "digest",
+            "created_at",
+            "dropped_at",
+        ]
 
     @extend_schema_field(serializers.CharField())
     def get_run_id(self, artifact: Artifact) -> str:
@@ -46,7 +62,9 @@ class ArtifactDropped(Exception):
 
 
 class ArtifactWhole(ArtifactOut):
-    content = serializers.SerializerMethodField(help_text="The text; of a longer one beginning and end.")
+    content = serializers.SerializerMethodField(
+        help_text="The text; of a longer one beginning and end."
+    )
 
     class Meta(ArtifactOut.Meta):
         fields: ClassVar = [*ArtifactOut.Meta.fields, "content"]
@@ -62,7 +80,11 @@ class ArtifactWhole(ArtifactOut):
 class WorkOrderArtifacts(Paged):
     may_read = scopes.ASKS
 
-    @extend_schema(operation_id="list_artifacts", responses=ArtifactOut(many=True), summary="What the steps of an order kept, newest first")
+    @extend_schema(
+        operation_id="list_artifacts",
+        responses=ArtifactOut(many=True),
+        summary="What the steps of an order kept, newest first",
+    )
     def get(self, request: Request, order_id: UUID) -> Response:
         order = WorkOrder.objects.visible_to(user_of(request)).filter(pk=order_id).first()
         if order is None:
@@ -93,15 +115,21 @@ class ArtifactDetail(APIView):
         operation_id="get_artifact",
         responses=ArtifactWhole,
         summary="Read what a step kept",
-        description="410 `artifact_dropped` where it was dropped, being older than its template keeps; `dropped_at` in the list says when.",
+        description=(
+            "410 `artifact_dropped` where it was dropped, being older than its template keeps; "
+            "`dropped_at` in the list says when."
+        ),
     )
     def get(self, request: Request, artifact_id: UUID) -> Response:
-        rows = Artifact.objects.filter(thread__in=Thread.objects.visible_to(user_of(request))).select_related("thread")
+        rows = Artifact.objects.filter(
+            thread__in=Thread.objects.visible_to(user_of(request))
+        ).select_related("thread")
         found = rows.filter(pk=artifact_id).first()
         if found is None:
             raise NotFound("There is no such artifact.")
         if found.dropped_at:
             raise ArtifactDropped(
-                f"The text was dropped at {found.dropped_at.isoformat(timespec='seconds')}: it was older than what is kept."
+                f"The text was dropped at {found.dropped_at.isoformat(timespec='seconds')}: "
+                "it was older than what is kept."
             )
         return Response(ArtifactWhole(found).data)

@@ -21,7 +21,9 @@ from runs.security import scopes
 
 class ChosenIn(serializers.Serializer[Any]):
     pause_id = IdField("pse", help_text="pse_…")
-    revision = serializers.IntegerField(min_value=1, max_value=2**31 - 1, help_text="The revision you saw.")
+    revision = serializers.IntegerField(
+        min_value=1, max_value=2**31 - 1, help_text="The revision you saw."
+    )
 
 
 class BulkIn(serializers.Serializer[Any]):
@@ -33,7 +35,12 @@ class BulkResult(serializers.Serializer[Any]):
     pause_id = serializers.SerializerMethodField()
     decided = serializers.SerializerMethodField()
     decision_id = serializers.SerializerMethodField(help_text="null where nothing was decided.")
-    code = serializers.CharField(help_text="Why nothing was decided: `not_in_bulk`, `pause_closed`, `revision_mismatch`, `not_found`, …")
+    code = serializers.CharField(
+        help_text=(
+            "Why nothing was decided: `not_in_bulk`, `pause_closed`, `revision_mismatch`, "
+            "`not_found`, …"
+        )
+    )
     detail = serializers.CharField(source="words")
 
     def get_pause_id(self, result: bulk.Result) -> str:
@@ -59,12 +66,18 @@ class Bulk(APIView):
         request=BulkIn,
         responses={200: BulkOut},
         summary="Answer several questions alike",
-        description="Each goes through the same rules as an answer of its own. Questions of high risk, and those that ask for data or a "
+        description="Each goes through the same rules as an answer of its own. Questions of high "
+        "risk, and "
+        "those that ask for data or a "
         "reason, are left out (`not_in_bulk`). Answers 200 whatever came of each; see the results.",
     )
     def post(self, request: Request) -> Response:
         data = BulkIn(data=request.data)
         data.is_valid(raise_exception=True)
         chosen = [(one["pause_id"], one["revision"]) for one in data.validated_data["pauses"]]
-        results = bulk.decide(chosen, action=data.validated_data["decision"], by=user_of(request), via=Via.REST)
-        return Response(BulkOut({"decided": sum(1 for one in results if one.decision), "results": results}).data)
+        results = bulk.decide(
+            chosen, action=data.validated_data["decision"], by=user_of(request), via=Via.REST
+        )
+        return Response(
+            BulkOut({"decided": sum(1 for one in results if one.decision), "results": results}).data
+        )

@@ -1,4 +1,6 @@
-"""Forensics for machines: what changed between two checkpoints, the events of a step, and a thread's branches."""
+"""Forensics for machines: what changed between two checkpoints, the events of a step, and a
+thread's branches.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +29,24 @@ from runs.security import scopes
 class ValueOut(serializers.Serializer[Value]):
     text = serializers.CharField(help_text="The value as JSON; of a large one the beginning.")
     size = serializers.IntegerField(help_text="Characters of its JSON.")
-    digest = serializers.CharField(help_text="sha256 of its JSON, where `text` is not the whole of it; else empty.")
+    digest = serializers.CharField(
+        help_text="sha256 of its JSON, where `text` is not the whole of it; else empty."
+    )
 
 
 class ChangeOut(serializers.Serializer[Change]):
     kind = serializers.ChoiceField([str(kind) for kind in Kind])
-    path = serializers.SerializerMethodField(help_text="JSON Pointer into the newer state; of what was removed, into the older one.")
-    was_at = serializers.SerializerMethodField(help_text="Where it was in the older state, if elsewhere.")
+    path = serializers.SerializerMethodField(
+        help_text="JSON Pointer into the newer state; of what was removed, into the older one."
+    )
+    was_at = serializers.SerializerMethodField(
+        help_text="Where it was in the older state, if elsewhere."
+    )
     old = ValueOut(allow_null=True)
     new = ValueOut(allow_null=True)
-    diff = serializers.SerializerMethodField(help_text="A unified diff by line, of texts that have lines.")
+    diff = serializers.SerializerMethodField(
+        help_text="A unified diff by line, of texts that have lines."
+    )
     note = serializers.CharField()
 
     def get_path(self, change: Change) -> str:
@@ -63,11 +73,15 @@ class FieldOut(serializers.Serializer[Any]):
 class DiffOut(serializers.Serializer[Comparison]):
     old = serializers.CharField(source="old.shown_id")
     new = serializers.CharField(source="new.shown_id")
-    fields_changed = serializers.SerializerMethodField(help_text="What differs beside the state; `commit` is the code's.")
+    fields_changed = serializers.SerializerMethodField(
+        help_text="What differs beside the state; `commit` is the code's."
+    )
     added = serializers.IntegerField(source="state.added")
     removed = serializers.IntegerField(source="state.removed")
     changed = serializers.IntegerField(source="state.changed")
-    more = serializers.IntegerField(source="state.more", help_text="Changes that are counted but not listed.")
+    more = serializers.IntegerField(
+        source="state.more", help_text="Changes that are counted but not listed."
+    )
     changes = ChangeOut(source="state.changes", many=True)
 
     @extend_schema_field(FieldOut(many=True))
@@ -76,8 +90,12 @@ class DiffOut(serializers.Serializer[Comparison]):
 
 
 class BranchOut(serializers.Serializer[Branch]):
-    number = serializers.IntegerField(help_text="From 1, oldest first, among those that are listed.")
-    start = serializers.SerializerMethodField(help_text="The checkpoint it went on from; null for a thread's first.")
+    number = serializers.IntegerField(
+        help_text="From 1, oldest first, among those that are listed."
+    )
+    start = serializers.SerializerMethodField(
+        help_text="The checkpoint it went on from; null for a thread's first."
+    )
     first = serializers.SerializerMethodField()
     tip = serializers.SerializerMethodField(help_text="Its newest checkpoint.")
     status = serializers.CharField(source="tip.status", help_text="The tip's.")
@@ -103,7 +121,9 @@ class BranchOut(serializers.Serializer[Branch]):
 
 class TreeOut(serializers.Serializer[Tree]):
     branches = BranchOut(many=True)
-    older = serializers.SerializerMethodField(help_text="Give it as `before` for what is older; null where that is all.")
+    older = serializers.SerializerMethodField(
+        help_text="Give it as `before` for what is older; null where that is all."
+    )
 
     def get_older(self, tree: Tree) -> str | None:
         return ids.show(Checkpoint.PREFIX, tree.older) if tree.older else None
@@ -122,8 +142,16 @@ EXAMPLE = {
             "kind": "changed",
             "path": "/draft",
             "was_at": "",
-            "old": {"text": "", "size": 10, "digest": "11949871fc1f636d631f7ff79ec65250f55f93261a217cceb41a18edca7dcfef"},
-            "new": {"text": "", "size": 8, "digest": "eef55335e91961eead96e23b32e385d0bfea156bdfe0e3be58d4571fe2157d8a"},
+            "old": {
+                "text": "",
+                "size": 10,
+                "digest": "11949871fc1f636d631f7ff79ec65250f55f93261a217cceb41a18edca7dcfef",
+            },
+            "new": {
+                "text": "",
+                "size": 8,
+                "digest": "eef55335e91961eead96e23b32e385d0bfea156bdfe0e3be58d4571fe2157d8a",
+            },
             "diff": ["@@ -1,2 +1,2 @@", " one", "-two", "+2"],
             "note": "",
         },
@@ -138,7 +166,9 @@ EXAMPLE = {
         },
     ],
 }
-"""What comparing `{"draft": "one\\ntwo", "rules": ["F"]}` with `{"draft": "one\\n2", "rules": ["F", "UP"]}` gives; a test does."""
+"""What comparing `{"draft": "one\\ntwo", "rules": ["F"]}` with `{"draft": "one\\n2", "rules": ["F",
+"UP"]}` gives; a test does.
+"""
 
 
 def key_of(request: Request, name: str) -> UUID | None:
@@ -151,10 +181,15 @@ class CheckpointDiff(APIView):
     @extend_schema(
         operation_id="diff_checkpoints",
         responses=DiffOut,
-        parameters=[id_parameter("against", "ckpt", "The older checkpoint, ckpt_…; its parent where it is left out.")],
+        parameters=[
+            id_parameter(
+                "against", "ckpt", "The older checkpoint, ckpt_…; its parent where it is left out."
+            )
+        ],
         summary="What changed between two checkpoints of a thread",
         description=(
-            "On one branch or on two. Large values are told by digest, and what is listed is bounded. 409 `different_threads`, "
+            "On one branch or on two. Large values are told by digest, and what is listed is "
+            "bounded. 409 `different_threads`, "
             "`no_parent` for a thread's first checkpoint, `checkpoint_damaged`."
         ),
         examples=[OpenApiExample("A text changed, an item came", EXAMPLE, response_only=True)],
@@ -163,16 +198,29 @@ class CheckpointDiff(APIView):
         new = services.find_checkpoint(checkpoint_id, by=user_of(request))
         older = key_of(request, "against") or new.parent_id
         if older is None:
-            raise NothingBefore("This is the first checkpoint of its thread: name another one with `against`.")
-        return Response(DiffOut(diff(services.find_checkpoint(older, by=user_of(request)), new)).data)
+            raise NothingBefore(
+                "This is the first checkpoint of its thread: name another one with `against`."
+            )
+        return Response(
+            DiffOut(diff(services.find_checkpoint(older, by=user_of(request)), new)).data
+        )
 
 
 class CheckpointEvents(APIView):
     @extend_schema(
-        operation_id="list_checkpoint_events", responses=EventOut(many=True), summary="The events of the step behind a checkpoint"
+        operation_id="list_checkpoint_events",
+        responses=EventOut(many=True),
+        summary="The events of the step behind a checkpoint",
     )
     def get(self, request: Request, checkpoint_id: UUID) -> Response:
-        return Response([envelope(event) for event in steps.events_of(services.find_checkpoint(checkpoint_id, by=user_of(request)))])
+        return Response(
+            [
+                envelope(event)
+                for event in steps.events_of(
+                    services.find_checkpoint(checkpoint_id, by=user_of(request))
+                )
+            ]
+        )
 
 
 class ThreadBranches(APIView):
@@ -181,13 +229,18 @@ class ThreadBranches(APIView):
     @extend_schema(
         operation_id="list_thread_branches",
         responses=TreeOut,
-        parameters=[id_parameter("before", "ckpt", "Only what is older than this checkpoint, ckpt_…")],
+        parameters=[
+            id_parameter("before", "ckpt", "Only what is older than this checkpoint, ckpt_…")
+        ],
         summary="A thread's branches",
         description=(
-            f"Made out among its newest {lineage.WINDOW} checkpoints. Each follows the one that it left. "
+            f"Made out among its newest {lineage.WINDOW} checkpoints. Each follows the one that "
+            "it left. "
             "`history?branch=<tip>` lists a branch with all that it came from."
         ),
     )
     def get(self, request: Request, thread_id: UUID) -> Response:
         before = key_of(request, "before")
-        return Response(TreeOut(lineage.branches(thread_of(thread_id, request), before=before)).data)
+        return Response(
+            TreeOut(lineage.branches(thread_of(thread_id, request), before=before)).data
+        )

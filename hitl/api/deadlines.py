@@ -19,8 +19,14 @@ from runs.security import scopes
 
 
 class ExtendIn(serializers.Serializer[Any]):
-    until = serializers.DateTimeField(help_text="The new deadline: later than the present one, up to the question's extendable_until.")
-    reason = serializers.CharField(max_length=deadline_changes.MAX_REASON, help_text="Why; recorded with your name.")
+    until = serializers.DateTimeField(
+        help_text=(
+            "The new deadline: later than the present one, up to the question's extendable_until."
+        )
+    )
+    reason = serializers.CharField(
+        max_length=deadline_changes.MAX_REASON, help_text="Why; recorded with your name."
+    )
 
 
 class PauseExtend(APIView):
@@ -31,9 +37,17 @@ class PauseExtend(APIView):
         request=ExtendIn,
         responses=PauseOut,
         summary="Move a question's deadline",
-        description="For those who may answer it (403 `not_an_answerer`). 409 `no_deadline`; 409 `deadline_moved`: look again; "
-        "409 `pause_closed`: it was answered, or expired, first; 422 `postponing_invalid` says how far it may go.",
-        examples=[OpenApiExample("Until Friday", {"until": "2026-11-27T17:00:00+01:00", "reason": "Ana is ill"}, request_only=True)],
+        description="For those who may answer it (403 `not_an_answerer`). 409 `no_deadline`; 409 "
+        "`deadline_moved`: look again; "
+        "409 `pause_closed`: it was answered, or expired, first; 422 `postponing_invalid` says "
+        "how far it may go.",
+        examples=[
+            OpenApiExample(
+                "Until Friday",
+                {"until": "2026-11-27T17:00:00+01:00", "reason": "Ana is ill"},
+                request_only=True,
+            )
+        ],
     )
     def post(self, request: Request, pause_id: UUID) -> Response:
         data = ExtendIn(data=request.data)
@@ -44,7 +58,10 @@ class PauseExtend(APIView):
 
 
 class SnoozeIn(serializers.Serializer[Any]):
-    until = serializers.DateTimeField(allow_null=True, help_text="When it comes back to your inbox, before its deadline; null: now.")
+    until = serializers.DateTimeField(
+        allow_null=True,
+        help_text="When it comes back to your inbox, before its deadline; null: now.",
+    )
 
 
 class PauseSnooze(APIView):
@@ -55,11 +72,20 @@ class PauseSnooze(APIView):
         request=SnoozeIn,
         responses=SnoozeIn,
         summary="Hide a question from your inbox for a while",
-        description="From yours only, and the deadline stays. It comes back sooner when people are reminded.",
-        examples=[OpenApiExample("Until tomorrow", {"until": "2026-11-23T09:00:00+01:00"}, request_only=True)],
+        description=(
+            "From yours only, and the deadline stays. It comes back sooner when people are "
+            "reminded."
+        ),
+        examples=[
+            OpenApiExample(
+                "Until tomorrow", {"until": "2026-11-23T09:00:00+01:00"}, request_only=True
+            )
+        ],
     )
     def post(self, request: Request, pause_id: UUID) -> Response:
         data = SnoozeIn(data=request.data)
         data.is_valid(raise_exception=True)
-        made = deadline_changes.snooze(pause_id, by=user_of(request), until=data.validated_data["until"])
+        made = deadline_changes.snooze(
+            pause_id, by=user_of(request), until=data.validated_data["until"]
+        )
         return Response(SnoozeIn({"until": made.until if made else None}).data)

@@ -31,16 +31,23 @@ class MayErase(BasePermission):
 
 
 class ErasureIn(serializers.Serializer[Any]):
-    confirm = serializers.CharField(max_length=40, help_text="The id in the address once more, so that nothing goes by mistake.")
+    confirm = serializers.CharField(
+        max_length=40, help_text="The id in the address once more, so that nothing goes by mistake."
+    )
     reason = serializers.CharField(
-        max_length=erasure.LONGEST, help_text="Why. It is kept with the record, so name nobody whose data is to go."
+        max_length=erasure.LONGEST,
+        help_text="Why. It is kept with the record, so name nobody whose data is to go.",
     )
 
 
 class ErasureOut(serializers.ModelSerializer[Erasure]):
     id = serializers.CharField(source="shown_id", help_text="era_…")
-    thread_id = serializers.SerializerMethodField(help_text="Of a thread that is not there any more.")
-    counts = serializers.DictField(child=serializers.IntegerField(), help_text="Kind → rows that went.")
+    thread_id = serializers.SerializerMethodField(
+        help_text="Of a thread that is not there any more."
+    )
+    counts = serializers.DictField(
+        child=serializers.IntegerField(), help_text="Kind → rows that went."
+    )
 
     class Meta:
         model = Erasure
@@ -61,20 +68,29 @@ class ProspectOut(serializers.Serializer[Any]):
 
 
 WORDS = (
-    "With its child runs, checkpoints, log, questions, work order and workspace. The ledger keeps that somebody decided, not what they "
-    "said, and that it was erased: by whom, when and why. 403 without the right `checkpoints.erase_thread`; 422 `not_confirmed` where "
-    "`confirm` is not the id in the address; 409 `cannot_erase` while a run is alive, or where it belongs to a child run."
+    "With its child runs, checkpoints, log, questions, work order and workspace. The ledger "
+    "keeps that somebody decided, not what they "
+    "said, and that it was erased: by whom, when and why. 403 without the right "
+    "`checkpoints.erase_thread`; 422 `not_confirmed` where "
+    "`confirm` is not the id in the address; 409 `cannot_erase` while a run is alive, or where "
+    "it belongs to a child run."
 )
 ASKED = {"confirm": "thr_01kaxg0p2vf6ar1n5y6d1q4t8c", "reason": "Asked for by letter of 3 May"}
 EXAMPLE = OpenApiExample("On request", ASKED, request_only=True)
 
 
 class ThreadErasure(APIView):
-    """As in the admin, who has the right erases any thread; all others learn nothing of whether there is one."""
+    """As in the admin, who has the right erases any thread; all others learn nothing of whether
+    there is one.
+    """
 
     permission_classes = [*APIView.permission_classes, MayErase]
 
-    @extend_schema(operation_id="look_at_thread_erasure", responses=ProspectOut, summary="What erasing a thread would take away")
+    @extend_schema(
+        operation_id="look_at_thread_erasure",
+        responses=ProspectOut,
+        summary="What erasing a thread would take away",
+    )
     def get(self, request: Request, thread_id: UUID) -> Response:
         return Response(_prospect(thread_id))
 
@@ -93,7 +109,11 @@ class ThreadErasure(APIView):
 class WorkOrderErasure(APIView):
     permission_classes = [*APIView.permission_classes, MayErase]
 
-    @extend_schema(operation_id="look_at_work_order_erasure", responses=ProspectOut, summary="What erasing a work order would take away")
+    @extend_schema(
+        operation_id="look_at_work_order_erasure",
+        responses=ProspectOut,
+        summary="What erasing a work order would take away",
+    )
     def get(self, request: Request, order_id: UUID) -> Response:
         return Response(_prospect(_thread_of(order_id)))
 
@@ -109,7 +129,9 @@ class WorkOrderErasure(APIView):
 
 
 def _thread_of(order_id: UUID) -> UUID:
-    found: UUID | None = WorkOrder.objects.filter(pk=order_id).values_list("thread_id", flat=True).first()
+    found: UUID | None = (
+        WorkOrder.objects.filter(pk=order_id).values_list("thread_id", flat=True).first()
+    )
     if found is None:
         raise NotFound("There is no such work order.")
     return found
@@ -126,5 +148,7 @@ def _erased(request: Request, thread_id: UUID, *, confirm: str) -> Response:
     data.is_valid(raise_exception=True)
     if data.validated_data["confirm"] != confirm:
         raise NotConfirmed(f"Nothing was erased: to confirm, send {confirm} as confirm.")
-    done = erasure.erase(thread_id, by=user_of(request).get_username(), reason=data.validated_data["reason"])
+    done = erasure.erase(
+        thread_id, by=user_of(request).get_username(), reason=data.validated_data["reason"]
+    )
     return Response(ErasureOut(done).data, status=201)

@@ -1,4 +1,7 @@
-"""The log for who polls: what came after a number, or 304 while nothing did. For whoever sees the page, as the socket is."""
+"""The log for who polls: what came after a number, or 304 while nothing did.
+
+For whoever sees the page, as the socket is.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ from runs.security import scopes
 PARAMETERS = [
     number_parameter("after", 0, high=2**62, words="Events with a higher number only; 0 for all."),
     number_parameter("limit", log.PAGE, high=MAX_EVENTS, words="How many at most."),
-    OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER, description="The ETag of your last answer."),
+    OpenApiParameter(
+        "If-None-Match", str, OpenApiParameter.HEADER, description="The ETag of your last answer."
+    ),
 ]
 
 
@@ -42,7 +47,9 @@ class ThreadEvents(APIView):
         thread = Thread.objects.filter(pk=thread_id).first()
         if thread is None or not visibility.sees(thread_id, by=user_of(request)):
             raise services.NotFound("There is no such thread.")
-        return _answer(request, thread, lambda after, limit: log.told_after(thread.pk, after, limit=limit))
+        return _answer(
+            request, thread, lambda after, limit: log.told_after(thread.pk, after, limit=limit)
+        )
 
 
 class RunEvents(APIView):
@@ -60,10 +67,16 @@ class RunEvents(APIView):
         if run is None or not visibility.sees(run.thread_id, by=user_of(request)):
             raise services.NotFound("There is no such run.")
         mine = Event.objects.filter(thread=run.thread_id, run_id=run.pk).order_by("seq")
-        return _answer(request, run.thread, lambda after, limit: [log.envelope(one) for one in mine.filter(seq__gt=after)[:limit]])
+        return _answer(
+            request,
+            run.thread,
+            lambda after, limit: [log.envelope(one) for one in mine.filter(seq__gt=after)[:limit]],
+        )
 
 
-def _answer(request: Request, thread: Thread, read: Callable[[int, int], list[Any]]) -> HttpResponseBase:
+def _answer(
+    request: Request, thread: Thread, read: Callable[[int, int], list[Any]]
+) -> HttpResponseBase:
     after, limit = number(request, "after", 0), number(request, "limit", log.PAGE)
     etag = f'"{thread.first_seq}-{thread.last_seq}"'
     response = get_conditional_response(request._request, etag=etag) or Response(read(after, limit))

@@ -30,23 +30,30 @@ class ThreadExport(APIView):
         responses={200: OpenApiTypes.OBJECT},
         summary="A thread as one document",
         description=(
-            "Checkpoints, events, runs, questions, decisions and blobs, digest-checked and in plain; what redaction took is not in it. "
+            "Checkpoints, events, runs, questions, decisions and blobs, digest-checked and in "
+            "plain; what redaction took is not in it. "
             "The shape is in docs/reference/thread-export.md."
         ),
     )
     def get(self, request: Request, thread_id: UUID) -> HttpResponse:
         text = codec.encode(whole.export_for(user_of(request), thread_id))
         response = HttpResponse(text, content_type="application/json")
-        response["Content-Disposition"] = f'attachment; filename="{thread_of(thread_id, request).shown_id}.json"'
+        response["Content-Disposition"] = (
+            f'attachment; filename="{thread_of(thread_id, request).shown_id}.json"'
+        )
         return response
 
 
 class DocumentParser(BaseParser):
-    """Reads no more than a document may have, bytes and values: 20 MB of brackets would become 450 MB."""
+    """Reads no more than a document may have, bytes and values: 20 MB of brackets would become 450
+    MB.
+    """
 
     media_type = "application/json"
 
-    def parse(self, stream: IO[Any], media_type: str | None = None, parser_context: Any = None) -> Any:
+    def parse(
+        self, stream: IO[Any], media_type: str | None = None, parser_context: Any = None
+    ) -> Any:
         limit: int = settings.WAYSTATION_IMPORT_BYTES
         raw: bytes = stream.read(limit + 1)
         try:
@@ -59,7 +66,10 @@ class DocumentParser(BaseParser):
 class MayImport(BasePermission):
     """Asked before the document is read."""
 
-    message = "Importing needs a right of its own (“Can import a thread from a document”), so nothing was imported."
+    message = (
+        "Importing needs a right of its own (“Can import a thread from a document”), so nothing "
+        "was imported."
+    )
     code = "import_not_allowed"
 
     def has_permission(self, request: Request, view: Any) -> bool:
@@ -75,21 +85,38 @@ class ThreadImport(APIView):
         operation_id="import_thread",
         request={"application/json": OpenApiTypes.OBJECT},
         responses={201: ThreadOut},
-        parameters=[OpenApiParameter("team", str, description="Name of one of your groups; its members see the thread too.")],
+        parameters=[
+            OpenApiParameter(
+                "team",
+                str,
+                description="Name of one of your groups; its members see the thread too.",
+            )
+        ],
         summary="A thread from a document",
         description=(
-            "Yours under new ids; the old ones are kept in its checkpoints' metadata. Needs the right `checkpoints.import_thread` (403 "
-            "`import_not_allowed`). Its history is marked as imported. No approval, answer or recorded result in it counts here: where its "
-            "template's current version is the one it was made with, a run goes on from it at or before the first step that asks. "
-            "422 with a code: `document_invalid`, `unknown_version`, `digest_mismatch`, `duplicate_id`, `parent_missing`, `parent_cycle`, "
-            "`head_invalid`, `blob_mismatch`, `blob_missing`, `secret_in_document`, `document_too_deep`, `state_not_json`; 413 "
+            "Yours under new ids; the old ones are kept in its checkpoints' metadata. Needs the "
+            "right `checkpoints.import_thread` (403 "
+            "`import_not_allowed`). Its history is marked as imported. No approval, answer or "
+            "recorded result in it counts here: where its "
+            "template's current version is the one it was made with, a run goes on from it at or "
+            "before the first step that asks. "
+            "422 with a code: `document_invalid`, `unknown_version`, `digest_mismatch`, "
+            "`duplicate_id`, `parent_missing`, `parent_cycle`, "
+            "`head_invalid`, `blob_mismatch`, `blob_missing`, `secret_in_document`, "
+            "`document_too_deep`, `state_not_json`; 413 "
             "`document_too_large`. Then nothing was written."
         ),
     )
     def post(self, request: Request) -> Response:
-        about = ThreadIn(data={"team": request.query_params.get("team") or None}, context={"request": request})
+        about = ThreadIn(
+            data={"team": request.query_params.get("team") or None}, context={"request": request}
+        )
         about.is_valid(raise_exception=True)
         if not request.data:  # DRF asks no parser about an empty body
             raise thread_document.ImportRefused("document_invalid", "There is no document.")
-        loaded = whole.load(cast(thread_document.Document, request.data), owner=user_of(request), team=about.validated_data["team"])
+        loaded = whole.load(
+            cast(thread_document.Document, request.data),
+            owner=user_of(request),
+            team=about.validated_data["team"],
+        )
         return Response(ThreadOut(thread_of(loaded.thread.pk, request)).data, status=201)

@@ -1,7 +1,10 @@
-"""What stands before the views that take events from outside: repetitions by id, and signatures. Their size is `hitl.http.incoming`'s.
+"""What stands before the views that take events from outside: repetitions by id, and signatures.
 
-A repetition gets the first one's answer and has no second effect: by `sender_metadata.event_id` where somebody is logged in or brings a
-token, by `webhook-id` where a source signs. Only what was taken, or did not fit, uses an id up: what came too soon may come again.
+Their size is `hitl.http.incoming`'s.
+
+A repetition gets the first one's answer and has no second effect: by `sender_metadata.event_id`
+where somebody is logged in or brings a token, by `webhook-id` where a source signs. Only what was
+taken, or did not fit, uses an id up: what came too soon may come again.
 """
 
 from __future__ import annotations
@@ -40,7 +43,9 @@ def once_per_event(view: View) -> View:
         if person is None:
             return view(request, *args, **kwargs)
         key = _key("event", request.path, event_id)
-        return idempotency.once(request, person, key, lambda first: _rendered(view(first, *args, **kwargs)), keeps=_done)
+        return idempotency.once(
+            request, person, key, lambda first: _rendered(view(first, *args, **kwargs)), keeps=_done
+        )
 
     return handle
 
@@ -66,11 +71,15 @@ def _done(status: int) -> bool:
 
 
 def _rendered(response: Any) -> HttpResponse:
-    return response.render() if hasattr(response, "render") else response  # type: ignore[no-any-return]  # Django's views are untyped here
+    # Django's views are untyped here
+    return response.render() if hasattr(response, "render") else response  # type: ignore[no-any-return]
 
 
 def signed(view: View) -> View:
-    """Let through what a source signed, and each message's effect once. Whoever cannot sign learns nothing, and writes nothing."""
+    """Let through what a source signed, and each message's effect once.
+
+    Whoever cannot sign learns nothing, and writes nothing.
+    """
 
     @wraps(view)
     def handle(request: HttpRequest, source: str, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -84,17 +93,29 @@ def signed(view: View) -> View:
             response["WWW-Authenticate"] = "Signature"
             return response
         except (KeyMissing, SealBroken) as error:
-            return problems.response(503, error.code, "The source's secret cannot be read here; nothing was done.")
+            return problems.response(
+                503, error.code, "The source's secret cannot be read here; nothing was done."
+            )
         request.inbound_source = found  # type: ignore[attr-defined]  # for BySource
         key = _key("webhook", source, message_id)
-        return idempotency.once(request, found.user, key, lambda first: _rendered(view(first, source, *args, **kwargs)), keeps=_done)
+        return idempotency.once(
+            request,
+            found.user,
+            key,
+            lambda first: _rendered(view(first, source, *args, **kwargs)),
+            keeps=_done,
+        )
 
     return handle
 
 
 def _verified(request: HttpRequest, name: str, message_id: str) -> InboundSource:
     """The source that signed a request; raises signing.BadSignature."""
-    found = InboundSource.objects.select_related("user").filter(name=name, active=True, user__is_active=True).first()
+    found = (
+        InboundSource.objects.select_related("user")
+        .filter(name=name, active=True, user__is_active=True)
+        .first()
+    )
     secrets = [] if found is None else list(demand(found.secrets))
     signatures.verify(
         secrets or [InboundSource.new_secret()],  # takes as long for a name that is none

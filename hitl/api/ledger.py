@@ -10,7 +10,12 @@ from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
 from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_field
+from drf_spectacular.utils import (
+    OpenApiParameter,
+    OpenApiResponse,
+    extend_schema,
+    extend_schema_field,
+)
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -28,17 +33,25 @@ from runs.security import scopes
 
 class Standing(serializers.Serializer[Any]):
     holds = serializers.BooleanField(help_text="All of the following.")
-    intact = serializers.BooleanField(help_text="The row is as it was written, or its erasure vouches for it.")
-    linked = serializers.BooleanField(help_text="Its neighbours in the chain name the same digests.")
+    intact = serializers.BooleanField(
+        help_text="The row is as it was written, or its erasure vouches for it."
+    )
+    linked = serializers.BooleanField(
+        help_text="Its neighbours in the chain name the same digests."
+    )
     shown = serializers.BooleanField(help_text="What the reviewer was shown is as it was kept.")
-    anchor = serializers.CharField(allow_null=True, help_text="The first daily anchor that covers it.")
+    anchor = serializers.CharField(
+        allow_null=True, help_text="The first daily anchor that covers it."
+    )
 
 
 class ReceiptOut(serializers.Serializer[Receipt]):
     """A decision, what was shown to who took it, and how it stands in its ledger."""
 
     id = serializers.CharField(source="decision.shown_id", help_text="dec_…")
-    action = serializers.CharField(source="decision.action", help_text="undo where it takes another decision back.")
+    action = serializers.CharField(
+        source="decision.action", help_text="undo where it takes another decision back."
+    )
     feedback = serializers.CharField(source="decision.feedback")
     input = serializers.DictField(source="decision.payload", allow_null=True)
     decided_by = serializers.CharField(
@@ -48,36 +61,60 @@ class ReceiptOut(serializers.Serializer[Receipt]):
         help_text="Null where the template's rules or somebody outside answered.",
     )
     external = serializers.SerializerMethodField(
-        help_text="The mail address of who answered by the link sent there, without an account; null else."
+        help_text=(
+            "The mail address of who answered by the link sent there, without an account; null "
+            "else."
+        )
     )
     by_name = serializers.CharField(
-        source="decision.by_name", help_text="The name of who decided, at that time; empty where nobody did, or on older rows."
+        source="decision.by_name",
+        help_text=(
+            "The name of who decided, at that time; empty where nobody did, or on older rows."
+        ),
     )
-    for_name = serializers.CharField(source="decision.for_name", help_text="The name of for whom, at that time.")
+    for_name = serializers.CharField(
+        source="decision.for_name", help_text="The name of for whom, at that time."
+    )
     early_at = serializers.DateTimeField(
         source="decision.early_at",
         allow_null=True,
-        help_text="When it came, where that was before its question: nobody had been shown anything.",
+        help_text=(
+            "When it came, where that was before its question: nobody had been shown anything."
+        ),
     )
     data_only = serializers.BooleanField(
-        source="decision.data_only", help_text="It came from an address that the rules do not name: it brought data, and approves nothing."
+        source="decision.data_only",
+        help_text=(
+            "It came from an address that the rules do not name: it brought data, and approves "
+            "nothing."
+        ),
     )
-    on_behalf_of = serializers.CharField(source="decision.on_behalf_of.get_username", default=None, allow_null=True)
+    on_behalf_of = serializers.CharField(
+        source="decision.on_behalf_of.get_username", default=None, allow_null=True
+    )
     decided_at = serializers.DateTimeField(source="decision.decided_at")
     via = serializers.CharField(source="decision.via")
     revision = serializers.IntegerField(source="decision.revision")
     content_digest = serializers.CharField(source="decision.content_digest")
-    goes_on_at = serializers.DateTimeField(source="decision.goes_on_at", allow_null=True, help_text="Until then it may be taken back.")
+    goes_on_at = serializers.DateTimeField(
+        source="decision.goes_on_at", allow_null=True, help_text="Until then it may be taken back."
+    )
     undoes = serializers.SerializerMethodField(help_text="The decision that it takes back.")
     undone_by = serializers.SerializerMethodField(help_text="The decision that took it back.")
     pause_id = serializers.SerializerMethodField(help_text="null where its thread was erased.")
-    erased = serializers.SerializerMethodField(help_text="The erasure that took its words; null where there was none.")
+    erased = serializers.SerializerMethodField(
+        help_text="The erasure that took its words; null where there was none."
+    )
     ledger = serializers.CharField(source="decision.ledger_id")
     position = serializers.IntegerField(source="decision.position")
     previous = serializers.CharField(source="decision.previous")
     digest = serializers.CharField(source="decision.digest")
-    evidence = serializers.CharField(source="decision.evidence", help_text="sha256 of the canonical JSON of `shown`.")
-    shown = serializers.SerializerMethodField(help_text="The question as it was shown; null where that was not kept, or erased.")
+    evidence = serializers.CharField(
+        source="decision.evidence", help_text="sha256 of the canonical JSON of `shown`."
+    )
+    shown = serializers.SerializerMethodField(
+        help_text="The question as it was shown; null where that was not kept, or erased."
+    )
     verification = serializers.SerializerMethodField()
 
     def get_external(self, receipt: Receipt) -> str | None:
@@ -91,7 +128,9 @@ class ReceiptOut(serializers.Serializer[Receipt]):
         return undone.shown_id if undone else None
 
     def get_pause_id(self, receipt: Receipt) -> str | None:
-        return ids.show(Pause.PREFIX, receipt.decision.pause_id) if receipt.decision.pause_id else None
+        return (
+            ids.show(Pause.PREFIX, receipt.decision.pause_id) if receipt.decision.pause_id else None
+        )
 
     def get_erased(self, receipt: Receipt) -> str | None:
         return str(receipt.decision.erasure) if receipt.decision.erasure else None
@@ -109,7 +148,9 @@ class ReceiptOut(serializers.Serializer[Receipt]):
 class DecisionDetail(APIView):
     may_read = scopes.EITHER
 
-    @extend_schema(operation_id="get_decision", responses=ReceiptOut, summary="Read a decision's receipt")
+    @extend_schema(
+        operation_id="get_decision", responses=ReceiptOut, summary="Read a decision's receipt"
+    )
     def get(self, request: Request, decision_id: UUID) -> Response:
         return Response(ReceiptOut(receipts.receipt(decision_id, by=user_of(request))).data)
 
@@ -122,11 +163,16 @@ class DecisionUndo(APIView):
         request=None,
         responses={201: ReceiptOut},
         summary="Take an answer back before the run goes on with it",
-        description="The question is open again as it was. 409 `undo_too_late`: the run has gone on; 403 `undo_not_yours`.",
+        description=(
+            "The question is open again as it was. 409 `undo_too_late`: the run has gone on; "
+            "403 `undo_not_yours`."
+        ),
     )
     def post(self, request: Request, decision_id: UUID) -> Response:
         undone = undo.undo(decision_id, by=user_of(request), via=Via.REST)
-        return Response(ReceiptOut(receipts.receipt(undone.pk, by=user_of(request))).data, status=201)
+        return Response(
+            ReceiptOut(receipts.receipt(undone.pk, by=user_of(request))).data, status=201
+        )
 
 
 class LedgerExport(APIView):
@@ -135,10 +181,15 @@ class LedgerExport(APIView):
     @extend_schema(
         operation_id="export_ledger",
         parameters=[
-            OpenApiParameter("format", str, enum=list(export.FORMATS), description="json where none is named."),
+            OpenApiParameter(
+                "format", str, enum=list(export.FORMATS), description="json where none is named."
+            ),
             OpenApiParameter("ledger", str, description="Only this one, e.g. `team:1`."),
         ],
-        responses={(200, "application/json"): OpenApiTypes.OBJECT, (200, "text/csv"): OpenApiResponse(OpenApiTypes.STR)},
+        responses={
+            (200, "application/json"): OpenApiTypes.OBJECT,
+            (200, "text/csv"): OpenApiResponse(OpenApiTypes.STR),
+        },
         summary="Export the ledgers that you may see",
     )
     def get(self, request: Request) -> StreamingHttpResponse:

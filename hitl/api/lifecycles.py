@@ -1,4 +1,6 @@
-"""What waits, was resumed or has expired, over REST (S3-42): a list of runs by their state, and counters. Live: `hitl.live.routing`."""
+"""What waits, was resumed or has expired, over REST (S3-42): a list of runs by their state, and
+counters. Live: `hitl.live.routing`.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,13 @@ DAY, MONTH = 24, 24 * 31
 class WorkflowListed(serializers.Serializer[Any]):
     run_id = serializers.CharField(help_text="Your engine's id of the run, or run_… of one here.")
     lifecycle = serializers.ChoiceField(Lifecycle.choices, help_text=STATES)
-    blocking_reason = serializers.CharField(allow_null=True, help_text="Of the question that is open, as the deadline.")
+    blocking_reason = serializers.CharField(
+        allow_null=True, help_text="Of the question that is open, as the deadline."
+    )
     next_deadline = serializers.DateTimeField(allow_null=True)
-    pause_id = serializers.CharField(allow_null=True, help_text="The question that is open, else the last one.")
+    pause_id = serializers.CharField(
+        allow_null=True, help_text="The question that is open, else the last one."
+    )
     waystation_run_id = serializers.CharField()
     thread_id = serializers.CharField()
     created_at = serializers.DateTimeField()
@@ -40,8 +46,12 @@ class WorkflowListed(serializers.Serializer[Any]):
 
 class CountsOut(serializers.Serializer[Any]):
     waiting_external = serializers.IntegerField(help_text="Questions that are open now.")
-    resumed = serializers.IntegerField(help_text="Questions since then whose answer let a run go on.")
-    expired = serializers.IntegerField(help_text="Questions since then that nobody answered in time, so that their run ended.")
+    resumed = serializers.IntegerField(
+        help_text="Questions since then whose answer let a run go on."
+    )
+    expired = serializers.IntegerField(
+        help_text="Questions since then that nobody answered in time, so that their run ended."
+    )
     since = serializers.DateTimeField()
 
 
@@ -53,18 +63,27 @@ class Workflows(Paged):
         responses=WorkflowListed(many=True),
         parameters=[OpenApiParameter("lifecycle", str, enum=Lifecycle.values, description=STATES)],
         summary="List runs by where they are, newest first",
-        description="Your engines' runs, each once with its newest wait, and runs here. `GET workflows/{run_id}` says the rest of one.",
+        description=(
+            "Your engines' runs, each once with its newest wait, and runs here. `GET "
+            "workflows/{run_id}` says the rest of one."
+        ),
     )
     def get(self, request: Request) -> Response:
         found = Run.objects.filter(thread__in=_threads(request), parent=None)
         if state := request.query_params.get("lifecycle", ""):
             found = lifecycles.among(found, Lifecycle(state))
         newest = Pause.objects.filter(run=OuterRef("pk")).order_by("-id").values("pk")[:1]
-        rows = lifecycles.newest(found).select_related("definition").annotate(asked=Subquery(newest))
+        rows = (
+            lifecycles.newest(found).select_related("definition").annotate(asked=Subquery(newest))
+        )
         pages = NewestFirst()
         page: Any = pages.paginate_queryset(rows, request, view=self)
-        asked = Pause.objects.select_related("wait__outer").in_bulk([run.asked for run in page if run.asked])
-        return pages.get_paginated_response(WorkflowListed([_row(run, asked.get(run.asked)) for run in page], many=True).data)
+        asked = Pause.objects.select_related("wait__outer").in_bulk(
+            [run.asked for run in page if run.asked]
+        )
+        return pages.get_paginated_response(
+            WorkflowListed([_row(run, asked.get(run.asked)) for run in page], many=True).data
+        )
 
 
 def _threads(request: Request) -> Any:
@@ -92,7 +111,11 @@ class WaitCounts(APIView):
     @extend_schema(
         operation_id="count_waits",
         responses=CountsOut,
-        parameters=[number_parameter("hours", DAY, high=MONTH, words="How far `resumed` and `expired` look back.")],
+        parameters=[
+            number_parameter(
+                "hours", DAY, high=MONTH, words="How far `resumed` and `expired` look back."
+            )
+        ],
         summary="Count what waits, was resumed and has expired",
     )
     def get(self, request: Request) -> Response:

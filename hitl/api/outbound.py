@@ -24,12 +24,22 @@ from runs.models import Pause
 
 class EndpointIn(serializers.Serializer[Any]):
     channel = serializers.ChoiceField(Channel.choices)
-    target = serializers.CharField(max_length=2000, help_text="A webhook's URL, an Apprise URL, or for a team a mail address.")
+    target = serializers.CharField(
+        max_length=2000, help_text="A webhook's URL, an Apprise URL, or for a team a mail address."
+    )
     name = serializers.CharField(max_length=80, default="", allow_blank=True)
     scope = serializers.ChoiceField(["me", "team", "everybody"], default="me")
-    team = serializers.CharField(max_length=150, default="", allow_blank=True, help_text="Name of the group, where the scope is team.")
+    team = serializers.CharField(
+        max_length=150,
+        default="",
+        allow_blank=True,
+        help_text="Name of the group, where the scope is team.",
+    )
     occasions = serializers.ListField(
-        child=serializers.ChoiceField(Occasion.choices), default=list, max_length=20, help_text="What it is told; empty for all."
+        child=serializers.ChoiceField(Occasion.choices),
+        default=list,
+        max_length=20,
+        help_text="What it is told; empty for all.",
     )
 
 
@@ -46,13 +56,24 @@ class EndpointOut(serializers.ModelSerializer[Endpoint]):
 
     class Meta:
         model = Endpoint
-        fields = ("id", "channel", "name", "whose", "occasions", "enabled", "why_disabled", "made_at")
+        fields = (
+            "id",
+            "channel",
+            "name",
+            "whose",
+            "occasions",
+            "enabled",
+            "why_disabled",
+            "made_at",
+        )
 
 
 class EndpointMade(EndpointOut):
     """An endpoint with the secret that it is signed with, shown this once."""
 
-    secret = serializers.SerializerMethodField(help_text="whsec_…; empty where the channel has none.")
+    secret = serializers.SerializerMethodField(
+        help_text="whsec_…; empty where the channel has none."
+    )
 
     class Meta:
         model = Endpoint
@@ -69,26 +90,53 @@ class DeliveryOut(serializers.ModelSerializer[Delivery]):
 
     class Meta:
         model = Delivery
-        fields = ("id", "pause_id", "occasion", "channel", "to", "status", "attempts", "next_at", "error", "made_at", "sent_at")
+        fields = (
+            "id",
+            "pause_id",
+            "occasion",
+            "channel",
+            "to",
+            "status",
+            "attempts",
+            "next_at",
+            "error",
+            "made_at",
+            "sent_at",
+        )
 
     def get_pause_id(self, delivery: Delivery) -> str | None:
         return ids.show("pse", delivery.pause_id) if delivery.pause_id else None
 
 
 class Endpoints(Paged):
-    @extend_schema(operation_id="list_endpoints", responses=EndpointOut(many=True), summary="List your endpoints")
+    @extend_schema(
+        operation_id="list_endpoints",
+        responses=EndpointOut(many=True),
+        summary="List your endpoints",
+    )
     def get(self, request: Request) -> Response:
-        known = Endpoint.objects.managed_by(user_of(request)).select_related("owner", "team", "thread")
+        known = Endpoint.objects.managed_by(user_of(request)).select_related(
+            "owner", "team", "thread"
+        )
         return self.page(request, known, EndpointOut)
 
-    @extend_schema(operation_id="make_endpoint", request=EndpointIn, responses={201: EndpointMade}, summary="Be told of questions")
+    @extend_schema(
+        operation_id="make_endpoint",
+        request=EndpointIn,
+        responses={201: EndpointMade},
+        summary="Be told of questions",
+    )
     def post(self, request: Request) -> Response:
         data = EndpointIn(data=request.data)
         data.is_valid(raise_exception=True)
         values = dict(data.validated_data)
         team = Group.objects.filter(name=values.pop("team")).first()
         endpoint, secret = endpoints.make(user_of(request), team=team, **values)
-        return Response(EndpointMade(endpoint, context={"secret": secret}).data, status=201, headers={"Cache-Control": "no-store"})
+        return Response(
+            EndpointMade(endpoint, context={"secret": secret}).data,
+            status=201,
+            headers={"Cache-Control": "no-store"},
+        )
 
 
 class EndpointDetail(APIView):
@@ -96,7 +144,12 @@ class EndpointDetail(APIView):
     def get(self, request: Request, endpoint_id: UUID) -> Response:
         return Response(EndpointOut(_endpoint(request, endpoint_id)).data)
 
-    @extend_schema(operation_id="switch_endpoint", request=EndpointChange, responses=EndpointOut, summary="Switch an endpoint on or off")
+    @extend_schema(
+        operation_id="switch_endpoint",
+        request=EndpointChange,
+        responses=EndpointOut,
+        summary="Switch an endpoint on or off",
+    )
     def patch(self, request: Request, endpoint_id: UUID) -> Response:
         endpoint = _endpoint(request, endpoint_id)
         data = EndpointChange(data=request.data)
@@ -104,7 +157,9 @@ class EndpointDetail(APIView):
         endpoints.switch(endpoint, on=data.validated_data["enabled"])
         return Response(EndpointOut(endpoint).data)
 
-    @extend_schema(operation_id="remove_endpoint", responses={204: None}, summary="Remove an endpoint")
+    @extend_schema(
+        operation_id="remove_endpoint", responses={204: None}, summary="Remove an endpoint"
+    )
     def delete(self, request: Request, endpoint_id: UUID) -> Response:
         _endpoint(request, endpoint_id).delete()
         return Response(status=204)
@@ -116,20 +171,33 @@ class EndpointSecret(APIView):
         request=None,
         responses={201: EndpointMade},
         summary="A new secret",
-        description="Messages are signed with the new one and, for 24 hours, with the one before too.",
+        description=(
+            "Messages are signed with the new one and, for 24 hours, with the one before too."
+        ),
     )
     def post(self, request: Request, endpoint_id: UUID) -> Response:
         endpoint = _endpoint(request, endpoint_id)
         secret = endpoints.new_secret(endpoint)
-        return Response(EndpointMade(endpoint, context={"secret": secret}).data, status=201, headers={"Cache-Control": "no-store"})
+        return Response(
+            EndpointMade(endpoint, context={"secret": secret}).data,
+            status=201,
+            headers={"Cache-Control": "no-store"},
+        )
 
 
 class EndpointTest(APIView):
-    @extend_schema(operation_id="test_endpoint", request=None, responses={202: DeliveryOut}, summary="Send a test")
+    @extend_schema(
+        operation_id="test_endpoint",
+        request=None,
+        responses={202: DeliveryOut},
+        summary="Send a test",
+    )
     def post(self, request: Request, endpoint_id: UUID) -> Response:
         delivery = endpoints.send_test(user_of(request), _endpoint(request, endpoint_id))
         if delivery is None:
-            raise endpoints.EndpointInvalid("id", "A test is on its way already; try again in ten seconds.")
+            raise endpoints.EndpointInvalid(
+                "id", "A test is on its way already; try again in ten seconds."
+            )
         return Response(DeliveryOut(delivery).data, status=202)
 
 
@@ -137,7 +205,10 @@ class Deliveries(Paged):
     @extend_schema(
         operation_id="list_deliveries",
         responses=DeliveryOut(many=True),
-        parameters=[OpenApiParameter("status", str, enum=DeliveryStatus.values), id_parameter("pause", "pse", "Of one question.")],
+        parameters=[
+            OpenApiParameter("status", str, enum=DeliveryStatus.values),
+            id_parameter("pause", "pse", "Of one question."),
+        ],
         summary="List messages about the questions that you may see, newest first",
     )
     def get(self, request: Request) -> Response:
@@ -147,13 +218,18 @@ class Deliveries(Paged):
         if pause := request.query_params.get("pause"):
             key = ids.parse("pse", pause)
             found = found.filter(pause=key)
-            if visibility.pause(Pause.objects.all(), key, by=user_of(request)) is None and not found.exists():
+            if (
+                visibility.pause(Pause.objects.all(), key, by=user_of(request)) is None
+                and not found.exists()
+            ):
                 raise services.NotFound("There is no such question.")
         return self.page(request, found, DeliveryOut)
 
 
 class DeliveryDetail(APIView):
-    @extend_schema(operation_id="get_delivery", responses=DeliveryOut, summary="Read a message's state")
+    @extend_schema(
+        operation_id="get_delivery", responses=DeliveryOut, summary="Read a message's state"
+    )
     def get(self, request: Request, delivery_id: UUID) -> Response:
         return Response(DeliveryOut(_delivery(request, delivery_id)).data)
 
@@ -164,13 +240,17 @@ class DeliveryAgain(APIView):
         request=None,
         responses=DeliveryOut,
         summary="Send again what was given up, or failed and waits for its next try",
-        description="Under the same id. 409 `delivery_not_held_back` for any other: it was sent, is on its way, or waits for its first.",
+        description=(
+            "Under the same id. 409 `delivery_not_held_back` for any other: it was sent, is on "
+            "its way, or waits for its first."
+        ),
     )
     def post(self, request: Request, delivery_id: UUID) -> Response:
         delivery = _delivery(request, delivery_id)
         if not sending.again(delivery):
             raise sending.NotHeldBack(
-                f"This message is {delivery.get_status_display().lower()}, and nothing holds it back. Nothing was changed."
+                f"This message is {delivery.get_status_display().lower()}, and nothing "
+                "holds it back. Nothing was changed."
             )
         return Response(DeliveryOut(_delivery(request, delivery_id)).data)
 

@@ -8,7 +8,13 @@ from uuid import UUID
 from django.http import HttpResponseBase, JsonResponse
 from django.utils.cache import get_conditional_response, patch_cache_control
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, PolymorphicProxySerializer, extend_schema, extend_schema_field
+from drf_spectacular.utils import (
+    OpenApiExample,
+    OpenApiParameter,
+    PolymorphicProxySerializer,
+    extend_schema,
+    extend_schema_field,
+)
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -39,8 +45,12 @@ class PauseOut(serializers.ModelSerializer[Pause]):
     agent_work_order_id = serializers.SerializerMethodField()
     run_id = serializers.CharField(source="run.shown_id")
     pause_phase = serializers.CharField(source="phase")
-    facts = serializers.SerializerMethodField(help_text="Short label → value pairs about the content.")
-    effects = serializers.ListField(child=serializers.CharField(), help_text="What approving will do outside this run.")
+    facts = serializers.SerializerMethodField(
+        help_text="Short label → value pairs about the content."
+    )
+    effects = serializers.ListField(
+        child=serializers.CharField(), help_text="What approving will do outside this run."
+    )
     pause_content = serializers.CharField(source="content", help_text="Markdown")
     pause_timestamp = serializers.DateTimeField(source="opened_at")
     resume_timestamp = serializers.DateTimeField(source="closed_at", allow_null=True)
@@ -48,45 +58,85 @@ class PauseOut(serializers.ModelSerializer[Pause]):
     user_feedback = serializers.SerializerMethodField()
     decided_by = serializers.SerializerMethodField()
     external = serializers.SerializerMethodField(
-        help_text="The mail address of who answered by the link sent there, without an account; null else."
+        help_text=(
+            "The mail address of who answered by the link sent there, without an account; null "
+            "else."
+        )
     )
-    asked_outside = serializers.SerializerMethodField(help_text="Mail addresses of people without an account who may answer by a link.")
+    asked_outside = serializers.SerializerMethodField(
+        help_text="Mail addresses of people without an account who may answer by a link."
+    )
     status = serializers.SerializerMethodField(help_text="active or resolved")
     state = serializers.CharField(source="status", help_text="open, answered, cancelled or expired")
     answers = serializers.SerializerMethodField(help_text="What may be answered now.")
-    required_inputs = serializers.DictField(help_text="JSON Schema of the `input` that comes with an answer; {} where words are enough.")
-    known = serializers.DictField(help_text="What is known of it already.")
-    kind = serializers.ChoiceField(PauseKind.choices, help_text="approval, input, tools or external")
-    calls = serializers.ListField(
-        child=serializers.DictField(), help_text="Tool calls to decide one by one: id, tool, arguments, preview, risk, editable, schema."
+    required_inputs = serializers.DictField(
+        help_text="JSON Schema of the `input` that comes with an answer; {} where words are enough."
     )
-    bare = serializers.ListField(child=serializers.CharField(), help_text="Answers that bring no input, beside revise and cancel.")
+    known = serializers.DictField(help_text="What is known of it already.")
+    kind = serializers.ChoiceField(
+        PauseKind.choices, help_text="approval, input, tools or external"
+    )
+    calls = serializers.ListField(
+        child=serializers.DictField(),
+        help_text=(
+            "Tool calls to decide one by one: id, tool, arguments, preview, risk, editable, schema."
+        ),
+    )
+    bare = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Answers that bring no input, beside revise and cancel.",
+    )
     attempts = serializers.IntegerField(help_text="Answers whose input did not fit.")
     refined = serializers.CharField(help_text="What was wrong with the last of them.")
-    review = serializers.SerializerMethodField(help_text="Who answers, who has voted or claimed it, and whether you may.")
-    edited_content = serializers.SerializerMethodField(help_text="The content as it was approved, where a reviewer edited it.")
-    patch = serializers.SerializerMethodField(help_text="The unified diff under review; null where there is none.")
+    review = serializers.SerializerMethodField(
+        help_text="Who answers, who has voted or claimed it, and whether you may."
+    )
+    edited_content = serializers.SerializerMethodField(
+        help_text="The content as it was approved, where a reviewer edited it."
+    )
+    patch = serializers.SerializerMethodField(
+        help_text="The unified diff under review; null where there is none."
+    )
     created_at = serializers.DateTimeField(source="opened_at")
     updated_at = serializers.DateTimeField(
-        source="changed_at", help_text="When it came, was claimed, voted on, moved, asked anew after an answer that did not fit, or closed."
+        source="changed_at",
+        help_text=(
+            "When it came, was claimed, voted on, moved, asked anew after an answer that did "
+            "not fit, or closed."
+        ),
     )
-    deadline_at = serializers.DateTimeField(allow_null=True, help_text="When the template's rules answer; null where there is no deadline.")
-    deadline_outcome = serializers.SerializerMethodField(help_text="What they do then, as things stand; null where there is no deadline.")
-    extendable_until = serializers.DateTimeField(allow_null=True, help_text="How far the deadline may be moved.")
+    deadline_at = serializers.DateTimeField(
+        allow_null=True,
+        help_text="When the template's rules answer; null where there is no deadline.",
+    )
+    deadline_outcome = serializers.SerializerMethodField(
+        help_text="What they do then, as things stand; null where there is no deadline."
+    )
+    extendable_until = serializers.DateTimeField(
+        allow_null=True, help_text="How far the deadline may be moved."
+    )
     next_deadline = serializers.SerializerMethodField(
         help_text="When a reminder, an escalation or the deadline comes next; null where none."
     )
-    reminders = serializers.SerializerMethodField(help_text="When those who may answer are reminded.")
-    stage = serializers.IntegerField(help_text="How many stages of the escalation have been reached.")
+    reminders = serializers.SerializerMethodField(
+        help_text="When those who may answer are reminded."
+    )
+    stage = serializers.IntegerField(
+        help_text="How many stages of the escalation have been reached."
+    )
 
     class Meta:
         model = Pause
         fields: ClassVar = [
-            "id", "agent_work_order_id", "run_id", "step", "pause_phase", "question", "pause_content", "patch", "facts", "effects",
-            "revision", "max_revisions", "content_digest", "answers", "kind", "calls", "required_inputs", "known", "bare", "attempts",
-            "refined", "review", "edited_content", "status", "state", "pause_timestamp", "resume_timestamp",
+            "id", "agent_work_order_id", "run_id", "step", "pause_phase", "question",
+            "pause_content", "patch", "facts", "effects",
+            "revision", "max_revisions", "content_digest", "answers", "kind", "calls",
+            "required_inputs", "known", "bare", "attempts",
+            "refined", "review", "edited_content", "status", "state", "pause_timestamp",
+            "resume_timestamp",
             "user_decision", "user_feedback", "decided_by", "external", "created_at", "updated_at",
-            "deadline_at", "deadline_outcome", "extendable_until", "next_deadline", "reminders", "stage", "asked_outside",
+            "deadline_at", "deadline_outcome", "extendable_until", "next_deadline", "reminders",
+            "stage", "asked_outside",
         ]  # fmt: skip
 
     def get_agent_work_order_id(self, pause: Pause) -> str | None:
@@ -154,19 +204,35 @@ class PauseOut(serializers.ModelSerializer[Pause]):
 
 def _decision(pause: Pause) -> Decision | None:
     """The answer of a pause whose decisions were prefetched."""
-    return next((decision for decision in pause.decisions.all() if decision.undoes_id is None), None)
+    return next(
+        (decision for decision in pause.decisions.all() if decision.undoes_id is None), None
+    )
 
 
 class DecisionIn(serializers.Serializer[Any]):
-    decision = serializers.CharField(max_length=64, help_text="approve, revise, cancel, or an answer of the template's own.")
-    feedback = serializers.CharField(max_length=services.MAX_FEEDBACK, default="", allow_blank=True, help_text="Needed for revise.")
+    decision = serializers.CharField(
+        max_length=64, help_text="approve, revise, cancel, or an answer of the template's own."
+    )
+    feedback = serializers.CharField(
+        max_length=services.MAX_FEEDBACK,
+        default="",
+        allow_blank=True,
+        help_text="Needed for revise.",
+    )
     revision = serializers.IntegerField(
-        default=None, allow_null=True, min_value=1, max_value=2**31 - 1, help_text="The revision you saw; another one is answered 409."
+        default=None,
+        allow_null=True,
+        min_value=1,
+        max_value=2**31 - 1,
+        help_text="The revision you saw; another one is answered 409.",
     )
     input = serializers.JSONField(
         default=None,
         allow_null=True,
-        help_text="The data that the question asks for: it must fit its required_inputs. 422 says what does not, per field.",
+        help_text=(
+            "The data that the question asks for: it must fit its required_inputs. 422 says "
+            "what does not, per field."
+        ),
     )
     edited_content = serializers.CharField(
         default=None,
@@ -177,14 +243,21 @@ class DecisionIn(serializers.Serializer[Any]):
         help_text="The content as you approve it, where the rules allow edits; null for as it is.",
     )
     pause_id = serializers.CharField(
-        default=None, allow_null=True, max_length=40, help_text="The question you looked at; another one is answered 409."
+        default=None,
+        allow_null=True,
+        max_length=40,
+        help_text="The question you looked at; another one is answered 409.",
     )
 
 
 class DecisionOut(serializers.ModelSerializer[Decision]):
     id = serializers.CharField(source="shown_id")
     pause_id = serializers.CharField(source="pause.shown_id")
-    input = serializers.DictField(source="payload", allow_null=True, help_text="The data that came with the answer; null where none did.")
+    input = serializers.DictField(
+        source="payload",
+        allow_null=True,
+        help_text="The data that came with the answer; null where none did.",
+    )
     decided_by = serializers.CharField(
         source="decided_by.get_username",
         default=None,
@@ -192,20 +265,37 @@ class DecisionOut(serializers.ModelSerializer[Decision]):
         help_text="Null where the template's rules or somebody outside answered.",
     )
     external = serializers.SerializerMethodField(
-        help_text="The mail address of who answered by the link sent there, without an account; null else."
+        help_text=(
+            "The mail address of who answered by the link sent there, without an account; null "
+            "else."
+        )
     )
-    by_name = serializers.CharField(help_text="The name of who decided, at that time; empty where nobody did, or on older rows.")
+    by_name = serializers.CharField(
+        help_text="The name of who decided, at that time; empty where nobody did, or on older rows."
+    )
     for_name = serializers.CharField(help_text="The name of for whom, at that time.")
     early_at = serializers.DateTimeField(
-        allow_null=True, help_text="When it came, where that was before its question: nobody had been shown anything."
+        allow_null=True,
+        help_text=(
+            "When it came, where that was before its question: nobody had been shown anything."
+        ),
     )
     data_only = serializers.BooleanField(
-        help_text="It came from an address that the rules do not name: it brought data, and approves nothing."
+        help_text=(
+            "It came from an address that the rules do not name: it brought data, and approves "
+            "nothing."
+        )
     )
     on_behalf_of = serializers.CharField(
-        source="on_behalf_of.get_username", default=None, allow_null=True, help_text="For whom, by a delegation; null for themselves."
+        source="on_behalf_of.get_username",
+        default=None,
+        allow_null=True,
+        help_text="For whom, by a delegation; null for themselves.",
     )
-    votes = serializers.ListField(child=serializers.CharField(), help_text="Digests of the votes that were given, in their order.")
+    votes = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Digests of the votes that were given, in their order.",
+    )
 
     class Meta:
         model = Decision
@@ -249,30 +339,45 @@ class Resumed(Success):
 class WorkOrderDetail(APIView):
     may_read = scopes.ASKS
 
-    @extend_schema(operation_id="get_work_order", responses=WorkOrderOut, summary="Read a work order")
+    @extend_schema(
+        operation_id="get_work_order", responses=WorkOrderOut, summary="Read a work order"
+    )
     def get(self, request: Request, order_id: UUID) -> Response:
         return Response(WorkOrderOut(services.look_at_order(order_id, by=user_of(request))).data)
 
 
 class PauseState(APIView):
-    """The open question of a work order, or `null`. Answers 304 while nothing happened on the order's thread."""
+    """The open question of a work order, or `null`.
+
+    Answers 304 while nothing happened on the order's thread.
+    """
 
     may_read = scopes.EITHER
 
     @extend_schema(
         operation_id="get_pause_state",
         responses={200: PauseOut(allow_null=True), 304: None},
-        parameters=[OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER, description="The ETag of your last answer.")],
+        parameters=[
+            OpenApiParameter(
+                "If-None-Match",
+                str,
+                OpenApiParameter.HEADER,
+                description="The ETag of your last answer.",
+            )
+        ],
         summary="What the work order waits for",
     )
     def get(self, request: Request, order_id: UUID) -> HttpResponseBase:
         order = services.look_at_order(order_id, by=user_of(request))
         etag = f'"{order.thread.last_seq}"'
-        response = get_conditional_response(request._request, etag=etag)  # only 304 or 412 come back here
+        # only 304 or 412 come back here
+        response = get_conditional_response(request._request, etag=etag)
         if response is None:
             pause = services.open_pause(order)
             response = (
-                Response(PauseOut(pause, context={"whole": True, "by": request.user}).data) if pause else JsonResponse(None, safe=False)
+                Response(PauseOut(pause, context={"whole": True, "by": request.user}).data)
+                if pause
+                else JsonResponse(None, safe=False)
             )
         response["ETag"] = etag
         patch_cache_control(response, private=True, no_cache=True)
@@ -289,9 +394,15 @@ class Resume(APIView):
         request=DecisionIn,
         responses={200: Resumed, 202: VotedOut},
         summary="Approve, revise or cancel",
-        description="202: a vote, others must approve too. 403 `not_a_reviewer`, `self_approval`; 409 `pause_closed` names who answered "
+        description="202: a vote, others must approve too. 403 `not_a_reviewer`, `self_approval`; "
+        "409 "
+        "`pause_closed` names who answered "
         "first, `claimed` who is on it, `not_paused`: nothing is asked; 422 says what is missing.",
-        examples=[OpenApiExample("Revise", {"decision": "revise", "feedback": "skip UP007"}, request_only=True)],
+        examples=[
+            OpenApiExample(
+                "Revise", {"decision": "revise", "feedback": "skip UP007"}, request_only=True
+            )
+        ],
     )
     def post(self, request: Request, order_id: UUID) -> Response:
         data = DecisionIn(data=request.data)
@@ -308,30 +419,49 @@ class Resume(APIView):
             pause_id=values["pause_id"],
             edited_content=values["edited_content"],
         )
-        return voted(given) if isinstance(given, Vote) else Response({"success": True, "decision": DecisionOut(given).data})
+        return (
+            voted(given)
+            if isinstance(given, Vote)
+            else Response({"success": True, "decision": DecisionOut(given).data})
+        )
 
 
 class CancelIn(serializers.Serializer[Any]):
     reason = serializers.CharField(
-        max_length=services.MAX_FEEDBACK, default="", allow_blank=True, help_text="Needed where the rules of an open question ask for it."
+        max_length=services.MAX_FEEDBACK,
+        default="",
+        allow_blank=True,
+        help_text="Needed where the rules of an open question ask for it.",
     )
 
 
 class Cancel(APIView):
     may_act = scopes.ASKS
 
-    @extend_schema(operation_id="cancel_work_order", request=CancelIn, responses={200: Success}, summary="End a work order")
+    @extend_schema(
+        operation_id="cancel_work_order",
+        request=CancelIn,
+        responses={200: Success},
+        summary="End a work order",
+    )
     def post(self, request: Request, order_id: UUID) -> Response:
         data = CancelIn(data=request.data)
         data.is_valid(raise_exception=True)
-        services.cancel_order(order_id, by=user_of(request), via=Via.REST, reason=data.validated_data["reason"])
+        services.cancel_order(
+            order_id, by=user_of(request), via=Via.REST, reason=data.validated_data["reason"]
+        )
         return Response({"success": True})
 
 
 class Suspend(APIView):
     may_act = scopes.ASKS
 
-    @extend_schema(operation_id="suspend_work_order", request=None, responses={200: Success}, summary="Stop at the next step boundary")
+    @extend_schema(
+        operation_id="suspend_work_order",
+        request=None,
+        responses={200: Success},
+        summary="Stop at the next step boundary",
+    )
     def post(self, request: Request, order_id: UUID) -> Response:
         order = services.find_order(order_id, by=user_of(request))
         runs.suspend(order.pk, by=user_of(request))
@@ -340,9 +470,17 @@ class Suspend(APIView):
 
 class ForkIn(serializers.Serializer[Any]):
     reason = serializers.CharField(max_length=2_000, help_text="Why; kept with the new run.")
-    state = serializers.DictField(default=None, allow_null=True, help_text="The edited state, whole; null keeps the checkpoint's.")
+    state = serializers.DictField(
+        default=None,
+        allow_null=True,
+        help_text="The edited state, whole; null keeps the checkpoint's.",
+    )
     step_around = serializers.BooleanField(
-        default=False, help_text="Also behind a step that has review rules: needs the right `runs.step_around_review`, and is recorded."
+        default=False,
+        help_text=(
+            "Also behind a step that has review rules: needs the right "
+            "`runs.step_around_review`, and is recorded."
+        ),
     )
 
 
@@ -351,11 +489,16 @@ class Fork(APIView):
         operation_id="fork_checkpoint",
         request=ForkIn,
         responses={
-            201: PolymorphicProxySerializer(component_name="Forked", serializers=[WorkOrderOut, RunOut], resource_type_field_name=None)
+            201: PolymorphicProxySerializer(
+                component_name="Forked",
+                serializers=[WorkOrderOut, RunOut],
+                resource_type_field_name=None,
+            )
         },
         summary="Go on from a checkpoint as a new run",
         description=(
-            "Answers with the work order, or with the run on a thread that has none. 409 `review_stands` for an edited state behind a step "
+            "Answers with the work order, or with the run on a thread that has none. 409 "
+            "`review_stands` for an edited state behind a step "
             "that has review rules; with `step_around` 403 `step_around_not_allowed`."
         ),
     )
@@ -369,7 +512,10 @@ class Fork(APIView):
             run = services.fork(checkpoint_id, by=user_of(request), **given)
         if run.work_order_id is None:
             return Response(RunOut(run).data, status=201)
-        return Response(WorkOrderOut(WorkOrder.objects.shown_to(request.user).get(pk=run.work_order_id)).data, status=201)
+        return Response(
+            WorkOrderOut(WorkOrder.objects.shown_to(request.user).get(pk=run.work_order_id)).data,
+            status=201,
+        )
 
 
 class Retry(APIView):
@@ -382,7 +528,9 @@ class Retry(APIView):
     def post(self, request: Request, order_id: UUID) -> Response:
         order = services.find_order(order_id, by=user_of(request))
         runs.retry(order.pk, by=user_of(request))
-        return Response(WorkOrderOut(WorkOrder.objects.shown_to(request.user).get(pk=order.pk)).data)
+        return Response(
+            WorkOrderOut(WorkOrder.objects.shown_to(request.user).get(pk=order.pk)).data
+        )
 
 
 class Again(APIView):
@@ -392,16 +540,21 @@ class Again(APIView):
         responses={201: WorkOrderOut},
         summary="Ask for a work order again that was cancelled, failed or expired",
         description=(
-            "Answers with a new work order: the same template in its current version, request, input, repository, team and stops. Every "
-            "step runs anew and asks by its own rules. 409 `cannot_ask_again` while it is alive, where it completed, or where it was asked "
-            "for again already; 422 `input_invalid` where what was asked cannot be taken over, e.g. a secret that was not kept; and what "
+            "Answers with a new work order: the same template in its current version, request, "
+            "input, repository, team and stops. Every "
+            "step runs anew and asks by its own rules. 409 `cannot_ask_again` while it is alive, "
+            "where it completed, or where it was asked "
+            "for again already; 422 `input_invalid` where what was asked cannot be taken over, "
+            "e.g. a secret that was not kept; and what "
             "`POST work-orders` answers else. Send an `Idempotency-Key`."
         ),
     )
     def post(self, request: Request, order_id: UUID) -> Response:
         order = services.find_order(order_id, by=user_of(request))
         new = resubmit.again(order.pk, by=user_of(request))
-        return Response(WorkOrderOut(WorkOrder.objects.shown_to(request.user).get(pk=new.pk)).data, status=201)
+        return Response(
+            WorkOrderOut(WorkOrder.objects.shown_to(request.user).get(pk=new.pk)).data, status=201
+        )
 
 
 class Pauses(Paged):
@@ -412,18 +565,25 @@ class Pauses(Paged):
         responses=PauseOut(many=True),
         parameters=[
             OpenApiParameter("open", bool, description="1: only what waits for an answer."),
-            OpenApiParameter("kind", str, enum=PauseKind.values, description="Only what wants that."),
+            OpenApiParameter(
+                "kind", str, enum=PauseKind.values, description="Only what wants that."
+            ),
         ],
         summary="List questions, newest first",
     )
     def get(self, request: Request) -> Response:
         only_open = request.query_params.get("open", "").lower() in {"1", "true"}
-        mine = policy.waiting_for(request.user) if only_open else Pause.objects.visible_to(request.user)
+        mine = (
+            policy.waiting_for(request.user)
+            if only_open
+            else Pause.objects.visible_to(request.user)
+        )
         mine = scopes.own(mine, run__thread__owner=request.user)
         if kind := request.query_params.get("kind"):
             mine = mine.filter(kind=kind)
         pages = self.pagination_class()
-        page: Any = pages.paginate_queryset(mine.only("pk"), request, view=self)  # found first: with all its joins it is planned badly
+        # found first: with all its joins it is planned badly
+        page: Any = pages.paginate_queryset(mine.only("pk"), request, view=self)
         by = user_of(request)
         shown = (
             Pause.objects.shown()
@@ -455,8 +615,11 @@ class Decisions(APIView):
         request=DecisionIn,
         responses={201: DecisionOut, 202: VotedOut},
         summary="Answer a question",
-        description="The first valid answer wins; any other gets 409 `pause_closed`, which names the winner. 202: a vote, others must "
-        "approve too. 403 `not_a_reviewer`, `self_approval`: somebody else answers. 409 `claimed`, `already_voted`, `vote_differs`.",
+        description="The first valid answer wins; any other gets 409 `pause_closed`, which names "
+        "the winner. "
+        "202: a vote, others must "
+        "approve too. 403 `not_a_reviewer`, `self_approval`: somebody else answers. 409 "
+        "`claimed`, `already_voted`, `vote_differs`.",
     )
     def post(self, request: Request, pause_id: UUID) -> Response:
         data = DecisionIn(data=request.data)
@@ -472,11 +635,17 @@ class Decisions(APIView):
             payload=values["input"],
             edited_content=values["edited_content"],
         )
-        return voted(given) if isinstance(given, Vote) else Response(DecisionOut(given).data, status=201)
+        return (
+            voted(given)
+            if isinstance(given, Vote)
+            else Response(DecisionOut(given).data, status=201)
+        )
 
 
 class NoSuchRoute(APIView):
-    """Every other address below /api/v1/, so that a program gets its 404 as a problem document too."""
+    """Every other address below /api/v1/, so that a program gets its 404 as a problem document
+    too.
+    """
 
     schema = None
 

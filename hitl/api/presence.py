@@ -18,7 +18,9 @@ from runs.security import scopes
 
 
 class PresenceIn(serializers.Serializer[Any]):
-    writing = serializers.BooleanField(default=False, help_text="Whether you are writing an answer.")
+    writing = serializers.BooleanField(
+        default=False, help_text="Whether you are writing an answer."
+    )
 
 
 class PresentOut(serializers.Serializer[Any]):
@@ -36,7 +38,9 @@ class PausePresence(APIView):
     may_read = scopes.ANSWERS
     may_act = scopes.ANSWERS
 
-    @extend_schema(operation_id="get_presence", responses=PresenceOut, summary="Who is at a question")
+    @extend_schema(
+        operation_id="get_presence", responses=PresenceOut, summary="Who is at a question"
+    )
     def get(self, request: Request, pause_id: UUID) -> Response:
         return Response({"present": presence.look(pause_id, by=user_of(request), now=clock.now())})
 
@@ -50,5 +54,7 @@ class PausePresence(APIView):
     def post(self, request: Request, pause_id: UUID) -> Response:
         data = PresenceIn(data=request.data)
         data.is_valid(raise_exception=True)
-        there = presence.note(pause_id, by=user_of(request), writing=data.validated_data["writing"], now=clock.now())
+        there = presence.note(
+            pause_id, by=user_of(request), writing=data.validated_data["writing"], now=clock.now()
+        )
         return Response({"present": there})

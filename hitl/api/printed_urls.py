@@ -1,4 +1,6 @@
-"""The addresses that S4 prints, /api/agent-work-orders/…: the views of /api/v1/ themselves, so that no rule is kept twice."""
+"""The addresses that S4 prints, /api/agent-work-orders/…: the views of /api/v1/ themselves, so that
+no rule is kept twice.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +15,27 @@ from runs.api import work_orders as machine
 
 
 def printed(view: type[APIView], **operations: str) -> Any:
-    """A view at its second address. `operations` name its methods in the OpenAPI document, where each name stands once."""
+    """A view at its second address.
+
+    `operations` name its methods in the OpenAPI document, where each name stands once.
+    """
     named = {method: extend_schema(operation_id=name) for method, name in operations.items()}
     again: type[APIView] = type(f"Printed{view.__name__}", (view,), {"__doc__": view.__doc__})
     return extend_schema_view(**named)(again).as_view()
 
 
 urlpatterns = [
-    path("", printed(machine.WorkOrders, get="agent_list_work_orders", post="agent_create_work_order")),
+    path(
+        "",
+        printed(machine.WorkOrders, get="agent_list_work_orders", post="agent_create_work_order"),
+    ),
     path("<wo:order_id>", printed(pauses.WorkOrderDetail, get="agent_get_work_order")),
     path("<wo:order_id>/pause-state", printed(pauses.PauseState, get="agent_get_pause_state")),
     path("<wo:order_id>/resume", printed(pauses.Resume, post="agent_resume_work_order")),
-    path("templates/workflows/<slug:slug>", printed(machine.WorkflowTemplate, get="agent_get_template", put="agent_edit_template")),
+    path(
+        "templates/workflows/<slug:slug>",
+        printed(machine.WorkflowTemplate, get="agent_get_template", put="agent_edit_template"),
+    ),
     path(
         "repositories/<repo:repository_id>/template-execution",
         printed(machine.TemplateExecution, put="agent_set_template_execution"),

@@ -1,4 +1,7 @@
-"""Values of a request's query. `project.queries` holds requests to what is declared here, so that a view reads what is one."""
+"""Values of a request's query.
+
+`project.queries` holds requests to what is declared here, so that a view reads what is one.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,18 @@ from checkpoints import ids
 
 def id_parameter(name: str, prefix: str, words: str) -> OpenApiParameter:
     """A shown id."""
-    return OpenApiParameter(name, {"type": "string", "pattern": ids.pattern(prefix)}, description=words)
+    return OpenApiParameter(
+        name, {"type": "string", "pattern": ids.pattern(prefix)}, description=words
+    )
 
 
 def number_parameter(name: str, default: int, *, high: int, words: str) -> OpenApiParameter:
     """A whole number, from 0."""
-    return OpenApiParameter(name, {"type": "integer", "minimum": 0, "maximum": high, "default": default}, description=words)
+    return OpenApiParameter(
+        name,
+        {"type": "integer", "minimum": 0, "maximum": high, "default": default},
+        description=words,
+    )
 
 
 def number(request: Request, name: str, default: int) -> int:

@@ -15,7 +15,16 @@ from rest_framework.views import APIView
 from checkpoints import ids
 from checkpoints.models import Checkpoint, Thread
 from hitl.api.query import flag, id_parameter
-from hitl.api.threads import PENDING_INPUT, CheckpointOut, IdField, InputIn, RunOut, SaidOut, runs_shown, thread_of
+from hitl.api.threads import (
+    PENDING_INPUT,
+    CheckpointOut,
+    IdField,
+    InputIn,
+    RunOut,
+    SaidOut,
+    runs_shown,
+    thread_of,
+)
 from hitl.models import Via
 from hitl.threads import messages
 from runs.api.paging import NewestFirst, Paged
@@ -26,12 +35,19 @@ from runs.states import RunStatus
 
 
 class ResumeIn(serializers.Serializer[Any]):
-    checkpoint_id = IdField("ckpt", default=None, allow_null=True, help_text="Where to go on from; the latest where it is left out.")
+    checkpoint_id = IdField(
+        "ckpt",
+        default=None,
+        allow_null=True,
+        help_text="Where to go on from; the latest where it is left out.",
+    )
     reason = serializers.CharField(max_length=2_000, default="", allow_blank=True)
 
 
 class NewestQuestionFirst(NewestFirst):
-    """Runs that ask, by the checkpoint of their question: what was asked last comes first, however old its run is (S0-57)."""
+    """Runs that ask, by the checkpoint of their question: what was asked last comes first, however
+    old its run is (S0-57).
+    """
 
     ordering = "-asked_at"
 
@@ -47,27 +63,41 @@ class Runs(Paged):
                 "status",
                 str,
                 enum=[*RunStatus.values, PENDING_INPUT],
-                description="`pending_input` for runs that wait for a person, those asked last first.",
+                description=(
+                    "`pending_input` for runs that wait for a person, those asked last first."
+                ),
             ),
-            OpenApiParameter("mine", bool, description="true: only of threads that you own, not those of your teams."),
+            OpenApiParameter(
+                "mine",
+                bool,
+                description="true: only of threads that you own, not those of your teams.",
+            ),
             id_parameter("thread", "thr", "Of one thread, thr_…"),
         ],
         summary="List runs, newest first",
     )
     def get(self, request: Request) -> Response:
-        found: Any = scopes.own(runs_shown().filter(thread__in=Thread.objects.visible_to(request.user)), thread__owner=request.user)
+        found: Any = scopes.own(
+            runs_shown().filter(thread__in=Thread.objects.visible_to(request.user)),
+            thread__owner=request.user,
+        )
         status = request.query_params.get("status", "")
         pages = NewestFirst()
         if status == PENDING_INPUT:
             asked = Pause.objects.open().filter(run=OuterRef("pk")).values("checkpoint")[:1]
-            found, pages = found.annotate(asked_at=Subquery(asked)).exclude(asked_at=None), NewestQuestionFirst()
+            found, pages = (
+                found.annotate(asked_at=Subquery(asked)).exclude(asked_at=None),
+                NewestQuestionFirst(),
+            )
         elif status:
             found = found.filter(status=status)
         if thread := request.query_params.get("thread"):
             found = found.filter(thread=thread_of(ids.parse("thr", thread), request))
         if flag(request, "mine", False):
             found = found.filter(thread__owner=request.user)
-        return pages.get_paginated_response(RunOut(pages.paginate_queryset(found, request, view=self), many=True).data)
+        return pages.get_paginated_response(
+            RunOut(pages.paginate_queryset(found, request, view=self), many=True).data
+        )
 
 
 class RunDetail(APIView):
@@ -81,10 +111,16 @@ class RunDetail(APIView):
 class RunCheckpoints(Paged):
     may_read = scopes.ASKS
 
-    @extend_schema(operation_id="list_run_checkpoints", responses=CheckpointOut(many=True), summary="A run's checkpoints, newest first")
+    @extend_schema(
+        operation_id="list_run_checkpoints",
+        responses=CheckpointOut(many=True),
+        summary="A run's checkpoints, newest first",
+    )
     def get(self, request: Request, run_id: UUID) -> Response:
         run = messages.find_run(run_id, by=user_of(request))
-        return self.page(request, Checkpoint.objects.filter(run_id=run.pk).defer("body"), CheckpointOut)
+        return self.page(
+            request, Checkpoint.objects.filter(run_id=run.pk).defer("body"), CheckpointOut
+        )
 
 
 class RunInput(APIView):
@@ -100,7 +136,9 @@ class RunInput(APIView):
     def post(self, request: Request, run_id: UUID) -> Response:
         data = InputIn(data=request.data)
         data.is_valid(raise_exception=True)
-        said = messages.input_to(run_id, data.validated_data["given"], by=user_of(request), via=Via.REST)
+        said = messages.input_to(
+            run_id, data.validated_data["given"], by=user_of(request), via=Via.REST
+        )
         return Response(SaidOut(said).data, status=201)
 
 
@@ -112,7 +150,9 @@ class RunResume(APIView):
         request=ResumeIn,
         responses={200: SaidOut},
         summary="Go on with a run",
-        description="Answers with the run to follow: a failed run is taken up by a new one; one that waits asks again, also where "
+        description="Answers with the run to follow: a failed run is taken up by a new one; one "
+        "that waits "
+        "asks again, also where "
         "`checkpoint_id` names the checkpoint that it waits at.",
     )
     def post(self, request: Request, run_id: UUID) -> Response:
@@ -125,7 +165,12 @@ class RunResume(APIView):
 class RunCancel(APIView):
     may_act = scopes.ASKS
 
-    @extend_schema(operation_id="cancel_run", request=None, responses={200: RunOut}, summary="End a run and its child runs")
+    @extend_schema(
+        operation_id="cancel_run",
+        request=None,
+        responses={200: RunOut},
+        summary="End a run and its child runs",
+    )
     def post(self, request: Request, run_id: UUID) -> Response:
         messages.cancel(run_id, by=user_of(request), via=Via.REST)
         return Response(RunOut(runs_shown().get(pk=run_id)).data)
@@ -134,7 +179,12 @@ class RunCancel(APIView):
 class RunSuspend(APIView):
     may_act = scopes.ASKS
 
-    @extend_schema(operation_id="suspend_run", request=None, responses={200: RunOut}, summary="Stop a run at its next step boundary")
+    @extend_schema(
+        operation_id="suspend_run",
+        request=None,
+        responses={200: RunOut},
+        summary="Stop a run at its next step boundary",
+    )
     def post(self, request: Request, run_id: UUID) -> Response:
         messages.suspend(run_id, by=user_of(request))
         return Response(RunOut(runs_shown().get(pk=run_id)).data)

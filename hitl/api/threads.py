@@ -1,11 +1,18 @@
-"""Threads, runs and checkpoints for machines: read them, give a thread new input, answer, resume, end."""
+"""Threads, runs and checkpoints for machines: read them, give a thread new input, answer, resume,
+end.
+"""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 from uuid import UUID
 
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema, extend_schema_field
+from drf_spectacular.utils import (
+    OpenApiExample,
+    OpenApiParameter,
+    extend_schema,
+    extend_schema_field,
+)
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -33,7 +40,10 @@ from runs.threads.turns import Turn
 PENDING_INPUT = "pending_input"
 """What S0 calls a run that waits for a person."""
 MAX_EVENTS = 1000
-BUSY = "What becomes of a message that comes while a run is alive and asks nothing: refuse (409), queue (202), or interrupt that run."
+BUSY = (
+    "What becomes of a message that comes while a run is alive and asks nothing: refuse (409), "
+    "queue (202), or interrupt that run."
+)
 
 
 class IdField(serializers.CharField):
@@ -53,19 +63,36 @@ class IdField(serializers.CharField):
 class ThreadIn(serializers.Serializer[Any]):
     title = serializers.CharField(max_length=200, default="", allow_blank=True)
     team = serializers.CharField(
-        max_length=150, default=None, allow_null=True, help_text="Name of one of your groups; its members see and answer too."
+        max_length=150,
+        default=None,
+        allow_null=True,
+        help_text="Name of one of your groups; its members see and answer too.",
     )
 
     when_busy = serializers.ChoiceField(WhenBusy.choices, default=WhenBusy.REFUSE, help_text=BUSY)
-    user_id = serializers.CharField(max_length=200, default="", allow_blank=True, help_text="Whom it is held with, as you call them.")
+    user_id = serializers.CharField(
+        max_length=200,
+        default="",
+        allow_blank=True,
+        help_text="Whom it is held with, as you call them.",
+    )
     session_id = serializers.CharField(
-        max_length=200, default="", allow_blank=True, help_text="Of your threads with the same user_id and session_id each knows the last."
+        max_length=200,
+        default="",
+        allow_blank=True,
+        help_text="Of your threads with the same user_id and session_id each knows the last.",
     )
 
     def validate_team(self, name: str | None) -> Any:
-        team = self.context["request"].user.groups.filter(name=name).first() if name is not None else None
+        team = (
+            self.context["request"].user.groups.filter(name=name).first()
+            if name is not None
+            else None
+        )
         if name is not None and team is None:
-            raise serializers.ValidationError("You are in no team of this name.", code="not_a_member")
+            raise serializers.ValidationError(
+                "You are in no team of this name.", code="not_a_member"
+            )
         return team
 
 
@@ -78,15 +105,20 @@ class ThreadOut(serializers.ModelSerializer[Thread]):
     owner = serializers.CharField(source="owner.get_username")
     team = serializers.CharField(source="team.name", default=None, allow_null=True)
     work_order_id = serializers.SerializerMethodField()
-    user_id = serializers.CharField(source="for_user", help_text="With session_id: whose memory it shares.")
+    user_id = serializers.CharField(
+        source="for_user", help_text="With session_id: whose memory it shares."
+    )
     session_id = serializers.CharField(source="session")
-    head = serializers.SerializerMethodField(help_text="The checkpoint that a run would go on from.")
+    head = serializers.SerializerMethodField(
+        help_text="The checkpoint that a run would go on from."
+    )
     run_id = serializers.SerializerMethodField(help_text="The run that wrote the head.")
 
     class Meta:
         model = Thread
         fields: ClassVar = [
-            "id", "title", "owner", "team", "work_order_id", "head", "run_id", "when_busy", "user_id", "session_id", "last_seq",
+            "id", "title", "owner", "team", "work_order_id", "head", "run_id", "when_busy",
+            "user_id", "session_id", "last_seq",
             "created_at", "imported_at",
         ]  # fmt: skip
 
@@ -112,13 +144,17 @@ class RunOut(serializers.ModelSerializer[Run]):
     retry_of = serializers.SerializerMethodField()
     input = serializers.DictField()
     awaited = serializers.IntegerField(help_text="Child runs that it waits for.")
-    pending_input = serializers.SerializerMethodField(help_text="What it asks a person; null where it asks nothing.")
+    pending_input = serializers.SerializerMethodField(
+        help_text="What it asks a person; null where it asks nothing."
+    )
 
     class Meta:
         model = Run
         fields: ClassVar = [
-            "id", "thread_id", "work_order_id", "parent_run_id", "child_name", "template", "template_version", "status", "input",
-            "retry_of", "error", "failure_code", "awaited", "pending_input", "created_at", "started_at", "ended_at",
+            "id", "thread_id", "work_order_id", "parent_run_id", "child_name", "template",
+            "template_version", "status", "input",
+            "retry_of", "error", "failure_code", "awaited", "pending_input", "created_at",
+            "started_at", "ended_at",
             "imported_at",
         ]  # fmt: skip
 
@@ -138,7 +174,11 @@ class RunOut(serializers.ModelSerializer[Run]):
         pause = next((one for one in run.pauses.all() if one.status == "open"), None)
         if pause is None:
             return None
-        asked = {"pause_id": pause.shown_id, "checkpoint_id": ids.show(Checkpoint.PREFIX, pause.checkpoint_id), "prompt": pause.question}
+        asked = {
+            "pause_id": pause.shown_id,
+            "checkpoint_id": ids.show(Checkpoint.PREFIX, pause.checkpoint_id),
+            "prompt": pause.question,
+        }
         return {
             "run_id": run.shown_id,
             "thread_id": run.thread.shown_id,
@@ -159,11 +199,15 @@ class QueuedOut(serializers.ModelSerializer[QueuedTurn]):
     """A message that waits for its turn, or did."""
 
     id = serializers.CharField(source="shown_id", help_text="trn_…")
-    place = serializers.SerializerMethodField(help_text="How many messages begin up to this one; 0 where it does not wait.")
+    place = serializers.SerializerMethodField(
+        help_text="How many messages begin up to this one; 0 where it does not wait."
+    )
     by = serializers.CharField(source="by.get_username")
     input = serializers.DictField()
     run_id = serializers.SerializerMethodField(help_text="The run that it began.")
-    refused = serializers.CharField(source="words", help_text="Why it could not begin when its turn came.")
+    refused = serializers.CharField(
+        source="words", help_text="Why it could not begin when its turn came."
+    )
 
     class Meta:
         model = QueuedTurn
@@ -189,16 +233,26 @@ class QueuedOut(serializers.ModelSerializer[QueuedTurn]):
 
 
 class SaidOut(serializers.Serializer[Said]):
-    id = serializers.CharField(source="run.shown_id", help_text="The run to follow, run_…: the same as `run.id`.")
+    id = serializers.CharField(
+        source="run.shown_id", help_text="The run to follow, run_…: the same as `run.id`."
+    )
     run = serializers.SerializerMethodField()
     how = serializers.ChoiceField(
         ["started", "resumed", "answered", "voted", "asked", "following", "queued", "interrupted"],
         help_text="What became of the message (C16).",
     )
-    decision = serializers.SerializerMethodField(help_text="The answer it was taken for; null where it was none.")
-    queued = serializers.SerializerMethodField(help_text="The message in the line, with its place; null where it needed none.")
-    interrupted_run_id = serializers.SerializerMethodField(help_text="The run that was cancelled for it.")
-    resume_offer = serializers.SerializerMethodField(help_text="A run that failed within 30 minutes and could be resumed instead.")
+    decision = serializers.SerializerMethodField(
+        help_text="The answer it was taken for; null where it was none."
+    )
+    queued = serializers.SerializerMethodField(
+        help_text="The message in the line, with its place; null where it needed none."
+    )
+    interrupted_run_id = serializers.SerializerMethodField(
+        help_text="The run that was cancelled for it."
+    )
+    resume_offer = serializers.SerializerMethodField(
+        help_text="A run that failed within 30 minutes and could be resumed instead."
+    )
 
     @extend_schema_field(RunOut)
     def get_run(self, said: Said) -> Any:
@@ -209,7 +263,11 @@ class SaidOut(serializers.Serializer[Said]):
 
     @extend_schema_field(QueuedOut)
     def get_queued(self, said: Said) -> dict[str, Any] | None:
-        return {**QueuedOut(said.queued).data, "place": said.place} if said.queued is not None else None
+        return (
+            {**QueuedOut(said.queued).data, "place": said.place}
+            if said.queued is not None
+            else None
+        )
 
     def get_interrupted_run_id(self, said: Said) -> str | None:
         return said.interrupted.shown_id if said.interrupted is not None else None
@@ -218,7 +276,9 @@ class SaidOut(serializers.Serializer[Said]):
         return dict(said.offer) if said.offer is not None else None
 
 
-@extend_schema_field({"oneOf": [{"type": "object", "additionalProperties": {}}, {"type": "string"}]})
+@extend_schema_field(
+    {"oneOf": [{"type": "object", "additionalProperties": {}}, {"type": "string"}]}
+)
 class MessageField(serializers.JSONField):
     """What `message` takes."""
 
@@ -226,38 +286,71 @@ class MessageField(serializers.JSONField):
 EXAMPLES = [
     OpenApiExample("Next turn", {"input": "And what time is it in Vienna?"}, request_only=True),
     OpenApiExample("Approve", {"input": "APPROVE"}, request_only=True),
-    OpenApiExample("By path", {"workflow_uri": "workflows/chat-agent.yaml", "input": {"input": "Hello"}}, request_only=True),
+    OpenApiExample(
+        "By path",
+        {"workflow_uri": "workflows/chat-agent.yaml", "input": {"input": "Hello"}},
+        request_only=True,
+    ),
 ]
 """Bodies of `POST threads/{id}/runs`, as the document shows them."""
 
 
 class RunIn(serializers.Serializer[Any]):
-    template = serializers.SlugField(default="", allow_blank=True, help_text="Needed for a thread's first run; else the one of its last.")
+    template = serializers.SlugField(
+        default="",
+        allow_blank=True,
+        help_text="Needed for a thread's first run; else the one of its last.",
+    )
     workflow_uri = serializers.RegexField(
         r"^((?:[!-.0-~]+/)*[-a-zA-Z0-9_]+(?:\.(?:yaml|yml|json))?)?$",
         default="",
         max_length=300,
         allow_blank=True,
-        help_text="The template as a path, `workflows/chat-agent.yaml`: its last part, without the ending, is the slug.",
+        help_text=(
+            "The template as a path, `workflows/chat-agent.yaml`: its last part, without the "
+            "ending, is the slug."
+        ),
     )
     input = MessageField(
-        default=None, allow_null=True, help_text='The new part of the state, an object; a text is the same as {"input": text}. May be null.'
+        default=None,
+        allow_null=True,
+        help_text=(
+            'The new part of the state, an object; a text is the same as {"input": text}. May '
+            "be null."
+        ),
     )
-    state = serializers.DictField(default=None, allow_null=True, help_text="The whole state: nothing is loaded or merged.")
-    resume_from = serializers.CharField(default="", max_length=100, allow_blank=True, help_text="The step to begin with.")
-    checkpoint_id = IdField("ckpt", default=None, allow_null=True, help_text="The checkpoint to go on from, instead of the latest.")
-    interrupt_before = serializers.ListField(child=serializers.CharField(max_length=500), default=list, max_length=50)
-    interrupt_after = serializers.ListField(child=serializers.CharField(max_length=500), default=list, max_length=50)
+    state = serializers.DictField(
+        default=None, allow_null=True, help_text="The whole state: nothing is loaded or merged."
+    )
+    resume_from = serializers.CharField(
+        default="", max_length=100, allow_blank=True, help_text="The step to begin with."
+    )
+    checkpoint_id = IdField(
+        "ckpt",
+        default=None,
+        allow_null=True,
+        help_text="The checkpoint to go on from, instead of the latest.",
+    )
+    interrupt_before = serializers.ListField(
+        child=serializers.CharField(max_length=500), default=list, max_length=50
+    )
+    interrupt_after = serializers.ListField(
+        child=serializers.CharField(max_length=500), default=list, max_length=50
+    )
     replaces = serializers.CharField(
         default="",
         max_length=200,
         allow_blank=True,
-        help_text="The id of an earlier message that began a turn: the input takes its place, and what came after it stays in the history.",
+        help_text=(
+            "The id of an earlier message that began a turn: the input takes its place, and "
+            "what came after it stays in the history."
+        ),
     )
     reason = serializers.CharField(max_length=2_000, default="", allow_blank=True)
     step_around = serializers.BooleanField(
         default=False,
-        help_text="Begin also behind a step that has review rules. Needs the right `runs.step_around_review` and a reason; the ledger "
+        help_text="Begin also behind a step that has review rules. Needs the right "
+        "`runs.step_around_review` and a reason; the ledger "
         "records who bypassed which review, and why. It approves nothing.",
     )
 
@@ -268,13 +361,24 @@ class RunIn(serializers.Serializer[Any]):
         """A `workflow_uri` is a template by another name (S0-40)."""
         named = values.pop("workflow_uri").rpartition("/")[2].partition(".")[0]
         if named and values["template"] not in ("", named):
-            raise serializers.ValidationError({"workflow_uri": [f"It names {named}, and `template` another one. Give one of them."]})
+            raise serializers.ValidationError(
+                {
+                    "workflow_uri": [
+                        f"It names {named}, and `template` another one. Give one of them."
+                    ]
+                }
+            )
         return {**values, "template": values["template"] or named}
 
 
 class InputIn(serializers.Serializer[Any]):
     input = MessageField(default=None, allow_null=True, help_text="As for a new run.")
-    content = serializers.CharField(default=None, allow_null=True, max_length=services.MAX_FEEDBACK, help_text="The answer as text.")
+    content = serializers.CharField(
+        default=None,
+        allow_null=True,
+        max_length=services.MAX_FEEDBACK,
+        help_text="The answer as text.",
+    )
 
     def validate(self, values: dict[str, Any]) -> dict[str, Any]:
         given = values["input"] if values["content"] is None else values["content"]
@@ -290,7 +394,9 @@ def message(value: Any) -> Any:
     if value is not None and not isinstance(value, dict):
         raise serializers.ValidationError("An object, a text or null.", code="not_an_object")
     if codec.holds_unreadable(value):
-        raise serializers.ValidationError("There are characters in it that cannot be kept: a NUL, or bytes that are no UTF-8.")
+        raise serializers.ValidationError(
+            "There are characters in it that cannot be kept: a NUL, or bytes that are no UTF-8."
+        )
     return value
 
 
@@ -300,12 +406,15 @@ class CheckpointOut(serializers.ModelSerializer[Checkpoint]):
     run_id = serializers.SerializerMethodField()
     parent_id = serializers.SerializerMethodField()
     metadata = serializers.DictField()
-    imported = serializers.SerializerMethodField(help_text="It came with a document: no run of this server wrote it.")
+    imported = serializers.SerializerMethodField(
+        help_text="It came with a document: no run of this server wrote it."
+    )
 
     class Meta:
         model = Checkpoint
         fields: ClassVar = [
-            "id", "thread_id", "run_id", "parent_id", "status", "node_id", "next_step", "loop_num", "completed_nodes", "total_nodes",
+            "id", "thread_id", "run_id", "parent_id", "status", "node_id", "next_step", "loop_num",
+            "completed_nodes", "total_nodes",
             "is_snapshot", "schema_version", "digest", "size", "metadata", "created_at",
             "imported",
         ]  # fmt: skip
@@ -335,23 +444,33 @@ class CheckpointWhole(CheckpointOut):
 
 class StateOut(serializers.Serializer[Any]):
     checkpoint_id = serializers.CharField()
-    next_step = serializers.CharField(help_text="What a run would do next; empty where it ended or waits.")
+    next_step = serializers.CharField(
+        help_text="What a run would do next; empty where it ended or waits."
+    )
     values = serializers.DictField(help_text="The whole state.")
 
 
 class EventOut(serializers.Serializer[Any]):
     event = serializers.CharField()
-    data = serializers.DictField()  # type: ignore[assignment]  # DRF takes declared fields off the class
+    # DRF takes declared fields off the class
+    data = serializers.DictField()  # type: ignore[assignment]
     seq = serializers.IntegerField()
     run_id = serializers.CharField(allow_null=True)
     thread_id = serializers.CharField()
     at = serializers.DateTimeField()
-    imported = serializers.BooleanField(required=False, help_text="There, and true, where it came with a document: no fact of this server.")
+    imported = serializers.BooleanField(
+        required=False,
+        help_text="There, and true, where it came with a document: no fact of this server.",
+    )
     channel = serializers.CharField(required=False, help_text="`status`, on a question.")
 
 
 def thread_of(thread_id: UUID, request: Request) -> Thread:
-    related = Thread.objects.visible_to(request.user).select_related("owner", "team", "head", "work_order").defer("head__body")
+    related = (
+        Thread.objects.visible_to(request.user)
+        .select_related("owner", "team", "head", "work_order")
+        .defer("head__body")
+    )
     found = related.filter(pk=thread_id).first()
     if found is None:
         raise services.NotFound("There is no such thread.")
@@ -362,7 +481,11 @@ class Threads(Paged):
     may_read = scopes.ASKS
     may_act = scopes.ASKS
 
-    @extend_schema(operation_id="list_threads", responses=ThreadOut(many=True), summary="List threads, newest first")
+    @extend_schema(
+        operation_id="list_threads",
+        responses=ThreadOut(many=True),
+        summary="List threads, newest first",
+    )
     def get(self, request: Request) -> Response:
         mine = (
             scopes.own(Thread.objects.visible_to(request.user), owner=request.user)
@@ -371,7 +494,12 @@ class Threads(Paged):
         )
         return self.page(request, mine, ThreadOut)
 
-    @extend_schema(operation_id="create_thread", request=ThreadIn, responses={201: ThreadOut}, summary="Open a thread")
+    @extend_schema(
+        operation_id="create_thread",
+        request=ThreadIn,
+        responses={201: ThreadOut},
+        summary="Open a thread",
+    )
     def post(self, request: Request) -> Response:
         data = ThreadIn(data=request.data, context={"request": request})
         data.is_valid(raise_exception=True)
@@ -403,13 +531,23 @@ class ThreadDetail(APIView):
 class ThreadState(APIView):
     may_read = scopes.ASKS
 
-    @extend_schema(operation_id="get_thread_state", responses=StateOut, summary="The state at a thread's latest checkpoint")
+    @extend_schema(
+        operation_id="get_thread_state",
+        responses=StateOut,
+        summary="The state at a thread's latest checkpoint",
+    )
     def get(self, request: Request, thread_id: UUID) -> Response:
         head_id = thread_of(thread_id, request).head_id
         head = Checkpoint.objects.get(pk=head_id) if head_id else graph_state.latest(thread_id)
         if head is None:
             raise services.NotFound("This thread has not run yet, so it has no state.")
-        return Response({"checkpoint_id": head.shown_id, "next_step": head.next_step, "values": store.load(head)})
+        return Response(
+            {
+                "checkpoint_id": head.shown_id,
+                "next_step": head.next_step,
+                "values": store.load(head),
+            }
+        )
 
 
 class ThreadHistory(Paged):
@@ -418,16 +556,29 @@ class ThreadHistory(Paged):
     @extend_schema(
         operation_id="get_thread_history",
         responses=CheckpointOut(many=True),
-        parameters=[id_parameter("branch", "ckpt", "Only this checkpoint, ckpt_…, and those it came from: `limit` of them, no cursor.")],
+        parameters=[
+            id_parameter(
+                "branch",
+                "ckpt",
+                "Only this checkpoint, ckpt_…, and those it came from: `limit` of them, no cursor.",
+            )
+        ],
         summary="A thread's checkpoints, newest first",
     )
     def get(self, request: Request, thread_id: UUID) -> Response:
         thread = thread_of(thread_id, request)
         if tip := request.query_params.get("branch"):
             return Response(
-                _branch(thread, ids.parse("ckpt", tip), request, limit=NewestFirst().get_page_size(request) or NewestFirst.page_size)
+                _branch(
+                    thread,
+                    ids.parse("ckpt", tip),
+                    request,
+                    limit=NewestFirst().get_page_size(request) or NewestFirst.page_size,
+                )
             )
-        return self.page(request, Checkpoint.objects.filter(thread=thread).defer("body"), CheckpointOut)
+        return self.page(
+            request, Checkpoint.objects.filter(thread=thread).defer("body"), CheckpointOut
+        )
 
 
 def _branch(thread: Thread, tip: UUID, request: Request, *, limit: int) -> dict[str, Any]:
@@ -436,7 +587,13 @@ def _branch(thread: Thread, tip: UUID, request: Request, *, limit: int) -> dict[
     if not found or found[0].thread_id != thread.pk:
         raise services.NotFound("This thread has no such checkpoint.")
     rest = found[-1].parent_id
-    url = replace_query_param(request.build_absolute_uri(), "branch", ids.show(Checkpoint.PREFIX, rest)) if rest else None
+    url = (
+        replace_query_param(
+            request.build_absolute_uri(), "branch", ids.show(Checkpoint.PREFIX, rest)
+        )
+        if rest
+        else None
+    )
     return {"next": url, "previous": None, "results": CheckpointOut(found, many=True).data}
 
 
@@ -446,7 +603,11 @@ class ThreadRuns(Paged):
     may_read = scopes.ASKS
     may_act = scopes.EITHER
 
-    @extend_schema(operation_id="list_thread_runs", responses=RunOut(many=True), summary="A thread's runs, newest first")
+    @extend_schema(
+        operation_id="list_thread_runs",
+        responses=RunOut(many=True),
+        summary="A thread's runs, newest first",
+    )
     def get(self, request: Request, thread_id: UUID) -> Response:
         return self.page(request, runs_shown().filter(thread=thread_of(thread_id, request)), RunOut)
 
@@ -456,17 +617,27 @@ class ThreadRuns(Paged):
         responses={201: SaidOut, 202: SaidOut},
         parameters=[
             OpenApiParameter(
-                "auto_resume_pending", bool, description="true (the default): a message on a waiting thread answers its question."
+                "auto_resume_pending",
+                bool,
+                description=(
+                    "true (the default): a message on a waiting thread answers its question."
+                ),
             )
         ],
         summary="Give a thread new input",
         description=(
-            "With input alone, all else follows from the latest checkpoint. A waiting thread takes the message for the answer: APPROVE "
-            "approves, REJECT cancels, other text is the answer or feedback for a revision. `checkpoint_id`, `resume_from` and `state` "
-            "take over entirely, and `replaces` edits an earlier message. While a run is alive that asks nothing, the thread's `when_busy` "
-            "decides: 409 `run_live`; 202 with `how: queued` and its place; or 201 with `how: interrupted`, the old run being cancelled. "
-            "409 `nothing_to_resume` where there is nothing to go on with, `queue_full` where too many wait, `review_stands` where a step, "
-            "a state or input would be named behind a step that has review rules; with `step_around` 403 `step_around_not_allowed`, or "
+            "With input alone, all else follows from the latest checkpoint. A waiting thread "
+            "takes the message for the answer: APPROVE "
+            "approves, REJECT cancels, other text is the answer or feedback for a revision. "
+            "`checkpoint_id`, `resume_from` and `state` "
+            "take over entirely, and `replaces` edits an earlier message. While a run is alive "
+            "that asks nothing, the thread's `when_busy` "
+            "decides: 409 `run_live`; 202 with `how: queued` and its place; or 201 with `how: "
+            "interrupted`, the old run being cancelled. "
+            "409 `nothing_to_resume` where there is nothing to go on with, `queue_full` where "
+            "too many wait, `review_stands` where a step, "
+            "a state or input would be named behind a step that has review rules; with "
+            "`step_around` 403 `step_around_not_allowed`, or "
             "422 `reason_required`."
         ),
         examples=EXAMPLES,
@@ -475,13 +646,25 @@ class ThreadRuns(Paged):
         data = RunIn(data=request.data)
         data.is_valid(raise_exception=True)
         auto = flag(request, "auto_resume_pending", True)
-        said = messages.say(thread_id, Turn(**data.validated_data), by=user_of(request), via=Via.REST, auto_resume_pending=auto)
+        said = messages.say(
+            thread_id,
+            Turn(**data.validated_data),
+            by=user_of(request),
+            via=Via.REST,
+            auto_resume_pending=auto,
+        )
         return Response(SaidOut(said).data, status=202 if said.how == "queued" else 201)
 
 
 class CheckpointDetail(APIView):
     may_read = scopes.ASKS
 
-    @extend_schema(operation_id="get_checkpoint", responses=CheckpointWhole, summary="Read a checkpoint with its state")
+    @extend_schema(
+        operation_id="get_checkpoint",
+        responses=CheckpointWhole,
+        summary="Read a checkpoint with its state",
+    )
     def get(self, request: Request, checkpoint_id: UUID) -> Response:
-        return Response(CheckpointWhole(services.find_checkpoint(checkpoint_id, by=user_of(request))).data)
+        return Response(
+            CheckpointWhole(services.find_checkpoint(checkpoint_id, by=user_of(request))).data
+        )

@@ -1,4 +1,6 @@
-"""Pause and resume as tools of an orchestrating agent (S4-70): defined by the OpenAPI document, so that they are what is served."""
+"""Pause and resume as tools of an orchestrating agent (S4-70): defined by the OpenAPI document, so
+that they are what is served.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,10 @@ class DefinitionOut(serializers.Serializer[Any]):
     input_schema = serializers.DictField(help_text="JSON Schema of the tool's arguments.")
     method = serializers.CharField()
     path = serializers.CharField(help_text="With {names} of arguments that belong into it.")
-    query = serializers.ListField(child=serializers.CharField(), help_text="Arguments that belong into the query; all others are the body.")
+    query = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Arguments that belong into the query; all others are the body.",
+    )
 
 
 class DefinitionsOut(serializers.Serializer[Any]):
@@ -46,7 +51,9 @@ class DefinitionsOut(serializers.Serializer[Any]):
 
 
 class ToolDefinitions(APIView):
-    """Definitions that an orchestrator hands to its model; each call is one request with the same token."""
+    """Definitions that an orchestrator hands to its model; each call is one request with the same
+    token.
+    """
 
     may_read = scopes.EITHER
 
@@ -54,7 +61,10 @@ class ToolDefinitions(APIView):
         operation_id="list_tool_definitions",
         responses=DefinitionsOut,
         summary="Tools by which an agent starts, pauses, answers and ends work orders",
-        description="Those that your token may use. They do what their routes do: no tool has a right that its token lacks.",
+        description=(
+            "Those that your token may use. They do what their routes do: no tool has a right "
+            "that its token lacks."
+        ),
     )
     def get(self, request: Request) -> Response:
         scope = request.auth.scope if isinstance(request.auth, ApiToken) else None
@@ -70,7 +80,8 @@ class ToolDefinitions(APIView):
 @lru_cache(maxsize=1)
 def _definitions() -> list[dict[str, Any]]:
     """Of all TOOLS, in their order; made once per process, which takes a second."""
-    document = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]  # without annotations there
+    # without annotations there
+    document = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
     found = {
         operation.get("operationId"): (method, path, operation)
         for path, operations in document["paths"].items()
@@ -79,9 +90,14 @@ def _definitions() -> list[dict[str, Any]]:
     return [_definition(name, *found[name], document["components"]["schemas"]) for name in TOOLS]
 
 
-def _definition(name: str, method: str, path: str, operation: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+def _definition(
+    name: str, method: str, path: str, operation: dict[str, Any], schemas: dict[str, Any]
+) -> dict[str, Any]:
     parameters = [one for one in operation.get("parameters", []) if one["in"] in {"path", "query"}]
-    properties = {one["name"]: {**one["schema"], "description": one.get("description", "")} for one in parameters}
+    properties = {
+        one["name"]: {**one["schema"], "description": one.get("description", "")}
+        for one in parameters
+    }
     required = [one["name"] for one in parameters if one.get("required")]
     content = operation.get("requestBody", {}).get("content", {})
     if content:
@@ -90,8 +106,15 @@ def _definition(name: str, method: str, path: str, operation: dict[str, Any], sc
         required += body.get("required", [])
     return {
         "name": name,
-        "description": ". ".join(filter(None, [operation.get("summary", ""), operation.get("description", "")])),
-        "input_schema": {"type": "object", "properties": properties, "required": required, "additionalProperties": False},
+        "description": ". ".join(
+            filter(None, [operation.get("summary", ""), operation.get("description", "")])
+        ),
+        "input_schema": {
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": False,
+        },
         "method": method.upper(),
         "path": path,
         "query": [one["name"] for one in parameters if one["in"] == "query"],

@@ -1,4 +1,7 @@
-"""REST routes of questions and answers, under /api/v1/. Streams are served beside Django, by `hitl.live.routing`."""
+"""REST routes of questions and answers, under /api/v1/.
+
+Streams are served beside Django, by `hitl.live.routing`.
+"""
 
 from django.urls import path, re_path
 
@@ -85,8 +88,13 @@ urlpatterns = [
     path("workflows/wait/counts", lifecycles.WaitCounts.as_view()),
     path("workflows/wait", wait_gate.WorkflowWait.as_view()),
     path("workflows/<str:run_id>", wait_gate.Workflow.as_view()),
-    path("workflows/<str:run_id>/resume", inbound.once_per_event(wait_gate.WorkflowResume.as_view())),
-    path("workflows/<str:run_id>/resume-and-continue", inbound.once_per_event(wait_gate.WorkflowContinue.as_view())),
+    path(
+        "workflows/<str:run_id>/resume", inbound.once_per_event(wait_gate.WorkflowResume.as_view())
+    ),
+    path(
+        "workflows/<str:run_id>/resume-and-continue",
+        inbound.once_per_event(wait_gate.WorkflowContinue.as_view()),
+    ),
     path("resume", wait_gate.TraceResume.as_view()),
     path("inbound/<slug:source>", inbound.signed(wait_gate.Inbound.as_view())),
     re_path("", pauses.NoSuchRoute.as_view()),

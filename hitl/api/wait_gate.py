@@ -1,4 +1,6 @@
-"""Waystation as the wait gate of any engine (S3-20, 46, 54), S2's resume, and signed events from outside."""
+"""Waystation as the wait gate of any engine (S3-20, 46, 54), S2's resume, and signed events from
+outside.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,11 @@ EXAMPLE = {
     "node_id": "decide",
     "blocking_reason": "missing_supplier_data",
     "question": "Which VAT number does the supplier have?",
-    "required_inputs": {"type": "object", "required": ["vat_id"], "properties": {"vat_id": {"type": "string"}}},
+    "required_inputs": {
+        "type": "object",
+        "required": ["vat_id"],
+        "properties": {"vat_id": {"type": "string"}},
+    },
     "state": {"invoice": 4711},
     "reviewers": {"groups": ["bookkeeping"]},
     "deadline": {"after": "P2D", "outcome": "expire"},
@@ -40,33 +46,79 @@ EXAMPLE = {
 
 class ChoiceIn(serializers.Serializer[Any]):
     name = serializers.RegexField(r"^[a-z][a-z0-9_]{0,63}$")
-    label = serializers.CharField(max_length=80)  # type: ignore[assignment]  # a field of a form has a label too
+    # a field of a form has a label too
+    label = serializers.CharField(max_length=80)  # type: ignore[assignment]
 
 
 class WaitIn(serializers.Serializer[Any]):
-    run_id = serializers.CharField(max_length=200, help_text="Your engine's own id of the run; letters, digits and . _ : ~ @ = + -")
-    node_id = serializers.CharField(max_length=200, help_text="Where your engine goes on once it has the answer.")
-    blocking_reason = serializers.CharField(max_length=REASON, help_text="missing_supplier_data, needs_bookkeeper_decision, …")
-    state = serializers.DictField(default=dict, help_text="What your engine goes on with; it comes back with the answer merged into it.")
+    run_id = serializers.CharField(
+        max_length=200,
+        help_text="Your engine's own id of the run; letters, digits and . _ : ~ @ = + -",
+    )
+    node_id = serializers.CharField(
+        max_length=200, help_text="Where your engine goes on once it has the answer."
+    )
+    blocking_reason = serializers.CharField(
+        max_length=REASON, help_text="missing_supplier_data, needs_bookkeeper_decision, …"
+    )
+    state = serializers.DictField(
+        default=dict,
+        help_text="What your engine goes on with; it comes back with the answer merged into it.",
+    )
     required_inputs = serializers.DictField(
-        default=dict, help_text="JSON Schema 2020-12 of the object that is asked for; {} for a verdict."
+        default=dict,
+        help_text="JSON Schema 2020-12 of the object that is asked for; {} for a verdict.",
     )
     question = serializers.CharField(max_length=300, default="", allow_blank=True)
-    content = serializers.CharField(max_length=100_000, default="", allow_blank=True, help_text="Markdown")
-    choices = ChoiceIn(many=True, default=list, help_text="Answers beside approve (or answer) and cancel.")
-    reviewers = serializers.JSONField(default=None, allow_null=True, help_text='{"users": […], "groups": […]}, or a list of users.')
+    content = serializers.CharField(
+        max_length=100_000, default="", allow_blank=True, help_text="Markdown"
+    )
+    choices = ChoiceIn(
+        many=True, default=list, help_text="Answers beside approve (or answer) and cancel."
+    )
+    reviewers = serializers.JSONField(
+        default=None,
+        allow_null=True,
+        help_text='{"users": […], "groups": […]}, or a list of users.',
+    )
     deadline = serializers.JSONField(
-        default=None, allow_null=True, help_text='{"after": "P2D", "outcome": …} as in a template\'s review, or a duration.'
+        default=None,
+        allow_null=True,
+        help_text='{"after": "P2D", "outcome": …} as in a template\'s review, or a duration.',
     )
-    review = serializers.DictField(default=dict, help_text="The other rules on who answers, as in a template's review.")
-    recipients = serializers.ListField(child=serializers.CharField(max_length=320), max_length=20, default=list, help_text="Told as well.")
+    review = serializers.DictField(
+        default=dict, help_text="The other rules on who answers, as in a template's review."
+    )
+    recipients = serializers.ListField(
+        child=serializers.CharField(max_length=320),
+        max_length=20,
+        default=list,
+        help_text="Told as well.",
+    )
     prompt_id = serializers.CharField(
-        max_length=200, default="", allow_blank=True, help_text="What `POST /api/v1/resume` may call the question; else its id."
+        max_length=200,
+        default="",
+        allow_blank=True,
+        help_text="What `POST /api/v1/resume` may call the question; else its id.",
     )
-    key = serializers.CharField(max_length=200, default="", allow_blank=True, help_text="Tells apart what a loop asks in the same words.")
-    team = serializers.CharField(max_length=150, default="", allow_blank=True, help_text="One of your groups; its members see it too.")
-    callback_url = serializers.CharField(max_length=2_000, default="", allow_blank=True, help_text="Told once it is answered.")
-    callback_secret = serializers.CharField(max_length=200, default="", allow_blank=True, help_text="whsec_…: signs what is sent there.")
+    key = serializers.CharField(
+        max_length=200,
+        default="",
+        allow_blank=True,
+        help_text="Tells apart what a loop asks in the same words.",
+    )
+    team = serializers.CharField(
+        max_length=150,
+        default="",
+        allow_blank=True,
+        help_text="One of your groups; its members see it too.",
+    )
+    callback_url = serializers.CharField(
+        max_length=2_000, default="", allow_blank=True, help_text="Told once it is answered."
+    )
+    callback_secret = serializers.CharField(
+        max_length=200, default="", allow_blank=True, help_text="whsec_…: signs what is sent there."
+    )
 
     def validate_choices(self, choices: list[dict[str, str]]) -> list[dict[str, str]]:
         if len(choices) > 10:
@@ -79,7 +131,10 @@ def asked_of(values: dict[str, Any]) -> Asked:
     reviewers, deadline = values.pop("reviewers"), values.pop("deadline")
     named = {"users": reviewers} if isinstance(reviewers, list) else reviewers
     until = {"after": deadline} if isinstance(deadline, str) else deadline
-    own = {**({} if named is None else {"reviewers": named}), **({} if until is None else {"deadline": until})}
+    own = {
+        **({} if named is None else {"reviewers": named}),
+        **({} if until is None else {"deadline": until}),
+    }
     return Asked(**{**values, "review": {**values["review"], **own}})
 
 
@@ -94,7 +149,8 @@ class AnswerGiven(serializers.Serializer[Any]):
 
 
 STATES = (
-    "What is watched (S3-42): `waiting_external` while it asks, `resumed` once it was answered and goes on, `expired` where nobody "
+    "What is watched (S3-42): `waiting_external` while it asks, `resumed` once it was answered "
+    "and goes on, `expired` where nobody "
     "answered in time; else its `status`. A run of your engine stays `resumed` until it asks again."
 )
 
@@ -106,15 +162,23 @@ class WorkflowOut(serializers.Serializer[Any]):
     status = serializers.CharField(help_text="running, waiting_external, completed or failed")
     lifecycle = serializers.ChoiceField(Lifecycle.choices, help_text=STATES)
     node_id = serializers.CharField(help_text="Where it goes on.")
-    blocking_reason = serializers.CharField(allow_null=True, help_text="Of the question that is open, as the next seven.")
+    blocking_reason = serializers.CharField(
+        allow_null=True, help_text="Of the question that is open, as the next seven."
+    )
     required_inputs = serializers.DictField(allow_null=True)
     next_deadline = serializers.DateTimeField(allow_null=True)
     question = serializers.CharField(allow_null=True)
     answers = serializers.ListField(child=serializers.CharField())
     attempts = serializers.IntegerField(help_text="Answers that did not fit.")
-    refined = serializers.CharField(allow_blank=True, help_text="What was wrong with the last of them.")
-    pause_id = serializers.CharField(allow_null=True, help_text="The question that is open, else the last one.")
-    pause_state = serializers.CharField(allow_null=True, help_text="open, answered, cancelled or expired")
+    refined = serializers.CharField(
+        allow_blank=True, help_text="What was wrong with the last of them."
+    )
+    pause_id = serializers.CharField(
+        allow_null=True, help_text="The question that is open, else the last one."
+    )
+    pause_state = serializers.CharField(
+        allow_null=True, help_text="open, answered, cancelled or expired"
+    )
     state = serializers.DictField(help_text="With the answer merged into it, once there is one.")
     answer = AnswerGiven(allow_null=True)
     error = serializers.CharField(allow_null=True)
@@ -124,16 +188,30 @@ class WorkflowOut(serializers.Serializer[Any]):
 
 
 class ResumeEventIn(serializers.Serializer[Any]):
-    run_id = serializers.CharField(max_length=200, default="", allow_blank=True, help_text="As in the address.")
+    run_id = serializers.CharField(
+        max_length=200, default="", allow_blank=True, help_text="As in the address."
+    )
     input_type = serializers.CharField(
         max_length=100,
         default="",
         allow_blank=True,
         help_text='The question\'s blocking_reason or kind, or one of its answers; "" for any.',
     )
-    node_id = serializers.CharField(max_length=200, default="", allow_blank=True, help_text="Where it is asked; needed to answer early.")
-    pause_id = serializers.CharField(max_length=40, default="", allow_blank=True, help_text="The very question; another one is 409.")
-    revision = serializers.IntegerField(default=None, allow_null=True, help_text="The revision that was looked at.")
+    node_id = serializers.CharField(
+        max_length=200,
+        default="",
+        allow_blank=True,
+        help_text="Where it is asked; needed to answer early.",
+    )
+    pause_id = serializers.CharField(
+        max_length=40,
+        default="",
+        allow_blank=True,
+        help_text="The very question; another one is 409.",
+    )
+    revision = serializers.IntegerField(
+        default=None, allow_null=True, help_text="The revision that was looked at."
+    )
     content_digest = serializers.CharField(
         max_length=64,
         default="",
@@ -141,9 +219,13 @@ class ResumeEventIn(serializers.Serializer[Any]):
         help_text="Of what was looked at; a verdict ahead of its question needs both.",
     )
     payload = serializers.JSONField(
-        default=None, allow_null=True, help_text="The data asked for; where none is, {decision, feedback, revision} or a word."
+        default=None,
+        allow_null=True,
+        help_text="The data asked for; where none is, {decision, feedback, revision} or a word.",
     )
-    sender_metadata = serializers.DictField(default=dict, help_text="Kept with the answer. `event_id` makes a repetition harmless.")
+    sender_metadata = serializers.DictField(
+        default=dict, help_text="Kept with the answer. `event_id` makes a repetition harmless."
+    )
 
 
 class Kept(serializers.Serializer[Any]):
@@ -159,18 +241,32 @@ class IngestedOut(WorkflowOut):
 
 ANSWERED = {200: IngestedOut, 202: IngestedOut}
 WORDS = (
-    "422 says per field what does not fit; the question then stays open, with a refined one stored. 409: somebody else answered "
-    "(`pause_closed`), another question is open (`wrong_question`), or none (`not_paused`). 202: it came before its question, and is kept; "
+    "422 says per field what does not fit; the question then stays open, with a refined one "
+    "stored. 409: somebody else answered "
+    "(`pause_closed`), another question is open (`wrong_question`), or none (`not_paused`). 202: "
+    "it came before its question, and is kept; "
     "a verdict that does so names `revision` and `content_digest` (409 `early_verdict`)."
 )
 
 
 def told(found: Ingested) -> Response:
     """What became of an event; 202 where it waits for its question."""
-    kept = None if found.kept is None else {"id": found.kept.shown_id, "expires_at": found.kept.expires_at}
-    body = {**primitives.document(primitives.standing(found.run, found.wait)), "duplicate": found.duplicate, "kept": kept}
-    waits_for_more = found.vote is not None or (found.kept is not None and found.kept.status == "kept")
-    return Response({**body, "voted": found.vote is not None}, status=202 if waits_for_more else 200)
+    kept = (
+        None
+        if found.kept is None
+        else {"id": found.kept.shown_id, "expires_at": found.kept.expires_at}
+    )
+    body = {
+        **primitives.document(primitives.standing(found.run, found.wait)),
+        "duplicate": found.duplicate,
+        "kept": kept,
+    }
+    waits_for_more = found.vote is not None or (
+        found.kept is not None and found.kept.status == "kept"
+    )
+    return Response(
+        {**body, "voted": found.vote is not None}, status=202 if waits_for_more else 200
+    )
 
 
 def event_in(request: Request, run_id: str = "") -> ResumeEvent:
@@ -192,7 +288,10 @@ class WorkflowWait(APIView):
         request=WaitIn,
         responses={201: WorkflowOut, 200: WorkflowOut},
         summary="Let a run of your engine wait for an answer",
-        description="The same words again are the same wait (200), answered or not. 409 `wait_open`: it waits for something else.",
+        description=(
+            "The same words again are the same wait (200), answered or not. 409 `wait_open`: it "
+            "waits for something else."
+        ),
         examples=[OpenApiExample("Ask a bookkeeper", EXAMPLE, request_only=True)],
     )
     def post(self, request: Request) -> Response:
@@ -205,8 +304,10 @@ class WorkflowWait(APIView):
 class Workflow(APIView):
     may_read = scopes.ASKS
 
-    @extend_schema(operation_id="get_workflow", responses=WorkflowOut, summary="Where a run is", parameters=[
-        OpenApiParameter("run_id", str, OpenApiParameter.PATH, description="Your engine's id of the run, or run_… of one here.")
+    @extend_schema(operation_id="get_workflow", responses=WorkflowOut, summary="Where a run is",
+    parameters=[
+        OpenApiParameter("run_id", str, OpenApiParameter.PATH,
+        description="Your engine's id of the run, or run_… of one here.")
     ])  # fmt: skip
     def get(self, request: Request, run_id: str) -> Response:
         found = primitives.look(run_id, by=user_of(request))
@@ -225,7 +326,11 @@ class WorkflowResume(APIView):
         responses=ANSWERED,
         summary="Answer what a run waits for",
         description=WORDS,
-        examples=[OpenApiExample("The supplier wrote", {"payload": {"vat_id": "DE123456789"}}, request_only=True)],
+        examples=[
+            OpenApiExample(
+                "The supplier wrote", {"payload": {"vat_id": "DE123456789"}}, request_only=True
+            )
+        ],
     )
     def post(self, request: Request, run_id: str) -> Response:
         return told(resume.ingest(event_in(request, run_id), by=user_of(request), via=Via.REST))
@@ -241,8 +346,10 @@ class WorkflowContinue(APIView):
         responses=ANSWERED,
         summary="Answer, and get what to go on with",
         description=(
-            f"As `resume`; the answer holds the merged `state` and the `node_id` to go on at. Without a payload nothing is "
-            f"answered: a wait that was answered gives the same, an open one 409 `still_waiting`. A run of ours goes on. {WORDS}"
+            "As `resume`; the answer holds the merged `state` and the `node_id` to go on at. "
+            "Without a payload nothing is "
+            "answered: a wait that was answered gives the same, an open one 409 "
+            f"`still_waiting`. A run of ours goes on. {WORDS}"
         ),
     )
     def post(self, request: Request, run_id: str) -> Response:
@@ -254,12 +361,19 @@ class WorkflowContinue(APIView):
 
 
 class TraceIn(serializers.Serializer[Any]):
-    traceId = serializers.CharField(max_length=200, help_text="run_…, thr_…, or your engine's id of the run.")
+    traceId = serializers.CharField(
+        max_length=200, help_text="run_…, thr_…, or your engine's id of the run."
+    )
     promptId = serializers.CharField(
         max_length=200,
-        help_text="The question's id, pse_…, or the prompt_id its author chose; of your engine's run also the node that asked.",
+        help_text=(
+            "The question's id, pse_…, or the prompt_id its author chose; of your engine's run "
+            "also the node that asked."
+        ),
     )
-    response = serializers.JSONField(help_text="A word such as approve, a text, or the data that is asked for.")
+    response = serializers.JSONField(
+        help_text="A word such as approve, a text, or the data that is asked for."
+    )
 
 
 class TraceOut(serializers.Serializer[Any]):
@@ -278,14 +392,24 @@ class TraceResume(APIView):
         request=TraceIn,
         responses={200: TraceOut, 202: TraceOut},
         summary="Answer the prompt of a trace",
-        description="404: no such trace. 409 `wrong_question`: the trace asks something else by now.",
-        examples=[OpenApiExample("Approve", {"traceId": "run_…", "promptId": "pse_…", "response": "approve"}, request_only=True)],
+        description=(
+            "404: no such trace. 409 `wrong_question`: the trace asks something else by now."
+        ),
+        examples=[
+            OpenApiExample(
+                "Approve",
+                {"traceId": "run_…", "promptId": "pse_…", "response": "approve"},
+                request_only=True,
+            )
+        ],
     )
     def post(self, request: Request) -> Response:
         data = TraceIn(data=request.data)
         data.is_valid(raise_exception=True)
         trace, prompt = data.validated_data["traceId"], data.validated_data["promptId"]
-        found = resume.respond(trace, prompt, data.validated_data["response"], by=user_of(request), via=Via.REST)
+        found = resume.respond(
+            trace, prompt, data.validated_data["response"], by=user_of(request), via=Via.REST
+        )
         said = {"success": True, "traceId": trace, "promptId": prompt}
         headers = {tracing.HEADER: found.run.shown_id}
         if found.decision is None:  # a prompt that is named by its id is never early: it was a vote
@@ -305,14 +429,25 @@ class Inbound(APIView):
         parameters=[
             OpenApiParameter("webhook-id", str, OpenApiParameter.HEADER, required=True),
             OpenApiParameter(
-                "webhook-timestamp", OpenApiTypes.INT, OpenApiParameter.HEADER, required=True, description="Within 5 minutes."
+                "webhook-timestamp",
+                OpenApiTypes.INT,
+                OpenApiParameter.HEADER,
+                required=True,
+                description="Within 5 minutes.",
             ),
             OpenApiParameter(
-                "webhook-signature", str, OpenApiParameter.HEADER, required=True, description="Standard Webhooks: v1,<base64>"
+                "webhook-signature",
+                str,
+                OpenApiParameter.HEADER,
+                required=True,
+                description="Standard Webhooks: v1,<base64>",
             ),
         ],
         summary="Take a signed event from a source",
-        description=f"The same webhook-id again gets the same answer and has no second effect. 401: not signed by the source. {WORDS}",
+        description=(
+            "The same webhook-id again gets the same answer and has no second effect. 401: not "
+            f"signed by the source. {WORDS}"
+        ),
     )
     def post(self, request: Request, source: str) -> Response:
         return told(resume.ingest(event_in(request), by=user_of(request), via=Via.WEBHOOK))

@@ -1,4 +1,6 @@
-"""What people decided, as the machine looks it up whenever a run acts on it: `runs.engine.approvals.Decisions` over the ledger's rows."""
+"""What people decided, as the machine looks it up whenever a run acts on it:
+`runs.engine.approvals.Decisions` over the ledger's rows.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +22,28 @@ class Rows:
     """One query by primary key; and one for the votes, where the rules ask for several."""
 
     def find(self, keys: Collection[uuid.UUID]) -> dict[str, DecisionRecord]:
-        rows = Decision.objects.filter(pk__in=keys, erasure=None).select_related("pause__run", "pause__checkpoint", "undone_by")
+        rows = Decision.objects.filter(pk__in=keys, erasure=None).select_related(
+            "pause__run", "pause__checkpoint", "undone_by"
+        )
         return records(rows.defer("pause__checkpoint__body"))
 
 
 def records(rows: Iterable[Decision]) -> dict[str, DecisionRecord]:
     """The records of some decisions, none of them erased, by shown id."""
     rows = list(rows)
-    several = [row.pause_id for row in rows if row.pause is not None and row.pause.review.get("quorum", 1) > 1]
+    several = [
+        row.pause_id
+        for row in rows
+        if row.pause is not None and row.pause.review.get("quorum", 1) > 1
+    ]
     votes: dict[uuid.UUID, list[Vote]] = {}
     for vote in Vote.objects.filter(pause__in=several) if several else ():
         votes.setdefault(vote.pause_id, []).append(vote)
-    return {row.shown_id: _record(row, votes.get(row.pause_id, []) if row.pause_id else []) for row in rows if row.pause is not None}
+    return {
+        row.shown_id: _record(row, votes.get(row.pause_id, []) if row.pause_id else [])
+        for row in rows
+        if row.pause is not None
+    }
 
 
 def _record(decision: Decision, votes: Iterable[Vote]) -> DecisionRecord:
@@ -49,7 +61,9 @@ def _record(decision: Decision, votes: Iterable[Vote]) -> DecisionRecord:
         step=pause.step,
         phase=pause.phase,
         action=decision.action,
-        goes_on=decision.action not in REFUSALS and decision.undoes_id is None and not hasattr(decision, "undone_by"),
+        goes_on=decision.action not in REFUSALS
+        and decision.undoes_id is None
+        and not hasattr(decision, "undone_by"),
         ways=frozenset(pause.ways),
         revision=decision.revision,
         content_digest=decision.content_digest,
@@ -57,7 +71,13 @@ def _record(decision: Decision, votes: Iterable[Vote]) -> DecisionRecord:
         asked_digest=pause.content_digest,
         material=approvals.material_of(pause, edited=edited),
         review=pause.review,
-        votes=len({_seat(vote) for vote in votes if _same(vote, decision) and approvals.counts(pause.review, _address(vote))}),
+        votes=len(
+            {
+                _seat(vote)
+                for vote in votes
+                if _same(vote, decision) and approvals.counts(pause.review, _address(vote))
+            }
+        ),
         by_rules=decision.via == Via.POLICY,
         external=str(demand(decision.external)),
         calls=demand(pause.calls),

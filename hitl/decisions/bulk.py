@@ -1,5 +1,6 @@
-"""The same answer to several questions at once, with brakes: looked over first, by workflow and risk; what wants a look of its own is
-left out, with the reason; and each answer goes through `decide` with the revision that was looked at."""
+"""The same answer to several questions at once, with brakes: looked over first, by workflow and
+risk; what wants a look of its own is left out, with the reason; and each answer goes through
+`decide` with the revision that was looked at."""
 
 from __future__ import annotations
 
@@ -95,28 +96,49 @@ def preview(pause_ids: Sequence[uuid.UUID], *, by: User) -> Preview:
     return Preview(ordered, left_out, len(set(pause_ids)) - len(found))
 
 
-def decide(chosen: Sequence[tuple[uuid.UUID, int]], *, action: str, by: User, via: Via) -> list[Result]:
-    """Answer each question that was looked at in that revision; one that cannot be answered stops none of the others.
+def decide(
+    chosen: Sequence[tuple[uuid.UUID, int]], *, action: str, by: User, via: Via
+) -> list[Result]:
+    """Answer each question that was looked at in that revision; one that cannot be answered stops
+    none of the others.
 
     Raises BulkInvalid before anything is decided.
     """
     _check([pause_id for pause_id, _ in chosen])
     if action not in ANSWERS:
-        raise BulkInvalid(f"Several questions at once are answered with {' or '.join(ANSWERS)}. Nothing was decided.")
+        raise BulkInvalid(
+            f"Several questions at once are answered with {' or '.join(ANSWERS)}. Nothing "
+            "was decided."
+        )
     pauses = {pause.pk: pause for pause in _seen([pause_id for pause_id, _ in chosen], by)}
     with keyed.at_work(None):
-        return [_one(pause_id, revision, pauses.get(pause_id), action=action, by=by, via=via) for pause_id, revision in chosen]
+        return [
+            _one(pause_id, revision, pauses.get(pause_id), action=action, by=by, via=via)
+            for pause_id, revision in chosen
+        ]
 
 
-def _one(pause_id: uuid.UUID, revision: int, pause: Pause | None, *, action: str, by: User, via: Via) -> Result:
+def _one(
+    pause_id: uuid.UUID, revision: int, pause: Pause | None, *, action: str, by: User, via: Via
+) -> Result:
     try:
-        if pause is not None and pause.status == PauseStatus.OPEN and (why_not := refused(pause, action)):
+        if (
+            pause is not None
+            and pause.status == PauseStatus.OPEN
+            and (why_not := refused(pause, action))
+        ):
             raise NotInBulk(why_not)
         decision = services.decide(pause_id, action=action, by=by, via=via, revision=revision)
     except (*REFUSALS, NotInBulk) as refusal:
         return Result(pause_id, pause, None, str(getattr(refusal, "code", "refused")), str(refusal))
     if isinstance(decision, Vote):
-        return Result(pause_id, pause, None, "voted", "Your vote was taken; the question stays open until enough have approved.")
+        return Result(
+            pause_id,
+            pause,
+            None,
+            "voted",
+            "Your vote was taken; the question stays open until enough have approved.",
+        )
     return Result(pause_id, pause, decision, "", services.PAST[action].capitalize() + ".")
 
 
@@ -138,8 +160,15 @@ def refused(pause: Pause, action: str) -> str:
 
 
 def _seen(pause_ids: Iterable[uuid.UUID], by: User) -> Iterable[Pause]:
-    shown = Pause.objects.filter(pk__in=list(pause_ids)).shown().select_related("run__definition", "run__thread__owner", "run__parent")
-    return shown.filter(Q(pk__in=Pause.objects.visible_to(by).values("pk")) | Q(pk__in=policy.asked_of(by).values("pk"))).order_by("id")
+    shown = (
+        Pause.objects.filter(pk__in=list(pause_ids))
+        .shown()
+        .select_related("run__definition", "run__thread__owner", "run__parent")
+    )
+    return shown.filter(
+        Q(pk__in=Pause.objects.visible_to(by).values("pk"))
+        | Q(pk__in=policy.asked_of(by).values("pk"))
+    ).order_by("id")
 
 
 def _check(pause_ids: Sequence[uuid.UUID]) -> None:

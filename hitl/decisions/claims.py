@@ -1,7 +1,8 @@
-"""Who is on a question: a claim keeps others from answering for `WAYSTATION_CLAIM_SECONDS`, and ends by itself.
+"""Who is on a question: a claim keeps others from answering for `WAYSTATION_CLAIM_SECONDS`, and
+ends by itself.
 
-Two columns of the pause, moved by compare-and-set: a claim past its time is none, so nothing has to end it, and two that are live
-cannot be.
+Two columns of the pause, moved by compare-and-set: a claim past its time is none, so nothing has to
+end it, and two that are live cannot be.
 """
 
 from __future__ import annotations
@@ -24,10 +25,13 @@ from runs.services import PauseClosed
 
 
 def claim(pause_id: uuid.UUID, *, by: User, take_over: bool = False) -> Pause:
-    """Keep others from answering for a while; once more by the same person begins that time anew. Gives the pause as it is then.
+    """Keep others from answering for a while; once more by the same person begins that time anew.
+
+    Gives the pause as it is then.
 
     Args:
-        take_over: end somebody else's claim: for superusers, and told in the log. The rules on who answers bind them all the same.
+        take_over: end somebody else's claim: for superusers, and told in the log. The rules on who
+        answers bind them all the same.
     Raises:
         services.NotFound, services.AlreadyAnswered, services.DeadlinePassed.
         policy.Refused: the person could not approve it, or somebody else has it.
@@ -37,14 +41,18 @@ def claim(pause_id: uuid.UUID, *, by: User, take_over: bool = False) -> Pause:
     standing = Standing(pause, by)
     standing.check_may_approve()
     if take_over and not by.is_superuser:
-        raise policy.NotAllowed("not_allowed", "Only a superuser takes over what somebody else has claimed.")
+        raise policy.NotAllowed(
+            "not_allowed", "Only a superuser takes over what somebody else has claimed."
+        )
     try:
         _claim(pause, by=by, over=standing.holder if take_over else None)
     except PauseClosed as lost:
         pause.refresh_from_db()
         services.check_open(pause)
         Standing(pause, by).check_claim()
-        raise policy.NotNow("claimed", "Somebody else was quicker by a moment. Nothing was claimed.") from lost
+        raise policy.NotNow(
+            "claimed", "Somebody else was quicker by a moment. Nothing was claimed."
+        ) from lost
     return _find(pause_id, by)
 
 
@@ -53,7 +61,11 @@ def _claim(pause: Pause, *, by: User, over: User | None) -> None:
     now = clock.now()
     until = now + dt.timedelta(seconds=settings.WAYSTATION_CLAIM_SECONDS)
     free = policy.free_for(by, now=now)
-    mine = Pause.objects.open().filter(free if over is None else free | policy.free_for(over, now=now), due_times.in_time(), pk=pause.pk)
+    mine = Pause.objects.open().filter(
+        free if over is None else free | policy.free_for(over, now=now),
+        due_times.in_time(),
+        pk=pause.pk,
+    )
     if not mine.change(claimed_by=by, claimed_until=until):
         raise PauseClosed(f"{pause.shown_id} was answered, claimed, or is over")
     more = {"until": until.isoformat(), **({"from": policy.name_of(over)} if over else {})}
@@ -62,9 +74,16 @@ def _claim(pause: Pause, *, by: User, over: User | None) -> None:
 
 @transaction.atomic(durable=True)
 def release(pause_id: uuid.UUID, *, by: User) -> Pause:
-    """Let others answer again; where the claim is none any more, nothing changes. Raises services.NotFound."""
+    """Let others answer again; where the claim is none any more, nothing changes.
+
+    Raises services.NotFound.
+    """
     pause = _find(pause_id, by)
-    if Pause.objects.open().filter(pk=pause.pk, claimed_by=by).change(claimed_by=None, claimed_until=None):
+    if (
+        Pause.objects.open()
+        .filter(pk=pause.pk, claimed_by=by)
+        .change(claimed_by=None, claimed_until=None)
+    ):
         _tell(pause, "released", by)
     return _find(pause_id, by)
 

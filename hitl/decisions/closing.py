@@ -1,4 +1,6 @@
-"""Closing a question: with a person's answer, or with what its rules say. One decision is written, and the run moves; all of it or nothing.
+"""Closing a question: with a person's answer, or with what its rules say.
+
+One decision is written, and the run moves; all of it or nothing.
 
 Only `services.decide` and the deadline come here, with everything checked.
 """
@@ -27,20 +29,45 @@ from runs.workflows.sequence import CANCEL
 
 @transaction.atomic(durable=True)
 def by_policy(pause: Pause, *, action: str, words: str, at: dt.datetime) -> Decision:
-    """Record what the rules of a question, `answerable`, say of it at its deadline, and let the run act on it. It is nobody's vote.
+    """Record what the rules of a question, `answerable`, say of it at its deadline, and let the run
+    act on it. It is nobody's vote.
 
-    Raises PauseClosed where it was answered, or its deadline moved, since it was read; what `close` raises else.
+    Raises PauseClosed where it was answered, or its deadline moved, since it was read; what `close`
+    raises else.
     """
     answer = voting.Answer(action, Via.POLICY, words, None, None, None, None)
-    return close(pause, answer, by=None, seat=None, votes=[], at=at, while_=Q(deadline_at=pause.deadline_at, stage=pause.stage))
+    return close(
+        pause,
+        answer,
+        by=None,
+        seat=None,
+        votes=[],
+        at=at,
+        while_=Q(deadline_at=pause.deadline_at, stage=pause.stage),
+    )
 
 
 def close(
-    pause: Pause, answer: voting.Answer, *, by: Actor | None, seat: Actor | None, votes: list[Vote], at: dt.datetime, while_: Q
+    pause: Pause,
+    answer: voting.Answer,
+    *,
+    by: Actor | None,
+    seat: Actor | None,
+    votes: list[Vote],
+    at: dt.datetime,
+    while_: Q,
 ) -> Decision:
-    """Close the pause, write the decision and move the run. Call inside a transaction; `while_` is as for `close_pause`."""
+    """Close the pause, write the decision and move the run.
+
+    Call inside a transaction; `while_` is as for `close_pause`.
+    """
     action, payload = answer.action, answer.payload
-    runs.close_pause(pause, PauseStatus.CANCELLED if action == CANCEL else PauseStatus.ANSWERED, at=at, while_=while_)
+    runs.close_pause(
+        pause,
+        PauseStatus.CANCELLED if action == CANCEL else PauseStatus.ANSWERED,
+        at=at,
+        while_=while_,
+    )
     decision = Decision(
         pause=pause,
         action=action,
@@ -52,7 +79,8 @@ def close(
         on_behalf_of=seat if isinstance(seat, User) and seat != by else None,
         votes=[vote.digest for vote in votes],
         early_at=answer.early_at,
-        data_only=isinstance(by, Outsider) and not external_reviewers.counts(pause.review, by.address),
+        data_only=isinstance(by, Outsider)
+        and not external_reviewers.counts(pause.review, by.address),
         decided_at=at,
         goes_on_at=goes_on_at(pause, action, now=at),
         via=answer.via,

@@ -1,4 +1,6 @@
-"""What people may do about time: move a question's deadline for everybody, with a reason, or hide it from the own inbox for a while."""
+"""What people may do about time: move a question's deadline for everybody, with a reason, or hide
+it from the own inbox for a while.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,10 @@ class DeadlineMoved(Exception):
 
 
 class PostponingInvalid(Exception):
-    """A time or a reason that cannot be taken; nothing was changed. `errors` maps a field to sentences."""
+    """A time or a reason that cannot be taken; nothing was changed.
+
+    `errors` maps a field to sentences.
+    """
 
     code = "postponing_invalid"
 
@@ -62,19 +67,25 @@ SOONEST = paging.Order("deadline_at", timeless=True, prefix=Pause.PREFIX)
 
 
 def inbox(user: User) -> PauseQuerySet:
-    """What waits for a person and is not hidden: the one query behind the inbox, its badge and its socket (F9)."""
+    """What waits for a person and is not hidden: the one query behind the inbox, its badge and its
+    socket (F9).
+    """
     hidden = Snooze.objects.filter(pause=OuterRef("pk"), person=user.pk, until__gt=clock.now())
     return policy.waiting_for(user).filter(~Exists(hidden))
 
 
 def snoozed(user: User) -> QuerySet[Snooze]:
     """What a person has hidden."""
-    mine = Snooze.objects.filter(person=user, until__gt=clock.now(), pause__in=policy.waiting_for(user))
+    mine = Snooze.objects.filter(
+        person=user, until__gt=clock.now(), pause__in=policy.waiting_for(user)
+    )
     return mine.select_related("pause__run__work_order", "pause__run__thread", "pause__run__parent")
 
 
 def snooze(pause_id: uuid.UUID, *, by: User, until: dt.datetime | None) -> Snooze | None:
-    """Hide an open question from the own inbox until then; None shows it again. It shows again by itself when people are reminded.
+    """Hide an open question from the own inbox until then; None shows it again.
+
+    It shows again by itself when people are reminded.
 
     Raises NotFound, AlreadyAnswered, DeadlinePassed, NotAnswerer, PostponingInvalid.
     """
@@ -86,7 +97,9 @@ def snooze(pause_id: uuid.UUID, *, by: User, until: dt.datetime | None) -> Snooz
     if not now < until <= now + LONGEST_SNOOZE:
         raise PostponingInvalid("until", "Choose a time from now on, up to a year ahead.")
     if pause.deadline_at is not None and until >= pause.deadline_at:
-        raise PostponingInvalid("until", f"It is due at {dates.told(pause.deadline_at)}: choose a time before that.")
+        raise PostponingInvalid(
+            "until", f"It is due at {dates.told(pause.deadline_at)}: choose a time before that."
+        )
     return _hide(pause, by, until)
 
 
@@ -96,21 +109,29 @@ def _hide(pause: Pause, by: User, until: dt.datetime) -> Snooze:
 
 
 def extend(pause_id: uuid.UUID, *, by: User, until: dt.datetime, reason: str) -> Pause:
-    """Move the deadline of an open question to a later time, for everybody. Who, why and from when is recorded.
+    """Move the deadline of an open question to a later time, for everybody.
 
-    Nobody moves one that has passed. Raises NotFound, AlreadyAnswered, DeadlinePassed, NotAnswerer, NoDeadline, PostponingInvalid;
-    DeadlineMoved where it moved since it was read.
+    Who, why and from when is recorded.
+
+    Nobody moves one that has passed. Raises NotFound, AlreadyAnswered, DeadlinePassed, NotAnswerer,
+    NoDeadline, PostponingInvalid; DeadlineMoved where it moved since it was read.
     """
     pause = _find_open(pause_id, by)
     if pause.deadline_at is None or pause.extendable_until is None:
         raise NoDeadline("This question has no deadline, so there is none to move.")
     reason = reason.strip()
     if not reason or len(reason) > MAX_REASON or reason != codec.readable(reason):
-        raise PostponingInvalid("reason", f"Say why, in up to {MAX_REASON} characters: it is recorded with your name.")
+        raise PostponingInvalid(
+            "reason", f"Say why, in up to {MAX_REASON} characters: it is recorded with your name."
+        )
     if until <= pause.deadline_at:
-        raise PostponingInvalid("until", f"It is due at {dates.told(pause.deadline_at)}: choose a later time.")
+        raise PostponingInvalid(
+            "until", f"It is due at {dates.told(pause.deadline_at)}: choose a later time."
+        )
     if until > pause.extendable_until:
-        raise PostponingInvalid("until", f"It may be moved to {dates.told(pause.extendable_until)} at the latest.")
+        raise PostponingInvalid(
+            "until", f"It may be moved to {dates.told(pause.extendable_until)} at the latest."
+        )
     try:
         return _extend(pause, by=by, until=until, reason=reason)
     except DeadlineMoved:
@@ -123,11 +144,26 @@ def _extend(pause: Pause, *, by: User, until: dt.datetime, reason: str) -> Pause
     keyed.made(pause.shown_id)
     before = pause.deadline_at
     waits = unchanged(pause).filter(due_times.in_time())
-    if not waits.change(deadline_at=until, next_at=due_times.next_at({**pause.timing, "deadline_at": until})):
-        raise DeadlineMoved("The deadline was moved, or further people were asked, just now. Look again; nothing was changed.")
+    if not waits.change(
+        deadline_at=until, next_at=due_times.next_at({**pause.timing, "deadline_at": until})
+    ):
+        raise DeadlineMoved(
+            "The deadline was moved, or further people were asked, just now. Look again; "
+            "nothing was changed."
+        )
     pause.refresh_from_db(fields=["deadline_at", "next_at"])
-    told = {"by": by.get_full_name() or by.get_username(), "reason": reason, "deadline_at": until.isoformat()}
-    event = {"what": "extended", "pause_id": pause.shown_id, "step": pause.step, "was": before.isoformat() if before else None, **told}
+    told = {
+        "by": by.get_full_name() or by.get_username(),
+        "reason": reason,
+        "deadline_at": until.isoformat(),
+    }
+    event = {
+        "what": "extended",
+        "pause_id": pause.shown_id,
+        "step": pause.step,
+        "was": before.isoformat() if before else None,
+        **told,
+    }
     log.append(pause.run.thread_id, pause.run_id, [(EventKind.PAUSE_UPDATED, event)])
     live.inbox_hint_on_commit()
     return pause
@@ -135,7 +171,11 @@ def _extend(pause: Pause, *, by: User, until: dt.datetime, reason: str) -> Pause
 
 def choices(pause: Pause, *, now: dt.datetime) -> list[dt.datetime]:
     """Later deadlines that a page offers: a while longer, and as far as it goes."""
-    if pause.deadline_at is None or pause.extendable_until is None or not now < pause.deadline_at < pause.extendable_until:
+    if (
+        pause.deadline_at is None
+        or pause.extendable_until is None
+        or not now < pause.deadline_at < pause.extendable_until
+    ):
         return []
     later = [pause.deadline_at + step for step in STEPS]
     return [*(at for at in later if at < pause.extendable_until), pause.extendable_until]

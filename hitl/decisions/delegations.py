@@ -1,4 +1,6 @@
-"""Who stands in for whom: delegations with dates, looked up at the moment when somebody looks or answers."""
+"""Who stands in for whom: delegations with dates, looked up at the moment when somebody looks or
+answers.
+"""
 
 from __future__ import annotations
 
@@ -28,22 +30,39 @@ class DelegationRefused(Exception):
 
 def to(user: User, *, now: dt.datetime) -> list[Delegation]:
     """The delegations by which a person stands in for others at that time."""
-    return list(Delegation.objects.active(now=now).filter(to_user=user.pk).select_related("from_user").order_by("pk"))
+    return list(
+        Delegation.objects.active(now=now)
+        .filter(to_user=user.pk)
+        .select_related("from_user")
+        .order_by("pk")
+    )
 
 
 def colleagues(user: User) -> QuerySet[User]:
-    """Whom a person may name: people of the same teams. A delegate sees what is asked, so a stranger is named by an operator only."""
-    return User.objects.filter(groups__in=user.groups.all(), is_active=True).exclude(pk=user.pk).distinct().order_by(NAME)
+    """Whom a person may name: people of the same teams.
+
+    A delegate sees what is asked, so a stranger is named by an operator only.
+    """
+    return (
+        User.objects.filter(groups__in=user.groups.all(), is_active=True)
+        .exclude(pk=user.pk)
+        .distinct()
+        .order_by(NAME)
+    )
 
 
 @transaction.atomic
-def delegate(by: User, *, to_user: User, starts_at: dt.datetime, ends_at: dt.datetime, reason: str = "") -> Delegation:
+def delegate(
+    by: User, *, to_user: User, starts_at: dt.datetime, ends_at: dt.datetime, reason: str = ""
+) -> Delegation:
     """Let a colleague answer for oneself between two times. Raises DelegationRefused."""
     now = clock.now()
     if not colleagues(by).filter(pk=to_user.pk).exists():
         raise DelegationRefused("to_user", "Choose somebody of one of your teams.")
     if ends_at <= max(starts_at, now):
-        raise DelegationRefused("ends_at", "The end lies before the beginning, or has passed already.")
+        raise DelegationRefused(
+            "ends_at", "The end lies before the beginning, or has passed already."
+        )
     if ends_at - max(starts_at, now) > LONGEST:
         raise DelegationRefused("ends_at", f"Up to {LONGEST.days} days.")
     if reason != codec.readable(reason):
@@ -51,13 +70,21 @@ def delegate(by: User, *, to_user: User, starts_at: dt.datetime, ends_at: dt.dat
     if Delegation.objects.filter(from_user=by, ends_at__gt=now).count() >= MOST:
         raise DelegationRefused("to_user", f"You have {MOST} delegations already; end one first.")
     return Delegation.objects.create(
-        from_user=by, to_user=to_user, starts_at=starts_at, ends_at=ends_at, reason=reason.strip()[:200], created_by=by
+        from_user=by,
+        to_user=to_user,
+        starts_at=starts_at,
+        ends_at=ends_at,
+        reason=reason.strip()[:200],
+        created_by=by,
     )
 
 
 @transaction.atomic
 def end(delegation_id: int, *, by: User) -> bool:
-    """End one's own delegation now; False where there is none that lasts. What was answered by it stays."""
+    """End one's own delegation now; False where there is none that lasts.
+
+    What was answered by it stays.
+    """
     now = clock.now()
     mine = Delegation.objects.filter(pk=delegation_id, from_user=by)
     begun = mine.filter(starts_at__lte=now, ends_at__gt=now).update(ends_at=now)

@@ -22,5 +22,8 @@ class Outsider:
 
 
 def key_of(address: str) -> str:
-    """An address as rows name it that must find or tell it apart: itself it is sealed. It says nothing to who does not know the address."""
+    """An address as rows name it that must find or tell it apart: itself it is sealed.
+
+    It says nothing to who does not know the address.
+    """
     return hashlib.sha256(address.lower().encode()).hexdigest()[:40]

@@ -17,7 +17,15 @@ from checkpoints.models.fields import demand
 from hitl.decisions import external_access, external_reviewer, policy
 from hitl.decisions.policy import Actor
 from hitl.models import Decision
-from hitl.models.outbound import ASKING, Channel, Delivery, DeliveryStatus, Endpoint, EndpointQuerySet, Occasion
+from hitl.models.outbound import (
+    ASKING,
+    Channel,
+    Delivery,
+    DeliveryStatus,
+    Endpoint,
+    EndpointQuerySet,
+    Occasion,
+)
 from runs.models import Pause
 from runs.states import PauseStatus
 
@@ -34,14 +42,25 @@ REFINED_AT_MOST = 3
 """Answers that do not fit about which others are told; who gave them is told at once anyway."""
 
 
-def plan(pause: Pause, occasion: str, *, to: Iterable[User] | None = None, mark: str = "", words: str = "") -> int:
-    """Have those who may answer a question told of something, once each. Gives how many messages it came to.
+def plan(
+    pause: Pause,
+    occasion: str,
+    *,
+    to: Iterable[User] | None = None,
+    mark: str = "",
+    words: str = "",
+) -> int:
+    """Have those who may answer a question told of something, once each.
 
-    Call inside the transaction of what causes it; the relay sends after the commit. The same call again adds nothing.
+    Gives how many messages it came to.
+
+    Call inside the transaction of what causes it; the relay sends after the commit. The same call
+    again adds nothing.
 
     Args:
-        occasion: one of `Occasion`; what is not of the question's end is sent only while the question is open.
-        to: these people alone, at their own places. None: whoever may answer now (`policy.answerers`), with the endpoints of their
+        occasion: one of `Occasion`; what is not of the question's end is sent only while the
+        question is open. to: these people alone, at their own places. None: whoever may answer now
+        (`policy.answerers`), with the endpoints of their
             teams and of whoever listens to everything.
         mark: tells apart what happens several times, e.g. the number of a reminder.
         words: said instead of the question's own words.
@@ -49,23 +68,41 @@ def plan(pause: Pause, occasion: str, *, to: Iterable[User] | None = None, mark:
     if to is not None:
         return plan_at(pause, occasion, places(occasion, list(to)), mark=mark, words=words)
     people = list(policy.answerers(pause))
-    return plan_at(pause, occasion, _places(occasion, people, others=_listening(pause, people)), mark=mark, words=words)
+    return plan_at(
+        pause,
+        occasion,
+        _places(occasion, people, others=_listening(pause, people)),
+        mark=mark,
+        words=words,
+    )
 
 
-def plan_at(pause: Pause, occasion: str, at: Iterable[Mapping[str, Any]], *, mark: str = "", words: str = "") -> int:
+def plan_at(
+    pause: Pause, occasion: str, at: Iterable[Mapping[str, Any]], *, mark: str = "", words: str = ""
+) -> int:
     """`plan` for `links` that were looked up before."""
     return _write([_row(pause, occasion, mark, words, **place) for place in at])
 
 
 def places(occasion: str, people: Sequence[User]) -> list[dict[str, Any]]:
     """Where these people alone are told of something, whichever question it is about."""
-    return list(_places(occasion, people, others=Endpoint.objects.filter(owner__in=people, enabled=True)))
+    return list(
+        _places(occasion, people, others=Endpoint.objects.filter(owner__in=people, enabled=True))
+    )
 
 
 def plan_outside(pause: Pause, occasion: str, *, mark: str = "") -> int:
-    """`plan` for those without an account to whom the question is put (`Pause.outside`), and who have not voted."""
-    voted = set(pause.votes.filter(external_key__isnull=False).values_list("external_key", flat=True))
-    to = [address for address in external_access.asked(pause) if external_reviewer.key_of(address) not in voted]
+    """`plan` for those without an account to whom the question is put (`Pause.outside`), and who
+    have not voted.
+    """
+    voted = set(
+        pause.votes.filter(external_key__isnull=False).values_list("external_key", flat=True)
+    )
+    to = [
+        address
+        for address in external_access.asked(pause)
+        if external_reviewer.key_of(address) not in voted
+    ]
     return _write([_row(pause, occasion, mark, "", **_outside(address)) for address in to])
 
 
@@ -83,27 +120,44 @@ def place_outside(address: str) -> str:
 
 
 def plan_refined(pause: Pause, *, by: Actor) -> None:
-    """Tell those who were asked that an answer did not fit, and why; not who gave it. Call inside the transaction that counted it."""
+    """Tell those who were asked that an answer did not fit, and why; not who gave it.
+
+    Call inside the transaction that counted it.
+    """
     if pause.attempts > REFINED_AT_MOST:
         return
     asked = Delivery.objects.filter(pause=pause, occasion=Occasion.ASKED).exclude(
         status__in=[DeliveryStatus.DEAD, DeliveryStatus.CANCELLED]
     )
     rows = {
-        one.place: _row(pause, Occasion.REFINED, str(pause.attempts), "", contact=one.contact, **_same(one))
-        for one in (asked.exclude(recipient=by) if isinstance(by, User) else asked.exclude(place=place_outside(by.address)))
+        one.place: _row(
+            pause, Occasion.REFINED, str(pause.attempts), "", contact=one.contact, **_same(one)
+        )
+        for one in (
+            asked.exclude(recipient=by)
+            if isinstance(by, User)
+            else asked.exclude(place=place_outside(by.address))
+        )
     }
     _write(rows.values())
 
 
 def announce(*, limit: int = ROUND) -> int:
-    """Plan for pauses that were opened or closed since the last round; gives how many those were. Two rounds at once do no harm.
+    """Plan for pauses that were opened or closed since the last round; gives how many those were.
+
+    Two rounds at once do no harm.
 
     A pause that cannot be read does not hold up the others; `invariants` names it.
     """
     told, after = 0, uuid.UUID(int=0)
-    while told < limit:  # those that fail stay first in line for ever: the round goes on behind them
-        keys = list(Pause.objects.untold().filter(pk__gt=after).order_by("id").values_list("pk", flat=True)[: limit - told])
+    # those that fail stay first in line for ever: the round goes on behind them
+    while told < limit:
+        keys = list(
+            Pause.objects.untold()
+            .filter(pk__gt=after)
+            .order_by("id")
+            .values_list("pk", flat=True)[: limit - told]
+        )
         if not keys:
             break
         after = keys[-1]
@@ -127,17 +181,31 @@ def _announce(pause_id: uuid.UUID) -> None:
 
 
 def _tell_the_end(pause: Pause) -> None:
-    """Take back what was not sent yet; tell who was asked, and the systems that listen, what became of the question."""
+    """Take back what was not sent yet; tell who was asked, and the systems that listen, what became
+    of the question.
+    """
     asking = Delivery.objects.filter(pause=pause, occasion__in=ASKING)
     asking.filter(status=DeliveryStatus.QUEUED).update(status=DeliveryStatus.CANCELLED)
     occasion = ENDS[PauseStatus(pause.status)]
     decision = Decision.objects.answer_to(pause)
     by = None if decision is None else decision.decided_by_id
-    from_outside = place_outside(demand(decision.external)) if decision is not None and decision.external else ""
+    from_outside = (
+        place_outside(demand(decision.external))
+        if decision is not None and decision.external
+        else ""
+    )
     rows: dict[str, Delivery] = {}
-    for told in asking.filter(status__in=[DeliveryStatus.SENT, DeliveryStatus.SENDING]).select_related("endpoint").order_by("id"):
-        knows = told.place == from_outside or (told.recipient_id is not None and told.recipient_id == by)
-        if not knows and (told.endpoint is None or (told.endpoint.enabled and told.endpoint.hears(occasion))):
+    for told in (
+        asking.filter(status__in=[DeliveryStatus.SENT, DeliveryStatus.SENDING])
+        .select_related("endpoint")
+        .order_by("id")
+    ):
+        knows = told.place == from_outside or (
+            told.recipient_id is not None and told.recipient_id == by
+        )
+        if not knows and (
+            told.endpoint is None or (told.endpoint.enabled and told.endpoint.hears(occasion))
+        ):
             rows[told.place] = _row(pause, occasion, "", "", contact=told.contact, **_same(told))
     for endpoint in _listening(pause, []).filter(channel=Channel.WEBHOOK):
         if endpoint.hears(occasion):
@@ -157,20 +225,39 @@ def place_of(endpoint: Endpoint) -> str:
 
 def _same(told: Delivery) -> dict[str, Any]:
     """The place of an earlier message."""
-    return {"channel": told.channel, "place": told.place, "recipient_id": told.recipient_id, "endpoint_id": told.endpoint_id}
+    return {
+        "channel": told.channel,
+        "place": told.place,
+        "recipient_id": told.recipient_id,
+        "endpoint_id": told.endpoint_id,
+    }
 
 
 def _at(endpoint: Endpoint) -> dict[str, Any]:
-    return {"channel": endpoint.channel, "place": place_of(endpoint), "endpoint_id": endpoint.pk, "recipient_id": endpoint.owner_id}
+    return {
+        "channel": endpoint.channel,
+        "place": place_of(endpoint),
+        "endpoint_id": endpoint.pk,
+        "recipient_id": endpoint.owner_id,
+    }
 
 
-def _places(occasion: str, people: Sequence[User], *, others: EndpointQuerySet) -> Iterator[dict[str, Any]]:
+def _places(
+    occasion: str, people: Sequence[User], *, others: EndpointQuerySet
+) -> Iterator[dict[str, Any]]:
     """Where these people, and those who listen, are told of something."""
-    mail = {one.owner_id: one for one in Endpoint.objects.filter(owner__in=people, channel=Channel.EMAIL)}
+    mail = {
+        one.owner_id: one
+        for one in Endpoint.objects.filter(owner__in=people, channel=Channel.EMAIL)
+    }
     for person in people:
         own = mail.get(person.pk)
         if own is None and person.email:
-            yield {"channel": Channel.EMAIL, "place": f"user:{person.pk}", "recipient_id": person.pk}
+            yield {
+                "channel": Channel.EMAIL,
+                "place": f"user:{person.pk}",
+                "recipient_id": person.pk,
+            }
         elif own is not None and own.enabled and own.hears(occasion):
             yield {**_at(own), "place": f"user:{person.pk}"}
     for endpoint in others.exclude(owner__isnull=False, channel=Channel.EMAIL):
@@ -180,7 +267,9 @@ def _places(occasion: str, people: Sequence[User], *, others: EndpointQuerySet) 
 
 def _row(pause: Pause, occasion: str, mark: str, words: str, **place: Any) -> Delivery:
     now = clock.now()
-    return Delivery(pause=pause, occasion=occasion, mark=mark, words=words, next_at=now, made_at=now, **place)
+    return Delivery(
+        pause=pause, occasion=occasion, mark=mark, words=words, next_at=now, made_at=now, **place
+    )
 
 
 def _write(rows: Iterable[Delivery]) -> int:

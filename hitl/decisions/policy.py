@@ -1,12 +1,18 @@
-"""Who may answer a question, and how: the rules of `Pause.review`, for every door. `services.decide` asks here, and so do pages and API.
+"""Who may answer a question, and how: the rules of `Pause.review`, for every door.
 
-- **Reviewers**: whom the rules name, with the stages of escalation that were reached; where they name no reviewers, whoever takes part in
-  the thread (owner, team, superusers). Others look and do not answer. A superuser is bound like everybody.
-- **Who asked for the work** (owner of the thread, creator of the order, who began the run) may always cancel it. Under
-  `self_approval: false` nothing else that lets the run go on: not in person, not through a delegate, not as somebody's delegate.
-- **Quorum**: every answer but revise and cancel is an approval and needs that many different people, who all give the same one. Revise
-  and cancel decide alone, also by somebody who voted before.
-- **Seats**: a person answers for himself, or for somebody who delegated to him. One person has one vote, and so has one seat.
+`services.decide` asks here, and so do pages and API.
+
+- **Reviewers**: whom the rules name, with the stages of escalation that were reached; where they
+  name no reviewers, whoever takes part in the thread (owner, team, superusers). Others look and do
+  not answer. A superuser is bound like everybody.
+- **Who asked for the work** (owner of the thread, creator of the order, who began the run) may
+  always cancel it. Under `self_approval: false` nothing else that lets the run go on: not in
+  person, not through a delegate, not as somebody's delegate.
+- **Quorum**: every answer but revise and cancel is an approval and needs that many different
+  people, who all give the same one. Revise and cancel decide alone, also by somebody who voted
+  before.
+- **Seats**: a person answers for himself, or for somebody who delegated to him. One person has one
+  vote, and so has one seat.
 - **Claims** bind all others while they last.
 """
 
@@ -34,7 +40,9 @@ from runs.workflows.sequence import CANCEL, REVISE
 
 Person = User | AbstractBaseUser | AnonymousUser
 Actor = User | Outsider
-"""Who answers: by an account, or by a link that was sent outside (`hitl.decisions.external_access`)."""
+"""Who answers: by an account, or by a link that was sent outside
+(`hitl.decisions.external_access`).
+"""
 
 
 class Refused(Exception):
@@ -87,13 +95,17 @@ def seats_of(by: User, *, now: dt.datetime) -> list[Seat]:
     users: list[tuple[User, dt.datetime | None]] = [(by, None)]
     users += [(one.from_user, one.starts_at) for one in delegations.to(by, now=now)]
     teams: dict[int, dict[int, str]] = {user.pk: {} for user, _ in users}
-    for user_id, key, name in Group.objects.filter(user__in=list(teams)).values_list("user", "pk", "name"):
+    for user_id, key, name in Group.objects.filter(user__in=list(teams)).values_list(
+        "user", "pk", "name"
+    ):
         teams[user_id][key] = name
     return [Seat(user, teams[user.pk], since) for user, since in users]
 
 
 def named(pause: Pause) -> list[Actors]:
-    """Whom the rules name beside those that take part: reviewers, and the stages of escalation that were reached."""
+    """Whom the rules name beside those that take part: reviewers, and the stages of escalation that
+    were reached.
+    """
     return [pause.review.get("reviewers", {}), *pause.review.get("escalation", [])[: pause.stage]]
 
 
@@ -106,11 +118,17 @@ def askers(pause: Pause) -> set[int]:
     """Who asked for the work."""
     run = pause.run
     order = run.work_order
-    return {run.thread.owner_id, *([order.created_by_id] if order else []), *([run.started_by_id] if run.started_by_id else [])}
+    return {
+        run.thread.owner_id,
+        *([order.created_by_id] if order else []),
+        *([run.started_by_id] if run.started_by_id else []),
+    }
 
 
 class Place:
-    """How whoever answers, by an account or from outside, stands to a question at one moment, as far as that is the same for both."""
+    """How whoever answers, by an account or from outside, stands to a question at one moment, as
+    far as that is the same for both.
+    """
 
     def __init__(self, pause: Pause, by: Actor) -> None:
         self.pause, self.by, self.now = pause, by, clock.now()
@@ -119,7 +137,9 @@ class Place:
     def votes(self) -> list[Vote]:
         if quorum(self.pause) < 2:
             return []
-        return list(Vote.objects.filter(pause=self.pause).select_related("voter", "seat").order_by("pk"))
+        return list(
+            Vote.objects.filter(pause=self.pause).select_related("voter", "seat").order_by("pk")
+        )
 
     @property
     def holder(self) -> User | None:
@@ -133,7 +153,11 @@ class Place:
         if (holder := self.holder) is not None and self.pause.claimed_until is not None:
             until = dates.told(self.pause.claimed_until)
             raise NotNow(
-                "claimed", f"{name_of(holder)} has claimed this question until {until}; answer after that, or when it is released."
+                "claimed",
+                (
+                    f"{name_of(holder)} has claimed this question until {until}; answer after "
+                    "that, or when it is released."
+                ),
             )
 
     @property
@@ -142,11 +166,21 @@ class Place:
 
 
 class Standing(Place):
-    """How a person stands to a question at one moment. The pause has its run, thread and work order with it."""
+    """How a person stands to a question at one moment.
+
+    The pause has its run, thread and work order with it.
+    """
 
     by: User
 
-    def __init__(self, pause: Pause, by: User, *, seats: Sequence[Seat] | None = None, takes_part: bool = False) -> None:
+    def __init__(
+        self,
+        pause: Pause,
+        by: User,
+        *,
+        seats: Sequence[Seat] | None = None,
+        takes_part: bool = False,
+    ) -> None:
         """With `takes_part` the caller knows that the person takes part in the thread."""
         super().__init__(pause, by)
         self.takes_part = takes_part or by.is_superuser or by.pk == pause.run.thread.owner_id
@@ -175,7 +209,11 @@ class Standing(Place):
         if any(set(seat.teams.values()) & set(one.get("groups", [])) for one in actors):
             return True
         thread = self.pause.run.thread
-        part = thread.owner_id == seat.user.pk or thread.team_id in seat.teams or (seat.since is None and seat.user.is_superuser)
+        part = (
+            thread.owner_id == seat.user.pk
+            or thread.team_id in seat.teams
+            or (seat.since is None and seat.user.is_superuser)
+        )
         return open_to_all(self.pause) and part
 
     @property
@@ -201,21 +239,39 @@ class Standing(Place):
         if not self.pause.review.get("self_approval", True):
             if self.asked_for_it:
                 raise NotAllowed(
-                    "self_approval", "You asked for this work, so somebody else must approve it. You may send it back or cancel."
+                    "self_approval",
+                    (
+                        "You asked for this work, so somebody else must approve it. You may "
+                        "send it back or cancel."
+                    ),
                 )
             asked = askers(self.pause)
             left = [user for user in left if user.pk not in asked]
             if not left:
-                raise NotAllowed("self_approval", "You stand in for who asked for this work, so somebody else must approve it.")
+                raise NotAllowed(
+                    "self_approval",
+                    "You stand in for who asked for this work, so somebody else must approve it.",
+                )
         if any(vote.voter_id == self.by.pk for vote in self.votes):
-            raise NotNow("already_voted", f"You have voted already; {self.progress}. You may still send it back or cancel.")
+            raise NotNow(
+                "already_voted",
+                f"You have voted already; {self.progress}. You may still send it back or cancel.",
+            )
         mine = external_reviewer.key_of(self.by.email) if self.by.email else ""
         if mine and any(vote.external_key == mine for vote in self.votes):
-            raise NotNow("already_voted", f"Your vote was given by the link that was sent to {self.by.email}; {self.progress}.")
+            raise NotNow(
+                "already_voted",
+                (
+                    f"Your vote was given by the link that was sent to {self.by.email}; "
+                    f"{self.progress}."
+                ),
+            )
         taken = {vote.seat_id for vote in self.votes}
         left = [user for user in left if user.pk not in taken]
         if not left:
-            raise NotNow("already_voted", f"Your vote was given by who stands in for you; {self.progress}.")
+            raise NotNow(
+                "already_voted", f"Your vote was given by who stands in for you; {self.progress}."
+            )
         return left
 
     def check_may_approve(self) -> None:
@@ -225,7 +281,10 @@ class Standing(Place):
         self._approving()
 
     def _no_reviewer(self) -> NotAllowed:
-        return NotAllowed("not_a_reviewer", f"You may look at this question, but not answer it. Reviewers: {self.who}.")
+        return NotAllowed(
+            "not_a_reviewer",
+            f"You may look at this question, but not answer it. Reviewers: {self.who}.",
+        )
 
     def refusal(self, action: str) -> Refused | None:
         """Why the person may not give this answer; None where he may."""
@@ -244,14 +303,20 @@ class Standing(Place):
         parts = [*users, *(f"group {name}" for name in groups)]
         if open_to_all(self.pause):
             team = self.pause.run.thread.team
-            parts = [name_of(self.pause.run.thread.owner), *([f"group {team}"] if team else []), *parts]
+            parts = [
+                name_of(self.pause.run.thread.owner),
+                *([f"group {team}"] if team else []),
+                *parts,
+            ]
         return ", ".join([*parts, *self.pause.outside.get("to", [])])
 
 
 def answerers(pause: Pause) -> QuerySet[User]:
-    """The people who may answer an open question now, with those who stand in for them: whom to tell of it.
+    """The people who may answer an open question now, with those who stand in for them: whom to
+    tell of it.
 
-    Without those who voted already, and under `self_approval: false` without who asked for the work.
+    Without those who voted already, and under `self_approval: false` without who asked for the
+    work.
     """
     actors = named(pause)
     users = {name for one in actors for name in one.get("users", [])}
@@ -260,15 +325,24 @@ def answerers(pause: Pause) -> QuerySet[User]:
     thread = pause.run.thread
     if open_to_all(pause):
         who |= Q(pk=thread.owner_id) | (Q(groups=thread.team_id) if thread.team_id else Q())
-    seats = User.objects.filter(who, is_active=True).exclude(pk__in=Vote.objects.filter(pause=pause, seat__isnull=False).values("seat"))
+    seats = User.objects.filter(who, is_active=True).exclude(
+        pk__in=Vote.objects.filter(pause=pause, seat__isnull=False).values("seat")
+    )
     barred = [] if pause.review.get("self_approval", True) else askers(pause)
-    standing_in = Delegation.objects.active(now=clock.now()).filter(from_user__in=seats.exclude(pk__in=barred).values("pk"))
-    able = User.objects.filter(Q(pk__in=seats.values("pk")) | Q(pk__in=standing_in.values("to_user")), is_active=True)
-    return able.exclude(pk__in=Vote.objects.filter(pause=pause, voter__isnull=False).values("voter")).exclude(pk__in=barred)
+    standing_in = Delegation.objects.active(now=clock.now()).filter(
+        from_user__in=seats.exclude(pk__in=barred).values("pk")
+    )
+    able = User.objects.filter(
+        Q(pk__in=seats.values("pk")) | Q(pk__in=standing_in.values("to_user")), is_active=True
+    )
+    return able.exclude(
+        pk__in=Vote.objects.filter(pause=pause, voter__isnull=False).values("voter")
+    ).exclude(pk__in=barred)
 
 
 def waiting_for(user: Person) -> PauseQuerySet:
-    """The open questions that a person may let go on, the longest-waiting ones among them: the inbox, its badge and every other count (F9).
+    """The open questions that a person may let go on, the longest-waiting ones among them: the
+    inbox, its badge and every other count (F9).
 
     A question that somebody else has claimed stays in it: claims pass.
     """
@@ -282,12 +356,20 @@ def waiting_for(user: Person) -> PauseQuerySet:
 
 
 def _parts(user: User) -> Iterator[PauseQuerySet]:
-    """By index scans each: the questions of one's threads, those whose rules name one, and the same for whom one stands in for."""
+    """By index scans each: the questions of one's threads, those whose rules name one, and the same
+    for whom one stands in for.
+    """
     now = clock.now()
     for who in [user, *(one.from_user for one in delegations.to(user, now=now))]:
-        yield _able(Pause.objects.open().filter(_open_to_all(), _part_in(who, himself=who == user)), user, who)
+        yield _able(
+            Pause.objects.open().filter(_open_to_all(), _part_in(who, himself=who == user)),
+            user,
+            who,
+        )
         groups = Group.objects.filter(user=who.pk).values("name")
-        if PanelMember.objects.filter(Q(username=who.get_username()) | Q(group__in=groups)).exists():
+        if PanelMember.objects.filter(
+            Q(username=who.get_username()) | Q(group__in=groups)
+        ).exists():
             yield _able(Pause.objects.open().naming(who.get_username(), groups), user, who)
 
 
@@ -296,17 +378,26 @@ def _open_to_all() -> Q:
 
 
 def _part_in(who: User, *, himself: bool) -> Q:
-    """Of the threads that somebody takes part in. Who stands in for a superuser does not see all that that one sees."""
+    """Of the threads that somebody takes part in.
+
+    Who stands in for a superuser does not see all that that one sees.
+    """
     if who.is_superuser and himself:
         return Q()
-    threads = Thread.objects.of(who) if not who.is_superuser else Thread.objects.filter(Q(owner=who) | Q(team__in=who.groups.all()))
+    threads = (
+        Thread.objects.of(who)
+        if not who.is_superuser
+        else Thread.objects.filter(Q(owner=who) | Q(team__in=who.groups.all()))
+    )
     return Q(run__thread__in=threads)
 
 
 def _able(found: PauseQuerySet, user: User, seat: User) -> PauseQuerySet:
     """Without what its rules forbid to approve, and what was voted on."""
     both = [user.pk, seat.pk]
-    asked = Q(run__thread__owner__in=both) | Q(run__started_by__in=both, run__started_by__isnull=False)
+    asked = Q(run__thread__owner__in=both) | Q(
+        run__started_by__in=both, run__started_by__isnull=False
+    )
     voted = Vote.objects.filter(Q(voter=user.pk) | Q(seat=seat.pk), pause=OuterRef("pk"))
     return found.filter(Q(panel=None) | ((Q(panel__self_approval=True) | ~asked) & ~Exists(voted)))
 
@@ -314,12 +405,21 @@ def _able(found: PauseQuerySet, user: User, seat: User) -> PauseQuerySet:
 def asked_of(user: User) -> PauseQuerySet:
     """The questions, open or not, that a person was asked without taking part in their threads.
 
-    Whom the rules name: from the stage on at which they do. Who stands in for somebody: what was open in that time, while it lasts.
+    Whom the rules name: from the stage on at which they do. Who stands in for somebody: what was
+    open in that time, while it lasts.
     """
-    found = Q(pk__in=Pause.objects.naming(user.get_username(), Group.objects.filter(user=user.pk).values("name")).values("pk"))
+    found = Q(
+        pk__in=Pause.objects.naming(
+            user.get_username(), Group.objects.filter(user=user.pk).values("name")
+        ).values("pk")
+    )
     for one in delegations.to(user, now=clock.now()):
         who = one.from_user
-        theirs = Pause.objects.naming(who.get_username(), Group.objects.filter(user=who.pk).values("name"))
+        theirs = Pause.objects.naming(
+            who.get_username(), Group.objects.filter(user=who.pk).values("name")
+        )
         in_time = Q(closed_at=None) | Q(closed_at__gte=one.starts_at)
-        found |= in_time & (Q(pk__in=theirs.values("pk")) | (_open_to_all() & _part_in(who, himself=False)))
+        found |= in_time & (
+            Q(pk__in=theirs.values("pk")) | (_open_to_all() & _part_in(who, himself=False))
+        )
     return Pause.objects.filter(found)

@@ -1,7 +1,10 @@
-"""Who else is at a question: "Ana is viewing", "Ben is writing a decision". It keeps nobody from answering; for that there are claims.
+"""Who else is at a question: "Ana is viewing", "Ben is writing a decision".
 
-Each open page says every few seconds that it is there; what is not said again is over after `LASTS`. Rows, since pages of one question are
-served by several processes; the channel layer only tells the others to ask.
+It keeps nobody from answering; for that there are claims.
+
+Each open page says every few seconds that it is there; what is not said again is over after
+`LASTS`. Rows, since pages of one question are served by several processes; the channel layer only
+tells the others to ask.
 """
 
 from __future__ import annotations
@@ -36,7 +39,10 @@ def look(pause_id: uuid.UUID, *, by: User, now: dt.datetime) -> list[Present]:
 
 
 def note(pause_id: uuid.UUID, *, by: User, writing: bool, now: dt.datetime) -> list[Present]:
-    """Say that a person is at a question, and who else is. Of one that is closed nobody is. Raises services.NotFound."""
+    """Say that a person is at a question, and who else is.
+
+    Of one that is closed nobody is. Raises services.NotFound.
+    """
     pause = _find(pause_id, by)
     if pause.status == PauseStatus.OPEN and _is_named(pause, by):
         _note(pause, by, writing, now)
@@ -46,11 +52,21 @@ def note(pause_id: uuid.UUID, *, by: User, writing: bool, now: dt.datetime) -> l
 @transaction.atomic(durable=True)
 def _note(pause: Pause, by: User, writing: bool, now: dt.datetime) -> None:
     until = now + LASTS
-    if Presence.objects.now(now=now).filter(pause=pause, person=by, writing=writing).update(until=until):
+    if (
+        Presence.objects.now(now=now)
+        .filter(pause=pause, person=by, writing=writing)
+        .update(until=until)
+    ):
         return
     row = Presence(pause=pause, person=by, writing=writing, until=until)
-    Presence.objects.bulk_create([row], update_conflicts=True, unique_fields=["pause", "person"], update_fields=["writing", "until"])
-    for thread_id in {pause.run.thread_id, root_of(pause.run).thread_id}:  # a child run's question is on its root's page
+    Presence.objects.bulk_create(
+        [row],
+        update_conflicts=True,
+        unique_fields=["pause", "person"],
+        update_fields=["writing", "until"],
+    )
+    # a child run's question is on its root's page
+    for thread_id in {pause.run.thread_id, root_of(pause.run).thread_id}:
         live.presence_hint_on_commit(thread_id)
 
 
@@ -67,12 +83,22 @@ def _find(pause_id: uuid.UUID, by: User) -> Pause:
 
 
 def _is_named(pause: Pause, by: User) -> bool:
-    """An administrator who sees everything, and is neither asked nor takes part, is not shown to those who do."""
+    """An administrator who sees everything, and is neither asked nor takes part, is not shown to
+    those who do.
+    """
     return not by.is_superuser or bool(policy.Standing(pause, by).seats)
 
 
 def _others(pause: Pause, by: User, now: dt.datetime) -> list[Present]:
     if pause.status != PauseStatus.OPEN:
         return []
-    there = Presence.objects.now(now=now).filter(pause=pause, person__is_active=True).exclude(person=by).select_related("person")
-    return [Present(name=policy.name_of(one.person), writing=one.writing) for one in there.order_by("pk")[:NAMED]]
+    there = (
+        Presence.objects.now(now=now)
+        .filter(pause=pause, person__is_active=True)
+        .exclude(person=by)
+        .select_related("person")
+    )
+    return [
+        Present(name=policy.name_of(one.person), writing=one.writing)
+        for one in there.order_by("pk")[:NAMED]
+    ]

@@ -1,4 +1,6 @@
-"""What a decision's receipt says: who, when, through which door, on what, and where it stands in its chain; for the page and REST."""
+"""What a decision's receipt says: who, when, through which door, on what, and where it stands in
+its chain; for the page and REST.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from hitl.ledger import evidence
 from hitl.models import Anchor, Decision, Ledger
 
 RELATED = (
-    "decided_by", "on_behalf_of", "erasure", "undoes", "undone_by__decided_by", "pause__run__thread", "pause__run__work_order",
+    "decided_by", "on_behalf_of", "erasure", "undoes", "undone_by__decided_by",
+    "pause__run__thread", "pause__run__work_order",
     "pause__run__parent", "pause__checkpoint",
 )  # fmt: skip
 
@@ -27,7 +30,9 @@ class Standing:
     intact: bool
     """The row is as it was written, or its erasure vouches for it."""
     linked: bool
-    """It names the digest of the decision before it, and the one after it, or the ledger, names its own."""
+    """It names the digest of the decision before it, and the one after it, or the ledger, names its
+    own.
+    """
     shown: bool
     """What the reviewer was shown is there as it was kept; true where none was kept."""
     anchor: Anchor | None
@@ -57,8 +62,15 @@ def ledgers_of(user: User) -> Any:
 
 
 def find(decision_id: uuid.UUID, *, by: User) -> Decision:
-    """A decision that this person may see, or gave; raises NotFound. Of one that was erased, who sees its ledger sees what is left."""
-    mine = Q(pause__run__thread__in=Thread.objects.visible_to(by)) | Q(pause=None, ledger__in=ledgers_of(by)) | Q(decided_by=by.pk)
+    """A decision that this person may see, or gave; raises NotFound.
+
+    Of one that was erased, who sees its ledger sees what is left.
+    """
+    mine = (
+        Q(pause__run__thread__in=Thread.objects.visible_to(by))
+        | Q(pause=None, ledger__in=ledgers_of(by))
+        | Q(decided_by=by.pk)
+    )
     found = Decision.objects.filter(mine).select_related(*RELATED).filter(pk=decision_id).first()
     if found is None:
         raise NotFound("There is no such decision.")
@@ -74,14 +86,30 @@ def receipt(decision_id: uuid.UUID, *, by: User) -> Receipt:
             document = evidence.load(decision)
         except evidence.Missing:
             shown = False
-    anchor = Anchor.objects.filter(ledger=decision.ledger_id, position__gte=decision.position).order_by("day").first()
-    return Receipt(decision, document, Standing(intact=decision.intact, linked=_linked(decision), shown=shown, anchor=anchor))
+    anchor = (
+        Anchor.objects.filter(ledger=decision.ledger_id, position__gte=decision.position)
+        .order_by("day")
+        .first()
+    )
+    return Receipt(
+        decision,
+        document,
+        Standing(intact=decision.intact, linked=_linked(decision), shown=shown, anchor=anchor),
+    )
 
 
 def _linked(decision: Decision) -> bool:
     place = decision.position
-    around = dict(Decision.objects.filter(ledger=decision.ledger_id, position__in=[place - 1, place + 1]).values_list("position", "digest"))
-    after = Decision.objects.filter(ledger=decision.ledger_id, position=place + 1).values_list("previous", flat=True).first()
+    around = dict(
+        Decision.objects.filter(
+            ledger=decision.ledger_id, position__in=[place - 1, place + 1]
+        ).values_list("position", "digest")
+    )
+    after = (
+        Decision.objects.filter(ledger=decision.ledger_id, position=place + 1)
+        .values_list("previous", flat=True)
+        .first()
+    )
     if after is None:
         after = Ledger.objects.values_list("tip", flat=True).get(pk=decision.ledger_id)
     return decision.previous == around.get(place - 1, "") and after == decision.digest

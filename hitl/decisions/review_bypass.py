@@ -1,8 +1,10 @@
-"""Stepping around a review: a run that begins behind a reviewed step with a step, a state or input of one's own, on the record.
+"""Stepping around a review: a run that begins behind a reviewed step with a step, a state or input
+of one's own, on the record.
 
-That is for operators with a right to it, who say why. It approves nothing: a step that asks whether its effect was approved
-(`runs.engine.approvals`) still finds no approval. What is recorded is a question that was closed with its answer: so the ledger, receipts,
-exports, verification and erasure need to know nothing of it.
+That is for operators with a right to it, who say why. It approves nothing: a step that asks whether
+its effect was approved (`runs.engine.approvals`) still finds no approval. What is recorded is a
+question that was closed with its answer: so the ledger, receipts, exports, verification and erasure
+need to know nothing of it.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ PHASE = "stepped_around"
 
 
 def say(thread_id: uuid.UUID, turn: Turn, *, by: User, via: Via) -> Run:
-    """`runs.threads.turns.invoke` for a turn that steps around what stands in its way. Raises as it, forks.ReasonMissing,
+    """`runs.threads.turns.invoke` for a turn that steps around what stands in its way.
+
+    Raises as it, forks.ReasonMissing,
     policy.NotAllowed."""
     _check_right(by)
     reason = check_reason(turn.reason)
@@ -42,11 +46,23 @@ def say(thread_id: uuid.UUID, turn: Turn, *, by: User, via: Via) -> Run:
         with transaction.atomic(durable=True):
             return _recorded(turns.take_turn(thread_id, turn, by=by), by=by, via=via, reason=reason)
     except IntegrityError as error:  # run_one_live_per_thread: of two turns at once one wins
-        raise ThreadBusy("Another run of this thread began at the same moment. Nothing was changed.") from error
+        raise ThreadBusy(
+            "Another run of this thread began at the same moment. Nothing was changed."
+        ) from error
 
 
-def fork(checkpoint_id: uuid.UUID, *, by: User, via: Via, reason: str, state: Mapping[str, Any] | None, around: str | None = None) -> Run:
-    """`services.fork` that steps around what stands in its way. Raises as it, and policy.NotAllowed.
+def fork(
+    checkpoint_id: uuid.UUID,
+    *,
+    by: User,
+    via: Via,
+    reason: str,
+    state: Mapping[str, Any] | None,
+    around: str | None = None,
+) -> Run:
+    """`services.fork` that steps around what stands in its way.
+
+    Raises as it, and policy.NotAllowed.
 
     `around` is why the review is stepped around, where that is said apart from why there is a fork.
     """
@@ -56,7 +72,12 @@ def fork(checkpoint_id: uuid.UUID, *, by: User, via: Via, reason: str, state: Ma
     why = reason if around is None else check_reason(around)
     try:
         with transaction.atomic(durable=True):
-            return _recorded(runs.begin_fork(checkpoint.pk, by=by, reason=reason, state=state, around=True), by=by, via=via, reason=why)
+            return _recorded(
+                runs.begin_fork(checkpoint.pk, by=by, reason=reason, state=state, around=True),
+                by=by,
+                via=via,
+                reason=why,
+            )
     except IntegrityError as error:
         raise runs.too_late_to_fork(checkpoint_id) from error
     except codec.NotJson as error:
@@ -69,12 +90,17 @@ def may_step_around(by: User) -> bool:
 
 def _check_right(by: User) -> None:
     if not may_step_around(by):
-        words = "Bypassing a review needs a right of its own (“Can bypass a review”), so nothing began."
+        words = (
+            "Bypassing a review needs a right of its own (“Can bypass a review”), so nothing began."
+        )
         raise policy.NotAllowed("step_around_not_allowed", words)
 
 
 def _recorded(run: Run, *, by: User, via: Via, reason: str) -> Run:
-    """Write down what a new run steps around, where it does. Call inside the transaction that made it."""
+    """Write down what a new run steps around, where it does.
+
+    Call inside the transaction that made it.
+    """
     first = Checkpoint.objects.get(run_id=run.pk)
     passed = [named(run.frozen.steps, name) for name in first.metadata.get(STEPPED_AROUND, [])]
     if not passed:
@@ -91,18 +117,38 @@ def _recorded(run: Run, *, by: User, via: Via, reason: str) -> Run:
         revision=pause.revision,
         content_digest=pause.content_digest,
     )
-    told = {"decision_id": decision.shown_id, "by": decision.name, "reason": reason, "via": str(via)}
-    event = {"what": "stepped_around", "pause_id": pause.shown_id, "step": pause.step, "review": _titles(passed), **told}
+    told = {
+        "decision_id": decision.shown_id,
+        "by": decision.name,
+        "reason": reason,
+        "via": str(via),
+    }
+    event = {
+        "what": "stepped_around",
+        "pause_id": pause.shown_id,
+        "step": pause.step,
+        "review": _titles(passed),
+        **told,
+    }
     log.append(run.thread_id, run.pk, [(EventKind.PAUSE_UPDATED, event)])
     chain.append(decision)
     return run
 
 
 def _question(run: Run, first: Checkpoint, passed: Sequence[FrozenStep], reason: str) -> Pause:
-    """What was decided, as a closed question: which reviews, what they were about, and what the run begins with."""
+    """What was decided, as a closed question: which reviews, what they were about, and what the run
+    begins with.
+    """
     now = clock.now()
-    facts = [*_facts(run, passed), ["Begins at", first.next_step or "the end"], ["Begins with the state", first.digest]]
-    content = f"Nobody answered by the rules of {_titles(passed)} for what this run begins with.\n\nReason: {reason}"
+    facts = [
+        *_facts(run, passed),
+        ["Begins at", first.next_step or "the end"],
+        ["Begins with the state", first.digest],
+    ]
+    content = (
+        f"Nobody answered by the rules of {_titles(passed)} for what this run begins with.\n\n"
+        f"Reason: {reason}"
+    )
     return Pause(
         run=run,
         checkpoint=first,
@@ -122,12 +168,25 @@ def _question(run: Run, first: Checkpoint, passed: Sequence[FrozenStep], reason:
 
 
 def _facts(run: Run, passed: Sequence[FrozenStep]) -> Iterator[list[str]]:
-    """Of each review its rules, and the last question of its step on this thread, with the digest of what was asked about."""
+    """Of each review its rules, and the last question of its step on this thread, with the digest
+    of what was asked about.
+    """
     for step in passed:
-        yield [f"Rules of {step['name']}", codec.digest(codec.encode(step.get("review") or step.get("sub_steps", [])))]
-        asked = Pause.objects.filter(run__thread=run.thread_id, step=step["name"]).exclude(phase=PHASE).order_by("-id").first()
+        yield [
+            f"Rules of {step['name']}",
+            codec.digest(codec.encode(step.get("review") or step.get("sub_steps", []))),
+        ]
+        asked = (
+            Pause.objects.filter(run__thread=run.thread_id, step=step["name"])
+            .exclude(phase=PHASE)
+            .order_by("-id")
+            .first()
+        )
         if asked is not None:
-            words = f"{asked.shown_id}, revision {asked.revision}, {asked.get_status_display().lower()}: {asked.content_digest}"
+            words = (
+                f"{asked.shown_id}, revision {asked.revision}, "
+                f"{asked.get_status_display().lower()}: {asked.content_digest}"
+            )
             yield [f"Last asked at {step['name']}", words]
 
 

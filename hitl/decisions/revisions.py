@@ -7,8 +7,12 @@ from runs.models import Pause
 
 
 def earlier(pause: Pause, revision: int | None = None) -> Pause | None:
-    """An earlier revision of the same question: the one of that number, else the one just before; None where there is none."""
-    asked = Pause.objects.filter(run__thread=pause.run.thread_id, step=pause.step, phase=pause.phase, pk__lt=pause.pk).order_by("-id")
+    """An earlier revision of the same question: the one of that number, else the one just before;
+    None where there is none.
+    """
+    asked = Pause.objects.filter(
+        run__thread=pause.run.thread_id, step=pause.step, phase=pause.phase, pk__lt=pause.pk
+    ).order_by("-id")
     return asked.filter(revision=revision).first() if revision is not None else asked.first()
 
 
@@ -19,7 +23,9 @@ def text_of(pause: Pause) -> str:
 
 
 def changes(before: Pause, after: Pause) -> list[word_diff.Line]:
-    """The lines of both revisions; empty where they read the same (a patch is compared file by file elsewhere)."""
+    """The lines of both revisions; empty where they read the same (a patch is compared file by file
+    elsewhere).
+    """
     return word_diff.compare(text_of(before), text_of(after))
 
 

@@ -1,4 +1,7 @@
-"""Answers about tool calls: what is wrong with one, and what it brings to the state. Only `decide` comes here."""
+"""Answers about tool calls: what is wrong with one, and what it brings to the state.
+
+Only `decide` comes here.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +16,41 @@ from runs.workflows.wait_for_input import ANSWER
 
 
 def faults(pause: Pause, payload: Any) -> dict[str, list[str]]:
-    """What is wrong with an answer that fits the question's schema; empty where it is about no calls."""
+    """What is wrong with an answer that fits the question's schema; empty where it is about no
+    calls.
+    """
     if not pause.calls:
         return {}
     found = tool_calls.faults(pause.calls, payload)
     for call in pause.calls:
         if secrets := list(redaction.found(payload["calls"][call["id"]].get("arguments", {}))):
-            words = f"Not kept, since the name says that it is a secret: {', '.join(secrets)}. The tool reads it from its environment."
+            words = (
+                f"Not kept, since the name says that it is a secret: {', '.join(secrets)}. The "
+                "tool reads it from its environment."
+            )
             found[f"calls.{call['id']}.arguments"] = [words]
     return found
 
 
-def brought(pause: Pause, action: str, payload: Mapping[str, Any] | None, update: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """What an answer adds to the state. What it decides of calls is in the ledger alone (`decided`)."""
+def brought(
+    pause: Pause, action: str, payload: Mapping[str, Any] | None, update: Mapping[str, Any] | None
+) -> Mapping[str, Any] | None:
+    """What an answer adds to the state.
+
+    What it decides of calls is in the ledger alone (`decided`).
+    """
     return update if payload is None or pause.calls else payload
 
 
-def decided(pause: Pause, action: str, payload: Mapping[str, Any] | None) -> Mapping[str, Mapping[str, Any]]:
-    """What an answer decided of the calls that were asked about. Any answer but these two lets no call be made."""
-    return tool_calls.decided(pause.calls, payload) if pause.calls and action in {APPROVE, ANSWER} else {}
+def decided(
+    pause: Pause, action: str, payload: Mapping[str, Any] | None
+) -> Mapping[str, Mapping[str, Any]]:
+    """What an answer decided of the calls that were asked about.
+
+    Any answer but these two lets no call be made.
+    """
+    return (
+        tool_calls.decided(pause.calls, payload)
+        if pause.calls and action in {APPROVE, ANSWER}
+        else {}
+    )

@@ -1,4 +1,7 @@
-"""Taking an answer back within the time that its step's rules leave for that. It is a second recorded act, in the same ledger."""
+"""Taking an answer back within the time that its step's rules leave for that.
+
+It is a second recorded act, in the same ledger.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,9 @@ class NotYours(Exception):
 
 
 def undo(decision_id: uuid.UUID, *, by: User, via: Via) -> Decision:
-    """Take an answer back: the question is open again as it was. Gives the decision that records it.
+    """Take an answer back: the question is open again as it was.
+
+    Gives the decision that records it.
 
     Raises:
         services.NotFound: no such decision for this person.
@@ -70,8 +75,21 @@ def _undo(decision: Decision, *, until: dt.datetime, by: User, via: Via) -> Deci
 
 def waiting(runs: Iterable[Run | None], *, now: dt.datetime) -> Decision | None:
     """The answer that one of these runs waits to go on with, and that may still be taken back."""
-    due = {run.pk: run.due_at for run in runs if run is not None and run.status == PENDING and run.due_at > now}
+    due = {
+        run.pk: run.due_at
+        for run in runs
+        if run is not None and run.status == PENDING and run.due_at > now
+    }
     if not due:
         return None
-    given = Decision.objects.filter(pause__run__in=list(due), goes_on_at__gt=now).select_related("decided_by", "pause__run")
-    return next((one for one in given.order_by("-id") if one.pause is not None and one.goes_on_at == due[one.pause.run_id]), None)
+    given = Decision.objects.filter(pause__run__in=list(due), goes_on_at__gt=now).select_related(
+        "decided_by", "pause__run"
+    )
+    return next(
+        (
+            one
+            for one in given.order_by("-id")
+            if one.pause is not None and one.goes_on_at == due[one.pause.run_id]
+        ),
+        None,
+    )

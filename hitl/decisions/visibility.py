@@ -1,8 +1,10 @@
-"""What people see who are asked on a thread that they take no part in: the question, and the page of its order or thread. No more.
+"""What people see who are asked on a thread that they take no part in: the question, and the page
+of its order or thread. No more.
 
-Such a guest looks at the page and its news, and answers; to cancel the order, suspend, retry, fork or export it, or read its states and
-checkpoints, one must take part (`Thread.objects.visible_to`). He keeps seeing it once the question is closed, so that he learns what
-became of it; who stands in for somebody, as long as he does. Both are looked for only where the usual, quick way finds nothing.
+Such a guest looks at the page and its news, and answers; to cancel the order, suspend, retry, fork
+or export it, or read its states and checkpoints, one must take part (`Thread.objects.visible_to`).
+He keeps seeing it once the question is closed, so that he learns what became of it; who stands in
+for somebody, as long as he does. Both are looked for only where the usual, quick way finds nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from runs.models import Pause, PauseQuerySet, Run, WorkOrder
 
 
 def pause(found: PauseQuerySet, pause_id: uuid.UUID, *, by: User) -> Pause | None:
-    """A question, read as `found` says, that a person sees as a participant or since he is asked."""
+    """A question, read as `found` says, that a person sees as a participant or since he is
+    asked.
+    """
     one = found.filter(pk=pause_id)
     seen = one.visible_to(by).first()
     if seen is not None or not _may(by):
@@ -25,7 +29,9 @@ def pause(found: PauseQuerySet, pause_id: uuid.UUID, *, by: User) -> Pause | Non
 
 
 def open_of_order(order_id: uuid.UUID, *, by: User) -> list[Pause]:
-    """The open questions of a work order that a person is asked, as `answerable`, without taking part in it."""
+    """The open questions of a work order that a person is asked, as `answerable`, without taking
+    part in it.
+    """
     if not _may(by):
         return []
     asked = policy.asked_of(by).filter(run__work_order=order_id).values("pk")
@@ -34,7 +40,9 @@ def open_of_order(order_id: uuid.UUID, *, by: User) -> list[Pause]:
 
 def is_guest(thread: Thread, *, by: User) -> bool:
     """Whether a person who sees a thread takes no part in it."""
-    return thread.owner_id != by.pk and not Thread.objects.visible_to(by).filter(pk=thread.pk).exists()
+    return (
+        thread.owner_id != by.pk and not Thread.objects.visible_to(by).filter(pk=thread.pk).exists()
+    )
 
 
 def sees(thread_id: uuid.UUID, *, by: User) -> bool:
@@ -42,14 +50,20 @@ def sees(thread_id: uuid.UUID, *, by: User) -> bool:
 
 
 def is_asked(thread_id: uuid.UUID, *, by: User) -> bool:
-    """Whether a question of a thread, its order's child runs among it, is or was put to a person."""
+    """Whether a question of a thread, its order's child runs among it, is or was put to a
+    person.
+    """
     if not _may(by):
         return False
     order = WorkOrder.objects.filter(thread=thread_id).values("pk")
-    of_thread = Pause.objects.filter(run__thread=thread_id) | Pause.objects.filter(run__work_order__in=order)
+    of_thread = Pause.objects.filter(run__thread=thread_id) | Pause.objects.filter(
+        run__work_order__in=order
+    )
     below = _below(thread_id)
     asked = policy.asked_of(by)
-    return asked.filter(pk__in=of_thread.values("pk")).exists() or bool(below and asked.filter(run__in=below).exists())
+    return asked.filter(pk__in=of_thread.values("pk")).exists() or bool(
+        below and asked.filter(run__in=below).exists()
+    )
 
 
 def _below(thread_id: uuid.UUID) -> list[uuid.UUID]:

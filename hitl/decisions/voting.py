@@ -1,7 +1,11 @@
-"""Approvals that are counted. All votes of a question say the same: the first names the answer and its data, those after it confirm.
+"""Approvals that are counted.
 
-The count is a column of the pause. Its update locks the row until the commit, so votes are counted one after the other on every
-database, and of two last ones at once one closes the question and the other is told so.
+All votes of a question say the same: the first names the answer and its data, those after it
+confirm.
+
+The count is a column of the pause. Its update locks the row until the commit, so votes are counted
+one after the other on every database, and of two last ones at once one closes the question and the
+other is told so.
 """
 
 from __future__ import annotations
@@ -54,9 +58,14 @@ class Answer:
 
 
 def confirming(pause: Pause, answer: Answer, first: Vote) -> Answer:
-    """An approval after another: what it does not bring itself it takes over. Raises policy.NotNow where it says something else."""
+    """An approval after another: what it does not bring itself it takes over.
+
+    Raises policy.NotNow where it says something else.
+    """
     if answer.payload is None and answer.update is None and first.payload is not None:
-        answer = replace(answer, **{"payload" if pause.wants_data(answer.action) else "update": first.payload})
+        answer = replace(
+            answer, **{"payload" if pause.wants_data(answer.action) else "update": first.payload}
+        )
     if answer.edited_content is None and first.edited_content:
         answer = replace(answer, edited_content=first.edited_content)
     _check_same(pause, answer, first)
@@ -69,9 +78,15 @@ def _check_same(pause: Pause, answer: Answer, first: Vote) -> None:
         label = pause.labels.get(first.action, first.action)
         words = f"{who} voted for “{label}”. Give the same answer, or send it back, or cancel."
     elif codec.encode(answer.brought) != codec.encode(first.payload):
-        words = f"{who} voted with other data. Confirm those by leaving yours out, or send it back, or cancel."
+        words = (
+            f"{who} voted with other data. Confirm those by leaving yours out, or send it back, "
+            "or cancel."
+        )
     elif (answer.edited_content or "") != first.edited_content:
-        words = f"{who} approved another text. Confirm that by leaving yours out, or send it back, or cancel."
+        words = (
+            f"{who} approved another text. Confirm that by leaving yours out, or send it back, "
+            "or cancel."
+        )
     else:
         return
     raise policy.NotNow("vote_differs", f"{words} Nothing was recorded.")
@@ -80,18 +95,28 @@ def _check_same(pause: Pause, answer: Answer, first: Vote) -> None:
 def words(vote: Vote) -> str:
     """What is said to who gave a vote that did not close its question."""
     count = Vote.objects.filter(pause=vote.pause_id).count()
-    return f"your vote is recorded: {count} of {policy.quorum(vote.pause)} approvals; the question stays open"
+    return (
+        f"your vote is recorded: {count} of {policy.quorum(vote.pause)} approvals; the question "
+        "stays open"
+    )
 
 
 def cast(pause: Pause, answer: Answer, *, by: Actor, seat: Actor) -> tuple[Vote | None, list[Vote]]:
-    """Write an approval as a vote; give it, and all votes of the question. A refusal is none. Call inside a transaction.
+    """Write an approval as a vote; give it, and all votes of the question.
 
-    Raises PauseClosed, also where somebody has just claimed it or its deadline passed, and policy.NotNow where the vote is a second one or
-    says something else.
+    A refusal is none. Call inside a transaction.
+
+    Raises PauseClosed, also where somebody has just claimed it or its deadline passed, and
+    policy.NotNow where the vote is a second one or says something else.
     """
-    now, before = clock.now(), Vote.objects.filter(pause=pause).select_related("voter").order_by("pk")
+    now, before = (
+        clock.now(),
+        Vote.objects.filter(pause=pause).select_related("voter").order_by("pk"),
+    )
     counts = policy.approves(answer.action)
-    free = Pause.objects.open().filter(policy.free_for(by, now=now), due_times.in_time(), pk=pause.pk)
+    free = Pause.objects.open().filter(
+        policy.free_for(by, now=now), due_times.in_time(), pk=pause.pk
+    )
     if not free.change(approvals=F("approvals") + int(counts), claimed_by=None, claimed_until=None):
         raise PauseClosed(f"{pause.shown_id} has been answered")
     votes = list(before)
@@ -103,13 +128,29 @@ def cast(pause: Pause, answer: Answer, *, by: Actor, seat: Actor) -> tuple[Vote 
     try:
         vote.save(force_insert=True)
     except IntegrityError as error:  # vote_one_per_person, vote_one_per_seat, vote_one_per_address
-        raise policy.NotNow("already_voted", "This vote was given already; it counts once.") from error
+        raise policy.NotNow(
+            "already_voted", "This vote was given already; it counts once."
+        ) from error
     votes.append(vote)
     if len(votes) < policy.quorum(pause):
-        told = {"what": "voted", "pause_id": pause.shown_id, "by": policy.name_of(by), "decision": answer.action, "votes": len(votes)}
-        told |= {"quorum": policy.quorum(pause), "via": answer.via, **({"early": True} if answer.early_at else {})}
+        told = {
+            "what": "voted",
+            "pause_id": pause.shown_id,
+            "by": policy.name_of(by),
+            "decision": answer.action,
+            "votes": len(votes),
+        }
+        told |= {
+            "quorum": policy.quorum(pause),
+            "via": answer.via,
+            **({"early": True} if answer.early_at else {}),
+        }
         told |= {**({} if seat == by else {"on_behalf_of": policy.name_of(seat)})}
-        log.append(pause.run.thread_id, pause.run_id, [(EventKind.PAUSE_UPDATED, {**told, "feedback": answer.feedback})])
+        log.append(
+            pause.run.thread_id,
+            pause.run_id,
+            [(EventKind.PAUSE_UPDATED, {**told, "feedback": answer.feedback})],
+        )
         live.inbox_hint_on_commit()
     return vote, votes
 

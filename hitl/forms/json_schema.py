@@ -1,9 +1,12 @@
-"""A form made of a JSON Schema: fields as plain HTML has them, and the payload that a browser's answer stands for.
+"""A form made of a JSON Schema: fields as plain HTML has them, and the payload that a browser's
+answer stands for.
 
-It works without JavaScript: a list grows and shrinks by buttons that send the form (`change`), which decides nothing. Reading is lenient
-(what is no number stays text), since `runs.workflows.schemas.validate_resume_payload` judges the payload, whichever door it came through.
+It works without JavaScript: a list grows and shrinks by buttons that send the form (`change`),
+which decides nothing. Reading is lenient (what is no number stays text), since
+`runs.workflows.schemas.validate_resume_payload` judges the payload, whichever door it came through.
 
-What is left empty is absent. A shape that no field can hold (a list of lists, alternatives of several kinds) is a field for JSON text.
+What is left empty is absent. A shape that no field can hold (a list of lists, alternatives of
+several kinds) is a field for JSON text.
 """
 
 from __future__ import annotations
@@ -23,11 +26,28 @@ from checkpoints.state import codec
 from runs.workflows import schemas
 
 Kind = Literal[
-    "text", "long", "lines", "whole", "number", "check", "one", "several", "date", "time", "moment", "fixed", "group", "rows", "json"
+    "text",
+    "long",
+    "lines",
+    "whole",
+    "number",
+    "check",
+    "one",
+    "several",
+    "date",
+    "time",
+    "moment",
+    "fixed",
+    "group",
+    "rows",
+    "json",
 ]
 PREFIX = "input"
 OTHER = "~other"
-"""The posted value of the option that lets a person write their own. No schema's own option is posted so: `~` is written `~0`."""
+"""The posted value of the option that lets a person write their own.
+
+No schema's own option is posted so: `~` is written `~0`.
+"""
 MANY = 8
 """Parts of one group that are shown at once; more are folded away."""
 RADIOS = 6
@@ -80,9 +100,13 @@ class Field:
     @property
     def control(self) -> str:
         """The type of the HTML input."""
-        return {"whole": "number", "number": "number", "date": "date", "time": "time", "moment": "datetime-local"}.get(
-            self.kind, "email" if self.schema.get("format") == "email" else "text"
-        )
+        return {
+            "whole": "number",
+            "number": "number",
+            "date": "date",
+            "time": "time",
+            "moment": "datetime-local",
+        }.get(self.kind, "email" if self.schema.get("format") == "email" else "text")
 
     @property
     def step(self) -> str:
@@ -103,12 +127,16 @@ class Field:
     @property
     def folded(self) -> bool:
         """Whether the parts of this group wait folded away: many, and nothing to see in them."""
-        return len(self.parts) > MANY and not any(one.errors or one.value for part in self.parts for one in part.each())
+        return len(self.parts) > MANY and not any(
+            one.errors or one.value for part in self.parts for one in part.each()
+        )
 
     @property
     def described_by(self) -> str:
         """Ids of what explains the field, for assistive technology."""
-        return " ".join([f"{self.id}_help"] * bool(self.help) + [f"{self.id}_error"] * bool(self.errors))
+        return " ".join(
+            [f"{self.id}_help"] * bool(self.help) + [f"{self.id}_error"] * bool(self.errors)
+        )
 
     def each(self) -> Iterator[Field]:
         yield self
@@ -124,11 +152,18 @@ class SchemaForm:
         initial: a payload to begin with, e.g. what is known already.
     """
 
-    def __init__(self, schema: Mapping[str, Any], data: MultiValueDict[str, str] | None = None, initial: Any = ABSENT) -> None:
+    def __init__(
+        self,
+        schema: Mapping[str, Any],
+        data: MultiValueDict[str, str] | None = None,
+        initial: Any = ABSENT,
+    ) -> None:
         self.data = data
         self.problems: dict[str, list[str]] = {}
         self.root, payload = self._made(schema, PREFIX, "", initial, label="", required=True)
-        self.payload: Any = payload if payload is not ABSENT else {} if self.root.kind == "group" else None
+        self.payload: Any = (
+            payload if payload is not ABSENT else {} if self.root.kind == "group" else None
+        )
         """What the posted fields stand for."""
         self.add_errors(self.problems)
 
@@ -137,7 +172,9 @@ class SchemaForm:
         return self.root.parts if self.root.kind == "group" else [self.root]
 
     def add_errors(self, errors: Mapping[str, Sequence[str]]) -> list[str]:
-        """Show errors (dotted path → sentences) at the fields they belong to; what belongs to none is given back."""
+        """Show errors (dotted path → sentences) at the fields they belong to; what belongs to none
+        is given back.
+        """
         known = {one.path: one for one in self.root.each()}
         left: list[str] = []
         for path, texts in errors.items():
@@ -151,14 +188,23 @@ class SchemaForm:
         return left
 
     def mark_first(self) -> bool:
-        """Let the first field that is wrong say so; tells whether one is. Of a group or a list it is the first field inside."""
+        """Let the first field that is wrong say so; tells whether one is.
+
+        Of a group or a list it is the first field inside.
+        """
         wrong = next((one for one in self.root.each() if one.errors), None)
-        at = next((one for one in wrong.each() if one.kind not in {"group", "rows", "fixed"}), None) if wrong is not None else None
+        at = (
+            next((one for one in wrong.each() if one.kind not in {"group", "rows", "fixed"}), None)
+            if wrong is not None
+            else None
+        )
         if at is not None:
             at.first = True
         return at is not None
 
-    def _made(self, schema: Any, name: str, path: str, initial: Any, *, label: str, required: bool) -> tuple[Field, Any]:
+    def _made(
+        self, schema: Any, name: str, path: str, initial: Any, *, label: str, required: bool
+    ) -> tuple[Field, Any]:
         """A field and what it stands for, ABSENT where it was left empty."""
         flat = _flat(schema)
         kind = _kind(flat)
@@ -189,8 +235,17 @@ class SchemaForm:
         needed = made.schema.get("required", [])
         payload = {}
         for key, part in schemas.declared(made.schema).items():
-            place = {"name": f"{made.name}.{_escaped(key)}", "path": f"{made.path}.{key}" if made.path else key}
-            one, value = self._made(part, **place, initial=known.get(key, ABSENT), label=_title(key), required=key in needed)
+            place = {
+                "name": f"{made.name}.{_escaped(key)}",
+                "path": f"{made.path}.{key}" if made.path else key,
+            }
+            one, value = self._made(
+                part,
+                **place,
+                initial=known.get(key, ABSENT),
+                label=_title(key),
+                required=key in needed,
+            )
             made.parts.append(one)
             if value is not ABSENT:
                 payload[key] = value
@@ -201,19 +256,36 @@ class SchemaForm:
         payload = []
         for at in self._places(made, len(known)):
             number = len(made.parts)
-            place = {"name": f"{made.name}.{at}", "path": f"{made.path}.{number}" if made.path else str(number)}
+            place = {
+                "name": f"{made.name}.{at}",
+                "path": f"{made.path}.{number}" if made.path else str(number),
+            }
             begun = known[at] if at < len(known) else ABSENT
-            one, value = self._made(made.schema["items"], **place, initial=begun, label="", required=True)
-            if self.data is not None and (value is ABSENT or value == {}) and "change" not in self.data:
+            one, value = self._made(
+                made.schema["items"], **place, initial=begun, label="", required=True
+            )
+            if (
+                self.data is not None
+                and (value is ABSENT or value == {})
+                and "change" not in self.data
+            ):
                 continue  # a row that was left empty
             if at != number:  # one before it is gone
                 _rename(one, f"{made.name}.{number}")
             made.parts.append(one)
             payload.append({} if value is ABSENT else value)
-        while len(made.parts) < min(made.schema.get("minItems", 0), ROWS):  # what is still to be filled in
+        # what is still to be filled in
+        while len(made.parts) < min(made.schema.get("minItems", 0), ROWS):
             number = len(made.parts)
-            place = {"name": f"{made.name}.{number}", "path": f"{made.path}.{number}" if made.path else str(number)}
-            made.parts.append(self._made(made.schema["items"], **place, initial=ABSENT, label="", required=True)[0])
+            place = {
+                "name": f"{made.name}.{number}",
+                "path": f"{made.path}.{number}" if made.path else str(number),
+            }
+            made.parts.append(
+                self._made(made.schema["items"], **place, initial=ABSENT, label="", required=True)[
+                    0
+                ]
+            )
         return payload if payload or made.required else ABSENT
 
     def _places(self, made: Field, known: int) -> list[int]:
@@ -234,17 +306,34 @@ class SchemaForm:
         own = ""
         if self.data is not None:
             chosen = self.data.getlist(made.name)
-            made.other_chosen, own = OTHER in chosen, self.data.get(f"{made.name}.other", "").strip()
+            made.other_chosen, own = (
+                OTHER in chosen,
+                self.data.get(f"{made.name}.other", "").strip(),
+            )
         else:
-            begun = [] if initial is ABSENT else list(initial) if several and isinstance(initial, list | tuple) else [initial]
-            chosen = [option.value for option in made.options if any(_same(option.means, one) for one in begun)]
-            strange = [one for one in begun if not any(_same(option.means, one) for option in made.options)]
+            begun = (
+                []
+                if initial is ABSENT
+                else list(initial)
+                if several and isinstance(initial, list | tuple)
+                else [initial]
+            )
+            chosen = [
+                option.value
+                for option in made.options
+                if any(_same(option.means, one) for one in begun)
+            ]
+            strange = [
+                one for one in begun if not any(_same(option.means, one) for option in made.options)
+            ]
             made.other_chosen = made.other and bool(strange)
             own = _words(strange[0]) if made.other_chosen else ""
         made.value = own
         for option in made.options:
             option.chosen = option.value in chosen
-        picked = [option.means for option in made.options if option.chosen] + ([own] if made.other_chosen and own and made.other else [])
+        picked = [option.means for option in made.options if option.chosen] + (
+            [own] if made.other_chosen and own and made.other else []
+        )
         if several:
             return picked if picked or (made.required and self.data is not None) else ABSENT
         return picked[-1] if picked else ABSENT
@@ -301,7 +390,9 @@ def _shown(kind: Kind, value: Any) -> str:
     if kind == "check":
         return "true" if value is True else ""
     if kind == "lines":
-        return "\n".join(str(one) for one in value) if isinstance(value, list | tuple) else str(value)
+        return (
+            "\n".join(str(one) for one in value) if isinstance(value, list | tuple) else str(value)
+        )
     if kind == "json":
         return json.dumps(value, indent=2, ensure_ascii=False)
     if kind == "moment":
@@ -322,7 +413,12 @@ def _flat(schema: Any) -> dict[str, Any]:
         inner = _flat(member)
         properties = {**inner.get("properties", {}), **flat.get("properties", {})}
         required = [*flat.get("required", []), *inner.get("required", [])]
-        flat = {**inner, **flat, **({"properties": properties} if properties else {}), **({"required": required} if required else {})}
+        flat = {
+            **inner,
+            **flat,
+            **({"properties": properties} if properties else {}),
+            **({"required": required} if required else {}),
+        }
     return flat
 
 
@@ -334,7 +430,8 @@ def _types(schema: Mapping[str, Any]) -> list[str]:
 def _kind(schema: Mapping[str, Any]) -> Kind:
     types = [one for one in _types(schema) if one != "null"]
     if "const" in schema:
-        return "check" if schema["const"] is True and types == ["boolean"] else "fixed"  # a thing to confirm is never confirmed by itself
+        # a thing to confirm is never confirmed by itself
+        return "check" if schema["const"] is True and types == ["boolean"] else "fixed"
     if _choices(schema) is not None:
         return "one"
     if "properties" in schema and types in ([], ["object"]):
@@ -342,7 +439,9 @@ def _kind(schema: Mapping[str, Any]) -> Kind:
     match types:
         case ["string"]:
             formats: dict[str, Kind] = {"date": "date", "time": "time", "date-time": "moment"}
-            return formats.get(schema.get("format", ""), "long" if schema.get("maxLength", 0) > LONG else "text")
+            return formats.get(
+                schema.get("format", ""), "long" if schema.get("maxLength", 0) > LONG else "text"
+            )
         case ["integer"]:
             return "whole"
         case ["number"] | ["integer", "number"] | ["number", "integer"]:
@@ -364,12 +463,16 @@ def _list_kind(items: Mapping[str, Any]) -> Kind:
 
 
 def _choices(schema: Mapping[str, Any]) -> tuple[list[tuple[Any, str]], bool] | None:
-    """The values to choose from with their labels, and whether a person may write another; None where it is no choice."""
+    """The values to choose from with their labels, and whether a person may write another; None
+    where it is no choice.
+    """
     if isinstance(values := schema.get("enum"), Sequence) and values:
         return [(value, _words(value)) for value in values], False
     members = schema.get("oneOf") or schema.get("anyOf") or []
     fixed = [
-        (one["const"], str(one.get("title") or _words(one["const"]))) for one in members if isinstance(one, Mapping) and "const" in one
+        (one["const"], str(one.get("title") or _words(one["const"])))
+        for one in members
+        if isinstance(one, Mapping) and "const" in one
     ]
     if fixed and len(fixed) == len(members):
         return fixed, False
@@ -387,7 +490,10 @@ def _options(schema: Any) -> tuple[list[Option], bool]:
     posted = [_escaped(value) if isinstance(value, str) else _words(value) for value, _ in values]
     if len(set(posted)) < len(posted):  # "1" and 1
         posted = [codec.encode(value).replace("~", "~0") for value, _ in values]
-    return [Option(value=key, label=label, means=value) for key, (value, label) in zip(posted, values, strict=True)], other
+    return [
+        Option(value=key, label=label, means=value)
+        for key, (value, label) in zip(posted, values, strict=True)
+    ], other
 
 
 def _same(one: Any, other: Any) -> bool:

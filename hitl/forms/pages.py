@@ -30,10 +30,14 @@ class DecisionForm(forms.Form):
     edited = forms.CharField(max_length=64, required=False)
     """The answer, as a button of earlier pages said it that took an edit along."""
     edited_content = forms.CharField(required=False, strip=False)
-    """The content as the card's field has it: an edit where it reads otherwise than it was asked."""
+    """The content as the card's field has it: an edit where it reads otherwise than it was
+    asked.
+    """
     feedback = forms.CharField(required=False, max_length=MAX_FEEDBACK)
     wish = forms.CharField(required=False, max_length=MAX_FEEDBACK)
-    """The feedback for a revision, where the same form has a field for the reason of other answers."""
+    """The feedback for a revision, where the same form has a field for the reason of other
+    answers.
+    """
     revision = forms.IntegerField(required=False, min_value=1, max_value=2**31 - 1)
 
     def clean(self) -> dict[str, Any]:
@@ -64,7 +68,9 @@ class DecisionForm(forms.Form):
         return bool(self.data.get("wish", "").strip())
 
     def edit_of(self, pause: Pause) -> str | None:
-        """The content as somebody edited it; None where it reads as it was asked, or was not there to be edited."""
+        """The content as somebody edited it; None where it reads as it was asked, or was not there
+        to be edited.
+        """
         text: str | None = self.data.get("edited_content")
         return None if text is None or _lines(text) == _lines(pause.content) else text
 
@@ -72,13 +78,21 @@ class DecisionForm(forms.Form):
     """The name of the field that has the focus."""
 
     def look_at(self, inputs: SchemaForm | CallsForm | None) -> None:
-        """Let the first field that is wrong have the focus: one of the data, which stand above, else one of this form."""
+        """Let the first field that is wrong have the focus: one of the data, which stand above,
+        else one of this form.
+        """
         elsewhere = inputs is not None and inputs.mark_first()
-        wrong = [name for name in ("edited_content", "feedback", "wish") if self.is_bound and name in self.errors]
+        wrong = [
+            name
+            for name in ("edited_content", "feedback", "wish")
+            if self.is_bound and name in self.errors
+        ]
         self.first = wrong[0] if wrong and not elsewhere else ""
 
     def add_errors(self, errors: Mapping[str, Sequence[str]]) -> None:
-        """Show a service's errors at the fields they belong to; those of the data are shown by its own form."""
+        """Show a service's errors at the fields they belong to; those of the data are shown by its
+        own form.
+        """
         for field, texts in errors.items():
             name = "wish" if field == "feedback" and self.revises else field
             if name in {"wish", "feedback", "edited_content"}:
@@ -98,12 +112,21 @@ class Told(forms.Form):
 
 
 class ExtendForm(Told):
-    until = forms.DateTimeField(error_messages={"required": "Choose a later time.", "invalid": "Choose one of the times."})
-    reason = forms.CharField(max_length=MAX_REASON, error_messages={"required": "Say why: it is recorded with your name."})
+    until = forms.DateTimeField(
+        error_messages={"required": "Choose a later time.", "invalid": "Choose one of the times."}
+    )
+    reason = forms.CharField(
+        max_length=MAX_REASON,
+        error_messages={"required": "Say why: it is recorded with your name."},
+    )
 
 
 class SnoozeForm(Told):
-    hours = forms.IntegerField(min_value=0, max_value=LONGEST_SNOOZE.days * 24, error_messages={"required": "Choose for how long."})
+    hours = forms.IntegerField(
+        min_value=0,
+        max_value=LONGEST_SNOOZE.days * 24,
+        error_messages={"required": "Choose for how long."},
+    )
 
     def until(self, now: dt.datetime) -> dt.datetime | None:
         """None to show it again."""
@@ -114,7 +137,10 @@ class SnoozeForm(Told):
 class ThreadForm(forms.Form):
     title = forms.CharField(max_length=200, label="What it is about")
     team = forms.ModelChoiceField(
-        Group.objects.none(), required=False, empty_label="Only me", help_text="Its members see the thread and may answer."
+        Group.objects.none(),
+        required=False,
+        empty_label="Only me",
+        help_text="Its members see the thread and may answer.",
     )
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
@@ -126,10 +152,18 @@ class MessageForm(forms.Form):
     """What is said on a thread; the first message chooses the template of its runs."""
 
     template = forms.ChoiceField(help_text="The steps that a message on this thread goes through.")
-    text = forms.CharField(max_length=MAX_FEEDBACK, label="Message", widget=forms.Textarea(attrs={"rows": 3, "data-send-keys": ""}))
+    text = forms.CharField(
+        max_length=MAX_FEEDBACK,
+        label="Message",
+        widget=forms.Textarea(attrs={"rows": 3, "data-send-keys": ""}),
+    )
 
-    def __init__(self, *args: Any, first: bool, user: User, locked: bool = False, **kwargs: Any) -> None:
-        """`locked` while no message is taken (S0-49): as the page shows it, the words that were sent are refused by the service."""
+    def __init__(
+        self, *args: Any, first: bool, user: User, locked: bool = False, **kwargs: Any
+    ) -> None:
+        """`locked` while no message is taken (S0-49): as the page shows it, the words that were
+        sent are refused by the service.
+        """
         super().__init__(*args, **kwargs)
         self.fields["text"].widget.attrs |= {"disabled": True} if locked else {}
         template = self.fields["template"]
@@ -138,7 +172,11 @@ class MessageForm(forms.Form):
             fitting = Template.objects.current().filter(needs_repository=False).order_by("title")
             refused = rights.refusals(user)
             lacks = readiness.lacking(fitting, by=user)
-            offered = [one for one in fitting if one.slug not in refused | lacks and not attachments.names_in(one.input_schema)]
+            offered = [
+                one
+                for one in fitting
+                if one.slug not in refused | lacks and not attachments.names_in(one.input_schema)
+            ]
             template.choices = [(one.slug, one.title) for one in offered]
         else:
             del self.fields["template"]
@@ -152,7 +190,9 @@ class EditForm(forms.Form):
 
 
 class BusyForm(forms.Form):
-    when_busy = forms.ChoiceField(choices=WhenBusy.choices, label="A message while a run is at work")
+    when_busy = forms.ChoiceField(
+        choices=WhenBusy.choices, label="A message while a run is at work"
+    )
 
 
 def offer_teams(form: forms.Form, user: User) -> None:
@@ -165,9 +205,15 @@ def offer_teams(form: forms.Form, user: User) -> None:
 
 
 class WorkOrderForm(forms.Form):
-    """The fields of every work order, and those of the template's input schema under names that start with `input.`."""
+    """The fields of every work order, and those of the template's input schema under names that
+    start with `input.`.
+    """
 
-    title = forms.CharField(max_length=200, required=False, help_text="Left empty, it is named after the template and the repository.")
+    title = forms.CharField(
+        max_length=200,
+        required=False,
+        help_text="Left empty, it is named after the template and the repository.",
+    )
     request = forms.CharField(
         max_length=20_000,
         required=False,
@@ -176,10 +222,15 @@ class WorkOrderForm(forms.Form):
         help_text="What is asked for, in your words.",
     )
     repository_url = forms.CharField(
-        max_length=500, label="Repository", help_text="A local path in an allowed folder, or a URL of an allowed host."
+        max_length=500,
+        label="Repository",
+        help_text="A local path in an allowed folder, or a URL of an allowed host.",
     )
     team = forms.ModelChoiceField(
-        Group.objects.none(), required=False, empty_label="Only me", help_text="Its members see the order and may answer."
+        Group.objects.none(),
+        required=False,
+        empty_label="Only me",
+        help_text="Its members see the order and may answer.",
     )
 
     def __init__(self, *args: Any, template: Template, user: User, **kwargs: Any) -> None:
@@ -191,12 +242,19 @@ class WorkOrderForm(forms.Form):
             self.fields["title"].help_text = "Left empty, it is named after the template."
         self.takes_files = attachments.names_in(self.schema)
         if self.takes_files:
-            self.fields["title"].help_text = "Left empty, it is named after the template and the file."
+            self.fields[
+                "title"
+            ].help_text = "Left empty, it is named after the template and the file."
         required = set(self.schema.get("required", []))
         for name, part in schemas.declared(self.schema).items():
-            self.fields[PREFIX + name] = field_of(name, part, required=name in required and name not in self.takes_files)
+            self.fields[PREFIX + name] = field_of(
+                name, part, required=name in required and name not in self.takes_files
+            )
             if name in self.takes_files:
-                help_text = "Instead of sending it: where it lies, as an absolute path in an allowed folder of the server."
+                help_text = (
+                    "Instead of sending it: where it lies, as an absolute path in an allowed "
+                    "folder of the server."
+                )
                 self.fields[PREFIX + name + ".path"] = forms.CharField(
                     label="Or its path", max_length=1000, required=False, help_text=help_text
                 )
@@ -208,8 +266,19 @@ class WorkOrderForm(forms.Form):
             if sent and path:
                 self.add_error(PREFIX + name, "Send the file or name its path, not both.")
             elif sent and sent.size > attachments.MAX_BYTES:
-                self.add_error(PREFIX + name, f"The file has {sent.size:,} bytes; up to {attachments.MAX_BYTES:,} can be taken.")
-            elif not sent and not path and PREFIX + name not in self.errors and name in self.schema.get("required", []):
+                self.add_error(
+                    PREFIX + name,
+                    (
+                        f"The file has {sent.size:,} bytes; up to {attachments.MAX_BYTES:,} can "
+                        "be taken."
+                    ),
+                )
+            elif (
+                not sent
+                and not path
+                and PREFIX + name not in self.errors
+                and name in self.schema.get("required", [])
+            ):
                 self.add_error(PREFIX + name, "Choose a file, or name its path.")
         return values
 
@@ -219,20 +288,34 @@ class WorkOrderForm(forms.Form):
         values: dict[str, Any] = {}
         for name, part in properties.items():
             value = self.cleaned_data.get(PREFIX + name)
-            if name in self.takes_files and (path := self.cleaned_data.get(PREFIX + name + ".path")):
+            if name in self.takes_files and (
+                path := self.cleaned_data.get(PREFIX + name + ".path")
+            ):
                 values[name] = {"path": path}
             if value in (None, "", []):
                 continue
             if name in self.takes_files:
-                values[name] = {"name": value.name[:200], "content": base64.b64encode(value.read()).decode()}
+                values[name] = {
+                    "name": value.name[:200],
+                    "content": base64.b64encode(value.read()).decode(),
+                }
                 continue
-            values[name] = _split(value) if part.get("type") == "array" and isinstance(value, str) else value
+            values[name] = (
+                _split(value) if part.get("type") == "array" and isinstance(value, str) else value
+            )
         return values
 
     def add_errors(self, errors: dict[str, list[str]]) -> None:
         """Show a service's errors beside the fields they belong to."""
         for field, texts in errors.items():
-            name = next((known for known in (field, PREFIX + field, PREFIX + field.split(".")[0]) if known in self.fields), None)
+            name = next(
+                (
+                    known
+                    for known in (field, PREFIX + field, PREFIX + field.split(".")[0])
+                    if known in self.fields
+                ),
+                None,
+            )
             for text in texts:
                 self.add_error(name, text)
 
@@ -256,22 +339,39 @@ def field_of(name: str, part: dict[str, Any], *, required: bool) -> forms.Field:
         case {"type": "boolean"}:
             return forms.BooleanField(**{**common, "required": part.get("const") is True})
         case {"oneOf": [{"const": _}, *_] as options}:
-            choices = [(one["const"], one.get("title", one["const"])) for one in options if "const" in one]
+            choices = [
+                (one["const"], one.get("title", one["const"])) for one in options if "const" in one
+            ]
             return forms.ChoiceField(choices=[("", "—"), *choices], **common)
         case {"enum": [*values]}:
             return forms.ChoiceField(
-                choices=[("", "—"), *((value, value) for value in values)] if not required else [(value, value) for value in values],
+                choices=[("", "—"), *((value, value) for value in values)]
+                if not required
+                else [(value, value) for value in values],
                 **common,
             )
         case {"type": "integer"}:
-            return forms.IntegerField(min_value=part.get("minimum"), max_value=part.get("maximum"), **common)
+            return forms.IntegerField(
+                min_value=part.get("minimum"), max_value=part.get("maximum"), **common
+            )
         case {"type": "number"}:
-            return forms.FloatField(min_value=part.get("minimum"), max_value=part.get("maximum"), **common)
+            return forms.FloatField(
+                min_value=part.get("minimum"), max_value=part.get("maximum"), **common
+            )
         case {"type": "array", "items": {"enum": [*values]}}:
-            return forms.MultipleChoiceField(choices=[(value, value) for value in values], widget=forms.CheckboxSelectMultiple, **common)
+            return forms.MultipleChoiceField(
+                choices=[(value, value) for value in values],
+                widget=forms.CheckboxSelectMultiple,
+                **common,
+            )
         case {"type": "array"} | {"type": ["array", *_]} | {"type": ["string", "array"]}:
             initial = part.get("default")
-            return forms.CharField(**{**common, "initial": ", ".join(initial) if isinstance(initial, list) else initial})
+            return forms.CharField(
+                **{
+                    **common,
+                    "initial": ", ".join(initial) if isinstance(initial, list) else initial,
+                }
+            )
     return forms.CharField(max_length=part.get("maxLength", 2_000), **common)
 
 

@@ -1,4 +1,5 @@
-"""A template as a form: its words, and for each step where a person is asked, who, and by when (S4-4, S4-12).
+"""A template as a form: its words, and for each step where a person is asked, who, and by when
+(S4-4, S4-12).
 
 What a template may say besides stays as it is; operators write that over REST or in the admin.
 """
@@ -25,7 +26,11 @@ OUTCOME_WORDS = {
     "escalate": "the next stage is asked",
     "approve": "it counts as approved",
 }
-RISK_WORDS = {"low": "low", "normal": "normal", "high": "high: never in bulk, nor from a link without a login"}
+RISK_WORDS = {
+    "low": "low",
+    "normal": "normal",
+    "high": "high: never in bulk, nor from a link without a login",
+}
 SHOWN = {"reviewers", "quorum", "self_approval", "risk", "deadline"}
 """Rules of `review` that the form knows."""
 
@@ -35,10 +40,16 @@ class TemplateForm(forms.Form):
 
     version = forms.IntegerField(widget=forms.HiddenInput)
     title = forms.CharField(max_length=120)
-    description = forms.CharField(required=False, max_length=4_000, widget=forms.Textarea(attrs={"rows": 2}))
+    description = forms.CharField(
+        required=False, max_length=4_000, widget=forms.Textarea(attrs={"rows": 2})
+    )
 
     def __init__(self, data: Any = None, *, template: Template) -> None:
-        first = {"version": template.version, "title": template.title, "description": template.description}
+        first = {
+            "version": template.version,
+            "title": template.title,
+            "description": template.description,
+        }
         super().__init__(data, initial=first)
         self.template = template
         titles = dict(StepTemplate.objects.order_by("version").values_list("slug", "title"))
@@ -48,7 +59,11 @@ class TemplateForm(forms.Form):
                 "title": _title(step, titles),
                 "name": name_of(step),
                 "also": list(also(step)),
-                "texts": slug if traits_of(functions.get(slug := str(step.get("step_template_slug") or ""), "")).letters else "",
+                "texts": slug
+                if traits_of(
+                    functions.get(slug := str(step.get("step_template_slug") or ""), "")
+                ).letters
+                else "",
             }
             for step in template.steps
         ]
@@ -62,14 +77,17 @@ class TemplateForm(forms.Form):
 
     @property
     def steps(self) -> list[dict[str, Any]]:
-        """For each step: `title`, `name`, `asks` (the box that says so), other `rules`, `also` (what only REST and the admin change).
+        """For each step: `title`, `name`, `asks` (the box that says so), other `rules`, `also`
+        (what only REST and the admin change).
 
         `open` where something in those is not as usual, or is wrong.
         """
         found = []
         for number, heading in enumerate(self.headings):
             asks, *rules = (self[name] for name in self.fields if name.startswith(f"{number}."))
-            unusual = any(field.errors for field in rules) or bool(self.template.steps[number].get("review"))
+            unusual = any(field.errors for field in rules) or bool(
+                self.template.steps[number].get("review")
+            )
             found.append({**heading, "asks": asks, "rules": rules, "open": unusual})
         return found
 
@@ -77,13 +95,22 @@ class TemplateForm(forms.Form):
         """What `runs.definitions.edit_template` takes."""
         given = self.cleaned_data
         steps = [
-            _changed(step, {name.partition(".")[2]: value for name, value in given.items() if name.startswith(f"{number}.")})
+            _changed(
+                step,
+                {
+                    name.partition(".")[2]: value
+                    for name, value in given.items()
+                    if name.startswith(f"{number}.")
+                },
+            )
             for number, step in enumerate(self.template.steps)
         ]
         return {"title": given["title"], "description": given["description"], "steps": steps}
 
     def add_errors(self, errors: Mapping[str, list[str]]) -> None:
-        """Show what a template was refused for beside its fields: `steps.1.review.quorum` at step 1's quorum."""
+        """Show what a template was refused for beside its fields: `steps.1.review.quorum` at step
+        1's quorum.
+        """
         for place, texts in errors.items():
             field = place.removeprefix("steps.").replace(".review.", ".")
             parents = [field.rsplit(".", cut)[0] for cut in range(field.count(".") + 1)]
@@ -109,7 +136,10 @@ class TextsForm(forms.Form):
                 initial=texts.get(name, letter.usual),
                 label=letter.title,
                 widget=forms.TextInput() if letter.line else forms.Textarea(attrs={"rows": 9}),
-                help_text=f"May name {', '.join(f'{{{{{one}}}}}' for one in letter.places)}. Left empty: the usual text.",
+                help_text=(
+                    f"May name {', '.join(f'{{{{{one}}}}}' for one in letter.places)}. Left "
+                    "empty: the usual text."
+                ),
             )
 
     @property
@@ -136,7 +166,9 @@ def name_of(step: Mapping[str, Any]) -> str:
 
 
 def _title(step: Mapping[str, Any], titles: Mapping[str, str]) -> str:
-    """The title of the step's template; of a step that names its type alone, that of the usual one."""
+    """The title of the step's template; of a step that names its type alone, that of the usual
+    one.
+    """
     if slug := str(step.get("step_template_slug") or ""):
         return titles.get(slug, slug)
     kind = definitions.usual(str(step.get("step_type") or ""))
@@ -145,7 +177,15 @@ def _title(step: Mapping[str, Any], titles: Mapping[str, str]) -> str:
 
 def also(step: Mapping[str, Any]) -> Iterator[str]:
     """Names of what the step says and the form does not show."""
-    shown = {"name", "step_type", "step_template_slug", "pause_after", "pause_phase", "max_revisions", "review"}
+    shown = {
+        "name",
+        "step_type",
+        "step_template_slug",
+        "pause_after",
+        "pause_phase",
+        "max_revisions",
+        "review",
+    }
     yield from sorted(set(step) - shown)
     yield from (f"review.{name}" for name in sorted(set(step.get("review", {})) - SHOWN))
 
@@ -153,11 +193,22 @@ def also(step: Mapping[str, Any]) -> Iterator[str]:
 def _fields(step: Mapping[str, Any]) -> dict[str, forms.Field]:
     review = step.get("review", {})
     deadline, reviewers = review.get("deadline", {}), review.get("reviewers", {})
-    zones = [("", "every hour counts"), *((name, f"hours of work of {name}") for name in step_options.calendars())]
+    zones = [
+        ("", "every hour counts"),
+        *((name, f"hours of work of {name}") for name in step_options.calendars()),
+    ]
     phase = step.get("pause_phase", "")
-    headings = {"": "Waiting for an answer", **({phase: phases.words(phase)} if phase else {}), **HEADINGS}
+    headings = {
+        "": "Waiting for an answer",
+        **({phase: phases.words(phase)} if phase else {}),
+        **HEADINGS,
+    }
     return {
-        "pause_after": forms.BooleanField(required=False, initial=step.get("pause_after", False), label="Ask a person after this step"),
+        "pause_after": forms.BooleanField(
+            required=False,
+            initial=step.get("pause_after", False),
+            label="Ask a person after this step",
+        ),
         "pause_phase": forms.ChoiceField(
             required=False,
             initial=step.get("pause_phase", ""),
@@ -165,24 +216,45 @@ def _fields(step: Mapping[str, Any]) -> dict[str, forms.Field]:
             choices=list(headings.items()),
         ),
         "max_revisions": forms.IntegerField(
-            required=False, initial=step.get("max_revisions", 3), min_value=0, max_value=10, label="Rounds of revision"
+            required=False,
+            initial=step.get("max_revisions", 3),
+            min_value=0,
+            max_value=10,
+            label="Rounds of revision",
         ),
         "reviewers.users": forms.CharField(
             required=False,
             max_length=2_000,
             initial=", ".join(reviewers.get("users", [])),
             label="People who answer",
-            help_text="User names, with commas between. Where nobody is named here or below, whoever sees the work answers.",
+            help_text=(
+                "User names, with commas between. Where nobody is named here or below, whoever "
+                "sees the work answers."
+            ),
         ),
         "reviewers.groups": forms.CharField(
-            required=False, max_length=2_000, initial=", ".join(reviewers.get("groups", [])), label="Groups who answer"
+            required=False,
+            max_length=2_000,
+            initial=", ".join(reviewers.get("groups", [])),
+            label="Groups who answer",
         ),
         "quorum": forms.IntegerField(
-            required=False, initial=review.get("quorum", 1), min_value=1, max_value=20, label="How many must approve"
+            required=False,
+            initial=review.get("quorum", 1),
+            min_value=1,
+            max_value=20,
+            label="How many must approve",
         ),
-        "self_approval": forms.BooleanField(required=False, initial=review.get("self_approval", True), label="The requester may approve"),
+        "self_approval": forms.BooleanField(
+            required=False,
+            initial=review.get("self_approval", True),
+            label="The requester may approve",
+        ),
         "risk": forms.ChoiceField(
-            required=False, initial=review.get("risk", "normal"), choices=[(risk, RISK_WORDS[risk]) for risk in RISKS], label="Risk"
+            required=False,
+            initial=review.get("risk", "normal"),
+            choices=[(risk, RISK_WORDS[risk]) for risk in RISKS],
+            label="Risk",
         ),
         "deadline.after": forms.CharField(
             required=False,
@@ -198,16 +270,28 @@ def _fields(step: Mapping[str, Any]) -> dict[str, forms.Field]:
             label="When it has passed",
         ),
         "deadline.calendar": forms.ChoiceField(
-            required=False, initial=deadline.get("calendar", ""), choices=zones, label="What is counted until then"
+            required=False,
+            initial=deadline.get("calendar", ""),
+            choices=zones,
+            label="What is counted until then",
         ),
     }
 
 
-USUAL: dict[str, Any] = {"quorum": 1, "self_approval": True, "risk": "normal", "max_revisions": 3, "pause_after": False, "pause_phase": ""}
+USUAL: dict[str, Any] = {
+    "quorum": 1,
+    "self_approval": True,
+    "risk": "normal",
+    "max_revisions": 3,
+    "pause_after": False,
+    "pause_phase": "",
+}
 
 
 def _changed(step: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The step with what the form says; what is as usual, and was not said, stays unsaid, so that nothing changed makes no version."""
+    """The step with what the form says; what is as usual, and was not said, stays unsaid, so that
+    nothing changed makes no version.
+    """
     changed = copy.deepcopy(dict(step))
     for name in ("pause_after", "pause_phase", "max_revisions"):
         _say(changed, name, given[name])
@@ -219,7 +303,10 @@ def _review(review: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("quorum", "self_approval", "risk"):
         _say(review, name, given[name])
     reviewers = review.pop("reviewers", {})
-    named = {**reviewers, **{kind: _names(given[f"reviewers.{kind}"]) for kind in ("users", "groups")}}
+    named = {
+        **reviewers,
+        **{kind: _names(given[f"reviewers.{kind}"]) for kind in ("users", "groups")},
+    }
     if kept := {kind: names for kind, names in named.items() if names or kind in reviewers}:
         review["reviewers"] = kept
     deadline = review.pop("deadline", {})
@@ -243,7 +330,9 @@ def _names(text: str) -> list[str]:
 
 
 def pauses_of(template: Template) -> list[str]:
-    """Titles of the steps after which a person is asked; none where an earlier version saved what cannot be used."""
+    """Titles of the steps after which a person is asked; none where an earlier version saved what
+    cannot be used.
+    """
     try:
         titles = {step["name"]: step["title"] for step in definitions.freeze_steps(template.steps)}
     except definitions.TemplateInvalid:

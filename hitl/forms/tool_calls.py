@@ -1,6 +1,8 @@
-"""The form of a question about tool calls: for each a choice, a reason, and fields for what may be edited. Works without JavaScript.
+"""The form of a question about tool calls: for each a choice, a reason, and fields for what may be
+edited. Works without JavaScript.
 
-Like `json_schema`, it reads and judges nothing: what it makes of a browser's answer goes through the one validator.
+Like `json_schema`, it reads and judges nothing: what it makes of a browser's answer goes through
+the one validator.
 """
 
 from __future__ import annotations
@@ -75,12 +77,18 @@ class Row:
 
 
 class CallsForm:
-    """The form of one question; `payload` is what a browser's answer stands for, `None` before there is one."""
+    """The form of one question; `payload` is what a browser's answer stands for, `None` before
+    there is one.
+    """
 
-    def __init__(self, calls: Sequence[Mapping[str, Any]], data: MultiValueDict[str, str] | None = None) -> None:
+    def __init__(
+        self, calls: Sequence[Mapping[str, Any]], data: MultiValueDict[str, str] | None = None
+    ) -> None:
         self.data = data
         self.rows = [self._row(call, f"{PREFIX}.{number}") for number, call in enumerate(calls)]
-        self.payload: Any = None if data is None else {"calls": {row.call["id"]: _answer(row) for row in self.rows}}
+        self.payload: Any = (
+            None if data is None else {"calls": {row.call["id"]: _answer(row) for row in self.rows}}
+        )
 
     def _row(self, call: Mapping[str, Any], name: str) -> Row:
         row = Row(call=call, name=name)
@@ -94,7 +102,13 @@ class CallsForm:
     def _part(self, arguments: Mapping[str, Any], pointer: str, name: str) -> Part:
         value = _at(arguments, pointer)
         plain = isinstance(value, str)
-        before = value if isinstance(value, str) else "" if value is _Absent else json.dumps(value, indent=2, ensure_ascii=False)
+        before = (
+            value
+            if isinstance(value, str)
+            else ""
+            if value is _Absent
+            else json.dumps(value, indent=2, ensure_ascii=False)
+        )
         text = before if self.data is None else self.data.get(name, before).replace("\r\n", "\n")
         return Part(name=name, pointer=pointer, text=text, plain=plain, before=before)
 
@@ -102,26 +116,41 @@ class CallsForm:
         """Let the first field that is wrong say so; tells whether one is."""
         wrong = next((row for row in self.rows if row.errors), None)
         if wrong is not None:
-            wrong.first = next(name for name in ("decision", "arguments", "reason") if name in wrong.errors)
+            wrong.first = next(
+                name for name in ("decision", "arguments", "reason") if name in wrong.errors
+            )
         return wrong is not None
 
     def add_errors(self, errors: Mapping[str, Sequence[str]]) -> list[str]:
-        """Show errors (dotted path → sentences) at the calls they belong to; what belongs to none is given back."""
+        """Show errors (dotted path → sentences) at the calls they belong to; what belongs to none
+        is given back.
+        """
         left: list[str] = []
         for path, texts in errors.items():
-            row = next((row for row in self.rows if f"{path}.".startswith(f"calls.{row.call['id']}.")), None)
+            row = next(
+                (row for row in self.rows if f"{path}.".startswith(f"calls.{row.call['id']}.")),
+                None,
+            )
             if row is None:
                 left += texts
                 continue
             at = path.removeprefix(f"calls.{row.call['id']}").removeprefix(".").partition(".")[0]
-            row.errors.setdefault(at if at in {"reason", "arguments"} else "decision", []).extend(texts)
+            row.errors.setdefault(at if at in {"reason", "arguments"} else "decision", []).extend(
+                texts
+            )
         return left
 
 
 def form_of(
-    pause: Pause, data: MultiValueDict[str, str] | None = None, *, known: Mapping[str, Any] | None = None
+    pause: Pause,
+    data: MultiValueDict[str, str] | None = None,
+    *,
+    known: Mapping[str, Any] | None = None,
 ) -> SchemaForm | CallsForm | None:
-    """The form of what comes with an answer; None where words are enough. It begins with what is `known`, else with what the step knew."""
+    """The form of what comes with an answer; None where words are enough.
+
+    It begins with what is `known`, else with what the step knew.
+    """
     if pause.calls:
         return CallsForm(pause.calls, data)
     if not pause.required_inputs:
@@ -134,7 +163,9 @@ def form_of(
 
 
 def _answer(row: Row) -> dict[str, Any]:
-    """What was posted about one call; what was typed is not dropped silently where the choice leaves no room for it."""
+    """What was posted about one call; what was typed is not dropped silently where the choice
+    leaves no room for it.
+    """
     answer: dict[str, Any] = {"decision": row.decision} if row.decision else {}
     if row.reason.strip():
         answer["reason"] = row.reason.replace("\r\n", "\n").strip()

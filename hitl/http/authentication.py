@@ -28,19 +28,31 @@ from runs.security import scopes
 from runs.security.scopes import Scope
 
 SEEN_EVERY = dt.timedelta(minutes=1)
-"""`last_used_at` is written at most so often, and only by requests that may change something: reading writes nothing at all (F1)."""
+"""`last_used_at` is written at most so often, and only by requests that may change something:
+reading writes nothing at all (F1).
+"""
 
 
 EXPIRED = "This token has expired. Make a new one."
 
-_valid = Prepared(lambda now, digest: ApiToken.objects.valid(now=now).select_related("user").filter(digest=digest), dt.datetime, str)
+_valid = Prepared(
+    lambda now, digest: (
+        ApiToken.objects.valid(now=now).select_related("user").filter(digest=digest)
+    ),
+    dt.datetime,
+    str,
+)
 
 
 def token_of(secret: str, *, method: str) -> ApiToken | None:
     """The valid token with this secret, that came with a request of this method."""
     now = clock.now()
     token = next(iter(_valid.get(now, ApiToken.digest_of(secret))), None)
-    if token is not None and method not in SAFE_METHODS and (token.last_used_at is None or token.last_used_at < now - SEEN_EVERY):
+    if (
+        token is not None
+        and method not in SAFE_METHODS
+        and (token.last_used_at is None or token.last_used_at < now - SEEN_EVERY)
+    ):
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
     return token
 
@@ -50,11 +62,21 @@ class BearerAuthentication(BaseAuthentication):
         words = get_authorization_header(request).split()
         if not words or words[0].lower() != b"bearer":
             return None
-        token = token_of(words[1].decode("latin-1"), method=str(request.method)) if len(words) == 2 else None
-        if token is None and len(words) == 2 and ApiToken.objects.expired(now=clock.now(), secret=words[1].decode("latin-1")):
+        token = (
+            token_of(words[1].decode("latin-1"), method=str(request.method))
+            if len(words) == 2
+            else None
+        )
+        if (
+            token is None
+            and len(words) == 2
+            and ApiToken.objects.expired(now=clock.now(), secret=words[1].decode("latin-1"))
+        ):
             raise AuthenticationFailed(EXPIRED, code="token_expired")
         if token is None:
-            raise AuthenticationFailed("This token is unknown, expired or revoked.", code="token_invalid")
+            raise AuthenticationFailed(
+                "This token is unknown, expired or revoked.", code="token_invalid"
+            )
         scopes.enter(token.scope)
         return token.user, token
 
@@ -62,7 +84,9 @@ class BearerAuthentication(BaseAuthentication):
         return "Bearer"
 
 
-def middleware(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+def middleware(
+    get_response: Callable[[HttpRequest], HttpResponse],
+) -> Callable[[HttpRequest], HttpResponse]:
     """No request acts by the token of the one before."""
 
     def handle(request: HttpRequest) -> HttpResponse:
@@ -73,9 +97,11 @@ def middleware(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[
 
 
 class WithinScope(BasePermission):
-    """A token does what its scope is for, as the view says: `may_act` for unsafe methods, `may_read` for safe ones, beside `write`.
+    """A token does what its scope is for, as the view says: `may_act` for unsafe methods,
+    `may_read` for safe ones, beside `write`.
 
-    A view that says nothing is changed by `write` alone, and read by `read` and `write`. A token that asks gets what is its person's own.
+    A view that says nothing is changed by `write` alone, and read by `read` and `write`. A token
+    that asks gets what is its person's own.
     """
 
     message = "This token may not do this. Nothing was done."
@@ -105,35 +131,56 @@ OWNED: dict[str, Callable[[Any], Any]] = {
     "thread_id": lambda key: Thread.objects.filter(pk=key),
     "order_id": lambda key: Thread.objects.filter(work_order=key),
     "run_id": lambda key: Thread.objects.filter(pk__in=Run.objects.filter(pk=key).values("thread")),
-    "pause_id": lambda key: Thread.objects.filter(pk__in=Pause.objects.filter(pk=key).values("run__thread")),
-    "decision_id": lambda key: Thread.objects.filter(pk__in=Decision.objects.filter(pk=key).values("pause__run__thread")),
-    "checkpoint_id": lambda key: Thread.objects.filter(pk__in=Checkpoint.objects.filter(pk=key).values("thread")),
-    "artifact_id": lambda key: Thread.objects.filter(pk__in=Artifact.objects.filter(pk=key).values("thread")),
+    "pause_id": lambda key: Thread.objects.filter(
+        pk__in=Pause.objects.filter(pk=key).values("run__thread")
+    ),
+    "decision_id": lambda key: Thread.objects.filter(
+        pk__in=Decision.objects.filter(pk=key).values("pause__run__thread")
+    ),
+    "checkpoint_id": lambda key: Thread.objects.filter(
+        pk__in=Checkpoint.objects.filter(pk=key).values("thread")
+    ),
+    "artifact_id": lambda key: Thread.objects.filter(
+        pk__in=Artifact.objects.filter(pk=key).values("thread")
+    ),
 }
-"""Argument of an address → the thread that it speaks of. An address with another one is nothing for a token that asks."""
+"""Argument of an address → the thread that it speaks of.
+
+An address with another one is nothing for a token that asks.
+"""
 
 
 def _owns(user: User, named: dict[str, Any]) -> bool:
     """Whether all that an address names is of this person's own threads."""
     return all(
-        (name == "run_id" and isinstance(key, str))  # of another engine: the view looks at whose it is
+        # of another engine: the view looks at whose it is
+        (name == "run_id" and isinstance(key, str))
         or (name in OWNED and OWNED[name](key).filter(owner=user).exists())
         for name, key in named.items()
     )
 
 
-class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # without annotations there
+# without annotations there
+class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """How the OpenAPI page describes the header."""
 
     target_class = "hitl.http.authentication.BearerAuthentication"
     name = "token"
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
-        return {"type": "http", "scheme": "bearer", "description": "A token from `manage.py api_token USER`."}
+        return {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "A token from `manage.py api_token USER`.",
+        }
 
 
 SUBPROTOCOL = "waystation"
-"""What a socket speaks. Beside it a client that can set no header may offer `bearer.<token>`: addresses are logged, offers are not."""
+"""What a socket speaks.
+
+Beside it a client that can set no header may offer `bearer.<token>`: addresses are logged, offers
+are not.
+"""
 
 
 @dataclass(frozen=True)
@@ -145,12 +192,17 @@ class Caller:
     """Of its token; a session's is `write`."""
 
     def may_follow(self, thread_id: uuid.UUID) -> bool:
-        """Whether its scope lets it follow a thread, of those that its person sees: of one's own alone, where it asks."""
+        """Whether its scope lets it follow a thread, of those that its person sees: of one's own
+        alone, where it asks.
+        """
         return self.scope != Scope.ASK or _owns(self.user, {"thread_id": thread_id})
 
 
 def caller_of(scope: Any) -> Caller | None:
-    """By `Authorization: Bearer`, by an offered subprotocol, else by session. Reads all anew, so it can be asked again later."""
+    """By `Authorization: Bearer`, by an offered subprotocol, else by session.
+
+    Reads all anew, so it can be asked again later.
+    """
     secret = _secret_of(scope)
     if secret is not None:
         token = token_of(secret, method="GET")  # as which both begin
@@ -173,7 +225,9 @@ def unknown(scope: Any) -> NotAuthenticated | AuthenticationFailed:
 
 
 def _session_key_of(scope: Any) -> str:
-    cookies = "; ".join(value.decode("latin-1") for name, value in scope["headers"] if name == b"cookie")
+    cookies = "; ".join(
+        value.decode("latin-1") for name, value in scope["headers"] if name == b"cookie"
+    )
     return parse_cookie(cookies).get(settings.SESSION_COOKIE_NAME, "")
 
 
@@ -181,5 +235,9 @@ def _secret_of(scope: Any) -> str | None:
     header = dict(scope["headers"]).get(b"authorization", b"").split()
     if len(header) == 2 and header[0].lower() == b"bearer":
         return str(header[1].decode("latin-1"))
-    offers = (offer.removeprefix("bearer.") for offer in scope.get("subprotocols", []) if offer.startswith("bearer."))
+    offers = (
+        offer.removeprefix("bearer.")
+        for offer in scope.get("subprotocols", [])
+        if offer.startswith("bearer.")
+    )
     return next(offers, None)

@@ -1,6 +1,8 @@
-"""Where a request comes from: the client's address, behind as many proxies as operators say there are (NUM_PROXIES).
+"""Where a request comes from: the client's address, behind as many proxies as operators say there
+are (NUM_PROXIES).
 
-`X-Forwarded-For` is a list that everybody may begin; only the last entries were written by our own proxies. Without proxies it is ignored.
+`X-Forwarded-For` is a list that everybody may begin; only the last entries were written by our own
+proxies. Without proxies it is ignored.
 """
 
 from __future__ import annotations
@@ -17,12 +19,16 @@ UNKNOWN = "0.0.0.0"  # noqa: S104  # no address is bound
 
 def address_of(request: HttpRequest) -> str:
     """An IPv4 address, or an IPv6 network of 64 bits, which is what one household has."""
-    return _address(request.META.get("REMOTE_ADDR") or "", request.META.get("HTTP_X_FORWARDED_FOR") or "")
+    return _address(
+        request.META.get("REMOTE_ADDR") or "", request.META.get("HTTP_X_FORWARDED_FOR") or ""
+    )
 
 
 def address_in(scope: Any) -> str:
     """The same of an ASGI scope."""
-    headers = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
+    headers = [
+        value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"
+    ]
     return _address((scope.get("client") or [""])[0], ",".join(headers))
 
 

@@ -1,12 +1,15 @@
-"""`Idempotency-Key`: a request that is sent again gets the answer of the first one, and nothing is done twice (S3-43, F7).
+"""`Idempotency-Key`: a request that is sent again gets the answer of the first one, and nothing is
+done twice (S3-43, F7).
 
-A key belongs to a person. Its row is written in the transaction that makes something (`runs.keyed.made`), so either both are there or
-neither; `idempotency_key_once` makes two things under one key impossible. Of two requests at once the second waits for the first one's
-transaction, writes nothing, and gets the first one's answer. No clock decides who is dead: a server that was killed before its commit
-left no row, and one that was killed after it left the row without an answer, which is then made from what the row says was made.
+A key belongs to a person. Its row is written in the transaction that makes something
+(`runs.keyed.made`), so either both are there or neither; `idempotency_key_once` makes two things
+under one key impossible. Of two requests at once the second waits for the first one's transaction,
+writes nothing, and gets the first one's answer. No clock decides who is dead: a server that was
+killed before its commit left no row, and one that was killed after it left the row without an
+answer, which is then made from what the row says was made.
 
-The answer itself is kept sealed, for WAYSTATION_IDEMPOTENCY_HOURS, and is given again to who may still see what it speaks of
-(`hitl.http.replay`). The same key with another request is 422.
+The answer itself is kept sealed, for WAYSTATION_IDEMPOTENCY_HOURS, and is given again to who may
+still see what it speaks of (`hitl.http.replay`). The same key with another request is 422.
 """
 
 from __future__ import annotations
@@ -61,7 +64,11 @@ def middleware(get_response: Handler) -> Handler:
         if person is None:
             return get_response(request)  # which says 401
         if not 0 < len(key) <= LONGEST or not key.isprintable():
-            return problem(400, "idempotency_key_invalid", f"{HEADER} has 1 to {LONGEST} printable characters; nothing was done.")
+            return problem(
+                400,
+                "idempotency_key_invalid",
+                f"{HEADER} has 1 to {LONGEST} printable characters; nothing was done.",
+            )
         return once(request, person, key, get_response)
 
     return handle
@@ -109,21 +116,46 @@ class Claim:
             if not outages.is_locked(error):
                 raise
             self.taken = True  # by a transaction that takes its time
-            raise keyed.KeyTaken("The first request with this key is still worked on. Nothing was done twice.") from error
+            raise keyed.KeyTaken(
+                "The first request with this key is still worked on. Nothing was done twice."
+            ) from error
         if not self.mine.update(made=Concat(F("made"), Value(f"{shown_id} " if shown_id else ""))):
             self.taken = True
-            raise keyed.KeyTaken("Another request with this key was carried out meanwhile. Nothing was done twice.")
+            raise keyed.KeyTaken(
+                "Another request with this key was carried out meanwhile. Nothing was done twice."
+            )
 
     def write(self, **values: Any) -> None:
-        """Write the row, unless the key has one. Waits for a transaction that is just writing it."""
-        row = IdempotencyKey(user=self.person, key=self.key, request_digest=self.digest, token=self.token, made_at=clock.now(), **values)
+        """Write the row, unless the key has one.
+
+        Waits for a transaction that is just writing it.
+        """
+        row = IdempotencyKey(
+            user=self.person,
+            key=self.key,
+            request_digest=self.digest,
+            token=self.token,
+            made_at=clock.now(),
+            **values,
+        )
         IdempotencyKey.objects.bulk_create([row], ignore_conflicts=True)
 
 
-def once(request: HttpRequest, person: User, key: str, get_response: Handler, *, keeps: Callable[[int], bool] = kept_for) -> HttpResponse:
-    """The answer that this key's first request got, or the one that it gets now. Answers that `keeps` refuses leave the key free,
+def once(
+    request: HttpRequest,
+    person: User,
+    key: str,
+    get_response: Handler,
+    *,
+    keeps: Callable[[int], bool] = kept_for,
+) -> HttpResponse:
+    """The answer that this key's first request got, or the one that it gets now.
+
+    Answers that `keeps` refuses leave the key free,
     unless something was made."""
-    digest = codec.digest(b"\n".join([str(request.method).encode(), request.get_full_path().encode(), request.body]))
+    digest = codec.digest(
+        b"\n".join([str(request.method).encode(), request.get_full_path().encode(), request.body])
+    )
     before = idempotency.find(person, key)
     if before is not None:
         return _again(request, before, digest)
@@ -137,7 +169,9 @@ def once(request: HttpRequest, person: User, key: str, get_response: Handler, *,
 
 
 def _stored(request: HttpRequest, claim: Claim, response: HttpResponse) -> HttpResponse:
-    """Keep an answer, and give it; or the one of another request that was as quick and made nothing either."""
+    """Keep an answer, and give it; or the one of another request that was as quick and made nothing
+    either.
+    """
     values = _answer(request, response)
     try:
         if claim.used and claim.mine.update(**values):
@@ -145,9 +179,15 @@ def _stored(request: HttpRequest, claim: Claim, response: HttpResponse) -> HttpR
         claim.write(**values)
         first = idempotency.find(claim.person, claim.key)
     except outages.ERRORS as error:
-        logger.warning("the answer to %s %s could not be kept: %s", request.method, request.path, error)
+        logger.warning(
+            "the answer to %s %s could not be kept: %s", request.method, request.path, error
+        )
         return response  # it is true; sent again, the request is answered from what was made
-    return response if first is None or first.token == claim.token else _again(request, first, claim.digest)
+    return (
+        response
+        if first is None or first.token == claim.token
+        else _again(request, first, claim.digest)
+    )
 
 
 def _answer(request: HttpRequest, response: HttpResponse) -> dict[str, Any]:
@@ -171,7 +211,10 @@ def _answer(request: HttpRequest, response: HttpResponse) -> dict[str, Any]:
 
 def _again(request: HttpRequest, row: IdempotencyKey, digest: str) -> HttpResponse:
     if row.request_digest != digest:
-        words = "This key was sent with another request before. Nothing was done; use a new key for a new request."
+        words = (
+            "This key was sent with another request before. Nothing was done; use a new key for "
+            "a new request."
+        )
         return problem(422, "idempotency_key_reused", words)
     response = replay.again(request, row)
     if (trace := tracing.name(request, response, by=row.user)) is not None:
@@ -180,6 +223,10 @@ def _again(request: HttpRequest, row: IdempotencyKey, digest: str) -> HttpRespon
 
 
 def _in_progress() -> HttpResponse:
-    response = problem(409, "idempotency_in_progress", "The first request with this key is still worked on. Ask again in a second.")
+    response = problem(
+        409,
+        "idempotency_in_progress",
+        "The first request with this key is still worked on. Ask again in a second.",
+    )
     response["Retry-After"] = "1"
     return response

@@ -1,7 +1,9 @@
-"""The size of what people and programs send, judged before it is kept, read or parsed; and the one reader of their JSON.
+"""The size of what people and programs send, judged before it is kept, read or parsed; and the one
+reader of their JSON.
 
-Each address has a limit of its own: a view says `body_limit = "ORDER_BYTES"`, a name in `runs.limits`; all others have BODY_BYTES. A body
-whose length is told is refused by that; one that comes in pieces is counted while it comes (`bounded`, around Django).
+Each address has a limit of its own: a view says `body_limit = "ORDER_BYTES"`, a name in
+`runs.limits`; all others have BODY_BYTES. A body whose length is told is refused by that; one that
+comes in pieces is counted while it comes (`bounded`, around Django).
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from hitl.models import ApiToken
 from runs import limits
 
 UNTYPED = frozenset({"", "application/x-www-form-urlencoded"})
-"""Content types of a body that its sender said nothing about: none, and what curl says by itself."""
+"""Content types of a body that its sender said nothing about: none, and what curl says by
+itself.
+"""
 
 Handler = Callable[[HttpRequest], HttpResponse]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -45,7 +49,10 @@ class BodyTooLarge(exceptions.APIException):
 
 
 def words(limit: int) -> str:
-    return f"The body of a request may have up to {limit:,} bytes here; this one was not read, and nothing was changed."
+    return (
+        f"The body of a request may have up to {limit:,} bytes here; this one was not read, and "
+        "nothing was changed."
+    )
 
 
 def limit_of(path: str) -> int:
@@ -63,12 +70,16 @@ def value(name: str) -> int:
 
 
 def middleware(get_response: Handler) -> Handler:
-    """413 in the words of its kind, for what tells its length. Behind it Django's own limit, which knows no addresses, is never reached."""
+    """413 in the words of its kind, for what tells its length.
+
+    Behind it Django's own limit, which knows no addresses, is never reached.
+    """
 
     def handle(request: HttpRequest) -> HttpResponse:
         told = request.META.get("CONTENT_LENGTH") or "0"
         size = int(told[:15]) if told.isdecimal() else 0
-        if size <= min(value("BODY_BYTES"), limits.EVENT_BYTES):  # nearly all: without looking at the address
+        # nearly all: without looking at the address
+        if size <= min(value("BODY_BYTES"), limits.EVENT_BYTES):
             return get_response(request)
         limit = limit_of(request.path_info)
         if size <= limit:
@@ -81,14 +92,20 @@ def middleware(get_response: Handler) -> Handler:
 
 
 def bounded(application: Any) -> Any:
-    """An ASGI application that gets no longer a body than its address takes, whether its length was told or not: Django would keep all of
+    """An ASGI application that gets no longer a body than its address takes, whether its length was
+    told or not: Django would keep all of
     it in a file before any view or middleware is asked."""
 
     async def serve(scope: dict[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or dict(scope["headers"]).get(b"content-length"):
-            await application(scope, receive, send)  # servers hold a body to the length that it tells
+            # servers hold a body to the length that it tells
+            await application(scope, receive, send)
             return
-        limit, size, answered = limit_of(scope["path"].removeprefix(scope.get("root_path", ""))), 0, False
+        limit, size, answered = (
+            limit_of(scope["path"].removeprefix(scope.get("root_path", ""))),
+            0,
+            False,
+        )
 
         async def counted() -> dict[str, Any]:
             nonlocal size, answered
@@ -110,17 +127,24 @@ def bounded(application: Any) -> Any:
 
 async def _refuse(send: Send, limit: int) -> None:
     response = problems.response(413, BodyTooLarge.default_code, words(limit), limit=limit)
-    headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(response.content)).encode())]
+    headers = [
+        (b"content-type", b"application/problem+json"),
+        (b"content-length", str(len(response.content)).encode()),
+    ]
     await send({"type": "http.response.start", "status": 413, "headers": headers})
     await send({"type": "http.response.body", "body": response.content})
 
 
 class JsonParser(BaseParser):
-    """Reads a request's JSON: bounded in bytes, values, depth and digits, before anything is made of it."""
+    """Reads a request's JSON: bounded in bytes, values, depth and digits, before anything is made
+    of it.
+    """
 
     media_type = "application/json"
 
-    def parse(self, stream: IO[Any], media_type: str | None = None, parser_context: Any = None) -> Any:
+    def parse(
+        self, stream: IO[Any], media_type: str | None = None, parser_context: Any = None
+    ) -> Any:
         view = (parser_context or {}).get("view")
         limit = value(getattr(view, "body_limit", "BODY_BYTES"))
         raw: bytes = stream.read(limit + 1)
@@ -133,17 +157,23 @@ class JsonParser(BaseParser):
 
 
 class UntypedJsonParser(JsonParser):
-    """Reads JSON that a program sends without saying so, as `curl -d` does, and as S4 prints its requests.
+    """Reads JSON that a program sends without saying so, as `curl -d` does, and as S4 prints its
+    requests.
 
-    Only with a token: no page of another site can send one. A browser's cookie comes along with any site's form, so its owner's requests
-    say `application/json`, which no form can.
+    Only with a token: no page of another site can send one. A browser's cookie comes along with any
+    site's form, so its owner's requests say `application/json`, which no form can.
     """
 
     media_type = "*/*"
 
-    def parse(self, stream: IO[Any], media_type: str | None = None, parser_context: Any = None) -> Any:
+    def parse(
+        self, stream: IO[Any], media_type: str | None = None, parser_context: Any = None
+    ) -> Any:
         token = parser_context["request"].auth if parser_context else None
-        if not isinstance(token, ApiToken) or (media_type or "").partition(";")[0].strip().lower() not in UNTYPED:
+        if (
+            not isinstance(token, ApiToken)
+            or (media_type or "").partition(";")[0].strip().lower() not in UNTYPED
+        ):
             raise exceptions.UnsupportedMediaType(media_type or "")
         return super().parse(stream, media_type, parser_context)
 
@@ -165,9 +195,14 @@ def read(raw: bytes | str, *, parts: int = limits.BODY_PARTS) -> Any:
 
 
 def count_parts(raw: bytes | str, *, parts: int) -> None:
-    """Raises Unreadable where a JSON text may hold more values than `parts`. Signs inside its texts count too."""
+    """Raises Unreadable where a JSON text may hold more values than `parts`.
+
+    Signs inside its texts count too.
+    """
     found = (
-        raw.count(b",") + raw.count(b"[") + raw.count(b"{") if isinstance(raw, bytes) else raw.count(",") + raw.count("[") + raw.count("{")
+        raw.count(b",") + raw.count(b"[") + raw.count(b"{")
+        if isinstance(raw, bytes)
+        else raw.count(",") + raw.count("[") + raw.count("{")
     )
     if found > parts:
         raise Unreadable(f"The JSON holds more than {parts:,} values.")
@@ -192,6 +227,10 @@ def _check(found: Any) -> None:
                 below.extend(one.values())
             elif isinstance(one, list):
                 below.extend(one)
-            elif (isinstance(one, float) and one in (float("inf"), float("-inf"))) or (isinstance(one, int) and abs(one) >= LARGEST):
-                raise Unreadable(f"A number is too large: up to {limits.NUMBER_DIGITS} digits are taken.")
+            elif (isinstance(one, float) and one in (float("inf"), float("-inf"))) or (
+                isinstance(one, int) and abs(one) >= LARGEST
+            ):
+                raise Unreadable(
+                    f"A number is too large: up to {limits.NUMBER_DIGITS} digits are taken."
+                )
         level, depth = below, depth + 1

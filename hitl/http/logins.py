@@ -1,8 +1,10 @@
-"""Wrong passwords: counted in rows, so by all processes together, and judged before a password is hashed (django-axes).
+"""Wrong passwords: counted in rows, so by all processes together, and judged before a password is
+hashed (django-axes).
 
-Three limits (`runs.limits`), of which the strictest holds: for one account from one address; for one address, whatever the account; and,
-much higher, for one account from anywhere. The last one never binds an address that the account has logged in from before, so nobody can
-lock a person out of their own office by guessing elsewhere.
+Three limits (`runs.limits`), of which the strictest holds: for one account from one address; for
+one address, whatever the account; and, much higher, for one account from anywhere. The last one
+never binds an address that the account has logged in from before, so nobody can lock a person out
+of their own office by guessing elsewhere.
 """
 
 from __future__ import annotations
@@ -32,32 +34,57 @@ def waits(request: HttpRequest | None = None) -> dt.timedelta:
 
 class Handler(AxesDatabaseHandler):
     def get_failures(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
-        """Failures as a share of the limit that is nearest, in units of the first: what axes compares has one limit."""
-        username, address = str((credentials or {}).get("username") or ""), clients.address_of(request)
+        """Failures as a share of the limit that is nearest, in units of the first: what axes
+        compares has one limit.
+        """
+        username, address = (
+            str((credentials or {}).get("username") or ""),
+            clients.address_of(request),
+        )
         recent = AccessAttempt.objects.filter(attempt_time__gte=clock.now() - waits())
         first: int = settings.WAYSTATION_LOGIN_FAILURES
         shares = [
             (recent.filter(username=username, ip_address=address), first),
             (recent.filter(ip_address=address), settings.WAYSTATION_LOGIN_ADDRESS_FAILURES),
         ]
-        if not AccessLog.objects.filter(username=username, ip_address=address, attempt_time__gte=clock.now() - KNOWN_FOR).exists():
-            shares.append((recent.filter(username=username), settings.WAYSTATION_LOGIN_ACCOUNT_FAILURES))
+        if not AccessLog.objects.filter(
+            username=username, ip_address=address, attempt_time__gte=clock.now() - KNOWN_FOR
+        ).exists():
+            shares.append(
+                (recent.filter(username=username), settings.WAYSTATION_LOGIN_ACCOUNT_FAILURES)
+            )
         return max(_count(found) * first // most for found, most in shares)
 
-    def user_login_failed(self, sender: Any, credentials: dict[str, Any], request: HttpRequest | None = None, **kwargs: Any) -> None:
-        """As axes does it, by the database's clock: what one host counted another one asks for, and cleans away."""
+    def user_login_failed(
+        self,
+        sender: Any,
+        credentials: dict[str, Any],
+        request: HttpRequest | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """As axes does it, by the database's clock: what one host counted another one asks for, and
+        cleans away.
+        """
         if request is None:
             return
-        at, counted = clock.now(), not getattr(request, "axes_locked_out", False)  # while locked out, failures do not count
+        # while locked out, failures do not count
+        at, counted = clock.now(), not getattr(request, "axes_locked_out", False)
         request.axes_attempt_time = at  # type: ignore[attr-defined]
         super().user_login_failed(sender, credentials, request, **kwargs)
         if counted:  # a first failure is dated by its column, which asks the host
-            names = {"username": credentials.get("username"), "ip_address": clients.address_of(request)}
-            mine = AccessAttempt.objects.filter(**names, user_agent=getattr(request, "axes_user_agent", ""))
+            names = {
+                "username": credentials.get("username"),
+                "ip_address": clients.address_of(request),
+            }
+            mine = AccessAttempt.objects.filter(
+                **names, user_agent=getattr(request, "axes_user_agent", "")
+            )
             mine.filter(failures_since_start=1).update(attempt_time=at)
 
     def user_logged_in(self, sender: Any, request: HttpRequest, user: User, **kwargs: Any) -> None:
-        """One row per account and address says that they know each other; nothing else of a login is kept."""
+        """One row per account and address says that they know each other; nothing else of a login
+        is kept.
+        """
         names = {"username": user.get_username(), "ip_address": clients.address_of(request)}
         now = clock.now()
         if not AccessLog.objects.filter(**names).update(attempt_time=now):
@@ -74,8 +101,17 @@ def _count(attempts: QuerySet[Any]) -> int:
     return attempts.aggregate(total=Sum("failures_since_start"))["total"] or 0
 
 
-def locked_out(request: HttpRequest, response: HttpResponse | None = None, credentials: Any = None) -> HttpResponse:
-    """The page for whoever has to wait; the same for accounts that there are and that there are not."""
-    shown = render(request, "registration/locked.html", {"minutes": settings.WAYSTATION_LOGIN_MINUTES}, status=429)
+def locked_out(
+    request: HttpRequest, response: HttpResponse | None = None, credentials: Any = None
+) -> HttpResponse:
+    """The page for whoever has to wait; the same for accounts that there are and that there are
+    not.
+    """
+    shown = render(
+        request,
+        "registration/locked.html",
+        {"minutes": settings.WAYSTATION_LOGIN_MINUTES},
+        status=429,
+    )
     shown["Retry-After"] = str(int(waits().total_seconds()))
     return shown

@@ -1,4 +1,6 @@
-"""Problem documents (RFC 9457) of what stands before the views; those of views are made by `project.errors`."""
+"""Problem documents (RFC 9457) of what stands before the views; those of views are made by
+`project.errors`.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,19 @@ from django.http import HttpResponse
 
 def document(status: int, code: str, detail: str, **extra: Any) -> dict[str, Any]:
     """`code` is stable, `detail` is for people."""
-    return {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "code": code, "detail": detail, **extra}
+    return {
+        "type": "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "code": code,
+        "detail": detail,
+        **extra,
+    }
 
 
 def response(status: int, code: str, detail: str, **extra: Any) -> HttpResponse:
-    return HttpResponse(json.dumps(document(status, code, detail, **extra)), status=status, content_type="application/problem+json")
+    return HttpResponse(
+        json.dumps(document(status, code, detail, **extra)),
+        status=status,
+        content_type="application/problem+json",
+    )

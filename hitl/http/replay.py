@@ -1,7 +1,9 @@
-"""The answer of a request whose `Idempotency-Key` is used up: as it was kept, or made anew from what was made under the key.
+"""The answer of a request whose `Idempotency-Key` is used up: as it was kept, or made anew from
+what was made under the key.
 
-Who asks must be allowed today what the first request was: the view's own permissions are asked, and what the answer speaks of is read
-once more as that person. A token that only reads, and a person who sees it no more, get what any such request gets.
+Who asks must be allowed today what the first request was: the view's own permissions are asked, and
+what the answer speaks of is read once more as that person. A token that only reads, and a person
+who sees it no more, get what any such request gets.
 """
 
 from __future__ import annotations
@@ -23,9 +25,13 @@ from hitl.models import IdempotencyKey
 
 REPLAYED = "Idempotent-Replayed"
 ANSWERING = dt.timedelta(seconds=2)
-"""How long a request may take from its first commit to its answer; later it is answered from what was made."""
+"""How long a request may take from its first commit to its answer; later it is answered from what
+was made.
+"""
 EVERY = 0.05
-"""Seconds between two looks, with no transaction open: the first request is about to write its answer."""
+"""Seconds between two looks, with no transaction open: the first request is about to write its
+answer.
+"""
 API = "/api/v1/"
 FOLDERS = {
     "wo": "work-orders",
@@ -48,18 +54,32 @@ def again(request: HttpRequest, row: IdempotencyKey) -> HttpResponse:
         return refusal
     row = _answered(row)
     if row.kept == IdempotencyKey.Kept.ERASED:
-        return problem(410, "erased", "What this key's first request made was erased since. Nothing was done again.")
+        return problem(
+            410,
+            "erased",
+            "What this key's first request made was erased since. Nothing was done again.",
+        )
     empty = row.kept == IdempotencyKey.Kept.WHOLE and row.status == 204
     shown = None if empty or row.status == 404 else _show(row, request)
     if shown is not None and shown.status_code != 200:
-        return problem(404, "not_found", "What this key's first request made is nothing that you may see. Nothing was done again.")
+        return problem(
+            404,
+            "not_found",
+            (
+                "What this key's first request made is nothing that you may see. Nothing was "
+                "done again."
+            ),
+        )
     response = _kept(row) or _rebuilt(row, shown)
     response[REPLAYED] = response.get(REPLAYED, "true")
     return response
 
 
 def _answered(row: IdempotencyKey) -> IdempotencyKey:
-    """The row, once it holds its answer, or is so old that its request may be dead. Waits, for ANSWERING at the most."""
+    """The row, once it holds its answer, or is so old that its request may be dead.
+
+    Waits, for ANSWERING at the most.
+    """
     while row.status is None and clock.now() < row.made_at + ANSWERING:
         time.sleep(EVERY)  # nothing tells when another process has answered
         row = IdempotencyKey.objects.filter(pk=row.pk).first() or row
@@ -67,7 +87,9 @@ def _answered(row: IdempotencyKey) -> IdempotencyKey:
 
 
 def _kept(row: IdempotencyKey) -> HttpResponse | None:
-    """The answer as it was; None where it is not kept, or sealed with a key that is not known any more."""
+    """The answer as it was; None where it is not kept, or sealed with a key that is not known any
+    more.
+    """
     if row.kept != IdempotencyKey.Kept.WHOLE or isinstance(row.body, Locked):
         return None
     return HttpResponse(bytes(row.body), status=row.status, content_type=row.content_type)
@@ -76,19 +98,27 @@ def _kept(row: IdempotencyKey) -> HttpResponse | None:
 def _rebuilt(row: IdempotencyKey, shown: HttpResponse | None) -> HttpResponse:
     """What was made, as it is now; of what held a secret, only that it was made."""
     if shown is not None and row.kept != IdempotencyKey.Kept.SECRET:
-        response = HttpResponse(shown.content, status=200, content_type=shown.get("Content-Type", ""))
+        response = HttpResponse(
+            shown.content, status=200, content_type=shown.get("Content-Type", "")
+        )
         response[REPLAYED] = "rebuilt"
         return response
     why = {
-        IdempotencyKey.Kept.SECRET: "Its answer held a secret, which is told once and kept nowhere.",
+        IdempotencyKey.Kept.SECRET: (
+            "Its answer held a secret, which is told once and kept nowhere."
+        ),
         IdempotencyKey.Kept.LARGE: "Its answer was too large to be kept.",
     }.get(IdempotencyKey.Kept(row.kept), "Its answer was lost.")
     words = f"This key's first request was carried out. {why} Nothing was done again."
-    return problem(409, "idempotency_answer_not_kept", words, made=row.made.split(), first_status=row.status)
+    return problem(
+        409, "idempotency_answer_not_kept", words, made=row.made.split(), first_status=row.status
+    )
 
 
 def _refused(request: HttpRequest) -> HttpResponse | None:
-    """What the request's own view says to it before it does anything: 401, 403, 429; None where it may go on."""
+    """What the request's own view says to it before it does anything: 401, 403, 429; None where it
+    may go on.
+    """
     match = resolve(request.path_info)
     made = getattr(match.func, "cls", None)
     if made is None:
@@ -100,32 +130,47 @@ def _refused(request: HttpRequest) -> HttpResponse | None:
     view.headers = view.default_response_headers
     try:
         view.initial(asked, *match.args, **match.kwargs)
-    except Exception as error:  # noqa: BLE001  # the view's own way of saying it; what it has no words for it raises again
-        response = view.finalize_response(asked, view.handle_exception(error), *match.args, **match.kwargs)
+    # the view's own way of saying it; what it has no words for it raises again
+    except Exception as error:  # noqa: BLE001
+        response = view.finalize_response(
+            asked, view.handle_exception(error), *match.args, **match.kwargs
+        )
         answer: HttpResponse = response.render()
         return answer
     return None
 
 
 def _show(row: IdempotencyKey, request: HttpRequest) -> HttpResponse | None:
-    """What the answer speaks of, read as its person today; None where it speaks of nothing that can be read."""
+    """What the answer speaks of, read as its person today; None where it speaks of nothing that can
+    be read.
+    """
     match = _place(row, request)
     if match is None:
         return None
     looking = HttpRequest()
     looking.method = "GET"
-    looking.META = {name: request.META[name] for name in ("SERVER_NAME", "SERVER_PORT", "HTTP_HOST", "REMOTE_ADDR") if name in request.META}
+    looking.META = {
+        name: request.META[name]
+        for name in ("SERVER_NAME", "SERVER_PORT", "HTTP_HOST", "REMOTE_ADDR")
+        if name in request.META
+    }
     person: User = row.user
     looking.user = person
-    looking._force_auth_user = person  # type: ignore[attr-defined]  # of Django REST framework: who it was is known already
+    # of Django REST framework: who it was is known already
+    looking._force_auth_user = person  # type: ignore[attr-defined]
     response: Any = match.func(looking, *match.args, **match.kwargs)
-    return response.render() if hasattr(response, "render") else response  # type: ignore[no-any-return]  # Django's views are untyped here
+    # Django's views are untyped here
+    return response.render() if hasattr(response, "render") else response  # type: ignore[no-any-return]
 
 
 def _place(row: IdempotencyKey, request: HttpRequest) -> ResolverMatch | None:
     """Where the API shows what was made last, else what the address names."""
     if made := row.made.split():
-        folders = [f"{API}{FOLDERS[kind]}/{one}" for one in reversed(made) if (kind := one.partition("_")[0]) in FOLDERS]
+        folders = [
+            f"{API}{FOLDERS[kind]}/{one}"
+            for one in reversed(made)
+            if (kind := one.partition("_")[0]) in FOLDERS
+        ]
         return _readable(folders[0]) if folders else None
     api = next((prefix for prefix in throttles.API if request.path_info.startswith(prefix)), API)
     parts = request.path_info.removeprefix(api).split("/")

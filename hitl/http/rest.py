@@ -1,6 +1,8 @@
-"""How Django REST framework serves the API: what tokens may do, how much is taken, and by whom how often.
+"""How Django REST framework serves the API: what tokens may do, how much is taken, and by whom how
+often.
 
-A project that sets nothing for that framework gets this (`hitl.apps`); one that does names these classes itself, which a check looks for.
+A project that sets nothing for that framework gets this (`hitl.apps`); one that does names these
+classes itself, which a check looks for.
 """
 
 from __future__ import annotations
@@ -12,11 +14,19 @@ FRAMEWORK: dict[str, Any] = {
         "hitl.http.authentication.BearerAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "UNICODE_JSON": False,  # escapes, since a state may hold what UTF-8 cannot: half a surrogate pair
-    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated", "hitl.http.authentication.WithinScope"],
-    "URL_FORMAT_OVERRIDE": None,  # there is one format; where there are two, `format` is the view's own
+    # escapes, since a state may hold what UTF-8 cannot: half a surrogate pair
+    "UNICODE_JSON": False,
+    "DEFAULT_PERMISSION_CLASSES": [
+        "rest_framework.permissions.IsAuthenticated",
+        "hitl.http.authentication.WithinScope",
+    ],
+    # there is one format; where there are two, `format` is the view's own
+    "URL_FORMAT_OVERRIDE": None,
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["hitl.http.incoming.JsonParser", "hitl.http.incoming.UntypedJsonParser"],
+    "DEFAULT_PARSER_CLASSES": [
+        "hitl.http.incoming.JsonParser",
+        "hitl.http.incoming.UntypedJsonParser",
+    ],
     "DEFAULT_THROTTLE_CLASSES": ["hitl.http.throttles.PerPerson"],
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
@@ -25,7 +35,9 @@ NEEDED = ("DEFAULT_AUTHENTICATION_CLASSES", "DEFAULT_PERMISSION_CLASSES")
 
 
 def lacking(given: dict[str, Any]) -> list[str]:
-    """Classes that another project's own settings of the framework leave out, though rights hang on them."""
+    """Classes that another project's own settings of the framework leave out, though rights hang on
+    them.
+    """
     return [
         name
         for field in NEEDED

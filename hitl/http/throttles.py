@@ -1,4 +1,5 @@
-"""How often a person, or an address without credentials, may ask the REST API: counted in the shared cache, per minute.
+"""How often a person, or an address without credentials, may ask the REST API: counted in the
+shared cache, per minute.
 
 A cache that is away limits nobody: the product goes on, and one line in a while says so.
 """
@@ -42,7 +43,11 @@ def count(scope: str, who: object) -> int:
         return int(cache.incr(key))
     except (RedisError, OSError, ValueError) as error:  # a key may go between the two
         _away_until = time.monotonic() + AWAY_SECONDS
-        logger.warning("the cache is away, so nobody is throttled for %s s: %s", AWAY_SECONDS, type(error).__name__)
+        logger.warning(
+            "the cache is away, so nobody is throttled for %s s: %s",
+            AWAY_SECONDS,
+            type(error).__name__,
+        )
         return 0
 
 
@@ -52,19 +57,27 @@ def rest_of_minute() -> int:
 
 
 class PerPerson(BaseThrottle):
-    """Those who are known are limited by who they are, wherever they ask from; others by their address."""
+    """Those who are known are limited by who they are, wherever they ask from; others by their
+    address.
+    """
 
     def allow_request(self, request: Request, view: Any) -> bool:
         if request.user is not None and request.user.is_authenticated:
             return count("person", request.user.pk) <= settings.WAYSTATION_USER_RATE
-        return count("address", clients.address_of(request._request)) <= settings.WAYSTATION_ANONYMOUS_RATE
+        return (
+            count("address", clients.address_of(request._request))
+            <= settings.WAYSTATION_ANONYMOUS_RATE
+        )
 
     def wait(self) -> float:
         return float(rest_of_minute())
 
 
-def middleware(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Limit what comes without credentials, or with wrong ones: the framework refuses those before it asks any throttle.
+def middleware(
+    get_response: Callable[[HttpRequest], HttpResponse],
+) -> Callable[[HttpRequest], HttpResponse]:
+    """Limit what comes without credentials, or with wrong ones: the framework refuses those before
+    it asks any throttle.
 
     Whoever brings right credentials is served, whatever others of the same address send.
     """
@@ -96,7 +109,8 @@ def is_too_many(address: str) -> bool:
 
 
 WORDS = (
-    "There were too many requests without credentials, or with wrong ones, from this address. Nothing was changed; try again in a minute."
+    "There were too many requests without credentials, or with wrong ones, from this address. "
+    "Nothing was changed; try again in a minute."
 )
 
 

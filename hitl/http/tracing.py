@@ -1,8 +1,10 @@
-"""`X-Trace-Id` on every response (S2-11, S2-22): the run's id where the request is about a run, as `POST /api/v1/resume` takes it.
+"""`X-Trace-Id` on every response (S2-11, S2-22): the run's id where the request is about a run, as
+`POST /api/v1/resume` takes it.
 
-A request about an order is about its latest run, one about a question, a decision or a checkpoint about its run, and one that begins a run
-about the new one. Of a thread it is the thread's own id. Any other response, a refusal too, has an id of its own (`req_…`), which the log
-has where the server failed. No run is named to who may not see it.
+A request about an order is about its latest run, one about a question, a decision or a checkpoint
+about its run, and one that begins a run about the new one. Of a thread it is the thread's own id.
+Any other response, a refusal too, has an id of its own (`req_…`), which the log has where the
+server failed. No run is named to who may not see it.
 """
 
 from __future__ import annotations
@@ -36,14 +38,18 @@ NAMES = ("waystation_run_id", "run_id", "id")
 """Where an answer names its run; the first that does."""
 FIND: dict[str, Callable[[uuid.UUID], Any]] = {
     "pause_id": lambda key: Pause.objects.filter(pk=key).values_list("run", "run__thread"),
-    "decision_id": lambda key: Decision.objects.filter(pk=key).values_list("pause__run", "pause__run__thread"),
+    "decision_id": lambda key: Decision.objects.filter(pk=key).values_list(
+        "pause__run", "pause__run__thread"
+    ),
     "checkpoint_id": lambda key: Checkpoint.objects.filter(pk=key).values_list("run_id", "thread"),
     "order_id": lambda key: WorkOrder.objects.filter(pk=key).values_list("latest_run", "thread"),
 }
 """By what an address names: a run, and its thread."""
 
 
-def middleware(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+def middleware(
+    get_response: Callable[[HttpRequest], HttpResponse],
+) -> Callable[[HttpRequest], HttpResponse]:
     """Outside all others, so that what they refuse has the header too."""
 
     def handle(request: HttpRequest) -> HttpResponse:
@@ -52,7 +58,12 @@ def middleware(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[
             response[HEADER] = name(request, response, by=getattr(request, "user", None)) or fresh()
         if response.status_code >= 500:
             logger.warning(
-                "%s %s was answered with %d, %s %s", request.method, request.path, response.status_code, HEADER, response[HEADER]
+                "%s %s was answered with %d, %s %s",
+                request.method,
+                request.path,
+                response.status_code,
+                HEADER,
+                response[HEADER],
             )
         return response
 
@@ -62,7 +73,9 @@ def middleware(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[
 def traced(application: Any) -> Any:
     """The same for what is answered beside Django."""
 
-    async def outside(scope: dict[str, Any], receive: Any, send: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
+    async def outside(
+        scope: dict[str, Any], receive: Any, send: Callable[[dict[str, Any]], Awaitable[None]]
+    ) -> None:
         async def named(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 headers = list(message.get("headers", ()))
@@ -80,7 +93,9 @@ def fresh() -> str:
     return ids.show(PREFIX, uuid.uuid4())
 
 
-def of(thread_id: uuid.UUID, run_id: uuid.UUID | None = None, order_id: uuid.UUID | None = None) -> str:
+def of(
+    thread_id: uuid.UUID, run_id: uuid.UUID | None = None, order_id: uuid.UUID | None = None
+) -> str:
     """The trace of what somebody follows."""
     if run_id is None and order_id is not None:
         run_id = WorkOrder.objects.filter(pk=order_id).values_list("latest_run", flat=True).first()
@@ -92,7 +107,8 @@ def name(request: HttpRequest, response: HttpResponse, *, by: Any) -> str | None
     if response.status_code >= 400 and response.status_code not in TOLD:
         return None
     names = _names(request)
-    looks_at_thread = "thread_id" in names and request.method != "POST"  # which has many runs, and names its last
+    # which has many runs, and names its last
+    looks_at_thread = "thread_id" in names and request.method != "POST"
     if not looks_at_thread and (told := _told(request, response)) is not None:
         return told
     try:
@@ -140,7 +156,11 @@ def _found(names: Mapping[str, Any], *, by: User) -> str | None:
             return None
     if run_id is not None:
         thread = Run.objects.filter(pk=run_id).values_list("thread", flat=True).first()
-        return ids.show(Run.PREFIX, run_id) if thread is not None and visibility.sees(thread, by=by) else None
+        return (
+            ids.show(Run.PREFIX, run_id)
+            if thread is not None and visibility.sees(thread, by=by)
+            else None
+        )
     if (thread := names.get("thread_id")) is not None:
         return ids.show(Thread.PREFIX, thread) if visibility.sees(thread, by=by) else None
     for key in FIND.keys() & names.keys():

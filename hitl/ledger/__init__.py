@@ -1,1 +1,3 @@
-"""The ledger of decisions: a chain per team that the database keeps append-only, verified, anchored and exported."""
+"""The ledger of decisions: a chain per team that the database keeps append-only, verified, anchored
+and exported.
+"""

@@ -1,7 +1,8 @@
 """Anchors: once a day, how far each ledger has come, as a row and a line in the log of the process.
 
-A line that leaves the server (a log host, a mail, paper) is what a ledger that was written anew does not fit: `manage.py verify_ledger
---against`. The database holds them too, for whoever looks from inside.
+A line that leaves the server (a log host, a mail, paper) is what a ledger that was written anew
+does not fit: `manage.py verify_ledger --against`. The database holds them too, for whoever looks
+from inside.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ logger = logging.getLogger(__name__)
 
 
 def drop_due(*, now: dt.datetime) -> list[Anchor]:
-    """Write today's anchor of each ledger that has grown since its last one, but for those that have one of today; gives the new ones.
+    """Write today's anchor of each ledger that has grown since its last one, but for those that
+    have one of today; gives the new ones.
 
     Harmless when two do it at once: of two rows of a day one is kept.
     """
@@ -39,11 +41,19 @@ def drop_due(*, now: dt.datetime) -> list[Anchor]:
 
 
 def _drop(ledger: Ledger, before: str, day: dt.date) -> Anchor | None:
-    """Write the anchor of a ledger behind the one that has the digest `before`; None where another process did."""
-    newest = Decision.objects.filter(ledger=ledger.pk, position__lte=ledger.length).order_by("-position").first()
+    """Write the anchor of a ledger behind the one that has the digest `before`; None where another
+    process did.
+    """
+    newest = (
+        Decision.objects.filter(ledger=ledger.pk, position__lte=ledger.length)
+        .order_by("-position")
+        .first()
+    )
     if newest is None:
         return None
-    anchor = Anchor(ledger=ledger, day=day, position=newest.position, tip=newest.digest, previous=before)
+    anchor = Anchor(
+        ledger=ledger, day=day, position=newest.position, tip=newest.digest, previous=before
+    )
     anchor.digest = anchor.compute_digest()
     Anchor.objects.bulk_create([anchor], ignore_conflicts=True)
     kept = Anchor.objects.get(ledger=ledger, day=day)

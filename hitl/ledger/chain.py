@@ -1,4 +1,6 @@
-"""The only writer of decisions: each gets the next place of its team's ledger, with the digest of the one before."""
+"""The only writer of decisions: each gets the next place of its team's ledger, with the digest of
+the one before.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,10 @@ from runs import keyed
 
 
 def append(decision: Decision) -> None:
-    """Add a decision to its ledger. Call inside a transaction, at its end: the ledger's row stays locked until the commit."""
+    """Add a decision to its ledger.
+
+    Call inside a transaction, at its end: the ledger's row stays locked until the commit.
+    """
     assert decision.pause is not None  # it is being answered
     decision.by_name = name_of(decision.decided_by) if decision.decided_by else ""
     decision.for_name = name_of(decision.on_behalf_of) if decision.on_behalf_of else ""
@@ -31,8 +36,14 @@ def append(decision: Decision) -> None:
 
 
 def _take_place(name: str) -> tuple[int, str] | None:
-    """The next position of a ledger, and its tip. Both databases give back what they update, the ORM does not: it would ask again."""
+    """The next position of a ledger, and its tip.
+
+    Both databases give back what they update, the ORM does not: it would ask again.
+    """
     with connection.cursor() as cursor:
-        cursor.execute("UPDATE hitl_ledger SET length = length + 1 WHERE name = %s RETURNING length, tip", [name])
+        cursor.execute(
+            "UPDATE hitl_ledger SET length = length + 1 WHERE name = %s RETURNING length, tip",
+            [name],
+        )
         row = cursor.fetchone()
     return None if row is None else (row[0], row[1])

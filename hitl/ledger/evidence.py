@@ -1,4 +1,5 @@
-"""What a reviewer was shown, kept with the decision: one canonical JSON document in a blob, under the digest that the decision signs.
+"""What a reviewer was shown, kept with the decision: one canonical JSON document in a blob, under
+the digest that the decision signs.
 
 What is read or printed of it is made from the document, so there is nothing else to trust.
 """
@@ -17,7 +18,8 @@ from hitl.models import Decision
 from runs.models import Pause
 
 SHOWN = (
-    "step", "phase", "kind", "question", "content", "facts", "effects", "content_digest", "revision", "max_revisions", "ways", "labels",
+    "step", "phase", "kind", "question", "content", "facts", "effects", "content_digest",
+    "revision", "max_revisions", "ways", "labels",
     "required_inputs", "known", "bare", "calls", "attempts", "refined", "review", "stage",
     "outside",
 )  # fmt: skip
@@ -29,7 +31,10 @@ class Missing(Exception):
 
 
 def of(pause: Pause, *, early_at: dt.datetime | None = None) -> dict[str, Any]:
-    """The document of a question as it stands; `pause` is `answerable`. Of an answer that came before it, it says so: nobody saw it."""
+    """The document of a question as it stands; `pause` is `answerable`.
+
+    Of an answer that came before it, it says so: nobody saw it.
+    """
     run = pause.run
     order = run.work_order
     titles = {step["name"]: step["title"] for step in run.frozen.steps}
@@ -68,10 +73,14 @@ def read(content: bytes) -> dict[str, Any]:
 
 
 def kept(cursor: str, limit: int) -> tuple[set[str], str]:
-    """The documents that decisions name, as a `collecting.Source`; one that was erased holds none any more."""
+    """The documents that decisions name, as a `collecting.Source`; one that was erased holds none
+    any more.
+    """
     rows = Decision.objects.order_by("pk").only("evidence", "erasure")
     return garbage.page(
         rows.filter(pk__gt=cursor) if cursor else rows,
         limit,
-        lambda decision: [decision.evidence] if decision.evidence and decision.erasure_id is None else [],
+        lambda decision: (
+            [decision.evidence] if decision.evidence and decision.erasure_id is None else []
+        ),
     )

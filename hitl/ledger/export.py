@@ -1,7 +1,5 @@
-"""A ledger as a file: CSV for people, JSON for programs.
-
-The JSON holds all that a digest is over, so the digest can be computed without this server
-(docs/how-to/ledger.md).
+"""A ledger as a file: CSV for people; JSON with all that a digest is over, to compute it again
+without this server (docs/how-to/ledger.md).
 """
 
 from __future__ import annotations
@@ -19,7 +17,8 @@ from runs.models import Pause, Run, WorkOrder
 
 PAGE = 500
 COLUMNS = (
-    "ledger", "position", "id", "decided_at", "decided_by", "by_name", "external", "data_only", "early_at", "on_behalf_of", "for_name",
+    "ledger", "position", "id", "decided_at", "decided_by", "by_name", "external", "data_only",
+    "early_at", "on_behalf_of", "for_name",
     "action", "feedback", "input", "via", "revision", "order", "run", "pause",
     "content_digest", "evidence", "goes_on_at", "undoes", "erased", "previous", "digest",
 )  # fmt: skip
@@ -28,11 +27,15 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def rows(ledgers: Sequence[str]) -> Iterator[Decision]:
-    """The decisions of some ledgers, in order, page by page: no cursor stays open while a client is slow."""
+    """The decisions of some ledgers, in order, page by page: no cursor stays open while a client is
+    slow.
+    """
     for name in ledgers:
         after = 0
         mine = (
-            Decision.objects.filter(ledger=name).select_related("decided_by", "on_behalf_of", "erasure", "pause__run").order_by("position")
+            Decision.objects.filter(ledger=name)
+            .select_related("decided_by", "on_behalf_of", "erasure", "pause__run")
+            .order_by("position")
         )
         while page := list(mine.filter(position__gt=after)[:PAGE]):
             yield from page
@@ -59,7 +62,9 @@ def told(decision: Decision) -> dict[str, Any]:
         "input": decision.payload,
         "via": decision.via,
         "revision": decision.revision,
-        "order": ids.show(WorkOrder.PREFIX, run.work_order_id) if run and run.work_order_id else None,
+        "order": ids.show(WorkOrder.PREFIX, run.work_order_id)
+        if run and run.work_order_id
+        else None,
         "run": ids.show(Run.PREFIX, run.pk) if run else None,
         "pause": ids.show(Pause.PREFIX, decision.pause_id) if decision.pause_id else None,
         "content_digest": decision.content_digest,
@@ -95,15 +100,23 @@ def _cell(value: Any) -> Any:
 
 
 def as_json(ledgers: Sequence[str]) -> Iterator[str]:
-    """One document; `signed` is what the sha256 of whose canonical JSON is the digest, null where the words were erased."""
+    """One document; `signed` is what the sha256 of whose canonical JSON is the digest, null where
+    the words were erased.
+    """
     yield f'{{"exported_at": {json.dumps(clock.now().isoformat())}, "decisions": ['
     comma = ""
     for decision in rows(ledgers):
         signed = None if decision.erasure_id else decision.signed()
         yield f"{comma}\n{json.dumps({**told(decision), 'signed': signed})}"
         comma = ","
-    ends = {ledger.name: {"length": ledger.length, "tip": ledger.tip} for ledger in Ledger.objects.filter(pk__in=list(ledgers))}
-    anchors = [str(anchor) for anchor in Anchor.objects.filter(ledger__in=list(ledgers)).order_by("day", "ledger")]
+    ends = {
+        ledger.name: {"length": ledger.length, "tip": ledger.tip}
+        for ledger in Ledger.objects.filter(pk__in=list(ledgers))
+    }
+    anchors = [
+        str(anchor)
+        for anchor in Anchor.objects.filter(ledger__in=list(ledgers)).order_by("day", "ledger")
+    ]
     yield f'\n], "ledgers": {json.dumps(ends)}, "anchors": {json.dumps(anchors)}}}\n'
 
 

@@ -1,4 +1,6 @@
-"""The tables of the ledger, and what the database lets happen to their rows: see `checkpoints.models.append_only`."""
+"""The tables of the ledger, and what the database lets happen to their rows: see
+`checkpoints.models.append_only`.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,20 @@ from hitl.models import Anchor, Decision, Erasure, Ledger, Vote
 def guards() -> tuple[Guard, ...]:
     """Of each table of the ledger."""
     return (
-        Guard(model=Decision, may=_erasing(), freed=_freed(), once=[("id",), ("ledger_id", "position")]),
+        Guard(
+            model=Decision,
+            may=_erasing(),
+            freed=_freed(),
+            once=[("id",), ("ledger_id", "position")],
+        ),
         Guard(
             model=Vote,
-            once=[("id",), ("pause_id", "voter_id"), ("pause_id", "seat_id"), ("pause_id", "external_key")],
+            once=[
+                ("id",),
+                ("pause_id", "voter_id"),
+                ("pause_id", "seat_id"),
+                ("pause_id", "external_key"),
+            ],
             door=append_only.ERASE,
         ),
         Guard(model=Erasure, once=[("id",)]),
@@ -41,12 +53,19 @@ def _freed() -> list[str]:
 def _erasing() -> str:
     """A decision may lose its words, once, to an erasure that vouches for it."""
     left = {_column(name): value for name, value in Decision.ERASED.items()}
-    empty = [f'NEW."{column}" IS NULL' if value is None else f"NEW.\"{column}\" = '{value}'" for column, value in left.items()]
-    return " AND ".join(['OLD."erasure_id" IS NULL AND NEW."erasure_id" IS NOT NULL', *empty, "{same}"])
+    empty = [
+        f'NEW."{column}" IS NULL' if value is None else f"NEW.\"{column}\" = '{value}'"
+        for column, value in left.items()
+    ]
+    return " AND ".join(
+        ['OLD."erasure_id" IS NULL AND NEW."erasure_id" IS NOT NULL', *empty, "{same}"]
+    )
 
 
 def take_off(*, plan: Sequence[Any] = (), **_: Any) -> None:
-    """Before migrations: they may rewrite rows, and SQLite does not drop a column that a trigger names."""
+    """Before migrations: they may rewrite rows, and SQLite does not drop a column that a trigger
+    names.
+    """
     if plan:
         append_only.remove()
 

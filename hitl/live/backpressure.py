@@ -1,7 +1,8 @@
 """Streams and sockets wait for their clients, and cut one that does not read.
 
-uvicorn makes `send` wait while a client's buffer is full. Daphne never does (django/daphne#170), so a client that stops reading would let
-this process grow without end; but Twisted tells who registers with it when a transport's buffer, 64 KiB, is full and when it is not.
+uvicorn makes `send` wait while a client's buffer is full. Daphne never does (django/daphne#170), so
+a client that stops reading would let this process grow without end; but Twisted tells who registers
+with it when a transport's buffer, 64 KiB, is full and when it is not.
 """
 
 from __future__ import annotations
@@ -15,10 +16,15 @@ from typing import Any
 from autobahn.exception import Disconnected
 
 PATIENCE = 20.0
-"""Seconds that a client may take nothing before it is cut. It comes back with its cursor and misses nothing."""
+"""Seconds that a client may take nothing before it is cut.
+
+It comes back with its cursor and misses nothing.
+"""
 TOO_SLOW = 4408
 IN_A_ROW = 32
-"""Messages of one connection after which others have their turn: a page of the log may have hundreds, and no server yields between them."""
+"""Messages of one connection after which others have their turn: a page of the log may have
+hundreds, and no server yields between them.
+"""
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
@@ -57,7 +63,9 @@ class Valve:
             self._opens = None
 
     def stopProducing(self) -> None:
-        """The connection is gone; what is sent now goes nowhere, and the server says so by a disconnect."""
+        """The connection is gone; what is sent now goes nowhere, and the server says so by a
+        disconnect.
+        """
         self.resumeProducing()
 
 
@@ -95,7 +103,8 @@ class Patient:
 
     async def _pass(self, message: dict[str, Any]) -> None:
         if self._valve is not None and self._valve.is_open and self._is_middle(message):
-            await self._send(message)  # the usual way: Daphne takes it at once, and a clock would cost more than sending
+            # the usual way: Daphne takes it at once, and a clock would cost more than sending
+            await self._send(message)
             return
         try:
             async with asyncio.timeout(PATIENCE):
@@ -112,7 +121,9 @@ class Patient:
 
     @property
     def _protocol(self) -> Any:
-        """Daphne's protocol of this connection, which its `send` is bound to; None on other servers."""
+        """Daphne's protocol of this connection, which its `send` is bound to; None on other
+        servers.
+        """
         arguments = self._send.args if isinstance(self._send, partial) else ()
         return arguments[0] if arguments and hasattr(arguments[0], "transport") else None
 
@@ -120,7 +131,8 @@ class Patient:
         protocol = self._protocol
         if protocol is None or protocol.transport is None:
             return
-        if self._is_socket:  # the transport still has the HTTP channel that the handshake came through
+        # the transport still has the HTTP channel that the handshake came through
+        if self._is_socket:
             protocol.transport.unregisterProducer()
             protocol.transport.registerProducer(valve := Valve(), True)
         else:
@@ -128,7 +140,11 @@ class Patient:
         self._valve = valve
 
     async def _stop(self) -> None:
-        """Cut. A socket is told why, where that can still be queued; its close frame waits behind what was not read."""
+        """Cut.
+
+        A socket is told why, where that can still be queued; its close frame waits behind what was
+        not read.
+        """
         self._cut = True
         if not self._is_socket:
             self._abort()
@@ -141,7 +157,8 @@ class Patient:
 
     def _abort(self) -> None:
         """End the connection; a server that closes it would wait until the client has read."""
-        protocol = self._protocol or getattr(self._send, "__self__", None)  # Daphne's; uvicorn's, whose method `send` is
+        # Daphne's; uvicorn's, whose method `send` is
+        protocol = self._protocol or getattr(self._send, "__self__", None)
         transport = getattr(protocol, "transport", None)
         abort = getattr(transport, "abortConnection", None) or getattr(transport, "abort", None)
         if abort is not None:
@@ -149,7 +166,9 @@ class Patient:
 
 
 def patient(application: Any) -> Any:
-    """An ASGI application whose `send` waits for the client, and raises Gone where that has left or stalls."""
+    """An ASGI application whose `send` waits for the client, and raises Gone where that has left or
+    stalls.
+    """
 
     async def serve(scope: Any, receive: Any, send: Send) -> None:
         with suppress(Gone):

@@ -6,7 +6,9 @@ import asyncio
 
 
 class Bell:
-    """Wakes all who wait for the next time that it rings. asyncio's Event has 760 bytes for who waits, whether anybody does."""
+    """Wakes all who wait for the next time that it rings. asyncio's Event has 760 bytes for who
+    waits, whether anybody does.
+    """
 
     __slots__ = ("_waiting",)
 

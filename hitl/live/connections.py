@@ -1,4 +1,6 @@
-"""How many streams and sockets one person, and one server process, have open: places that are taken and given back (`runs.limits`)."""
+"""How many streams and sockets one person, and one server process, have open: places that are taken
+and given back (`runs.limits`).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ _open: Counter[int] = Counter()
 
 
 def take(person: int) -> bool:
-    """Take a place for a person; False where they, or all together, have as many as may be. Then nothing is to be given back."""
+    """Take a place for a person; False where they, or all together, have as many as may be.
+
+    Then nothing is to be given back.
+    """
     with _lock:
         if _open[person] >= value("PERSON_STREAMS") or _open.total() >= value("PROCESS_STREAMS"):
             return False
@@ -30,6 +35,7 @@ def give_back(person: int) -> None:
 
 def words() -> str:
     return (
-        f"You have {value('PERSON_STREAMS')} streams and sockets open already, or this server has all that it takes. "
+        f"You have {value('PERSON_STREAMS')} streams and sockets open already, or this server "
+        "has all that it takes. "
         "Close one, or come back in some seconds with the last number you have."
     )

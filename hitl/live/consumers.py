@@ -1,8 +1,11 @@
-"""WebSockets: catch up, then follow, and take answers. A reconnect is a plain connect with `?after=<seq>`. See docs/how-to/live.md.
+"""WebSockets: catch up, then follow, and take answers.
 
-Close codes: 1000 the run has ended and all of it was told; 4400 malformed address; 4401 not, or no longer, logged in; 4403 no longer
-allowed; 4404 no such thing for you; 4408 this client does not read; 4429 this person has too many open; 4503 the database does not answer.
-After 4408, 4503, and any code below 4000, come back with the last number.
+A reconnect is a plain connect with `?after=<seq>`. See docs/how-to/live.md.
+
+Close codes: 1000 the run has ended and all of it was told; 4400 malformed address; 4401 not, or no
+longer, logged in; 4403 no longer allowed; 4404 no such thing for you; 4408 this client does not
+read; 4429 this person has too many open; 4503 the database does not answer. After 4408, 4503, and
+any code below 4000, come back with the last number.
 """
 
 from __future__ import annotations
@@ -49,7 +52,10 @@ THROTTLED = {
     "title": "Too Many Requests",
     "status": 429,
     "code": "throttled",
-    "detail": f"More than {HEARD} messages in {WITHIN:.0f} seconds; this one was not heard, and nothing was changed.",
+    "detail": (
+        f"More than {HEARD} messages in {WITHIN:.0f} seconds; this one was not heard, and "
+        "nothing was changed."
+    ),
 }
 
 
@@ -62,7 +68,9 @@ class Refused(Exception):
 
 
 class LiveConsumer(AsyncWebsocketConsumer):
-    """A socket whose tasks send for as long as it is open, and which answers each message of its client."""
+    """A socket whose tasks send for as long as it is open, and which answers each message of its
+    client.
+    """
 
     channel_layer_alias = NO_LAYER
 
@@ -90,12 +98,16 @@ class LiveConsumer(AsyncWebsocketConsumer):
                 connections.give_back(self.person)
 
     async def dispatch(self, message: dict[str, Any]) -> None:
-        """Without Channels' look at database connections, a trip to another thread: every query here is made in the hub's threads."""
+        """Without Channels' look at database connections, a trip to another thread: every query
+        here is made in the hub's threads.
+        """
         await getattr(self, get_handler_name(message))(message)
 
     async def connect(self) -> None:
         # accepted first: a browser learns the close code only from a socket that was open
-        await self.accept(subprotocol=SUBPROTOCOL if SUBPROTOCOL in self.scope.get("subprotocols", []) else None)
+        await self.accept(
+            subprotocol=SUBPROTOCOL if SUBPROTOCOL in self.scope.get("subprotocols", []) else None
+        )
         try:
             person = await in_database_thread(self._admit)()
             if not connections.take(person):
@@ -121,7 +133,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
     def _caller(self) -> Caller:
         caller = caller_of(self.scope)
         if caller is None:
-            raise Refused(4401, str(unknown(self.scope).get_codes()))  # token_expired, or not_authenticated
+            # token_expired, or not_authenticated
+            raise Refused(4401, str(unknown(self.scope).get_codes()))
         return caller
 
     def enter(self, caller: Caller) -> None:
@@ -141,13 +154,17 @@ class LiveConsumer(AsyncWebsocketConsumer):
         task.add_done_callback(self.tasks.discard)
 
     def _every(self, seconds: float, work: Work) -> None:
-        """Meanwhile there is a timer alone: a task that sleeps takes ten times as much, and there are a thousand sockets."""
+        """Meanwhile there is a timer alone: a task that sleeps takes ten times as much, and there
+        are a thousand sockets.
+        """
 
         async def once() -> None:
             await work()
             self._every(seconds, work)
 
-        self.timers[work] = asyncio.get_running_loop().call_later(seconds, lambda: self._begin(once()))
+        self.timers[work] = asyncio.get_running_loop().call_later(
+            seconds, lambda: self._begin(once())
+        )
 
     async def _ping(self) -> None:
         await self.send(text_data='{"type": "ping"}')
@@ -183,11 +200,15 @@ class LiveConsumer(AsyncWebsocketConsumer):
         now = time.monotonic()
         self.heard = [at for at in self.heard if at > now - WITHIN]
         if len(self.heard) == HEARD:
-            await self.send(text_data=json.dumps({"type": "refused", "id": None, "problem": THROTTLED}))
+            await self.send(
+                text_data=json.dumps({"type": "refused", "id": None, "problem": THROTTLED})
+            )
             return
         self.heard.append(now)
         async with self.answering:
-            reply = await in_database_thread(answer)(text_data, scope=self.scope, place=self.place, problem_of=self.problem_of)
+            reply = await in_database_thread(answer)(
+                text_data, scope=self.scope, place=self.place, problem_of=self.problem_of
+            )
             await self.send(text_data=reply)
 
     async def disconnect(self, code: int) -> None:
@@ -210,7 +231,9 @@ class SubjectConsumer(LiveConsumer):
         if caller.scope == Scope.ANSWER:  # all that a thread holds is more than its questions
             raise Refused(4403, scopes.ScopeMissing.code)
         try:
-            self.seq = cursor(parse_qs(self.scope["query_string"].decode("latin-1")).get("after", ["0"])[0])
+            self.seq = cursor(
+                parse_qs(self.scope["query_string"].decode("latin-1")).get("after", ["0"])[0]
+            )
         except ValueError as error:
             raise Refused(4400) from error
         found = self.find(caller.user)
@@ -224,7 +247,8 @@ class SubjectConsumer(LiveConsumer):
 
     async def pump(self) -> None:
         send: Any = self.base_send  # `self.send` is two calls more for each event
-        async with aclosing(subscriptions.pages(self.subject, self.seq, stirs=True)) as pages:  # type: ignore[type-var]  # a generator, typed as an iterator
+        # a generator, typed as an iterator
+        async with aclosing(subscriptions.pages(self.subject, self.seq, stirs=True)) as pages:  # type: ignore[type-var]
             async for page in pages:
                 for told in page.told:
                     await send({"type": "websocket.send", "text": told.text})
@@ -232,7 +256,8 @@ class SubjectConsumer(LiveConsumer):
                     await send({"type": "websocket.send", "text": page.outage.message})
                 if page.stirred:  # who it is, a client is told when it says the same of itself
                     await send({"type": "websocket.send", "text": '{"type": "presence"}'})
-        async with self.answering:  # who answered last may be the one who ended it, or the one who came too late
+        # who answered last may be the one who ended it, or the one who came too late
+        async with self.answering:
             await self.close(code=1000)
 
 
@@ -252,7 +277,9 @@ class WorkflowConsumer(SubjectConsumer):
 
 
 class InboxConsumer(LiveConsumer):
-    """Sends how many questions wait for this person and which went, now and whenever other ones wait."""
+    """Sends how many questions wait for this person and which went, now and whenever other ones
+    wait.
+    """
 
     user_id: int
 
@@ -262,13 +289,16 @@ class InboxConsumer(LiveConsumer):
         self.user_id = caller.user.pk
 
     async def pump(self) -> None:
-        async with aclosing(hub().waiting(self.user_id)) as told:  # type: ignore[type-var]  # as above
+        # as above
+        async with aclosing(hub().waiting(self.user_id)) as told:  # type: ignore[type-var]
             async for news in told:
                 if isinstance(news, Outage):
                     await self.send(text_data=news.message)
                     continue
                 gone = [ids.show(Pause.PREFIX, pk) for pk in news.gone]
-                await self.send(text_data=json.dumps({"type": "inbox", "waiting": news.number, "gone": gone}))
+                await self.send(
+                    text_data=json.dumps({"type": "inbox", "waiting": news.number, "gone": gone})
+                )
 
 
 class NoSuchSocket(AsyncWebsocketConsumer):

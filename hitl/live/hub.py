@@ -1,8 +1,10 @@
-"""One hub per server process: whoever watches a thread here shares one group membership and one read per hint.
+"""One hub per server process: whoever watches a thread here shares one group membership and one
+read per hint.
 
-The log is the truth. Hints may be lost, so every few seconds one query asks for the newest numbers of all watched threads; a channel
-layer or a database that fails costs that delay and a log line, never a watcher. Nothing is queued for a watcher: each takes the next
-page when its client has taken the last one.
+The log is the truth. Hints may be lost, so every few seconds one query asks for the newest numbers
+of all watched threads; a channel layer or a database that fails costs that delay and a log line,
+never a watcher. Nothing is queued for a watcher: each takes the next page when its client has taken
+the last one.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ LEAST = 10
 JOIN_WITHIN = 2.0
 """Seconds for the channel layer to let a topic in; with one that hangs it goes on by reading."""
 LOOK_EVERY = 5.0
-"""Seconds after which the log is read without a hint, and a channel layer that failed is tried again."""
+"""Seconds after which the log is read without a hint, and a channel layer that failed is tried
+again.
+"""
 ASKED_AT_ONCE = 500
 """Threads in one query for newest numbers."""
 
@@ -54,7 +58,9 @@ T = TypeVar("T")
 
 
 def in_database_thread(function: Callable[P, T]) -> Callable[P, Any]:
-    """Run a function that uses the database in the hub's own few threads, which leave no connection open."""
+    """Run a function that uses the database in the hub's own few threads, which leave no connection
+    open.
+    """
 
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
         close_old_connections()
@@ -74,7 +80,9 @@ def cursor(text: str) -> int:
 
 
 class Told(NamedTuple):
-    """An event, its number, and its JSON text, which is written once for all who watch; as is its frame."""
+    """An event, its number, and its JSON text, which is written once for all who watch; as is its
+    frame.
+    """
 
     event: Envelope
     seq: int
@@ -109,11 +117,16 @@ def _newest(thread_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
 
 
 NONE_YET: deque[Told] = deque(maxlen=0)
-"""The memory of all threads that nothing has happened to, since even an empty deque has 600 bytes."""
+"""The memory of all threads that nothing has happened to, since even an empty deque has 600
+bytes.
+"""
 
 
 class Topic:
-    """One thread as this process sees it: the newest number, and the newest events. There may be a thousand, and most are quiet."""
+    """One thread as this process sees it: the newest number, and the newest events.
+
+    There may be a thousand, and most are quiet.
+    """
 
     __slots__ = (
         "_again",
@@ -149,14 +162,18 @@ class Topic:
         self._again = False
         self._reading: dict[int, asyncio.Future[list[Told]]] = {}
         self._pages: dict[int, list[Told]] = {}
-        """What was given from memory since the last event, by number: nearly all who watch ask for the same."""
+        """What was given from memory since the last event, by number: nearly all who watch ask for
+        the same.
+        """
 
     def stop(self) -> None:
         if self._looking is not None:
             self._looking.cancel()
 
     async def since(self, seq: int) -> list[Told]:
-        """The events after `seq`: from memory where they are all there, else a page of the log, read once for all who need it."""
+        """The events after `seq`: from memory where they are all there, else a page of the log,
+        read once for all who need it.
+        """
         if self.recent and self.recent[0].seq <= seq + 1:
             page = self._pages.get(seq)
             if page is None:
@@ -169,7 +186,10 @@ class Topic:
         return await asyncio.shield(reading)
 
     def _place_behind(self, seq: int) -> int:
-        """Where in memory the events after `seq` begin. Numbers that are folded away are missing, so it may be earlier than they count."""
+        """Where in memory the events after `seq` begin.
+
+        Numbers that are folded away are missing, so it may be earlier than they count.
+        """
         place = min(max(0, seq + 1 - self.recent[0].seq), len(self.recent))
         while place > 0 and self.recent[place - 1].seq > seq:
             place -= 1
@@ -181,13 +201,19 @@ class Topic:
 
     async def _read(self, seq: int) -> list[Told]:
         """A page of the log, of so many events as came to a page's size before."""
-        found: list[Told] = await _read(self.thread_id, seq, max(LEAST, min(log.PAGE, PAGE_CHARACTERS // self._usual)))
+        found: list[Told] = await _read(
+            self.thread_id, seq, max(LEAST, min(log.PAGE, PAGE_CHARACTERS // self._usual))
+        )
         if found:
             self._usual = max(1, sum(len(told.text) for told in found) // len(found))
         return _page(found)
 
-    async def beyond(self, seq: int, *, stirs: int | None = None, outage: Said | None = None) -> None:
-        """Wait until there is more than `seq`, or, with `stirs`, until it has been stirred oftener than that, or another outage."""
+    async def beyond(
+        self, seq: int, *, stirs: int | None = None, outage: Said | None = None
+    ) -> None:
+        """Wait until there is more than `seq`, or, with `stirs`, until it has been stirred oftener
+        than that, or another outage.
+        """
         while self.seq <= seq and (stirs is None or self.stirs == stirs) and self.outage is outage:
             await self._bell.wait()
 
@@ -197,7 +223,9 @@ class Topic:
         self._bell.ring()
 
     def take(self, hint: dict[str, Any]) -> None:
-        """Use the events that a hint carries when they follow what is known; read the log otherwise."""
+        """Use the events that a hint carries when they follow what is known; read the log
+        otherwise.
+        """
         if hint.get("presence"):
             self.stirs += 1
             self._bell.ring()
@@ -226,8 +254,11 @@ class Topic:
             self._again = False
             try:
                 await self._read_on()
-            except Exception as error:  # noqa: BLE001  # databases raise their clients' own errors; the next look may succeed
-                logger.warning("could not read the log of %s, will look again: %s", self.thread_id, error)
+            # databases raise their clients' own errors; the next look may succeed
+            except Exception as error:  # noqa: BLE001
+                logger.warning(
+                    "could not read the log of %s, will look again: %s", self.thread_id, error
+                )
 
     async def _read_on(self) -> None:
         if self.seq < 0:
@@ -239,14 +270,17 @@ class Topic:
             self._extend(events)
 
     def _extend(self, events: list[Told]) -> None:
-        fresh = [told for told in events if told.seq > self.seq]  # a hint may have been quicker than the read
+        # a hint may have been quicker than the read
+        fresh = [told for told in events if told.seq > self.seq]
         if not fresh:
             return
-        if self.recent and fresh[0].seq > self.recent[-1].seq + 1:  # numbers are missing: a line says why
+        # numbers are missing: a line says why
+        if self.recent and fresh[0].seq > self.recent[-1].seq + 1:
             self.recent, self._weight = NONE_YET, 0
         if self.recent is NONE_YET:
             self.recent = deque()
-        self.recent.extend(fresh)  # what is missing between its numbers is told by a line among them
+        # what is missing between its numbers is told by a line among them
+        self.recent.extend(fresh)
         self._weight += sum(len(told.text) for told in fresh)
         while len(self.recent) > KEPT or self._weight > KEPT_CHARACTERS:
             self._weight -= len(self.recent.popleft().text)
@@ -256,7 +290,9 @@ class Topic:
 
 
 class Hub:
-    """The topics of one event loop, the one channel by which hints reach it, and the one query that makes up for lost ones."""
+    """The topics of one event loop, the one channel by which hints reach it, and the one query that
+    makes up for lost ones.
+    """
 
     def __init__(self) -> None:
         self._topics: dict[uuid.UUID, Topic] = {}
@@ -267,11 +303,14 @@ class Hub:
         self._joined: set[str] = set()
         """Groups that the channel is in."""
 
-    async def follow(self, thread_id: uuid.UUID, seq: int, *, stirs: bool = False) -> AsyncIterator[list[Told] | Outage]:
-        """Pages of a thread's events after `seq`, in order, each event once, for as long as the caller listens.
+    async def follow(
+        self, thread_id: uuid.UUID, seq: int, *, stirs: bool = False
+    ) -> AsyncIterator[list[Told] | Outage]:
+        """Pages of a thread's events after `seq`, in order, each event once, for as long as the
+        caller listens.
 
-        With `stirs` there is an empty page whenever other people look at its question, or no longer. An Outage tells that the database
-        went away, and that it is back.
+        With `stirs` there is an empty page whenever other people look at its question, or no
+        longer. An Outage tells that the database went away, and that it is back.
         """
         async with self._watching(thread_id) as topic:
             heeded, outage = topic.stirs if stirs else None, None
@@ -297,7 +336,8 @@ class Hub:
         self._wake()
         try:
             if topic.seq < 0:
-                await self._join(live.group(thread_id))  # before the first look, so that nothing falls between
+                # before the first look, so that nothing falls between
+                await self._join(live.group(thread_id))
                 topic.look()
             yield topic
         finally:
@@ -308,7 +348,9 @@ class Hub:
                 self._left(live.group(thread_id))
 
     async def waiting(self, user_id: int) -> AsyncIterator[News | Outage]:
-        """How many questions wait for a person and which of them went: now, and whenever other ones wait; and outages, as `follow`."""
+        """How many questions wait for a person and which of them went: now, and whenever other ones
+        wait; and outages, as `follow`.
+        """
         self._inbox.watchers += 1
         self._wake()
         try:
@@ -324,14 +366,22 @@ class Hub:
 
     @property
     def _groups(self) -> set[str]:
-        return {live.group(thread_id) for thread_id in self._topics} | ({live.INBOX} if self._inbox.watchers else set())
+        return {live.group(thread_id) for thread_id in self._topics} | (
+            {live.INBOX} if self._inbox.watchers else set()
+        )
 
     def _wake(self) -> None:
         if not self._tasks:
-            self._tasks = [asyncio.create_task(self._listen(), name="hub: hints"), asyncio.create_task(self._poll(), name="hub: poll")]
+            self._tasks = [
+                asyncio.create_task(self._listen(), name="hub: hints"),
+                asyncio.create_task(self._poll(), name="hub: poll"),
+            ]
 
     def _left(self, group: str) -> None:
-        """Nobody here watches a group any more. Leaving may fail, so it is no part of what its last watcher does."""
+        """Nobody here watches a group any more.
+
+        Leaving may fail, so it is no part of what its last watcher does.
+        """
         if not self._groups:
             for task in self._tasks:
                 task.cancel()
@@ -355,17 +405,23 @@ class Hub:
             logger.warning("%s is watched by reading for now: %s", group, error)
 
     async def _listen(self) -> None:
-        """Take hints from the channel layer; after an error, begin again with a channel of its own."""
+        """Take hints from the channel layer; after an error, begin again with a channel of its
+        own.
+        """
         while True:
             try:
                 await self._take_hints()
-            except Exception as error:  # noqa: BLE001  # layers raise their clients' own errors; watchers must outlive them
-                logger.warning("no live hints, watching goes on by reading every %s s: %s", LOOK_EVERY, error)
+            # layers raise their clients' own errors; watchers must outlive them
+            except Exception as error:  # noqa: BLE001
+                logger.warning(
+                    "no live hints, watching goes on by reading every %s s: %s", LOOK_EVERY, error
+                )
             await asyncio.sleep(LOOK_EVERY)
 
     async def _take_hints(self) -> None:
         layer: Any = get_channel_layer()
-        async with asyncio.timeout(JOIN_WITHIN):  # not `wait_for`, which in Python 3.11 may swallow a cancellation
+        # not `wait_for`, which in Python 3.11 may swallow a cancellation
+        async with asyncio.timeout(JOIN_WITHIN):
             channel: str = await layer.new_channel()
         joined: set[str] = set()
         self._channel, self._joined = channel, joined
@@ -435,7 +491,8 @@ async def _leave_all(groups: Collection[str], channel: str) -> None:
         for group in list(groups):
             async with asyncio.timeout(JOIN_WITHIN):
                 await layer.group_discard(group, channel)
-    except Exception as error:  # noqa: BLE001  # as in _listen; hints of a group that nobody watches are dropped
+    # as in _listen; hints of a group that nobody watches are dropped
+    except Exception as error:  # noqa: BLE001
         logger.warning("could not leave %d groups: %s", len(groups), error)
 
 

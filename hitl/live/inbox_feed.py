@@ -1,8 +1,9 @@
-"""Which questions wait for whom, for all open inboxes of a process: one look at what changed, whatever their number, and then one
-count per person, however many tabs.
+"""Which questions wait for whom, for all open inboxes of a process: one look at what changed,
+whatever their number, and then one count per person, however many tabs.
 
-A socket is told ids of questions that waited for its own person when it was told before, and no others: what went is the difference
-of two lists that the badge's own query gave for that person, whose rights are read anew each time.
+A socket is told ids of questions that waited for its own person when it was told before, and no
+others: what went is the difference of two lists that the badge's own query gave for that person,
+whose rights are read anew each time.
 """
 
 from __future__ import annotations
@@ -27,15 +28,24 @@ logger = logging.getLogger(__name__)
 QUIET = 0.1
 """Seconds between two counts for one person: a burst of questions is one change."""
 COUNTS_PER_SECOND = 200
-"""What all inboxes of a process together may ask of the database; more of them are told a little later."""
+"""What all inboxes of a process together may ask of the database; more of them are told a little
+later.
+"""
 OLD = 30.0
-"""Seconds after which is counted though no question changed: one that was hidden comes back, somebody stands in for another."""
+"""Seconds after which is counted though no question changed: one that was hidden comes back,
+somebody stands in for another.
+"""
 SHOWN = 100
 """Questions on a page of the inbox; of those on its first page can be named which went."""
 BACK = dt.timedelta(minutes=1)
-"""How far a look goes back. Far longer than a transaction and hosts' clocks differ: commits are not in the order of their times."""
+"""How far a look goes back.
+
+Far longer than a transaction and hosts' clocks differ: commits are not in the order of their times.
+"""
 LOOKED_AT = 1000
-"""Changes that a look takes at most, the last ones: whatever came since the look before, one of them is new."""
+"""Changes that a look takes at most, the last ones: whatever came since the look before, one of
+them is new.
+"""
 
 Changes: TypeAlias = frozenset[tuple[uuid.UUID, dt.datetime]]
 """Questions, with when they changed."""
@@ -56,7 +66,9 @@ class Waiting(NamedTuple):
 
     @property
     def cut(self) -> bool:
-        """Whether more wait than are listed: what is missing may be among them, pushed out by what is due before it."""
+        """Whether more wait than are listed: what is missing may be among them, pushed out by what
+        is due before it.
+        """
         return self.number > len(self.first)
 
 
@@ -64,14 +76,19 @@ NOTHING = Waiting(0, None, ())
 
 
 class News(NamedTuple):
-    """What an inbox is told: how many questions wait now, and which of those that did wait no longer, at most SHOWN."""
+    """What an inbox is told: how many questions wait now, and which of those that did wait no
+    longer, at most SHOWN.
+    """
 
     number: int
     gone: list[uuid.UUID]
 
 
 def waiting_now(user_id: int) -> Waiting:
-    """By the badge's own queryset (F9). The person is read anew: a socket stays open longer than somebody stays a superuser."""
+    """By the badge's own queryset (F9).
+
+    The person is read anew: a socket stays open longer than somebody stays a superuser.
+    """
     user = User.objects.filter(pk=user_id, is_active=True).first()
     if user is None:
         return NOTHING
@@ -86,7 +103,11 @@ def waiting_now(user_id: int) -> Waiting:
 def still_waiting(user_id: int, pause_ids: Collection[uuid.UUID]) -> set[uuid.UUID]:
     """Those of some questions that wait for a person."""
     user = User.objects.filter(pk=user_id, is_active=True).first()
-    return set() if user is None else set(deadline_changes.inbox(user).filter(pk__in=pause_ids).values_list("pk", flat=True))
+    return (
+        set()
+        if user is None
+        else set(deadline_changes.inbox(user).filter(pk__in=pause_ids).values_list("pk", flat=True))
+    )
 
 
 def changes_of_late() -> Changes:
@@ -98,7 +119,9 @@ class Inbox:
     """The open inboxes of one event loop."""
 
     def __init__(
-        self, in_database_thread: Callable[[Callable[..., Any]], Callable[..., Any]], note: Callable[[Exception | None], None]
+        self,
+        in_database_thread: Callable[[Callable[..., Any]], Callable[..., Any]],
+        note: Callable[[Exception | None], None],
     ) -> None:
         self.watchers = 0
         self.outage: Said | None = None
@@ -116,7 +139,10 @@ class Inbox:
         self._counts: dict[int, tuple[int, asyncio.Future[Waiting]]] = {}
 
     def look(self) -> None:
-        """Count again if questions changed: a hint says so, or some may have been lost. All who wish so meanwhile share the next look."""
+        """Count again if questions changed: a hint says so, or some may have been lost.
+
+        All who wish so meanwhile share the next look.
+        """
         if not self.watchers:
             return
         self._again = True
@@ -128,7 +154,8 @@ class Inbox:
             self._again = False
             try:
                 found = await self._changes_of_late()
-            except Exception as error:  # noqa: BLE001  # databases raise their clients' own errors; the next look may succeed
+            # databases raise their clients' own errors; the next look may succeed
+            except Exception as error:  # noqa: BLE001
                 logger.warning("could not look for changed questions, will look again: %s", error)
                 self._note(error)
                 return
@@ -160,7 +187,9 @@ class Inbox:
             self.stir()
 
     async def news(self, user_id: int) -> AsyncIterator[News | Outage]:
-        """For one socket: what waits now, which names nothing as gone, and then each change; and that the database went away or is back."""
+        """For one socket: what waits now, which names nothing as gone, and then each change; and
+        that the database went away or is back.
+        """
         told: Waiting | None = None
         outage: Said | None = None
         while True:
@@ -178,7 +207,10 @@ class Inbox:
                 await changed.wait()
 
     async def _gone(self, user_id: int, found: Waiting, told: Waiting) -> list[uuid.UUID]:
-        """The questions that were told and wait no longer. Where the database cannot say, none: the page's next look finds them."""
+        """The questions that were told and wait no longer.
+
+        Where the database cannot say, none: the page's next look finds them.
+        """
         missing = found.missing_since(told)
         if not missing or not found.cut:
             return missing
@@ -198,7 +230,8 @@ class Inbox:
             reading.add_done_callback(lambda _: self._forget(user_id, changes))
         try:
             return await asyncio.shield(reading)
-        except Exception:  # noqa: BLE001  # databases raise their clients' own errors; the next look counts again
+        # databases raise their clients' own errors; the next look counts again
+        except Exception:  # noqa: BLE001
             self._seen = frozenset()
             return None
 

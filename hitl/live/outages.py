@@ -1,4 +1,6 @@
-"""What those who watch are told while the database does not answer, and once it does again: in words, with a stable code."""
+"""What those who watch are told while the database does not answer, and once it does again: in
+words, with a stable code.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,13 @@ from typing import NamedTuple
 from checkpoints.database.outages import Said
 
 AWAY = 4503
-"""Close code of a socket that cannot be opened, or whose rights cannot be looked at, for want of the database."""
-DETAIL = "The database does not answer at the moment, so there is no news. Nothing is lost; this stream goes on by itself."
+"""Close code of a socket that cannot be opened, or whose rights cannot be looked at, for want of
+the database.
+"""
+DETAIL = (
+    "The database does not answer at the moment, so there is no news. Nothing is lost; this "
+    "stream goes on by itself."
+)
 RETRY_MS = 2000
 """When a reader of server-sent events that lost its connection comes back, in health."""
 
@@ -25,15 +32,26 @@ class Outage(NamedTuple):
         """For a socket."""
         if self.said is None:
             return '{"type": "recovered"}'
-        return json.dumps({"type": "error", "problem": problem(self.said), "retry": self.said.after})
+        return json.dumps(
+            {"type": "error", "problem": problem(self.said), "retry": self.said.after}
+        )
 
     @property
     def frame(self) -> bytes:
         """For server-sent events: it has no number, so nobody's cursor moves."""
         if self.said is None:
             return f"event: recovered\nretry: {RETRY_MS}\ndata: {{}}\n\n".encode()
-        return f"event: error\nretry: {self.said.after * 1000}\ndata: {json.dumps(problem(self.said))}\n\n".encode()
+        return (
+            f"event: error\nretry: {self.said.after * 1000}\ndata: "
+            f"{json.dumps(problem(self.said))}\n\n"
+        ).encode()
 
 
 def problem(said: Said) -> dict[str, str | int]:
-    return {"type": "about:blank", "title": HTTPStatus(said.status).phrase, "status": said.status, "code": said.code, "detail": DETAIL}
+    return {
+        "type": "about:blank",
+        "title": HTTPStatus(said.status).phrase,
+        "status": said.status,
+        "code": said.code,
+        "detail": DETAIL,
+    }

@@ -1,4 +1,7 @@
-"""What a client says over a socket: an answer or an input. Each message is answered once: with what was committed, or with the problem."""
+"""What a client says over a socket: an answer or an input.
+
+Each message is answered once: with what was committed, or with the problem.
+"""
 
 from __future__ import annotations
 
@@ -62,17 +65,26 @@ class Place:
 
 
 def answer(text: str | None, *, scope: Any, place: Place, problem_of: ProblemOf) -> str:
-    """The reply to one message, as JSON text. Raises nothing: whatever goes wrong is a problem document, and the socket stays open."""
+    """The reply to one message, as JSON text.
+
+    Raises nothing: whatever goes wrong is a problem document, and the socket stays open.
+    """
     given: dict[str, Any] = {}
     try:
         given = _parse(text)
-        reply: dict[str, Any] = {"type": "accepted", "result": _heard(given, scope=scope, place=place)}
+        reply: dict[str, Any] = {
+            "type": "accepted",
+            "result": _heard(given, scope=scope, place=place),
+        }
         if given.get("type") == "ping":
             reply = {"type": "pong"}
-    except Exception as error:  # noqa: BLE001  # the door of a service, as a view is one: the client is told, in the words of REST
+    # the door of a service, as a view is one: the client is told, in the words of REST
+    except Exception as error:  # noqa: BLE001
         reply = {"type": "refused", "problem": _problem(error, problem_of)}
     name = given.get("id")
-    return json.dumps({**reply, "id": name if isinstance(name, str | int) else None}, cls=JSONEncoder)
+    return json.dumps(
+        {**reply, "id": name if isinstance(name, str | int) else None}, cls=JSONEncoder
+    )
 
 
 def _parse(text: str | None) -> dict[str, Any]:
@@ -85,12 +97,15 @@ def _parse(text: str | None) -> dict[str, Any]:
     except incoming.Unreadable as error:
         raise exceptions.ParseError(f"{error} Nothing was changed.") from error
     if not isinstance(given, dict) or len(str(given.get("id", ""))) > 100:
-        raise exceptions.ParseError("A message is a JSON object, with an id of up to 100 characters; nothing was changed.")
+        raise exceptions.ParseError(
+            "A message is a JSON object, with an id of up to 100 characters; nothing was changed."
+        )
     return given
 
 
 def _heard(given: dict[str, Any], *, scope: Any, place: Place) -> Any:
-    caller = caller_of(scope)  # looked up for each message: a token may be revoked, a person locked out meanwhile
+    # looked up for each message: a token may be revoked, a person locked out meanwhile
+    caller = caller_of(scope)
     if caller is None:
         raise unknown(scope)
     kind = given.get("type")
@@ -99,7 +114,9 @@ def _heard(given: dict[str, Any], *, scope: Any, place: Place) -> Any:
     if not isinstance(kind, str) or kind not in {"decision", "input", "presence"}:
         raise serializers.ValidationError({"type": ["One of decision, input, presence, ping."]})
     # a message on a thread answers or begins, so the service looks which
-    refused = scopes.refusal(caller.scope, scopes.EITHER if kind == "input" and place.run_id is None else scopes.ANSWERS)
+    refused = scopes.refusal(
+        caller.scope, scopes.EITHER if kind == "input" and place.run_id is None else scopes.ANSWERS
+    )
     if refused is not None:
         raise refused
     with scopes.acting(caller.scope):
@@ -122,14 +139,22 @@ def _decide(given: dict[str, Any], caller: Caller) -> Any:
         payload=values["input"],
         edited_content=values["edited_content"],
     )
-    return voted(given_answer).data if isinstance(given_answer, Vote) else DecisionOut(given_answer).data
+    return (
+        voted(given_answer).data
+        if isinstance(given_answer, Vote)
+        else DecisionOut(given_answer).data
+    )
 
 
 def _present(given: dict[str, Any], caller: Caller) -> Any:
     data = PresentIn(data=given)
     data.is_valid(raise_exception=True)
     values = data.validated_data
-    return {"present": presence.note(values["pause_id"], by=caller.user, writing=values["writing"], now=clock.now())}
+    return {
+        "present": presence.note(
+            values["pause_id"], by=caller.user, writing=values["writing"], now=clock.now()
+        )
+    }
 
 
 def _input(given: dict[str, Any], caller: Caller, place: Place) -> Any:
@@ -137,9 +162,16 @@ def _input(given: dict[str, Any], caller: Caller, place: Place) -> Any:
     data = InputIn(data=given)
     data.is_valid(raise_exception=True)
     if place.run_id is not None:
-        said = messages.input_to(place.run_id, data.validated_data["given"], by=caller.user, via=Via.SOCKET)
+        said = messages.input_to(
+            place.run_id, data.validated_data["given"], by=caller.user, via=Via.SOCKET
+        )
     elif place.thread_id is not None:
-        said = messages.say(place.thread_id, Turn(input=data.validated_data["given"]), by=caller.user, via=Via.SOCKET)
+        said = messages.say(
+            place.thread_id,
+            Turn(input=data.validated_data["given"]),
+            by=caller.user,
+            via=Via.SOCKET,
+        )
     else:
         raise NotHere
     return SaidOut(said).data
@@ -149,5 +181,11 @@ def _problem(error: Exception, problem_of: ProblemOf) -> dict[str, Any]:
     response = problem_of(error, {})
     if response is None:
         logger.error("a message over a socket failed", exc_info=error)
-        return {"type": "about:blank", "title": "Internal Server Error", "status": 500, "code": "error", "detail": "This did not work."}
+        return {
+            "type": "about:blank",
+            "title": "Internal Server Error",
+            "status": 500,
+            "code": "error",
+            "detail": "This did not work.",
+        }
     return dict(response.data)

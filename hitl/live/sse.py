@@ -1,8 +1,10 @@
-"""Server-sent events as plain ASGI applications beside Django: inside Django's handler each open stream would hold a thread.
+"""Server-sent events as plain ASGI applications beside Django: inside Django's handler each open
+stream would hold a thread.
 
-`id:` is the event's number; a reconnect with `Last-Event-ID` (or `?after=`) misses nothing and sees nothing twice. What has ended and was
-told to its end is 204, which is how an EventSource learns to stop. While the database does not answer, an event `error` says so once, and
-`recovered` that it does again.
+`id:` is the event's number; a reconnect with `Last-Event-ID` (or `?after=`) misses nothing and sees
+nothing twice. What has ended and was told to its end is 204, which is how an EventSource learns to
+stop. While the database does not answer, an event `error` says so once, and `recovered` that it
+does again.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ from runs.security.scopes import Scope
 
 HEARTBEAT = 15.0
 RECHECK_EVERY = 30.0
-"""Seconds after which a stream ends whose person may not see it any more; the next try is refused with the reason."""
+"""Seconds after which a stream ends whose person may not see it any more; the next try is refused
+with the reason.
+"""
 RETRY_SECONDS = 30
 """Told to whoever has too many streams."""
 CHUNK = 32_000
@@ -95,7 +99,10 @@ def stream(find: Find) -> Any:
 
 
 def _open(scope: dict[str, Any], find: Find) -> tuple[int, Subject, str, int, bool]:
-    """Who asks, what is to be told, its trace, from which number on, whether all was told. Raises Refused. In a database thread."""
+    """Who asks, what is to be told, its trace, from which number on, whether all was told.
+
+    Raises Refused. In a database thread.
+    """
     if scope["method"] != "GET":
         raise Refused(405, "method_not_allowed", "This is a stream: use GET.")
     caller = caller_of(scope)
@@ -104,7 +111,8 @@ def _open(scope: dict[str, Any], find: Find) -> tuple[int, Subject, str, int, bo
     if caller is None:
         why = unknown(scope)
         raise Refused(401, str(why.get_codes()), str(why.detail))
-    refused = scopes.refusal(caller.scope, (Scope.READ, Scope.ASK))  # all that a thread holds is more than its questions
+    # all that a thread holds is more than its questions
+    refused = scopes.refusal(caller.scope, (Scope.READ, Scope.ASK))
     if refused is not None:
         raise Refused(403, refused.code, str(refused))
     found = find(caller.user, scope["url_route"]["kwargs"])
@@ -115,7 +123,9 @@ def _open(scope: dict[str, Any], find: Find) -> tuple[int, Subject, str, int, bo
         last = dict(scope["headers"]).get(b"last-event-id", b"").decode("latin-1")
         seq = cursor(last or query.get("after", ["0"])[0])
     except ValueError as error:
-        raise Refused(400, "cursor_invalid", f"{error}: send the id of the last event you have, or nothing.") from error
+        raise Refused(
+            400, "cursor_invalid", f"{error}: send the id of the last event you have, or nothing."
+        ) from error
     try:
         subject = replace(found, only=Filter.of(query))
     except FilterInvalid as error:
@@ -133,7 +143,9 @@ def _named(trace: str) -> list[tuple[bytes, bytes]]:
     return [(b"x-trace-id", trace.encode()), (b"x-agentkit-trace-id", trace.encode())]
 
 
-async def _stream(scope: dict[str, Any], subject: Subject, trace: str, seq: int, receive: Receive, send: Send) -> None:
+async def _stream(
+    scope: dict[str, Any], subject: Subject, trace: str, seq: int, receive: Receive, send: Send
+) -> None:
     headers = [
         (b"content-type", b"text/event-stream; charset=utf-8"),
         (b"cache-control", b"no-cache"),
@@ -144,7 +156,10 @@ async def _stream(scope: dict[str, Any], subject: Subject, trace: str, seq: int,
     ]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await _write(send, f"retry: {RETRY_MS}\n\n".encode())
-    ending = [asyncio.create_task(_pump(subject, seq, send)), asyncio.create_task(_watch_rights(scope, subject))]
+    ending = [
+        asyncio.create_task(_pump(subject, seq, send)),
+        asyncio.create_task(_watch_rights(scope, subject)),
+    ]
     others = [asyncio.create_task(_until_gone(receive)), asyncio.create_task(_beat(send))]
     try:
         done, _ = await asyncio.wait({*ending, *others}, return_when=asyncio.FIRST_COMPLETED)
@@ -165,14 +180,18 @@ async def _stream(scope: dict[str, Any], subject: Subject, trace: str, seq: int,
 
 
 async def _pump(subject: Subject, seq: int, send: Send) -> None:
-    async with aclosing(subscriptions.pages(subject, seq)) as pages:  # type: ignore[type-var]  # an async generator
+    # an async generator
+    async with aclosing(subscriptions.pages(subject, seq)) as pages:  # type: ignore[type-var]
         async for page in pages:
             for piece in [page.outage.frame] if page.outage is not None else _pieces(page):
                 await _write(send, piece)
 
 
 def _pieces(page: Page) -> list[bytes]:
-    """The frames of a page, in pieces of bounded length. A frame without data moves the reader's id on over events that were left out."""
+    """The frames of a page, in pieces of bounded length.
+
+    A frame without data moves the reader's id on over events that were left out.
+    """
     frames = [told.frame for told in page.told]
     if not page.told or page.told[-1].seq < page.seq:
         frames.append(f"id: {page.seq}\n\n".encode())
@@ -198,7 +217,11 @@ async def _watch_rights(scope: dict[str, Any], subject: Subject) -> None:
 
     def may_stay() -> bool:
         caller = caller_of(scope)
-        return caller is not None and subject.is_visible(caller.user) and caller.may_follow(subject.thread_id)
+        return (
+            caller is not None
+            and subject.is_visible(caller.user)
+            and caller.may_follow(subject.thread_id)
+        )
 
     stays = True
     while stays:
@@ -226,7 +249,10 @@ async def _problem(send: Send, refused: Refused) -> None:
         "detail": refused.detail,
     }
     body = json.dumps(problem).encode()
-    headers = [(b"content-type", b"application/problem+json"), (b"content-length", str(len(body)).encode())]
+    headers = [
+        (b"content-type", b"application/problem+json"),
+        (b"content-length", str(len(body)).encode()),
+    ]
     if refused.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     if refused.status == 503:

@@ -1,4 +1,6 @@
-"""What may be followed live (a thread, a run, a work order), by whom, which of its events, and where it ends. SSE and sockets alike."""
+"""What may be followed live (a thread, a run, a work order), by whom, which of its events, and
+where it ends. SSE and sockets alike.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,12 @@ from hitl.wait_gate import waits
 from runs.models import Run, WorkOrder
 from runs.states import ENDED
 
-TERMINAL = {EventKind.RUN_COMPLETED, EventKind.RUN_FAILED, EventKind.RUN_CANCELLED, EventKind.RUN_EXPIRED}
+TERMINAL = {
+    EventKind.RUN_COMPLETED,
+    EventKind.RUN_FAILED,
+    EventKind.RUN_CANCELLED,
+    EventKind.RUN_EXPIRED,
+}
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -33,7 +40,10 @@ class FilterInvalid(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
-    """Which events are told. Those that end a run always are, so that whoever filters learns of the end."""
+    """Which events are told.
+
+    Those that end a run always are, so that whoever filters learns of the end.
+    """
 
     level: str = ""
     """Log lines of at least this level, and nothing else."""
@@ -60,7 +70,11 @@ class Filter:
         if not self.level:
             return True
         level = data.get("level", "info")
-        return event["event"] == EventKind.LOG and level in LEVELS and LEVELS.index(level) >= LEVELS.index(self.level)
+        return (
+            event["event"] == EventKind.LOG
+            and level in LEVELS
+            and LEVELS.index(level) >= LEVELS.index(self.level)
+        )
 
 
 def _moment(text: str) -> dt.datetime:
@@ -110,18 +124,36 @@ class Subject:
     def is_over(self) -> bool:
         if self.run_id is not None:
             return Run.objects.filter(pk=self.run_id, status__in=sorted(ENDED)).exists()
-        return self.order_id is not None and WorkOrder.objects.filter(pk=self.order_id, latest_run__status__in=sorted(ENDED)).exists()
+        return (
+            self.order_id is not None
+            and WorkOrder.objects.filter(
+                pk=self.order_id, latest_run__status__in=sorted(ENDED)
+            ).exists()
+        )
 
     def has_ended(self, seq: int) -> bool:
-        """Whether it is over and nothing of it comes after `seq`. Of an order everything on its thread counts."""
+        """Whether it is over and nothing of it comes after `seq`.
+
+        Of an order everything on its thread counts.
+        """
         mine = {} if self.run_id is None else {"run_id": self.run_id}
-        return self.is_over() and not Event.objects.filter(thread=self.thread_id, seq__gt=seq, **mine).exists()
+        return (
+            self.is_over()
+            and not Event.objects.filter(thread=self.thread_id, seq__gt=seq, **mine).exists()
+        )
 
     def start(self, seq: int) -> int:
-        """Where to begin for who has `seq`: a run's first event may lie behind those of many runs before."""
+        """Where to begin for who has `seq`: a run's first event may lie behind those of many runs
+        before.
+        """
         if self.run_id is None or seq:
             return seq
-        first = Event.objects.filter(thread=self.thread_id, run_id=self.run_id).order_by("seq").values_list("seq", flat=True).first()
+        first = (
+            Event.objects.filter(thread=self.thread_id, run_id=self.run_id)
+            .order_by("seq")
+            .values_list("seq", flat=True)
+            .first()
+        )
         return first - 1 if first else 0
 
 
@@ -132,11 +164,17 @@ def find_thread(user: User, thread_id: uuid.UUID) -> Subject | None:
 
 def find_run(user: User, run_id: uuid.UUID) -> Subject | None:
     run = Run.objects.filter(pk=run_id).only("thread_id").first()
-    return Subject(thread_id=run.thread_id, run_id=run_id) if run and visibility.sees(run.thread_id, by=user) else None
+    return (
+        Subject(thread_id=run.thread_id, run_id=run_id)
+        if run and visibility.sees(run.thread_id, by=user)
+        else None
+    )
 
 
 def find_named(user: User, name: str) -> Subject | None:
-    """A run of ours by its id, which ends; or one of another engine by the id that it has there, with all its waits, one after another."""
+    """A run of ours by its id, which ends; or one of another engine by the id that it has there,
+    with all its waits, one after another.
+    """
     try:
         return find_run(user, ids.parse(Run.PREFIX, name))
     except ValueError:
@@ -150,7 +188,11 @@ def find_named(user: User, name: str) -> Subject | None:
 
 def find_order(user: User, order_id: uuid.UUID) -> Subject | None:
     order = WorkOrder.objects.filter(pk=order_id).only("thread_id").first()
-    return Subject(thread_id=order.thread_id, order_id=order_id) if order and visibility.sees(order.thread_id, by=user) else None
+    return (
+        Subject(thread_id=order.thread_id, order_id=order_id)
+        if order and visibility.sees(order.thread_id, by=user)
+        else None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,25 +208,35 @@ class Page:
 
 
 async def pages(subject: Subject, seq: int, *, stirs: bool = False) -> AsyncIterator[Page]:
-    """What happens to a subject after `seq`: ends behind the last event of one that ends, at once for who has that already.
+    """What happens to a subject after `seq`: ends behind the last event of one that ends, at once
+    for who has that already.
 
-    There are pages without events too: when the database goes away or is back, and, with `stirs`, when other people look at its question.
+    There are pages without events too: when the database goes away or is back, and, with `stirs`,
+    when other people look at its question.
     """
     seq, over, told = await in_database_thread(_begin)(subject, seq)
     if told:  # whose connection broke between the last event and the end
         return
     lets_all = subject.lets_all
-    async with aclosing(hub().follow(subject.thread_id, seq, stirs=stirs)) as following:  # type: ignore[type-var]  # an async generator
+    # an async generator
+    async with aclosing(hub().follow(subject.thread_id, seq, stirs=stirs)) as following:  # type: ignore[type-var]
         async for page in following:
             if isinstance(page, Outage) or not page:
-                yield Page([], seq, outage=page) if isinstance(page, Outage) else Page([], seq, stirred=True)
+                yield (
+                    Page([], seq, outage=page)
+                    if isinstance(page, Outage)
+                    else Page([], seq, stirred=True)
+                )
                 continue
             seq = page[-1].seq
-            yield Page(page if lets_all else [one for one in page if subject.lets(one.event)], page[-1].seq)
+            yield Page(
+                page if lets_all else [one for one in page if subject.lets(one.event)], page[-1].seq
+            )
             if not subject.ends:
                 continue
             over = over or any(told.event["event"] in TERMINAL for told in page)
-            # asked behind every later page too: a run's last event is followed by its checkpoint (S0-32)
+            # asked behind every later page too: a run's last event is followed by its checkpoint
+            # (S0-32)
             if over and await in_database_thread(subject.has_ended)(page[-1].seq):
                 return
 

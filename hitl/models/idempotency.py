@@ -1,4 +1,6 @@
-"""The rows of idempotency keys: found while they hold, forgotten by their age, erased with what their answers speak of."""
+"""The rows of idempotency keys: found while they hold, forgotten by their age, erased with what
+their answers speak of.
+"""
 
 from __future__ import annotations
 
@@ -30,16 +32,30 @@ def _age() -> dt.timedelta:
 
 def drop_old(*, now: dt.datetime) -> None:
     """Forget keys after their time, with the answers under them."""
-    old = IdempotencyKey.objects.filter(made_at__lt=now - _age()).order_by("made_at").values_list("pk", flat=True)
+    old = (
+        IdempotencyKey.objects.filter(made_at__lt=now - _age())
+        .order_by("made_at")
+        .values_list("pk", flat=True)
+    )
     while pks := list(old[:BATCH]):
         IdempotencyKey.objects.filter(pk__in=pks).delete()
 
 
 def erase(shown_ids: Collection[str]) -> None:
-    """Erase the answers that speak of any of these; their keys stay used up. Call inside a transaction."""
+    """Erase the answers that speak of any of these; their keys stay used up.
+
+    Call inside a transaction.
+    """
     wanted = set(shown_ids)
     named = IdempotencyKey.objects.values_list("pk", "made", "about").iterator()
     going = [pk for pk, made, about in named if wanted & {*made.split(), *about.split()}]
-    gone = {"kept": IdempotencyKey.Kept.ERASED, "status": 410, "body": b"", "content_type": "", "made": "", "about": ""}
+    gone = {
+        "kept": IdempotencyKey.Kept.ERASED,
+        "status": 410,
+        "body": b"",
+        "content_type": "",
+        "made": "",
+        "about": "",
+    }
     for first in range(0, len(going), BATCH):
         IdempotencyKey.objects.filter(pk__in=going[first : first + BATCH]).update(**gone)

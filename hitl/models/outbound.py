@@ -1,4 +1,6 @@
-"""What goes out to people and systems: where they are reached, what each was sent, and the links they were given."""
+"""What goes out to people and systems: where they are reached, what each was sent, and the links
+they were given.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ ASKING = (Occasion.ASKED, Occasion.REFINED, Occasion.REMINDED, Occasion.ESCALATE
 
 class EndpointQuerySet(models.QuerySet["Endpoint"]):
     def managed_by(self, user: User) -> EndpointQuerySet:
-        """Those that a person may see and change: their own; their teams' with the right to it; all for a superuser."""
+        """Those that a person may see and change: their own; their teams' with the right to it; all
+        for a superuser.
+        """
         if user.is_superuser:
             return self.filter(thread=None)
         mine = Q(owner=user)
@@ -52,21 +56,31 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
             mine |= Q(team__in=user.groups.values("pk"))
         return self.filter(mine)
 
-    def hearing(self, pause: Pause, *, people: Collection[int], groups: Collection[str]) -> EndpointQuerySet:
-        """Those that are told of a question: of these people, of its team and of the groups it names, of its thread, and everybody's."""
+    def hearing(
+        self, pause: Pause, *, people: Collection[int], groups: Collection[str]
+    ) -> EndpointQuerySet:
+        """Those that are told of a question: of these people, of its team and of the groups it
+        names, of its thread, and everybody's.
+        """
         run, threads = pause.run, [pause.run.thread_id]
         while run.parent is not None:  # who waits for a run's answers waits for its child runs' too
             run = run.parent
             threads.append(run.thread_id)
-        teams = Q(team__name__in=groups) | (Q(team=pause.run.thread.team_id) if pause.run.thread.team_id else Q(pk__in=[]))
+        teams = Q(team__name__in=groups) | (
+            Q(team=pause.run.thread.team_id) if pause.run.thread.team_id else Q(pk__in=[])
+        )
         everybody = Q(owner=None, team=None, thread=None)
-        return self.filter(Q(owner__in=people) | teams | Q(thread__in=threads) | everybody, enabled=True)
+        return self.filter(
+            Q(owner__in=people) | teams | Q(thread__in=threads) | everybody, enabled=True
+        )
 
 
 class Endpoint(ids.Shown, models.Model):
-    """A way to reach a person, a team, who waits for one thread's answers, or (where it names none) whoever listens to everything.
+    """A way to reach a person, a team, who waits for one thread's answers, or (where it names none)
+    whoever listens to everything.
 
-    A person's mail needs none: it goes to the address of their account. Their row of that channel only says that it is another, or off.
+    A person's mail needs none: it goes to the address of their account. Their row of that channel
+    only says that it is another, or off.
     """
 
     PREFIX = "end"
@@ -75,15 +89,28 @@ class Endpoint(ids.Shown, models.Model):
     channel = models.CharField(max_length=16, choices=Channel)
     name = models.CharField(max_length=80, blank=True)
     target = SealedTextField(
-        blank=True, help_text="A mail address, an Apprise URL or a webhook's URL. It may hold secrets, so it is never shown."
+        blank=True,
+        help_text=(
+            "A mail address, an Apprise URL or a webhook's URL. It may hold secrets, so it is "
+            "never shown."
+        ),
     )
     secrets = SealedJsonField(
-        default=list, help_text='[{"secret": "whsec_…", "until": null}], newest first; a webhook is signed with each.'
+        default=list,
+        help_text=(
+            '[{"secret": "whsec_…", "until": null}], newest first; a webhook is signed with each.'
+        ),
     )
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True, blank=True, related_name="endpoints")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, null=True, blank=True, related_name="endpoints"
+    )
     team = models.ForeignKey(Group, models.CASCADE, null=True, blank=True, related_name="endpoints")
-    thread = models.ForeignKey(Thread, models.CASCADE, null=True, blank=True, related_name="endpoints")
-    occasions = models.JSONField(default=list, blank=True, help_text="What it is told; all where this is empty.")
+    thread = models.ForeignKey(
+        Thread, models.CASCADE, null=True, blank=True, related_name="endpoints"
+    )
+    occasions = models.JSONField(
+        default=list, blank=True, help_text="What it is told; all where this is empty."
+    )
     enabled = models.BooleanField(default=True)
     why_disabled = models.CharField(max_length=300, blank=True)
     made_at = MadeAtField()
@@ -93,9 +120,16 @@ class Endpoint(ids.Shown, models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(
-                condition=Q(owner=None, team=None) | Q(owner=None, thread=None) | Q(team=None, thread=None), name="endpoint_one_owner"
+                condition=Q(owner=None, team=None)
+                | Q(owner=None, thread=None)
+                | Q(team=None, thread=None),
+                name="endpoint_one_owner",
             ),
-            models.UniqueConstraint(fields=["owner"], condition=Q(channel=Channel.EMAIL), name="endpoint_one_mail_per_person"),
+            models.UniqueConstraint(
+                fields=["owner"],
+                condition=Q(channel=Channel.EMAIL),
+                name="endpoint_one_mail_per_person",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -108,7 +142,13 @@ class Endpoint(ids.Shown, models.Model):
     def whose(self) -> str:
         if self.owner is not None:
             return self.owner.get_full_name() or self.owner.get_username()
-        return self.team.name if self.team is not None else self.thread.shown_id if self.thread is not None else "everybody"
+        return (
+            self.team.name
+            if self.team is not None
+            else self.thread.shown_id
+            if self.thread is not None
+            else "everybody"
+        )
 
 
 class DeliveryStatus(models.TextChoices):
@@ -132,41 +172,69 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
     def visible_to(self, user: User) -> DeliveryQuerySet:
         """What was sent about threads that a person may see, and what went to themselves.
 
-        Not what went to people and teams that they do not know: whom a group's name reaches, and which names there are, is for its members
-        and for holders of `auth.view_user`.
+        Not what went to people and teams that they do not know: whom a group's name reaches, and
+        which names there are, is for its members and for holders of `auth.view_user`.
         """
         about = Q(pause__run__thread__in=Thread.objects.visible_to(user))
         if not user.has_perm("auth.view_user"):
             teams = user.groups.values("pk")
             known = User.objects.filter(groups__in=teams).values("pk")
-            about &= (Q(recipient=None) | Q(recipient__in=known)) & (Q(endpoint__team=None) | Q(endpoint__team__in=teams))
+            about &= (Q(recipient=None) | Q(recipient__in=known)) & (
+                Q(endpoint__team=None) | Q(endpoint__team__in=teams)
+            )
         return self.filter(about | Q(recipient=user))
 
     def shown(self) -> DeliveryQuerySet:
-        related = ("recipient", "endpoint__team", "endpoint__owner", "endpoint__thread", "pause__run__thread", "pause__run__work_order")
+        related = (
+            "recipient",
+            "endpoint__team",
+            "endpoint__owner",
+            "endpoint__thread",
+            "pause__run__thread",
+            "pause__run__work_order",
+        )
         return self.select_related(*related)
 
 
 class Delivery(ids.Shown, models.Model):
-    """One message to one place about one question. Its id is the message's own, on every try: a receiver that has seen it knows."""
+    """One message to one place about one question.
+
+    Its id is the message's own, on every try: a receiver that has seen it knows.
+    """
 
     PREFIX = "dlv"
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
-    pause = models.ForeignKey(Pause, models.PROTECT, null=True, related_name="deliveries", db_index=False)  # the constraint has one
+    # the constraint has one
+    pause = models.ForeignKey(
+        Pause, models.PROTECT, null=True, related_name="deliveries", db_index=False
+    )
     occasion = models.CharField(max_length=16, choices=Occasion)
-    mark = models.CharField(max_length=40, blank=True, help_text="Which of several, e.g. of the reminders.")
+    mark = models.CharField(
+        max_length=40, blank=True, help_text="Which of several, e.g. of the reminders."
+    )
     channel = models.CharField(max_length=16, choices=Channel)
-    place = models.CharField(max_length=80, help_text="Names the receiver: so nobody is told the same thing twice.")
-    recipient = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="deliveries")
+    place = models.CharField(
+        max_length=80, help_text="Names the receiver: so nobody is told the same thing twice."
+    )
+    recipient = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="deliveries"
+    )
     endpoint = models.ForeignKey(Endpoint, models.SET_NULL, null=True, related_name="deliveries")
-    contact = SealedTextField(blank=True, help_text="The address of somebody who has no account here.")
-    words = SealedTextField(blank=True, help_text="What is said instead of the question's own words.")
+    contact = SealedTextField(
+        blank=True, help_text="The address of somebody who has no account here."
+    )
+    words = SealedTextField(
+        blank=True, help_text="What is said instead of the question's own words."
+    )
     status = models.CharField(max_length=16, choices=DeliveryStatus, default=DeliveryStatus.QUEUED)
     attempts = models.PositiveIntegerField(default=0)
     next_at = models.DateTimeField()
     lease_until = models.DateTimeField(null=True)
-    claim = models.UUIDField(null=True, help_text="Of the worker that is at it: another's record of the same try is ignored.")
+    claim = models.UUIDField(
+        null=True,
+        help_text="Of the worker that is at it: another's record of the same try is ignored.",
+    )
     error = models.TextField(blank=True)
     made_at = models.DateTimeField()
     sent_at = models.DateTimeField(null=True)
@@ -177,21 +245,34 @@ class Delivery(ids.Shown, models.Model):
         verbose_name_plural = "deliveries"
         permissions = [("mail_outside", "Can have mail sent to any address")]
         constraints = [
-            models.UniqueConstraint(fields=["pause", "occasion", "mark", "place"], name="delivery_once"),
+            models.UniqueConstraint(
+                fields=["pause", "occasion", "mark", "place"], name="delivery_once"
+            ),
             models.CheckConstraint(
                 condition=Q(status=DeliveryStatus.SENDING, lease_until__isnull=False)
                 | ~Q(status=DeliveryStatus.SENDING) & Q(lease_until=None),
                 name="delivery_lease_only_while_sending",
             ),
             models.CheckConstraint(
-                condition=Q(status=DeliveryStatus.SENT, sent_at__isnull=False) | ~Q(status=DeliveryStatus.SENT) & Q(sent_at=None),
+                condition=Q(status=DeliveryStatus.SENT, sent_at__isnull=False)
+                | ~Q(status=DeliveryStatus.SENT) & Q(sent_at=None),
                 name="delivery_sent_at_if_sent",
             ),
         ]
         indexes = [
-            models.Index(fields=["next_at"], condition=Q(status=DeliveryStatus.QUEUED), name="delivery_queued_by_time"),
-            models.Index(fields=["lease_until"], condition=Q(status=DeliveryStatus.SENDING), name="delivery_sending_by_lease"),
-            models.Index(fields=["-id"], condition=Q(status=DeliveryStatus.DEAD), name="delivery_dead"),
+            models.Index(
+                fields=["next_at"],
+                condition=Q(status=DeliveryStatus.QUEUED),
+                name="delivery_queued_by_time",
+            ),
+            models.Index(
+                fields=["lease_until"],
+                condition=Q(status=DeliveryStatus.SENDING),
+                name="delivery_sending_by_lease",
+            ),
+            models.Index(
+                fields=["-id"], condition=Q(status=DeliveryStatus.DEAD), name="delivery_dead"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -208,7 +289,10 @@ class Delivery(ids.Shown, models.Model):
 
 
 class Link(models.Model):
-    """A way in for one person to one revision of one question, until it expires. Only the token's digest is kept."""
+    """A way in for one person to one revision of one question, until it expires.
+
+    Only the token's digest is kept.
+    """
 
     class Purpose(models.TextChoices):
         REVIEW = "review", "Look, then log in to answer"
@@ -218,7 +302,9 @@ class Link(models.Model):
     delivery = models.ForeignKey(Delivery, models.CASCADE, related_name="links")
     pause = models.ForeignKey(Pause, models.PROTECT, related_name="links")
     revision = models.PositiveIntegerField()
-    recipient = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="+")
+    recipient = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="+"
+    )
     contact = SealedTextField(blank=True, help_text="As the delivery's.")
     purpose = models.CharField(max_length=16, choices=Purpose)
     made_at = models.DateTimeField()
@@ -227,8 +313,12 @@ class Link(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=Q(expires_at__gt=F("made_at")), name="link_expires_after_it_was_made"),
-            models.CheckConstraint(condition=Q(used_at=None) | Q(purpose="answer"), name="link_used_only_to_answer"),
+            models.CheckConstraint(
+                condition=Q(expires_at__gt=F("made_at")), name="link_expires_after_it_was_made"
+            ),
+            models.CheckConstraint(
+                condition=Q(used_at=None) | Q(purpose="answer"), name="link_used_only_to_answer"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -238,4 +328,8 @@ class Link(models.Model):
 def active_secrets(endpoint: Endpoint, *, now: dt.datetime) -> list[str]:
     """The secrets that a webhook is signed with now, newest first."""
     kept: list[dict[str, Any]] = list(endpoint.secrets)
-    return [one["secret"] for one in kept if one["until"] is None or dt.datetime.fromisoformat(one["until"]) > now]
+    return [
+        one["secret"]
+        for one in kept
+        if one["until"] is None or dt.datetime.fromisoformat(one["until"]) > now
+    ]

@@ -16,17 +16,25 @@ class PresenceQuerySet(models.QuerySet["Presence"]):
 
 
 class Presence(models.Model):
-    """That a person has a question before their eyes, or is answering it. No fact of the question: no log, no ledger, no export has it."""
+    """That a person has a question before their eyes, or is answering it.
 
-    pause = models.ForeignKey(Pause, models.CASCADE, related_name="presences", db_index=False)  # the constraint below has one
+    No fact of the question: no log, no ledger, no export has it.
+    """
+
+    # the constraint below has one
+    pause = models.ForeignKey(Pause, models.CASCADE, related_name="presences", db_index=False)
     person = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
     writing = models.BooleanField(default=False)
-    until = models.DateTimeField(db_index=True, help_text="Past this time it says nothing; the next sweep drops it.")
+    until = models.DateTimeField(
+        db_index=True, help_text="Past this time it says nothing; the next sweep drops it."
+    )
 
     objects = PresenceQuerySet.as_manager()
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["pause", "person"], name="presence_one_per_person")]
+        constraints = [
+            models.UniqueConstraint(fields=["pause", "person"], name="presence_one_per_person")
+        ]
 
     def __str__(self) -> str:
         return f"{self.person} at {self.pause}"

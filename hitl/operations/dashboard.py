@@ -1,4 +1,6 @@
-"""What an operator looks at first: how much waits and works, in which queue, held by whom, and what is stuck. Reads only."""
+"""What an operator looks at first: how much waits and works, in which queue, held by whom, and what
+is stuck. Reads only.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ from runs.states import FAILED, LIVE, PENDING, RUNNING, FailureCode
 
 SHOWN = 20
 LATELY = dt.timedelta(days=1)
-NEWEST, LONGEST = paging.Order(newest=True, prefix=Run.PREFIX), paging.Order("due_at", timeless=True, prefix=Run.PREFIX)
+NEWEST, LONGEST = (
+    paging.Order(newest=True, prefix=Run.PREFIX),
+    paging.Order("due_at", timeless=True, prefix=Run.PREFIX),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +49,17 @@ class Standing:
     """Status of live runs → how many."""
     queues: list[Queue]
     workers: Page[dict[str, Any]]
-    """Of each process that holds runs: `lease_owner`, `runs`, `until` (the first lease of them to end)."""
+    """Of each process that holds runs: `lease_owner`, `runs`, `until` (the first lease of them to
+    end).
+    """
     clocks: list[HostClock]
     """Hosts whose clock is off, as their workers found lately."""
     stuck: Page[Run]
     """Due for longer than the sweep's patience, or with a lease that has ended: longest first."""
     incidents: Page[Run]
-    """Runs begun in the last day that failed because they kept losing their workers, newest first."""
+    """Runs begun in the last day that failed because they kept losing their workers, newest
+    first.
+    """
     questions: dict[str, Any]
     """`open`, `late` (past their deadline), `oldest`."""
     lately: dict[str, int]
@@ -60,19 +69,32 @@ class Standing:
 
 
 def standing(*, now: dt.datetime, here: Address) -> Standing:
-    """How things stand, in a fixed number of queries; of each list the page that an address asks for."""
+    """How things stand, in a fixed number of queries; of each list the page that an address asks
+    for.
+    """
     live: dict[str, int] = dict.fromkeys(sorted(LIVE), 0)
     live |= dict(Run.objects.live().order_by().values_list("status").annotate(Count("pk")))
-    recent = Run.objects.filter(pk__gte=ids.floor(now - LATELY), status=FAILED, failure_code=FailureCode.INCIDENT)
+    recent = Run.objects.filter(
+        pk__gte=ids.floor(now - LATELY), status=FAILED, failure_code=FailureCode.INCIDENT
+    )
     return Standing(
         counts=live,
         queues=_queues(now),
         workers=_workers(here),
         clocks=list(HostClock.objects.now(now=now).order_by("host")[:SHOWN]),
         stuck=_stuck(now, here),
-        incidents=paging.in_order(recent.select_related("thread"), NEWEST, here, "incidents", size=SHOWN, anchor="incidents"),
+        incidents=paging.in_order(
+            recent.select_related("thread"),
+            NEWEST,
+            here,
+            "incidents",
+            size=SHOWN,
+            anchor="incidents",
+        ),
         questions=Pause.objects.open().aggregate(
-            open=Count("pk"), late=Count("pk", filter=Q(deadline_at__lt=now)), oldest=Min("opened_at")
+            open=Count("pk"),
+            late=Count("pk", filter=Q(deadline_at__lt=now)),
+            oldest=Min("opened_at"),
         ),
         lately=lifecycles.lately(now - LATELY),
         deliveries={
@@ -101,18 +123,38 @@ def _queues(now: dt.datetime) -> list[Queue]:
     )
     found = {row.pop("queue"): row for row in rows}
     none = {"waiting": 0, "later": 0, "working": 0, "oldest": None}
-    return [Queue(name=name, **found.get(name, none)) for name in sorted({*settings.WAYSTATION_QUEUES, *found})]
+    return [
+        Queue(name=name, **found.get(name, none))
+        for name in sorted({*settings.WAYSTATION_QUEUES, *found})
+    ]
 
 
 def _stuck(now: dt.datetime, here: Address) -> Page[Run]:
     late = Q(status=PENDING, due_at__lt=now - _patience()) | Q(status=RUNNING, lease_until__lt=now)
-    return paging.in_order(Run.objects.filter(late).select_related("thread"), LONGEST, here, "stuck", size=SHOWN, anchor="stuck")
+    return paging.in_order(
+        Run.objects.filter(late).select_related("thread"),
+        LONGEST,
+        here,
+        "stuck",
+        size=SHOWN,
+        anchor="stuck",
+    )
 
 
 def _workers(here: Address) -> Page[dict[str, Any]]:
     def read(after: str, limit: int) -> list[dict[str, Any]]:
-        working = Run.objects.filter(status=RUNNING, lease_owner__gt=after) if after else Run.objects.filter(status=RUNNING)
-        found: Any = working.order_by("lease_owner").values("lease_owner").annotate(runs=Count("pk"), until=Min("lease_until"))
+        working = (
+            Run.objects.filter(status=RUNNING, lease_owner__gt=after)
+            if after
+            else Run.objects.filter(status=RUNNING)
+        )
+        found: Any = (
+            working.order_by("lease_owner")
+            .values("lease_owner")
+            .annotate(runs=Count("pk"), until=Min("lease_until"))
+        )
         return list(found[:limit])
 
-    return paging.paged(here, "workers", read, lambda one: str(one["lease_owner"]), size=SHOWN, anchor="workers")
+    return paging.paged(
+        here, "workers", read, lambda one: str(one["lease_owner"]), size=SHOWN, anchor="workers"
+    )

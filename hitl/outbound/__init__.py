@@ -1,7 +1,9 @@
-"""Telling people and systems: of questions, of what became of them, by mail, chat services and signed webhooks.
+"""Telling people and systems: of questions, of what became of them, by mail, chat services and
+signed webhooks.
 
-What is to be said is planned as rows, in the transaction of what causes it or from the rows of the pauses, and sent by a task later. So
-nothing is lost by a crash, nothing is planned twice, and no network is in a transaction.
+What is to be said is planned as rows, in the transaction of what causes it or from the rows of the
+pauses, and sent by a task later. So nothing is lost by a crash, nothing is planned twice, and no
+network is in a transaction.
 """
 
 from hitl.decisions.notifications import plan

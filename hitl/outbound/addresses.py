@@ -1,4 +1,6 @@
-"""Addresses that people give for messages, reached as `runs.security.ssrf` has it, with what operators allow for webhooks and chat."""
+"""Addresses that people give for messages, reached as `runs.security.ssrf` has it, with what
+operators allow for webhooks and chat.
+"""
 
 from __future__ import annotations
 
@@ -27,22 +29,45 @@ def allowed_host(host: str) -> bool:
 
 
 def reachable(host: str, port: int, *, resolver: Resolver | None = None) -> tuple[str, bool]:
-    """The address to connect to, and whether operators named it; raises AddressRefused, CannotReach where there is none."""
-    return ssrf.reachable(host, port, allow=settings.WAYSTATION_OUTBOUND_ALLOW, resolver=resolver or look_up, setting=SETTING)
+    """The address to connect to, and whether operators named it; raises AddressRefused, CannotReach
+    where there is none.
+    """
+    return ssrf.reachable(
+        host,
+        port,
+        allow=settings.WAYSTATION_OUTBOUND_ALLOW,
+        resolver=resolver or look_up,
+        setting=SETTING,
+    )
 
 
 def check(url: str, *, resolver: Resolver | None = None) -> tuple[Target, str]:
     """What to connect to for a URL, and at which address; raises AddressRefused and CannotReach."""
-    return ssrf.check(url, allow=settings.WAYSTATION_OUTBOUND_ALLOW, resolver=resolver or look_up, setting=SETTING)
+    return ssrf.check(
+        url, allow=settings.WAYSTATION_OUTBOUND_ALLOW, resolver=resolver or look_up, setting=SETTING
+    )
 
 
-def exchange(method: str, target: Target, address: str, headers: Mapping[str, str], *, body: bytes | None) -> Answer:
+def exchange(
+    method: str, target: Target, address: str, headers: Mapping[str, str], *, body: bytes | None
+) -> Answer:
     """One request to what `check` gave, in the time that a receiver has; raises CannotReach."""
     seconds = settings.WAYSTATION_OUTBOUND_SECONDS
-    return ssrf.exchange(method, target, address, headers, body=body, seconds=seconds, limit=LIBRARY_BYTES)
+    return ssrf.exchange(
+        method, target, address, headers, body=body, seconds=seconds, limit=LIBRARY_BYTES
+    )
 
 
-def post(url: str, body: bytes, headers: Mapping[str, str], *, seconds: float, resolver: Resolver | None = None) -> Answer:
+def post(
+    url: str,
+    body: bytes,
+    headers: Mapping[str, str],
+    *,
+    seconds: float,
+    resolver: Resolver | None = None,
+) -> Answer:
     """Send a POST and give what was answered; raises AddressRefused, and CannotReach."""
     target, address = check(url, resolver=resolver)
-    return ssrf.exchange("POST", target, address, headers, body=body, seconds=seconds, limit=ANSWER_BYTES)
+    return ssrf.exchange(
+        "POST", target, address, headers, body=body, seconds=seconds, limit=ANSWER_BYTES
+    )

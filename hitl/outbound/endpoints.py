@@ -24,7 +24,10 @@ TESTS_APART = dt.timedelta(seconds=10)
 
 
 class EndpointInvalid(Exception):
-    """The endpoint cannot be kept as it is given. `field` names what is wrong; the message never repeats a secret."""
+    """The endpoint cannot be kept as it is given.
+
+    `field` names what is wrong; the message never repeats a secret.
+    """
 
     code = "endpoint_invalid"
 
@@ -47,28 +50,50 @@ Scope = Literal["me", "team", "everybody"]
 
 
 def make(
-    by: User, *, channel: str, target: str, name: str = "", scope: Scope = "me", team: Group | None = None, occasions: Sequence[str] = ()
+    by: User,
+    *,
+    channel: str,
+    target: str,
+    name: str = "",
+    scope: Scope = "me",
+    team: Group | None = None,
+    occasions: Sequence[str] = (),
 ) -> tuple[Endpoint, str]:
     """A new endpoint, and for a webhook its secret, which is shown this once.
 
     Raises EndpointInvalid and NotYours.
     """
-    owner: dict[str, Any] = {"owner": by} if scope == "me" else {"team": _team_for(by, team)} if scope == "team" else {}
+    owner: dict[str, Any] = (
+        {"owner": by} if scope == "me" else {"team": _team_for(by, team)} if scope == "team" else {}
+    )
     if scope == "everybody" and not by.is_superuser:
         raise NotYours("Only a superuser makes an endpoint that is told of everything.")
     if scope == "me" and channel == Channel.EMAIL:
-        raise EndpointInvalid("channel", "Your mail goes to the address of your account; switch it on or off instead.")
+        raise EndpointInvalid(
+            "channel", "Your mail goes to the address of your account; switch it on or off instead."
+        )
     return _make(channel, target, name, occasions, **owner)
 
 
-def register_callback(thread: Thread, url: str, *, secret: str = "", name: str = "callback") -> tuple[Endpoint, str]:
-    """Have a system told, signed, of what happens to the questions of one thread; with the answers' data, unlike other webhooks.
+def register_callback(
+    thread: Thread, url: str, *, secret: str = "", name: str = "callback"
+) -> tuple[Endpoint, str]:
+    """Have a system told, signed, of what happens to the questions of one thread; with the answers'
+    data, unlike other webhooks.
 
-    Call inside or outside a transaction. The same thread and URL again is the same endpoint, which then signs with the secret given last.
+    Call inside or outside a transaction. The same thread and URL again is the same endpoint, which
+    then signs with the secret given last.
 
     Raises EndpointInvalid.
     """
-    known = next((one for one in Endpoint.objects.filter(thread=thread, channel=Channel.WEBHOOK) if one.target == url), None)
+    known = next(
+        (
+            one
+            for one in Endpoint.objects.filter(thread=thread, channel=Channel.WEBHOOK)
+            if one.target == url
+        ),
+        None,
+    )
     if known is not None:
         return known, _set_secret(known, secret) if secret else known.secrets[0]["secret"]
     return _make(Channel.WEBHOOK, url, name, [], secret=secret, thread=thread)
@@ -78,19 +103,43 @@ ENDS = (Occasion.ANSWERED, Occasion.CANCELLED, Occasion.EXPIRED)
 
 
 def keep_callback(thread: Thread, url: str, *, secret: str) -> None:
-    """Have an engine told what became of the questions of its thread. Call inside a transaction: the address is checked when it is sent to.
+    """Have an engine told what became of the questions of its thread.
+
+    Call inside a transaction: the address is checked when it is sent to.
 
     Raises EndpointInvalid for a secret that is none.
     """
-    known = next((one for one in Endpoint.objects.filter(thread=thread, channel=Channel.WEBHOOK) if one.target == url), None)
+    known = next(
+        (
+            one
+            for one in Endpoint.objects.filter(thread=thread, channel=Channel.WEBHOOK)
+            if one.target == url
+        ),
+        None,
+    )
     if known is not None:
         _set_secret(known, secret) if secret else None
         return
     kept = [{"secret": _checked(secret), "until": None}]
-    Endpoint.objects.create(channel=Channel.WEBHOOK, target=url, name="callback", occasions=list(ENDS), secrets=kept, thread=thread)
+    Endpoint.objects.create(
+        channel=Channel.WEBHOOK,
+        target=url,
+        name="callback",
+        occasions=list(ENDS),
+        secrets=kept,
+        thread=thread,
+    )
 
 
-def _make(channel: str, target: str, name: str, occasions: Sequence[str], *, secret: str = "", **owner: Any) -> tuple[Endpoint, str]:
+def _make(
+    channel: str,
+    target: str,
+    name: str,
+    occasions: Sequence[str],
+    *,
+    secret: str = "",
+    **owner: Any,
+) -> tuple[Endpoint, str]:
     target, name = target.strip(), name.strip()[:80]
     _check(channel, target, occasions)
     if owner and Endpoint.objects.filter(**owner).count() >= MOST:
@@ -99,7 +148,14 @@ def _make(channel: str, target: str, name: str, occasions: Sequence[str], *, sec
     kept = [{"secret": secret, "until": None}] if secret else []
     named = name or (chat.service_of(target) if channel == Channel.APPRISE else "")
     with transaction.atomic():
-        endpoint = Endpoint.objects.create(channel=channel, target=target, name=named, occasions=list(occasions), secrets=kept, **owner)
+        endpoint = Endpoint.objects.create(
+            channel=channel,
+            target=target,
+            name=named,
+            occasions=list(occasions),
+            secrets=kept,
+            **owner,
+        )
         keyed.made(endpoint.shown_id)
     return endpoint, secret
 
@@ -135,16 +191,24 @@ def _checked(secret: str) -> str:
 
 def _team_for(by: User, team: Group | None) -> Group:
     """A team that there is not, and one of others, are the same to who asks."""
-    mine = team is not None and by.has_perm("hitl.add_endpoint") and by.groups.filter(pk=team.pk).exists()
+    mine = (
+        team is not None
+        and by.has_perm("hitl.add_endpoint")
+        and by.groups.filter(pk=team.pk).exists()
+    )
     if not by.is_superuser and not mine:
-        raise NotYours("Endpoints of a team are made by its members who hold the right “Can add endpoint”.")
+        raise NotYours(
+            "Endpoints of a team are made by its members who hold the right “Can add endpoint”."
+        )
     if team is None:
         raise EndpointInvalid("team", "There is no such team.")
     return team
 
 
 def new_secret(endpoint: Endpoint, *, given: str = "") -> str:
-    """A new secret, signed with from now on; the one before stays valid for a day, so that the receiver can change over."""
+    """A new secret, signed with from now on; the one before stays valid for a day, so that the
+    receiver can change over.
+    """
     if endpoint.channel != Channel.WEBHOOK:
         raise EndpointInvalid("channel", "Only a webhook has a secret.")
     return _set_secret(endpoint, given)
@@ -155,7 +219,8 @@ def _set_secret(endpoint: Endpoint, given: str) -> str:
     secret = _checked(given)
     keyed.made(endpoint.shown_id)
     locked = Endpoint.objects.filter(pk=endpoint.pk)
-    locked.update(why_disabled=endpoint.why_disabled)  # two that rotate at once come one after the other
+    # two that rotate at once come one after the other
+    locked.update(why_disabled=endpoint.why_disabled)
     kept = locked.get().secrets
     until = (clock.now() + ROTATION).isoformat()
     older = [{**one, "until": one["until"] or until} for one in kept if one["secret"] != secret][:2]
@@ -173,7 +238,9 @@ def switch(endpoint: Endpoint, *, on: bool) -> None:
 def switch_mail(user: User, *, on: bool) -> None:
     """Whether a person's mail goes out at all."""
     Endpoint.objects.update_or_create(
-        owner=user, channel=Channel.EMAIL, defaults={"enabled": on, "why_disabled": "" if on else "Switched off."}
+        owner=user,
+        channel=Channel.EMAIL,
+        defaults={"enabled": on, "why_disabled": "" if on else "Switched off."},
     )
 
 
@@ -182,15 +249,25 @@ def mail_is_on(user: User) -> bool:
 
 
 def send_test(by: User, endpoint: Endpoint | None) -> Delivery | None:
-    """Queue a test message to an endpoint, or to the person's own mail; None where one was sent in the last ten seconds."""
+    """Queue a test message to an endpoint, or to the person's own mail; None where one was sent in
+    the last ten seconds.
+    """
     place = f"end:{endpoint.pk.hex}" if endpoint is not None else f"user:{by.pk}"
     now = clock.now()
-    if Delivery.objects.filter(occasion=Occasion.TEST, place=place, made_at__gt=now - TESTS_APART).exists():
+    if Delivery.objects.filter(
+        occasion=Occasion.TEST, place=place, made_at__gt=now - TESTS_APART
+    ).exists():
         return None
     channel = endpoint.channel if endpoint is not None else Channel.EMAIL
     with transaction.atomic():
         delivery = Delivery.objects.create(
-            occasion=Occasion.TEST, channel=channel, place=place, recipient=by, endpoint=endpoint, next_at=now, made_at=now
+            occasion=Occasion.TEST,
+            channel=channel,
+            place=place,
+            recipient=by,
+            endpoint=endpoint,
+            next_at=now,
+            made_at=now,
         )
         keyed.made(delivery.shown_id)
     return delivery

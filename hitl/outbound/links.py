@@ -1,7 +1,10 @@
-"""Links in mails: a way in for one person to one question. Whoever opens one changes nothing (F1, F2, F3).
+"""Links in mails: a way in for one person to one question.
 
-A token is made of the message's id under the server's key, so every try of the same message carries the same one, and what is kept is its
-digest only: neither a dump of the database nor the key alone opens a question.
+Whoever opens one changes nothing (F1, F2, F3).
+
+A token is made of the message's id under the server's key, so every try of the same message carries
+the same one, and what is kept is its digest only: neither a dump of the database nor the key alone
+opens a question.
 """
 
 from __future__ import annotations
@@ -31,7 +34,10 @@ from runs.models import Pause
 from runs.states import PauseStatus
 from runs.workflows.sequence import REVISE
 
-STAYS_HERE = frozenset(f"django.core.mail.backends.{name}.EmailBackend" for name in ("console", "filebased", "locmem", "dummy"))
+STAYS_HERE = frozenset(
+    f"django.core.mail.backends.{name}.EmailBackend"
+    for name in ("console", "filebased", "locmem", "dummy")
+)
 TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 """256 bits in URL-safe base64: nobody guesses one, so guesses are not counted."""
 
@@ -42,7 +48,10 @@ def absolute(path: str) -> str:
 
 
 def url_of(delivery: Delivery) -> str:
-    """The address of the message's own link, which is made where it is not there yet. Call outside a transaction of a request."""
+    """The address of the message's own link, which is made where it is not there yet.
+
+    Call outside a transaction of a request.
+    """
     assert delivery.pause is not None
     token = _token(delivery)
     now = clock.now()
@@ -63,25 +72,45 @@ def url_of(delivery: Delivery) -> str:
 
 
 def unsent(deliveries: Iterable[Delivery], *, by: User) -> dict[uuid.UUID, str]:
-    """The links that went outside, by message, for a superuser where mail leaves this machine by no way: to try a demo as its supplier.
+    """The links that went outside, by message, for a superuser where mail leaves this machine by no
+    way: to try a demo as its supplier.
 
-    Whoever holds such a link answers as somebody else, so nobody but who may do anything here is shown one, and nowhere real.
+    Whoever holds such a link answers as somebody else, so nobody but who may do anything here is
+    shown one, and nowhere real.
     """
     if not by.is_superuser or settings.EMAIL_BACKEND not in STAYS_HERE:
         return {}
     outward = {one.pk: one for one in deliveries if one.contact}
-    made = Link.objects.filter(delivery__in=list(outward), purpose=Link.Purpose.ANSWER, used_at=None, pause__status=PauseStatus.OPEN)
-    return {link.delivery_id: absolute(reverse("hitl:link", args=[_token(outward[link.delivery_id])])) for link in made}
+    made = Link.objects.filter(
+        delivery__in=list(outward),
+        purpose=Link.Purpose.ANSWER,
+        used_at=None,
+        pause__status=PauseStatus.OPEN,
+    )
+    return {
+        link.delivery_id: absolute(reverse("hitl:link", args=[_token(outward[link.delivery_id])]))
+        for link in made
+    }
 
 
 def _purpose(pause: Pause, delivery: Delivery) -> Link.Purpose:
-    answers = may_answer(pause) if delivery.recipient else external_access.may_answer(pause, delivery.contact)
+    answers = (
+        may_answer(pause)
+        if delivery.recipient
+        else external_access.may_answer(pause, delivery.contact)
+    )
     return Link.Purpose.ANSWER if answers else Link.Purpose.REVIEW
 
 
 def may_answer(pause: Pause) -> bool:
-    """Whether the template lets this question be answered from its link, without a login; a call of high risk is never decided so."""
-    return pause.review.get("link_answers") is True and pause.review.get("risk") == "low" and pause.risk != "high"
+    """Whether the template lets this question be answered from its link, without a login; a call of
+    high risk is never decided so.
+    """
+    return (
+        pause.review.get("link_answers") is True
+        and pause.review.get("risk") == "low"
+        and pause.risk != "high"
+    )
 
 
 def find(token: str) -> Link | None:
@@ -121,21 +150,33 @@ def standing(link: Link, *, visitor: User | None, now: dt.datetime) -> Standing 
     if visitor is not None and (link.recipient or outsider_of(link)) and visitor != link.recipient:
         return _somebody_elses(link, visitor)
     if link.recipient is not None and not link.recipient.is_active:
-        return Standing(403, "This link is not valid any more", "The account that it was sent to is switched off.")
+        return Standing(
+            403,
+            "This link is not valid any more",
+            "The account that it was sent to is switched off.",
+        )
     if link.pause.status != PauseStatus.OPEN or link.used_at is not None:
         return _closed(link)
     if link.revision != link.pause.revision:
         return _changed(link, link.pause)
     if link.expires_at <= now:
         at = dates.told(link.expires_at)
-        more = "The question is still open: log in to answer it." if link.recipient else "Ask who sent it for a new one."
+        more = (
+            "The question is still open: log in to answer it."
+            if link.recipient
+            else "Ask who sent it for a new one."
+        )
         return Standing(410, "This link has expired", f"It was good until {at}. {more}")
     return None
 
 
 def outsider_of(link: Link) -> Outsider | None:
-    """Whom a link to an address outside speaks for; None where it is an account's, or for looking only."""
-    outside_link = link.recipient_id is None and link.contact and link.purpose == Link.Purpose.ANSWER
+    """Whom a link to an address outside speaks for; None where it is an account's, or for looking
+    only.
+    """
+    outside_link = (
+        link.recipient_id is None and link.contact and link.purpose == Link.Purpose.ANSWER
+    )
     return Outsider(str(demand(link.contact)).lower()) if outside_link else None
 
 
@@ -143,48 +184,89 @@ def _somebody_elses(link: Link, visitor: User) -> Standing:
     name = visitor.get_full_name() or visitor.get_username()
     if link.recipient is None:
         words = (
-            f"It was sent to somebody without an account, and you are logged in as {name}. Open it in a private window to see their page."
+            f"It was sent to somebody without an account, and you are logged in as {name}. Open "
+            "it in a private window to see their page."
         )
         return Standing(403, "This link is not yours", words)
-    words = f"It was sent to somebody else. You are logged in as {name}: what waits for you is in your inbox."
+    words = (
+        f"It was sent to somebody else. You are logged in as {name}: what waits for you is in "
+        "your inbox."
+    )
     return Standing(403, "This link is not yours", words)
 
 
 def _closed(link: Link) -> Standing:
     pause = link.pause
     decision = Decision.objects.answer_to(pause)
-    newer = Pause.objects.open().filter(run__thread=pause.run.thread_id, step=pause.step, revision__gt=pause.revision).first()
+    newer = (
+        Pause.objects.open()
+        .filter(run__thread=pause.run.thread_id, step=pause.step, revision__gt=pause.revision)
+        .first()
+    )
     if decision is not None and decision.action == REVISE and newer is not None:
         return _changed(link, newer)
     status = 410 if link.used_at is not None else 409
     if link.recipient is None:
-        return Standing(status if decision or link.used_at else 410, "This was answered already", told_outside(link, decision))
+        return Standing(
+            status if decision or link.used_at else 410,
+            "This was answered already",
+            told_outside(link, decision),
+        )
     if decision is None and link.used_at is not None and pause.status == PauseStatus.OPEN:
-        return Standing(410, "This was answered already", "Your answer was recorded; others are still missing. The link is used up.")
+        return Standing(
+            410,
+            "This was answered already",
+            "Your answer was recorded; others are still missing. The link is used up.",
+        )
     if decision is None:
-        words = f"The question is closed ({pause.get_status_display().lower()}), so there is nothing to answer."
+        words = (
+            f"The question is closed ({pause.get_status_display().lower()}), so there is "
+            "nothing to answer."
+        )
         return Standing(410, "This question is closed", words)
-    return Standing(status, "This was answered already", f"{outcome(decision)} Nothing was changed by opening this page.")
+    return Standing(
+        status,
+        "This was answered already",
+        f"{outcome(decision)} Nothing was changed by opening this page.",
+    )
 
 
 def told_outside(link: Link, decision: Decision | None) -> str:
-    """What somebody outside is told who comes too late: when, and whether it was they themselves; not who of the house, nor what."""
+    """What somebody outside is told who comes too late: when, and whether it was they themselves;
+    not who of the house, nor what.
+    """
     outsider = outsider_of(link)
-    if outsider is not None and (link.used_at is not None or (decision is not None and decision.external == outsider.address)):
+    if outsider is not None and (
+        link.used_at is not None or (decision is not None and decision.external == outsider.address)
+    ):
         used = link.used_at or (decision.decided_at if decision else None)
         when = f" on {dates.told(used)}" if used else ""
-        return f"Your answer was recorded{when}, and this link is used up. There is nothing left for you to do."
+        return (
+            f"Your answer was recorded{when}, and this link is used up. There is nothing left "
+            "for you to do."
+        )
     if decision is None:
-        return "The question is closed. There is nothing left for you to do, and nothing was recorded."
+        return (
+            "The question is closed. There is nothing left for you to do, and nothing was recorded."
+        )
     at = dates.told(decision.decided_at)
-    return f"Somebody else answered first, on {at}. Nothing was recorded, and there is nothing left for you to do."
+    return (
+        f"Somebody else answered first, on {at}. Nothing was recorded, and there is nothing "
+        "left for you to do."
+    )
 
 
 def _changed(link: Link, newer: Pause) -> Standing:
     if link.recipient is None:
-        words = "The question has changed since this link was sent. A newer mail has the link to what is asked now."
+        words = (
+            "The question has changed since this link was sent. A newer mail has the link to "
+            "what is asked now."
+        )
         return Standing(409, "The content has changed", words)
-    words = f"It was sent back for revision since, and is at revision {newer.revision} by now. Look at the new content before you answer."
+    words = (
+        f"It was sent back for revision since, and is at revision {newer.revision} by now. Look "
+        "at the new content before you answer."
+    )
     return Standing(409, "The content has changed", words, newer)
 
 
@@ -197,7 +279,12 @@ def outcome(decision: Decision) -> str:
 
 def label_of(pause: Pause, action: str) -> str:
     named: str = pause.labels.get(action, "")
-    return named or {"approve": "Approve", "revise": "Revise", "cancel": "Cancel", "answer": "Answer"}.get(action, action)
+    return named or {
+        "approve": "Approve",
+        "revise": "Revise",
+        "cancel": "Cancel",
+        "answer": "Answer",
+    }.get(action, action)
 
 
 def _token(delivery: Delivery) -> str:

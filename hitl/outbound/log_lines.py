@@ -1,7 +1,8 @@
-"""Log lines never hold the token of a link: whoever reads a log could answer as the person whom the link was sent to.
+"""Log lines never hold the token of a link: whoever reads a log could answer as the person whom the
+link was sent to.
 
-Servers write the path of each request (Daphne to a stream of its own, uvicorn through `logging`), Django that of each refused one, and a
-traceback what an exception says: all of them pass here.
+Servers write the path of each request (Daphne to a stream of its own, uvicorn through `logging`),
+Django that of each refused one, and a traceback what an exception says: all of them pass here.
 """
 
 from __future__ import annotations
@@ -22,12 +23,17 @@ def redacted(text: str) -> str:
 
 
 def install() -> None:
-    """From now on no record of `logging` in this process, and no line of Daphne's access log, holds a token. Again: nothing more."""
+    """From now on no record of `logging` in this process, and no line of Daphne's access log, holds
+    a token. Again: nothing more.
+    """
     made = logging.getLogRecordFactory()
     if not getattr(made, "redacts_links", False):
         logging.setLogRecordFactory(_factory(made))
-    access = sys.modules.get("daphne.access")  # loaded by Daphne itself before it loads this application
-    if access is not None and not getattr(access.AccessLogGenerator.write_entry, "redacts_links", False):
+    # loaded by Daphne itself before it loads this application
+    access = sys.modules.get("daphne.access")
+    if access is not None and not getattr(
+        access.AccessLogGenerator.write_entry, "redacts_links", False
+    ):
         access.AccessLogGenerator.write_entry = _entry(access.AccessLogGenerator.write_entry)
 
 
@@ -40,7 +46,10 @@ def _factory(make: Callable[..., logging.LogRecord]) -> Callable[..., logging.Lo
         elif isinstance(made.args, dict):
             made.args = {name: _value(one) for name, one in made.args.items()}
         if made.exc_info and made.exc_info[0] is not None:
-            made.exc_text = redacted("".join(traceback.format_exception(*made.exc_info)).rstrip("\n"))  # what formatters then use
+            # what formatters then use
+            made.exc_text = redacted(
+                "".join(traceback.format_exception(*made.exc_info)).rstrip("\n")
+            )
         return made
 
     record.redacts_links = True  # type: ignore[attr-defined]  # a mark, read by `install`
@@ -48,7 +57,10 @@ def _factory(make: Callable[..., logging.LogRecord]) -> Callable[..., logging.Lo
 
 
 def _value(value: Any) -> Any:
-    """Text without tokens; of anything else that would be written with one, its text. A number stays one, for `%d`."""
+    """Text without tokens; of anything else that would be written with one, its text.
+
+    A number stays one, for `%d`.
+    """
     if isinstance(value, str):
         return redacted(value)
     if value is None or isinstance(value, int | float):

@@ -27,8 +27,15 @@ def address_of(delivery: Delivery) -> str:
 
 
 def send(delivery: Delivery, message: Message) -> None:
-    """Send a mail; raises AddressRefused where it can never arrive, CannotReach where it may later."""
-    _send(delivery, message.subject, "question", {"message": message, "asking": delivery.occasion in ASKING})
+    """Send a mail; raises AddressRefused where it can never arrive, CannotReach where it may
+    later.
+    """
+    _send(
+        delivery,
+        message.subject,
+        "question",
+        {"message": message, "asking": delivery.occasion in ASKING},
+    )
 
 
 def send_digest(first: Delivery, said: list[Message]) -> None:
@@ -40,27 +47,44 @@ def _send(delivery: Delivery, subject: str, template: str, context: dict[str, An
     address = address_of(delivery)
     if not address:
         raise AddressRefused("There is no mail address.")
-    if (wrong := why_no_address(address)) is not None:  # kept before addresses were checked where they come in
+    # kept before addresses were checked where they come in
+    if (wrong := why_no_address(address)) is not None:
         raise AddressRefused(wrong)
     text = render_to_string(f"mail/{template}.txt", context)
-    mail = EmailMultiAlternatives(subject=subject, body=text, to=[address], headers=_headers(delivery))
+    mail = EmailMultiAlternatives(
+        subject=subject, body=text, to=[address], headers=_headers(delivery)
+    )
     mail.attach_alternative(render_to_string(f"mail/{template}.html", context), "text/html")
     try:
         mail.send()
     except (BadHeaderError, UnicodeError) as error:
-        raise AddressRefused("The mail cannot be written: its address or subject holds signs that no mail may.") from error
+        raise AddressRefused(
+            "The mail cannot be written: its address or subject holds signs that no mail may."
+        ) from error
     except smtplib.SMTPRecipientsRefused as error:
         code = next((code for code, _ in error.recipients.values()), 0)
-        raise (AddressRefused if code >= 500 else CannotReach)(f"The mail server refused the address ({code}).") from error
+        raise (AddressRefused if code >= 500 else CannotReach)(
+            f"The mail server refused the address ({code})."
+        ) from error
     except (smtplib.SMTPException, OSError) as error:
         raise CannotReach(f"The mail server did not take it: {type(error).__name__}.") from error
 
 
 def _headers(delivery: Delivery) -> dict[str, str]:
-    made = {"Message-ID": _message_id(delivery), "Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": "All"}
+    made = {
+        "Message-ID": _message_id(delivery),
+        "Auto-Submitted": "auto-generated",
+        "X-Auto-Response-Suppress": "All",
+    }
     if delivery.occasion in {Occasion.ASKED, Occasion.TEST}:
         return made
-    first = Delivery.objects.filter(pause=delivery.pause_id, occasion=Occasion.ASKED, place=delivery.place).order_by("id").first()
+    first = (
+        Delivery.objects.filter(
+            pause=delivery.pause_id, occasion=Occasion.ASKED, place=delivery.place
+        )
+        .order_by("id")
+        .first()
+    )
     if first is None:
         return made
     return {**made, "In-Reply-To": _message_id(first), "References": _message_id(first)}

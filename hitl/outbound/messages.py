@@ -1,4 +1,7 @@
-"""What is said, in a mail, in a chat and to a system. Never the run's state, and no content where content is encrypted at rest."""
+"""What is said, in a mail, in a chat and to a system.
+
+Never the run's state, and no content where content is encrypted at rest.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +37,15 @@ EARLIER = {
     Occasion.EXPIRED: "Expired: ",
 }
 CALLBACKS: list[Callable[[Pause], dict[str, Any] | None]] = []
-"""What is said to an endpoint of one thread, where it waits for a run's end in a form of its own; the first that has a say."""
+"""What is said to an endpoint of one thread, where it waits for a run's end in a form of its own;
+the first that has a say.
+"""
 OTHERS = 8
 """Names of who else may answer."""
 LISTED, LINE = 8, 90
-"""Questions that a chat is told of at once, and the characters of each: services cut or refuse what is longer than a thousand or so."""
+"""Questions that a chat is told of at once, and the characters of each: services cut or refuse what
+is longer than a thousand or so.
+"""
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,9 @@ class Message:
     about: str
     """The order's or thread's title, and its workflow."""
     outcome: str
-    """What became of the question, or what was wrong with an answer to it; "" where it was only asked."""
+    """What became of the question, or what was wrong with an answer to it; "" where it was only
+    asked.
+    """
     content: str
     """Markdown."""
     others: list[str]
@@ -71,9 +80,19 @@ def of(delivery: Delivery) -> Message:
     if pause is None:
         url = links.absolute(reverse("hitl:notifications"))
         return Message(
-            "Waystation: a test", "This is a test", "It works: questions that wait for you will arrive here.", "", "", [], None, url, False
+            "Waystation: a test",
+            "This is a test",
+            "It works: questions that wait for you will arrive here.",
+            "",
+            "",
+            [],
+            None,
+            url,
+            False,
         )
-    if delivery.contact and (external_access.may_answer(pause, delivery.contact) or delivery.occasion not in ASKING):
+    if delivery.contact and (
+        external_access.may_answer(pause, delivery.contact) or delivery.occasion not in ASKING
+    ):
         return _to_outside(pause, delivery)
     hidden = encryption.in_use()
     question = "A question waits for you" if hidden else str(demand(pause.question))
@@ -83,11 +102,17 @@ def of(delivery: Delivery) -> Message:
     title = "" if hidden else title_of(pause)
     url = links.url_of(delivery) if own(delivery) and asking else links.absolute(place_of(pause))
     return Message(
-        subject=_subject(pause, delivery, f"{EARLIER[Occasion(delivery.occasion)]}{question}{' · ' if title else ''}{title}"),
+        subject=_subject(
+            pause,
+            delivery,
+            f"{EARLIER[Occasion(delivery.occasion)]}{question}{' · ' if title else ''}{title}",
+        ),
         question=question,
         about=f"{title} ({pause.run.definition})" if title else str(pause.run.definition),
         outcome=_what_was_wrong(delivery, pause) if asking else outcome_of(pause),
-        content="" if hidden or not asking else _shortened(str(demand(pause.content)), pause, delivery),
+        content=""
+        if hidden or not asking
+        else _shortened(str(demand(pause.content)), pause, delivery),
         others=_others(pause, delivery) if asking else [],
         due=pause.deadline_at if asking else None,
         url=url,
@@ -96,7 +121,9 @@ def of(delivery: Delivery) -> Message:
 
 
 def _to_outside(pause: Pause, delivery: Delivery) -> Message:
-    """What somebody without an account is told: what the question has for them, nothing of the order, of others or of what these said."""
+    """What somebody without an account is told: what the question has for them, nothing of the
+    order, of others or of what these said.
+    """
     asking, hidden = delivery.occasion in ASKING, encryption.in_use()
     shown = external_access.shown(pause, str(demand(delivery.contact)))
     question = "A question waits for you" if hidden else str(demand(shown.question))
@@ -104,8 +131,12 @@ def _to_outside(pause: Pause, delivery: Delivery) -> Message:
         subject=_subject(pause, delivery, f"{EARLIER[Occasion(delivery.occasion)]}{question}"),
         question=question,
         about="",
-        outcome=_what_was_wrong(delivery, pause) if asking else "This was settled meanwhile: there is nothing left for you to do.",
-        content="" if hidden or not asking else _cut(str(demand(shown.content)), settings.WAYSTATION_OUTSIDE_CHARACTERS),
+        outcome=_what_was_wrong(delivery, pause)
+        if asking
+        else "This was settled meanwhile: there is nothing left for you to do.",
+        content=""
+        if hidden or not asking
+        else _cut(str(demand(shown.content)), settings.WAYSTATION_OUTSIDE_CHARACTERS),
         others=[],
         due=pause.deadline_at if asking else None,
         url=links.url_of(delivery) if asking else "",
@@ -114,16 +145,23 @@ def _to_outside(pause: Pause, delivery: Delivery) -> Message:
 
 
 def _subject(pause: Pause, delivery: Delivery, text: str) -> str:
-    """One line. Where its words and its receiver without an account are one person's choice, not a template's, it begins with who that is:
+    """One line.
+
+    Where its words and its receiver without an account are one person's choice, not a template's,
+    it begins with who that is:
     nobody writes in the company's own name."""
-    if delivery.contact and (delivery.mark == CHOSEN or OuterRun.objects.filter(thread=pause.run.thread_id).exists()):
+    if delivery.contact and (
+        delivery.mark == CHOSEN or OuterRun.objects.filter(thread=pause.run.thread_id).exists()
+    ):
         text = f"{policy.name_of(pause.run.thread.owner)[:60]} via Waystation: {text}"
     return invisible.plain(" ".join(text.split()))[:200]
 
 
 def own(delivery: Delivery) -> bool:
     """Whether a message goes to one person, so that it may carry a link of theirs."""
-    return delivery.channel != Channel.WEBHOOK and (delivery.recipient_id is not None or bool(delivery.contact))
+    return delivery.channel != Channel.WEBHOOK and (
+        delivery.recipient_id is not None or bool(delivery.contact)
+    )
 
 
 def title_of(pause: Pause) -> str:
@@ -147,7 +185,10 @@ def text_of(message: Message) -> str:
 
 def list_of(said: Sequence[Message]) -> str:
     """What a chat gets where many questions wait: the first of them, and where all of them are."""
-    lines = [f"• {one.subject if len(one.subject) <= LINE else one.subject[: LINE - 1] + '…'}" for one in said[:LISTED]]
+    lines = [
+        f"• {one.subject if len(one.subject) <= LINE else one.subject[: LINE - 1] + '…'}"
+        for one in said[:LISTED]
+    ]
     more = [f"… and {len(said) - LISTED} more"] if len(said) > LISTED else []
     return "\n".join([*lines, *more, links.absolute(reverse("hitl:inbox"))])
 
@@ -180,7 +221,9 @@ def payload_of(delivery: Delivery) -> dict[str, Any]:
         "content_digest": pause.content_digest,
         "opened_at": pause.opened_at.isoformat(),
         "url": links.absolute(place_of(pause)),
-        "decision": _decided(pause, whole=delivery.endpoint is not None and delivery.endpoint.thread_id is not None),
+        "decision": _decided(
+            pause, whole=delivery.endpoint is not None and delivery.endpoint.thread_id is not None
+        ),
     }
     return {"type": f"question.{delivery.occasion}", "timestamp": at, "data": data}
 
@@ -199,7 +242,11 @@ def _decided(pause: Pause, *, whole: bool) -> dict[str, Any] | None:
         "decided_at": decision.decided_at.isoformat(),
         "revision": decision.revision,
     }
-    return {**told, "feedback": demand(decision.feedback), "input": demand(decision.payload)} if whole else told
+    return (
+        {**told, "feedback": demand(decision.feedback), "input": demand(decision.payload)}
+        if whole
+        else told
+    )
 
 
 def _shortened(content: str, pause: Pause, delivery: Delivery) -> str:
@@ -215,7 +262,11 @@ def _cut(content: str, most: int = CONTENT) -> str:
 def _what_was_wrong(delivery: Delivery, pause: Pause) -> str:
     if delivery.occasion != Occasion.REFINED:
         return ""
-    return "An answer did not fit." if encryption.in_use() else f"An answer did not fit: {demand(pause.refined)}"
+    return (
+        "An answer did not fit."
+        if encryption.in_use()
+        else f"An answer did not fit: {demand(pause.refined)}"
+    )
 
 
 def _others(pause: Pause, delivery: Delivery) -> list[str]:

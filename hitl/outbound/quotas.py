@@ -1,7 +1,8 @@
 """Who may have mail sent to whom in the company's name, and how much of it (P12).
 
-Whoever asks may name people of this system. Mail addresses beyond it take the right `hitl.mail_outside`, or a domain that the operators
-named (WAYSTATION_OUTSIDE_DOMAINS). Whom templates name, and whom steps look up, was chosen by who may edit those. What one person has sent
+Whoever asks may name people of this system. Mail addresses beyond it take the right
+`hitl.mail_outside`, or a domain that the operators named (WAYSTATION_OUTSIDE_DOMAINS). Whom
+templates name, and whom steps look up, was chosen by who may edit those. What one person has sent
 to people of their choice is counted on its rows, per hour and per day.
 """
 
@@ -28,7 +29,10 @@ class OutsideNotAllowed(Exception):
 
 
 class QuotaUsed(Exception):
-    """This person has had as much sent as they may for now; nothing was sent. `retry_after` is in seconds."""
+    """This person has had as much sent as they may for now; nothing was sent.
+
+    `retry_after` is in seconds.
+    """
 
     code = "message_quota"
 
@@ -38,12 +42,15 @@ class QuotaUsed(Exception):
 
 
 def check(by: User, recipients: Sequence[str]) -> None:
-    """Raise OutsideNotAllowed or QuotaUsed where this person may not have messages sent to all of these now."""
+    """Raise OutsideNotAllowed or QuotaUsed where this person may not have messages sent to all of
+    these now.
+    """
     for recipient in recipients:
         address = recipient.removeprefix("mailto:")
         if "@" in address and not may_write_to(by, address):
             raise OutsideNotAllowed(
-                "Mail to addresses outside this system takes the right “Can have mail sent to any address”, or a domain that the operators "
+                "Mail to addresses outside this system takes the right “Can have mail sent to "
+                "any address”, or a domain that the operators "
                 "allow. Nothing was done; name people by their usernames, or ask an operator."
             )
     _check_quota(by, len(recipients))
@@ -51,7 +58,10 @@ def check(by: User, recipients: Sequence[str]) -> None:
 
 def may_write_to(by: User, address: str) -> bool:
     domain = address.rpartition("@")[2].lower()
-    allowed = any(domain == one or (one.startswith("*.") and domain.endswith(one[1:])) for one in settings.WAYSTATION_OUTSIDE_DOMAINS)
+    allowed = any(
+        domain == one or (one.startswith("*.") and domain.endswith(one[1:]))
+        for one in settings.WAYSTATION_OUTSIDE_DOMAINS
+    )
     return allowed or by.has_perm(RIGHT)
 
 
@@ -64,6 +74,17 @@ def _check_quota(by: User, wanted: int) -> None:
     ):
         if not wanted or mine.filter(made_at__gt=now - span).count() + wanted <= most:
             continue
-        first = mine.filter(made_at__gt=now - span).order_by("made_at").values_list("made_at", flat=True).first()
+        first = (
+            mine.filter(made_at__gt=now - span)
+            .order_by("made_at")
+            .values_list("made_at", flat=True)
+            .first()
+        )
         wait = int(((first or now) + span - now).total_seconds()) + 1
-        raise QuotaUsed(f"You may have {most} messages sent in {name} to people of your choice. Nothing was done; try again later.", wait)
+        raise QuotaUsed(
+            (
+                f"You may have {most} messages sent in {name} to people of your choice. Nothing "
+                "was done; try again later."
+            ),
+            wait,
+        )

@@ -15,7 +15,10 @@ def why_no_address(text: str) -> str | None:
             raise ValidationError("too long")
         validate_email(text)
     except ValidationError:
-        return f"This is no mail address: write it in one line, as name@example.org, in up to {LONGEST_ADDRESS} characters."
+        return (
+            "This is no mail address: write it in one line, as name@example.org, in up to "
+            f"{LONGEST_ADDRESS} characters."
+        )
     return None
 
 

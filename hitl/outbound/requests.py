@@ -1,4 +1,6 @@
-"""Asking one particular person or system for what a run waits for: the seam for integrations (S3-35)."""
+"""Asking one particular person or system for what a run waits for: the seam for integrations
+(S3-35).
+"""
 
 from __future__ import annotations
 
@@ -23,27 +25,41 @@ class CannotSend(Exception):
 
 @transaction.atomic
 def send_request(
-    run_id: uuid.UUID, recipient: str, question: str = "", required_inputs: Mapping[str, Any] | None = None, *, mark: str = ""
+    run_id: uuid.UUID,
+    recipient: str,
+    question: str = "",
+    required_inputs: Mapping[str, Any] | None = None,
+    *,
+    mark: str = "",
 ) -> list[Delivery]:
-    """Send the open question of a run to somebody, beside those who are asked anyway. It goes out after the commit.
+    """Send the open question of a run to somebody, beside those who are asked anyway.
+
+    It goes out after the commit.
 
     Args:
-        recipient: a username of somebody who may answer, or the mail address of a person who has no account here.
-        question: said instead of the question's own words.
-        required_inputs: what the caller believes is asked for; a question that asks for something else is not sent.
-        mark: names the request. The same recipient, question and mark again is the same request, and sends nothing.
+        recipient: a username of somebody who may answer, or the mail address of a person who has no
+        account here. question: said instead of the question's own words. required_inputs: what the
+        caller believes is asked for; a question that asks for something else is not sent. mark:
+        names the request. The same recipient, question and mark again is the same request, and
+        sends nothing.
     Returns:
         the messages, one for each place at which the recipient is reached.
     Raises:
         CannotSend: the run asks nothing, asks for something else, or there is no such recipient.
     """
-    pause = Pause.objects.open().select_related("run__thread", "run__parent").filter(run=run_id).first()
+    pause = (
+        Pause.objects.open().select_related("run__thread", "run__parent").filter(run=run_id).first()
+    )
     if pause is None:
         raise CannotSend("This run asks nothing at the moment.")
     if required_inputs is not None and dict(required_inputs) != pause.required_inputs:
         raise CannotSend("The open question asks for something else by now.")
     mark = f"request:{mark}"[:40]
-    before = set(Delivery.objects.filter(pause=pause, occasion=Occasion.ASKED, mark=mark).values_list("pk", flat=True))
+    before = set(
+        Delivery.objects.filter(pause=pause, occasion=Occasion.ASKED, mark=mark).values_list(
+            "pk", flat=True
+        )
+    )
     if (wrong := recipients.why_not(recipient)) is not None:
         raise CannotSend(wrong)
     if "@" in recipient and not User.objects.filter(called(recipient)).exists():
@@ -53,4 +69,8 @@ def send_request(
         if person is None:
             raise CannotSend(f"Nobody named {recipient[:60]!r} may answer this question.")
         notifications.plan(pause, Occasion.ASKED, to=[person], mark=mark, words=question)
-    return list(Delivery.objects.filter(pause=pause, occasion=Occasion.ASKED, mark=mark).exclude(pk__in=before))
+    return list(
+        Delivery.objects.filter(pause=pause, occasion=Occasion.ASKED, mark=mark).exclude(
+            pk__in=before
+        )
+    )

@@ -1,6 +1,8 @@
-"""Sending what was planned: claimed by compare-and-set with a lease, sent outside any transaction, recorded under the same claim.
+"""Sending what was planned: claimed by compare-and-set with a lease, sent outside any transaction,
+recorded under the same claim.
 
-A worker that dies between sending and recording leaves its lease, and another sends again, under the same id: at least once.
+A worker that dies between sending and recording leaves its lease, and another sends again, under
+the same id: at least once.
 """
 
 from __future__ import annotations
@@ -21,7 +23,15 @@ from checkpoints.database import clock
 from checkpoints.database.rounds import Row
 from checkpoints.models.fields import demand
 from checkpoints.state import encryption
-from hitl.models.outbound import ASKING, Channel, Delivery, DeliveryStatus, Endpoint, Occasion, active_secrets
+from hitl.models.outbound import (
+    ASKING,
+    Channel,
+    Delivery,
+    DeliveryStatus,
+    Endpoint,
+    Occasion,
+    active_secrets,
+)
 from hitl.outbound import addresses, chat, mail, messages, signatures
 from hitl.outbound.addresses import AddressRefused, CannotReach
 from runs import keyed
@@ -31,7 +41,9 @@ from runs.workflows.sequence import retry_delay
 logger = logging.getLogger(__name__)
 
 LEASE = dt.timedelta(seconds=120)
-"""Longer than a message takes at its slowest: a name that is looked up, and WAYSTATION_OUTBOUND_SECONDS."""
+"""Longer than a message takes at its slowest: a name that is looked up, and
+WAYSTATION_OUTBOUND_SECONDS.
+"""
 BATCH = 50
 DIGEST, TOGETHER = 5, 50
 """Messages to one person or chat that are sent as one from so many on, and up to how many."""
@@ -60,13 +72,18 @@ class TryLater(CannotReach):
 
 
 def deliver(*, seconds: float, batch: int = BATCH) -> int:
-    """Send what is due, for so long at most; gives how many messages were tried. Several workers may do so at once.
+    """Send what is due, for so long at most; gives how many messages were tried.
 
-    A place that fails is left alone for the rest of the round, so that one that hangs does not hold up all others.
+    Several workers may do so at once.
+
+    A place that fails is left alone for the rest of the round, so that one that hangs does not hold
+    up all others.
     """
     ends, tried, tired = time.monotonic() + seconds, 0, set[str]()
     while time.monotonic() < ends:
-        due = Delivery.objects.due(now=clock.now()).exclude(place__in=tired).order_by("next_at", "id")
+        due = (
+            Delivery.objects.due(now=clock.now()).exclude(place__in=tired).order_by("next_at", "id")
+        )
         keys = list(due.values_list("pk", "place")[:batch])
         for key, place in keys:
             if place in tired or time.monotonic() > ends:
@@ -86,14 +103,25 @@ def deliver(*, seconds: float, batch: int = BATCH) -> int:
 
 
 def _pass_over(key: uuid.UUID, error: Exception) -> None:
-    """Put off a message that failed in a way that nobody foresaw, as one whose receiver does not answer: others go before it."""
+    """Put off a message that failed in a way that nobody foresaw, as one whose receiver does not
+    answer: others go before it.
+    """
     failed = Delivery.objects.filter(pk=key, status=SENDING).first()
     if failed is not None:
-        _put_off(failed, CannotReach(f"It could not be made or sent here: {type(error).__name__}. Operators find the reason in the log."))
+        _put_off(
+            failed,
+            CannotReach(
+                f"It could not be made or sent here: {type(error).__name__}. Operators find "
+                "the reason in the log."
+            ),
+        )
 
 
 def send_now(delivery: Delivery) -> None:
-    """Try one message at once; what came of it is in its row. Where a worker is at it already, nothing is done."""
+    """Try one message at once; what came of it is in its row.
+
+    Where a worker is at it already, nothing is done.
+    """
     claimed = _claim(delivery.pk)
     if claimed is not None:
         _attempt(claimed)
@@ -106,16 +134,17 @@ class NotHeldBack(Exception):
 
 
 def again(delivery: Delivery) -> bool:
-    """Queue a message anew that was given up, or send one now that failed and waits for its next try; False where it is neither.
+    """Queue a message anew that was given up, or send one now that failed and waits for its next
+    try; False where it is neither.
 
     Its id stays, so a receiver that has it after all knows.
     """
     now = clock.now()
     mine = Delivery.objects.filter(pk=delivery.pk)
     with transaction.atomic():
-        done = mine.filter(status=DEAD).update(status=QUEUED, attempts=0, next_at=now, error="") or mine.filter(
-            status=QUEUED, attempts__gt=0, next_at__gt=now
-        ).update(next_at=now)
+        done = mine.filter(status=DEAD).update(
+            status=QUEUED, attempts=0, next_at=now, error=""
+        ) or mine.filter(status=QUEUED, attempts__gt=0, next_at__gt=now).update(next_at=now)
         if done:
             keyed.made(delivery.shown_id)
     return bool(done)
@@ -123,14 +152,28 @@ def again(delivery: Delivery) -> bool:
 
 def _claim(key: uuid.UUID) -> Delivery | None:
     """Take a message; of two workers one gets None."""
-    fields = {"status": SENDING, "claim": uuid.uuid4(), "lease_until": clock.FromNow(LEASE.total_seconds())}
-    if not Delivery.objects.due(now=clock.FromNow()).filter(pk=key).update(**fields, attempts=F("attempts") + 1):
+    fields = {
+        "status": SENDING,
+        "claim": uuid.uuid4(),
+        "lease_until": clock.FromNow(LEASE.total_seconds()),
+    }
+    if (
+        not Delivery.objects.due(now=clock.FromNow())
+        .filter(pk=key)
+        .update(**fields, attempts=F("attempts") + 1)
+    ):
         return None
-    return Delivery.objects.shown().select_related("pause__run__definition", "pause__run__parent").get(pk=key)
+    return (
+        Delivery.objects.shown()
+        .select_related("pause__run__definition", "pause__run__parent")
+        .get(pk=key)
+    )
 
 
 def _attempt(delivery: Delivery) -> bool:
-    """Send a claimed message and record what came of it; False where its place had better be left alone for a while."""
+    """Send a claimed message and record what came of it; False where its place had better be left
+    alone for a while.
+    """
     if not _ready(delivery):
         return True
     together = [delivery, *_joining(delivery)]
@@ -140,7 +183,9 @@ def _attempt(delivery: Delivery) -> bool:
         for one in together:
             _record(one, DEAD, error=str(error))
         if isinstance(error, EndpointGone):
-            Endpoint.objects.filter(deliveries=delivery).update(enabled=False, why_disabled="The receiver answered 410 Gone.")
+            Endpoint.objects.filter(deliveries=delivery).update(
+                enabled=False, why_disabled="The receiver answered 410 Gone."
+            )
         return True
     except (CannotReach, encryption.KeyMissing, encryption.SealBroken) as error:
         for one in together:
@@ -165,11 +210,17 @@ def _ready(delivery: Delivery) -> bool:
 
 
 def _joining(delivery: Delivery) -> list[Delivery]:
-    """The others that wait for the same person or chat, claimed, where they are so many that one message lists them all (F30)."""
-    to_one = delivery.channel == Channel.APPRISE or (delivery.channel == Channel.EMAIL and delivery.recipient is not None)
+    """The others that wait for the same person or chat, claimed, where they are so many that one
+    message lists them all (F30).
+    """
+    to_one = delivery.channel == Channel.APPRISE or (
+        delivery.channel == Channel.EMAIL and delivery.recipient is not None
+    )
     if not to_one or delivery.occasion not in ASKING:
         return []
-    others = Delivery.objects.due(now=clock.now()).filter(place=delivery.place, channel=delivery.channel, occasion__in=ASKING)
+    others = Delivery.objects.due(now=clock.now()).filter(
+        place=delivery.place, channel=delivery.channel, occasion__in=ASKING
+    )
     keys = list(others.order_by("id").values_list("pk", flat=True)[:TOGETHER])
     if len(keys) < DIGEST - 1:
         return []
@@ -178,27 +229,40 @@ def _joining(delivery: Delivery) -> list[Delivery]:
 
 
 def _overtaken(delivery: Delivery) -> str | None:
-    """Why a message is not sent any more; "" where it has to wait for another one; None where it is to be sent."""
+    """Why a message is not sent any more; "" where it has to wait for another one; None where it is
+    to be sent.
+    """
     if delivery.endpoint is None and delivery.place.startswith("end:"):
         return "The endpoint was removed."
-    if delivery.endpoint is not None and not delivery.endpoint.enabled and delivery.occasion != Occasion.TEST:
+    if (
+        delivery.endpoint is not None
+        and not delivery.endpoint.enabled
+        and delivery.occasion != Occasion.TEST
+    ):
         return "The endpoint is switched off."
     if delivery.recipient is not None and not delivery.recipient.is_active:
         return "The account is switched off."
     if delivery.pause is None:
         return None
     if delivery.occasion in ASKING:
-        return None if delivery.pause.status == PauseStatus.OPEN else "The question was closed before."
+        return (
+            None if delivery.pause.status == PauseStatus.OPEN else "The question was closed before."
+        )
     if delivery.channel == Channel.WEBHOOK:
         return None
-    asked = set(Delivery.objects.filter(pause=delivery.pause, place=delivery.place, occasion__in=ASKING).values_list("status", flat=True))
+    asked = set(
+        Delivery.objects.filter(
+            pause=delivery.pause, place=delivery.place, occasion__in=ASKING
+        ).values_list("status", flat=True)
+    )
     if SENT in asked:
         return None
     return "" if SENDING in asked else "The question itself was never sent."
 
 
 def _send(together: list[Delivery]) -> list[Delivery]:
-    """Send a message, or several as one; gives those that are sent by it: one that cannot be made is left out of a digest.
+    """Send a message, or several as one; gives those that are sent by it: one that cannot be made
+    is left out of a digest.
 
     Raises AddressRefused where it is of no use, CannotReach where it may be later.
     """
@@ -208,7 +272,11 @@ def _send(together: list[Delivery]) -> list[Delivery]:
         if delivery.channel == Channel.EMAIL:
             mail.send_digest(delivery, list(said.values()))
         else:
-            _say(delivery, title=f"{len(said)} questions wait", text=messages.list_of(list(said.values())))
+            _say(
+                delivery,
+                title=f"{len(said)} questions wait",
+                text=messages.list_of(list(said.values())),
+            )
         return list(said)
     if delivery.channel == Channel.WEBHOOK:
         _post(delivery)
@@ -243,9 +311,13 @@ def _post(delivery: Delivery) -> None:
     now = clock.now()
     demand(endpoint.secrets)
     body = json.dumps(messages.payload_of(delivery), ensure_ascii=False, sort_keys=True).encode()
-    signed = signatures.headers(delivery.shown_id, int(now.timestamp()), body, active_secrets(endpoint, now=now))
+    signed = signatures.headers(
+        delivery.shown_id, int(now.timestamp()), body, active_secrets(endpoint, now=now)
+    )
     headers = {**signed, "Content-Type": "application/json", "User-Agent": "Waystation"}
-    answer = addresses.post(demand(endpoint.target), body, headers, seconds=settings.WAYSTATION_OUTBOUND_SECONDS)
+    answer = addresses.post(
+        demand(endpoint.target), body, headers, seconds=settings.WAYSTATION_OUTBOUND_SECONDS
+    )
     if 200 <= answer.status < 300:
         return
     if answer.status == 410:
@@ -259,7 +331,10 @@ def _put_off(delivery: Delivery, error: Exception) -> None:
         _record(delivery, DEAD, error=str(error))
         return
     jitter = 0.5 + random.random() / 2  # noqa: S311  # spreads tries, hides nothing
-    seconds = max(retry_delay(delivery.attempts, base=FIRST, cap=LONGEST, jitter=jitter), getattr(error, "seconds", 0))
+    seconds = max(
+        retry_delay(delivery.attempts, base=FIRST, cap=LONGEST, jitter=jitter),
+        getattr(error, "seconds", 0),
+    )
     _record(delivery, QUEUED, error=str(error), next_at=clock.now() + dt.timedelta(seconds=seconds))
 
 

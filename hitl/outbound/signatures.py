@@ -1,7 +1,8 @@
 """Signatures of webhooks, as Standard Webhooks 1.0 has them (https://www.standardwebhooks.com).
 
-`webhook-id` stays the same on every try, `webhook-timestamp` is the try's own, `webhook-signature` is `v1,<base64>` for each secret that is
-valid, separated by spaces: HMAC-SHA256 over `id.timestamp.body`.
+`webhook-id` stays the same on every try, `webhook-timestamp` is the try's own, `webhook-signature`
+is `v1,<base64>` for each secret that is valid, separated by spaces: HMAC-SHA256 over
+`id.timestamp.body`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ def key_of(secret: str) -> bytes:
 def headers(message_id: str, timestamp: int, body: bytes, valid: Iterable[str]) -> dict[str, str]:
     """The three headers of a message."""
     signed = f"{message_id}.{timestamp}.".encode() + body
-    signatures = [base64.b64encode(hmac.new(key_of(one), signed, hashlib.sha256).digest()).decode() for one in valid]
+    signatures = [
+        base64.b64encode(hmac.new(key_of(one), signed, hashlib.sha256).digest()).decode()
+        for one in valid
+    ]
     return {
         "webhook-id": message_id,
         "webhook-timestamp": str(timestamp),

@@ -22,6 +22,9 @@ def home_of(run: Run) -> str:
 
 
 def place_of(pause: Pause) -> str:
-    """The address of a question. That of a child run names it, since others of the same order may be open."""
+    """The address of a question.
+
+    That of a child run names it, since others of the same order may be open.
+    """
     home = home_of(pause.run)
     return f"{home}?pause={pause.shown_id}" if pause.run.parent_id is not None else home

@@ -1,8 +1,9 @@
 """Untrusted Markdown → safe HTML, and what its rendering leaves out of the text.
 
-A text is approved as it is written, and programs get it so: what a reader of the rendering cannot see (definitions, titles and addresses
-of links, images, cells that a table has no column for) is named in `Reading.notes`. They are computed from the two texts, not listed from
-Markdown's rules alone: a word of the source that neither the rendering nor a note holds is a note too.
+A text is approved as it is written, and programs get it so: what a reader of the rendering cannot
+see (definitions, titles and addresses of links, images, cells that a table has no column for) is
+named in `Reading.notes`. They are computed from the two texts, not listed from Markdown's rules
+alone: a word of the source that neither the rendering nor a note holds is a note too.
 """
 
 from __future__ import annotations
@@ -25,11 +26,15 @@ from markdown_it.utils import OptionsDict
 from checkpoints.text import invisible
 
 TAGS = {
-    "p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "strong", "em", "s", "code", "pre",
+    "p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "strong", "em", "s",
+    "code", "pre",
     "blockquote", "table", "thead", "tbody", "tr", "th", "td", "a", "del", "ins", "span",
 }  # fmt: skip
 ATTRIBUTES = {"a": {"href"}, "ol": {"start"}, "span": {"class", "role", "aria-label", "title"}}
-"""No source holds a span: raw HTML is shown as the text that it is. The spans are those of `unseen`."""
+"""No source holds a span: raw HTML is shown as the text that it is.
+
+The spans are those of `unseen`.
+"""
 NOTES = 20
 """Things of one kind that are named; what is more is counted."""
 LONGEST = 200
@@ -47,7 +52,9 @@ class Reading:
 
 
 def render(text: str) -> SafeString:
-    """Rendered and sanitised: no raw HTML, no images, links only to http(s) and mail, without referrer."""
+    """Rendered and sanitised: no raw HTML, no images, links only to http(s) and mail, without
+    referrer.
+    """
     return _clean(_parser.render(text))
 
 
@@ -63,13 +70,20 @@ def read(text: str) -> Reading:
     if rest := _missing(text, html, left.texts):
         notes.append(f"Other words of the text are not in it: {_listed(rest)}.")
     if hidden := invisible.found(text):
-        notes.append(f"It holds characters that a screen does not show, marked where they stand: {_listed(hidden)}.")
+        notes.append(
+            "It holds characters that a screen does not show, marked where they stand: "
+            f"{_listed(hidden)}."
+        )
     return Reading(html, notes)
 
 
 def _clean(html: str) -> SafeString:
     cleaned = nh3.clean(
-        html, tags=TAGS, attributes=ATTRIBUTES, url_schemes={"http", "https", "mailto"}, link_rel="noopener noreferrer nofollow"
+        html,
+        tags=TAGS,
+        attributes=ATTRIBUTES,
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener noreferrer nofollow",
     )
     return mark_safe(cleaned)  # noqa: S308  # cleaned on the line above
 
@@ -117,7 +131,10 @@ class _Left:
             self._define(meant.get("label", ""), meant)
 
     def _define(self, label: str, meant: MutableMapping[str, Any]) -> None:
-        self._keep(self.defined, " ".join(filter(None, (f"[{label}]:", meant.get("href", ""), meant.get("title", "")))))
+        self._keep(
+            self.defined,
+            " ".join(filter(None, (f"[{label}]:", meant.get("href", ""), meant.get("title", "")))),
+        )
 
     def _keep(self, kind: list[str], text: str) -> None:
         kind.append(text)
@@ -147,7 +164,9 @@ def _listed(found: Sequence[str]) -> str:
 
 
 def _missing(text: str, html: str, named: Sequence[str]) -> list[str]:
-    """Words of the text that are neither in the rendering, as often as in the text, nor named otherwise."""
+    """Words of the text that are neither in the rendering, as often as in the text, nor named
+    otherwise.
+    """
     shown = unescape(re.sub(r"<[^>]*>", " ", html))
     seen = _words(shown) | _words(unescape(shown))  # in code an entity stands as it is written
     for one in named:
@@ -159,27 +178,61 @@ def _words(text: str) -> Counter[str]:
     return Counter(WORDS.findall(text.lower()))
 
 
-def _text(_: RendererHTML, tokens: Sequence[Token], index: int, __: OptionsDict, ___: MutableMapping[str, Any]) -> str:
+def _text(
+    _: RendererHTML,
+    tokens: Sequence[Token],
+    index: int,
+    __: OptionsDict,
+    ___: MutableMapping[str, Any],
+) -> str:
     return invisible.html(tokens[index].content)
 
 
-def _code(_: RendererHTML, tokens: Sequence[Token], index: int, __: OptionsDict, ___: MutableMapping[str, Any]) -> str:
+def _code(
+    _: RendererHTML,
+    tokens: Sequence[Token],
+    index: int,
+    __: OptionsDict,
+    ___: MutableMapping[str, Any],
+) -> str:
     return f"<code>{invisible.html(tokens[index].content)}</code>"
 
 
-def _block(_: RendererHTML, tokens: Sequence[Token], index: int, __: OptionsDict, ___: MutableMapping[str, Any]) -> str:
+def _block(
+    _: RendererHTML,
+    tokens: Sequence[Token],
+    index: int,
+    __: OptionsDict,
+    ___: MutableMapping[str, Any],
+) -> str:
     language = tokens[index].info.strip()
     named = f'<span class="language">{invisible.html(language)}\n</span>' if language else ""
     return f"<pre>{named}<code>{invisible.html(tokens[index].content)}</code></pre>\n"
 
 
-def _image(_: RendererHTML, tokens: Sequence[Token], index: int, __: OptionsDict, ___: MutableMapping[str, Any]) -> str:
+def _image(
+    _: RendererHTML,
+    tokens: Sequence[Token],
+    index: int,
+    __: OptionsDict,
+    ___: MutableMapping[str, Any],
+) -> str:
     return f"<em>[image: {invisible.html(tokens[index].content)}]</em>"
 
 
 def _made() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "store_labels": True}).enable("table").enable("strikethrough")
-    for name, rule in (("text", _text), ("code_inline", _code), ("fence", _block), ("code_block", _block), ("image", _image)):
+    parser = (
+        MarkdownIt("commonmark", {"html": False, "linkify": False, "store_labels": True})
+        .enable("table")
+        .enable("strikethrough")
+    )
+    for name, rule in (
+        ("text", _text),
+        ("code_inline", _code),
+        ("fence", _block),
+        ("code_block", _block),
+        ("image", _image),
+    ):
         parser.add_render_rule(name, rule)
     return parser
 
@@ -188,12 +241,17 @@ _parser = _made()
 
 
 _CODE_OR_ESCAPE = re.compile(
-    r"(^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\2[`~]*[ \t]*$|\Z)|(`+)(?!`).*?(?<!`)\3(?!`))|\\([!-/:-@\[-`{-~])", re.MULTILINE | re.DOTALL
+    (
+        r"(^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\2[`~]*[ "
+        r"\t]*$|\Z)|(`+)(?!`).*?(?<!`)\3(?!`))|\\([!-/:-@\[-`{-~])"
+    ),
+    re.MULTILINE | re.DOTALL,
 )
 
 
 def unescaped(text: str) -> str:
-    """Markdown to be read as it is, as in a mail of plain text: without the backslashes that kept signs from being markup.
+    """Markdown to be read as it is, as in a mail of plain text: without the backslashes that kept
+    signs from being markup.
 
     In code a backslash is one, and stays.
     """

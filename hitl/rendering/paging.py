@@ -1,4 +1,7 @@
-"""Long lists a page at a time. A page begins after a row, not after a number of rows: what comes or goes before it moves nothing."""
+"""Long lists a page at a time.
+
+A page begins after a row, not after a number of rows: what comes or goes before it moves nothing.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,9 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Order:
-    """An order of rows in which each has one place: by a time, where one is named, and by their keys."""
+    """An order of rows in which each has one place: by a time, where one is named, and by their
+    keys.
+    """
 
     time: str = ""
     """A column."""
@@ -54,7 +59,8 @@ class Order:
         return ordered if after is None else ordered.filter(self.beyond(after))
 
     def _column(self, name: str) -> Any:
-        nulls = {"nulls_last": True} if self.timeless and name == self.time else {}  # said without need it would keep an index out
+        # said without need it would keep an index out
+        nulls = {"nulls_last": True} if self.timeless and name == self.time else {}
         return F(name).desc(**nulls) if self.newest else F(name).asc(**nulls)
 
     def beyond(self, place: Place) -> Q:
@@ -67,14 +73,22 @@ class Order:
             return Q(**{self.time: None}) & further
         rest = Q(**{f"{self.time}__{sign}": place.at}) | (Q(**{self.time: place.at}) & further)
         # a range of the index, where the column is never empty: what is before it is not looked at
-        return rest | Q(**{self.time: None}) if self.timeless else Q(**{f"{self.time}__{sign}e": place.at}) & rest
+        return (
+            rest | Q(**{self.time: None})
+            if self.timeless
+            else Q(**{f"{self.time}__{sign}e": place.at}) & rest
+        )
 
     def place(self, row: Any) -> Place:
         return Place(getattr(row, self.time) if self.time else None, getattr(row, self.key))
 
     def write(self, place: Place) -> str:
         """A place as an address holds it."""
-        key = ids.show(self.prefix, place.key) if isinstance(place.key, uuid.UUID) and self.prefix else str(place.key)
+        key = (
+            ids.show(self.prefix, place.key)
+            if isinstance(place.key, uuid.UUID) and self.prefix
+            else str(place.key)
+        )
         if not self.time:
             return key
         return f"{'' if place.at is None else (place.at - EPOCH) // MICROSECOND}.{key}"
@@ -107,8 +121,14 @@ class Address:
 
     def to(self, anchor: str = "", **changed: str) -> str:
         """The same address but for what is changed; "" leaves a name out."""
-        kept = {name: value for name, value in {**self.query, **changed}.items() if value and name not in OURS}
-        return self.path + (f"?{urlencode(kept)}" if kept else "") + (f"#{anchor}" if anchor else "")
+        kept = {
+            name: value
+            for name, value in {**self.query, **changed}.items()
+            if value and name not in OURS
+        }
+        return (
+            self.path + (f"?{urlencode(kept)}" if kept else "") + (f"#{anchor}" if anchor else "")
+        )
 
     def only(self, *names: str) -> Address:
         """Without what else stands in the query, which may be anything."""
@@ -143,9 +163,9 @@ def paged(
     """The page of a list that an address asks for.
 
     Args:
-        name: the parameter that holds the place after which the page begins.
-        read: gives up to so many rows after a place, which is "" for the first page. Raises NoSuchPlace.
-        write: gives the place of a row.
+        name: the parameter that holds the place after which the page begins. read: gives up to so
+        many rows after a place, which is "" for the first page. Raises NoSuchPlace. write: gives
+        the place of a row.
     """
     after = here.query.get(name, "")
     found = read(after, size + 1)
@@ -157,10 +177,14 @@ def paged(
     )
 
 
-def in_order(rows: QuerySet[M], order: Order, here: Address, name: str, *, size: int, anchor: str = "") -> Page[M]:
+def in_order(
+    rows: QuerySet[M], order: Order, here: Address, name: str, *, size: int, anchor: str = ""
+) -> Page[M]:
     """The page of these rows, in that order."""
 
     def read(after: str, limit: int) -> list[M]:
         return list(order(rows, order.read(after) if after else None)[:limit])
 
-    return paged(here, name, read, lambda row: order.write(order.place(row)), size=size, anchor=anchor)
+    return paged(
+        here, name, read, lambda row: order.write(order.place(row)), size=size, anchor=anchor
+    )

@@ -1,7 +1,8 @@
 """A unified diff as rows that a template can show, none of its lines left out.
 
-A line ends at `\\n` and nowhere else, and how many lines a hunk has is what its `@@` says: so no text inside a file can pass for the end of
-a hunk or for another file. Where the patch is not what git writes, the reading says so, and the page shows the patch as it is.
+A line ends at `\\n` and nowhere else, and how many lines a hunk has is what its `@@` says: so no
+text inside a file can pass for the end of a hunk or for another file. Where the patch is not what
+git writes, the reading says so, and the page shows the patch as it is.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ MAX_LINES = 2_000
 """Lines shown on the page; the whole patch is one click away."""
 HUNK = re.compile(r"@@ -(?:\d+)(?:,(\d+))? \+(?:\d+)(?:,(\d+))? @@")
 HEADER = re.compile(
-    r"(index|old mode|new mode|deleted file mode|new file mode|(dis)?similarity index|rename (from|to)|copy (from|to)|---|\+\+\+) "
+    r"(index|old mode|new mode|deleted file mode|new file mode|(dis)?similarity index|rename "
+    r"(from|to)|copy (from|to)|---|\+\+\+) "
     r"|Binary files .* differ$|GIT binary patch$"
 )
 BINARY = re.compile(r"((literal|delta) \d+|[A-Za-z][!-~]*|)$")
@@ -31,14 +33,20 @@ class FileDiff:
     added: int = 0
     removed: int = 0
     lines: list[tuple[str, str]] = field(default_factory=list)
-    """(kind, text): kind is `head`, `hunk`, `add`, `del`, `same` or `note`; of `add`, `del` and `same` without the sign they begin with."""
+    """(kind, text): kind is `head`, `hunk`, `add`, `del`, `same` or `note`; of `add`, `del` and
+    `same` without the sign they begin with.
+    """
     hidden: int = 0
     """Lines that are left out because the patch is too long to show."""
 
 
 @dataclass
 class Reading:
-    """A patch, read. Each line of it is in `files` or their `hidden`; where there is a `problem`, in `raw` or `raw_hidden`."""
+    """A patch, read.
+
+    Each line of it is in `files` or their `hidden`; where there is a `problem`, in `raw` or
+    `raw_hidden`.
+    """
 
     files: list[FileDiff] = field(default_factory=list)
     problem: str = ""
@@ -66,7 +74,10 @@ def parse(patch: str) -> Reading:
             continue  # a fault: the patch is shown as it is
         file = reading.files[-1]
         if kind == "head" and (named := _named(line)) and named != file.path:
-            reading.problem = reading.problem or f"Line {number} of the patch names another file than the line that its part begins with."
+            reading.problem = reading.problem or (
+                f"Line {number} of the patch names another file than the line that its part "
+                "begins with."
+            )
         file.added += kind == "add"
         file.removed += kind == "del"
         if room:
@@ -80,7 +91,9 @@ def parse(patch: str) -> Reading:
 
 
 def _kinds(lines: list[str]) -> Iterator[tuple[str, str, str]]:
-    """(kind, line, what is wrong with it) of each line; a line that should not be there is a `note`."""
+    """(kind, line, what is wrong with it) of each line; a line that should not be there is a
+    `note`.
+    """
     old = new = 0  # lines that the hunk still has
     place = "before"  # or "head", "binary", "hunks"
     for line in lines:
@@ -90,7 +103,9 @@ def _kinds(lines: list[str]) -> Iterator[tuple[str, str, str]]:
             if sign == "" or sign not in "+- \\" or missing:
                 old = new = 0
                 place = "hunks"
-                fault = "stands where its hunk should go on: the hunk has other lines than its @@ says"
+                fault = (
+                    "stands where its hunk should go on: the hunk has other lines than its @@ says"
+                )
                 kind = "file" if line.startswith("diff --git ") else "note"
                 yield kind, line, fault
                 continue
@@ -120,7 +135,10 @@ def _kinds(lines: list[str]) -> Iterator[tuple[str, str, str]]:
 
 
 def _path(line: str) -> str:
-    """The path after `b/` in `diff --git a/x b/x`; as git quotes it where git does. The two are the same but for a rename."""
+    """The path after `b/` in `diff --git a/x b/x`; as git quotes it where git does.
+
+    The two are the same but for a rename.
+    """
     rest = line.removeprefix("diff --git ")
     half = rest[: len(rest) // 2]
     for begin, ours in (("a/", "b/"), ('"a/', '"b/')):
@@ -131,8 +149,14 @@ def _path(line: str) -> str:
 
 
 def _named(line: str) -> str:
-    """The path that a line of a header names, as the file is called afterwards; "" where it names none."""
+    """The path that a line of a header names, as the file is called afterwards; "" where it names
+    none.
+    """
     for begin in ("+++ b/", '+++ "b/', "rename to ", "copy to ", 'rename to "', 'copy to "'):
         if line.startswith(begin) and not line.startswith(f'{begin}"'):
-            return line.removeprefix(begin).removesuffix("\t").removesuffix('"' if begin.endswith(('"b/', '"')) else "")
+            return (
+                line.removeprefix(begin)
+                .removesuffix("\t")
+                .removesuffix('"' if begin.endswith(('"b/', '"')) else "")
+            )
     return ""

@@ -1,7 +1,8 @@
-"""What changed between two texts, word by word: lines that stayed are folded, changed ones show the words that changed.
+"""What changed between two texts, word by word: lines that stayed are folded, changed ones show the
+words that changed.
 
-A comparison counts the pairs of lines and words that it looks at, and ends at `limits.DIFF_WORK`: what is left then is shown as taken out
-and put in, line by line. Both texts are always shown whole.
+A comparison counts the pairs of lines and words that it looks at, and ends at `limits.DIFF_WORK`:
+what is left then is shown as taken out and put in, line by line. Both texts are always shown whole.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Line:
-    """A line before and after; None where it is not there. `folded` counts unchanged lines that are left out instead."""
+    """A line before and after; None where it is not there.
+
+    `folded` counts unchanged lines that are left out instead.
+    """
 
     old: Sequence[Part] | None = None
     new: Sequence[Part] | None = None
@@ -61,32 +65,53 @@ class Work:
 
 
 class _Matcher(SequenceMatcher[str]):
-    """Counts the pairs that each search will look at, before it looks: of texts full of the same words that is their product."""
+    """Counts the pairs that each search will look at, before it looks: of texts full of the same
+    words that is their product.
+    """
 
     def __init__(self, old: Sequence[str], new: Sequence[str], work: Work) -> None:
         self.work, self.old, self.new = work, old, new
         self.places: Mapping[str, Sequence[int]] = {}
         super().__init__(None, old, new, autojunk=False)
-        self.places = vars(self)["b2j"]  # the library's own index, which it documents and its types do not know
+        # the library's own index, which it documents and its types do not know
+        self.places = vars(self)["b2j"]
 
-    def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Match:
+    def find_longest_match(
+        self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
+    ) -> Match:
         self.work.spend(sum(1 + len(self.places.get(one, ())) for one in self.old[alo:ahi]))
         return super().find_longest_match(alo, ahi, blo, bhi)
 
 
-def _operations(old: Sequence[str], new: Sequence[str], work: Work) -> list[tuple[bool, Sequence[str], Sequence[str]]]:
-    """Stretches of both, and whether they are the same: equal beginnings and ends cost nothing. Raises TooDifferent."""
+def _operations(
+    old: Sequence[str], new: Sequence[str], work: Work
+) -> list[tuple[bool, Sequence[str], Sequence[str]]]:
+    """Stretches of both, and whether they are the same: equal beginnings and ends cost nothing.
+
+    Raises TooDifferent.
+    """
     head = common_start(old, new)
-    tail = common_start(old[: head - 1 if head else None : -1], new[: head - 1 if head else None : -1])
+    tail = common_start(
+        old[: head - 1 if head else None : -1], new[: head - 1 if head else None : -1]
+    )
     middle = slice(head, len(old) - tail), slice(head, len(new) - tail)
     matcher = _Matcher(old[middle[0]], new[middle[1]], work)
-    found = [(tag == "equal", matcher.old[i1:i2], matcher.new[j1:j2]) for tag, i1, i2, j1, j2 in matcher.get_opcodes()]
-    begin, end = (True, old[:head], new[:head]), (True, old[len(old) - tail :], new[len(new) - tail :])
+    found = [
+        (tag == "equal", matcher.old[i1:i2], matcher.new[j1:j2])
+        for tag, i1, i2, j1, j2 in matcher.get_opcodes()
+    ]
+    begin, end = (
+        (True, old[:head], new[:head]),
+        (True, old[len(old) - tail :], new[len(new) - tail :]),
+    )
     return [one for one in (begin, *found, end) if one[1] or one[2]]
 
 
 def compare(before: str, after: str, *, work: Work | None = None) -> list[Line]:
-    """The lines of both texts, side by side; empty where they are the same. A line ends at `\\n` and nowhere else."""
+    """The lines of both texts, side by side; empty where they are the same.
+
+    A line ends at `\\n` and nowhere else.
+    """
     old, new = invisible.lines_of(before), invisible.lines_of(after)
     if old == new:
         return []
@@ -100,7 +125,9 @@ def compare(before: str, after: str, *, work: Work | None = None) -> list[Line]:
     return list(_folded(lines))
 
 
-def _lines(old: Sequence[str], new: Sequence[str], work: Work) -> list[tuple[bool, Sequence[str], Sequence[str]]]:
+def _lines(
+    old: Sequence[str], new: Sequence[str], work: Work
+) -> list[tuple[bool, Sequence[str], Sequence[str]]]:
     try:
         return _operations(old, new, work)
     except TooDifferent:
@@ -136,7 +163,12 @@ def _words(old: str, new: str, work: Work) -> tuple[list[Part], list[Part]]:
 
 def _folded(lines: Sequence[Line]) -> Iterator[Line]:
     """Without the unchanged lines that are far from a change."""
-    near = {at for number, line in enumerate(lines) if not line.same for at in range(number - AROUND, number + AROUND + 1)}
+    near = {
+        at
+        for number, line in enumerate(lines)
+        if not line.same
+        for at in range(number - AROUND, number + AROUND + 1)
+    }
     left_out = 0
     for number, line in enumerate(lines):
         if number in near:
@@ -159,5 +191,9 @@ def as_text(before: str, after: str) -> str:
         elif line.same and line.old is not None:
             out.append("  " + "".join(part.text for part in line.old))
         else:
-            out += [mark + "".join(part.text for part in side) for mark, side in (("- ", line.old), ("+ ", line.new)) if side is not None]
+            out += [
+                mark + "".join(part.text for part in side)
+                for mark, side in (("- ", line.old), ("+ ", line.new))
+                if side is not None
+            ]
     return "\n".join(out)

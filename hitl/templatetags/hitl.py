@@ -77,19 +77,27 @@ STYLES: dict[str, Callable[[dt.datetime], str]] = {
     "exact": partial(dates.shown, exact=True),
     "day": dates.day,
     "clock": dates.clock,
-    "told": partial(dates.told, exact=True),  # for paper: with its zone, and the same for every reader
+    # for paper: with its zone, and the same for every reader
+    "told": partial(dates.told, exact=True),
 }
 
 
 @register.simple_tag
 def moment(at: dt.datetime | str | None, style: str = "") -> SafeString:
-    """`7 Jul 2026, 12:00`; static/js writes it for the reader's time zone, in the same style. `style` is one of `STYLES`."""
+    """`7 Jul 2026, 12:00`; static/js writes it for the reader's time zone, in the same style.
+
+    `style` is one of `STYLES`.
+    """
     try:
         at = dt.datetime.fromisoformat(at) if isinstance(at, str) else at
         at = timezone.make_aware(at) if at is not None and timezone.is_naive(at) else at
     except ValueError:  # an event that was imported may hold anything
         return invisible.html(at)
-    return SafeString("") if at is None else _time(at, STYLES[style](at), f"at={style}" if style != "told" else "")
+    return (
+        SafeString("")
+        if at is None
+        else _time(at, STYLES[style](at), f"at={style}" if style != "told" else "")
+    )
 
 
 @register.simple_tag(name="clock")
@@ -115,13 +123,24 @@ def _time(at: dt.datetime, words: str, data: str) -> SafeString:
     name, _, value = data.partition("=")
     mark = format_html(' data-{}="{}"', name, value) if name else ""
     local = timezone.localtime(at)
-    return format_html('<time datetime="{}" title="{}"{}>{}</time>', local.isoformat(), dates.told(at, exact=True), mark, words)
+    return format_html(
+        '<time datetime="{}" title="{}"{}>{}</time>',
+        local.isoformat(),
+        dates.told(at, exact=True),
+        mark,
+        words,
+    )
 
 
 @register.inclusion_tag("hitl/_deadline.html", takes_context=True)
 def deadline(context: dict[str, Any], pause: Pause) -> dict[str, Any]:
-    """What the rules of an open question do when nobody answers, and what its reader can do about it."""
-    return {**shown_to(context["request"].user, pause, now=clock.now()), "csrf_token": context.get("csrf_token")}
+    """What the rules of an open question do when nobody answers, and what its reader can do about
+    it.
+    """
+    return {
+        **shown_to(context["request"].user, pause, now=clock.now()),
+        "csrf_token": context.get("csrf_token"),
+    }
 
 
 @register.filter
@@ -169,7 +188,9 @@ def get(mapping: dict[str, Any], key: str) -> Any:
 
 @register.filter
 def brief(shown_id: str) -> str:
-    """Of a checkpoint's id the first eight signs (S0-54), and the last four: those that were made in the same second begin alike."""
+    """Of a checkpoint's id the first eight signs (S0-54), and the last four: those that were made
+    in the same second begin alike.
+    """
     _, _, signs = shown_id.partition("_")
     return f"{signs[:8]}…{signs[-4:]}"
 
@@ -189,7 +210,10 @@ def whereabouts(order: WorkOrder) -> str:
 def labelled_input(order: WorkOrder) -> list[tuple[str, Any]]:
     """An order's input as its form had it: in its order, under its labels."""
     parts = schemas.declared(order.template.input_schema or {})
-    names = [*(name for name in parts if name in order.input), *(name for name in order.input if name not in parts)]
+    names = [
+        *(name for name in parts if name in order.input),
+        *(name for name in order.input if name not in parts),
+    ]
     return [(label_of(name, parts.get(name, {})), order.input[name]) for name in names]
 
 
@@ -224,7 +248,9 @@ def hides(text: object) -> bool:
 
 @register.inclusion_tag("hitl/_as_written.html")
 def as_written(text: str, brief: bool = False) -> dict[str, Any]:
-    """What the rendering of a Markdown text leaves out, and the text as it is; `brief`: nothing where it leaves nothing out."""
+    """What the rendering of a Markdown text leaves out, and the text as it is; `brief`: nothing
+    where it leaves nothing out.
+    """
     notes = md.read(text).notes
     return {"text": text, "notes": notes, "shown": bool(notes) or not brief}
 
@@ -237,14 +263,28 @@ def diff_kind(line: str) -> str:
 
 @register.filter
 def event_words(event: Event) -> SafeString:
-    """What an event says, on one line. One that was imported says it of another server, and never as a fact of this one."""
+    """What an event says, on one line.
+
+    One that was imported says it of another server, and never as a fact of this one.
+    """
     data = event.data if isinstance(event.data, dict) else {}
-    named = data.get("message") or data.get("error") or data.get("prompt") or data.get("decision") or data.get("step") or ""
+    named = (
+        data.get("message")
+        or data.get("error")
+        or data.get("prompt")
+        or data.get("decision")
+        or data.get("step")
+        or ""
+    )
     words = str(named)[:300]
     if not is_imported(event):
         return visible(words)
     by = f", said to be by {str(data['by'])[:100]}" if "by" in data else ""
-    return visible(f"“{event.get_kind_display()}” on another server, not checked here" + (f": {words}" if words else "") + by)
+    return visible(
+        f"“{event.get_kind_display()}” on another server, not checked here"
+        + (f": {words}" if words else "")
+        + by
+    )
 
 
 @register.filter

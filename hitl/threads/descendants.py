@@ -1,4 +1,6 @@
-"""The threads of child runs below a thread: those that its runs started, and those that came with it when it was imported."""
+"""The threads of child runs below a thread: those that its runs started, and those that came with
+it when it was imported.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,16 @@ def below(thread_id: uuid.UUID) -> list[uuid.UUID]:
     """At any depth, nearest first."""
     found = level = [thread_id]
     while level:
-        started = Run.objects.filter(parent__thread__in=level).exclude(thread__in=found).values_list("thread", flat=True)
-        brought = Import.objects.filter(within__in=level).exclude(pk__in=found).values_list("pk", flat=True)
+        started = (
+            Run.objects.filter(parent__thread__in=level)
+            .exclude(thread__in=found)
+            .values_list("thread", flat=True)
+        )
+        brought = (
+            Import.objects.filter(within__in=level)
+            .exclude(pk__in=found)
+            .values_list("pk", flat=True)
+        )
         level = sorted({*started, *brought})
         found = [*found, *level]
     return found[1:]

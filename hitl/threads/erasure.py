@@ -1,8 +1,10 @@
-"""Erasing a whole thread, with all that belongs to it, on request: for people who have the right to it, and recorded.
+"""Erasing a whole thread, with all that belongs to it, on request: for people who have the right to
+it, and recorded.
 
-What goes: the thread and those of its child runs, checkpoints, log, memos, runs, work order, questions, the words of decisions, the
-workspace, and the blobs and chunks that nothing else refers to. What stays: that it happened (`Erasure`), and of each decision its place
-in the ledger, who took it, when, and its digest, so that the ledger's chain can still be verified.
+What goes: the thread and those of its child runs, checkpoints, log, memos, runs, work order,
+questions, the words of decisions, the workspace, and the blobs and chunks that nothing else refers
+to. What stays: that it happened (`Erasure`), and of each decision its place in the ledger, who took
+it, when, and its digest, so that the ledger's chain can still be verified.
 """
 
 from __future__ import annotations
@@ -20,13 +22,30 @@ from django.db.models import F, QuerySet
 from checkpoints import ids
 from checkpoints.database import clock
 from checkpoints.models import Checkpoint, Event, Memo, Thread, append_only
-from checkpoints.models.graphs import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
+from checkpoints.models.graphs import (
+    GraphBlob,
+    GraphCheckpoint,
+    GraphNamespace,
+    GraphThread,
+    GraphWrite,
+)
 from checkpoints.retention import garbage
 from checkpoints.retention.rules import Tally, weight
 from checkpoints.state import codec
 from checkpoints.store import bodies
 from hitl.decisions.services import NotFound
-from hitl.models import Decision, EarlyAnswer, Erasure, Import, OuterRun, Presence, Snooze, Vote, Wait, idempotency
+from hitl.models import (
+    Decision,
+    EarlyAnswer,
+    Erasure,
+    Import,
+    OuterRun,
+    Presence,
+    Snooze,
+    Vote,
+    Wait,
+    idempotency,
+)
 from hitl.models.outbound import Delivery, Endpoint, Link
 from hitl.threads import descendants
 from runs import keyed, retention
@@ -40,7 +59,10 @@ RIGHT = "checkpoints.erase_thread"
 
 
 class CannotErase(Exception):
-    """The thread cannot be erased as it stands: the message says what to do first. Nothing was changed."""
+    """The thread cannot be erased as it stands: the message says what to do first.
+
+    Nothing was changed.
+    """
 
     code = "cannot_erase"
 
@@ -72,11 +94,15 @@ def erase(thread_id: uuid.UUID, *, by: str, reason: str) -> Erasure:
     """
     reason = reason.strip()
     if not reason or len(reason) > LONGEST or reason != codec.readable(reason):
-        raise CannotErase(f"Say why, in up to {LONGEST} characters: an erasure is recorded with its reason.")
+        raise CannotErase(
+            f"Say why, in up to {LONGEST} characters: an erasure is recorded with its reason."
+        )
     digests = _referred(_family(thread_id))
     erasure, workspaces = _erase(thread_id, by=by, reason=reason)
     freed = garbage.free(digests, retention.rules().sources)
-    logger.warning("%s: %s was erased by %s; freed %s", erasure, ids.show(Thread.PREFIX, thread_id), by, freed)
+    logger.warning(
+        "%s: %s was erased by %s; freed %s", erasure, ids.show(Thread.PREFIX, thread_id), by, freed
+    )
     for folder in workspaces:
         _remove(folder)
     return erasure
@@ -84,7 +110,10 @@ def erase(thread_id: uuid.UUID, *, by: str, reason: str) -> Erasure:
 
 @transaction.atomic(durable=True)
 def _erase(thread_id: uuid.UUID, *, by: str, reason: str) -> tuple[Erasure, list[Path]]:
-    """All rows, or none. The threads' rows come first: nobody begins a run or writes a checkpoint meanwhile."""
+    """All rows, or none.
+
+    The threads' rows come first: nobody begins a run or writes a checkpoint meanwhile.
+    """
     for key in sorted(_family(thread_id)):
         Thread.objects.filter(pk=key).update(first_seq=F("first_seq"))
     threads = _family(thread_id)
@@ -95,7 +124,10 @@ def _erase(thread_id: uuid.UUID, *, by: str, reason: str) -> tuple[Erasure, list
         erased_by=by[:150],
         reason=reason,
         erased_at=clock.now(),
-        counts={**{kind: found.count() for kind, found in rows.items()}, "decisions": decisions.count()},
+        counts={
+            **{kind: found.count() for kind, found in rows.items()},
+            "decisions": decisions.count(),
+        },
         decisions=list(decisions.order_by("pk").values_list("digest", flat=True)),
     )
     erasure.digest = erasure.compute_digest()
@@ -108,7 +140,8 @@ def _erase(thread_id: uuid.UUID, *, by: str, reason: str) -> tuple[Erasure, list
     bodies.drop_on_commit(rows["checkpoints"].values_list("body", flat=True).iterator())
     with append_only.opened(append_only.ERASE):
         for found in rows.values():
-            found._raw_delete(using=DEFAULT_DB_ALIAS)  # they refer to each other; the database's keys are checked at the commit
+            # they refer to each other; the database's keys are checked at the commit
+            found._raw_delete(using=DEFAULT_DB_ALIAS)
     return erasure, workspaces
 
 
@@ -117,7 +150,12 @@ def _shown(threads: Sequence[uuid.UUID]) -> set[str]:
     runs = Run.objects.filter(thread__in=threads)
     pauses = Pause.objects.filter(run__in=runs)
     found = {ids.show(Thread.PREFIX, key) for key in threads}
-    for rows in (WorkOrder.objects.filter(thread__in=threads), runs, pauses, Decision.objects.filter(pause__in=pauses)):
+    for rows in (
+        WorkOrder.objects.filter(thread__in=threads),
+        runs,
+        pauses,
+        Decision.objects.filter(pause__in=pauses),
+    ):
         found |= {ids.show(rows.model.PREFIX, key) for key in rows.values_list("pk", flat=True)}
     return found
 
@@ -130,11 +168,16 @@ def _family(thread_id: uuid.UUID) -> list[uuid.UUID]:
         Run.objects.filter(thread=thread_id, parent__isnull=False).exists()
         or Import.objects.filter(pk=thread_id, within__isnull=False).exists()
     ):
-        raise CannotErase("This thread belongs to a child run. Erase the thread of the run that started it.")
+        raise CannotErase(
+            "This thread belongs to a child run. Erase the thread of the run that started it."
+        )
     found = [thread_id, *descendants.below(thread_id)]
     live = Run.objects.live().filter(thread__in=found).first()
     if live is not None:
-        raise CannotErase(f"{live.shown_id} is {live.get_status_display().lower()}. Cancel it first; nothing was erased.")
+        raise CannotErase(
+            f"{live.shown_id} is {live.get_status_display().lower()}. Cancel it first; "
+            "nothing was erased."
+        )
     return found
 
 
@@ -142,7 +185,9 @@ def _rows(threads: Sequence[uuid.UUID]) -> dict[str, QuerySet[Any]]:
     """Kind → rows of these threads, in the order in which they go."""
     runs = Run.objects.filter(thread__in=threads).values("pk")
     return {
-        "decisions": Decision.objects.filter(pause__in=Pause.objects.filter(run__in=runs).values("pk")),
+        "decisions": Decision.objects.filter(
+            pause__in=Pause.objects.filter(run__in=runs).values("pk")
+        ),
         "votes": Vote.objects.filter(pause__in=Pause.objects.filter(run__in=runs).values("pk")),
         "snoozes": Snooze.objects.filter(pause__in=Pause.objects.filter(run__in=runs).values("pk")),
         "presences": Presence.objects.filter(pause__run__in=runs),
@@ -180,9 +225,21 @@ def _graphs(threads: Sequence[uuid.UUID]) -> dict[str, QuerySet[Any]]:
 
 def _referred(threads: Sequence[uuid.UUID]) -> set[str]:
     """The digests of what these threads may refer to."""
-    found = set(Pause.objects.filter(run__thread__in=threads).exclude(patch_digest="").values_list("patch_digest", flat=True))
-    found |= set(Decision.objects.filter(pause__run__thread__in=threads).exclude(evidence="").values_list("evidence", flat=True))
-    found |= set(Artifact.objects.filter(thread__in=threads, dropped_at=None).values_list("digest", flat=True))
+    found = set(
+        Pause.objects.filter(run__thread__in=threads)
+        .exclude(patch_digest="")
+        .values_list("patch_digest", flat=True)
+    )
+    found |= set(
+        Decision.objects.filter(pause__run__thread__in=threads)
+        .exclude(evidence="")
+        .values_list("evidence", flat=True)
+    )
+    found |= set(
+        Artifact.objects.filter(thread__in=threads, dropped_at=None).values_list(
+            "digest", flat=True
+        )
+    )
     for thread_id in threads:
         cursor = ""
         while True:
@@ -194,7 +251,10 @@ def _referred(threads: Sequence[uuid.UUID]) -> set[str]:
 
 
 def _remove(folder: Path) -> None:
-    """A workspace, with what lies next to it. On a host that shares no folder with this one it stays: docs/how-to/erasure.md."""
+    """A workspace, with what lies next to it.
+
+    On a host that shares no folder with this one it stays: docs/how-to/erasure.md.
+    """
     for path in (folder, *folder.parent.glob(f"{folder.name}.*")):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)

@@ -1,4 +1,6 @@
-"""Export and import of a thread: the memory's part, the runs, and what people were asked and answered, in one document."""
+"""Export and import of a thread: the memory's part, the runs, and what people were asked and
+answered, in one document.
+"""
 
 from __future__ import annotations
 
@@ -26,29 +28,55 @@ from runs import keyed
 from runs.models import Pause, Run
 
 HISTORY = ("runs", "pauses", "decisions", "memos")
-"""What a document says of people and of work that was recorded: kept to be looked at and exported again, and no row that counts."""
+"""What a document says of people and of work that was recorded: kept to be looked at and exported
+again, and no row that counts.
+"""
 PAUSE = (
-    "step", "phase", "status", "question", "content", "patch_digest", "facts", "effects", "content_digest", "revision", "max_revisions",
+    "step", "phase", "status", "question", "content", "patch_digest", "facts", "effects",
+    "content_digest", "revision", "max_revisions",
     "ways", "labels", "kind", "calls", "required_inputs", "known", "bare", "attempts", "refined",
     "outside",
 )  # fmt: skip
 DECISION = (
-    "action", "feedback", "payload", "edited_content", "external", "via", "revision", "content_digest", "votes", "evidence", "by_name",
+    "action", "feedback", "payload", "edited_content", "external", "via", "revision",
+    "content_digest", "votes", "evidence", "by_name",
     "for_name", "data_only",
 )  # fmt: skip
 RIGHT = "checkpoints.import_thread"
-VOTE = ("action", "feedback", "payload", "edited_content", "external", "via", "content_digest", "digest", "by_name", "for_name")
+VOTE = (
+    "action",
+    "feedback",
+    "payload",
+    "edited_content",
+    "external",
+    "via",
+    "content_digest",
+    "digest",
+    "by_name",
+    "for_name",
+)
 
 
 def export(thread_id: uuid.UUID) -> Document:
-    """The whole document of a thread, in plain. Raises NotFound, and store.CheckpointDamaged where something cannot be read."""
+    """The whole document of a thread, in plain.
+
+    Raises NotFound, and store.CheckpointDamaged where something cannot be read.
+    """
     with transaction.atomic():
         thread_document.one_view()
-        thread = Thread.objects.select_related("owner", "team", "work_order", "imported").filter(pk=thread_id).first()
+        thread = (
+            Thread.objects.select_related("owner", "team", "work_order", "imported")
+            .filter(pk=thread_id)
+            .first()
+        )
         if thread is None:
             raise NotFound("There is no such thread.")
         document = _document(thread, root=True)
-        below = Thread.objects.filter(pk__in=descendants.below(thread_id)).select_related("owner", "team", "imported").order_by("pk")
+        below = (
+            Thread.objects.filter(pk__in=descendants.below(thread_id))
+            .select_related("owner", "team", "imported")
+            .order_by("pk")
+        )
         children = [thread_document.finish(_document(child, root=False)) for child in below]
         return thread_document.finish({**document, **({"children": children} if children else {})})
 
@@ -58,9 +86,14 @@ def _document(thread: Thread, *, root: bool) -> Document:
     document = {**thread_document.export(thread), **graphs.export(thread)}
     source = _source(thread)
     known = {run["id"] for run in source["runs"]}
-    document["thread"]["repository_url"] = source["thread"]["repository_url"] or runs.repository_of(thread)
+    document["thread"]["repository_url"] = source["thread"]["repository_url"] or runs.repository_of(
+        thread
+    )
     document["memos"] = [*source.get("memos", ()), *document["memos"]]
-    document["runs"] = [*(runs.apart(source["runs"]) if root else source["runs"]), *runs.export(thread, without=known, root=root)]
+    document["runs"] = [
+        *(runs.apart(source["runs"]) if root else source["runs"]),
+        *runs.export(thread, without=known, root=root),
+    ]
     document["pauses"] = [*source["pauses"], *map(_pause, _pauses(thread))]
     document["decisions"] = [*source["decisions"], *map(_decision, _decisions(thread))]
     document["artifacts"] = runs.artifacts(thread)
@@ -75,7 +108,8 @@ def export_for(user: User, thread_id: uuid.UUID) -> Document:
 
 
 def load(document: Document, *, owner: User, team: Group | None = None) -> Loaded:
-    """Import a document that `export.read` gave, with those of its child runs, as threads of that owner; gives the first one's.
+    """Import a document that `export.read` gave, with those of its child runs, as threads of that
+    owner; gives the first one's.
 
     Raises portable.ImportRefused; then nothing is written.
     """
@@ -89,8 +123,11 @@ def load(document: Document, *, owner: User, team: Group | None = None) -> Loade
             runs.load_artifacts(one, there, made)
             graphs.load(one, there)
             _keep(one, there, owner, within=None if there is loaded[0] else loaded[0].thread)
-        # after all times that came along, which are in no future: so every page tells what came from what was done here
-        Thread.objects.filter(pk__in=[one.thread.pk for one in loaded]).update(imported_at=clock.now())
+        # after all times that came along, which are in no future: so every page tells what came
+        # from what was done here
+        Thread.objects.filter(pk__in=[one.thread.pk for one in loaded]).update(
+            imported_at=clock.now()
+        )
         keyed.made(loaded[0].thread.shown_id)
     return loaded[0]
 
@@ -98,9 +135,17 @@ def load(document: Document, *, owner: User, team: Group | None = None) -> Loade
 def _keep(document: Document, loaded: Loaded, owner: User, *, within: Thread | None) -> None:
     """What the document says of people stays with its thread."""
     source = {key: document[key] for key in ("thread", "exported_at", "digest")}
-    history = {section: loaded.translated(document[section]) for section in HISTORY if section != "memos"}
+    history = {
+        section: loaded.translated(document[section]) for section in HISTORY if section != "memos"
+    }
     history["memos"] = thread_document.memos(document, loaded)
-    Import.objects.create(thread=loaded.thread, imported_by=owner, at=clock.now(), source={**source, **history}, within=within)
+    Import.objects.create(
+        thread=loaded.thread,
+        imported_by=owner,
+        at=clock.now(),
+        source={**source, **history},
+        within=within,
+    )
 
 
 def _source(thread: Thread) -> Document:
@@ -108,7 +153,13 @@ def _source(thread: Thread) -> Document:
     imported = getattr(thread, "imported", None)
     empty: Document = {"runs": [], "pauses": [], "decisions": [], "thread": {"repository_url": ""}}
     source = thread_document.opened(imported, "source") if imported else empty
-    return {**source, **{section: [{**row, thread_document.IMPORTED: True} for row in source.get(section, ())] for section in HISTORY}}
+    return {
+        **source,
+        **{
+            section: [{**row, thread_document.IMPORTED: True} for row in source.get(section, ())]
+            for section in HISTORY
+        },
+    }
 
 
 def _pause(pause: Pause) -> Document:
@@ -140,7 +191,11 @@ def _vote(vote: Vote) -> Document:
 
 
 def _decisions(thread: Thread) -> Any:
-    return Decision.objects.filter(pause__run__thread=thread).select_related("decided_by", "on_behalf_of").order_by("pk")
+    return (
+        Decision.objects.filter(pause__run__thread=thread)
+        .select_related("decided_by", "on_behalf_of")
+        .order_by("pk")
+    )
 
 
 def _decision(decision: Decision) -> Document:
@@ -154,13 +209,20 @@ def _decision(decision: Decision) -> Document:
         "early_at": decision.early_at.isoformat() if decision.early_at else None,
         "goes_on_at": decision.goes_on_at.isoformat() if decision.goes_on_at else None,
         "undoes": ids.show(Decision.PREFIX, decision.undoes_id) if decision.undoes_id else None,
-        "ledger": {"name": decision.ledger_id, **{name: getattr(decision, name) for name in ("position", "previous", "digest")}},
+        "ledger": {
+            "name": decision.ledger_id,
+            **{name: getattr(decision, name) for name in ("position", "previous", "digest")},
+        },
     }
 
 
 def imported_patches(cursor: str, limit: int) -> tuple[set[str], str]:
-    """The patches and evidence that imported questions and decisions name, as a `collecting.Source`."""
+    """The patches and evidence that imported questions and decisions name, as a
+    `collecting.Source`.
+    """
     rows = Import.objects.order_by("pk").only("source")
     return garbage.page(
-        rows.filter(pk__gt=cursor) if cursor else rows, limit, lambda row: store.DIGEST.findall(codec.encode(demand(row.source)))
+        rows.filter(pk__gt=cursor) if cursor else rows,
+        limit,
+        lambda row: store.DIGEST.findall(codec.encode(demand(row.source))),
     )

@@ -1,4 +1,6 @@
-"""Smart threads: a message on a thread answers what it waits for, or begins the next run (S0-74..78). The response says which it was."""
+"""Smart threads: a message on a thread answers what it waits for, or begins the next run
+(S0-74..78). The response says which it was.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,16 @@ from checkpoints.database.people import User
 from checkpoints.events import log
 from checkpoints.models import Checkpoint, Thread, WhenBusy
 from hitl.decisions import policy, review_bypass, visibility
-from hitl.decisions.services import AlreadyAnswered, AnswerInvalid, NotFound, NotPaused, SeveralQuestions, answered_before, decide, end_run
+from hitl.decisions.services import (
+    AlreadyAnswered,
+    AnswerInvalid,
+    NotFound,
+    NotPaused,
+    SeveralQuestions,
+    answered_before,
+    decide,
+    end_run,
+)
 from hitl.models import Decision, Via, Vote
 from runs import keyed
 from runs import services as runs
@@ -31,7 +42,9 @@ from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 from runs.workflows.wait_for_input import ANSWER
 
 WORDS = {"APPROVE": APPROVE, "REJECT": CANCEL}
-"""The exact messages that decide (C7, C16); any other text is the answer, or feedback for a revision."""
+"""The exact messages that decide (C7, C16); any other text is the answer, or feedback for a
+revision.
+"""
 TRIES = 5
 """Runs that a message may find in its way."""
 INTERRUPTED = "Interrupted by the next message"
@@ -46,7 +59,8 @@ class Said:
     run: Run
     """The run to follow."""
     how: str
-    """`started` a run, `resumed` one, `answered` its question with `decision`, `voted` where others must approve too, `asked` that again,
+    """`started` a run, `resumed` one, `answered` its question with `decision`, `voted` where others
+    must approve too, `asked` that again,
     `subscriptions` one at work, `queued` behind it, or `interrupted` it and started another."""
     decision: Decision | None = None
     queued: QueuedTurn | None = None
@@ -59,18 +73,23 @@ class Said:
     """A run that failed within 30 minutes and could be resumed instead (S0-77)."""
 
 
-def say(thread_id: uuid.UUID, turn: Turn, *, by: User, via: Via, auto_resume_pending: bool = True) -> Said:
+def say(
+    thread_id: uuid.UUID, turn: Turn, *, by: User, via: Via, auto_resume_pending: bool = True
+) -> Said:
     """Give a thread new input (S0-74..78, S1-6).
 
-    With a question open, a message answers it: `APPROVE` approves, `REJECT` cancels, other text is the answer or the feedback of a
-    revision; an interrupt goes on with the input merged; no input asks again. Else a run begins: see `runs.threads.turns.invoke`.
+    With a question open, a message answers it: `APPROVE` approves, `REJECT` cancels, other text is
+    the answer or the feedback of a revision; an interrupt goes on with the input merged; no input
+    asks again. Else a run begins: see `runs.threads.turns.invoke`.
 
-    While a run is alive that asks nothing, `Thread.when_busy` says what becomes of the message: refused, queued, or it interrupts.
+    While a run is alive that asks nothing, `Thread.when_busy` says what becomes of the message:
+    refused, queued, or it interrupts.
 
     Args:
         auto_resume_pending: False leaves the question alone, so the thread is busy.
     Raises:
-        NotFound, and what `decide`, `runs.threads.turns.invoke` and `runs.threads.message_queue.put` raise.
+        NotFound, and what `decide`, `runs.threads.turns.invoke` and
+        `runs.threads.message_queue.put` raise.
     """
     if not visibility.sees(thread_id, by=by):
         raise NotFound("There is no such thread.")
@@ -81,24 +100,36 @@ def say(thread_id: uuid.UUID, turn: Turn, *, by: User, via: Via, auto_resume_pen
         return answer(pauses[0], turn.input, by=by, via=via)
     scopes.check_start(steers=turn.by_hand or turn.step_around)
     thread = _find(thread_id, by)  # who is only asked begins nothing
-    if auto_resume_pending and not turn.by_hand and _text(turn.input) in WORDS:  # an answer that came too late is no new turn
-        raise answered_before(Pause.objects.filter(run__thread=thread_id)) or NotPaused("This thread asks nothing, so nothing was decided.")
+    # an answer that came too late is no new turn
+    if auto_resume_pending and not turn.by_hand and _text(turn.input) in WORDS:
+        raise answered_before(Pause.objects.filter(run__thread=thread_id)) or NotPaused(
+            "This thread asks nothing, so nothing was decided."
+        )
     place = turns.place_of(thread_id)
     waits = turn.input is not None and not turn.by_hand
     found = turns.offer(place, now=clock.now()) if waits else None
     if waits and QueuedTurn.objects.waiting().filter(thread=thread_id).exists():  # nobody overtakes
         return _stand_in_line(thread, turn, by=by, via=via)
     try:
-        run = review_bypass.say(thread_id, turn, by=by, via=via) if turn.step_around else turns.invoke(thread_id, turn, by=by)
+        run = (
+            review_bypass.say(thread_id, turn, by=by, via=via)
+            if turn.step_around
+            else turns.invoke(thread_id, turn, by=by)
+        )
     except ThreadBusy:
         if not waits or thread.when_busy == WhenBusy.REFUSE:
             raise
         return _stand_in_line(thread, turn, by=by, via=via)
-    return Said(run=run, how="resumed" if run.retry_of_id or turn.checkpoint_id else "started", offer=found)
+    return Said(
+        run=run, how="resumed" if run.retry_of_id or turn.checkpoint_id else "started", offer=found
+    )
 
 
 def _stand_in_line(thread: Thread, turn: Turn, *, by: User, via: Via) -> Said:
-    """Queue a message; one that interrupts makes way for itself first. A crash in between leaves it in the line."""
+    """Queue a message; one that interrupts makes way for itself first.
+
+    A crash in between leaves it in the line.
+    """
     interrupts = thread.when_busy == WhenBusy.INTERRUPT
     queued = lines.put(thread.pk, turn, by=by, interrupts=interrupts)
     ended = _make_way(queued, by=by, via=via) if interrupts else None
@@ -107,12 +138,25 @@ def _stand_in_line(thread: Thread, turn: Turn, *, by: User, via: Via) -> Said:
     if queued.status == QueuedTurn.Status.REFUSED:
         raise TurnRefused(queued.words)
     if queued.run is not None:
-        return Said(run=queued.run, how="interrupted" if ended else "started", queued=queued, interrupted=ended)
-    return Said(run=Run.objects.filter(thread=thread).latest("id"), how="queued", queued=queued, place=lines.place_of(queued))
+        return Said(
+            run=queued.run,
+            how="interrupted" if ended else "started",
+            queued=queued,
+            interrupted=ended,
+        )
+    return Said(
+        run=Run.objects.filter(thread=thread).latest("id"),
+        how="queued",
+        queued=queued,
+        place=lines.place_of(queued),
+    )
 
 
 def _make_way(queued: QueuedTurn, *, by: User, via: Via) -> Run | None:
-    """Cancel the run at work, its open question with it; gives the run. Where this person may not, the message leaves the line."""
+    """Cancel the run at work, its open question with it; gives the run.
+
+    Where this person may not, the message leaves the line.
+    """
     for _ in range(TRIES):
         live = Run.objects.live().filter(thread=queued.thread_id).first()
         if live is None:
@@ -129,7 +173,10 @@ def _make_way(queued: QueuedTurn, *, by: User, via: Via) -> Run | None:
 
 
 def withdraw(thread_id: uuid.UUID, turn_id: uuid.UUID, *, by: User) -> QueuedTurn:
-    """Take a message that waits out of the line: for whoever takes part in the thread. Raises NotFound, queued.NotWaiting."""
+    """Take a message that waits out of the line: for whoever takes part in the thread.
+
+    Raises NotFound, queued.NotWaiting.
+    """
     _find(thread_id, by)
     queued = QueuedTurn.objects.filter(pk=turn_id, thread=thread_id).first()
     if queued is None:
@@ -140,7 +187,9 @@ def withdraw(thread_id: uuid.UUID, turn_id: uuid.UUID, *, by: User) -> QueuedTur
 
 
 def change(thread_id: uuid.UUID, *, by: User, when_busy: WhenBusy) -> Thread:
-    """Choose what becomes of messages that come while a run is alive; those that wait already stay in the line. Raises NotFound."""
+    """Choose what becomes of messages that come while a run is alive; those that wait already stay
+    in the line. Raises NotFound.
+    """
     thread = _find(thread_id, by)
     Thread.objects.filter(pk=thread.pk).update(when_busy=when_busy)
     thread.when_busy = when_busy
@@ -156,16 +205,36 @@ def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via)
     elif given is None:
         return ask_again(pause)
     elif pause.required_inputs and text not in WORDS:
-        payload = {"input": text} if text is not None and pause.required_inputs.get("required") == ["input"] else dict(given)
-        decision = decide(pause.pk, action=ANSWER if ANSWER in pause.ways else APPROVE, by=by, via=via, payload=payload)
+        payload = (
+            {"input": text}
+            if text is not None and pause.required_inputs.get("required") == ["input"]
+            else dict(given)
+        )
+        decision = decide(
+            pause.pk,
+            action=ANSWER if ANSWER in pause.ways else APPROVE,
+            by=by,
+            via=via,
+            payload=payload,
+        )
     elif text is None:
         raise AnswerInvalid({"input": ["Send the answer as text, under `input` or `content`."]})
     else:
         action = WORDS.get(text) or (ANSWER if ANSWER in pause.ways else REVISE)
         if action == REVISE and REVISE not in pause.ways:
-            raise AnswerInvalid({"input": [f"Only APPROVE or REJECT can be answered here, not {text[:60]!r}."]}, code="unknown_answer")
+            raise AnswerInvalid(
+                {"input": [f"Only APPROVE or REJECT can be answered here, not {text[:60]!r}."]},
+                code="unknown_answer",
+            )
         answered = given if action == ANSWER else None  # the steps that follow read it as any input
-        decision = decide(pause.pk, action=action, by=by, via=via, feedback="" if text in WORDS else text, update=answered)
+        decision = decide(
+            pause.pk,
+            action=action,
+            by=by,
+            via=via,
+            feedback="" if text in WORDS else text,
+            update=answered,
+        )
     if isinstance(decision, Vote):
         return Said(run=_fresh(pause.run_id), how="voted")
     return Said(run=_fresh(pause.run_id), how="answered", decision=decision)
@@ -180,7 +249,10 @@ def ask_again(pause: Pause) -> Said:
 
 
 def input_to(run_id: uuid.UUID, given: Mapping[str, Any], *, by: User, via: Via) -> Said:
-    """Answer the question that a run waits with (S0-10). Raises NotPaused where it waits with none, and what `decide` raises."""
+    """Answer the question that a run waits with (S0-10).
+
+    Raises NotPaused where it waits with none, and what `decide` raises.
+    """
     pause = Pause.objects.open().shown().filter(run=run_id).first()
     if pause is None or visibility.pause(Pause.objects.all(), pause.pk, by=by) is None:
         run = find_run(run_id, by=by)
@@ -189,14 +261,25 @@ def input_to(run_id: uuid.UUID, given: Mapping[str, Any], *, by: User, via: Via)
     return answer(pause, given, by=by, via=via)
 
 
-def resume(run_id: uuid.UUID, *, by: User, via: Via, checkpoint_id: uuid.UUID | None = None, reason: str = "") -> Said:
+def resume(
+    run_id: uuid.UUID,
+    *,
+    by: User,
+    via: Via,
+    checkpoint_id: uuid.UUID | None = None,
+    reason: str = "",
+) -> Said:
     """Go on with a run (S0-11, 42): the run to follow is in the answer.
 
-    One that waits asks again, one at work is followed; a failed one is taken up where it failed. With `checkpoint_id` a new run
-    begins there, whatever became of this one; its thread must be free. Where the run stands at that checkpoint, it is the run to follow.
+    One that waits asks again, one at work is followed; a failed one is taken up where it failed.
+    With `checkpoint_id` a new run begins there, whatever became of this one; its thread must be
+    free. Where the run stands at that checkpoint, it is the run to follow.
     """
     run = find_run(run_id, by=by)
-    if checkpoint_id is not None and not Checkpoint.objects.filter(pk=checkpoint_id, thread=run.thread_id).exists():
+    if (
+        checkpoint_id is not None
+        and not Checkpoint.objects.filter(pk=checkpoint_id, thread=run.thread_id).exists()
+    ):
         raise NotFound("The run's thread has no such checkpoint.")
     if run.status in LIVE and checkpoint_id in (None, run.thread.head_id):
         pause = Pause.objects.open().shown().filter(run=run).first()
@@ -206,18 +289,27 @@ def resume(run_id: uuid.UUID, *, by: User, via: Via, checkpoint_id: uuid.UUID | 
     if run.work_order_id is not None and run.parent_id is None and checkpoint_id is None:
         return Said(run=runs.retry(run.work_order_id, by=by), how="resumed")
     if run.work_order_id is not None and checkpoint_id is not None:
-        return Said(run=runs.fork(checkpoint_id, by=by, reason=reason or "Resumed from a checkpoint"), how="resumed")
+        return Said(
+            run=runs.fork(checkpoint_id, by=by, reason=reason or "Resumed from a checkpoint"),
+            how="resumed",
+        )
     turn = Turn(checkpoint_id=checkpoint_id, reason=reason)
     return replace(say(run.thread_id, turn, by=by, via=via), how="resumed")
 
 
 def cancel(run_id: uuid.UUID, *, by: User, via: Via) -> None:
-    """End a run wherever it stands. Raises RunEnded, or AlreadyAnswered where an answer came first."""
+    """End a run wherever it stands.
+
+    Raises RunEnded, or AlreadyAnswered where an answer came first.
+    """
     end_run(find_run(run_id, by=by), by=by, via=via)
 
 
 def suspend(run_id: uuid.UUID, *, by: User) -> None:
-    """Ask a run to stop at its next step boundary, and its child runs too. Raises RunEnded where nothing works."""
+    """Ask a run to stop at its next step boundary, and its child runs too.
+
+    Raises RunEnded where nothing works.
+    """
     runs.suspend_run(find_run(run_id, by=by), by=by)
 
 

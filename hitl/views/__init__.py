@@ -1,1 +1,4 @@
-"""Pages. Each view reads, calls one service, and answers with a page, or with the part of it that changes."""
+"""Pages.
+
+Each view reads, calls one service, and answers with a page, or with the part of it that changes.
+"""

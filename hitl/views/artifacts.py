@@ -23,7 +23,9 @@ NEWEST = paging.Order(newest=True, prefix=Artifact.PREFIX)
 
 
 def of(thread_id: uuid.UUID, below: Iterable[Run], here: Address) -> Page[Artifact]:
-    """Those of a thread and of the child runs below its run, a page from the newest on, each page oldest first."""
+    """Those of a thread and of the child runs below its run, a page from the newest on, each page
+    oldest first.
+    """
     threads = {thread_id, *(run.thread_id for run in below)}
     found = Artifact.objects.filter(thread__in=threads).select_related("run")
     page = paging.in_order(found, NEWEST, here, "artifacts", size=SHOWN)

@@ -1,4 +1,6 @@
-"""Several questions at once: what was chosen, looked over before anything is decided; and what came of each."""
+"""Several questions at once: what was chosen, looked over before anything is decided; and what came
+of each.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +23,27 @@ from runs.models import Pause
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def several(request: HttpRequest) -> HttpResponse:
-    """GET shows what would be answered; only POST from that page answers, each question in the revision that was shown."""
+    """GET shows what would be answered; only POST from that page answers, each question in the
+    revision that was shown.
+    """
     try:
         if request.method != "POST":
             chosen = [pause_id for pause_id, _ in _chosen(request.GET.getlist("pause"))]
-            return render(request, "hitl/bulk.html", {"preview": bulk.preview(chosen, by=person(request))})
+            return render(
+                request, "hitl/bulk.html", {"preview": bulk.preview(chosen, by=person(request))}
+            )
         seen = list(_chosen(request.POST.getlist("pause")))
-        results = bulk.decide(seen, action=request.POST.get("action", ""), by=person(request), via=Via.PAGE)
+        results = bulk.decide(
+            seen, action=request.POST.get("action", ""), by=person(request), via=Via.PAGE
+        )
     except bulk.BulkInvalid as error:
         messages.info(request, str(error))
         return redirect("hitl:inbox")
-    return render(request, "hitl/bulk_results.html", {"results": results, "done": sum(1 for one in results if one.decision)})
+    return render(
+        request,
+        "hitl/bulk_results.html",
+        {"results": results, "done": sum(1 for one in results if one.decision)},
+    )
 
 
 def _chosen(values: list[str]) -> Iterator[tuple[uuid.UUID, int]]:
@@ -39,7 +51,9 @@ def _chosen(values: list[str]) -> Iterator[tuple[uuid.UUID, int]]:
     for value in values:
         shown_id, _, revision = value.partition(":")
         try:
-            if revision and not (revision.isascii() and revision.isdecimal() and len(revision) < 10):
+            if revision and not (
+                revision.isascii() and revision.isdecimal() and len(revision) < 10
+            ):
                 raise ValueError(f"{revision[:60]!r} is no revision")
             yield ids.parse(Pause.PREFIX, shown_id), int(revision or 0)
         except ValueError as error:

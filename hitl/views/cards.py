@@ -1,4 +1,6 @@
-"""What the pause card says of people: who answers, who has voted, who is on it, and why this person may or may not."""
+"""What the pause card says of people: who answers, who has voted, who is on it, and why this person
+may or may not.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,9 @@ class Card:
 
     @cached_property
     def changed_code(self) -> list[str]:
-        """Titles of the steps ahead whose code has changed, or is missing, since the work was asked for."""
+        """Titles of the steps ahead whose code has changed, or is missing, since the work was asked
+        for.
+        """
         return compatibility.changed_ahead(self.pause)
 
     @cached_property
@@ -108,7 +112,11 @@ class Card:
     @cached_property
     def may_claim(self) -> bool:
         """Whether claiming is of use: others may answer too."""
-        return not self.approve and not self.holds and (self.pause.panel_id is not None or self.pause.run.thread.team_id is not None)
+        return (
+            not self.approve
+            and not self.holds
+            and (self.pause.panel_id is not None or self.pause.run.thread.team_id is not None)
+        )
 
     @property
     def claim_minutes(self) -> int:
@@ -128,12 +136,20 @@ class Card:
     def known(self) -> Any:
         """What the form begins with: after a vote, what that one brought."""
         first = next(iter(self.votes), None)
-        return first.payload if first is not None and first.payload is not None else self.pause.known
+        return (
+            first.payload if first is not None and first.payload is not None else self.pause.known
+        )
 
     @property
     def asks_why(self) -> list[str]:
-        """The answers, as their buttons say, that need a reason; a revision always has its words."""
-        wanted = [name for name in self.pause.review.get("reason_required", []) if name in {*self.pause.ways, CANCEL} - {REVISE}]
+        """The answers, as their buttons say, that need a reason; a revision always has its
+        words.
+        """
+        wanted = [
+            name
+            for name in self.pause.review.get("reason_required", [])
+            if name in {*self.pause.ways, CANCEL} - {REVISE}
+        ]
         return [self.pause.labels.get(name, name.capitalize()) for name in wanted]
 
     @property
@@ -142,13 +158,19 @@ class Card:
 
     @property
     def may_edit(self) -> bool:
-        return bool(self.pause.review.get("edits")) and APPROVE in self.pause.ways and not self.votes
+        return (
+            bool(self.pause.review.get("edits")) and APPROVE in self.pause.ways and not self.votes
+        )
 
     @property
     def edited(self) -> list[word_diff.Line]:
         """What the votes changed in the content."""
         first = next(iter(self.votes), None)
-        return word_diff.compare(self.pause.content, first.edited_content) if first is not None and first.edited_content else []
+        return (
+            word_diff.compare(self.pause.content, first.edited_content)
+            if first is not None and first.edited_content
+            else []
+        )
 
 
 def of(pause: Pause, by: User) -> Card:

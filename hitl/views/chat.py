@@ -1,4 +1,6 @@
-"""A thread's conversation as its page shows it: bubbles, tool cards, what is being said, loops, what it cost, what waits to be said."""
+"""A thread's conversation as its page shows it: bubbles, tool cards, what is being said, loops,
+what it cost, what waits to be said.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,13 @@ MOST_SPENT = 10**15
 """Tokens, calls, or units of money: what is more was not spent."""
 LONGEST = 10_000
 """Characters of arguments or of a result on the page; of a longer one both ends."""
-STATUSES = {"done": "Done", "failed": "Failed", "rejected": "Rejected", "waiting": "Waiting for a person", "running": "Running"}
+STATUSES = {
+    "done": "Done",
+    "failed": "Failed",
+    "rejected": "Rejected",
+    "waiting": "Waiting for a person",
+    "running": "Running",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +111,15 @@ class Loops:
     segments: Sequence[Segment]
 
 
-def of(thread: Thread, run: Run | None, state: Mapping[str, Any], here: Address, *, guest: bool, log: Sequence[Event]) -> dict[str, Any]:
+def of(
+    thread: Thread,
+    run: Run | None,
+    state: Mapping[str, Any],
+    here: Address,
+    *,
+    guest: bool,
+    log: Sequence[Event],
+) -> dict[str, Any]:
     """What the conversation's templates need.
 
     Args:
@@ -116,11 +132,16 @@ def of(thread: Thread, run: Run | None, state: Mapping[str, Any], here: Address,
     turns = conversation.turns_in(messages) if not guest and not alive else set()
     works = run is not None and alive and run.status != PAUSED
     return {
-        "said": [_bubble(message, editable=message.id in turns) for message in conversation.marked(thread, page.rows)],
+        "said": [
+            _bubble(message, editable=message.id in turns)
+            for message in conversation.marked(thread, page.rows)
+        ],
         "said_page": page,
         "earlier": max(0, end - SHOWN),
         "unheard": _unheard(run, messages),
-        "stream": _stream(conversation.spoken_by(run.pk, thread.pk, up_to=thread.last_seq)) if run is not None and works else None,
+        "stream": _stream(conversation.spoken_by(run.pk, thread.pk, up_to=thread.last_seq))
+        if run is not None and works
+        else None,
         "loops": loops_of(run),
         "model": _model_of(run),
         "spent": _spent(run, log),
@@ -129,22 +150,40 @@ def of(thread: Thread, run: Run | None, state: Mapping[str, Any], here: Address,
 
 
 def _page(messages: Sequence[Message], here: Address) -> tuple[int, Page[Message]]:
-    """The messages that an address asks for, the last ones unless it says before which; and the number of the first after them.
+    """The messages that an address asks for, the last ones unless it says before which; and the
+    number of the first after them.
 
-    New ones come at the end, so a number names the same message for as long as no person edits what was said before it.
+    New ones come at the end, so a number names the same message for as long as no person edits what
+    was said before it.
     """
     wanted = here.query.get("said", "")
-    if wanted and not (wanted.isascii() and wanted.isdecimal() and len(wanted) < 10 and 0 < int(wanted) <= len(messages)):
+    if wanted and not (
+        wanted.isascii()
+        and wanted.isdecimal()
+        and len(wanted) < 10
+        and 0 < int(wanted) <= len(messages)
+    ):
         raise NoSuchPlace("There is no such place in this conversation.")
     end = int(wanted) if wanted else len(messages)
     begin = max(0, end - SHOWN)
     earlier = here.to("said-title", said=str(begin)) if begin else ""
-    return end, Page(list(messages[begin:end]), next=earlier, first=here.to("said-title", said="") if wanted else "")
+    return end, Page(
+        list(messages[begin:end]),
+        next=earlier,
+        first=here.to("said-title", said="") if wanted else "",
+    )
 
 
 def _bubble(message: Message, *, editable: bool) -> Bubble:
     cards = [
-        Card(id=call.id, tool=call.tool, arguments=written(call.arguments), result=shortened(call.result), status=call.status, ms=call.ms)
+        Card(
+            id=call.id,
+            tool=call.tool,
+            arguments=written(call.arguments),
+            result=shortened(call.result),
+            status=call.status,
+            ms=call.ms,
+        )
         for call in message.tools
     ]
     return Bubble(message=message, cards=cards, editable=editable)
@@ -166,14 +205,21 @@ def _unheard(run: Run | None, messages: Iterable[Message]) -> str:
     said = run.input.get("input") if run is not None and isinstance(run.input, Mapping) else None
     if run is None or run.status == COMPLETED or not isinstance(said, str) or not said.strip():
         return ""
-    heard = any(one.by_person and (one.run_id == run.shown_id or (not one.run_id and one.content == said)) for one in messages)
+    heard = any(
+        one.by_person and (one.run_id == run.shown_id or (not one.run_id and one.content == said))
+        for one in messages
+    )
     return "" if heard else said
 
 
 def _stream(events: Sequence[Event]) -> Stream:
     calls: dict[str, dict[str, Any]] = {}
     for event in events:
-        if event.kind != EventKind.STREAMING_CHUNK and isinstance(event.data, Mapping) and "tool" in event.data:
+        if (
+            event.kind != EventKind.STREAMING_CHUNK
+            and isinstance(event.data, Mapping)
+            and "tool" in event.data
+        ):
             calls.setdefault(str(event.data.get("id", "")), {}).update(event.data)
     cards = [
         Card(
@@ -186,12 +232,20 @@ def _stream(events: Sequence[Event]) -> Stream:
         )
         for name, call in calls.items()
     ]
-    return Stream(text=conversation.text_of(events), thinking=shortened(conversation.thinking_of(events)), cards=cards)
+    return Stream(
+        text=conversation.text_of(events),
+        thinking=shortened(conversation.thinking_of(events)),
+        cards=cards,
+    )
 
 
 def _model_of(run: Run | None) -> str:
     """The model that the run's agent asks, `provider:name` or `scripted`; "" where it has none."""
-    agent = next((step for step in run.definition.steps if step["function"] == "agent"), None) if run is not None else None
+    agent = (
+        next((step for step in run.definition.steps if step["function"] == "agent"), None)
+        if run is not None
+        else None
+    )
     return str(agent["config"].get("model") or model.default().model) if agent else ""
 
 
@@ -206,7 +260,11 @@ def loops_of(run: Run | None) -> Loops | None:
         return None
     kept = _checkpoints_by_loop(run, name)
     works = run.status in LIVE and run.status != PAUSED
-    current = int(head.metadata.get("loops", {}).get(name, 0)) + 1 if works else max([head.loop_num, *kept], default=1)
+    current = (
+        int(head.metadata.get("loops", {}).get(name, 0)) + 1
+        if works
+        else max([head.loop_num, *kept], default=1)
+    )
     wanted = step["config"].get("max_loops", LOOPS)
     most = min(MOST_LOOPS, max(wanted if isinstance(wanted, int) else LOOPS, current))
     segments = [_segment(number, current, run, kept) for number in range(1, most + 1)]
@@ -216,21 +274,35 @@ def loops_of(run: Run | None) -> Loops | None:
 def _checkpoints_by_loop(run: Run, step: str) -> dict[int, Any]:
     """Loop → the newest checkpoint after it, of the run and of those that it goes on for."""
     before = dict(Run.objects.filter(thread=run.thread_id).values_list("pk", "retry_of"))
-    mine = Checkpoint.objects.filter(thread=run.thread_id, run_id__in=list(family.chain(run.pk, before)), node_id=step)
+    mine = Checkpoint.objects.filter(
+        thread=run.thread_id, run_id__in=list(family.chain(run.pk, before)), node_id=step
+    )
     return dict(mine.order_by("pk").values_list("loop_num", "pk"))
 
 
 def _segment(number: int, current: int, run: Run, kept: Mapping[int, Any]) -> Segment:
     ended = run.status not in LIVE
-    place = "completed" if number < current or (ended and number == current and run.status == COMPLETED) else ""
+    place = (
+        "completed"
+        if number < current or (ended and number == current and run.status == COMPLETED)
+        else ""
+    )
     place = "current" if number == current and not ended else place
-    classes = " ".join(filter(None, ["loop-segment", place, "has-checkpoint" if number in kept else ""]))
+    classes = " ".join(
+        filter(None, ["loop-segment", place, "has-checkpoint" if number in kept else ""])
+    )
     return Segment(number=number, classes=classes, checkpoint=kept.get(number))
 
 
 def _spent(run: Run | None, log: Sequence[Event]) -> dict[str, Any] | None:
-    """What the run's requests came to: each loop, the run, the thread, and what is left; None before the first."""
-    told = [event.data for event in log if run is not None and event.run_id == run.pk and isinstance(event.data, Mapping)]
+    """What the run's requests came to: each loop, the run, the thread, and what is left; None
+    before the first.
+    """
+    told = [
+        event.data
+        for event in log
+        if run is not None and event.run_id == run.pk and isinstance(event.data, Mapping)
+    ]
     rows = [data for data in told if data.get("what") == "usage"]
     if not rows:
         return None
@@ -244,23 +316,44 @@ def _spent(run: Run | None, log: Sequence[Event]) -> dict[str, Any] | None:
 
 
 def _sum(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    return {name: sum(_amount(row, name) for row in rows) for name in ("input_tokens", "output_tokens", "cost")}
+    return {
+        name: sum(_amount(row, name) for row in rows)
+        for name in ("input_tokens", "output_tokens", "cost")
+    }
 
 
 def _price(used: Mapping[str, Any]) -> str:
-    tokens, cost = int(_amount(used, "input_tokens") + _amount(used, "output_tokens")), _amount(used, "cost")
-    return f"{tokens:,} tokens" + (f", {cost:.4f} USD" if cost else ", price unknown" if used.get("unpriced") else "")
+    tokens, cost = (
+        int(_amount(used, "input_tokens") + _amount(used, "output_tokens")),
+        _amount(used, "cost"),
+    )
+    return f"{tokens:,} tokens" + (
+        f", {cost:.4f} USD" if cost else ", price unknown" if used.get("unpriced") else ""
+    )
 
 
 def _left(left: Any) -> str:
     """`1,200 tokens, 0.4000 USD, 12 tool calls, 40 s`, of what is limited."""
     if not isinstance(left, Mapping):
         return ""
-    forms = {"total_tokens": "{:,.0f} tokens", "cost": "{:.4f} USD", "tool_calls": "{:,.0f} tool calls", "seconds": "{:,.0f} s of work"}
-    return ", ".join(form.format(_amount(left, name)) for name, form in forms.items() if name in left)
+    forms = {
+        "total_tokens": "{:,.0f} tokens",
+        "cost": "{:.4f} USD",
+        "tool_calls": "{:,.0f} tool calls",
+        "seconds": "{:,.0f} s of work",
+    }
+    return ", ".join(
+        form.format(_amount(left, name)) for name, form in forms.items() if name in left
+    )
 
 
 def _amount(values: Mapping[str, Any], name: str) -> float:
     """A number that can be written out; 0 for what is none."""
     value = values.get(name, 0)
-    return value if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MOST_SPENT else 0
+    return (
+        value
+        if isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and abs(value) < MOST_SPENT
+        else 0
+    )

@@ -1,4 +1,6 @@
-"""Time travel for reviewers: the history of an order or a thread, what a checkpoint changed, and going on from one."""
+"""Time travel for reviewers: the history of an order or a thread, what a checkpoint changed, and
+going on from one.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,11 @@ from hitl.views.common import person
 from runs.services import forks
 from runs.services.forks import NothingToFork
 
-PAGES = {"details": "hitl:checkpoint", "compare": "hitl:compare", "resume": "hitl:checkpoint_resume"}
+PAGES = {
+    "details": "hitl:checkpoint",
+    "compare": "hitl:compare",
+    "resume": "hitl:checkpoint_resume",
+}
 """Which pages the shared templates lead to."""
 
 
@@ -37,11 +43,23 @@ class ResumeForm(forms.Form):
 @require_safe
 @login_required
 def history(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
-    """The branches and the checkpoints of a thread, newest first; `?before=<id>` gives the next page."""
-    thread = Thread.objects.visible_to(person(request)).select_related("work_order").filter(pk=thread_id).first()
+    """The branches and the checkpoints of a thread, newest first; `?before=<id>` gives the next
+    page.
+    """
+    thread = (
+        Thread.objects.visible_to(person(request))
+        .select_related("work_order")
+        .filter(pk=thread_id)
+        .first()
+    )
     if thread is None:
         raise Http404("There is no such thread.")
-    context = {**PAGES, "thread": thread, "home": home_of(thread), **page_context.history_of(thread, request)}
+    context = {
+        **PAGES,
+        "thread": thread,
+        "home": home_of(thread),
+        **page_context.history_of(thread, request),
+    }
     return render(request, "hitl/history.html", context)
 
 
@@ -68,7 +86,9 @@ def checkpoint(request: HttpRequest, checkpoint_id: uuid.UUID) -> HttpResponse:
 @login_required
 def compare(request: HttpRequest) -> HttpResponse:
     """Any two checkpoints of a thread: `?old=` and `?new=`."""
-    visible = Checkpoint.objects.filter(thread__in=Thread.objects.visible_to(person(request))).select_related("thread__work_order")
+    visible = Checkpoint.objects.filter(
+        thread__in=Thread.objects.visible_to(person(request))
+    ).select_related("thread__work_order")
     found = visible.in_bulk(page_context.wanted(request))
     one = next(iter(found.values()), None)
     context = {
@@ -93,18 +113,39 @@ def checkpoint_resume(request: HttpRequest, checkpoint_id: uuid.UUID) -> HttpRes
         except (NothingToFork, store.CheckpointDamaged) as error:
             problem, status = str(error), 409
         else:
-            messages.info(request, f"Run {run.shown_id} continues from the checkpoint. What came after it stays in the history.")
+            messages.info(
+                request,
+                (
+                    f"Run {run.shown_id} continues from the checkpoint. What came after it "
+                    "stays in the history."
+                ),
+            )
             return redirect(home_of(found.thread))
     elif request.method == "POST":
         status = 422
-    context: dict[str, Any] = {"checkpoint": found, "thread": found.thread, "home": home_of(found.thread), "form": form, "problem": problem}
-    return render(request, "hitl/checkpoint_resume.html", {**context, "prospect": forks.prospect(found)}, status=status)
+    context: dict[str, Any] = {
+        "checkpoint": found,
+        "thread": found.thread,
+        "home": home_of(found.thread),
+        "form": form,
+        "problem": problem,
+    }
+    return render(
+        request,
+        "hitl/checkpoint_resume.html",
+        {**context, "prospect": forks.prospect(found)},
+        status=status,
+    )
 
 
 def home_of(thread: Thread) -> str:
     """The address of the page that shows a thread: its order's, or its own."""
     order = getattr(thread, "work_order", None)
-    return reverse("hitl:order", args=[order.pk]) if order else reverse("hitl:thread", args=[thread.pk])
+    return (
+        reverse("hitl:order", args=[order.pk])
+        if order
+        else reverse("hitl:thread", args=[thread.pk])
+    )
 
 
 def _find(checkpoint_id: uuid.UUID, request: HttpRequest) -> Checkpoint:

@@ -1,4 +1,6 @@
-"""What a card says about time: when a question is due, what its rules do then, and what its reader can do about it."""
+"""What a card says about time: when a question is due, what its rules do then, and what its reader
+can do about it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def shown_to(user: Any, pause: Pause, *, now: dt.datetime) -> dict[str, Any]:
         "words": _outcome(pause),
         "problem": pause.times.get("problem", ""),
         "reminder": next((at for at in due_times.reminders(pause) if at > now), None),
-        "stage_at": next(iter(due_times.stages(pause)[pause.stage :]), None) if pause.stage < len(_stages(pause)) else None,
+        "stage_at": next(iter(due_times.stages(pause)[pause.stage :]), None)
+        if pause.stage < len(_stages(pause))
+        else None,
         "stage_names": _names(pause),
         "later": deadline_changes.choices(pause, now=now) if mine else [],
         "naps": [_nap(length) for length in deadline_changes.naps(pause, now=now)] if mine else [],
@@ -36,7 +40,13 @@ def _nap(length: dt.timedelta) -> dict[str, Any]:
 
 def _outcome(pause: Pause) -> str:
     """What the deadline does, to follow "If nobody answers by then,"."""
-    whole = "this child run" if pause.run.parent_id else "the work order" if pause.run.work_order_id else "the run"
+    whole = (
+        "this child run"
+        if pause.run.parent_id
+        else "the work order"
+        if pause.run.work_order_id
+        else "the run"
+    )
     match due_times.outcome_of(pause):
         case "":
             return ""
@@ -45,7 +55,10 @@ def _outcome(pause: Pause) -> str:
         case "approve":
             steps = {step["name"]: step["title"] for step in pause.run.frozen.steps}
             to = steps.get(pause.ways[APPROVE], "")
-            return f"it counts as approved, by nobody: {f'{to} runs next' if to else f'{whole} is complete'}."
+            return (
+                "it counts as approved, by nobody: "
+                f"{f'{to} runs next' if to else f'{whole} is complete'}."
+            )
         case "escalate":
             return f"{_names(pause)} may answer too, and get as long again."
         case _:

@@ -20,7 +20,12 @@ def person(request: HttpRequest) -> User:
 
 
 def navigation(request: HttpRequest) -> dict[str, Any]:
-    """Context of every template: how many questions wait for this person. The same queryset as the inbox, so badge and list agree (F9)."""
+    """Context of every template: how many questions wait for this person.
+
+    The same queryset as the inbox, so badge and list agree (F9).
+    """
     if not request.user.is_authenticated:
         return {}
-    return {"waiting_count": SimpleLazyObject(lambda: deadline_changes.inbox(person(request)).count())}
+    return {
+        "waiting_count": SimpleLazyObject(lambda: deadline_changes.inbox(person(request)).count())
+    }

@@ -33,14 +33,20 @@ def receipt(request: HttpRequest, decision_id: uuid.UUID) -> HttpResponse:
         "decision": found.decision,
         "shown": found.document,
         "standing": found.standing,
-        "votes": list(Vote.objects.filter(pause=pause).select_related("voter", "seat").order_by("pk")) if found.decision.votes else [],
+        "votes": list(
+            Vote.objects.filter(pause=pause).select_related("voter", "seat").order_by("pk")
+        )
+        if found.decision.votes
+        else [],
         "undone": getattr(found.decision, "undone_by", None),
         "labels": pause.labels if pause else {},
         "home": home_of(pause.run) if pause else "",
         "patch": patch,
         "damage": damage,
         "data": json.dumps(found.decision.payload, indent=2, ensure_ascii=False),
-        "asked_at": dt.datetime.fromisoformat(found.document["opened_at"]) if found.document else None,
+        "asked_at": dt.datetime.fromisoformat(found.document["opened_at"])
+        if found.document
+        else None,
     }
     return render(request, "hitl/receipt.html", context)
 
@@ -56,4 +62,8 @@ def undo(request: HttpRequest, decision_id: uuid.UUID) -> HttpResponse:
         raise Http404(str(error)) from error
     except (undoing.TooLate, undoing.NotYours) as error:
         messages.info(request, str(error))
-    return redirect(home_of(decision.pause.run)) if decision.pause else redirect("hitl:receipt", decision_id)
+    return (
+        redirect(home_of(decision.pause.run))
+        if decision.pause
+        else redirect("hitl:receipt", decision_id)
+    )

@@ -27,10 +27,20 @@ EARLIEST = paging.Order("starts_at")
 
 
 class DelegationForm(forms.Form):
-    to_user = forms.ModelChoiceField(User.objects.none(), label="Who answers for you", empty_label="Choose somebody of your teams")
+    to_user = forms.ModelChoiceField(
+        User.objects.none(),
+        label="Who answers for you",
+        empty_label="Choose somebody of your teams",
+    )
     first = forms.DateField(label="From", widget=forms.DateInput(attrs={"type": "date"}))
-    last = forms.DateField(label="Until, that day included", widget=forms.DateInput(attrs={"type": "date"}))
-    reason = forms.CharField(max_length=200, required=False, help_text="Such as holidays; your delegate and operators see it.")
+    last = forms.DateField(
+        label="Until, that day included", widget=forms.DateInput(attrs={"type": "date"})
+    )
+    reason = forms.CharField(
+        max_length=200,
+        required=False,
+        help_text="Such as holidays; your delegate and operators see it.",
+    )
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -42,7 +52,9 @@ class DelegationForm(forms.Form):
         """Whole days of the server's time zone."""
         zone = timezone.get_current_timezone()
         first, last = self.cleaned_data["first"], self.cleaned_data["last"]
-        end = dt.datetime.combine(min(last, dt.date.max - dt.timedelta(days=2)) + dt.timedelta(days=1), dt.time(), zone)
+        end = dt.datetime.combine(
+            min(last, dt.date.max - dt.timedelta(days=2)) + dt.timedelta(days=1), dt.time(), zone
+        )
         return {"starts_at": dt.datetime.combine(first, dt.time(), zone), "ends_at": end}
 
 
@@ -60,8 +72,12 @@ def delegation_list(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "now": now,
-        "given": paging.in_order(lasting.filter(from_user=user), EARLIEST, here, "given", size=SHOWN),
-        "taken": paging.in_order(lasting.filter(to_user=user), EARLIEST, here, "taken", size=SHOWN, anchor="taken"),
+        "given": paging.in_order(
+            lasting.filter(from_user=user), EARLIEST, here, "given", size=SHOWN
+        ),
+        "taken": paging.in_order(
+            lasting.filter(to_user=user), EARLIEST, here, "taken", size=SHOWN, anchor="taken"
+        ),
         "alone": not delegations.colleagues(user).exists(),
     }
     return render(request, "hitl/delegations.html", context, status=422 if form.errors else 200)
@@ -69,9 +85,16 @@ def delegation_list(request: HttpRequest) -> HttpResponse:
 
 def _delegate(form: DelegationForm, user: User) -> bool:
     try:
-        delegations.delegate(user, to_user=form.cleaned_data["to_user"], reason=form.cleaned_data["reason"], **form.times())
+        delegations.delegate(
+            user,
+            to_user=form.cleaned_data["to_user"],
+            reason=form.cleaned_data["reason"],
+            **form.times(),
+        )
     except DelegationRefused as error:
-        form.add_error({"starts_at": "first", "ends_at": "last"}.get(error.field, error.field), str(error))
+        form.add_error(
+            {"starts_at": "first", "ends_at": "last"}.get(error.field, error.field), str(error)
+        )
     return not form.errors
 
 

@@ -33,19 +33,34 @@ KINDS = {
     PauseKind.TOOLS: "Tool calls",
     PauseKind.EXTERNAL: "Wait gates",
 }
-WHOSE = ("run__work_order", "run__thread__team", "run__thread__owner", "run__definition", "run__parent", "claimed_by")
+WHOSE = (
+    "run__work_order",
+    "run__thread__team",
+    "run__thread__owner",
+    "run__definition",
+    "run__parent",
+    "claimed_by",
+)
 """Whose question it is: an order's, a child run's, a thread's."""
 
 
 def waiting_page(mine: PauseQuerySet, here: Address) -> Page[Pause]:
-    """A page of questions: found first, then read with what belongs to them, since so many joins are planned badly."""
+    """A page of questions: found first, then read with what belongs to them, since so many joins
+    are planned badly.
+    """
 
     def read(after: str, limit: int) -> list[Pause]:
-        keys = list(SOONEST(mine, SOONEST.read(after) if after else None).values_list("pk", flat=True)[:limit])
+        keys = list(
+            SOONEST(mine, SOONEST.read(after) if after else None).values_list("pk", flat=True)[
+                :limit
+            ]
+        )
         found = Pause.objects.filter(pk__in=keys).shown().select_related(*WHOSE).in_bulk(keys)
         return [found[key] for key in keys if key in found]
 
-    return paging.paged(here, "after", read, lambda pause: SOONEST.write(SOONEST.place(pause)), size=SHOWN)
+    return paging.paged(
+        here, "after", read, lambda pause: SOONEST.write(SOONEST.place(pause)), size=SHOWN
+    )
 
 
 @dataclass(frozen=True)
@@ -67,21 +82,37 @@ EXPIRED = paging.Order("closed_at", newest=True, prefix="past")
 
 
 def history_of(user: User, here: Address) -> Page[Past]:
-    """Answers on a person's threads, and the own ones where they were only asked; and what nobody answered in time. Newest first."""
+    """Answers on a person's threads, and the own ones where they were only asked; and what nobody
+    answered in time. Newest first.
+    """
     mine = Thread.objects.visible_to(user)
-    answers = Decision.objects.select_related("decided_by", "on_behalf_of", *(f"pause__{name}" for name in WHOSE))
-    lapsed = Pause.objects.filter(status=PauseStatus.EXPIRED, run__thread__in=mine).select_related(*WHOSE)
+    answers = Decision.objects.select_related(
+        "decided_by", "on_behalf_of", *(f"pause__{name}" for name in WHOSE)
+    )
+    lapsed = Pause.objects.filter(status=PauseStatus.EXPIRED, run__thread__in=mine).select_related(
+        *WHOSE
+    )
 
     def read(after: str, limit: int) -> list[Past]:
         place = DECIDED.read(after) if after else None
         decided = list(DECIDED(answers.filter(pause__run__thread__in=mine), place)[:limit])
-        asked = DECIDED(answers.filter(decided_by=user.pk, pause__in=policy.asked_of(user)), place)[:limit]
+        asked = DECIDED(answers.filter(decided_by=user.pk, pause__in=policy.asked_of(user)), place)[
+            :limit
+        ]
         every = {one.pk: one for one in [*decided, *asked]}
-        past = [Past(one.pause, one, one.decided_at) for one in every.values() if one.pause is not None]
-        past += [Past(one, None, one.closed_at) for one in EXPIRED(lapsed, place)[:limit] if one.closed_at is not None]
+        past = [
+            Past(one.pause, one, one.decided_at) for one in every.values() if one.pause is not None
+        ]
+        past += [
+            Past(one, None, one.closed_at)
+            for one in EXPIRED(lapsed, place)[:limit]
+            if one.closed_at is not None
+        ]
         return sorted(past, key=lambda one: one.place, reverse=True)[:limit]
 
-    return paging.paged(here, "past", read, lambda one: DECIDED.write(one.place), size=HISTORY, anchor="history")
+    return paging.paged(
+        here, "past", read, lambda one: DECIDED.write(one.place), size=HISTORY, anchor="history"
+    )
 
 
 @require_safe
@@ -89,8 +120,12 @@ def history_of(user: User, here: Address) -> Page[Past]:
 def inbox(request: HttpRequest) -> HttpResponse:
     """The inbox; with `?live` only the part that changes, with `?kind=` only what wants that."""
     user, kind = person(request), request.GET.get("kind", "")
-    here = Address(reverse("hitl:inbox"), request.GET.dict()).only("kind", "after", "past", "hidden")
-    mine = deadline_changes.inbox(user).filter(**({"kind": kind} if kind in PauseKind.values else {}))
+    here = Address(reverse("hitl:inbox"), request.GET.dict()).only(
+        "kind", "after", "past", "hidden"
+    )
+    mine = deadline_changes.inbox(user).filter(
+        **({"kind": kind} if kind in PauseKind.values else {})
+    )
     waiting = waiting_page(mine, here)
     context = {
         "waiting": waiting.rows,
@@ -100,15 +135,23 @@ def inbox(request: HttpRequest) -> HttpResponse:
         "news": _asked_after(mine, request.GET.get("seen", "")),
         "kind": kind,
         "kinds": KINDS,
-        "snoozed": paging.in_order(deadline_changes.snoozed(user), HIDDEN, here, "hidden", size=SHOWN),
+        "snoozed": paging.in_order(
+            deadline_changes.snoozed(user), HIDDEN, here, "hidden", size=SHOWN
+        ),
         "history": history_of(user, here),
     }
-    return render(request, "hitl/_inbox.html" if "live" in request.GET else "hitl/inbox.html", context)
+    return render(
+        request, "hitl/_inbox.html" if "live" in request.GET else "hitl/inbox.html", context
+    )
 
 
 def _newest(mine: PauseQuerySet, page: Page[Pause]) -> str:
     """The question that was asked last: what comes later is new to who looks at this page."""
-    keys = mine.order_by("-pk").values_list("pk", flat=True)[:1] if page.cut else [one.pk for one in page.rows]
+    keys = (
+        mine.order_by("-pk").values_list("pk", flat=True)[:1]
+        if page.cut
+        else [one.pk for one in page.rows]
+    )
     return ids.show(Pause.PREFIX, max(keys)) if keys else ""
 
 

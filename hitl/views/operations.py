@@ -28,14 +28,22 @@ OLDEST = paging.Order(prefix=Run.PREFIX)
 @permission_required("runs.view_run", raise_exception=True)
 @require_safe
 def operations(request: HttpRequest) -> HttpResponse:
-    """`?invariants` also asks the database whether each invariant holds, which reads whole tables."""
+    """`?invariants` also asks the database whether each invariant holds, which reads whole
+    tables.
+    """
     now = clock.now()
     results = list(invariants.check(now=now)) if "invariants" in request.GET else None
     broken = [result for result in results or () if result.count]
     here = Address(request.path, request.GET.dict()).only("held", "stuck", "incidents", "workers")
     held = paging.in_order(compatibility.held(), OLDEST, here, "held", size=HELD, anchor="code")
     code = {"held": held, "changed": compatibility.report(verdicts=sorted(compatibility.BAD))}
-    context = {"now": now, "standing": dashboard.standing(now=now, here=here), "results": results, "broken": broken, **code}
+    context = {
+        "now": now,
+        "standing": dashboard.standing(now=now, here=here),
+        "results": results,
+        "broken": broken,
+        **code,
+    }
     return render(request, "hitl/operations.html", context)
 
 

@@ -50,28 +50,53 @@ TERMINAL = {"completed", "failed"}
 def order_list(request: HttpRequest) -> HttpResponse:
     """Newest first; `?before=<id>` gives the next page."""
     here = Address(request.path, request.GET.dict()).only("before")
-    page = paging.in_order(WorkOrder.objects.visible_to(person(request)).shown(), NEWEST, here, "before", size=PAGE)
+    page = paging.in_order(
+        WorkOrder.objects.visible_to(person(request)).shown(), NEWEST, here, "before", size=PAGE
+    )
     return render(request, "hitl/orders.html", {"orders": page.rows, "page": page})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def order_new(request: HttpRequest) -> HttpResponse:
-    """The form is rendered from the template's input schema; `?repository=<id>` begins it with what is settled for that repository."""
+    """The form is rendered from the template's input schema; `?repository=<id>` begins it with what
+    is settled for that repository.
+    """
     chosen, refused = _chosen(request), rights.refusals(person(request))
     known = list(Template.objects.current().order_by("slug"))
     lacks = readiness.lacking(known, by=person(request))
-    fitting = [one for one in known if not (chosen and chosen.allowed_templates) or one.slug in chosen.allowed_templates]
+    fitting = [
+        one
+        for one in known
+        if not (chosen and chosen.allowed_templates) or one.slug in chosen.allowed_templates
+    ]
     templates = [one for one in fitting if one.slug not in refused and one.slug not in lacks]
-    closed = [(one, refused.get(one.slug) or lacks[one.slug]) for one in fitting if one not in templates]
+    closed = [
+        (one, refused.get(one.slug) or lacks[one.slug]) for one in fitting if one not in templates
+    ]
     if not templates:
-        return render(request, "hitl/order_new.html", {"templates": [], "form": None, "closed": closed})
-    usable = Repository.objects.visible_to(person(request)).filter(rights.usable(person(request)), use_template_execution=True)
+        return render(
+            request, "hitl/order_new.html", {"templates": [], "form": None, "closed": closed}
+        )
+    usable = Repository.objects.visible_to(person(request)).filter(
+        rights.usable(person(request)), use_template_execution=True
+    )
     repositories = list(usable.order_by("name").distinct()[: OFFERED + 1])
-    slug = request.POST.get("template") or request.GET.get("template") or (chosen and chosen.default_template) or OFFERED_FIRST
+    slug = (
+        request.POST.get("template")
+        or request.GET.get("template")
+        or (chosen and chosen.default_template)
+        or OFFERED_FIRST
+    )
     template = next((one for one in templates if one.slug == slug), templates[0])
     begun = {"repository_url": chosen.url} if chosen else None
-    form = WorkOrderForm(request.POST or None, request.FILES or None, template=template, user=person(request), initial=begun)
+    form = WorkOrderForm(
+        request.POST or None,
+        request.FILES or None,
+        template=template,
+        user=person(request),
+        initial=begun,
+    )
     named = bool(request.POST.get("template") or (chosen and chosen.default_template))
     if request.method == "POST" and not named:
         form.add_error(None, "Choose a template, so that it is plain what is done.")
@@ -100,7 +125,9 @@ def _chosen(request: HttpRequest) -> Repository | None:
     if not wanted:
         return None
     try:
-        return Repository.objects.visible_to(person(request)).get(pk=ids.parse(Repository.PREFIX, wanted))
+        return Repository.objects.visible_to(person(request)).get(
+            pk=ids.parse(Repository.PREFIX, wanted)
+        )
     except (ValueError, Repository.DoesNotExist):
         raise Http404("There is no such repository.") from None
 
@@ -130,15 +157,28 @@ def _submit(template: Template, form: WorkOrderForm, user: Any) -> WorkOrder | N
 @require_safe
 @login_required
 def order(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
-    """The page of one work order; `?pause=<id>` chooses among its open questions, `?live` gives only the part that changes."""
-    context = page_of(order_id, by=person(request), wanted=request.GET.get("pause", ""), query=request.GET.dict())
-    return render(request, "hitl/_order_live.html" if "live" in request.GET else "hitl/order.html", context)
+    """The page of one work order; `?pause=<id>` chooses among its open questions, `?live` gives
+    only the part that changes.
+    """
+    context = page_of(
+        order_id, by=person(request), wanted=request.GET.get("pause", ""), query=request.GET.dict()
+    )
+    return render(
+        request, "hitl/_order_live.html" if "live" in request.GET else "hitl/order.html", context
+    )
 
 
 def page_of(
-    order_id: uuid.UUID, *, by: User, wanted: str = "", query: Mapping[str, str] = MappingProxyType({}), **answer: Any
+    order_id: uuid.UUID,
+    *,
+    by: User,
+    wanted: str = "",
+    query: Mapping[str, str] = MappingProxyType({}),
+    **answer: Any,
 ) -> dict[str, Any]:
-    """All that the work-order page shows to a person, as of one moment. `wanted` and `answer` are as for `descendants.card_of`.
+    """All that the work-order page shows to a person, as of one moment.
+
+    `wanted` and `answer` are as for `descendants.card_of`.
 
     Args:
         query: of the address, which may name places in the page's lists.
@@ -150,7 +190,9 @@ def page_of(
         return _parts_of(_look_at(order_id, by), here, by=by, wanted=wanted, **answer)
 
 
-def _parts_of(order: WorkOrder, here: Address, *, by: User, wanted: str, **answer: Any) -> dict[str, Any]:
+def _parts_of(
+    order: WorkOrder, here: Address, *, by: User, wanted: str, **answer: Any
+) -> dict[str, Any]:
     run, pauses = order.latest_run, services.open_pauses(order)
     below = family.family_of(run)
     guest = visibility.is_guest(order.thread, by=by)
@@ -180,7 +222,13 @@ def _parts_of(order: WorkOrder, here: Address, *, by: User, wanted: str, **answe
 
 
 def progress(order: WorkOrder) -> list[dict[str, str]]:
-    return family.progress_of(order.definition, order.current_step, order.status, phases.asked(order), gathers=order.gathering)
+    return family.progress_of(
+        order.definition,
+        order.current_step,
+        order.status,
+        phases.asked(order),
+        gathers=order.gathering,
+    )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -193,12 +241,16 @@ def order_cancel(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
         asks_why = pause is not None and CANCEL in pause.review.get("reason_required", [])
         return render(request, "hitl/order_cancel.html", {"order": order, "asks_why": asks_why})
     try:
-        services.cancel_order(order.pk, by=person(request), via=Via.PAGE, reason=request.POST.get("feedback", ""))
+        services.cancel_order(
+            order.pk, by=person(request), via=Via.PAGE, reason=request.POST.get("feedback", "")
+        )
     except (RunEnded, services.AlreadyAnswered, services.AnswerInvalid, policy.Refused) as error:
         status = {policy.NotAllowed: 403, services.AnswerInvalid: 422}.get(type(error), 409)
         reason = request.POST.get("feedback", "")
         more = [(typed.REASON, reason)] if reason.strip() else []
-        page = page_of(order_id, by=person(request), problem=str(error), wrong=status == 422, more=more)
+        page = page_of(
+            order_id, by=person(request), problem=str(error), wrong=status == 422, more=more
+        )
         return render(request, "hitl/order.html", page, status=status)
     return redirect("hitl:order", order_id)
 

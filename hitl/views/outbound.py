@@ -22,7 +22,10 @@ from hitl.rendering.paging import Address
 from hitl.views.common import person
 
 PAGE = 50
-NEWEST, OLDEST = paging.Order(newest=True, prefix=Delivery.PREFIX), paging.Order(prefix=Endpoint.PREFIX)
+NEWEST, OLDEST = (
+    paging.Order(newest=True, prefix=Delivery.PREFIX),
+    paging.Order(prefix=Endpoint.PREFIX),
+)
 
 
 @require_safe
@@ -36,7 +39,12 @@ def deliveries(request: HttpRequest) -> HttpResponse:
     here = Address(request.path, request.GET.dict()).only("status", "before")
     page = paging.in_order(found, NEWEST, here, "before", size=PAGE)
     unsent = links.unsent(page.rows, by=person(request))
-    context = {"deliveries": page.rows, "status": status, "statuses": DeliveryStatus.choices, "page": page}
+    context = {
+        "deliveries": page.rows,
+        "status": status,
+        "statuses": DeliveryStatus.choices,
+        "page": page,
+    }
     response = render(request, "hitl/deliveries.html", {**context, "unsent": unsent})
     if unsent:
         response["Cache-Control"] = "no-store"  # each is as good as a password
@@ -63,9 +71,14 @@ class EndpointForm(forms.Form):
         max_length=2000,
         label="Address",
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
-        help_text="A service's address such as slack://…, or https://… of a webhook. It is kept like a password and never shown again.",
+        help_text=(
+            "A service's address such as slack://…, or https://… of a webhook. It is kept like "
+            "a password and never shown again."
+        ),
     )
-    name = forms.CharField(max_length=80, required=False, label="Name", help_text="What you call it.")
+    name = forms.CharField(
+        max_length=80, required=False, label="Name", help_text="What you call it."
+    )
     scope = forms.ChoiceField(label="For", choices=[])
     occasions = forms.MultipleChoiceField(
         choices=[choice for choice in Occasion.choices if choice[0] != Occasion.TEST],
@@ -78,13 +91,22 @@ class EndpointForm(forms.Form):
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         teams = (
-            Group.objects.all() if user.is_superuser else user.groups.all() if user.has_perm("hitl.add_endpoint") else Group.objects.none()
+            Group.objects.all()
+            if user.is_superuser
+            else user.groups.all()
+            if user.has_perm("hitl.add_endpoint")
+            else Group.objects.none()
         )
         self.teams = {f"team:{team.pk}": team for team in teams.order_by("name")}
         choices = [("me", "Me"), *((key, f"Team {team.name}") for key, team in self.teams.items())]
-        self.choose("scope", [*choices, *([("everybody", "All questions")] if user.is_superuser else [])])
+        self.choose(
+            "scope", [*choices, *([("everybody", "All questions")] if user.is_superuser else [])]
+        )
         wider = len(choices) > 1 or user.is_superuser
-        self.choose("channel", [choice for choice in Channel.choices if wider or choice[0] != Channel.EMAIL][::-1])
+        self.choose(
+            "channel",
+            [choice for choice in Channel.choices if wider or choice[0] != Channel.EMAIL][::-1],
+        )
         if not wider:
             self.fields["scope"].widget = forms.HiddenInput()
             self.fields["scope"].initial = "me"
@@ -95,7 +117,9 @@ class EndpointForm(forms.Form):
         field.choices = choices
 
     def make(self, by: User) -> tuple[Endpoint, str]:
-        values = {name: self.cleaned_data[name] for name in ("channel", "target", "name", "occasions")}
+        values = {
+            name: self.cleaned_data[name] for name in ("channel", "target", "name", "occasions")
+        }
         team = self.teams.get(self.cleaned_data["scope"])
         scope: Any = "team" if team else self.cleaned_data["scope"]
         return endpoints.make(by, scope=scope, team=team, **values)
@@ -115,18 +139,26 @@ def notifications(request: HttpRequest) -> HttpResponse:
         except endpoints.NotYours as error:
             form.add_error("scope", str(error))
         else:
-            return _shown(request, user, EndpointForm(user=user), made=endpoint, secret=secret, status=201)
+            return _shown(
+                request, user, EndpointForm(user=user), made=endpoint, secret=secret, status=201
+            )
     return _shown(request, user, form, status=422 if form.errors else 200)
 
 
-def _shown(request: HttpRequest, user: User, form: EndpointForm, *, status: int = 200, **made: Any) -> HttpResponse:
+def _shown(
+    request: HttpRequest, user: User, form: EndpointForm, *, status: int = 200, **made: Any
+) -> HttpResponse:
     known = Endpoint.objects.managed_by(user).exclude(channel=Channel.EMAIL, owner__isnull=False)
     here = Address(reverse("hitl:notifications"), request.GET.dict()).only("after")
     context = {
         "form": form,
-        "endpoints": paging.in_order(known.select_related("owner", "team", "thread"), OLDEST, here, "after", size=PAGE),
+        "endpoints": paging.in_order(
+            known.select_related("owner", "team", "thread"), OLDEST, here, "after", size=PAGE
+        ),
         "mail_is_on": endpoints.mail_is_on(user),
-        "tests": Delivery.objects.filter(recipient=user, occasion=Occasion.TEST).select_related("endpoint").order_by("-id")[:5],
+        "tests": Delivery.objects.filter(recipient=user, occasion=Occasion.TEST)
+        .select_related("endpoint")
+        .order_by("-id")[:5],
         **made,
     }
     response = render(request, "hitl/notifications.html", context, status=status)
@@ -144,7 +176,10 @@ def mail(request: HttpRequest) -> HttpResponse:
         _test(request, None)
     elif request.POST.get("do") in {"on", "off"}:
         endpoints.switch_mail(user, on=request.POST["do"] == "on")
-        messages.success(request, "You get mail again." if request.POST["do"] == "on" else "You get no more mail.")
+        messages.success(
+            request,
+            "You get mail again." if request.POST["do"] == "on" else "You get no more mail.",
+        )
     return redirect("hitl:notifications")
 
 
@@ -166,7 +201,13 @@ def change(request: HttpRequest, endpoint_id: uuid.UUID) -> HttpResponse:
             messages.success(request, f"{endpoint} was removed. What was not sent yet is not sent.")
             endpoint.delete()
         case "secret" if endpoint.channel == Channel.WEBHOOK:
-            return _shown(request, user, EndpointForm(user=user), made=endpoint, secret=endpoints.new_secret(endpoint))
+            return _shown(
+                request,
+                user,
+                EndpointForm(user=user),
+                made=endpoint,
+                secret=endpoints.new_secret(endpoint),
+            )
     return redirect("hitl:notifications")
 
 
@@ -174,4 +215,10 @@ def _test(request: HttpRequest, endpoint: Endpoint | None) -> None:
     if endpoints.send_test(person(request), endpoint) is None:
         messages.info(request, "A test is on its way already.")
     else:
-        messages.success(request, "A test is on its way. What came of it shows below; load the page again in some seconds.")
+        messages.success(
+            request,
+            (
+                "A test is on its way. What came of it shows below; load the page again in some "
+                "seconds."
+            ),
+        )

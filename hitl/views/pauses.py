@@ -47,10 +47,20 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     form = DecisionForm(request.POST)
     pause = _find(pause_id, request)
     inputs = form_of(pause, request.POST)
-    if "change" in request.POST:  # a row more or less, or back from a second look: nothing is decided
-        return _again(request, pause, 200, form=DecisionForm(_put_back(request.POST)), inputs=inputs)
+    # a row more or less, or back from a second look: nothing is decided
+    if "change" in request.POST:
+        return _again(
+            request, pause, 200, form=DecisionForm(_put_back(request.POST)), inputs=inputs
+        )
     if not form.is_valid():
-        return _again(request, pause, 400, form=form, inputs=inputs, problem="Nothing was decided: the answer was incomplete.")
+        return _again(
+            request,
+            pause,
+            400,
+            form=form,
+            inputs=inputs,
+            problem="Nothing was decided: the answer was incomplete.",
+        )
     if look := second_look.needed(request, pause, form, inputs, by=person(request)):
         return second_look.show(request, look)
     try:
@@ -61,16 +71,34 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
             via=Via.PAGE,
             feedback=form.cleaned_data["feedback"],
             revision=form.cleaned_data["revision"],
-            payload=inputs.payload if inputs and pause.wants_data(form.cleaned_data["action"]) else None,
-            edited_content=form.edit_of(pause) if policy.approves(form.cleaned_data["action"]) else None,
+            payload=inputs.payload
+            if inputs and pause.wants_data(form.cleaned_data["action"])
+            else None,
+            edited_content=form.edit_of(pause)
+            if policy.approves(form.cleaned_data["action"])
+            else None,
         )
     except services.AnswerInvalid as error:
         form.add_errors(error.errors)
-        return _again(request, pause, 422, form=form, inputs=inputs, problem=_shown_at_fields(error, inputs) or str(error))
+        return _again(
+            request,
+            pause,
+            422,
+            form=form,
+            inputs=inputs,
+            problem=_shown_at_fields(error, inputs) or str(error),
+        )
     except (services.AlreadyAnswered, services.RevisionMismatch, store.CheckpointDamaged) as error:
         return _again(request, pause, 409, form=form, inputs=inputs, problem=str(error))
     except policy.Refused as error:
-        return _again(request, pause, 403 if isinstance(error, policy.NotAllowed) else 409, form=form, inputs=inputs, problem=str(error))
+        return _again(
+            request,
+            pause,
+            403 if isinstance(error, policy.NotAllowed) else 409,
+            form=form,
+            inputs=inputs,
+            problem=str(error),
+        )
     if isinstance(given, Vote):
         messages.info(request, f"{voting.words(given).capitalize()}.")
         return redirect(place_of(pause))
@@ -96,21 +124,41 @@ def _put_back(given: QueryDict) -> QueryDict:
 
 
 def _shown_at_fields(error: services.AnswerInvalid, inputs: SchemaForm | CallsForm | None) -> str:
-    """What is said above the card where the fields of the form say the rest; "" where they say nothing."""
-    faults = {field.removeprefix("input").removeprefix("."): texts for field, texts in error.errors.items() if field.startswith("input")}
+    """What is said above the card where the fields of the form say the rest; "" where they say
+    nothing.
+    """
+    faults = {
+        field.removeprefix("input").removeprefix("."): texts
+        for field, texts in error.errors.items()
+        if field.startswith("input")
+    }
     if inputs is None or not faults:
         return ""
     left = inputs.add_errors(faults)
-    return " ".join(["Nothing was decided; the question is still open. Look at the marked fields; what you typed is kept.", *left])
+    return " ".join(
+        [
+            (
+                "Nothing was decided; the question is still open. Look at the marked fields; "
+                "what you typed is kept."
+            ),
+            *left,
+        ]
+    )
 
 
 def _again(request: HttpRequest, pause: Pause, status: int, **answer: Any) -> HttpResponse:
     """The page that the answer came from, with what was wrong with it."""
-    answer |= {"answered": pause, "wanted": pause.shown_id if pause.run.parent_id else "", "wrong": status in {400, 422}}
+    answer |= {
+        "answered": pause,
+        "wanted": pause.shown_id if pause.run.parent_id else "",
+        "wrong": status in {400, 422},
+    }
     if pause.run.work_order_id is not None:
         page = orders.page_of(pause.run.work_order_id, by=person(request), **answer)
         return render(request, "hitl/order.html", page, status=status)
-    return threads.show(request, threads.look_at(root_of(pause.run).thread_id, request), status=status, **answer)
+    return threads.show(
+        request, threads.look_at(root_of(pause.run).thread_id, request), status=status, **answer
+    )
 
 
 @require_POST
@@ -121,7 +169,9 @@ def claim(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     try:
         claims.claim(pause_id, by=person(request), take_over="take_over" in request.POST)
     except (policy.Refused, services.AlreadyAnswered) as error:
-        return _again(request, pause, 403 if isinstance(error, policy.NotAllowed) else 409, problem=str(error))
+        return _again(
+            request, pause, 403 if isinstance(error, policy.NotAllowed) else 409, problem=str(error)
+        )
     return redirect(place_of(pause))
 
 
@@ -136,9 +186,16 @@ def release(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
 @require_safe
 @login_required
 def pause_edits(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
-    """What a reviewer changed in the content that was approved: `?view=side` for both next to each other."""
+    """What a reviewer changed in the content that was approved: `?view=side` for both next to each
+    other.
+    """
     pause = _find(pause_id, request)
-    decision = Decision.objects.select_related("decided_by").filter(pause=pause).exclude(edited_content="").first()
+    decision = (
+        Decision.objects.select_related("decided_by")
+        .filter(pause=pause)
+        .exclude(edited_content="")
+        .first()
+    )
     if decision is None:
         raise Http404("Nothing was edited in the answer to this question.")
     context = {
@@ -158,11 +215,24 @@ def pause_extend(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     """Move the deadline to one of the times that the card offers."""
     pause, form = _find(pause_id, request), ExtendForm(request.POST)
     if not form.is_valid():
-        return _again(request, pause, 422, problem=f"The deadline was not moved. {' '.join(form.texts)}", more=_why_moved(request))
+        return _again(
+            request,
+            pause,
+            422,
+            problem=f"The deadline was not moved. {' '.join(form.texts)}",
+            more=_why_moved(request),
+        )
     try:
-        deadline_changes.extend(pause_id, by=person(request), until=form.cleaned_data["until"], reason=form.cleaned_data["reason"])
+        deadline_changes.extend(
+            pause_id,
+            by=person(request),
+            until=form.cleaned_data["until"],
+            reason=form.cleaned_data["reason"],
+        )
     except REFUSALS as error:
-        return _again(request, pause, REFUSED[type(error)], problem=str(error), more=_why_moved(request))
+        return _again(
+            request, pause, REFUSED[type(error)], problem=str(error), more=_why_moved(request)
+        )
     return redirect(place_of(pause))
 
 
@@ -194,16 +264,24 @@ def pause_cancel(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     if pause.status != PauseStatus.OPEN:
         return redirect(home_of(pause.run))
     asks_why = CANCEL in pause.review.get("reason_required", [])
-    return render(request, "hitl/pause_cancel.html", {"pause": pause, "cancel": family.cancel_of(pause), "asks_why": asks_why})
+    return render(
+        request,
+        "hitl/pause_cancel.html",
+        {"pause": pause, "cancel": family.cancel_of(pause), "asks_why": asks_why},
+    )
 
 
 @require_safe
 @login_required
 def pause_changes(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
-    """What a revision changed against an earlier one: `?from=<revision>`, `?view=side` for both next to each other."""
+    """What a revision changed against an earlier one: `?from=<revision>`, `?view=side` for both
+    next to each other.
+    """
     pause = _find(pause_id, request)
     wanted = request.GET.get("from", "")
-    before = revisions.earlier(pause, int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 6 else None)
+    before = revisions.earlier(
+        pause, int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 6 else None
+    )
     if before is None:
         raise Http404("There is no such earlier revision.")
     context = {
@@ -221,7 +299,9 @@ def pause_changes(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
 @require_safe
 @login_required
 def pause_patch(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
-    """The whole patch under review, as text, with what a screen does not show made visible; `?exact` gives its very bytes to keep."""
+    """The whole patch under review, as text, with what a screen does not show made visible;
+    `?exact` gives its very bytes to keep.
+    """
     pause = _find(pause_id, request)
     if not pause.patch_digest:
         raise Http404("There is no such patch.")
@@ -233,7 +313,9 @@ def pause_patch(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     shown = content if exact else _visible_lines(content.decode("utf-8", "surrogateescape"))
     response = HttpResponse(shown, content_type="text/plain; charset=utf-8")
     response["X-Content-Type-Options"] = "nosniff"
-    response["Content-Disposition"] = f'{"attachment" if exact else "inline"}; filename="{pause.shown_id}.patch"'
+    response["Content-Disposition"] = (
+        f'{"attachment" if exact else "inline"}; filename="{pause.shown_id}.patch"'
+    )
     return response
 
 

@@ -22,7 +22,10 @@ from runs.models import Template
 def template_list(request: HttpRequest) -> HttpResponse:
     found = Template.objects.current().order_by("title", "slug")
     refused, lacks = rights.refusals(person(request)), readiness.lacking(found, by=person(request))
-    rows = [(template, pauses_of(template), refused.get(template.slug) or lacks.get(template.slug)) for template in found]
+    rows = [
+        (template, pauses_of(template), refused.get(template.slug) or lacks.get(template.slug))
+        for template in found
+    ]
     return render(request, "hitl/templates.html", {"rows": rows})
 
 
@@ -46,7 +49,10 @@ def template(request: HttpRequest, slug: str) -> HttpResponse:
     if saved.version == current.version:
         messages.info(request, "Nothing was changed, so nothing was saved.")
     else:
-        messages.success(request, f"Saved as version {saved.version}. Work that was ordered before keeps its own.")
+        messages.success(
+            request,
+            f"Saved as version {saved.version}. Work that was ordered before keeps its own.",
+        )
         for words in definitions.warnings_of(saved.steps):
             messages.warning(request, words)
     return redirect("hitl:template", slug)
@@ -56,18 +62,29 @@ def _save(form: TemplateForm, request: HttpRequest) -> Template | None:
     """The template as it is now; None where it was refused, which the form then says."""
     given = form.fields_to_save()
     try:
-        return definitions.edit_template(form.template.slug, by=person(request), after=form.cleaned_data["version"], **given)
+        return definitions.edit_template(
+            form.template.slug, by=person(request), after=form.cleaned_data["version"], **given
+        )
     except definitions.TemplateInvalid as error:
         form.add_errors(error.errors)
         return None
 
 
-def _page(request: HttpRequest, form: TemplateForm, *, may: bool, status: int = 200) -> HttpResponse:
+def _page(
+    request: HttpRequest, form: TemplateForm, *, may: bool, status: int = 200
+) -> HttpResponse:
     if not may:
         for field in form.fields.values():
             field.disabled = True
-    context: dict[str, Any] = {"template": form.template, "form": form, "may": may, "refused": status == 403}
-    context["cannot_run"] = readiness.lacking([form.template], by=person(request)).get(form.template.slug)
+    context: dict[str, Any] = {
+        "template": form.template,
+        "form": form,
+        "may": may,
+        "refused": status == 403,
+    }
+    context["cannot_run"] = readiness.lacking([form.template], by=person(request)).get(
+        form.template.slug
+    )
     context["who_may_order"] = rights.who_may(rights.access_to(form.template.slug))
     return render(request, "hitl/template.html", context, status=status)
 
@@ -75,20 +92,39 @@ def _page(request: HttpRequest, form: TemplateForm, *, may: bool, status: int = 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def texts(request: HttpRequest, slug: str) -> HttpResponse:
-    """The texts that a step sends. POST saves the step template's next version; who may add those may."""
+    """The texts that a step sends.
+
+    POST saves the step template's next version; who may add those may.
+    """
     try:
         kind = definitions.current_step_template(slug)
     except definitions.TemplateNotFound as error:
         raise Http404(str(error)) from error
     may = person(request).has_perm("runs.add_steptemplate")
     form = TextsForm(request.POST if request.method == "POST" and may else None, kind=kind)
-    status = 403 if request.method == "POST" and not may else 422 if form.is_bound and not form.is_valid() else 200
+    status = (
+        403
+        if request.method == "POST" and not may
+        else 422
+        if form.is_bound and not form.is_valid()
+        else 200
+    )
     if form.is_bound and status == 200:
         given = {"title": kind.title, "function": kind.function, "sub_steps": kind.sub_steps}
         saved = definitions.edit_step_template(slug, **given, config=form.config_to_save())
         changed = f"Saved as version {saved.version}. Work that was ordered before keeps its own."
-        messages.success(request, changed if saved.version != kind.version else "Nothing was changed, so nothing was saved.")
+        messages.success(
+            request,
+            changed
+            if saved.version != kind.version
+            else "Nothing was changed, so nothing was saved.",
+        )
         return redirect("hitl:step_texts", slug)
     for field in form.fields.values():
         field.disabled = not may
-    return render(request, "hitl/step_texts.html", {"kind": kind, "form": form, "may": may, "refused": status == 403}, status=status)
+    return render(
+        request,
+        "hitl/step_texts.html",
+        {"kind": kind, "form": form, "may": may, "refused": status == 403},
+        status=status,
+    )

@@ -1,6 +1,8 @@
-"""The page between an answer and its decision: where the risk is high, and where an answer would leave words behind.
+"""The page between an answer and its decision: where the risk is high, and where an answer would
+leave words behind.
 
-The same page serves a browser without JavaScript; with it, static/js/card.js shows its form as a dialog. Programs are asked nothing twice.
+The same page serves a browser without JavaScript; with it, static/js/card.js shows its form as a
+dialog. Programs are asked nothing twice.
 """
 
 from __future__ import annotations
@@ -48,13 +50,24 @@ class SecondLook:
     """What the answer does not take along."""
 
 
-def needed(request: HttpRequest, pause: Pause, form: DecisionForm, inputs: SchemaForm | CallsForm | None, *, by: User) -> SecondLook | None:
-    """What has to be asked before this answer is decided; None where nothing has, or where it will be refused anyway."""
+def needed(
+    request: HttpRequest,
+    pause: Pause,
+    form: DecisionForm,
+    inputs: SchemaForm | CallsForm | None,
+    *,
+    by: User,
+) -> SecondLook | None:
+    """What has to be asked before this answer is decided; None where nothing has, or where it will
+    be refused anyway.
+    """
     answer, standing = form.cleaned_data, cards.of(pause, by)
     action = answer["action"]
     if request.POST.get(SURE) == "yes" or pause.status != PauseStatus.OPEN or pause.overdue:
         return None
-    if answer["revision"] not in {None, pause.revision} or (policy.approves(action) and standing.approve):
+    if answer["revision"] not in {None, pause.revision} or (
+        policy.approves(action) and standing.approve
+    ):
         return None
     payload = inputs.payload if inputs is not None and pause.wants_data(action) else None
     if not standing.votes and _is_faulty(pause, answer, payload):
@@ -66,20 +79,43 @@ def needed(request: HttpRequest, pause: Pause, form: DecisionForm, inputs: Schem
         return None
     edited = goes_on and form.edit_of(pause) is not None
     label = label_of(pause, action) + (" with edits" if edited else "")
-    happens = _happens(pause, action, payload) + (["The next step gets the text as you edited it."] if edited else [])
+    happens = _happens(pause, action, payload) + (
+        ["The next step gets the text as you edited it."] if edited else []
+    )
     url = reverse("hitl:decide", args=[pause.pk])
-    return SecondLook(pause, high, f"Yes, {label}" if high else f"{label} without it", happens, url, _about(pause), left)
+    return SecondLook(
+        pause,
+        high,
+        f"Yes, {label}" if high else f"{label} without it",
+        happens,
+        url,
+        _about(pause),
+        left,
+    )
 
 
 def from_link(
-    request: HttpRequest, pause: Pause, form: DecisionForm, inputs: SchemaForm | CallsForm | None, *, about: str
+    request: HttpRequest,
+    pause: Pause,
+    form: DecisionForm,
+    inputs: SchemaForm | CallsForm | None,
+    *,
+    about: str,
 ) -> SecondLook | None:
-    """The same for who answers from a link, where nothing is of high risk; of the run they are told no more than that page tells them."""
+    """The same for who answers from a link, where nothing is of high risk; of the run they are told
+    no more than that page tells them.
+    """
     action = form.cleaned_data["action"]
     if request.POST.get(SURE) == "yes":
         return None
     left = typed.left_by(pause, form, inputs, pause.known, goes_on=policy.approves(action))
-    return SecondLook(pause, False, f"{label_of(pause, action)} without it", [], request.path, about, left) if left else None
+    return (
+        SecondLook(
+            pause, False, f"{label_of(pause, action)} without it", [], request.path, about, left
+        )
+        if left
+        else None
+    )
 
 
 def of_message(pause: Pause, text: str, *, url: str) -> SecondLook | None:
@@ -87,12 +123,24 @@ def of_message(pause: Pause, text: str, *, url: str) -> SecondLook | None:
     action = APPROVE if text == "APPROVE" else "answer"
     if pause.risk != "high" or text == "REJECT" or action not in pause.ways:
         return None
-    return SecondLook(pause, True, f"Yes, {label_of(pause, action)}", _happens(pause, action, None), url, _about(pause))
+    return SecondLook(
+        pause,
+        True,
+        f"Yes, {label_of(pause, action)}",
+        _happens(pause, action, None),
+        url,
+        _about(pause),
+    )
 
 
 def show(request: HttpRequest, look: SecondLook) -> HttpResponse:
     """Ask; all that was posted is in the page, to be sent again."""
-    posted = [(name, value) for name, values in request.POST.lists() for value in values if name not in {"csrfmiddlewaretoken", SURE}]
+    posted = [
+        (name, value)
+        for name, values in request.POST.lists()
+        for value in values
+        if name not in {"csrfmiddlewaretoken", SURE}
+    ]
     return render(request, "hitl/sure.html", {"sure": look, "posted": posted})
 
 
@@ -102,11 +150,16 @@ def _about(pause: Pause) -> str:
 
 
 def is_high(pause: Pause, payload: Any) -> bool:
-    """Whether this answer, which lets the run go on, does what is of high risk: not where it rejects each such call."""
+    """Whether this answer, which lets the run go on, does what is of high risk: not where it
+    rejects each such call.
+    """
     if pause.risk != "high" or pause.review.get("risk") == "high" or payload is None:
         return pause.risk == "high"
     given = payload["calls"]
-    return any(call["risk"] == "high" and given.get(call["id"], {}).get("decision") != REJECT for call in pause.calls)
+    return any(
+        call["risk"] == "high" and given.get(call["id"], {}).get("decision") != REJECT
+        for call in pause.calls
+    )
 
 
 def _is_faulty(pause: Pause, answer: Mapping[str, Any], payload: Any) -> bool:
@@ -117,7 +170,9 @@ def _is_faulty(pause: Pause, answer: Mapping[str, Any], payload: Any) -> bool:
     if not pause.wants_data(action):
         return False
     given = {} if payload is None else payload
-    return bool(schemas.answer_faults(pause.required_inputs, given) or tool_calls.faults(pause, given))
+    return bool(
+        schemas.answer_faults(pause.required_inputs, given) or tool_calls.faults(pause, given)
+    )
 
 
 def _happens(pause: Pause, action: str, payload: Any) -> list[str]:
@@ -128,7 +183,11 @@ def _happens(pause: Pause, action: str, payload: Any) -> list[str]:
     told = [f"{led} runs next." if led else f"{family.ends(pause.run)} is complete."]
     told += [str(effect) for effect in pause.effects] if action == APPROVE else []
     given = payload["calls"] if pause.calls and payload is not None else {}
-    words = {CALLED: "is called as it stands", EDIT: "is called with your changes", REJECT: "is not called"}
+    words = {
+        CALLED: "is called as it stands",
+        EDIT: "is called with your changes",
+        REJECT: "is not called",
+    }
     for call in pause.calls:
         decision = given.get(call["id"], {}).get("decision", CALLED)
         risk = f" ({call['risk']} risk)" if call["risk"] != "normal" else ""

@@ -98,9 +98,17 @@ def thread_list(request: HttpRequest) -> HttpResponse:
     """Newest first, `?before=<id>` gives the next page; POST opens a thread."""
     form = ThreadForm(request.POST or None, user=person(request))
     if request.method == "POST" and form.is_valid():
-        thread = turns.open_thread(by=person(request), title=form.cleaned_data["title"], team=form.cleaned_data.get("team"))
+        thread = turns.open_thread(
+            by=person(request), title=form.cleaned_data["title"], team=form.cleaned_data.get("team")
+        )
         return redirect("hitl:thread", thread.pk)
-    page = paging.in_order(_own(request), NEWEST, Address(request.path, request.GET.dict()).only("before"), "before", size=PAGE)
+    page = paging.in_order(
+        _own(request),
+        NEWEST,
+        Address(request.path, request.GET.dict()).only("before"),
+        "before",
+        size=PAGE,
+    )
     context = {"threads": _with_runs(page.rows), "page": page, "form": form}
     return render(request, "hitl/threads.html", context, status=422 if form.errors else 200)
 
@@ -109,16 +117,24 @@ def _own(request: HttpRequest) -> Any:
     """Threads that stand for themselves: no work order's, no child run's."""
     newest = Run.objects.filter(thread=OuterRef("pk")).order_by("-id")
     child = Run.objects.filter(thread=OuterRef("pk"), parent__isnull=False)
-    mine = Thread.objects.visible_to(person(request)).filter(~Exists(child), work_order__isnull=True)
+    mine = Thread.objects.visible_to(person(request)).filter(
+        ~Exists(child), work_order__isnull=True
+    )
     return mine.select_related("owner", "team").annotate(newest=Subquery(newest.values("pk")[:1]))
 
 
 def _with_runs(threads: list[Any]) -> list[dict[str, Any]]:
     """Each thread with its latest run and where that stands."""
-    runs = Run.objects.select_related("definition").in_bulk([thread.newest for thread in threads if thread.newest])
+    runs = Run.objects.select_related("definition").in_bulk(
+        [thread.newest for thread in threads if thread.newest]
+    )
     asking = {run.pk for run in runs.values() if run.awaited and _asks(run)}
     return [
-        {"thread": thread, "run": (run := runs.get(thread.newest)), "status": status_of(run, asks=bool(run and run.pk in asking))}
+        {
+            "thread": thread,
+            "run": (run := runs.get(thread.newest)),
+            "status": status_of(run, asks=bool(run and run.pk in asking)),
+        }
         for thread in threads
     ]
 
@@ -128,9 +144,11 @@ def _asks(run: Run) -> bool:
 
 
 def status_of(run: Run | None, *, asks: bool) -> str:
-    """A thread's status is that of its latest run, which is at work while its child runs are, unless one of them asks.
+    """A thread's status is that of its latest run, which is at work while its child runs are,
+    unless one of them asks.
 
-    Behind the last wait of another engine's run that run goes on, so nothing is complete: it was resumed (S3-42).
+    Behind the last wait of another engine's run that run goes on, so nothing is complete: it was
+    resumed (S3-42).
     """
     if run is None:
         return "new"
@@ -148,7 +166,9 @@ def thread(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
 
 
 def _elsewhere(thread: Thread) -> HttpResponse | None:
-    """The way to the page of what a thread belongs to: its work order, or the run that its child run works for."""
+    """The way to the page of what a thread belongs to: its work order, or the run that its child
+    run works for.
+    """
     if hasattr(thread, "work_order"):
         return redirect("hitl:order", thread.work_order.pk)
     run = latest_of(thread)
@@ -158,10 +178,19 @@ def _elsewhere(thread: Thread) -> HttpResponse | None:
     return redirect(place_of(pause) if pause else home_of(run))
 
 
-def show(request: HttpRequest, thread: Thread, *, status: int = 200, message: MessageForm | None = None, **answer: Any) -> HttpResponse:
+def show(
+    request: HttpRequest,
+    thread: Thread,
+    *,
+    status: int = 200,
+    message: MessageForm | None = None,
+    **answer: Any,
+) -> HttpResponse:
     """Render the page; `answer` is as for `descendants.card_of`."""
     template = "hitl/_thread_live.html" if "live" in request.GET else "hitl/thread.html"
-    here = Address(reverse("hitl:thread", args=[thread.pk]), request.GET.dict()).only("pause", *family.LISTS)
+    here = Address(reverse("hitl:thread", args=[thread.pk]), request.GET.dict()).only(
+        "pause", *family.LISTS
+    )
     with one_moment():
         context = page_of(thread, here, by=person(request), message=message, **answer)
     arrived = request.method == "GET" and "live" not in request.GET and context["pause"] is not None
@@ -170,12 +199,19 @@ def show(request: HttpRequest, thread: Thread, *, status: int = 200, message: Me
 
 
 def page_of(
-    thread: Thread, here: Address, *, by: User, wanted: str = "", message: MessageForm | None = None, **answer: Any
+    thread: Thread,
+    here: Address,
+    *,
+    by: User,
+    wanted: str = "",
+    message: MessageForm | None = None,
+    **answer: Any,
 ) -> dict[str, Any]:
     """All that the page of a thread shows to a person."""
     run = latest_of(thread)
     below = family.family_of(run)
-    latest = run.thread if run else thread  # read with the run: a page that says "complete" shows all that was said
+    # read with the run: a page that says "complete" shows all that was said
+    latest = run.thread if run else thread
     live = [one.pk for one in ([run, *below] if run else []) if one.status in LIVE]
     pauses = list(Pause.objects.open().shown().filter(run__in=live).order_by("id"))
     state, damage = _state(latest)
@@ -196,16 +232,27 @@ def page_of(
         "here": here.to(pause=card.get("chosen", "")),
         **family.rerunning_of(run, below, pauses),
         **story,
-        **chat.of(latest, run, state, here, guest=guest, log=family.newest_lines(thread.pk, story["log"])),
+        **chat.of(
+            latest, run, state, here, guest=guest, log=family.newest_lines(thread.pk, story["log"])
+        ),
         "artifacts": None if guest else artifacts.of(thread.pk, below, here),
         "members": family.members_of(run, below, pauses),
         "waiting_for": family.waiting_for(run),
         "undo": None if pauses else undo.waiting([run, *below], now=clock.now()),
         "runs": paging.in_order(
-            Run.objects.filter(thread=thread).select_related("definition"), NEWEST_RUNS, here, "runs", size=RUNS, anchor="runs-title"
+            Run.objects.filter(thread=thread).select_related("definition"),
+            NEWEST_RUNS,
+            here,
+            "runs",
+            size=RUNS,
+            anchor="runs-title",
         ),
         "message": message
-        or MessageForm(first=run is None, user=by, locked=(busy and thread.when_busy == WhenBusy.REFUSE) or len(pauses) > 1),
+        or MessageForm(
+            first=run is None,
+            user=by,
+            locked=(busy and thread.when_busy == WhenBusy.REFUSE) or len(pauses) > 1,
+        ),
         "templates": not run and Template.objects.current().filter(needs_repository=False).exists(),
         "busy": busy,
         "when_busy": BusyForm(initial={"when_busy": thread.when_busy}),
@@ -220,7 +267,9 @@ def page_of(
 
 
 def latest_of(thread: Thread) -> Run | None:
-    related = Run.objects.select_related("thread__head", "definition", "parent").defer("thread__head__body")
+    related = Run.objects.select_related("thread__head", "definition", "parent").defer(
+        "thread__head__body"
+    )
     return related.filter(thread=thread).order_by("-id").first()
 
 
@@ -233,16 +282,27 @@ def _state(thread: Thread) -> tuple[dict[str, Any], str]:
 
 
 def _saved(run: Run | None) -> str:
-    """The latest checkpoint, as the JSON that run-stream.js remembers of it (S0-33, 37); "" where there is none."""
+    """The latest checkpoint, as the JSON that run-stream.js remembers of it (S0-33, 37); "" where
+    there is none.
+    """
     if run is None or run.thread.head is None:
         return ""
     head = run.thread.head
-    about = {"id": head.shown_id, "status": head.status, "loopNum": head.loop_num if head.node_id else None, "nodeId": head.node_id or None}
-    return json.dumps({**about, "runId": ids.show(Run.PREFIX, head.run_id), "seq": run.thread.last_seq})
+    about = {
+        "id": head.shown_id,
+        "status": head.status,
+        "loopNum": head.loop_num if head.node_id else None,
+        "nodeId": head.node_id or None,
+    }
+    return json.dumps(
+        {**about, "runId": ids.show(Run.PREFIX, head.run_id), "seq": run.thread.last_seq}
+    )
 
 
 def _offer(state: dict[str, Any], run: Run | None) -> dict[str, Any] | None:
-    """The failed run that could be resumed instead of the latest one, which was told of it (S0-77)."""
+    """The failed run that could be resumed instead of the latest one, which was told of it
+    (S0-77).
+    """
     told = state.get(owned.RESUME_CONTEXT)
     if run is None or not isinstance(told, dict):
         return None
@@ -250,9 +310,17 @@ def _offer(state: dict[str, Any], run: Run | None) -> dict[str, Any] | None:
         failed_at = parse_datetime(str(told.get("failed_at", "")))
     except ValueError:  # a state may hold anything
         failed_at = None
-    if failed_at is None or timezone.is_naive(failed_at) or failed_at < clock.now() - turns.OFFERED_FOR:
+    if (
+        failed_at is None
+        or timezone.is_naive(failed_at)
+        or failed_at < clock.now() - turns.OFFERED_FOR
+    ):
         return None
-    return {"checkpoint": str(told.get("checkpoint_id", "")), "failed_at": failed_at, "now": run.status not in LIVE}
+    return {
+        "checkpoint": str(told.get("checkpoint_id", "")),
+        "failed_at": failed_at,
+        "now": run.status not in LIVE,
+    }
 
 
 @require_POST
@@ -261,16 +329,29 @@ def thread_say(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
     """Give the thread a message: it answers what is asked, or begins a run."""
     thread = look_at(thread_id, request)
     if elsewhere := _elsewhere(thread):
-        messages.info(request, "Nothing was sent: what this belongs to has a page of its own, which is this one.")
+        messages.info(
+            request,
+            "Nothing was sent: what this belongs to has a page of its own, which is this one.",
+        )
         return elsewhere
     message = MessageForm(request.POST, first=latest_of(thread) is None, user=person(request))
     if "change" in request.POST:  # back from a second look
         return show(request, thread, message=message)
     if not message.is_valid():
-        return show(request, thread, status=422, message=message, problem="Nothing was sent; see below what is missing.", wrong=True)
+        return show(
+            request,
+            thread,
+            status=422,
+            message=message,
+            problem="Nothing was sent; see below what is missing.",
+            wrong=True,
+        )
     if look := _second_look(request, thread_id, message.cleaned_data["text"]):
         return second_look.show(request, look)
-    turn = Turn(template=message.cleaned_data.get("template") or "", input={"input": message.cleaned_data["text"]})
+    turn = Turn(
+        template=message.cleaned_data.get("template") or "",
+        input={"input": message.cleaned_data["text"]},
+    )
     try:
         said = doors.say(thread_id, turn, by=person(request), via=Via.PAGE)
     except REFUSALS as error:
@@ -279,7 +360,9 @@ def thread_say(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
     return redirect("hitl:thread", thread_id)
 
 
-def _second_look(request: HttpRequest, thread_id: uuid.UUID, text: str) -> second_look.SecondLook | None:
+def _second_look(
+    request: HttpRequest, thread_id: uuid.UUID, text: str
+) -> second_look.SecondLook | None:
     """What is asked before a message answers a question of high risk."""
     pauses = doors.open_on(thread_id)
     if len(pauses) != 1 or request.POST.get(second_look.SURE) == "yes":
@@ -290,20 +373,34 @@ def _second_look(request: HttpRequest, thread_id: uuid.UUID, text: str) -> secon
 @require_POST
 @login_required
 def thread_edit(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
-    """Say an earlier message in other words: a run begins from before it, and what came after it stays in the history."""
+    """Say an earlier message in other words: a run begins from before it, and what came after it
+    stays in the history.
+    """
     thread = find(thread_id, request)
     if elsewhere := _elsewhere(thread):
         return elsewhere
     form = EditForm(request.POST)
     if not form.is_valid():
-        return show(request, thread, status=422, problem="Nothing was sent: the message was empty, or cannot be kept.")
+        return show(
+            request,
+            thread,
+            status=422,
+            problem="Nothing was sent: the message was empty, or cannot be kept.",
+        )
     replaced = form.cleaned_data["message"]
-    turn = Turn(input={"input": form.cleaned_data["text"]}, replaces=replaced, reason="An earlier message was edited")
+    turn = Turn(
+        input={"input": form.cleaned_data["text"]},
+        replaces=replaced,
+        reason="An earlier message was edited",
+    )
     try:
         doors.say(thread_id, turn, by=person(request), via=Via.PAGE)
     except REFUSALS as error:
         return _refused(request, thread_id, error)
-    messages.info(request, "A new run began from before that message. What came after it stays in the history.")
+    messages.info(
+        request,
+        "A new run began from before that message. What came after it stays in the history.",
+    )
     return redirect("hitl:thread", thread_id)
 
 
@@ -316,7 +413,9 @@ def thread_busy(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
         return elsewhere
     form = BusyForm(request.POST)
     if not form.is_valid():
-        return show(request, thread, status=422, problem="Nothing was changed: choose one of the three.")
+        return show(
+            request, thread, status=422, problem="Nothing was changed: choose one of the three."
+        )
     doors.change(thread_id, by=person(request), when_busy=WhenBusy(form.cleaned_data["when_busy"]))
     return redirect("hitl:thread", thread_id)
 
@@ -348,7 +447,12 @@ def thread_resume(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
         checkpoint = _checkpoint(thread, wanted)
         run, checkpoint_id = Run.objects.filter(pk=checkpoint.run_id).first(), checkpoint.pk
     if run is None:
-        return show(request, thread, status=409, problem="This thread has not run yet, so there is nothing to resume.")
+        return show(
+            request,
+            thread,
+            status=409,
+            problem="This thread has not run yet, so there is nothing to resume.",
+        )
     try:
         said = doors.resume(run.pk, by=person(request), via=Via.PAGE, checkpoint_id=checkpoint_id)
     except REFUSALS as error:
@@ -356,7 +460,8 @@ def thread_resume(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
     messages.info(request, became(said))
     asked = Pause.objects.open().filter(run=said.run).first() if said.how == "asked" else None
     home = reverse("hitl:thread", args=[thread_id])
-    return redirect(f"{home}?pause={asked.shown_id}" if asked else home)  # named, it needs no banner that leads to it
+    # named, it needs no banner that leads to it
+    return redirect(f"{home}?pause={asked.shown_id}" if asked else home)
 
 
 def _checkpoint(thread: Thread, shown_id: str) -> Checkpoint:
@@ -375,7 +480,12 @@ def thread_suspend(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
         return elsewhere
     run = latest_of(thread)
     if run is None:
-        return show(request, thread, status=409, problem="No run of this thread is alive, so there is nothing to suspend.")
+        return show(
+            request,
+            thread,
+            status=409,
+            problem="No run of this thread is alive, so there is nothing to suspend.",
+        )
     try:
         doors.suspend(run.pk, by=person(request))
     except REFUSALS as error:
@@ -394,7 +504,12 @@ def thread_cancel(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
     if request.method != "POST" and run is not None and run.status in LIVE:
         return render(request, "hitl/thread_cancel.html", {"thread": thread, "run": run})
     if run is None or request.method != "POST":
-        return show(request, thread, status=409, problem="No run of this thread is alive, so there is nothing to cancel.")
+        return show(
+            request,
+            thread,
+            status=409,
+            problem="No run of this thread is alive, so there is nothing to cancel.",
+        )
     try:
         doors.cancel(run.pk, by=person(request), via=Via.PAGE)
     except REFUSALS as error:
@@ -412,7 +527,9 @@ def became(said: Said) -> str:
     return f"{words} You may resume the failed run instead." if said.offer else words
 
 
-def _refused(request: HttpRequest, thread_id: uuid.UUID, error: Exception, **kept: Any) -> HttpResponse:
+def _refused(
+    request: HttpRequest, thread_id: uuid.UUID, error: Exception, **kept: Any
+) -> HttpResponse:
     """The page as it stands now, with the reason."""
     status = next(code for kind, code in REFUSED.items() if isinstance(error, kind))
     return show(request, look_at(thread_id, request), status=status, problem=_words(error), **kept)
@@ -421,9 +538,14 @@ def _refused(request: HttpRequest, thread_id: uuid.UUID, error: Exception, **kep
 def _words(error: Exception) -> str:
     match error:
         case services.SeveralQuestions():
-            return "Several questions are open here, so a message alone cannot answer one. Nothing was sent; answer them on their cards."
+            return (
+                "Several questions are open here, so a message alone cannot answer one. Nothing "
+                "was sent; answer them on their cards."
+            )
         case InputInvalid():
-            return "Nothing was sent. " + " ".join(f"{field}: {text}" for field, texts in error.errors.items() for text in texts)
+            return "Nothing was sent. " + " ".join(
+                f"{field}: {text}" for field, texts in error.errors.items() for text in texts
+            )
     return str(error)
 
 
@@ -435,7 +557,9 @@ def look_at(thread_id: uuid.UUID, request: HttpRequest) -> Thread:
 
 
 def find(thread_id: uuid.UUID, request: HttpRequest) -> Thread:
-    related = Thread.objects.visible_to(person(request)).select_related("owner", "team", "head", "work_order")
+    related = Thread.objects.visible_to(person(request)).select_related(
+        "owner", "team", "head", "work_order"
+    )
     found = related.filter(pk=thread_id).first()
     if found is None:
         raise Http404("There is no such thread.")

@@ -29,11 +29,19 @@ DAYS = 90
 
 
 class TokenForm(forms.Form):
-    name = forms.CharField(max_length=80, help_text="What will use it, such as the name of a script.")
-    scope = forms.ChoiceField(choices=ApiToken.Scope.choices, initial=ApiToken.Scope.READ, label="What it may do")
-    days = forms.IntegerField(min_value=1, max_value=366, initial=DAYS, required=False, label="Valid for, in days")
+    name = forms.CharField(
+        max_length=80, help_text="What will use it, such as the name of a script."
+    )
+    scope = forms.ChoiceField(
+        choices=ApiToken.Scope.choices, initial=ApiToken.Scope.READ, label="What it may do"
+    )
+    days = forms.IntegerField(
+        min_value=1, max_value=366, initial=DAYS, required=False, label="Valid for, in days"
+    )
     never = forms.BooleanField(
-        required=False, label="It never expires", help_text="It is valid until somebody revokes it. A number of days is safer."
+        required=False,
+        label="It never expires",
+        help_text="It is valid until somebody revokes it. A number of days is safer.",
     )
 
     def clean(self) -> dict[str, Any]:
@@ -43,14 +51,20 @@ class TokenForm(forms.Form):
         return values
 
     def expires_at(self, now: dt.datetime) -> dt.datetime | None:
-        return None if self.cleaned_data["never"] else now + dt.timedelta(days=self.cleaned_data["days"])
+        return (
+            None
+            if self.cleaned_data["never"]
+            else now + dt.timedelta(days=self.cleaned_data["days"])
+        )
 
 
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def token_list(request: HttpRequest) -> HttpResponse:
-    """POST makes one, and shows its secret in the answer to just this request: it is kept nowhere."""
+    """POST makes one, and shows its secret in the answer to just this request: it is kept
+    nowhere.
+    """
     user, now = person(request), clock.now()
     form = TokenForm(request.POST or None)
     secret, status = "", 200
@@ -59,12 +73,19 @@ def token_list(request: HttpRequest) -> HttpResponse:
             form.add_error(None, f"You have {MOST} tokens that are valid. Revoke one first.")
         if form.is_valid():
             values = form.cleaned_data
-            _, secret = ApiToken.make(user, name=values["name"], scope=values["scope"], expires_at=form.expires_at(now))
+            _, secret = ApiToken.make(
+                user, name=values["name"], scope=values["scope"], expires_at=form.expires_at(now)
+            )
             form = TokenForm()
         status = 201 if secret else 422
     here = Address(request.path, request.GET.dict()).only("before")
     page = paging.in_order(ApiToken.objects.filter(user=user), NEWEST, here, "before", size=SHOWN)
-    return render(request, "hitl/tokens.html", {"form": form, "rows": page.rows, "page": page, "secret": secret, "now": now}, status=status)
+    return render(
+        request,
+        "hitl/tokens.html",
+        {"form": form, "rows": page.rows, "page": page, "secret": secret, "now": now},
+        status=status,
+    )
 
 
 @require_POST
@@ -74,5 +95,7 @@ def revoke(request: HttpRequest, token_id: uuid.UUID) -> HttpResponse:
     if not found.exists():
         raise Http404("You have no such token.")
     if found.filter(revoked_at__isnull=True).update(revoked_at=clock.now()):
-        messages.info(request, "The token is revoked. Programs that use it are refused from now on.")
+        messages.info(
+            request, "The token is revoked. Programs that use it are refused from now on."
+        )
     return redirect("hitl:tokens")

@@ -53,7 +53,9 @@ class ExplainForm(forms.Form):
         """None, with the reasons on the form, where the tool would not take these arguments."""
         values = self.cleaned_data
         try:
-            return tool_approvals.explain(values["tool"], values["arguments"], at=self._places.get(values["at"]))
+            return tool_approvals.explain(
+                values["tool"], values["arguments"], at=self._places.get(values["at"])
+            )
         except CallInvalid as error:
             for field, texts in error.errors.items():
                 self.add_error(field, texts)
@@ -64,7 +66,13 @@ class ExplainForm(forms.Form):
 @login_required
 def tool_list(request: HttpRequest) -> HttpResponse:
     """The tools; with `?tool=&at=&arguments=` also whether that call would ask."""
-    form = ExplainForm(request.GET if "tool" in request.GET else None, places=tool_approvals.places())
+    form = ExplainForm(
+        request.GET if "tool" in request.GET else None, places=tool_approvals.places()
+    )
     explained = form.explained() if form.is_bound and form.is_valid() else None
-    context = {"form": form, "explained": explained, "tools": [tools.find(name) for name in tools.names()]}
+    context = {
+        "form": form,
+        "explained": explained,
+        "tools": [tools.find(name) for name in tools.names()],
+    }
     return render(request, "hitl/tools.html", context, status=422 if form.errors else 200)

@@ -1,4 +1,6 @@
-"""What somebody typed on a card: told apart from what stood there before, so that no word is dropped without one."""
+"""What somebody typed on a card: told apart from what stood there before, so that no word is
+dropped without one.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +19,33 @@ Words = list[tuple[str, str]]
 REASON, WISH, EDIT = "Reason", "Feedback for the revision", "Your edit of the text"
 
 
-def words_of(pause: Pause, form: DecisionForm | None, inputs: SchemaForm | CallsForm | None, known: Mapping[str, Any] | None) -> Words:
+def words_of(
+    pause: Pause,
+    form: DecisionForm | None,
+    inputs: SchemaForm | CallsForm | None,
+    known: Mapping[str, Any] | None,
+) -> Words:
     """All that was typed; `known` is what the form of the data began with."""
-    own = [(REASON, form.typed_reason), (WISH, form.typed_wish), (EDIT, form.edit_of(pause) or "")] if form is not None else []
+    own = (
+        [(REASON, form.typed_reason), (WISH, form.typed_wish), (EDIT, form.edit_of(pause) or "")]
+        if form is not None
+        else []
+    )
     return [(label, text) for label, text in own if text.strip()] + _data(pause, inputs, known)
 
 
 def left_by(
-    pause: Pause, form: DecisionForm, inputs: SchemaForm | CallsForm | None, known: Mapping[str, Any] | None, *, goes_on: bool
+    pause: Pause,
+    form: DecisionForm,
+    inputs: SchemaForm | CallsForm | None,
+    known: Mapping[str, Any] | None,
+    *,
+    goes_on: bool,
 ) -> Words:
-    """What an answer takes no notice of; `goes_on` says whether it lets the run go on. The form is valid."""
+    """What an answer takes no notice of; `goes_on` says whether it lets the run go on.
+
+    The form is valid.
+    """
     action = form.cleaned_data["action"]
     left = []
     if action == REVISE and form.typed_wish.strip():
@@ -38,7 +57,11 @@ def left_by(
     left = [(label, text) for label, text in left if text.strip()]
     if not pause.wants_data(action):
         return left + _data(pause, inputs, known)
-    rejected = [row for row in inputs.rows if row.decision == REJECT] if isinstance(inputs, CallsForm) else []
+    rejected = (
+        [row for row in inputs.rows if row.decision == REJECT]
+        if isinstance(inputs, CallsForm)
+        else []
+    )
     return left + [
         (f"{row.call['tool']}: {part.label}", part.text)
         for row in rejected
@@ -47,11 +70,17 @@ def left_by(
     ]
 
 
-def _data(pause: Pause, inputs: SchemaForm | CallsForm | None, known: Mapping[str, Any] | None) -> Words:
+def _data(
+    pause: Pause, inputs: SchemaForm | CallsForm | None, known: Mapping[str, Any] | None
+) -> Words:
     if inputs is None or inputs.data is None:
         return []
     before = {name: text for name, _, text in _entries(form_of(pause, known=known))}
-    return [(label, text) for name, label, text in _entries(inputs) if text.strip() and text.strip() != before.get(name, "").strip()]
+    return [
+        (label, text)
+        for name, label, text in _entries(inputs)
+        if text.strip() and text.strip() != before.get(name, "").strip()
+    ]
 
 
 def _entries(form: SchemaForm | CallsForm | None) -> Iterator[tuple[str, str, str]]:
@@ -67,5 +96,9 @@ def _entries(form: SchemaForm | CallsForm | None) -> Iterator[tuple[str, str, st
             if field.kind in {"group", "rows", "fixed"}:
                 continue
             chosen = [option.label for option in field.options if option.chosen]
-            text = "yes" if field.kind == "check" and field.value else ", ".join([*chosen, field.value] if field.value else chosen)
+            text = (
+                "yes"
+                if field.kind == "check" and field.value
+                else ", ".join([*chosen, field.value] if field.value else chosen)
+            )
             yield field.name, field.label or field.path, text

@@ -1,14 +1,18 @@
-"""Answers that come before their question: kept, and given to it once it opens, through `decide` and by who sent them.
+"""Answers that come before their question: kept, and given to it once it opens, through `decide`
+and by who sent them.
 
-They are data, which a question asks for whatever it shows. A verdict is on what was shown: one that comes early names the revision and the
-digest of the content that it is for, and is given to that alone (P6); any other is not kept. The ledger says of each that it came early.
+They are data, which a question asks for whatever it shows. A verdict is on what was shown: one that
+comes early names the revision and the digest of the content that it is for, and is given to that
+alone (P6); any other is not kept. The ledger says of each that it came early.
 
-An answer names its question by the step (or another engine's node) or by its type, and only one that was never asked yet in the run: what
-was asked already is answered late, so that no answer is eaten by the next question (F3).
+An answer names its question by the step (or another engine's node) or by its type, and only one
+that was never asked yet in the run: what was asked already is answered late, so that no answer is
+eaten by the next question (F3).
 
-Either side may be first. Who keeps an answer looks for the question after its commit; who opens a question is looked after by the sweep,
-or does so itself (`waits`). So an answer is given at once, or one sweep late. It is bound to the question before it is given: whoever dies
-in between leaves one that is given to the same question again, and `decide` takes it once.
+Either side may be first. Who keeps an answer looks for the question after its commit; who opens a
+question is looked after by the sweep, or does so itself (`waits`). So an answer is given at once,
+or one sweep late. It is bound to the question before it is given: whoever dies in between leaves
+one that is given to the same question again, and `decide` takes it once.
 """
 
 from __future__ import annotations
@@ -59,22 +63,42 @@ class NotKept(Exception):
     code = "not_kept"
 
 
-def keep(event: ResumeEvent, *, run: Run | None, thread_id: uuid.UUID, by: User, via: Via) -> EarlyAnswer:
-    """Keep an answer for its question; the same one again is the same. Raises NotKept, and EarlyVerdict."""
+def keep(
+    event: ResumeEvent, *, run: Run | None, thread_id: uuid.UUID, by: User, via: Via
+) -> EarlyAnswer:
+    """Keep an answer for its question; the same one again is the same.
+
+    Raises NotKept, and EarlyVerdict.
+    """
     if resume_events.verdict_in(event, _verdicts(run)):
         raise EarlyVerdict
     if not kept_for():
-        raise NotKept("Answers that come before their question are not kept here, so this one is not. Send it once the question is asked.")
+        raise NotKept(
+            "Answers that come before their question are not kept here, so this one is not. "
+            "Send it once the question is asked."
+        )
     told = event.kept
     if len(codec.encode(told)) > MAX_ANSWER:
-        raise NotKept(f"The answer is larger than {MAX_ANSWER} bytes, so it is not kept. Send it once the question is asked.")
+        raise NotKept(
+            f"The answer is larger than {MAX_ANSWER} bytes, so it is not kept. Send it once "
+            "the question is asked."
+        )
     try:
         early = _keep(event, told, run=run, thread_id=thread_id, by=by, via=via)
     except IntegrityError as error:  # early_answer_one_per_question
-        same = EarlyAnswer.objects.filter(thread=thread_id, node_id=event.node_id, input_type=event.input_type)
-        before = same.order_by("-id").first()  # the one that was kept then; its question may have opened and taken it meanwhile
-        if before is None or before.by_id != by.pk or before.event.get("payload") != told["payload"]:
-            raise NotKept("Another answer is kept for this question already; the first one counts.") from error
+        same = EarlyAnswer.objects.filter(
+            thread=thread_id, node_id=event.node_id, input_type=event.input_type
+        )
+        # the one that was kept then; its question may have opened and taken it meanwhile
+        before = same.order_by("-id").first()
+        if (
+            before is None
+            or before.by_id != by.pk
+            or before.event.get("payload") != told["payload"]
+        ):
+            raise NotKept(
+                "Another answer is kept for this question already; the first one counts."
+            ) from error
         return before
     _look(early)
     early.refresh_from_db()
@@ -86,13 +110,25 @@ def kept_for() -> dt.timedelta:
 
 
 def _verdicts(run: Run | None) -> set[str]:
-    """The words that a verdict in a run goes by, as far as that is known; another engine's question may have more."""
-    choices = [choice["name"] for step in (run.frozen.steps if run else []) for choice in step["choices"]]
+    """The words that a verdict in a run goes by, as far as that is known; another engine's question
+    may have more.
+    """
+    choices = [
+        choice["name"] for step in (run.frozen.steps if run else []) for choice in step["choices"]
+    ]
     return {APPROVE, REVISE, *choices}
 
 
 @transaction.atomic(durable=True)
-def _keep(event: ResumeEvent, told: dict[str, object], *, run: Run | None, thread_id: uuid.UUID, by: User, via: Via) -> EarlyAnswer:
+def _keep(
+    event: ResumeEvent,
+    told: dict[str, object],
+    *,
+    run: Run | None,
+    thread_id: uuid.UUID,
+    by: User,
+    via: Via,
+) -> EarlyAnswer:
     keyed.made(run.shown_id if run else ids.show(Thread.PREFIX, thread_id))
     now = clock.now()
     names = {"node_id": event.node_id, "input_type": event.input_type}
@@ -101,10 +137,14 @@ def _keep(event: ResumeEvent, told: dict[str, object], *, run: Run | None, threa
         "level": "info",
         "step": event.node_id,
     }
-    log.append(thread_id, run.pk if run else None, [(EventKind.LOG, {**line, **names})])  # holds the thread's row: who counts is alone
+    # holds the thread's row: who counts is alone
+    log.append(thread_id, run.pk if run else None, [(EventKind.LOG, {**line, **names})])
     mine = EarlyAnswer.objects.kept().filter(thread=thread_id)
     if mine.count() >= MOST and not mine.filter(**names).exists():
-        raise NotKept(f"{MOST} answers are kept for this run already, so this one is not. Send it once its question is asked.")
+        raise NotKept(
+            f"{MOST} answers are kept for this run already, so this one is not. Send it "
+            "once its question is asked."
+        )
     return EarlyAnswer.objects.create(
         thread_id=thread_id,
         run=run,
@@ -121,12 +161,21 @@ def _keep(event: ResumeEvent, told: dict[str, object], *, run: Run | None, threa
 def _look(early: EarlyAnswer) -> bool:
     """Give a kept answer to its question, if that was asked meanwhile; whether it was.
 
-    Its question is the first that it fits: when it was kept there was none. That one may have been answered by now, and then the answer
-    is a late one, not an early one for the next question of the same step.
+    Its question is the first that it fits: when it was kept there was none. That one may have been
+    answered by now, and then the answer is a late one, not an early one for the next question of
+    the same step.
     """
     event = _event(early)
-    asked = Pause.objects.filter(run=early.run_id) if early.run_id else Pause.objects.filter(run__thread=early.thread_id)
-    for pause in asked.select_related("run__thread").defer("content", "known", "facts").order_by("id")[:LOOKED_AT]:
+    asked = (
+        Pause.objects.filter(run=early.run_id)
+        if early.run_id
+        else Pause.objects.filter(run__thread=early.thread_id)
+    )
+    for pause in (
+        asked.select_related("run__thread")
+        .defer("content", "known", "facts")
+        .order_by("id")[:LOOKED_AT]
+    ):
         if fits(pause, event):
             _take(early, pause)
             return True
@@ -134,26 +183,36 @@ def _look(early: EarlyAnswer) -> bool:
 
 
 def take_for(thread_id: uuid.UUID) -> None:
-    """Give the questions of a thread, of which one just opened, the answers that are kept for them."""
+    """Give the questions of a thread, of which one just opened, the answers that are kept for
+    them.
+    """
     for early in EarlyAnswer.objects.kept().filter(thread=thread_id).order_by("id"):
         _look(early)
 
 
 def sweep(*, now: dt.datetime) -> None:
-    """Give answers to questions that opened, once more those that somebody died with, and let go those whose question never came.
+    """Give answers to questions that opened, once more those that somebody died with, and let go
+    those whose question never came.
 
-    Harmless when two run at once. Those whose question is yet to come go to the end of the line, so that no number of them holds up others.
+    Harmless when two run at once. Those whose question is yet to come go to the end of the line, so
+    that no number of them holds up others.
     """
-    for early in EarlyAnswer.objects.filter(status=Status.TAKING, changed_at__lt=now - STALE).select_related("pause__run__thread")[:BATCH]:
+    for early in EarlyAnswer.objects.filter(
+        status=Status.TAKING, changed_at__lt=now - STALE
+    ).select_related("pause__run__thread")[:BATCH]:
         assert early.pause is not None  # early_answer_has_its_question
         with Row(logger, early.shown_id) as row:
             give(early, early.pause)
         if row.error is not None:
             EarlyAnswer.objects.filter(pk=early.pk, status=Status.TAKING).update(changed_at=now)
-    waiting = list(EarlyAnswer.objects.kept().select_related("run", "by").order_by("changed_at")[:BATCH])
+    waiting = list(
+        EarlyAnswer.objects.kept().select_related("run", "by").order_by("changed_at")[:BATCH]
+    )
     for early in waiting:
         with Row(logger, early.shown_id):
-            if not _look(early) and (early.expires_at <= now or (early.run is not None and early.run.status not in LIVE)):
+            if not _look(early) and (
+                early.expires_at <= now or (early.run is not None and early.run.status not in LIVE)
+            ):
                 _let_go(early)
     EarlyAnswer.objects.kept().filter(pk__in=[early.pk for early in waiting]).update(changed_at=now)
 
@@ -173,25 +232,41 @@ def _event(early: EarlyAnswer) -> ResumeEvent:
 
 def _take(early: EarlyAnswer, pause: Pause) -> None:
     """Bind an answer to its question, and give it. Of two at once one does."""
-    bound = EarlyAnswer.objects.kept().filter(pk=early.pk).update(status=Status.TAKING, pause=pause, changed_at=clock.now())
+    bound = (
+        EarlyAnswer.objects.kept()
+        .filter(pk=early.pk)
+        .update(status=Status.TAKING, pause=pause, changed_at=clock.now())
+    )
     if bound:
         give(early, pause)
 
 
 def give(early: EarlyAnswer, pause: Pause) -> None:
-    """Answer with what was kept. What does not fit leaves the question open, with a refined one stored (S3-33)."""
+    """Answer with what was kept.
+
+    What does not fit leaves the question open, with a refined one stored (S3-33).
+    """
     event, user = _event(early), User.objects.get(pk=early.by_id)
     status, words = Status.TAKEN, ""
     try:
         early_at = early.received_at if early.received_at < pause.opened_at else None
-        with scopes.acting(None):  # whatever request or task it is that opened the question: it is not who answers
+        # whatever request or task it is that opened the question: it is not who answers
+        with scopes.acting(None):
             resume_events.answer(pause, event, by=user, via=Via(early.via), early_at=early_at)
     except AlreadyAnswered as late:
         mine = late.decision is not None and resume_events.same(late.decision, pause, event, user)
         status, words = (Status.TAKEN, "") if mine else (Status.REFUSED, str(late))
-    except (AnswerInvalid, EarlyVerdict, NotFound, RevisionMismatch, MergeFailed, Refused) as refused:
+    except (
+        AnswerInvalid,
+        EarlyVerdict,
+        NotFound,
+        RevisionMismatch,
+        MergeFailed,
+        Refused,
+    ) as refused:
         status, words = Status.REFUSED, str(refused)
-    except (CheckpointDamaged, StoreUnavailable) as away:  # nothing was decided: the sweep tries again
+    # nothing was decided: the sweep tries again
+    except (CheckpointDamaged, StoreUnavailable) as away:
         logger.warning("%s could not be given to %s: %s", early.shown_id, pause.shown_id, away)
         return
     _note(early, pause, status, words)
@@ -203,13 +278,20 @@ def _note(early: EarlyAnswer, pause: Pause, status: EarlyAnswer.Status, words: s
     mine = EarlyAnswer.objects.filter(pk=early.pk, status=Status.TAKING)
     if mine.update(status=status, error=words, changed_at=clock.now()) and words:
         names = {"step": pause.step, "input_type": early.input_type, "level": "warning"}
-        told = f"An answer of {early.by.get_username()} that came before its question was not taken: {words}"
+        told = (
+            f"An answer of {early.by.get_username()} that came before its question was not "
+            f"taken: {words}"
+        )
         log.append(early.thread_id, pause.run_id, [(EventKind.LOG, {"message": told, **names})])
 
 
 @transaction.atomic(durable=True)
 def _let_go(early: EarlyAnswer) -> None:
-    if EarlyAnswer.objects.kept().filter(pk=early.pk).update(status=Status.EXPIRED, changed_at=clock.now()):
+    if (
+        EarlyAnswer.objects.kept()
+        .filter(pk=early.pk)
+        .update(status=Status.EXPIRED, changed_at=clock.now())
+    ):
         names = {"step": early.node_id, "input_type": early.input_type, "level": "warning"}
         words = f"The question that an answer of {early.by.get_username()} was kept for never came"
         log.append(early.thread_id, early.run_id, [(EventKind.LOG, {"message": words, **names})])

@@ -1,7 +1,9 @@
-"""The states of a run that S3-42 wants watched: `waiting_external`, `resumed` and `expired`, beside those of S3-6; and their counters.
+"""The states of a run that S3-42 wants watched: `waiting_external`, `resumed` and `expired`, beside
+those of S3-6; and their counters.
 
-Derived from the run and its last question, never stored. A run of another engine is `resumed` from its answer until its next question:
-whether that engine came to an end, nobody says here. A run of our own is `resumed` while it goes on after an answer.
+Derived from the run and its last question, never stored. A run of another engine is `resumed` from
+its answer until its next question: whether that engine came to an end, nobody says here. A run of
+our own is `resumed` while it goes on after an answer.
 """
 
 from __future__ import annotations
@@ -55,7 +57,9 @@ def among(runs: RunQuerySet, state: Lifecycle) -> RunQuerySet:
 
 
 def newest(runs: RunQuerySet) -> RunQuerySet:
-    """Each run of another engine once, where it is now: every wait of such a run has a run of ours."""
+    """Each run of another engine once, where it is now: every wait of such a run has a run of
+    ours.
+    """
     later = Run.objects.filter(thread=OuterRef("thread"), pk__gt=OuterRef("pk"))
     return runs.exclude(_ELSEWHERE & Exists(later))
 
@@ -72,18 +76,31 @@ class Counted:
 
 def counted(threads: QuerySet[Thread], *, since: dt.datetime) -> Counted:
     """The counters of what is asked on some threads."""
-    return Counted(waiting_external=Pause.objects.open().filter(run__thread__in=threads).count(), since=since, **lately(since, threads))
+    return Counted(
+        waiting_external=Pause.objects.open().filter(run__thread__in=threads).count(),
+        since=since,
+        **lately(since, threads),
+    )
 
 
 def lately(since: dt.datetime, threads: QuerySet[Thread] | None = None) -> dict[str, int]:
-    """Of the questions of these threads, or of all: `resumed`, whose answer let a run go on, and `expired`, since then.
+    """Of the questions of these threads, or of all: `resumed`, whose answer let a run go on, and
+    `expired`, since then.
 
     Both in one query, each by an index.
     """
-    answered = Decision.objects.order_by().filter(pk__gte=ids.floor(since), pause__status=PauseStatus.ANSWERED)
+    answered = Decision.objects.order_by().filter(
+        pk__gte=ids.floor(since), pause__status=PauseStatus.ANSWERED
+    )
     expired = Pause.objects.order_by().filter(status=PauseStatus.EXPIRED, closed_at__gte=since)
     if threads is not None:
-        answered, expired = answered.filter(pause__run__thread__in=threads), expired.filter(run__thread__in=threads)
+        answered, expired = (
+            answered.filter(pause__run__thread__in=threads),
+            expired.filter(run__thread__in=threads),
+        )
     resumed = answered.values_list("pause__status").annotate(found=Count("pause", distinct=True))
     found = dict(resumed.union(expired.values_list("status").annotate(found=Count("pk")), all=True))
-    return {"resumed": found.get(PauseStatus.ANSWERED, 0), "expired": found.get(PauseStatus.EXPIRED, 0)}
+    return {
+        "resumed": found.get(PauseStatus.ANSWERED, 0),
+        "expired": found.get(PauseStatus.EXPIRED, 0),
+    }

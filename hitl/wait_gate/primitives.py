@@ -1,16 +1,19 @@
-"""The wait gate's five primitives (S3-34..38), for engines that run in a process with this product's settings; others use the REST API.
+"""The wait gate's five primitives (S3-34..38), for engines that run in a process with this
+product's settings; others use the REST API.
 
     from hitl.wait_gate import primitives as waitgate
 
     waitgate.create_checkpoint(
-        "booking-4711", "decide", {"invoice": 4711}, SCHEMA, "missing_supplier_data", by=user, question="Which VAT number?"
-    )
-    waitgate.send_request("booking-4711", "mailto:billing@example.org", "Which VAT number is yours?", SCHEMA, by=user)
-    …
-    waitgate.ingest_resume_event("booking-4711", {"vat_id": "DE123456789"}, {"channel": "mail"}, by=user)
-    found = waitgate.resume_from_checkpoint("booking-4711", by=user)   # the merged state, and the node to go on at
+        "booking-4711", "decide", {"invoice": 4711}, SCHEMA, "missing_supplier_data", by=user,
+        question="Which VAT number?"
+    ) waitgate.send_request("booking-4711", "mailto:billing@example.org", "Which VAT number is
+    yours?", SCHEMA, by=user) … waitgate.ingest_resume_event("booking-4711", {"vat_id":
+    "DE123456789"}, {"channel": "mail"}, by=user) found =
+    waitgate.resume_from_checkpoint("booking-4711", by=user)   # the merged state, and the node to
+    go on at
 
-`by` is the person that the engine acts as: run ids are theirs, and they see what they see elsewhere.
+`by` is the person that the engine acts as: run ids are theirs, and they see what they see
+elsewhere.
 """
 
 from __future__ import annotations
@@ -71,7 +74,9 @@ class Standing:
 
     @property
     def open(self) -> Pause | None:
-        return self.pause if self.pause is not None and self.pause.status == PauseStatus.OPEN else None
+        return (
+            self.pause if self.pause is not None and self.pause.status == PauseStatus.OPEN else None
+        )
 
 
 def create_checkpoint(
@@ -85,7 +90,9 @@ def create_checkpoint(
     question: str = "",
     **more: Any,
 ) -> Wait:
-    """Keep where a run is, and open the question for what it lacks (S3-10, 27, 34). The same again is the same wait.
+    """Keep where a run is, and open the question for what it lacks (S3-10, 27, 34).
+
+    The same again is the same wait.
 
     `more` is what `waits.Asked` takes beside. Raises as `waits.open_wait`.
     """
@@ -101,30 +108,57 @@ def create_checkpoint(
     return waits.open_wait(asked, by=by)[0]
 
 
-def send_request(run_id: str, recipient: str, question: str, required_inputs: Mapping[str, Any] | None = None, *, by: User) -> None:
-    """Have somebody asked the open question of a run (S3-11, 28, 35), once each. Sending is the relay's, after the commit.
+def send_request(
+    run_id: str,
+    recipient: str,
+    question: str,
+    required_inputs: Mapping[str, Any] | None = None,
+    *,
+    by: User,
+) -> None:
+    """Have somebody asked the open question of a run (S3-11, 28, 35), once each.
 
-    Raises NotFound, NotPaused where nothing is asked, RequestMismatch where `required_inputs` are not what is asked for.
+    Sending is the relay's, after the commit.
+
+    Raises NotFound, NotPaused where nothing is asked, RequestMismatch where `required_inputs` are
+    not what is asked for.
     """
     run, wait = waits.find(run_id, by=by)
     pause = Pause.objects.open().filter(run=run).first()
     if wait is None or pause is None:
         raise NotPaused("This run asks nothing at the moment, so nobody was asked.")
     if required_inputs and schemas.check_inputs(required_inputs) != pause.required_inputs:
-        raise RequestMismatch("The question that is open asks for something else; nobody was asked.")
+        raise RequestMismatch(
+            "The question that is open asks for something else; nobody was asked."
+        )
     waits.tell(wait, recipient, question, by=by)
 
 
 def ingest_resume_event(
-    run_id: str, payload: Any, sender_metadata: Mapping[str, Any] | None = None, *, by: User, input_type: str = "", node_id: str = ""
+    run_id: str,
+    payload: Any,
+    sender_metadata: Mapping[str, Any] | None = None,
+    *,
+    by: User,
+    input_type: str = "",
+    node_id: str = "",
 ) -> Ingested:
     """Hand in an answer (S3-30, 31, 36). Raises as `resume.ingest`."""
-    event = ResumeEvent(run_id=run_id, payload=payload, sender_metadata=sender_metadata or {}, input_type=input_type, node_id=node_id)
+    event = ResumeEvent(
+        run_id=run_id,
+        payload=payload,
+        sender_metadata=sender_metadata or {},
+        input_type=input_type,
+        node_id=node_id,
+    )
     return resume.ingest(event, by=by, via=Via.REST)
 
 
 def resume_from_checkpoint(run_id: str, *, by: User) -> Standing:
-    """The merged state and the node to go on at (S3-17, 32, 38). Raises NotFound, and resuming.StillWaiting while the question is open."""
+    """The merged state and the node to go on at (S3-17, 32, 38).
+
+    Raises NotFound, and resuming.StillWaiting while the question is open.
+    """
     return standing(*resume.go_on(run_id, by=by))
 
 
@@ -142,7 +176,9 @@ def standing(run: Run, wait: Wait | None) -> Standing:
     """Where that run is; of another engine's, where that wait is."""
     head = Checkpoint.objects.filter(run_id=run.pk, graph=None).order_by("-id").first()
     pauses = Pause.objects.filter(run=run).select_related("run__thread").order_by("-id")
-    pause = (pauses.filter(status=PauseStatus.OPEN).first() if run.status == PAUSED else None) or pauses.first()
+    pause = (
+        pauses.filter(status=PauseStatus.OPEN).first() if run.status == PAUSED else None
+    ) or pauses.first()
     decision = Decision.objects.answer_to(pause) if pause else None
     state = dict(store.load(head)) if head else {}
     if wait is not None:
@@ -153,11 +189,15 @@ def standing(run: Run, wait: Wait | None) -> Standing:
     status = STATUSES.get(RunStatus(run.status), "failed")
     if run.awaited and run.status in LIVE:
         status = "running"
-    return Standing(run=run, wait=wait, status=status, node_id=node, state=state, pause=pause, decision=decision)
+    return Standing(
+        run=run, wait=wait, status=status, node_id=node, state=state, pause=pause, decision=decision
+    )
 
 
 def callback(pause: Pause) -> dict[str, Any] | None:
-    """What another engine is told once its wait was answered, cancelled or has expired: what `GET workflows/<run_id>` gives."""
+    """What another engine is told once its wait was answered, cancelled or has expired: what `GET
+    workflows/<run_id>` gives.
+    """
     wait = Wait.objects.select_related("outer", "pause__run__thread").filter(pause=pause.pk).first()
     return None if wait is None else document(of_wait(wait))
 

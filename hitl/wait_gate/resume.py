@@ -1,7 +1,8 @@
-"""What becomes of a resume event (S3-14..17, 30..33, 43), and of S2's `{traceId, promptId, response}`.
+"""What becomes of a resume event (S3-14..17, 30..33, 43), and of S2's `{traceId, promptId,
+response}`.
 
-Everything ends in `decide`. The same event sent again is the same answer; a late one hears who answered; one that comes before its
-question is kept (`hitl.wait_gate.early_answers`).
+Everything ends in `decide`. The same event sent again is the same answer; a late one hears who
+answered; one that comes before its question is kept (`hitl.wait_gate.early_answers`).
 """
 
 from __future__ import annotations
@@ -26,13 +27,19 @@ LOOKED_AT = 50
 
 
 class WrongQuestion(Exception):
-    """The answer names another question than the one that is open; nothing was decided. `pause` is that one."""
+    """The answer names another question than the one that is open; nothing was decided.
+
+    `pause` is that one.
+    """
 
     code = "wrong_question"
 
     def __init__(self, pause: Pause) -> None:
         types, node = ", ".join(resume_events.types_of(pause)), resume_events.nodes_of(pause)[0]
-        super().__init__(f"Nothing was decided: what is asked now is {pause.shown_id}, at {node}, which takes as input_type {types}.")
+        super().__init__(
+            f"Nothing was decided: what is asked now is {pause.shown_id}, at {node}, which "
+            f"takes as input_type {types}."
+        )
         self.pause = pause
 
 
@@ -61,11 +68,11 @@ def ingest(event: ResumeEvent, *, by: User, via: Via) -> Ingested:
     """Answer with an event, or keep it for its question.
 
     Raises:
-        NotFound, and what `decide` raises: AnswerInvalid leaves the question open, with a refined one stored.
-        WrongQuestion: another question is open than the one it names.
-        NotPaused: nothing is asked, and it names nothing that still could be.
-        early.NotKept: it came early, and cannot be kept.
-        EarlyVerdict: it came early, and is a verdict that does not name the content that it is for.
+        NotFound, and what `decide` raises: AnswerInvalid leaves the question open, with a refined
+        one stored. WrongQuestion: another question is open than the one it names. NotPaused:
+        nothing is asked, and it names nothing that still could be. early.NotKept: it came early,
+        and cannot be kept. EarlyVerdict: it came early, and is a verdict that does not name the
+        content that it is for.
     """
     resume_events.check(event)
     run, wait = waits.find(event.run_id, by=by)
@@ -76,7 +83,11 @@ def ingest(event: ResumeEvent, *, by: User, via: Via) -> Ingested:
         return _late(asked, event, run, wait, by=by)
     if _may_come(run, wait, pause, event):
         return Ingested(
-            run=run, wait=wait, kept=early_answers.keep(event, run=None if wait else run, thread_id=run.thread_id, by=by, via=via)
+            run=run,
+            wait=wait,
+            kept=early_answers.keep(
+                event, run=None if wait else run, thread_id=run.thread_id, by=by, via=via
+            ),
         )
     if pause is not None:
         raise WrongQuestion(pause)
@@ -84,7 +95,9 @@ def ingest(event: ResumeEvent, *, by: User, via: Via) -> Ingested:
 
 
 def _open_question(run: Run, event: ResumeEvent) -> Pause | None:
-    """The question that is open, a child run's perhaps: the one that the event names, or the only one."""
+    """The question that is open, a child run's perhaps: the one that the event names, or the only
+    one.
+    """
     pauses = open_on(run.thread_id) if run.status in LIVE else []
     if len(pauses) < 2:
         return next(iter(pauses), None)
@@ -95,8 +108,12 @@ def _open_question(run: Run, event: ResumeEvent) -> Pause | None:
 
 
 def _asked_before(run: Run, wait: Wait | None, event: ResumeEvent) -> Pause | None:
-    """The last closed question that the event could be for: what was asked already is answered late, never early."""
-    closed = Pause.objects.exclude(status=PauseStatus.OPEN).select_related("run__thread").order_by("-id")
+    """The last closed question that the event could be for: what was asked already is answered
+    late, never early.
+    """
+    closed = (
+        Pause.objects.exclude(status=PauseStatus.OPEN).select_related("run__thread").order_by("-id")
+    )
     mine = closed.filter(run__thread=run.thread_id) if wait else closed.filter(run=run)
     return next((pause for pause in mine[:LOOKED_AT] if fits(pause, event)), None)
 
@@ -107,10 +124,15 @@ def _may_come(run: Run, wait: Wait | None, pause: Pause | None, event: ResumeEve
         return False
     if wait is not None:  # what comes next is the other engine's
         return bool(event.node_id)
-    return run.status in LIVE and event.node_id in {"", *(step["name"] for step in run.frozen.steps)}
+    return run.status in LIVE and event.node_id in {
+        "",
+        *(step["name"] for step in run.frozen.steps),
+    }
 
 
-def _give(pause: Pause, event: ResumeEvent, run: Run, wait: Wait | None, *, by: User, via: Via) -> Ingested:
+def _give(
+    pause: Pause, event: ResumeEvent, run: Run, wait: Wait | None, *, by: User, via: Via
+) -> Ingested:
     try:
         given = resume_events.answer(pause, event, by=by, via=via)
     except AlreadyAnswered as late:
@@ -134,7 +156,10 @@ def _fresh(run: Run) -> Run:
 
 
 def go_on(run_id: str, *, by: User) -> tuple[Run, Wait | None]:
-    """The run, to go on with (S3-38); a worker is told of one of ours once more. Raises NotFound and StillWaiting."""
+    """The run, to go on with (S3-38); a worker is told of one of ours once more.
+
+    Raises NotFound and StillWaiting.
+    """
     run, wait = waits.find(run_id, by=by)
     if run.status in LIVE and open_on(run.thread_id):
         raise StillWaiting("The question is open, so there is nothing to go on with yet.")
@@ -146,8 +171,8 @@ def go_on(run_id: str, *, by: User) -> tuple[Run, Wait | None]:
 def respond(trace_id: str, prompt_id: str, response: Any, *, by: User, via: Via) -> Ingested:
     """S2-21..24: answer the prompt of a trace, which is a run, a thread, or another engine's run.
 
-    The prompt is a question's id, or the name that its author gave it; of another engine's run also the node that asked.
-    Raises as `ingest`; WrongQuestion for another prompt.
+    The prompt is a question's id, or the name that its author gave it; of another engine's run also
+    the node that asked. Raises as `ingest`; WrongQuestion for another prompt.
     """
     run, _ = waits.find(_run_of(trace_id, by), by=by)
     pauses = open_on(run.thread_id) if run.status in LIVE else []
@@ -157,12 +182,16 @@ def respond(trace_id: str, prompt_id: str, response: Any, *, by: User, via: Via)
         .defer("checkpoint__body")
         .order_by("-id")
     )
-    named = next((pause for pause in [*pauses, *closed[:LOOKED_AT]] if prompt_id in _prompts(pause)), None)
+    named = next(
+        (pause for pause in [*pauses, *closed[:LOOKED_AT]] if prompt_id in _prompts(pause)), None
+    )
     if named is None and pauses:
         raise WrongQuestion(pauses[0])
     if named is None:
         raise NotPaused("This trace asks nothing at the moment, so nothing was decided.")
-    return ingest(ResumeEvent(run_id=run.shown_id, payload=response, pause_id=named.shown_id), by=by, via=via)
+    return ingest(
+        ResumeEvent(run_id=run.shown_id, payload=response, pause_id=named.shown_id), by=by, via=via
+    )
 
 
 def _prompts(pause: Pause) -> set[str]:

@@ -1,6 +1,8 @@
-"""Resume events: an answer that a system hands in, normalised (S3-13, 15, 19): what it is for, and what it says.
+"""Resume events: an answer that a system hands in, normalised (S3-13, 15, 19): what it is for, and
+what it says.
 
-The payload of a question for data is that data. Else it is `{"decision", "feedback", "revision"}`, or a word.
+The payload of a question for data is that data. Else it is `{"decision", "feedback", "revision"}`,
+or a word.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ class ResumeEvent:
 
     run_id: str
     input_type: str = ""
-    """What it answers: the question's `blocking_reason`, its kind, or the name of one of its answers; "" for whatever is asked."""
+    """What it answers: the question's `blocking_reason`, its kind, or the name of one of its
+    answers; "" for whatever is asked.
+    """
     payload: Any = None
     sender_metadata: Mapping[str, Any] = field(default_factory=dict)
     node_id: str = ""
@@ -36,7 +40,9 @@ class ResumeEvent:
     pause_id: str = ""
     revision: int | None = None
     content_digest: str = ""
-    """Of what was looked at, as the question tells both; a verdict that comes before its question counts with them alone."""
+    """Of what was looked at, as the question tells both; a verdict that comes before its question
+    counts with them alone.
+    """
 
     @property
     def named(self) -> bool:
@@ -58,14 +64,24 @@ class ResumeEvent:
 
 def check(event: ResumeEvent) -> None:
     """Raise AnswerInvalid for what no column takes."""
-    told = {"input_type": event.input_type, "node_id": event.node_id, "sender_metadata": dict(event.sender_metadata)}
+    told = {
+        "input_type": event.input_type,
+        "node_id": event.node_id,
+        "sender_metadata": dict(event.sender_metadata),
+    }
     told |= {"content_digest": event.content_digest}
     try:
         codec.check({**told, "payload": event.payload}, "event")
     except codec.NotJson as error:
         raise AnswerInvalid({"payload": [str(error)]}) from error
     if codec.holds_unreadable(told):
-        raise AnswerInvalid({"sender_metadata": ["It holds characters that cannot be kept: a NUL, or bytes that are no UTF-8."]})
+        raise AnswerInvalid(
+            {
+                "sender_metadata": [
+                    "It holds characters that cannot be kept: a NUL, or bytes that are no UTF-8."
+                ]
+            }
+        )
     if len(codec.encode(told)) > MAX_METADATA:
         raise AnswerInvalid({"sender_metadata": [f"Up to {MAX_METADATA} bytes."]})
 
@@ -84,7 +100,11 @@ def types_of(pause: Pause) -> list[str]:
 
 def nodes_of(pause: Pause) -> list[str]:
     """Where it is asked: the step, or the other engine's node first."""
-    outer = pause.run.input.get("node_id", "") if pause.run.frozen.template_slug == external_runs.SLUG else ""
+    outer = (
+        pause.run.input.get("node_id", "")
+        if pause.run.frozen.template_slug == external_runs.SLUG
+        else ""
+    )
     return [*([outer] if outer else []), pause.step]
 
 
@@ -106,24 +126,31 @@ class Reading:
 
 
 class EarlyVerdict(Exception):
-    """A verdict on what nobody has been shown yet: it came before its question, and does not name the content that it is for."""
+    """A verdict on what nobody has been shown yet: it came before its question, and does not name
+    the content that it is for.
+    """
 
     code = "early_verdict"
 
     def __init__(self) -> None:
         super().__init__(
-            "This is a verdict on what had not been asked yet, so nobody can have seen it. Nothing was decided by it. Send it once the "
+            "This is a verdict on what had not been asked yet, so nobody can have seen it. "
+            "Nothing was decided by it. Send it once the "
             "question is open, or name the revision and the content_digest that it is for."
         )
 
 
 def judges(pause: Pause, action: str) -> bool:
-    """Whether an answer is a verdict on what is shown: any but a cancellation, and the data or words that a question asks for."""
+    """Whether an answer is a verdict on what is shown: any but a cancellation, and the data or
+    words that a question asks for.
+    """
     return action != CANCEL and (action != ANSWER or bool(pause.calls))
 
 
 def verdict_in(event: ResumeEvent, words: Collection[str]) -> bool:
-    """Whether an event reads as a verdict, by these words, though its question is not known; without the content that it is for."""
+    """Whether an event reads as a verdict, by these words, though its question is not known;
+    without the content that it is for.
+    """
     payload = event.payload if isinstance(event.payload, Mapping) else {"decision": event.payload}
     said = payload.get("decision")
     word = said.strip().lower() if isinstance(said, str) else ""
@@ -137,19 +164,40 @@ def read(pause: Pause, event: ResumeEvent) -> Reading:
     payload, action = event.payload, _action(pause, event)
     if pause.wants_data(action):
         data = _wrapped(pause, action, payload)
-        return Reading(action=action, payload=data, revision=event.revision, content_digest=event.content_digest)
+        return Reading(
+            action=action,
+            payload=data,
+            revision=event.revision,
+            content_digest=event.content_digest,
+        )
     if isinstance(payload, str) and not (payload.strip().lower() == action and action != ANSWER):
         payload = {"feedback": payload}
     said = dict(payload) if isinstance(payload, Mapping) else {}
-    feedback = next((said.pop(name) for name in ("feedback", "input", "content") if name in said), "")
-    revision, content = said.pop("revision", event.revision), said.pop("content_digest", event.content_digest)
+    feedback = next(
+        (said.pop(name) for name in ("feedback", "input", "content") if name in said), ""
+    )
+    revision, content = (
+        said.pop("revision", event.revision),
+        said.pop("content_digest", event.content_digest),
+    )
     said.pop("decision", None)
     if said:
-        raise AnswerInvalid({"payload": [f"The answer {action!r} takes no {', '.join(sorted(said))[:200]}."]}, code="input_unexpected")
-    if not isinstance(feedback, str) or not isinstance(content, str) or (revision is not None and type(revision) is not int):
-        raise AnswerInvalid({"payload": ["feedback and content_digest are texts, and revision is a whole number."]})
+        raise AnswerInvalid(
+            {"payload": [f"The answer {action!r} takes no {', '.join(sorted(said))[:200]}."]},
+            code="input_unexpected",
+        )
+    if (
+        not isinstance(feedback, str)
+        or not isinstance(content, str)
+        or (revision is not None and type(revision) is not int)
+    ):
+        raise AnswerInvalid(
+            {"payload": ["feedback and content_digest are texts, and revision is a whole number."]}
+        )
     update = {"input": feedback} if action == ANSWER and feedback else None
-    return Reading(action=action, feedback=feedback, revision=revision, update=update, content_digest=content)
+    return Reading(
+        action=action, feedback=feedback, revision=revision, update=update, content_digest=content
+    )
 
 
 def _action(pause: Pause, event: ResumeEvent) -> str:
@@ -159,15 +207,21 @@ def _action(pause: Pause, event: ResumeEvent) -> str:
     usual = ANSWER if ANSWER in pause.ways else APPROVE if APPROVE in pause.ways else ""
     data = pause.wants_data(usual)
     word = _word(pause, event.payload)
-    if word and not (data and isinstance(event.payload, str) and _takes_text(pause)):  # a word is the data then
+    # a word is the data then
+    if word and not (data and isinstance(event.payload, str) and _takes_text(pause)):
         return word
     if usual and (data or usual == ANSWER):
         return usual
-    raise AnswerInvalid({"payload.decision": [f"Say which: {', '.join([*pause.ways, CANCEL])}."]}, code="unknown_answer")
+    raise AnswerInvalid(
+        {"payload.decision": [f"Say which: {', '.join([*pause.ways, CANCEL])}."]},
+        code="unknown_answer",
+    )
 
 
 def _word(pause: Pause, payload: Any) -> str:
-    """The answer that a payload names; "" where it names none, or where `decision` is a thing that is asked for."""
+    """The answer that a payload names; "" where it names none, or where `decision` is a thing that
+    is asked for.
+    """
     said = payload.get("decision") if isinstance(payload, Mapping) else payload
     if not isinstance(said, str) or "decision" in pause.required_inputs.get("properties", {}):
         return ""
@@ -176,9 +230,15 @@ def _word(pause: Pause, payload: Any) -> str:
 
 
 def _wrapped(pause: Pause, action: str, payload: Any) -> Any:
-    """The data itself: without the name of the answer, and a text where exactly one is asked for."""
+    """The data itself: without the name of the answer, and a text where exactly one is asked
+    for.
+    """
     if isinstance(payload, Mapping):
-        return {key: value for key, value in payload.items() if key != "decision"} if _word(pause, payload) else payload
+        return (
+            {key: value for key, value in payload.items() if key != "decision"}
+            if _word(pause, payload)
+            else payload
+        )
     if not isinstance(payload, str):
         return payload
     if _takes_text(pause):
@@ -187,7 +247,9 @@ def _wrapped(pause: Pause, action: str, payload: Any) -> Any:
 
 
 def _takes_text(pause: Pause) -> bool:
-    """Whether a text by itself can be the data: exactly one thing is asked for, and it may be a text."""
+    """Whether a text by itself can be the data: exactly one thing is asked for, and it may be a
+    text.
+    """
     asked = list(pause.required_inputs.get("properties", {}).values())
     if len(asked) != 1 or pause.calls:
         return False
@@ -195,7 +257,9 @@ def _takes_text(pause: Pause) -> bool:
     return "string" in ([kinds] if isinstance(kinds, str) else kinds)
 
 
-def answer(pause: Pause, event: ResumeEvent, *, by: User, via: Via, early_at: dt.datetime | None = None) -> Decision | Vote:
+def answer(
+    pause: Pause, event: ResumeEvent, *, by: User, via: Via, early_at: dt.datetime | None = None
+) -> Decision | Vote:
     """Give an event's answer to a question. Raises what `decide` raises, and EarlyVerdict.
 
     Args:

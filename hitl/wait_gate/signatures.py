@@ -1,4 +1,6 @@
-"""Whether a signed webhook that came in is what was sent, by who may send it: the other end of `hitl.outbound.signatures`."""
+"""Whether a signed webhook that came in is what was sent, by who may send it: the other end of
+`hitl.outbound.signatures`.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +28,35 @@ def sign(secret: str, message_id: str, at: dt.datetime, body: bytes) -> str:
     return signatures.headers(message_id, int(at.timestamp()), body, [secret])[SIGNATURE]
 
 
-def verify(secrets: Sequence[str], *, message_id: str, timestamp: str, signature: str, body: bytes, now: dt.datetime) -> None:
-    """Raise BadSignature unless one of the secrets signed this message within TOLERANCE. Takes the same time for any wrong signature."""
+def verify(
+    secrets: Sequence[str],
+    *,
+    message_id: str,
+    timestamp: str,
+    signature: str,
+    body: bytes,
+    now: dt.datetime,
+) -> None:
+    """Raise BadSignature unless one of the secrets signed this message within TOLERANCE.
+
+    Takes the same time for any wrong signature.
+    """
     if not 0 < len(message_id) <= LONGEST_ID or not message_id.isprintable():
         raise BadSignature("The webhook-id is missing, or too long.")
-    at = int(timestamp) if timestamp.isascii() and timestamp.isdecimal() and len(timestamp) < 13 else None
+    at = (
+        int(timestamp)
+        if timestamp.isascii() and timestamp.isdecimal() and len(timestamp) < 13
+        else None
+    )
     if at is None or abs(at - now.timestamp()) > TOLERANCE.total_seconds():
         raise BadSignature("The webhook-timestamp is missing, or more than five minutes off.")
     given = [one.encode() for one in signature.split(" ")[:MOST] if one.startswith("v1,")]
     when = dt.datetime.fromtimestamp(at, dt.UTC)
-    fitting = [hmac.compare_digest(sign(secret, message_id, when, body).encode(), one) for secret in secrets for one in given]
+    fitting = [
+        hmac.compare_digest(sign(secret, message_id, when, body).encode(), one)
+        for secret in secrets
+        for one in given
+    ]
     if not any(fitting):
         raise BadSignature("The signature does not match.")
 

@@ -1,4 +1,6 @@
-"""Waits of other engines: opening one, finding a run by the id it has there, and what becomes of it (S3-20, 46, 54)."""
+"""Waits of other engines: opening one, finding a run by the id it has there, and what becomes of it
+(S3-20, 46, 54).
+"""
 
 from __future__ import annotations
 
@@ -39,31 +41,50 @@ MAX_STATE = 512 * 1024
 """Bytes of a state's canonical text."""
 RESERVED = {"wait"}
 """What no run may be called: an address of the API."""
-LONGEST = {"node_id": 200, "blocking_reason": 64, "question": 300, "content": 100_000, "key": 200, "callback_url": 2_000}
+LONGEST = {
+    "node_id": 200,
+    "blocking_reason": 64,
+    "question": 300,
+    "content": 100_000,
+    "key": 200,
+    "callback_url": 2_000,
+}
 """Characters of what is asked."""
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:~@=+-]{0,199}", re.ASCII)
 """What may stand in an address as it is."""
 
 
 class WaitInvalid(Exception):
-    """The wait cannot be opened as it is; nothing was written. `errors` maps a field to sentences."""
+    """The wait cannot be opened as it is; nothing was written.
+
+    `errors` maps a field to sentences.
+    """
 
     code = "wait_invalid"
 
     def __init__(self, errors: dict[str, list[str]]) -> None:
-        super().__init__("No wait was opened: " + " ".join(f"{field}: {text}" for field, texts in errors.items() for text in texts))
+        super().__init__(
+            "No wait was opened: "
+            + " ".join(f"{field}: {text}" for field, texts in errors.items() for text in texts)
+        )
         self.errors = errors
 
 
 class WaitOpen(Exception):
-    """The run waits with another question, or is just leaving it; the message says which. Nothing was written."""
+    """The run waits with another question, or is just leaving it; the message says which.
+
+    Nothing was written.
+    """
 
     code = "wait_open"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What another engine asks for. The same words under the same `run_id` are the same wait, however often they are sent."""
+    """What another engine asks for.
+
+    The same words under the same `run_id` are the same wait, however often they are sent.
+    """
 
     run_id: str
     """The engine's own id of its run."""
@@ -90,12 +111,18 @@ class Asked:
     @property
     def told(self) -> dict[str, Any]:
         """All of it, as JSON has it."""
-        lists = {"choices": [dict(one) for one in self.choices], "recipients": list(self.recipients)}
+        lists = {
+            "choices": [dict(one) for one in self.choices],
+            "recipients": list(self.recipients),
+        }
         return {**{one.name: getattr(self, one.name) for one in fields(self)}, **lists}
 
     @property
     def digest(self) -> str:
-        """Of all but the secret, which may be replaced. A wait without a name has the digest that it had before there were names."""
+        """Of all but the secret, which may be replaced.
+
+        A wait without a name has the digest that it had before there were names.
+        """
         bound = {name: value for name, value in self.told.items() if name != "prompt_id" or value}
         return codec.digest(codec.encode({**bound, "callback_secret": ""}))
 
@@ -104,10 +131,9 @@ def open_wait(asked: Asked, *, by: User) -> tuple[Wait, bool]:
     """The wait with these words, and whether it was opened just now.
 
     Raises:
-        WaitInvalid: what was sent cannot be asked.
-        WaitOpen: the run waits with another question.
-        rights.NotPermitted: operators let only others open waits (rights to the template `wait-gate`).
-        quotas.OutsideNotAllowed, quotas.QuotaUsed: they may not have that sent.
+        WaitInvalid: what was sent cannot be asked. WaitOpen: the run waits with another question.
+        rights.NotPermitted: operators let only others open waits (rights to the template
+        `wait-gate`). quotas.OutsideNotAllowed, quotas.QuotaUsed: they may not have that sent.
     """
     rights.check_order(external_runs.SLUG, by)
     question, team = _checked(asked), _team(asked, by)
@@ -117,7 +143,8 @@ def open_wait(asked: Asked, *, by: User) -> tuple[Wait, bool]:
     _let_end(asked, by)
     try:
         wait = _open(asked, question, team, by=by)
-    except (IntegrityError, WaitOpen) as error:  # outer_run_name_once, run_one_live_per_thread, wait_same_once: somebody was as quick
+    # outer_run_name_once, run_one_live_per_thread, wait_same_once: somebody was as quick
+    except (IntegrityError, WaitOpen) as error:
         if (known := _known(asked, by)) is not None:
             return known, False
         raise WaitOpen(_why_not(asked, by)) from error
@@ -127,7 +154,9 @@ def open_wait(asked: Asked, *, by: User) -> tuple[Wait, bool]:
 
 @transaction.atomic(durable=True)
 def _open(asked: Asked, question: external_runs.Question, team: Group | None, *, by: User) -> Wait:
-    outer = OuterRun.objects.select_related("thread__head").filter(owner=by, name=asked.run_id).first()
+    outer = (
+        OuterRun.objects.select_related("thread__head").filter(owner=by, name=asked.run_id).first()
+    )
     if outer is None:
         thread = Thread.objects.create(owner=by, team=team, title=f"{asked.run_id}"[:200])
         outer = OuterRun.objects.create(owner=by, name=asked.run_id, thread=thread)
@@ -156,15 +185,25 @@ def _known(asked: Asked, by: User) -> Wait | None:
 
 
 def _why_not(asked: Asked, by: User) -> str:
-    waiting = Pause.objects.open().filter(run__thread__outer_run__owner=by, run__thread__outer_run__name=asked.run_id).exists()
+    waiting = (
+        Pause.objects.open()
+        .filter(run__thread__outer_run__owner=by, run__thread__outer_run__name=asked.run_id)
+        .exists()
+    )
     if waiting:
-        return f"{asked.run_id} waits with another question already. Answer or cancel that one first."
+        return (
+            f"{asked.run_id} waits with another question already. Answer or cancel that one first."
+        )
     return f"{asked.run_id} is just leaving its last wait. Ask again in a moment."
 
 
 def _let_end(asked: Asked, by: User) -> None:
-    """A run whose wait was answered has only to end; whoever asks the next question need not wait for a worker."""
-    answered = Run.objects.filter(thread__outer_run__owner=by, thread__outer_run__name=asked.run_id, status=PENDING).first()
+    """A run whose wait was answered has only to end; whoever asks the next question need not wait
+    for a worker.
+    """
+    answered = Run.objects.filter(
+        thread__outer_run__owner=by, thread__outer_run__name=asked.run_id, status=PENDING
+    ).first()
     if answered is not None:
         advance(answered.pk, budget=1)
 
@@ -186,7 +225,16 @@ def _checked(asked: Asked) -> external_runs.Question:
         plain = asked.told
         codec.check(plain, "wait")
         if codec.holds_unreadable(plain):
-            raise WaitInvalid({"": ["There are characters in it that cannot be kept: a NUL, or bytes that are no UTF-8."]})
+            raise WaitInvalid(
+                {
+                    "": [
+                        (
+                            "There are characters in it that cannot be kept: a NUL, or bytes "
+                            "that are no UTF-8."
+                        )
+                    ]
+                }
+            )
         if len(codec.encode(plain["state"])) > MAX_STATE:
             raise WaitInvalid({"state": [f"A state may have up to {MAX_STATE} bytes."]})
         inputs = schemas.check_inputs(asked.required_inputs) if asked.required_inputs else {}
@@ -198,13 +246,39 @@ def _checked(asked: Asked) -> external_runs.Question:
     except review_rules.ReviewInvalid as error:
         raise WaitInvalid({f"review.{error.field}".rstrip("."): [str(error)]}) from error
     if rules.get("undo"):  # the other engine goes on as soon as it is told
-        raise WaitInvalid({"review.undo": ["An answer to another engine is not taken back; leave it out."]})
+        raise WaitInvalid(
+            {"review.undo": ["An answer to another engine is not taken back; leave it out."]}
+        )
     if taken := owned.named(asked.state, elsewhere=True):
-        raise WaitInvalid({"state": [f"{', '.join(taken)}: these names are the engine's own here. Put them one level deeper."]})
+        raise WaitInvalid(
+            {
+                "state": [
+                    (
+                        f"{', '.join(taken)}: these names are the engine's own here. Put them "
+                        "one level deeper."
+                    )
+                ]
+            }
+        )
     if taken := owned.named(schemas.asked_for(inputs), elsewhere=True):
-        raise WaitInvalid({"required_inputs": [f"{', '.join(taken)}: these names are the engine's own here. Ask under another name."]})
+        raise WaitInvalid(
+            {
+                "required_inputs": [
+                    (
+                        f"{', '.join(taken)}: these names are the engine's own here. Ask under "
+                        "another name."
+                    )
+                ]
+            }
+        )
     if asked.prompt_id and not questions.PROMPT_ID.fullmatch(asked.prompt_id):
-        raise WaitInvalid({"prompt_id": ["Up to 200 letters, digits and . _ : ~ @ = + -; not beginning with pse_."]})
+        raise WaitInvalid(
+            {
+                "prompt_id": [
+                    "Up to 200 letters, digits and . _ : ~ @ = + -; not beginning with pse_."
+                ]
+            }
+        )
     if asked.callback_url:
         try:
             ssrf.parse(asked.callback_url)
@@ -242,9 +316,21 @@ def _check_id(name: str) -> None:
     except ValueError:
         ours = False
     if ours or name in RESERVED:
-        raise WaitInvalid({"run_id": ["This is an id of Waystation's own; use the one that your engine gave the run."]})
+        raise WaitInvalid(
+            {
+                "run_id": [
+                    "This is an id of Waystation's own; use the one that your engine gave the run."
+                ]
+            }
+        )
     if not RUN_ID.fullmatch(name):
-        raise WaitInvalid({"run_id": ["Up to 200 letters, digits and . _ : ~ @ = + -, the first a letter or digit."]})
+        raise WaitInvalid(
+            {
+                "run_id": [
+                    "Up to 200 letters, digits and . _ : ~ @ = + -, the first a letter or digit."
+                ]
+            }
+        )
 
 
 def _ways(asked: Asked, inputs: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
@@ -252,13 +338,20 @@ def _ways(asked: Asked, inputs: Mapping[str, Any]) -> tuple[dict[str, str], dict
     usual, label = (ANSWER, "Send") if inputs else (APPROVE, "Approve")
     chosen = {choice["name"]: choice["label"] for choice in asked.choices}
     if len(chosen) < len(asked.choices) or chosen.keys() & {usual, CANCEL, "revise"}:
-        raise WaitInvalid({"choices": [f"Each needs a name of its own, and {usual}, revise and cancel are taken."]})
+        raise WaitInvalid(
+            {
+                "choices": [
+                    f"Each needs a name of its own, and {usual}, revise and cancel are taken."
+                ]
+            }
+        )
     labels = ({} if usual == APPROVE else {usual: label}) | chosen
     return {usual: "", **dict.fromkeys(chosen, "")}, labels
 
 
 def find(run_id: str, *, by: User) -> tuple[Run, Wait | None]:
-    """A run by its own id here (`run_…`), or the newest wait of another engine's run: one's own first, else a colleague's.
+    """A run by its own id here (`run_…`), or the newest wait of another engine's run: one's own
+    first, else a colleague's.
 
     Raises NotFound.
     """
@@ -268,7 +361,11 @@ def find(run_id: str, *, by: User) -> tuple[Run, Wait | None]:
         key = None
     if key is not None:
         run = Run.objects.visible_to(by).shown().filter(pk=key).first()
-        wait = Wait.objects.select_related("outer", "pause").filter(pause__run=run).first() if run else None
+        wait = (
+            Wait.objects.select_related("outer", "pause").filter(pause__run=run).first()
+            if run
+            else None
+        )
         if run is None:
             raise NotFound("There is no such run.")
         return run, wait
@@ -276,9 +373,12 @@ def find(run_id: str, *, by: User) -> tuple[Run, Wait | None]:
         raise NotFound("There is no such run.")
     visible = OuterRun.objects.filter(name=run_id, thread__in=Thread.objects.visible_to(by))
     mine = sorted(visible, key=lambda outer: outer.owner_id != by.pk)
-    if not mine or (mine[0].owner_id != by.pk and len(mine) > 1):  # whose is meant is not to be guessed
+    # whose is meant is not to be guessed
+    if not mine or (mine[0].owner_id != by.pk and len(mine) > 1):
         raise NotFound("There is no such run.")
-    wait = Wait.objects.select_related("outer", "pause").filter(outer=mine[0]).order_by("-id").first()
+    wait = (
+        Wait.objects.select_related("outer", "pause").filter(outer=mine[0]).order_by("-id").first()
+    )
     if wait is None:
         raise NotFound("There is no such run.")
     return Run.objects.shown().get(pk=wait.pause.run_id), wait
@@ -286,7 +386,10 @@ def find(run_id: str, *, by: User) -> tuple[Run, Wait | None]:
 
 @transaction.atomic(durable=True)
 def tell(wait: Wait, recipient: str, question: str, *, by: User) -> None:
-    """Have somebody told of an open question, once each. Raises WaitInvalid, quotas.OutsideNotAllowed and quotas.QuotaUsed."""
+    """Have somebody told of an open question, once each.
+
+    Raises WaitInvalid, quotas.OutsideNotAllowed and quotas.QuotaUsed.
+    """
     _check_recipient(recipient)
     Thread.objects.filter(pk=wait.pause.run.thread_id).update(
         first_seq=F("first_seq")
@@ -295,16 +398,23 @@ def tell(wait: Wait, recipient: str, question: str, *, by: User) -> None:
     if any(one["to"] == recipient for one in wait.recipients):
         return
     quotas.check(by, [recipient])
-    Wait.objects.filter(pk=wait.pk).update(recipients=[*wait.recipients, {"to": recipient, "question": question}])
+    Wait.objects.filter(pk=wait.pk).update(
+        recipients=[*wait.recipients, {"to": recipient, "question": question}]
+    )
     _send(wait.pause, recipient, question)
     told = {"what": "request", "pause_id": wait.pause.shown_id, "recipient": recipient}
     log.append(wait.pause.run.thread_id, wait.pause.run_id, [(EventKind.PAUSE_UPDATED, told)])
 
 
 def _send(pause: Pause, recipient: str, question: str) -> None:
-    """To somebody who may answer, by name, or to a mail address. Others are kept with the wait, for the engine's own channels."""
+    """To somebody who may answer, by name, or to a mail address.
+
+    Others are kept with the wait, for the engine's own channels.
+    """
     address = recipient.removeprefix("mailto:")
-    person = policy.answerers(pause).filter(called(address)).first() if address == recipient else None
+    person = (
+        policy.answerers(pause).filter(called(address)).first() if address == recipient else None
+    )
     if person is not None:
         notifications.plan(pause, Occasion.ASKED, to=[person], mark=quotas.CHOSEN, words=question)
     elif "@" in address:

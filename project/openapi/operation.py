@@ -1,7 +1,7 @@
 """One operation of the document: what stands around each view, so that no view says it by itself.
 
-Who refuses a request and with which problem document, the headers that it may bring, and what scope a token needs. This module imports
-no view: views import it, by `extend_schema`.
+Who refuses a request and with which problem document, the headers that it may bring, and what scope
+a token needs. This module imports no view: views import it, by `extend_schema`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,18 @@ REFUSALS = {
     410: "It was here, and is not kept any more.",
     413: "The body is larger than this address takes: `limit` says how many bytes it may have.",
     415: "The body is no JSON.",
-    422: "The request is as this document says, and what it asks for cannot be: `errors` names what, where there is a place for it.",
-    429: "Too many requests, or too much of something that is counted: `Retry-After` says when to ask again.",
-    503: "The database or the store of states does not answer at the moment: `Retry-After` says when to ask again.",
+    422: (
+        "The request is as this document says, and what it asks for cannot be: `errors` names "
+        "what, where there is a place for it."
+    ),
+    429: (
+        "Too many requests, or too much of something that is counted: `Retry-After` says when "
+        "to ask again."
+    ),
+    503: (
+        "The database or the store of states does not answer at the moment: `Retry-After` says "
+        "when to ask again."
+    ),
     507: "The database's disk is full. What is there can be read.",
 }
 HEADERS = {
@@ -49,7 +58,10 @@ KEY = {
     "name": idempotency.HEADER,
     "in": "header",
     "required": False,
-    "description": "A name for this request: sent again with it, the request is done once, and gets the first one's answer.",
+    "description": (
+        "A name for this request: sent again with it, the request is done once, and gets the "
+        "first one's answer."
+    ),
     "schema": {"type": "string", "minLength": 1, "maxLength": idempotency.LONGEST},
 }
 
@@ -66,24 +78,38 @@ class Problem(serializers.Serializer[Any]):
     status = serializers.IntegerField()
     code = serializers.CharField(help_text="Stable: for programs.")
     detail = serializers.CharField(help_text="What happened and what was kept: for people.")
-    errors = serializers.DictField(required=False, help_text="Field or parameter → what is wrong with it.")  # type: ignore[assignment]  # DRF takes declared fields off the class
+    # DRF takes declared fields off the class
+    errors = serializers.DictField(
+        required=False, help_text="Field or parameter → what is wrong with it."
+    )  # type: ignore[assignment]
 
 
-class SignatureScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # without annotations there, as the calls below
+# without annotations there, as the calls below
+class SignatureScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """How the document describes events that a source signs."""
 
     target_class = "hitl.api.inbound.BySource"
     name = "signature"
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
-        words = "Standard Webhooks: `v1,<base64>` over the id, the time and the body, with the source's secret."
-        return {"type": "apiKey", "in": "header", "name": signatures.SIGNATURE, "description": words}
+        words = (
+            "Standard Webhooks: `v1,<base64>` over the id, the time and the body, with the "
+            "source's secret."
+        )
+        return {
+            "type": "apiKey",
+            "in": "header",
+            "name": signatures.SIGNATURE,
+            "description": words,
+        }
 
 
 class Operation(AutoSchema):
     """One operation: what its view says of it, and what stands around every view."""
 
-    def get_operation(self, path: str, path_regex: str, path_prefix: str, method: str, registry: Any) -> dict[str, Any] | None:
+    def get_operation(
+        self, path: str, path_regex: str, path_prefix: str, method: str, registry: Any
+    ) -> dict[str, Any] | None:
         made = super().get_operation(path, path_regex, path_prefix, method, registry)
         if made is None:
             return None
@@ -91,8 +117,12 @@ class Operation(AutoSchema):
         changes = self.method not in SAFE_METHODS
         if changes:
             operation["parameters"] = [*operation.get("parameters", []), KEY]
-        operation["description"] = "\n\n".join(words for words in (operation.get("description"), self._scopes()) if words)
-        refusals = {int(status) for status in operation["responses"] if int(status) >= 400} | self._refusals(operation, changes=changes)
+        operation["description"] = "\n\n".join(
+            words for words in (operation.get("description"), self._scopes()) if words
+        )
+        refusals = {
+            int(status) for status in operation["responses"] if int(status) >= 400
+        } | self._refusals(operation, changes=changes)
         problem = self.resolve_serializer(Problem, "response").ref
         for status in sorted(refusals):
             operation["responses"][str(status)] = self._shared(status, problem)
@@ -102,25 +132,30 @@ class Operation(AutoSchema):
         return [tag_of(self.path)]
 
     def map_parsers(self) -> list[Any]:
-        """What a request should say that its body is. A parser of anything is for programs that do not say it."""
+        """What a request should say that its body is.
+
+        A parser of anything is for programs that do not say it.
+        """
         return [kind for kind in super().map_parsers() if kind != "*/*"]
 
     def _scopes(self) -> str:
         """What tokens may do it, in words; "" where no token does."""
         if BearerAuthentication not in self.view.authentication_classes:
             return ""
-        return (
-            f"Scopes of tokens: {', '.join(f'`{scope}`' for scope in dict.fromkeys([*needed(self.view, self.method), Scope.WRITE.value]))}."
-        )
+        scopes = dict.fromkeys([*needed(self.view, self.method), Scope.WRITE.value])
+        return f"Scopes of tokens: {', '.join(f'`{scope}`' for scope in scopes)}."
 
     def _refusals(self, operation: dict[str, Any], *, changes: bool) -> set[int]:
         """What stands around this operation can answer these, whatever its view does."""
-        found = {400, 401, 403, 429, 503}  # its query, its caller, their rights, how often they ask, the database
+        # its query, its caller, their rights, how often they ask, the database
+        found = {400, 401, 403, 429, 503}
         if changes:
-            found |= {404, 409, 422, 507}  # what the body names; the state of things; a used key; the disk
+            # what the body names; the state of things; a used key; the disk
+            found |= {404, 409, 422, 507}
         if "requestBody" in operation:
             found |= {413, 415}
-        if "{" in self.path or self._get_pagination_parameters():  # type: ignore[no-untyped-call]  # as above
+        # as above
+        if "{" in self.path or self._get_pagination_parameters():  # type: ignore[no-untyped-call]
             found |= {404}
         if "{" in self.path:
             found |= {409}  # a damaged checkpoint is not read
@@ -128,15 +163,27 @@ class Operation(AutoSchema):
 
     def _shared(self, status: int, problem: dict[str, Any]) -> dict[str, Any]:
         """A reference to the answer with this status, which all operations share."""
-        headers = {header: {"description": words, "schema": schema} for header, (words, schema) in HEADERS.get(status, {}).items()}
+        headers = {
+            header: {"description": words, "schema": schema}
+            for header, (words, schema) in HEADERS.get(status, {}).items()
+        }
         answer = {"description": REFUSALS[status], "content": {PROBLEM: {"schema": problem}}}
         component = ResolvedComponent(  # type: ignore[no-untyped-call]  # as above
-            name_of(status), ResolvedComponent.RESPONSE, {**({"headers": headers} if headers else {}), **answer}, object=f"refusal {status}"
+            name_of(status),
+            ResolvedComponent.RESPONSE,
+            {**({"headers": headers} if headers else {}), **answer},
+            object=f"refusal {status}",
         )
         self.registry.register_on_missing(component)
         return dict(component.ref)
 
-    def _get_response_for_code(self, serializer: Any, status_code: str, media_types: Any = None, direction: Any = "response") -> Any:
+    def _get_response_for_code(
+        self,
+        serializer: Any,
+        status_code: str,
+        media_types: Any = None,
+        direction: Any = "response",
+    ) -> Any:
         # As above.
         response = super()._get_response_for_code(serializer, status_code, media_types, direction)  # type: ignore[no-untyped-call]
         if getattr(serializer, "allow_null", False):
@@ -144,22 +191,37 @@ class Operation(AutoSchema):
                 content["schema"] = _nullable(content["schema"])
         return response
 
-    def _map_serializer_field(self, field: Any, direction: Any, bypass_extensions: bool = False) -> Any:
-        schema = super()._map_serializer_field(field, direction, bypass_extensions)  # type: ignore[no-untyped-call]  # as above
-        if isinstance(field, serializers.SerializerMethodField) and _may_be_none(getattr(field.parent, field.method_name)):
+    def _map_serializer_field(
+        self, field: Any, direction: Any, bypass_extensions: bool = False
+    ) -> Any:
+        # as above
+        schema = super()._map_serializer_field(field, direction, bypass_extensions)  # type: ignore[no-untyped-call]
+        if isinstance(field, serializers.SerializerMethodField) and _may_be_none(
+            getattr(field.parent, field.method_name)
+        ):
             schema = _nullable(schema)
-        if direction == "request" and isinstance(field, serializers.JSONField) and not field.allow_null and "type" not in schema:
+        if (
+            direction == "request"
+            and isinstance(field, serializers.JSONField)
+            and not field.allow_null
+            and "type" not in schema
+        ):
             schema = {**schema, "type": [*SOMETHING], "items": {}}
         if prefix := getattr(field, "prefix", ""):
-            schema = {**{name: value for name, value in schema.items() if name != "minLength"}, "pattern": ids.pattern(prefix)}
+            schema = {
+                **{name: value for name, value in schema.items() if name != "minLength"},
+                "pattern": ids.pattern(prefix),
+            }
         return _plain(schema) if isinstance(schema, dict) else schema
 
     def _map_basic_serializer(self, serializer: Any, direction: Any) -> Any:
-        schema = super()._map_basic_serializer(serializer, direction)  # type: ignore[no-untyped-call]  # as above
+        # as above
+        schema = super()._map_basic_serializer(serializer, direction)  # type: ignore[no-untyped-call]
         if direction == "response":  # only what comes in may not be blank
             for field in schema.get("properties", {}).values():
                 field.pop("minLength", None)
-            if isinstance(serializer, serializers.ModelSerializer) and schema.get("properties"):  # no default spares a field here
+            # no default spares a field here
+            if isinstance(serializer, serializers.ModelSerializer) and schema.get("properties"):
                 schema["required"] = sorted(schema["properties"])
         return schema
 
@@ -178,19 +240,27 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
     """The same schema, for what may be null too."""
     kind = schema.get("type")
     if "oneOf" in schema or not schema:
-        return schema if not schema or {"type": "null"} in schema["oneOf"] else {**schema, "oneOf": [*schema["oneOf"], {"type": "null"}]}
+        return (
+            schema
+            if not schema or {"type": "null"} in schema["oneOf"]
+            else {**schema, "oneOf": [*schema["oneOf"], {"type": "null"}]}
+        )
     if isinstance(kind, str) and "enum" not in schema:
         return {**schema, "type": [kind, "null"]}
     if isinstance(kind, list):
         return schema if "null" in kind else {**schema, "type": [*kind, "null"]}
-    about: dict[str, Any] = {name: schema[name] for name in ("description", "readOnly") if name in schema}
+    about: dict[str, Any] = {
+        name: schema[name] for name in ("description", "readOnly") if name in schema
+    }
     bare = {name: value for name, value in schema.items() if name not in about}
     kinds = bare["allOf"] if set(bare) == {"allOf"} else [bare]
     return {"oneOf": [*(kinds if len(kinds) == 1 else [bare]), {"type": "null"}], **about}
 
 
 def _plain(schema: dict[str, Any]) -> dict[str, Any]:
-    """A union without the kind that takes everything, and with its default at the union: the first kind alone may not take it."""
+    """A union without the kind that takes everything, and with its default at the union: the first
+    kind alone may not take it.
+    """
     kinds = schema.get("oneOf")
     if not isinstance(kinds, list):
         return schema
@@ -201,7 +271,9 @@ def _plain(schema: dict[str, Any]) -> dict[str, Any]:
         return schema
     return {
         **schema,
-        "oneOf": [{name: value for name, value in kind.items() if name != "default"} for kind in kinds],
+        "oneOf": [
+            {name: value for name, value in kind.items() if name != "default"} for kind in kinds
+        ],
         "default": defaults[0],
     }
 

@@ -32,8 +32,11 @@ class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in t
         label="Hosts",
         required=False,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
-        help_text="Where it may be sent, a host a line: api.example.org, or localhost:11434 for another port than the usual one."
-        " Bound to hosts, it is given to no program, such as a coding agent's, which could send it anywhere."
+        help_text="Where it may be sent, a host a line: api.example.org, or localhost:11434 for "
+        "another "
+        "port than the usual one."
+        " Bound to hosts, it is given to no program, such as a coding agent's, which could send "
+        "it anywhere."
         " Empty: it may be sent to ANY host that a step template, a repository or a tool names.",
     )
 
@@ -48,7 +51,9 @@ class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in t
         if "secret" in self.fields:
             self.fields["secret"].required = self.instance.pk is None
             if self.instance.pk:
-                self.fields["secret"].help_text = "Leave it empty to keep the present value, which is shown to nobody."
+                self.fields[
+                    "secret"
+                ].help_text = "Leave it empty to keep the present value, which is shown to nobody."
 
     def clean_bound(self) -> list[str]:
         try:
@@ -70,7 +75,16 @@ class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in t
 class CredentialAdmin(ModelAdmin):
     form = CredentialForm
     search_fields = ("name", "note", "team__name")
-    list_display = ("name", "team", "sent_to", "note", "created_by", "created_at", "rotated_at", "used_at")
+    list_display = (
+        "name",
+        "team",
+        "sent_to",
+        "note",
+        "created_by",
+        "created_at",
+        "rotated_at",
+        "used_at",
+    )
     list_select_related = ("team", "created_by")
     show_full_result_count = False
     ordering = ("name", "pk")
@@ -95,7 +109,8 @@ class CredentialAdmin(ModelAdmin):
     def usual(self, obj: Credential) -> str:
         """Links that fill in name and hosts of the providers that are known."""
         pages = [
-            (f"?{urlencode({'name': name, 'bound': ', '.join(places)})}", title) for title, (name, places) in allowed_hosts.KNOWN.items()
+            (f"?{urlencode({'name': name, 'bound': ', '.join(places)})}", title)
+            for title, (name, places) in allowed_hosts.KNOWN.items()
         ]
         return format_html_join(" · ", '<a class="underline" href="{}">{}</a>', pages)
 
@@ -106,9 +121,20 @@ class CredentialAdmin(ModelAdmin):
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         value, note, bound = (form.cleaned_data[field] for field in ("secret", "note", "bound"))
         if value:
-            saved = credentials.put(obj.name, value, team=obj.team, note=note, sent_to=bound, by=cast(User, request.user))
+            saved = credentials.put(
+                obj.name,
+                value,
+                team=obj.team,
+                note=note,
+                sent_to=bound,
+                by=cast(User, request.user),
+            )
             obj.pk = saved.pk
-            self.message_user(request, f"{obj.name} is kept. Runs use it from now on; its value is not shown again.", messages.SUCCESS)
+            self.message_user(
+                request,
+                f"{obj.name} is kept. Runs use it from now on; its value is not shown again.",
+                messages.SUCCESS,
+            )
         else:
             obj.hosts = bound
             obj.save(update_fields=["note", "hosts"])

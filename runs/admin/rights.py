@@ -30,7 +30,10 @@ class TemplateAccessForm(forms.ModelForm):  # type: ignore[type-arg]  # generic 
 
 @admin.register(TemplateAccess)
 class TemplateAccessAdmin(ModelAdmin):
-    """A template without a row here is everybody's. `wait-gate` is what other engines open waits with."""
+    """A template without a row here is everybody's.
+
+    `wait-gate` is what other engines open waits with.
+    """
 
     form = TemplateAccessForm
     search_fields = ("slug",)

@@ -1,4 +1,6 @@
-"""Recipes and the machine's rows for operators. What acts on runs and their questions is registered in `hitl.admin.decisions`, which may
+"""Recipes and the machine's rows for operators.
+
+What acts on runs and their questions is registered in `hitl.admin.decisions`, which may
 decide."""
 
 from __future__ import annotations
@@ -18,7 +20,17 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
 from checkpoints import store
-from checkpoints.admin.checkpoints import UNREADABLE, ConfirmedAdmin, IdSearch, ReadOnlyAdmin, as_json, link, row, text, text_column
+from checkpoints.admin.checkpoints import (
+    UNREADABLE,
+    ConfirmedAdmin,
+    IdSearch,
+    ReadOnlyAdmin,
+    as_json,
+    link,
+    row,
+    text,
+    text_column,
+)
 from checkpoints.database.people import NAME, User
 from checkpoints.models import Blob
 from runs import definitions, phases
@@ -40,7 +52,12 @@ RUN_COLOURS = {
     "cancelled": "danger",
     "expired": "danger",
 }
-PAUSE_COLOURS = {"open": "warning", "answered": "success", "cancelled": "danger", "expired": "danger"}
+PAUSE_COLOURS = {
+    "open": "warning",
+    "answered": "success",
+    "cancelled": "danger",
+    "expired": "danger",
+}
 
 
 class JsonField(forms.JSONField):
@@ -55,7 +72,9 @@ class JsonField(forms.JSONField):
         except (ValueError, RecursionError):  # NaN, half a character, nested too deeply
             kept = False
         if not kept:
-            raise forms.ValidationError("This holds what cannot be kept: NaN, a NUL, half a character, or too many levels.")
+            raise forms.ValidationError(
+                "This holds what cannot be kept: NaN, a NUL, half a character, or too many levels."
+            )
         return found
 
     def bound_data(self, data: Any, initial: Any) -> Any:
@@ -67,13 +86,28 @@ class JsonField(forms.JSONField):
 
 class TemplateForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
     steps = JsonField(help_text=Template._meta.get_field("steps").help_text)
-    input_schema = JsonField(help_text=Template._meta.get_field("input_schema").help_text, required=False, empty_value={})
-    frequency = forms.ChoiceField(choices=Frequency.choices, required=False, help_text=WHEN, widget=UnfoldAdminSelectWidget)
-    retention = JsonField(help_text=Template._meta.get_field("retention").help_text, required=False, empty_value={})
+    input_schema = JsonField(
+        help_text=Template._meta.get_field("input_schema").help_text, required=False, empty_value={}
+    )
+    frequency = forms.ChoiceField(
+        choices=Frequency.choices, required=False, help_text=WHEN, widget=UnfoldAdminSelectWidget
+    )
+    retention = JsonField(
+        help_text=Template._meta.get_field("retention").help_text, required=False, empty_value={}
+    )
 
     class Meta:
         model = Template
-        fields = ("title", "description", "steps", "input_schema", "needs_repository", "frequency", "retention", "size_budget")
+        fields = (
+            "title",
+            "description",
+            "steps",
+            "input_schema",
+            "needs_repository",
+            "frequency",
+            "retention",
+            "size_budget",
+        )
 
     def clean_frequency(self) -> str:
         """As it was, where nothing is chosen."""
@@ -81,17 +115,23 @@ class TemplateForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the
 
     def clean_retention(self) -> dict[str, Any]:
         """An emptied field is a template that says nothing."""
-        said: dict[str, Any] = self.cleaned_data["retention"] if self.cleaned_data["retention"] is not None else {}
+        said: dict[str, Any] = (
+            self.cleaned_data["retention"] if self.cleaned_data["retention"] is not None else {}
+        )
         return said
 
     def clean(self) -> dict[str, Any]:
-        """Ask the service itself whether it would take the edit, and take that back: the form is where its refusal can be read."""
+        """Ask the service itself whether it would take the edit, and take that back: the form is
+        where its refusal can be read.
+        """
         values = super().clean() or {}
         if self.errors:
             return values
         newest = definitions.current(self.instance.slug)
         if newest.pk != self.instance.pk:
-            raise forms.ValidationError(f"Version {newest.version} was saved meanwhile. Open it and make your change there.")
+            raise forms.ValidationError(
+                f"Version {newest.version} was saved meanwhile. Open it and make your change there."
+            )
         try:
             with transaction.atomic():
                 definitions.edit_template(self.instance.slug, **values)
@@ -99,7 +139,10 @@ class TemplateForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the
         except definitions.TemplateInvalid as error:
             for field, sentences in error.errors.items():
                 name = field.split(".")[0]
-                self.add_error(name if name in self.fields else None, [f"{field}: {sentence}" for sentence in sentences])
+                self.add_error(
+                    name if name in self.fields else None,
+                    [f"{field}: {sentence}" for sentence in sentences],
+                )
         return values
 
 
@@ -113,14 +156,16 @@ class TemplateAdmin(ReadOnlyAdmin):
     list_display = ("__str__", "title", "needs_repository", "created_by", "created_at")
     list_select_related = ("created_by",)
     fields = (
-        "slug", "version", "title", "description", "steps", "input_schema", "needs_repository", "frequency", "promise", "retention",
+        "slug", "version", "title", "description", "steps", "input_schema", "needs_repository",
+        "frequency", "promise", "retention",
         "size_budget", "who_may_order", "created_by", "created_at",
     )  # fmt: skip
 
     def has_change_permission(self, request: HttpRequest, obj: Template | None = None) -> bool:
         if not request.user.has_perm("runs.change_template"):
             return False
-        if obj is None or request.method == "POST":  # a form sent too late is answered by the form, with what was typed
+        # a form sent too late is answered by the form, with what was typed
+        if obj is None or request.method == "POST":
             return True
         return not Template.objects.filter(slug=obj.slug, version__gt=obj.version).exists()
 
@@ -131,7 +176,11 @@ class TemplateAdmin(ReadOnlyAdmin):
     def who_may_order(self, template: Template) -> SafeString:
         """Settled apart, so that a new version does not lose it."""
         access = rights.access_to(template.slug)
-        change = link("runs_templateaccess_change", "Change", access.pk) if access else link("runs_templateaccess_add", "Restrict")
+        change = (
+            link("runs_templateaccess_change", "Change", access.pk)
+            if access
+            else link("runs_templateaccess_add", "Restrict")
+        )
         return format_html("{} · {}", rights.who_may(access), change)
 
     @display(description="what then holds")
@@ -141,11 +190,18 @@ class TemplateAdmin(ReadOnlyAdmin):
         return format_html_join("", "<p><strong>{}.</strong> {}</p>", lines)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        saved = definitions.edit_template(obj.slug, by=cast(User, request.user), **form.cleaned_data)
-        obj.pk, obj.version = saved.pk, saved.version  # what follows, log and redirect, speaks of the new version
+        saved = definitions.edit_template(
+            obj.slug, by=cast(User, request.user), **form.cleaned_data
+        )
+        # what follows, log and redirect, speaks of the new version
+        obj.pk, obj.version = saved.pk, saved.version
 
     def response_change(self, request: HttpRequest, obj: Template) -> HttpResponse:
-        self.message_user(request, f"{obj} is the newest version. Orders made before keep theirs.", messages.SUCCESS)
+        self.message_user(
+            request,
+            f"{obj} is the newest version. Orders made before keep theirs.",
+            messages.SUCCESS,
+        )
         for words in definitions.warnings_of(obj.steps):
             self.message_user(request, words, messages.WARNING)
         return HttpResponseRedirect(reverse("admin:runs_template_change", args=[obj.pk]))
@@ -177,13 +233,21 @@ class DefinitionAdmin(ReadOnlyAdmin):
 
 
 class RepositoryForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
-    check_command = JsonField(help_text=Repository._meta.get_field("check_command").help_text, required=False, empty_value=[])
+    check_command = JsonField(
+        help_text=Repository._meta.get_field("check_command").help_text,
+        required=False,
+        empty_value=[],
+    )
 
     class Meta:
         model = Repository
         fields = ("url", *repositories.SETTLED, *repositories.GROUPS)
 
-    allowed_templates = JsonField(help_text=Repository._meta.get_field("allowed_templates").help_text, required=False, empty_value=[])
+    allowed_templates = JsonField(
+        help_text=Repository._meta.get_field("allowed_templates").help_text,
+        required=False,
+        empty_value=[],
+    )
 
     def clean_allowed_templates(self) -> Any:
         return self.cleaned_data["allowed_templates"] or []
@@ -210,7 +274,14 @@ class RepositoryAdmin(IdSearch):
     search_help_text = "A repo_ or wo_ id, or words of the name or URL"
     show_full_result_count = False
     ordering = ("name", "pk")
-    list_display = ("name", "url", "push_policy", "pull_request_policy", "use_template_execution", "created_at")
+    list_display = (
+        "name",
+        "url",
+        "push_policy",
+        "pull_request_policy",
+        "use_template_execution",
+        "created_at",
+    )
     filter_horizontal = ("use_groups", "delivery_groups")
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
@@ -221,9 +292,23 @@ class RepositoryAdmin(IdSearch):
             self.message_user(request, words, messages.WARNING)
 
     fieldsets = (
-        (None, {"fields": ("name", "url", "default_template", "check_command", "use_template_execution")}),
+        (
+            None,
+            {
+                "fields": (
+                    "name",
+                    "url",
+                    "default_template",
+                    "check_command",
+                    "use_template_execution",
+                )
+            },
+        ),
         ("Who may", {"fields": ("use_groups", "delivery_groups", "allowed_templates")}),
-        ("What leaves with an order", {"fields": ("author", "base_branch", "push_policy", "pull_request_policy")}),
+        (
+            "What leaves with an order",
+            {"fields": ("author", "base_branch", "push_policy", "pull_request_policy")},
+        ),
         ("Where to", {"fields": ("forge", "forge_url", "forge_project", "credential")}),
     )
 
@@ -231,7 +316,13 @@ class RepositoryAdmin(IdSearch):
 class WorkOrderRows(ConfirmedAdmin):
     """Registered, with its actions, in `hitl.admin.decisions`."""
 
-    shown_ids: ClassVar[dict[str, str]] = {"wo": "pk", "thr": "thread", "run": "runs", "pse": "runs__pauses", "repo": "repository"}
+    shown_ids: ClassVar[dict[str, str]] = {
+        "wo": "pk",
+        "thr": "thread",
+        "run": "runs",
+        "pse": "runs__pauses",
+        "repo": "repository",
+    }
     search_fields = ("title", f"created_by__{NAME}")
     search_help_text = "A wo_, thr_, run_, pse_ or repo_ id, or words of the title or its maker"
     heavy = ("request", "input", "check_command", "delivery")
@@ -241,8 +332,10 @@ class WorkOrderRows(ConfirmedAdmin):
     list_filter = (("latest_run__status", admin.ChoicesFieldListFilter),)
     list_select_related = ("latest_run", "template", "created_by")
     fields = (
-        "shown", "its_title", "status", "phase_words", "template", "definition_link", "thread_link", "latest_run_link", "runs_link",
-        "page_link", "request", "input_json", "repository", "repository_url", "pull_request_link", "check_command_json", "delivery_json",
+        "shown", "its_title", "status", "phase_words", "template", "definition_link", "thread_link",
+        "latest_run_link", "runs_link",
+        "page_link", "request", "input_json", "repository", "repository_url", "pull_request_link",
+        "check_command_json", "delivery_json",
         "author", "created_by", "created_at",
     )  # fmt: skip
 
@@ -273,19 +366,25 @@ class WorkOrderRows(ConfirmedAdmin):
     def runs_link(self, order: WorkOrder) -> SafeString:
         query = f"?q={order.shown_id}"
         return format_html(
-            "{} · {}", link("runs_run_changelist", "Runs", query=query), link("runs_pause_changelist", "Pauses", query=query)
+            "{} · {}",
+            link("runs_run_changelist", "Runs", query=query),
+            link("runs_pause_changelist", "Pauses", query=query),
         )
 
     @display(description="page")
     def page_link(self, order: WorkOrder) -> SafeString:
         return format_html(
-            '<a href="{}" class="text-primary-600 dark:text-primary-500 underline">Open</a>', f"/work-orders/{order.shown_id}/"
+            '<a href="{}" class="text-primary-600 dark:text-primary-500 underline">Open</a>',
+            f"/work-orders/{order.shown_id}/",
         )
 
     @display(description="pull request")
     def pull_request_link(self, order: WorkOrder) -> SafeString | str:
         url = order.pull_request_url
-        shown = '<a href="{}" rel="noreferrer" class="text-primary-600 dark:text-primary-500 underline">{}</a>'
+        shown = (
+            '<a href="{}" rel="noreferrer" class="text-primary-600 dark:text-primary-500 '
+            'underline">{}</a>'
+        )
         return format_html(shown, url, url) if url else "-"
 
     @display(description="what may leave with its work")
@@ -304,7 +403,12 @@ class WorkOrderRows(ConfirmedAdmin):
 class RunRows(ConfirmedAdmin):
     """Registered, with its actions, in `hitl.admin.decisions`."""
 
-    shown_ids: ClassVar[dict[str, str]] = {"run": "pk", "thr": "thread", "wo": "work_order", "pse": "pauses"}
+    shown_ids: ClassVar[dict[str, str]] = {
+        "run": "pk",
+        "thr": "thread",
+        "wo": "work_order",
+        "pse": "pauses",
+    }
     search_help_text = "A run_, thr_, wo_ or pse_ id"
     heavy = ("error",)
     sealed: ClassVar[dict[str, str]] = {"error_text": "error"}
@@ -323,8 +427,10 @@ class RunRows(ConfirmedAdmin):
     )
     list_filter = ("status",)
     fields = (
-        "shown", "order_link", "thread_link", "status", "failure_code", "error_text", "definition_link", "retry_of_link", "epoch",
-        "lease_owner", "lease_until", "lost_attempts", "due_at", "lists", "created_at", "started_at", "ended_at",
+        "shown", "order_link", "thread_link", "status", "failure_code", "error_text",
+        "definition_link", "retry_of_link", "epoch",
+        "lease_owner", "lease_until", "lost_attempts", "due_at", "lists", "created_at",
+        "started_at", "ended_at",
         "imported_at",
     )  # fmt: skip
 
@@ -366,11 +472,18 @@ class RunRows(ConfirmedAdmin):
 class PauseRows(ConfirmedAdmin):
     """Registered, with its actions, in `hitl.admin.decisions`."""
 
-    shown_ids: ClassVar[dict[str, str]] = {"pse": "pk", "run": "run", "thr": "run__thread", "wo": "run__work_order", "ckpt": "checkpoint"}
+    shown_ids: ClassVar[dict[str, str]] = {
+        "pse": "pk",
+        "run": "run",
+        "thr": "run__thread",
+        "wo": "run__work_order",
+        "ckpt": "checkpoint",
+    }
     search_help_text = "A pse_, run_, thr_, wo_ or ckpt_ id"
     heavy = ("content", "facts", "effects", "ways", "labels", "calls")
     sealed: ClassVar[dict[str, str]] = {
-        "question_text": "question", "content_text": "content", "facts_json": "facts", "effects_json": "effects", "patch_text": "",
+        "question_text": "question", "content_text": "content", "facts_json": "facts",
+        "effects_json": "effects", "patch_text": "",
         "calls_json": "calls",
     }  # fmt: skip
     question_text = text_column("question", lines=False)
@@ -389,9 +502,12 @@ class PauseRows(ConfirmedAdmin):
     list_filter = ("status", "kind")
     list_select_related = ("run__thread",)
     fields = (
-        "shown", "question_text", "status", "kind", "revision", "max_revisions", "order_link", "run_link", "checkpoint_link", "step",
-        "phase", "content_text", "facts_json", "effects_json", "calls_json", "ways_json", "labels_json", "patch_text", "content_digest",
-        "decision_link", "opened_at", "deadline_at", "extendable_until", "next_at", "reminded", "stage", "closed_at",
+        "shown", "question_text", "status", "kind", "revision", "max_revisions", "order_link",
+        "run_link", "checkpoint_link", "step",
+        "phase", "content_text", "facts_json", "effects_json", "calls_json", "ways_json",
+        "labels_json", "patch_text", "content_digest",
+        "decision_link", "opened_at", "deadline_at", "extendable_until", "next_at", "reminded",
+        "stage", "closed_at",
     )  # fmt: skip
 
     @display(description="status", label=PAUSE_COLOURS)

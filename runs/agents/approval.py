@@ -1,15 +1,18 @@
-"""Which tool calls a person is asked about before they are made: rules in order, the first that matches decides (S2-26).
+"""Which tool calls a person is asked about before they are made: rules in order, the first that
+matches decides (S2-26).
 
-The rules of the step's configuration come first, then the tool's own; where none matches, a tool of high risk asks and others do not.
-As configuration a rule is `{"tool": "fetch", "when": …, "ask": true, "why": "…"}`, with `when` one of
+The rules of the step's configuration come first, then the tool's own; where none matches, a tool of
+high risk asks and others do not. As configuration a rule is `{"tool": "fetch", "when": …, "ask":
+true, "why": "…"}`, with `when` one of
 
-    "always"
-    {"risk": "high"}                                     a rule that asks: that risk or higher; one that lets pass: that or lower
-    {"argument": "/amount", "op": "gt", "value": 100}    a JSON pointer (RFC 6901) into the arguments
+    "always" {"risk": "high"}                                     a rule that asks: that risk or
+    higher; one that lets pass: that or lower {"argument": "/amount", "op": "gt", "value": 100}    a
+    JSON pointer (RFC 6901) into the arguments
 
-and `op` one of `equals contains matches in gt lt exists`. `tool` is left out in rules for every tool. An argument that is not there matches
-nothing. One that cannot be compared (text where a number is expected) matches the rules that ask and none that let pass: what is not
-understood is never waved through.
+and `op` one of `equals contains matches in gt lt exists`. `tool` is left out in rules for every
+tool. An argument that is not there matches nothing. One that cannot be compared (text where a
+number is expected) matches the rules that ask and none that let pass: what is not understood is
+never waved through.
 """
 
 from __future__ import annotations
@@ -64,8 +67,17 @@ class Rule:
         if isinstance(when, Risk):
             when = {"risk": when.risk}
         elif isinstance(when, Argument):
-            when = {"argument": when.pointer, "op": when.op, **({} if when.op == "exists" else {"value": when.value})}
-        return {**({"tool": self.tool} if self.tool else {}), "when": when, "ask": self.ask, "why": self.why}
+            when = {
+                "argument": when.pointer,
+                "op": when.op,
+                **({} if when.op == "exists" else {"value": when.value}),
+            }
+        return {
+            **({"tool": self.tool} if self.tool else {}),
+            "when": when,
+            "ask": self.ask,
+            "why": self.why,
+        }
 
 
 class Known(Protocol):
@@ -88,35 +100,62 @@ class Verdict:
     rule: Rule | None = None
     """The rule that decided; None where none matched."""
     place: str = ""
-    """Where that rule stands: `approvals.2` of the step, `tool.0` of the tool's own; "" where none matched."""
+    """Where that rule stands: `approvals.2` of the step, `tool.0` of the tool's own; "" where none
+    matched.
+    """
 
 
 class RulesRefused(Exception):
-    """Rules that cannot be taken. `errors` maps the place of each fault, such as `2.when.op`, to sentences."""
+    """Rules that cannot be taken.
+
+    `errors` maps the place of each fault, such as `2.when.op`, to sentences.
+    """
 
     code = "rules_refused"
 
     def __init__(self, errors: dict[str, list[str]]) -> None:
-        super().__init__(" ".join(f"{place}: {text}" for place, texts in errors.items() for text in texts))
+        super().__init__(
+            " ".join(f"{place}: {text}" for place, texts in errors.items() for text in texts)
+        )
         self.errors = errors
 
 
 def explain(tool: Known, arguments: Mapping[str, Any], rules: Sequence[Rule] = ()) -> Verdict:
-    """Whether a person is asked about this call, by the step's `rules` and then the tool's own: the first that matches."""
+    """Whether a person is asked about this call, by the step's `rules` and then the tool's own: the
+    first that matches.
+    """
     placed = [*((f"approvals.{number}", rule) for number, rule in enumerate(rules)),
               *((f"tool.{number}", rule) for number, rule in enumerate(tool.approval))]  # fmt: skip
     for place, rule in placed:
         if (not rule.tool or rule.tool == tool.name) and _matches(rule, tool, arguments):
-            return Verdict(ask=rule.ask, why=rule.why or _in_words(rule, tool), rule=rule, place=place)
+            return Verdict(
+                ask=rule.ask, why=rule.why or _in_words(rule, tool), rule=rule, place=place
+            )
     if tool.risk == "high":
-        return Verdict(ask=True, why=f"No rule speaks of this call, and {tool.name} is a tool of high risk.")
-    return Verdict(ask=False, why=f"No rule asks about this call, and {tool.name} is no tool of high risk.")
+        return Verdict(
+            ask=True, why=f"No rule speaks of this call, and {tool.name} is a tool of high risk."
+        )
+    return Verdict(
+        ask=False, why=f"No rule asks about this call, and {tool.name} is no tool of high risk."
+    )
 
 
 def parse(rules: Any, *, tools: Collection[str] | None = None) -> tuple[Rule, ...]:
-    """Rules from configuration; raises RulesRefused. `tools`: the names that a rule may speak of, where they are known."""
+    """Rules from configuration; raises RulesRefused.
+
+    `tools`: the names that a rule may speak of, where they are known.
+    """
     if not isinstance(rules, list | tuple) or len(rules) > MAX_RULES:
-        raise RulesRefused({"": [f"Rules are a list of up to {MAX_RULES} objects, the first that matches decides."]})
+        raise RulesRefused(
+            {
+                "": [
+                    (
+                        f"Rules are a list of up to {MAX_RULES} objects, the first that matches "
+                        "decides."
+                    )
+                ]
+            }
+        )
     read = _Reader(tools)
     found = [read.rule(rule, str(number)) for number, rule in enumerate(rules)]
     if read.errors:
@@ -136,7 +175,9 @@ class _Reader:
 
     def rule(self, given: Any, place: str) -> Rule | None:
         if not isinstance(given, Mapping):
-            self.say(place, 'A rule is an object such as {"when": "always", "ask": true, "why": "…"}.')
+            self.say(
+                place, 'A rule is an object such as {"when": "always", "ask": true, "why": "…"}.'
+            )
             return None
         self._only(given, {"tool", "when", "ask", "why"}, place)
         ask, tool, why = given.get("ask"), given.get("tool", ""), given.get("why", "")
@@ -144,8 +185,15 @@ class _Reader:
             self.say(f"{place}.ask", "true (ask a person) or false (let it pass).")
         if not isinstance(tool, str):
             self.say(f"{place}.tool", "The name of a tool; leave it out for every tool.")
-        elif tool and self.tools is not None and tool not in self.tools:  # a misspelt one would silently never match
-            self.say(f"{place}.tool", f"{tool[:80]!r} is none of the tools here: {', '.join(sorted(self.tools)) or 'there are none'}.")
+        # a misspelt one would silently never match
+        elif tool and self.tools is not None and tool not in self.tools:
+            self.say(
+                f"{place}.tool",
+                (
+                    f"{tool[:80]!r} is none of the tools here: "
+                    f"{', '.join(sorted(self.tools)) or 'there are none'}."
+                ),
+            )
         if not isinstance(why, str) or len(why) > LONGEST_WHY:
             self.say(f"{place}.why", f"A sentence of up to {LONGEST_WHY} characters.")
         when = self._when(given.get("when", "always"), f"{place}.when")
@@ -161,22 +209,32 @@ class _Reader:
             self._only(given, {"argument", "op", "value"}, place)
             return self._argument(given, place)
         if given != "always":
-            self.say(place, '"always", {"risk": "high"}, or {"argument": "/path", "op": "equals", "value": …}.')
+            self.say(
+                place,
+                '"always", {"risk": "high"}, or {"argument": "/path", "op": "equals", "value": …}.',
+            )
         return "always"
 
     def _argument(self, given: Mapping[str, Any], place: str) -> Argument:
         pointer, op, value = given["argument"], given.get("op"), given.get("value", _NOTHING)
         if not isinstance(pointer, str) or not _is_pointer(pointer):
-            self.say(f"{place}.argument", "A JSON pointer into the arguments, such as /amount or /to/0.")
+            self.say(
+                f"{place}.argument", "A JSON pointer into the arguments, such as /amount or /to/0."
+            )
         if op not in OPS:
             self.say(f"{place}.op", f"One of {', '.join(OPS)}.")
         elif fault := _unfit(str(op), value):
             self.say(f"{place}.value", fault)
-        return Argument(pointer=str(pointer), op=str(op), value=None if value is _NOTHING else value)
+        return Argument(
+            pointer=str(pointer), op=str(op), value=None if value is _NOTHING else value
+        )
 
     def _only(self, given: Mapping[str, Any], known: set[str], place: str) -> None:
         for name in sorted(map(str, given.keys() - known)):
-            self.say(f"{place}.{name}"[:200], f"There is no such key; known are {', '.join(sorted(known))}.")
+            self.say(
+                f"{place}.{name}"[:200],
+                f"There is no such key; known are {', '.join(sorted(known))}.",
+            )
 
 
 def _is_pointer(text: str) -> bool:
@@ -226,7 +284,13 @@ def _at(arguments: Any, pointer: str) -> Any:
         name = part.replace("~1", "/").replace("~0", "~")
         if isinstance(found, Mapping) and name in found:
             found = found[name]
-        elif isinstance(found, list | tuple) and name.isascii() and name.isdigit() and len(name) < 9 and int(name) < len(found):
+        elif (
+            isinstance(found, list | tuple)
+            and name.isascii()
+            and name.isdigit()
+            and len(name) < 9
+            and int(name) < len(found)
+        ):
             found = found[int(name)]
         else:
             return _NOTHING

@@ -26,15 +26,20 @@ class CannotCalculate(Exception):
 
 
 def calculate(expression: str) -> str:
-    """The value as text: exact where a decimal of a few hundred digits can be, else rounded to DIGITS digits."""
+    """The value as text: exact where a decimal of a few hundred digits can be, else rounded to
+    DIGITS digits.
+    """
     if len(expression) > LONGEST:
         raise CannotCalculate(f"An expression has up to {LONGEST} characters.")
     try:
         return _written(_Reading(expression).value())
     except ZeroDivisionError:
         raise CannotCalculate("That divides by zero.") from None
-    except (SyntaxError, ValueError, MemoryError):  # as Python's parser refuses what is none, or nested too deeply
-        raise CannotCalculate("This is no arithmetic expression; write one such as (12.5 + 3) * 2.") from None
+    # as Python's parser refuses what is none, or nested too deeply
+    except (SyntaxError, ValueError, MemoryError):
+        raise CannotCalculate(
+            "This is no arithmetic expression; write one such as (12.5 + 3) * 2."
+        ) from None
     except RecursionError:
         raise CannotCalculate("This expression is nested too deeply.") from None
 
@@ -64,7 +69,9 @@ class _Reading:
                 return _bounded(OPERATIONS[type(op)](self._of(left), self._of(right)))
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
                 return _bounded(_call(name, [self._of(one) for one in arguments]))
-        raise CannotCalculate(f"Only numbers, + - * / // % **, parentheses and {', '.join(FUNCTIONS)} are known here.")
+        raise CannotCalculate(
+            f"Only numbers, + - * / // % **, parentheses and {', '.join(FUNCTIONS)} are known here."
+        )
 
     def _decimal(self, node: ast.Constant) -> Fraction:
         """A number as it is written: 0.1 is a tenth."""
@@ -142,7 +149,11 @@ def _written(number: Fraction) -> str:
     with localcontext(Context(prec=400, Emax=100_000, Emin=-100_000)) as exact:
         decimal = Decimal(number.numerator) / Decimal(number.denominator)
         if not exact.flags[Inexact]:
-            return f"{decimal.normalize():f}" if abs(decimal.adjusted()) < 400 else str(decimal.normalize())
+            return (
+                f"{decimal.normalize():f}"
+                if abs(decimal.adjusted()) < 400
+                else str(decimal.normalize())
+            )
     with localcontext(Context(prec=DIGITS, Emax=100_000, Emin=-100_000)):
         short = +(Decimal(number.numerator) / Decimal(number.denominator))
     return f"{short:f}" if abs(short.adjusted()) < 50 else str(short)

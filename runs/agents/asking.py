@@ -1,4 +1,6 @@
-"""What an agent asks of people: whether its calls may be made, and what a model itself wants to know."""
+"""What an agent asks of people: whether its calls may be made, and what a model itself wants to
+know.
+"""
 
 from __future__ import annotations
 
@@ -20,25 +22,42 @@ HUMAN: dict[str, Any] = {
     "type": "object",
     "properties": {
         "question": {"type": "string", "minLength": 1, "maxLength": 4_000},
-        "options": {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 200}, "maxItems": 20},
+        "options": {
+            "type": "array",
+            "items": {"type": "string", "minLength": 1, "maxLength": 200},
+            "maxItems": 20,
+        },
     },
     "required": ["question"],
     "additionalProperties": False,
 }
 TOLD = {
     "name": ASK_HUMAN,
-    "description": "Ask the person you work for, and wait for the answer. Give `options` where the answer is one of a few.",
+    "description": (
+        "Ask the person you work for, and wait for the answer. Give `options` where the answer "
+        "is one of a few."
+    ),
     "parameters": HUMAN,
 }
 """What a model is told of the tool by which it asks."""
 _LINE = 300
 
 
-def about_calls(state: State, context: Context, wanted: Sequence[tuple[Call, Verdict]], said: str, update: Mapping[str, Any]) -> Ask | None:
-    """One question for all calls that wait for a person; None where all of them were decided (S2-26)."""
+def about_calls(
+    state: State,
+    context: Context,
+    wanted: Sequence[tuple[Call, Verdict]],
+    said: str,
+    update: Mapping[str, Any],
+) -> Ask | None:
+    """One question for all calls that wait for a person; None where all of them were decided
+    (S2-26).
+    """
     whys = "\n".join(f"- `{call.tool}`: {verdict.why}" for call, verdict in wanted)
     report = Report(content="\n\n".join(filter(None, [said, whys])))
-    asked = ask_about_calls(state, context, calls=[call for call, _ in wanted], report=report, update=update)
+    asked = ask_about_calls(
+        state, context, calls=[call for call, _ in wanted], report=report, update=update
+    )
     return replace(asked, midway=True) if asked else None
 
 
@@ -51,12 +70,21 @@ def question_in(arguments: Any) -> dict[str, Any]:
     return {"question": str(given["question"]), "options": list(given.get("options", []))}
 
 
-def a_question(question: Mapping[str, Any], context: Context, said: str, update: Mapping[str, Any]) -> Ask:
-    """The pause in which a person answers a model: in words, which may be a bare approval (S0-47), or by one of its options."""
+def a_question(
+    question: Mapping[str, Any], context: Context, said: str, update: Mapping[str, Any]
+) -> Ask:
+    """The pause in which a person answers a model: in words, which may be a bare approval (S0-47),
+    or by one of its options.
+    """
     text, options = question["question"], question["options"]
     first = text.strip().partition("\n")[0]
     title = first if len(first) <= _LINE else f"{first[: _LINE - 1]}…"
-    answer: dict[str, Any] = {"type": "string", "title": "Your answer", "minLength": 1, "maxLength": 20_000}
+    answer: dict[str, Any] = {
+        "type": "string",
+        "title": "Your answer",
+        "minLength": 1,
+        "maxLength": 20_000,
+    }
     if options:
         answer = {"type": "string", "title": "Your answer", "enum": options}
     back = context.step
@@ -65,7 +93,11 @@ def a_question(question: Mapping[str, Any], context: Context, said: str, update:
         ways={ANSWER: back} if options else {APPROVE: back, ANSWER: back},
         bare=() if options else (APPROVE,),
         labels={ANSWER: "Send answer"},
-        report=Report(content="\n\n".join(filter(None, [said, "" if text.strip() == first == title else text]))),
+        report=Report(
+            content="\n\n".join(
+                filter(None, [said, "" if text.strip() == first == title else text])
+            )
+        ),
         update=update,
         phase=PHASE,
         kind="input",
@@ -80,7 +112,9 @@ def a_question(question: Mapping[str, Any], context: Context, said: str, update:
     )
 
 
-def answer_in(state: State, context: Context, mind: AgentCheckpointState, call_id: str) -> str | None:
+def answer_in(
+    state: State, context: Context, mind: AgentCheckpointState, call_id: str
+) -> str | None:
     """What a person answered to a question; None where nobody has yet."""
     if mind["asked"] != call_id:
         return None

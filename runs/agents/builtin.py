@@ -29,7 +29,13 @@ SETTING = "WAYSTATION_FETCH_ALLOW"
     description="The present date and time, in UTC or in a time zone.",
     parameters={
         "type": "object",
-        "properties": {"timezone": {"type": "string", "maxLength": 60, "description": "IANA name such as Europe/Vienna"}},
+        "properties": {
+            "timezone": {
+                "type": "string",
+                "maxLength": 60,
+                "description": "IANA name such as Europe/Vienna",
+            }
+        },
         "additionalProperties": False,
     },
     risk="low",
@@ -38,15 +44,21 @@ def clock(arguments: Mapping[str, Any], use: ToolUse) -> Any:
     name = arguments.get("timezone", "UTC")
     try:
         zone = ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as error:  # no such zone, no name of one, a folder of zones
-        raise ToolFailed(f"There is no time zone {name!r}; write an IANA name such as Europe/Vienna.") from error
+    # no such zone, no name of one, a folder of zones
+    except (KeyError, ValueError, OSError) as error:
+        raise ToolFailed(
+            f"There is no time zone {name!r}; write an IANA name such as Europe/Vienna."
+        ) from error
     now = timing.now().astimezone(zone).replace(microsecond=0)
     return {"now": now.isoformat(), "timezone": name, "weekday": f"{now:%A}"}
 
 
 @tool(
     "calculate",
-    description="Arithmetic, exact: + - * / // % **, parentheses, abs, round (half to even), min, max, floor, ceil, sqrt.",
+    description=(
+        "Arithmetic, exact: + - * / // % **, parentheses, abs, round (half to even), min, max, "
+        "floor, ceil, sqrt."
+    ),
     parameters={
         "type": "object",
         "properties": {"expression": {"type": "string", "minLength": 1, "maxLength": 500}},
@@ -68,29 +80,47 @@ def _what_is_fetched(arguments: Mapping[str, Any]) -> str:
 
 @tool(
     "fetch",
-    description="Read a page of the web by its http(s) address: its text, without scripts and images. Redirects are told, not followed.",
+    description=(
+        "Read a page of the web by its http(s) address: its text, without scripts and images. "
+        "Redirects are told, not followed."
+    ),
     parameters={
         "type": "object",
         "properties": {"url": {"type": "string", "minLength": 1, "maxLength": ssrf.LONGEST_URL}},
         "required": ["url"],
         "additionalProperties": False,
     },
-    approval=[Rule(ask=True, why="It reaches outside this server, and an address can carry away what was read here.")],
+    approval=[
+        Rule(
+            ask=True,
+            why="It reaches outside this server, and an address can carry away what was read here.",
+        )
+    ],
     risk="high",
     editable=["/url"],
     preview=_what_is_fetched,
 )
 def fetch(arguments: Mapping[str, Any], use: ToolUse) -> Any:
     url = arguments["url"].partition("#")[0]
-    headers = {"Accept": "text/html, text/*, application/json, application/xml", "Accept-Encoding": "identity", "User-Agent": "Waystation"}
+    headers = {
+        "Accept": "text/html, text/*, application/json, application/xml",
+        "Accept-Encoding": "identity",
+        "User-Agent": "Waystation",
+    }
     try:
         target, address = ssrf.check(url, allow=use.context.reach, setting=SETTING, plain=True)
         use.context.check()
-        answer = ssrf.exchange("GET", target, address, headers, seconds=FETCH_SECONDS, limit=FETCH_BYTES)
+        answer = ssrf.exchange(
+            "GET", target, address, headers, seconds=FETCH_SECONDS, limit=FETCH_BYTES
+        )
     except (ssrf.AddressRefused, ssrf.CannotReach) as error:
         raise ToolFailed(str(error)) from error
     kind, text = _text_of(answer)
-    moved = {"location": answer.headers["location"][: ssrf.LONGEST_URL]} if "location" in answer.headers else {}
+    moved = (
+        {"location": answer.headers["location"][: ssrf.LONGEST_URL]}
+        if "location" in answer.headers
+        else {}
+    )
     return {
         "url": url,
         "status": answer.status,
@@ -107,7 +137,9 @@ def _text_of(answer: ssrf.Answer) -> tuple[str, str]:
     kind, _, rest = header.partition(";")
     kind = kind.strip().lower()[:100]
     if answer.body and not (kind.startswith("text/") or kind.endswith(("json", "xml"))):
-        raise ToolFailed(f"There is no text at this address: it gives {kind or 'nothing that says what it is'}.")
+        raise ToolFailed(
+            f"There is no text at this address: it gives {kind or 'nothing that says what it is'}."
+        )
     charset = rest.partition("charset=")[2].partition(";")[0].strip(" \"'") or "utf-8"
     try:
         text = answer.body.decode(charset, "replace")
@@ -125,7 +157,25 @@ class _Page(HTMLParser):
     """The words of an HTML page, a line for each block."""
 
     HIDDEN = frozenset({"script", "style", "noscript", "template", "svg"})
-    INLINE = frozenset({"a", "abbr", "b", "code", "em", "i", "kbd", "mark", "s", "small", "span", "strong", "sub", "sup", "u"})
+    INLINE = frozenset(
+        {
+            "a",
+            "abbr",
+            "b",
+            "code",
+            "em",
+            "i",
+            "kbd",
+            "mark",
+            "s",
+            "small",
+            "span",
+            "strong",
+            "sub",
+            "sup",
+            "u",
+        }
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -154,12 +204,20 @@ class _Page(HTMLParser):
         return "\n".join(line for line in lines if line)
 
 
-KEY = {"type": "string", "minLength": 1, "maxLength": 80, "description": "a short name, such as customer"}
+KEY = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 80,
+    "description": "a short name, such as customer",
+}
 
 
 @tool(
     "remember",
-    description="Keep a note for later turns of this conversation, over an earlier one of the same name. An empty text drops it.",
+    description=(
+        "Keep a note for later turns of this conversation, over an earlier one of the same "
+        "name. An empty text drops it."
+    ),
     parameters={
         "type": "object",
         "properties": {"name": KEY, "text": {"type": "string", "maxLength": NOTE}},
@@ -169,15 +227,23 @@ KEY = {"type": "string", "minLength": 1, "maxLength": 80, "description": "a shor
     risk="low",
 )
 def remember(arguments: Mapping[str, Any], use: ToolUse) -> Any:
-    """The note is the call itself, which the conversation in the thread's state holds; see `notes`."""
-    if arguments["text"] and arguments["name"] not in (kept := notes(use.state)) and len(kept) >= NOTES:
+    """The note is the call itself, which the conversation in the thread's state holds; see
+    `notes`.
+    """
+    if (
+        arguments["text"]
+        and arguments["name"] not in (kept := notes(use.state))
+        and len(kept) >= NOTES
+    ):
         raise ToolFailed(f"There are {NOTES} notes already; drop one that is not needed.")
     return {"kept" if arguments["text"] else "dropped": arguments["name"]}
 
 
 @tool(
     "recall",
-    description="The notes of this conversation that were kept with `remember` in earlier loops and turns.",
+    description=(
+        "The notes of this conversation that were kept with `remember` in earlier loops and turns."
+    ),
     parameters={"type": "object", "properties": {"name": KEY}, "additionalProperties": False},
     risk="low",
 )
@@ -186,12 +252,16 @@ def recall(arguments: Mapping[str, Any], use: ToolUse) -> Any:
     if "name" not in arguments:
         return {"notes": kept}
     if arguments["name"] not in kept:
-        raise ToolFailed(f"There is no note {arguments['name']!r}. There are: {', '.join(kept) or 'none'}.")
+        raise ToolFailed(
+            f"There is no note {arguments['name']!r}. There are: {', '.join(kept) or 'none'}."
+        )
     return {"notes": {arguments["name"]: kept[arguments["name"]]}}
 
 
 def notes(state: Mapping[str, Any]) -> dict[str, str]:
-    """The notes of a thread, by name: the calls of `remember` in its `messages` that were made, the last of a name."""
+    """The notes of a thread, by name: the calls of `remember` in its `messages` that were made, the
+    last of a name.
+    """
     made = [call for message in state.get("messages", ()) for call in message.get("tools", ())]
     kept: dict[str, str] = {}
     for call in made:

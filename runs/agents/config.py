@@ -1,10 +1,13 @@
 """What a step template says of an agent: read, and checked when it is saved.
 
-    {"model": "openai:gpt-5-mini", "base_url": "", "credential": "openai", "instructions": "… {{revision_feedback}} {{state.plan}} …",
-     "prompt": "", "tools": ["clock", "ask_human"], "output_schema": {…}, "output_mode": "tool", "max_loops": 15,
-     "limits": {"tokens": 200000, "cost": 0.5, "tool_calls": 40, "seconds": 600}, "history": {"tokens": 50000}, "approvals": [rules]}
+    {"model": "openai:gpt-5-mini", "base_url": "", "credential": "openai", "instructions": "…
+    {{revision_feedback}} {{state.plan}} …",
+     "prompt": "", "tools": ["clock", "ask_human"], "output_schema": {…}, "output_mode": "tool",
+     "max_loops": 15, "limits": {"tokens": 200000, "cost": 0.5, "tool_calls": 40, "seconds": 600},
+     "history": {"tokens": 50000}, "approvals": [rules]}
 
-All of it may be left out. Without `model` the server's own is asked (`models.configure`); `scripted` is the offline one.
+All of it may be left out. Without `model` the server's own is asked (`models.configure`);
+`scripted` is the offline one.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ SCRIPTED = "scripted"
 PROVIDERS = ("openai", "anthropic")
 """`openai` is any endpoint that speaks OpenAI's chat completions."""
 ASK_HUMAN = "ask_human"
-"""The tool by which a model asks a person: known to the loop, in no registry (HumanFeedbackTool)."""
+"""The tool by which a model asks a person: known to the loop, in no registry
+(HumanFeedbackTool).
+"""
 MAX_LOOPS = 15
 HISTORY, LEAST_HISTORY = 50_000, 500
 """Tokens of a request: where neither template nor server say, and the least that may be said."""
@@ -39,7 +44,12 @@ SCHEMA = {
         "credential": {"type": "string", "maxLength": 100},
         "instructions": {"type": "string", "maxLength": 100_000},
         "prompt": {"type": "string", "maxLength": 100_000},
-        "tools": {"type": "array", "items": {"type": "string", "maxLength": 64}, "maxItems": 100, "uniqueItems": True},
+        "tools": {
+            "type": "array",
+            "items": {"type": "string", "maxLength": 64},
+            "maxItems": 100,
+            "uniqueItems": True,
+        },
         "output_schema": {"type": "object"},
         "output_mode": {"enum": ["tool", "native"]},
         "max_loops": {"type": "integer", "minimum": 1, "maximum": 100},
@@ -94,20 +104,29 @@ class Agent:
     tools: Sequence[str] = ()
     output_schema: Mapping[str, Any] = field(default_factory=dict)
     output_mode: Literal["tool", "native"] = "tool"
-    """How the final answer is given: by a call of a tool made of the schema, or as text that the endpoint holds to it."""
+    """How the final answer is given: by a call of a tool made of the schema, or as text that the
+    endpoint holds to it.
+    """
     max_loops: int = MAX_LOOPS
     limits: Limits = Limits()
     history: int | None = None
-    """About how many tokens of a conversation are given to the model, with its instructions and tools (`window`); None for the server's."""
+    """About how many tokens of a conversation are given to the model, with its instructions and
+    tools (`window`); None for the server's.
+    """
     approvals: Sequence[Rule] = ()
 
     @property
     def registered(self) -> list[Tool]:
-        """Its tools, without the one that asks a person. Raises StepFailed for one that this server does not have any more."""
+        """Its tools, without the one that asks a person.
+
+        Raises StepFailed for one that this server does not have any more.
+        """
         try:
             return [find(name) for name in self.tools if name != ASK_HUMAN]
         except UnknownTool as error:
-            raise StepFailed(f"{error} Name another one in the step template, then start again.", code=error.code) from error
+            raise StepFailed(
+                f"{error} Name another one in the step template, then start again.", code=error.code
+            ) from error
 
 
 def check(config: Mapping[str, Any]) -> None:
@@ -117,16 +136,23 @@ def check(config: Mapping[str, Any]) -> None:
         try:
             _ = name == ASK_HUMAN or find(name)
         except UnknownTool as error:
-            raise ConfigInvalid({"tools": [f"{error} Known are {', '.join([*tools.names(), ASK_HUMAN])}."]}) from error
+            raise ConfigInvalid(
+                {"tools": [f"{error} Known are {', '.join([*tools.names(), ASK_HUMAN])}."]}
+            ) from error
     read(config)
 
 
 def _shape(config: Mapping[str, Any]) -> None:
     for error in Draft202012Validator(SCHEMA).iter_errors(dict(config)):
-        raise ConfigInvalid({".".join(str(part) for part in error.absolute_path): [error.message[:300]]})
+        raise ConfigInvalid(
+            {".".join(str(part) for part in error.absolute_path): [error.message[:300]]}
+        )
     model, url = config.get("model", ""), config.get("base_url", "")
     if model and not _MODEL.fullmatch(model):
-        words = f"{SCRIPTED!r}, or a provider and a name such as openai:gpt-5-mini; providers are {' and '.join(PROVIDERS)}."
+        words = (
+            f"{SCRIPTED!r}, or a provider and a name such as openai:gpt-5-mini; providers are "
+            f"{' and '.join(PROVIDERS)}."
+        )
         raise ConfigInvalid({"model": [words]})
     check_url(url)
 
@@ -134,8 +160,16 @@ def _shape(config: Mapping[str, Any]) -> None:
 def check_url(url: str) -> None:
     """Raise ConfigInvalid for an endpoint's address that is none."""
     parts = urlsplit(url)
-    if url and (parts.scheme not in {"http", "https"} or not parts.hostname or parts.username or parts.query or parts.fragment):
-        raise ConfigInvalid({"base_url": ["https://host/v1, without a user, a password or a question mark."]})
+    if url and (
+        parts.scheme not in {"http", "https"}
+        or not parts.hostname
+        or parts.username
+        or parts.query
+        or parts.fragment
+    ):
+        raise ConfigInvalid(
+            {"base_url": ["https://host/v1, without a user, a password or a question mark."]}
+        )
 
 
 def read(config: Mapping[str, Any]) -> Agent:
@@ -144,12 +178,25 @@ def read(config: Mapping[str, Any]) -> Agent:
     try:
         rules = approval.parse(config.get("approvals", []), tools=config.get("tools", []))
     except approval.RulesRefused as error:
-        raise ConfigInvalid({f"approvals.{place}".rstrip("."): texts for place, texts in error.errors.items()}) from error
+        raise ConfigInvalid(
+            {f"approvals.{place}".rstrip("."): texts for place, texts in error.errors.items()}
+        ) from error
     try:
-        wanted = schemas.check_inputs(dict(config["output_schema"])) if config.get("output_schema") else {}
+        wanted = (
+            schemas.check_inputs(dict(config["output_schema"]))
+            if config.get("output_schema")
+            else {}
+        )
     except schemas.SchemaRefused as error:
         raise ConfigInvalid({"output_schema": [str(error)]}) from error
     plain = {name: config[name] for name in PLAIN if name in config}
     limits = Limits(**config.get("limits", {}))
     history = config.get("history", {}).get("tokens")
-    return Agent(**plain, tools=tuple(config.get("tools", ())), output_schema=wanted, limits=limits, history=history, approvals=rules)
+    return Agent(
+        **plain,
+        tools=tuple(config.get("tools", ())),
+        output_schema=wanted,
+        limits=limits,
+        history=history,
+        approvals=rules,
+    )

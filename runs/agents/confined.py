@@ -1,8 +1,9 @@
 """Files by paths that a model wrote, inside one folder and nowhere else.
 
-Every part of a path is opened relative to the one before, and none may be a symbolic link: so a link that lies there, or takes a folder's
-place between two looks, leads nowhere. What is written is written beside its place and moved over it, so nothing that has a second name
-outside (a hard link) is changed.
+Every part of a path is opened relative to the one before, and none may be a symbolic link: so a
+link that lies there, or takes a folder's place between two looks, leads nowhere. What is written is
+written beside its place and moved over it, so nothing that has a second name outside (a hard link)
+is changed.
 """
 
 from __future__ import annotations
@@ -33,9 +34,14 @@ class PathRefused(Exception):
 def parts(path: str) -> tuple[str, ...]:
     """A path's names, from the folder down; () for the folder itself. Raises PathRefused."""
     if len(path) > LONGEST_PATH or not path.isprintable() or "\\" in path:
-        raise PathRefused(f"A path has up to {LONGEST_PATH} printable characters, with / between its names and no backslash.")
+        raise PathRefused(
+            f"A path has up to {LONGEST_PATH} printable characters, with / between its "
+            "names and no backslash."
+        )
     if path.startswith("/"):
-        raise PathRefused("Write the path from the workspace's top, such as src/app.py, not from /.")
+        raise PathRefused(
+            "Write the path from the workspace's top, such as src/app.py, not from /."
+        )
     names = tuple(name for name in path.split("/") if name not in {"", "."})
     if ".." in names:
         raise PathRefused("A path leads down only: no .. in it.")
@@ -47,15 +53,22 @@ def parts(path: str) -> tuple[str, ...]:
 
 
 def _is_gits(name: str) -> bool:
-    """Whether some file system takes this name for .git: in other letters, with signs that are not seen, as a short name."""
-    seen = "".join(sign for sign in unicodedata.normalize("NFKC", name) if unicodedata.category(sign) != "Cf")
+    """Whether some file system takes this name for .git: in other letters, with signs that are not
+    seen, as a short name.
+    """
+    seen = "".join(
+        sign for sign in unicodedata.normalize("NFKC", name) if unicodedata.category(sign) != "Cf"
+    )
     plain = seen.casefold().partition(":")[0].rstrip(" .")
     return plain in {".git", "git~1"}
 
 
 @contextmanager
 def _folder(root: Path, names: Sequence[str], *, make: bool = False) -> Iterator[int]:
-    """A descriptor of the folder; with `make`, folders that are missing are made. Raises PathRefused."""
+    """A descriptor of the folder; with `make`, folders that are missing are made.
+
+    Raises PathRefused.
+    """
     descriptor = os.open(root, _FOLDER)
     try:
         for depth, name in enumerate(names):
@@ -85,7 +98,9 @@ def _opened(name: str, flags: int, above: int, *, shown: str) -> int:
         if error.errno == errno.ELOOP or (error.errno == errno.ENOTDIR and _is_link(name, above)):
             raise PathRefused(f"{shown} is a link, and links are not followed here.") from None
         if error.errno in {errno.ENOENT, errno.ENOTDIR}:
-            raise PathRefused(f"There is no {'folder' if flags == _FOLDER else 'file'} {shown}.") from None
+            raise PathRefused(
+                f"There is no {'folder' if flags == _FOLDER else 'file'} {shown}."
+            ) from None
         raise PathRefused(f"{shown} cannot be opened: {error.strerror}.") from None
 
 
@@ -115,24 +130,36 @@ def _read(folder: int, name: str, shown: str, limit: int) -> bytes:
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode):
         os.close(descriptor)
-        raise PathRefused(f"{shown} is {'a folder' if stat.S_ISDIR(found.st_mode) else 'no regular file'}.")
+        raise PathRefused(
+            f"{shown} is {'a folder' if stat.S_ISDIR(found.st_mode) else 'no regular file'}."
+        )
     with os.fdopen(descriptor, "rb") as file:
         content = file.read(limit + 1)
     if len(content) > limit:
-        raise PathRefused(f"{shown} has {found.st_size:,} bytes; files of up to {limit:,} are read.")
+        raise PathRefused(
+            f"{shown} has {found.st_size:,} bytes; files of up to {limit:,} are read."
+        )
     return content
 
 
 def write(root: Path, path: str, content: bytes) -> bool:
-    """Make a file what `content` says, with the folders above it; whether it is new. Raises PathRefused."""
+    """Make a file what `content` says, with the folders above it; whether it is new.
+
+    Raises PathRefused.
+    """
     *above, name = parts(path) or ("",)
     if not name:
         raise PathRefused("Name a file, such as src/app.py.")
     with _folder(root, above, make=True) as folder:
         before = _status(name, folder)
         if before is not None and not stat.S_ISREG(before.st_mode):
-            raise PathRefused(f"{path} is a {'link' if stat.S_ISLNK(before.st_mode) else 'folder or no regular file'}; it was left alone.")
-        mode = 0o700 if before is not None and before.st_mode & stat.S_IXUSR else 0o600  # git keeps no more of a mode than that
+            raise PathRefused(
+                f"{path} is a "
+                f"{'link' if stat.S_ISLNK(before.st_mode) else 'folder or no regular file'}; "
+                "it was left alone."
+            )
+        # git keeps no more of a mode than that
+        mode = 0o700 if before is not None and before.st_mode & stat.S_IXUSR else 0o600
         beside = f".new-{secrets.token_hex(8)}"
         try:
             _write(folder, beside, content, mode)
@@ -166,7 +193,9 @@ def remove(root: Path, path: str) -> None:
 
 
 def walk(root: Path, path: str = "") -> Iterator[tuple[str, bool]]:
-    """Every file and link below a folder, in order of their paths: path, and whether it is a regular file. Nothing of git's."""
+    """Every file and link below a folder, in order of their paths: path, and whether it is a
+    regular file. Nothing of git's.
+    """
     names = parts(path)
     with _folder(root, names) as folder:
         yield from _walk(folder, "".join(f"{name}/" for name in names), len(names))
@@ -174,7 +203,10 @@ def walk(root: Path, path: str = "") -> Iterator[tuple[str, bool]]:
 
 def _walk(folder: int, above: str, depth: int) -> Iterator[tuple[str, bool]]:
     with os.scandir(folder) as entries:
-        found = sorted((entry.name, entry.is_dir(follow_symlinks=False), entry.is_file(follow_symlinks=False)) for entry in entries)
+        found = sorted(
+            (entry.name, entry.is_dir(follow_symlinks=False), entry.is_file(follow_symlinks=False))
+            for entry in entries
+        )
     for name, is_folder, is_file in found:
         if _is_gits(name) or not name.isprintable():
             continue

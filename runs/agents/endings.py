@@ -1,7 +1,9 @@
-"""How a model's answer ended where it is no whole answer: cut at its length, refused, filtered, or empty. No such answer ends a turn well.
+"""How a model's answer ended where it is no whole answer: cut at its length, refused, filtered, or
+empty. No such answer ends a turn well.
 
-A cut answer is continued and an empty one asked for again, a few times; then, and for a refusal or a filter at once, the run fails. What
-was said is kept in the conversation. A call that stands in such an answer is never made: its arguments may be half of what was meant.
+A cut answer is continued and an empty one asked for again, a few times; then, and for a refusal or
+a filter at once, the run fails. What was said is kept in the conversation. A call that stands in
+such an answer is never made: its arguments may be half of what was meant.
 """
 
 from __future__ import annotations
@@ -15,7 +17,12 @@ from runs.workflows.base import StepFailed
 LENGTH, REFUSAL, FILTER, EMPTY, BROKEN = "length", "refusal", "content_filter", "empty", "error"
 AGAIN = {LENGTH: 3, EMPTY: 1}
 """How often, in a row, the model is asked to mend such an ending."""
-CODES = {LENGTH: "answer_cut", REFUSAL: "answer_refused", FILTER: "answer_filtered", EMPTY: "answer_empty"}
+CODES = {
+    LENGTH: "answer_cut",
+    REFUSAL: "answer_refused",
+    FILTER: "answer_filtered",
+    EMPTY: "answer_empty",
+}
 """The run's `failure_code`."""
 RAW = {
     "max_tokens": LENGTH,
@@ -28,9 +35,12 @@ RAW = {
 """Endings by the words of endpoints that do not keep to OpenAI's."""
 LONGEST = 1_000
 """Characters of a refusal's words that are kept."""
-CONTINUE = "Your answer was cut at its length limit. Go on exactly where it stopped, and repeat nothing."
+CONTINUE = (
+    "Your answer was cut at its length limit. Go on exactly where it stopped, and repeat nothing."
+)
 CALL_AGAIN = (
-    "Your answer was cut at its length limit before its calls were complete, so none of them was made. Call again, with less at once."
+    "Your answer was cut at its length limit before its calls were complete, so none of them "
+    "was made. Call again, with less at once."
 )
 
 
@@ -51,19 +61,26 @@ class Ended(TypedDict):
     times: int
     """In a row."""
     final: bool
-    """Another request does not mend it: the run fails before the next one. Another run may ask again."""
+    """Another request does not mend it: the run fails before the next one.
+
+    Another run may ask again.
+    """
 
 
 def of(message: Mapping[str, Any]) -> Ending:
     """How a model's message ended, as pydantic-ai writes it down."""
     details = message.get("provider_details") or {}
-    kind = RAW.get(str(details.get("finish_reason")).lower()) or str(message.get("finish_reason") or "")
+    kind = RAW.get(str(details.get("finish_reason")).lower()) or str(
+        message.get("finish_reason") or ""
+    )
     if (words := str(details.get("refusal") or "").strip()) or kind == REFUSAL:
         return Ending(kind=REFUSAL, words=words[:LONGEST])
     if kind in {FILTER, LENGTH, BROKEN}:
         return Ending(kind=kind)
     says = any(
-        part["part_kind"] == "tool-call" or (part["part_kind"] == "text" and str(part["content"]).strip()) for part in message["parts"]
+        part["part_kind"] == "tool-call"
+        or (part["part_kind"] == "text" and str(part["content"]).strip())
+        for part in message["parts"]
     )
     return Ending() if says else Ending(kind=EMPTY)
 
@@ -80,13 +97,23 @@ def noted(before: Ended | None, told: Mapping[str, Any] | None, *, mendable: boo
         return None
     kind = str(told["kind"])
     times = before["times"] + 1 if before and before["kind"] == kind else 1
-    return {"kind": kind, "words": str(told["words"]), "times": times, "final": not mendable or times > AGAIN.get(kind, 0)}
+    return {
+        "kind": kind,
+        "words": str(told["words"]),
+        "times": times,
+        "final": not mendable or times > AGAIN.get(kind, 0),
+    }
 
 
 def check(ended: Ended | None, *, model: str) -> None:
-    """Raise StepFailed where the last answer was no whole one and another request is not to mend it."""
+    """Raise StepFailed where the last answer was no whole one and another request is not to mend
+    it.
+    """
     if ended and ended["final"]:
-        raise StepFailed(f"The model {model} {_why(ended)} What was done so far is kept.", code=CODES[ended["kind"]])
+        raise StepFailed(
+            f"The model {model} {_why(ended)} What was done so far is kept.",
+            code=CODES[ended["kind"]],
+        )
 
 
 def _why(ended: Ended) -> str:
@@ -94,15 +121,29 @@ def _why(ended: Ended) -> str:
     tries = ended["times"] - 1
     match ended["kind"]:
         case "refusal":
-            return f"refused to answer{said} No call of this answer was made. Ask in other words, or retry."
-        case "content_filter":
-            return "was stopped by a content filter. No call of this answer was made. Ask in other words, or retry."
-        case "length":
-            tried = f", also when it was asked {tries} time{'s' if tries > 1 else ''} to go on" if tries else ""
             return (
-                f"reached the limit of its answer's length{tried}. No call that was cut was made. Ask for less at once, or retry to go on."
+                f"refused to answer{said} No call of this answer was made. Ask in other words, "
+                "or retry."
             )
-    return f"gave an empty answer{', twice' if tries else ''}. Retry, or name another model in the step template."
+        case "content_filter":
+            return (
+                "was stopped by a content filter. No call of this answer was made. Ask in other "
+                "words, or retry."
+            )
+        case "length":
+            tried = (
+                f", also when it was asked {tries} time{'s' if tries > 1 else ''} to go on"
+                if tries
+                else ""
+            )
+            return (
+                f"reached the limit of its answer's length{tried}. No call that was cut was "
+                "made. Ask for less at once, or retry to go on."
+            )
+    return (
+        f"gave an empty answer{', twice' if tries else ''}. Retry, or name another model in the "
+        "step template."
+    )
 
 
 def in_words(kind: str) -> str:
@@ -117,5 +158,10 @@ def in_words(kind: str) -> str:
 
 def without_calls(message: Mapping[str, Any]) -> tuple[dict[str, Any], Sequence[str]]:
     """A message without its calls, and the tools that it wanted to call."""
-    calls = [str(part["tool_name"]) for part in message["parts"] if part["part_kind"] == "tool-call"]
-    return {**message, "parts": [part for part in message["parts"] if part["part_kind"] != "tool-call"]}, calls
+    calls = [
+        str(part["tool_name"]) for part in message["parts"] if part["part_kind"] == "tool-call"
+    ]
+    return {
+        **message,
+        "parts": [part for part in message["parts"] if part["part_kind"] != "tool-call"],
+    }, calls

@@ -1,7 +1,8 @@
-"""Tools on the files of the run's workspace, and on nothing else: list, read, search, write, patch, delete, and the repository's own check.
+"""Tools on the files of the run's workspace, and on nothing else: list, read, search, write, patch,
+delete, and the repository's own check.
 
-They work on the tree that the loop restored before its first call, and that it commits at its end. Nothing of it leaves the workspace, so
-none of them asks, unless a template's rules say so.
+They work on the tree that the loop restored before its first call, and that it commits at its end.
+Nothing of it leaves the workspace, so none of them asks, unless a template's rules say so.
 """
 
 from __future__ import annotations
@@ -33,13 +34,31 @@ SEARCHED = 50_000_000
 """Bytes that one search looks through."""
 OUTPUT = 20_000
 """Characters of a check's output, its end."""
-PATH = {"type": "string", "minLength": 1, "maxLength": confined.LONGEST_PATH, "description": "from the workspace's top, e.g. src/app.py"}
-FOLDER = {"type": "string", "maxLength": confined.LONGEST_PATH, "description": "a folder from the workspace's top; left out: all"}
-GLOB = {"type": "string", "maxLength": 200, "description": "only paths like this, e.g. *.py or src/*/test_*"}
+PATH = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": confined.LONGEST_PATH,
+    "description": "from the workspace's top, e.g. src/app.py",
+}
+FOLDER = {
+    "type": "string",
+    "maxLength": confined.LONGEST_PATH,
+    "description": "a folder from the workspace's top; left out: all",
+}
+GLOB = {
+    "type": "string",
+    "maxLength": 200,
+    "description": "only paths like this, e.g. *.py or src/*/test_*",
+}
 
 
 def _object(properties: Mapping[str, Any], *required: str) -> dict[str, Any]:
-    return {"type": "object", "properties": dict(properties), "required": list(required), "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(required),
+        "additionalProperties": False,
+    }
 
 
 def _root(use: ToolUse) -> Path:
@@ -85,7 +104,9 @@ def _walk(use: ToolUse, arguments: Mapping[str, Any]) -> Iterator[tuple[str, boo
     """The paths that are asked for, and whether each is a regular file; raises ToolFailed."""
     glob = arguments.get("glob", "*")
     try:
-        for number, (path, is_file) in enumerate(confined.walk(_root(use), arguments.get("folder", ""))):
+        for number, (path, is_file) in enumerate(
+            confined.walk(_root(use), arguments.get("folder", ""))
+        ):
             if number % 100 == 0:
                 use.context.check()
             if fnmatchcase(path, glob) or fnmatchcase(path.rpartition("/")[2], glob):
@@ -96,7 +117,10 @@ def _walk(use: ToolUse, arguments: Mapping[str, Any]) -> Iterator[tuple[str, boo
 
 @tool(
     "list_files",
-    description="The paths of the workspace's files, in order. Links and other special files are named apart, and not followed.",
+    description=(
+        "The paths of the workspace's files, in order. Links and other special files are named "
+        "apart, and not followed."
+    ),
     parameters=_object({"folder": FOLDER, "glob": GLOB}),
     risk="low",
     in_workspace=True,
@@ -113,9 +137,15 @@ def list_files(arguments: Mapping[str, Any], use: ToolUse) -> Any:
 
 @tool(
     "read_file",
-    description=f"A text file of the workspace, from a line on. Up to {SHOWN:,} characters at once.",
+    description=(
+        f"A text file of the workspace, from a line on. Up to {SHOWN:,} characters at once."
+    ),
     parameters=_object(
-        {"path": PATH, "from_line": {"type": "integer", "minimum": 1}, "lines": {"type": "integer", "minimum": 1}},
+        {
+            "path": PATH,
+            "from_line": {"type": "integer", "minimum": 1},
+            "lines": {"type": "integer", "minimum": 1},
+        },
         "path",
     ),
     risk="low",
@@ -136,8 +166,18 @@ def read_file(arguments: Mapping[str, Any], use: ToolUse) -> Any:
 
 @tool(
     "search_files",
-    description="The lines of the workspace's text files that match a pattern (RE2 syntax, no look-around), with path and line number.",
-    parameters=_object({"pattern": {"type": "string", "minLength": 1, "maxLength": 1_000}, "folder": FOLDER, "glob": GLOB}, "pattern"),
+    description=(
+        "The lines of the workspace's text files that match a pattern (RE2 syntax, no "
+        "look-around), with path and line number."
+    ),
+    parameters=_object(
+        {
+            "pattern": {"type": "string", "minLength": 1, "maxLength": 1_000},
+            "folder": FOLDER,
+            "glob": GLOB,
+        },
+        "pattern",
+    ),
     risk="low",
     in_workspace=True,
 )
@@ -176,8 +216,12 @@ def _shown_write(arguments: Mapping[str, Any]) -> str:
 
 @tool(
     "write_file",
-    description="Write a whole text file of the workspace, with the folders above it, over what was there.",
-    parameters=_object({"path": PATH, "text": {"type": "string", "maxLength": LARGEST}}, "path", "text"),
+    description=(
+        "Write a whole text file of the workspace, with the folders above it, over what was there."
+    ),
+    parameters=_object(
+        {"path": PATH, "text": {"type": "string", "maxLength": LARGEST}}, "path", "text"
+    ),
     editable=["/text"],
     preview=_shown_write,
     in_workspace=True,
@@ -191,15 +235,23 @@ def _shown_patch(arguments: Mapping[str, Any]) -> str:
     changes = [
         line
         for edit in arguments["edits"]
-        for line in difflib.unified_diff(edit["old"].split("\n"), edit["new"].split("\n"), lineterm="", n=10_000)
+        for line in difflib.unified_diff(
+            edit["old"].split("\n"), edit["new"].split("\n"), lineterm="", n=10_000
+        )
         if not line.startswith(("---", "+++"))
     ]
-    return f"Parts of the file:\n\n{quoted(arguments['path'])}\n\n{quoted(chr(10).join(changes), language='diff')}"
+    return (
+        f"Parts of the file:\n\n{quoted(arguments['path'])}\n\n"
+        f"{quoted(chr(10).join(changes), language='diff')}"
+    )
 
 
 @tool(
     "patch_file",
-    description="Replace parts of a text file. Each `old` must stand in it exactly once, to the letter; all are done or none.",
+    description=(
+        "Replace parts of a text file. Each `old` must stand in it exactly once, to the letter; "
+        "all are done or none."
+    ),
     parameters=_object(
         {
             "path": PATH,
@@ -207,7 +259,11 @@ def _shown_patch(arguments: Mapping[str, Any]) -> str:
                 "type": "array",
                 "minItems": 1,
                 "maxItems": 50,
-                "items": _object({"old": {"type": "string", "minLength": 1}, "new": {"type": "string"}}, "old", "new"),
+                "items": _object(
+                    {"old": {"type": "string", "minLength": 1}, "new": {"type": "string"}},
+                    "old",
+                    "new",
+                ),
             },
         },
         "path",
@@ -222,8 +278,14 @@ def patch_file(arguments: Mapping[str, Any], use: ToolUse) -> Any:
     for number, edit in enumerate(arguments["edits"], start=1):
         count = text.count(edit["old"])
         if count != 1:
-            words = "does not stand there" if count == 0 else f"stands there {count} times; take more of the lines around it"
-            raise ToolFailed(f"Nothing was changed: what edit {number} replaces {words}. Read {path} again.")
+            words = (
+                "does not stand there"
+                if count == 0
+                else f"stands there {count} times; take more of the lines around it"
+            )
+            raise ToolFailed(
+                f"Nothing was changed: what edit {number} replaces {words}. Read {path} again."
+            )
         text = text.replace(edit["old"], edit["new"])
     _write(use, path, text)
     return {"path": path, "edits": len(arguments["edits"]), "bytes": len(text.encode())}
@@ -244,14 +306,27 @@ def delete_file(arguments: Mapping[str, Any], use: ToolUse) -> Any:
 
 
 OUTCOMES = {"timeout", "output_limit", "program_missing"}
-"""Codes of a check that did not end by itself: told to the model, which may have written what hangs."""
+"""Codes of a check that did not end by itself: told to the model, which may have written what
+hangs.
+"""
 
 
 @tool(
     "run_check",
-    description="Run the repository's own check (tests, linter) on the workspace as it stands, and tell how it ended.",
+    description=(
+        "Run the repository's own check (tests, linter) on the workspace as it stands, and tell "
+        "how it ended."
+    ),
     parameters=_object({}),
-    approval=[Rule(ask=False, why="It is the check that operators set for this repository, run in its workspace without any secret.")],
+    approval=[
+        Rule(
+            ask=False,
+            why=(
+                "It is the check that operators set for this repository, run in its workspace "
+                "without any secret."
+            ),
+        )
+    ],
     risk="high",  # it runs what the model wrote: a rule on high risk asks
     in_workspace=True,
 )
@@ -263,7 +338,8 @@ def run_check(arguments: Mapping[str, Any], use: ToolUse) -> Any:
     before = _untracked(use)
     lines: list[str] = []
     try:
-        code = workspace.follow(command, lambda source, line: lines.append(line))  # as a program of others: it runs what the model wrote
+        # as a program of others: it runs what the model wrote
+        code = workspace.follow(command, lambda source, line: lines.append(line))
     except StepFailed as error:
         use.context.check()  # the step's own time may be up, which is no matter of the check's
         if error.code not in OUTCOMES:
@@ -272,12 +348,24 @@ def run_check(arguments: Mapping[str, Any], use: ToolUse) -> Any:
     finally:
         _drop(use, _untracked(use) - before)
     said = "\n".join(lines).strip()
-    return {"passed": code == 0, "exit_code": code, "output": said[-OUTPUT:], "cut": len(said) > OUTPUT}
+    return {
+        "passed": code == 0,
+        "exit_code": code,
+        "output": said[-OUTPUT:],
+        "cut": len(said) > OUTPUT,
+    }
 
 
 def _untracked(use: ToolUse) -> set[str]:
     """Files that git does not know and is not told to ignore."""
-    return set(filter(None, use.context.workspace.git("ls-files", "-z", "--others", "--exclude-standard").split("\0")))
+    return set(
+        filter(
+            None,
+            use.context.workspace.git("ls-files", "-z", "--others", "--exclude-standard").split(
+                "\0"
+            ),
+        )
+    )
 
 
 def _drop(use: ToolUse, paths: set[str]) -> None:

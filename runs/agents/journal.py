@@ -1,7 +1,9 @@
-"""Making the calls of one loop, each once: what a call gave is recorded under its id, with the event that tells of it, in one commit.
+"""Making the calls of one loop, each once: what a call gave is recorded under its id, with the
+event that tells of it, in one commit.
 
-Whoever takes the loop up after a crash finds what was recorded and makes the others. A crash inside a call lets it be made again; tools
-get a key for that (`ToolUse.key`). Calls are made in threads, but what is written is written in the step's own.
+Whoever takes the loop up after a crash finds what was recorded and makes the others. A crash inside
+a call lets it be made again; tools get a key for that (`ToolUse.key`). Calls are made in threads,
+but what is written is written in the step's own.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ AT_ONCE = 8
 LOOK = 0.25
 """Seconds between two looks whether the run is still wanted, while calls are made."""
 SHOWN = 2_000
-"""Characters of arguments and results in events and in what people read; what resume needs is kept whole (C15)."""
+"""Characters of arguments and results in events and in what people read; what resume needs is kept
+whole (C15).
+"""
 CALL = "call/"
 """Before a call's id: the key of its record."""
 CUT = "\n...[truncated]...\n"
@@ -53,13 +57,18 @@ class Journal:
     def make(self, calls: Sequence[Ready]) -> dict[str, dict[str, Any]]:
         """Make these calls: those in the workspace in their order, the others at the same time.
 
-        Gives by id `{"status", "result", "ms"}`. What one raises ends the step, once what else is there by then was recorded.
-        Raises Stopped as soon as the run is not wanted any more.
+        Gives by id `{"status", "result", "ms"}`. What one raises ends the step, once what else is
+        there by then was recorded. Raises Stopped as soon as the run is not wanted any more.
         """
         outside = {call.id: call for call in calls if not call.tool.in_workspace}
-        found = {key.removeprefix(CALL): got for key, got in self.context.recorded([f"{CALL}{name}" for name in outside]).items()}
+        found = {
+            key.removeprefix(CALL): got
+            for key, got in self.context.recorded([f"{CALL}{name}" for name in outside]).items()
+        }
         found |= self._at_once([call for name, call in outside.items() if name not in found])
-        return found | {call.id: self._in_workspace(call) for call in calls if call.tool.in_workspace}
+        return found | {
+            call.id: self._in_workspace(call) for call in calls if call.tool.in_workspace
+        }
 
     def _at_once(self, calls: Sequence[Ready]) -> dict[str, dict[str, Any]]:
         """Each in a thread; what it gives is recorded from here, as it comes."""
@@ -72,12 +81,15 @@ class Journal:
             while waiting:
                 done = wait(waiting, timeout=LOOK, return_when=FIRST_COMPLETED).done
                 errors = [error for future in done if (error := future.exception()) is not None]
-                found |= {call.id: self._noted(call, future) for future, call in _taken(waiting, done)}
+                found |= {
+                    call.id: self._noted(call, future) for future, call in _taken(waiting, done)
+                }
                 if errors:
                     raise errors[0]
                 self.context.check()
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)  # one that hangs is left behind: nobody records what it gives
+            # one that hangs is left behind: nobody records what it gives
+            pool.shutdown(wait=False, cancel_futures=True)
         return found
 
     def _begun(self, call: Ready, pool: ThreadPoolExecutor) -> Future[dict[str, Any]]:
@@ -85,10 +97,14 @@ class Journal:
         return pool.submit(self._made, call)
 
     def _noted(self, call: Ready, future: Future[dict[str, Any]]) -> dict[str, Any]:
-        return self.note(call.id, call.tool.name, call.arguments, future.result, decision=call.decision)
+        return self.note(
+            call.id, call.tool.name, call.arguments, future.result, decision=call.decision
+        )
 
     def _in_workspace(self, call: Ready) -> dict[str, Any]:
-        """Made anew by whoever takes the loop up, since the workspace then is as it was before; told once."""
+        """Made anew by whoever takes the loop up, since the workspace then is as it was before;
+        told once.
+        """
         self.start(call.id, call.tool.name, call.arguments)
         made = self._made(call)
         self.note(call.id, call.tool.name, call.arguments, lambda: made, decision=call.decision)
@@ -98,7 +114,11 @@ class Journal:
         began = time.monotonic()
         status: Status = "done"
         try:
-            result = tools.call(call.tool, call.arguments, ToolUse(context=self.context, call_id=call.id, state=self.state))
+            result = tools.call(
+                call.tool,
+                call.arguments,
+                ToolUse(context=self.context, call_id=call.id, state=self.state),
+            )
         except ToolFailed as error:
             result, status = str(error), "failed"
         if call.edited and status == "done":
@@ -108,21 +128,43 @@ class Journal:
     def start(self, call_id: str, tool: str, arguments: Any) -> None:
         """Tell once that a call began."""
         told = self._told(call_id, tool, arguments)
-        self.context.once(f"started/{call_id}", lambda: True, tell=lambda _: ("tool_call_started", told))
+        self.context.once(
+            f"started/{call_id}", lambda: True, tell=lambda _: ("tool_call_started", told)
+        )
 
-    def note(self, call_id: str, tool: str, arguments: Any, work: Callable[[], dict[str, Any]], *, decision: str = "") -> dict[str, Any]:
-        """Record what became of a call, once, and tell of it; `work` gives it. `decision` is what let it be made."""
+    def note(
+        self,
+        call_id: str,
+        tool: str,
+        arguments: Any,
+        work: Callable[[], dict[str, Any]],
+        *,
+        decision: str = "",
+    ) -> dict[str, Any]:
+        """Record what became of a call, once, and tell of it; `work` gives it.
+
+        `decision` is what let it be made.
+        """
         relied = {"decision": decision} if decision else {}
 
         def tell(got: Mapping[str, Any]) -> Told:
             shown = {"result": shortened(got["result"]), "status": got["status"], "ms": got["ms"]}
-            return "tool_call_completed", {**self._told(call_id, tool, arguments), **shown, **relied}
+            return "tool_call_completed", {
+                **self._told(call_id, tool, arguments),
+                **shown,
+                **relied,
+            }
 
         found: dict[str, Any] = self.context.once(f"{CALL}{call_id}", work, tell=tell)
         return found
 
     def _told(self, call_id: str, tool: str, arguments: Any) -> dict[str, Any]:
-        return {"id": call_id, "tool": tool, "arguments": previewed(arguments), "loop_num": self.context.loop_num}
+        return {
+            "id": call_id,
+            "tool": tool,
+            "arguments": previewed(arguments),
+            "loop_num": self.context.loop_num,
+        }
 
 
 def _taken(

@@ -1,7 +1,10 @@
-"""One loop of an agent: a request to its model, and the calls that this wants made. One loop is one execution of the step.
+"""One loop of an agent: a request to its model, and the calls that this wants made.
 
-What must not be done twice is recorded before what follows from it: the answer before its calls, each call's result when it is there. So a
-crash anywhere repeats neither a request nor a finished call. A question to a person is asked midway: the same execution goes on.
+One loop is one execution of the step.
+
+What must not be done twice is recorded before what follows from it: the answer before its calls,
+each call's result when it is there. So a crash anywhere repeats neither a request nor a finished
+call. A question to a person is asked midway: the same execution goes on.
 """
 
 from __future__ import annotations
@@ -58,13 +61,21 @@ class Loop:
         said = memory.text_of(response)
         if not wanted:
             return self._answered(said)
-        results = {call["id"]: result for call in wanted if (result := self.mind["tool_cache"].get(call["id"])) is not None}
-        ready, asked, questions = self._sorted([call for call in wanted if call["id"] not in results], results)
+        results = {
+            call["id"]: result
+            for call in wanted
+            if (result := self.mind["tool_cache"].get(call["id"])) is not None
+        }
+        ready, asked, questions = self._sorted(
+            [call for call in wanted if call["id"] not in results], results
+        )
         self._check_calls(len(ready))
         self._enter_workspace(ready)
         results |= self.journal.make(ready)
         self._remember(wanted, results, said)
-        if asked and (pause := asking.about_calls(self.state, self.context, asked, said, self._update())):
+        if asked and (
+            pause := asking.about_calls(self.state, self.context, asked, said, self._update())
+        ):
             return replace(pause, commit=self._commit())
         if questions:
             return self._ask(questions[0], said)
@@ -76,31 +87,45 @@ class Loop:
         _check_limits(self.agent, self.mind)
         recorded = self.context.once("request", self._asked, tell=self._usage)
         if self.mind["current_loop"] == 1 + self.mind["loops_before"]:
-            self.messages = memory.upserted(self.messages, self._message("user", memory.prompt_of(self.mind), at=recorded["at"]))
+            self.messages = memory.upserted(
+                self.messages, self._message("user", memory.prompt_of(self.mind), at=recorded["at"])
+            )
         ended = recorded.get("ended") or {}
-        if ended.get("kind") == endings.EMPTY and self.mind.get("so_far"):  # asked to go on, and there was nothing more to say
+        # asked to go on, and there was nothing more to say
+        if ended.get("kind") == endings.EMPTY and self.mind.get("so_far"):
             self.mind, ended = {**memory.heard(self.mind, None, recorded), "ended": None}, {}
         elif ended:
             self._hear_in_part(recorded, ended)
         else:
             self.mind = {**memory.heard(self.mind, recorded["message"], recorded), "ended": None}
-        said = self._message("assistant", memory.text_of(recorded["message"]) or ended.get("words", ""), at=recorded["at"])
+        said = self._message(
+            "assistant",
+            memory.text_of(recorded["message"]) or ended.get("words", ""),
+            at=recorded["at"],
+        )
         about = {name: recorded[name] for name in ("thinking", "left_out") if recorded.get(name)}
-        self.messages = memory.upserted(self.messages, {**said, **about, **({"ended": ended["kind"]} if ended else {})})
+        self.messages = memory.upserted(
+            self.messages, {**said, **about, **({"ended": ended["kind"]} if ended else {})}
+        )
 
     def _hear_in_part(self, recorded: Json, ended: Mapping[str, Any]) -> None:
-        """After an answer that is no whole one: what is kept of it, and whether and how the model is asked to mend it. No call is made."""
+        """After an answer that is no whole one: what is kept of it, and whether and how the model
+        is asked to mend it. No call is made.
+        """
         message, calls = endings.without_calls(recorded["message"])
         text = memory.text_of(message)
         cut = ended["kind"] == endings.LENGTH
-        mendable = self.mind["current_loop"] - self.mind["loops_before"] < self.mind["total_loops"] and bool(
-            text.strip() or calls or not cut
-        )
+        mendable = self.mind["current_loop"] - self.mind["loops_before"] < self.mind[
+            "total_loops"
+        ] and bool(text.strip() or calls or not cut)
         noted = endings.noted(self.mind.get("ended"), ended, mendable=mendable)
         self.mind = memory.heard(self.mind, message if cut and text else None, recorded)
         if cut and (text or calls):
             so_far = "" if calls else self.mind.get("so_far", "") + text
-            self.mind = {**memory.urged(self.mind, endings.CALL_AGAIN if calls else endings.CONTINUE), "so_far": so_far}
+            self.mind = {
+                **memory.urged(self.mind, endings.CALL_AGAIN if calls else endings.CONTINUE),
+                "so_far": so_far,
+            }
         else:
             self.mind = {**self.mind, "current_loop": self.mind["current_loop"] + 1}
         self.mind = {**self.mind, "ended": noted}
@@ -108,7 +133,12 @@ class Loop:
     def _asked(self) -> Json:
         left = _seconds_left(self.agent, self.mind)
         return Request(
-            agent=self.agent, state=self.state, context=self.context, mind=self.mind, tools=self._offered(), seconds=left
+            agent=self.agent,
+            state=self.state,
+            context=self.context,
+            mind=self.mind,
+            tools=self._offered(),
+            seconds=left,
         ).answer()
 
     def _offered(self) -> list[Mapping[str, Any]]:
@@ -118,16 +148,32 @@ class Loop:
             offered.append(asking.TOLD)
         if self.agent.output_schema and self.agent.output_mode == "tool":
             words = "Give the final answer, once all is known."
-            offered.append({"name": OUTPUT, "description": words, "parameters": schemas.for_others(self.agent.output_schema)})
+            offered.append(
+                {
+                    "name": OUTPUT,
+                    "description": words,
+                    "parameters": schemas.for_others(self.agent.output_schema),
+                }
+            )
         return offered
 
     def _usage(self, recorded: Mapping[str, Any]) -> Told:
         """The line of the log that tells what a request came to, and what is left."""
-        run, thread = memory.plus(self.mind["usage"], recorded), memory.plus(self.mind["thread_usage"], recorded)
-        own = {name: recorded[name] for name in ("requests", "input_tokens", "output_tokens", "cost", "model")}
+        run, thread = (
+            memory.plus(self.mind["usage"], recorded),
+            memory.plus(self.mind["thread_usage"], recorded),
+        )
+        own = {
+            name: recorded[name]
+            for name in ("requests", "input_tokens", "output_tokens", "cost", "model")
+        }
         tokens = recorded["input_tokens"] + recorded["output_tokens"]
         words = f"Loop {self.mind['current_loop']}: {tokens:,} tokens" + (
-            f", {recorded['cost']:.4f} USD" if recorded["cost"] else ", price unknown" if recorded["unpriced"] else ""
+            f", {recorded['cost']:.4f} USD"
+            if recorded["cost"]
+            else ", price unknown"
+            if recorded["unpriced"]
+            else ""
         )
         left_out = recorded.get("left_out", {})
         words += f". {in_words(left_out)}" if left_out else ""
@@ -152,7 +198,10 @@ class Loop:
     def _sorted(
         self, wanted: Sequence[Json], results: dict[str, Json]
     ) -> tuple[list[Ready], list[tuple[Call, Verdict]], list[tuple[Json, dict[str, Any]]]]:
-        """Calls that may be made, calls that a person is asked about, and questions. What became of all others is added to `results`."""
+        """Calls that may be made, calls that a person is asked about, and questions.
+
+        What became of all others is added to `results`.
+        """
         ready: list[Ready] = []
         asked: list[tuple[Call, Verdict]] = []
         questions: list[tuple[Json, dict[str, Any]]] = []
@@ -164,11 +213,19 @@ class Loop:
         return ready, asked, questions
 
     def _sort(
-        self, call: Json, results: dict[str, Json], ready: list[Ready], asked: list[tuple[Call, Verdict]], questions: list[Any]
+        self,
+        call: Json,
+        results: dict[str, Json],
+        ready: list[Ready],
+        asked: list[tuple[Call, Verdict]],
+        questions: list[Any],
     ) -> None:
         """Raises ToolFailed for a call that cannot be made."""
         if hidden := sorted(set(memory.hidden_in(call["arguments"]))):
-            raise tools.ToolFailed(f"{', '.join(hidden)}: named like a secret, so not kept. The tool has its secrets; leave it out.")
+            raise tools.ToolFailed(
+                f"{', '.join(hidden)}: named like a secret, so not kept. The tool has its "
+                "secrets; leave it out."
+            )
         if call["tool"] == ASK_HUMAN and ASK_HUMAN in self.agent.tools:
             question = asking.question_in(call["arguments"])
             answer = asking.answer_in(self.state, self.context, self.mind, call["id"])
@@ -192,10 +249,23 @@ class Loop:
         if not decisions.all_decided(self.context, self.context.step, [one]):
             asked.append((one, verdict))
         elif made := decisions.approved(self.context, self.context.step, [one]):
-            ready.append(Ready(id=call["id"], tool=tool, arguments=made[0].arguments, edited=made[0].edited, decision=made[0].decision_id))
+            ready.append(
+                Ready(
+                    id=call["id"],
+                    tool=tool,
+                    arguments=made[0].arguments,
+                    edited=made[0].edited,
+                    decision=made[0].decision_id,
+                )
+            )
         else:
             why = decisions.rejected(self.context, self.context.step).get(call["id"], "")
-            results[call["id"]] = self._note(call, journal.ended("rejected", f"A person rejected this call, so it was not made: {why}"))
+            results[call["id"]] = self._note(
+                call,
+                journal.ended(
+                    "rejected", f"A person rejected this call, so it was not made: {why}"
+                ),
+            )
 
     def _note(self, call: Json, result: Json) -> Json:
         return self.journal.note(call["id"], call["tool"], call["arguments"], lambda: result)
@@ -212,12 +282,17 @@ class Loop:
         limit, made = self.agent.limits.tool_calls, self.mind["usage"]["tool_calls"]
         if limit is not None and made + more > limit:
             raise StepFailed(
-                f"The agent wants {more} more call{'s' if more > 1 else ''} of tools, and {made} of {limit} were made. {KEPT}",
+                (
+                    f"The agent wants {more} more call{'s' if more > 1 else ''} of tools, and "
+                    f"{made} of {limit} were made. {KEPT}"
+                ),
                 code="limit_tool_calls",
             )
 
     def _enter_workspace(self, ready: Sequence[Ready]) -> None:
-        """The workspace as the last checkpoint has it: what a lost worker did in it since is done again."""
+        """The workspace as the last checkpoint has it: what a lost worker did in it since is done
+        again.
+        """
         if any(call.tool.in_workspace for call in ready):
             self.context.workspace.restore()
             self.touched = True
@@ -240,21 +315,35 @@ class Loop:
         shown = [_shown(call, results.get(call["id"])) for call in wanted]
         known = next((one for one in self.messages if one["id"] == self._id("assistant")), {})
         message = self._message("assistant", said, at=timing.now().isoformat(), tools=shown)
-        self.messages = memory.upserted(self.messages, {**message, **{name: known[name] for name in OF_THE_REQUEST if name in known}})
+        self.messages = memory.upserted(
+            self.messages,
+            {**message, **{name: known[name] for name in OF_THE_REQUEST if name in known}},
+        )
 
     def _ask(self, question: tuple[Json, dict[str, Any]], said: str) -> Outcome:
         """The model asks a person (S0-30)."""
         call, asked = question
         self.journal.start(call["id"], call["tool"], call["arguments"])
         self.mind = {**self.mind, "asked": call["id"]}
-        update = {**self._update(), "decided": {self.context.step: ""}}  # an older answer is none to this question
+        # an older answer is none to this question
+        update = {**self._update(), "decided": {self.context.step: ""}}
         return replace(asking.a_question(asked, self.context, said, update), commit=self._commit())
 
     def _go_on(self, wanted: Sequence[Json], results: Mapping[str, Json], said: str) -> Outcome:
         """The next loop; or the end, where the final answer was given."""
-        made = sum(results[call["id"]]["status"] == "done" and call["tool"] not in {ASK_HUMAN, OUTPUT} for call in wanted)
+        made = sum(
+            results[call["id"]]["status"] == "done" and call["tool"] not in {ASK_HUMAN, OUTPUT}
+            for call in wanted
+        )
         self.mind = memory.closed(self.mind, results, {"tool_calls": made})
-        final = next((call for call in wanted if call["tool"] == OUTPUT and results[call["id"]]["status"] == "done"), None)
+        final = next(
+            (
+                call
+                for call in wanted
+                if call["tool"] == OUTPUT and results[call["id"]]["status"] == "done"
+            ),
+            None,
+        )
         if final is not None and self.agent.output_schema:
             return self._finish(dict(final["arguments"]), said)
         return self._next()
@@ -264,12 +353,19 @@ class Loop:
         return Go(update=self._update(), to=self.context.step, commit=self._commit())
 
     def _answered(self, said: str) -> Outcome:
-        """The model answered and wants nothing: the turn ends, if this is what was asked for. What was cut before it belongs to it."""
+        """The model answered and wants nothing: the turn ends, if this is what was asked for.
+
+        What was cut before it belongs to it.
+        """
         said, self.mind = self.mind.get("so_far", "") + said, {**self.mind, "so_far": ""}
         if not self.agent.output_schema:
             return self._finish(said, said)
         output = _object_in(said)
-        faults = schemas.validate_resume_payload(self.agent.output_schema, output) if output is not None else {"": ["this was text."]}
+        faults = (
+            schemas.validate_resume_payload(self.agent.output_schema, output)
+            if output is not None
+            else {"": ["this was text."]}
+        )
         if output is not None and not faults:
             return self._finish(output, said)
         words = " ".join(f"{place}: {text}" for place, texts in faults.items() for text in texts)
@@ -277,14 +373,23 @@ class Loop:
         return self._next()
 
     def _finish(self, output: Any, said: str) -> Outcome:
-        shown = said if isinstance(output, str) else tools.quoted(json.dumps(output, indent=2, ensure_ascii=False), language="json")
+        shown = (
+            said
+            if isinstance(output, str)
+            else tools.quoted(json.dumps(output, indent=2, ensure_ascii=False), language="json")
+        )
         if not isinstance(output, str) and not said:
             at = timing.now().isoformat()
             known = next((one for one in self.messages if one["id"] == self._id("assistant")), {})
-            self.messages = memory.upserted(self.messages, {**self._message("assistant", shown, at=at), **known, "content": shown})
+            self.messages = memory.upserted(
+                self.messages,
+                {**self._message("assistant", shown, at=at), **known, "content": shown},
+            )
         update = {**self._update(run_id=""), "output": output}
         commit = self._commit()
-        report = Report(content=shown, material=deliver.leaving(commit or self.context.workspace.at))
+        report = Report(
+            content=shown, material=deliver.leaving(commit or self.context.workspace.at)
+        )
         return Go(update=update, report=report, commit=commit)
 
     def _update(self, *, run_id: str | None = None) -> Json:
@@ -332,7 +437,10 @@ def _object_in(text: str) -> dict[str, Any] | None:
 def _check_loops(mind: AgentCheckpointState) -> None:
     if mind["current_loop"] - mind["loops_before"] > mind["total_loops"]:
         raise StepFailed(
-            f"The agent took {mind['total_loops']} loops without an answer, which is its limit. {KEPT}",
+            (
+                f"The agent took {mind['total_loops']} loops without an answer, which is its "
+                f"limit. {KEPT}"
+            ),
             code="loop_limit",
         )
 
@@ -343,7 +451,8 @@ def _check_limits(agent: Agent, mind: AgentCheckpointState) -> None:
     _check_loops(mind)
     if limits.cost is not None and used["unpriced"]:
         raise StepFailed(
-            f"The price of {agent.model or model.default().model} is not known, so its limit of {limits.cost:g} USD cannot be kept. "
+            f"The price of {agent.model or model.default().model} is not known, so its limit of "
+            f"{limits.cost:g} USD cannot be kept. "
             "Name the price in WAYSTATION_MODEL_PRICES, then retry.",
             code="price_unknown",
         )
@@ -355,13 +464,25 @@ def _check_limits(agent: Agent, mind: AgentCheckpointState) -> None:
 
 
 def _seconds_left(agent: Agent, mind: AgentCheckpointState) -> float:
-    return float("inf") if agent.limits.seconds is None else agent.limits.seconds - mind["usage"]["seconds"]
+    return (
+        float("inf")
+        if agent.limits.seconds is None
+        else agent.limits.seconds - mind["usage"]["seconds"]
+    )
 
 
 def _limits(agent: Agent) -> dict[str, float]:
     """Those that there are. (`tokens` alone would be the name of a secret.)"""
-    named = {"total_tokens": agent.limits.tokens, "cost": agent.limits.cost, "tool_calls": agent.limits.tool_calls}
-    return {name: limit for name, limit in {**named, "seconds": agent.limits.seconds}.items() if limit is not None}
+    named = {
+        "total_tokens": agent.limits.tokens,
+        "cost": agent.limits.cost,
+        "tool_calls": agent.limits.tool_calls,
+    }
+    return {
+        name: limit
+        for name, limit in {**named, "seconds": agent.limits.seconds}.items()
+        if limit is not None
+    }
 
 
 def _spent(used: Mapping[str, Any]) -> dict[str, float]:

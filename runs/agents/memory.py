@@ -1,8 +1,10 @@
-"""What an agent knows: its conversation, as pydantic-ai writes messages down, and where in its loops it stands. Plain JSON in the state.
+"""What an agent knows: its conversation, as pydantic-ai writes messages down, and where in its
+loops it stands. Plain JSON in the state.
 
-`state["agent"][<step>]` is an AgentCheckpointState (S0-61, 62), `state["messages"]` the conversation as people read it, and
-`state["agent_turns"][<step>]` the run in which the turn under way began: it does not outlive a turn (`runs.threads.turns.PER_TURN`), so
-what comes next knows whether it goes on with a turn or begins one.
+`state["agent"][<step>]` is an AgentCheckpointState (S0-61, 62), `state["messages"]` the
+conversation as people read it, and `state["agent_turns"][<step>]` the run in which the turn under
+way began: it does not outlive a turn (`runs.threads.turns.PER_TURN`), so what comes next knows
+whether it goes on with a turn or begins one.
 """
 
 from __future__ import annotations
@@ -29,7 +31,10 @@ UNMADE = "This call was not made: the run ended before."
 
 
 class Usage(TypedDict):
-    """What requests came to. `cost` is US dollars, without those whose price nobody knows (`unpriced`)."""
+    """What requests came to.
+
+    `cost` is US dollars, without those whose price nobody knows (`unpriced`).
+    """
 
     requests: int
     input_tokens: int
@@ -55,24 +60,37 @@ class AgentCheckpointState(TypedDict):
     """An agent between two loops, or where it waits for a person in the middle of one."""
 
     prompt_messages: list[Json]
-    """The whole conversation. Where the last one is a model's with calls, these are being made: there is no other request for them."""
+    """The whole conversation.
+
+    Where the last one is a model's with calls, these are being made: there is no other request for
+    them.
+    """
     current_loop: int
     """The loop to go on with, from 1 in each turn."""
     total_loops: int
     """How many there may be."""
     loops_before: int
-    """Loops of this turn that were taken in runs which this one takes up: the limit is one of a run."""
+    """Loops of this turn that were taken in runs which this one takes up: the limit is one of a
+    run.
+    """
     intermediate_steps: dict[str, Json]
-    """Loop → `{"calls": [{"id", "tool", "status"}], "input_tokens", "output_tokens", "left_out"}`, of this turn.
+    """Loop → `{"calls": [{"id", "tool", "status"}], "input_tokens", "output_tokens", "left_out"}`,
+    of this turn.
 
-    `left_out`, where it is there, is what the model was not given: `messages`, and `results` of tools that were shortened."""
+    `left_out`, where it is there, is what the model was not given: `messages`, and `results` of
+    tools that were shortened."""
     tool_cache: dict[str, Json]
-    """Call's id → its result, of the loop under way. Those of earlier loops are in the conversation."""
+    """Call's id → its result, of the loop under way.
+
+    Those of earlier loops are in the conversation.
+    """
     call_context: CallContext
     history_offset: int
     """Where in `prompt_messages` this turn begins."""
     room: NotRequired[int]
-    """About how many tokens the endpoint takes, where it refused more in this turn; 0 for what is settled."""
+    """About how many tokens the endpoint takes, where it refused more in this turn; 0 for what is
+    settled.
+    """
     ended: NotRequired[Ended | None]
     """How the last answer ended, where it was no whole one."""
     so_far: NotRequired[str]
@@ -90,7 +108,8 @@ class AgentCheckpointState(TypedDict):
 
 
 NOTHING_USED: Usage = {
-    "requests": 0, "input_tokens": 0, "output_tokens": 0, "tool_calls": 0, "cost": 0.0, "unpriced": 0, "seconds": 0.0,
+    "requests": 0, "input_tokens": 0, "output_tokens": 0, "tool_calls": 0, "cost": 0.0,
+    "unpriced": 0, "seconds": 0.0,
 }  # fmt: skip
 STARTED: Json = {
     "prompt_messages": [],
@@ -100,20 +119,32 @@ STARTED: Json = {
 
 
 def plus(one: Mapping[str, Any], other: Mapping[str, Any]) -> Usage:
-    return cast(Usage, {name: round(one.get(name, 0) + other.get(name, 0), 8) for name in NOTHING_USED})
+    return cast(
+        Usage, {name: round(one.get(name, 0) + other.get(name, 0), 8) for name in NOTHING_USED}
+    )
 
 
 def recall(state: State, context: Context, *, prompt: str, max_loops: int) -> AgentCheckpointState:
-    """Where the agent stands: in the turn under way, or at the first loop of a new one, which begins with `prompt`."""
+    """Where the agent stands: in the turn under way, or at the first loop of a new one, which
+    begins with `prompt`.
+    """
     kept = state.get(KEY, {}).get(context.step)
     if kept is not None and not isinstance(kept, Mapping):
-        words = f"The step {context.step!r} is named like a secret, so what its agent knows is not kept. Give it another name."
+        words = (
+            f"The step {context.step!r} is named like a secret, so what its agent knows is not "
+            "kept. Give it another name."
+        )
         raise StepFailed(words, code="step_name_secret")
     if kept is None or not state.get(TURNS, {}).get(context.step):
-        return _begin(kept or STARTED, context, prompt, max_loops, cut_off=_cut_off(state.get(MESSAGES)))
+        return _begin(
+            kept or STARTED, context, prompt, max_loops, cut_off=_cut_off(state.get(MESSAGES))
+        )
     mind = cast(AgentCheckpointState, dict(kept))
-    mind["is_resumed"] = mind["is_resumed"] or bool(mind["tool_cache"] or mind["asked"] or open_calls(mind))
-    if mind["call_context"]["metadata"].get("run_id") != context.run_id:  # another run goes on with it: it has limits of its own
+    mind["is_resumed"] = mind["is_resumed"] or bool(
+        mind["tool_cache"] or mind["asked"] or open_calls(mind)
+    )
+    # another run goes on with it: it has limits of its own
+    if mind["call_context"]["metadata"].get("run_id") != context.run_id:
         mind["is_resumed"], mind["usage"], mind["total_loops"] = True, NOTHING_USED, max_loops
         mind["loops_before"], mind["ended"] = mind["current_loop"] - 1, None
         mind["call_context"] = _call_context(context)
@@ -122,7 +153,9 @@ def recall(state: State, context: Context, *, prompt: str, max_loops: int) -> Ag
 
 
 def _cut_off(messages: Any) -> list[Json]:
-    """The words at the end of a conversation that a cancelled run left behind, and that no model was told of."""
+    """The words at the end of a conversation that a cancelled run left behind, and that no model
+    was told of.
+    """
     found: list[Json] = []
     for one in reversed(messages if isinstance(messages, list) else []):
         if not isinstance(one, Mapping) or not str(one.get("id")).endswith(CUT_OFF):
@@ -132,16 +165,32 @@ def _cut_off(messages: Any) -> list[Json]:
 
 
 def _begin(
-    before: Mapping[str, Any], context: Context, prompt: str, max_loops: int, *, cut_off: Sequence[Mapping[str, Any]]
+    before: Mapping[str, Any],
+    context: Context,
+    prompt: str,
+    max_loops: int,
+    *,
+    cut_off: Sequence[Mapping[str, Any]],
 ) -> AgentCheckpointState:
     messages: list[Json] = list(before["prompt_messages"])
-    parts = [_returned(call["id"], call["tool"], UNMADE) for call in calls_of(messages[-1])] if messages else []
+    parts = (
+        [_returned(call["id"], call["tool"], UNMADE) for call in calls_of(messages[-1])]
+        if messages
+        else []
+    )
     for one in cut_off:
         if one["role"] == "user":
             parts.append({"part_kind": "user-prompt", "content": one["content"]})
         else:
             messages += [{"kind": "request", "parts": parts}] if parts else []
-            messages.append({"kind": "response", "parts": [{"part_kind": "text", "content": f"{one['content']}\n\n{INTERRUPTED}"}]})
+            messages.append(
+                {
+                    "kind": "response",
+                    "parts": [
+                        {"part_kind": "text", "content": f"{one['content']}\n\n{INTERRUPTED}"}
+                    ],
+                }
+            )
             parts = []
     parts.append({"part_kind": "user-prompt", "content": prompt})
     return {
@@ -165,7 +214,11 @@ def _begin(
 
 
 def _call_context(context: Context) -> CallContext:
-    return {"user_id": context.order.user_id, "session_id": context.order.id, "metadata": {"run_id": context.run_id}}
+    return {
+        "user_id": context.order.user_id,
+        "session_id": context.order.id,
+        "metadata": {"run_id": context.run_id},
+    }
 
 
 def _and(runs: list[str], run_id: str) -> list[str]:
@@ -175,10 +228,19 @@ def _and(runs: list[str], run_id: str) -> list[str]:
 def prompt_of(mind: AgentCheckpointState) -> str:
     """What this turn began with."""
     first = mind["prompt_messages"][mind["history_offset"]]
-    return next((str(part["content"]) for part in reversed(first["parts"]) if part["part_kind"] == "user-prompt"), "")
+    return next(
+        (
+            str(part["content"])
+            for part in reversed(first["parts"])
+            if part["part_kind"] == "user-prompt"
+        ),
+        "",
+    )
 
 
-def heard(mind: AgentCheckpointState, message: Json | None, recorded: Mapping[str, Any]) -> AgentCheckpointState:
+def heard(
+    mind: AgentCheckpointState, message: Json | None, recorded: Mapping[str, Any]
+) -> AgentCheckpointState:
     """After a model's answer.
 
     Args:
@@ -186,7 +248,11 @@ def heard(mind: AgentCheckpointState, message: Json | None, recorded: Mapping[st
         recorded: what was recorded of the request. `left_out` and `room`: see AgentCheckpointState.
     """
     used = {name: recorded[name] for name in NOTHING_USED if name in recorded}
-    step = {"calls": [], "input_tokens": used.get("input_tokens", 0), "output_tokens": used.get("output_tokens", 0)}
+    step = {
+        "calls": [],
+        "input_tokens": used.get("input_tokens", 0),
+        "output_tokens": used.get("output_tokens", 0),
+    }
     if recorded.get("left_out"):
         step["left_out"] = dict(recorded["left_out"])
     return {
@@ -200,20 +266,32 @@ def heard(mind: AgentCheckpointState, message: Json | None, recorded: Mapping[st
 
 
 def open_calls(mind: AgentCheckpointState) -> list[Json]:
-    """The calls of the loop under way, `{"id", "tool", "arguments"}` each; none where the model is to be asked."""
+    """The calls of the loop under way, `{"id", "tool", "arguments"}` each; none where the model is
+    to be asked.
+    """
     return calls_of(mind["prompt_messages"][-1])
 
 
-def closed(mind: AgentCheckpointState, results: Mapping[str, Mapping[str, Any]], used: Mapping[str, Any]) -> AgentCheckpointState:
-    """After the calls of a loop: what they gave is the next thing that the model is told (S0-60)."""
+def closed(
+    mind: AgentCheckpointState, results: Mapping[str, Mapping[str, Any]], used: Mapping[str, Any]
+) -> AgentCheckpointState:
+    """After the calls of a loop: what they gave is the next thing that the model is told
+    (S0-60).
+    """
     calls, loop = open_calls(mind), str(mind["current_loop"])
     parts = [_returned(call["id"], call["tool"], results[call["id"]]["result"]) for call in calls]
-    told = [{"id": call["id"], "tool": call["tool"], "status": results[call["id"]]["status"]} for call in calls]
+    told = [
+        {"id": call["id"], "tool": call["tool"], "status": results[call["id"]]["status"]}
+        for call in calls
+    ]
     return {
         **mind,
         "prompt_messages": [*mind["prompt_messages"], {"kind": "request", "parts": parts}],
         "current_loop": mind["current_loop"] + 1,
-        "intermediate_steps": {**mind["intermediate_steps"], loop: {**mind["intermediate_steps"].get(loop, {}), "calls": told}},
+        "intermediate_steps": {
+            **mind["intermediate_steps"],
+            loop: {**mind["intermediate_steps"].get(loop, {}), "calls": told},
+        },
         "tool_cache": {},
         "asked": "",
         "so_far": "",
@@ -225,26 +303,43 @@ def closed(mind: AgentCheckpointState, results: Mapping[str, Mapping[str, Any]],
 def urged(mind: AgentCheckpointState, words: str) -> AgentCheckpointState:
     """After an answer that will not do: the model is told why, in another loop."""
     again = {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": words}]}
-    return {**mind, "prompt_messages": [*mind["prompt_messages"], again], "current_loop": mind["current_loop"] + 1}
+    return {
+        **mind,
+        "prompt_messages": [*mind["prompt_messages"], again],
+        "current_loop": mind["current_loop"] + 1,
+    }
 
 
 def _returned(call_id: str, tool: str, content: Any) -> Json:
-    return {"part_kind": "tool-return", "tool_name": tool, "tool_call_id": call_id, "content": content}
+    return {
+        "part_kind": "tool-return",
+        "tool_name": tool,
+        "tool_call_id": call_id,
+        "content": content,
+    }
 
 
 def recorded(reply: Reply, key: str) -> Json:
-    """A model's answer as it is kept: its calls with ids that are no other call's, since some models number them anew in each answer."""
+    """A model's answer as it is kept: its calls with ids that are no other call's, since some
+    models number them anew in each answer.
+    """
     parts, number = [], 0
     for part in reply.message["parts"]:
         if part["part_kind"] == "tool-call":
             number += 1
-            part = {**part, "tool_call_id": f"call_{name(key, str(number))}", "args": _arguments(part.get("args"))}
+            part = {
+                **part,
+                "tool_call_id": f"call_{name(key, str(number))}",
+                "args": _arguments(part.get("args")),
+            }
         parts.append(part)
     return {**reply.message, "parts": parts}
 
 
 def _arguments(written: Any) -> Any:
-    """As an object where a state can hold it, so that names of secrets are found in it; else as the model wrote it."""
+    """As an object where a state can hold it, so that names of secrets are found in it; else as the
+    model wrote it.
+    """
     if not isinstance(written, str):
         return written or {}
     try:
@@ -267,11 +362,17 @@ def _plain(value: Any, levels: int) -> bool:
 
 
 def calls_of(message: Mapping[str, Any]) -> list[Json]:
-    """The calls in a model's message; `arguments` are as the model wrote them: text, or an object."""
+    """The calls in a model's message; `arguments` are as the model wrote them: text, or an
+    object.
+    """
     if message["kind"] != "response":
         return []
     return [
-        {"id": part["tool_call_id"], "tool": part["tool_name"], "arguments": part.get("args") or "{}"}
+        {
+            "id": part["tool_call_id"],
+            "tool": part["tool_name"],
+            "arguments": part.get("args") or "{}",
+        }
         for part in message["parts"]
         if part["part_kind"] == "tool-call"
     ]
@@ -289,7 +390,11 @@ def name(*parts: str) -> str:
 
 def upserted(messages: Sequence[Json], *new: Json) -> list[Json]:
     """The conversation with messages added, or replaced where one of that id stands."""
-    places = {one["id"]: place for place, one in enumerate(messages) if isinstance(one, Mapping) and "id" in one}
+    places = {
+        one["id"]: place
+        for place, one in enumerate(messages)
+        if isinstance(one, Mapping) and "id" in one
+    }
     found = list(messages)
     for one in new:
         if one["id"] in places:

@@ -1,8 +1,10 @@
-"""Language models, by provider, name and address: the one module that knows pydantic-ai, which is imported when a model is asked.
+"""Language models, by provider, name and address: the one module that knows pydantic-ai, which is
+imported when a model is asked.
 
-A request runs in a thread with an event loop of its own, so that the step's thread stays free to say what comes and to look whether the
-run is still wanted; when it is not, the request is cancelled and its connection closed. Nothing is tried again here: what may be is told
-by its code, and the step's retry policy decides.
+A request runs in a thread with an event loop of its own, so that the step's thread stays free to
+say what comes and to look whether the run is still wanted; when it is not, the request is cancelled
+and its connection closed. Nothing is tried again here: what may be is told by its code, and the
+step's retry policy decides.
 """
 
 from __future__ import annotations
@@ -37,7 +39,14 @@ HIDDEN = "[redacted]"
 POLL = 0.1
 """Seconds between two looks whether the run is still wanted, while nothing comes."""
 CONNECT_SECONDS = 10.0
-WORTH_RETRYING = ("model_busy", "model_unavailable", "model_unreachable", "model_cut", "model_silent", "model_odd")
+WORTH_RETRYING = (
+    "model_busy",
+    "model_unavailable",
+    "model_unreachable",
+    "model_cut",
+    "model_silent",
+    "model_odd",
+)
 """Codes of failures that another try may mend; the others need a person."""
 TOO_LONG = "context_overflow"
 """Code of a refusal because of the conversation's length."""
@@ -84,7 +93,9 @@ class Server:
     history: int = HISTORY
     """About how many tokens of a conversation are given to a model whose template does not say."""
     allow: Sequence[str] = ()
-    """Hosts, addresses and networks inside that endpoints named by templates may be at (`runs.security.ssrf`)."""
+    """Hosts, addresses and networks inside that endpoints named by templates may be at
+    (`runs.security.ssrf`).
+    """
 
 
 _server = Server()
@@ -110,7 +121,10 @@ def history() -> int:
 
 
 def check_address(base_url: str) -> None:
-    """Refuse an endpoint at an address inside, where that is plain without looking its name up. Raises ConfigInvalid."""
+    """Refuse an endpoint at an address inside, where that is plain without looking its name up.
+
+    Raises ConfigInvalid.
+    """
     try:
         if base_url and base_url != _server.default.base_url:
             ssrf.check_literal(base_url, allow=_server.allow, setting=ALLOWED_BY)
@@ -120,7 +134,11 @@ def check_address(base_url: str) -> None:
 
 def endpoint_of(model: str, base_url: str, credential: str) -> Endpoint:
     """The endpoint that a template names; the server's own where it names none."""
-    return Endpoint(model=model, base_url=base_url, credential=credential) if model else _server.default
+    return (
+        Endpoint(model=model, base_url=base_url, credential=credential)
+        if model
+        else _server.default
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +165,10 @@ class Reply:
     cost: float | None
     """US dollars; None where nobody knows the price."""
     thinking: str = ""
-    """What the model thought aloud before it answered. In `message` only where its provider wants that back."""
+    """What the model thought aloud before it answered.
+
+    In `message` only where its provider wants that back.
+    """
 
 
 @dataclass(frozen=True)
@@ -176,7 +197,10 @@ Piece = str | Thought | Reply | Exception
 
 
 def ask(endpoint: Endpoint, asked: Asked, listener: Listener, *, key: str = "") -> Reply:
-    """The model's answer. Raises StepFailed with a code of `_failure`, and what the listener's `check` raises."""
+    """The model's answer.
+
+    Raises StepFailed with a code of `_failure`, and what the listener's `check` raises.
+    """
     pieces: queue.Queue[Piece] = queue.Queue()
     request = _Request(endpoint, asked, key, pieces.put)
     thread = threading.Thread(target=request.run, name="model request", daemon=True)
@@ -201,7 +225,10 @@ def _next(pieces: queue.Queue[Piece], listener: Listener) -> Piece:
     while True:
         listener.check()
         if time.monotonic() > listener.until:
-            raise StepFailed("The turn took longer than it may. What was done so far is kept.", code="limit_seconds")
+            raise StepFailed(
+                "The turn took longer than it may. What was done so far is kept.",
+                code="limit_seconds",
+            )
         try:
             return pieces.get(timeout=POLL)
         except queue.Empty:
@@ -211,7 +238,9 @@ def _next(pieces: queue.Queue[Piece], listener: Listener) -> Piece:
 class _Request:
     """One request, in a thread and an event loop of its own. `put` takes what comes of it."""
 
-    def __init__(self, endpoint: Endpoint, asked: Asked, key: str, put: Callable[[Piece], None]) -> None:
+    def __init__(
+        self, endpoint: Endpoint, asked: Asked, key: str, put: Callable[[Piece], None]
+    ) -> None:
         self._endpoint, self._asked, self._key, self._put = endpoint, asked, key, put
         self._cancelled = threading.Event()
         self._stop: Callable[[], object] = lambda: None
@@ -219,7 +248,8 @@ class _Request:
     def run(self) -> None:
         try:
             reply = asyncio.run(self._run())
-        except Exception as error:  # noqa: BLE001  # handed to whoever asked, which knows what it means
+        # handed to whoever asked, which knows what it means
+        except Exception as error:  # noqa: BLE001
             self._put(error)
         except asyncio.CancelledError:
             self._put(StepFailed("The request was given up.", code="model_cut"))
@@ -280,7 +310,11 @@ def _parameters(asked: Asked) -> ModelRequestParameters:
     from pydantic_ai.tools import ToolDefinition
 
     known = [
-        ToolDefinition(name=one["name"], description=one["description"], parameters_json_schema=dict(one["parameters"]))
+        ToolDefinition(
+            name=one["name"],
+            description=one["description"],
+            parameters_json_schema=dict(one["parameters"]),
+        )
         for one in asked.tools
     ]
     if not asked.output:
@@ -290,11 +324,16 @@ def _parameters(asked: Asked) -> ModelRequestParameters:
 
 
 def _piece_of(event: Any) -> str | Thought | None:
-    """The text or the thought that a piece of the stream adds; None for pieces of calls, and for nothing."""
+    """The text or the thought that a piece of the stream adds; None for pieces of calls, and for
+    nothing.
+    """
     from pydantic_ai import messages as wire
 
     match event:
-        case wire.PartStartEvent(part=wire.TextPart(content=text)) | wire.PartDeltaEvent(delta=wire.TextPartDelta(content_delta=text)):
+        case (
+            wire.PartStartEvent(part=wire.TextPart(content=text))
+            | wire.PartDeltaEvent(delta=wire.TextPartDelta(content_delta=text))
+        ):
             return text or None
         case (
             wire.PartStartEvent(part=wire.ThinkingPart(content=text))
@@ -306,12 +345,23 @@ def _piece_of(event: Any) -> str | Thought | None:
 
 def _without_thoughts(message: Mapping[str, Any], endpoint: Endpoint) -> dict[str, Any]:
     """A message without the thoughts that its endpoint does not want back."""
-    return {**message, "parts": [part for part in message["parts"] if part["part_kind"] != THINKING or _is_wanted(part, endpoint)]}
+    return {
+        **message,
+        "parts": [
+            part
+            for part in message["parts"]
+            if part["part_kind"] != THINKING or _is_wanted(part, endpoint)
+        ],
+    }
 
 
 def _is_wanted(thought: Mapping[str, Any], endpoint: Endpoint) -> bool:
-    """Anthropic wants its own back as it signed them; those that speak OpenAI's chat completions want none, and some refuse them."""
-    signed = thought.get("provider_name") == endpoint.provider == ANTHROPIC and bool(thought.get("signature"))
+    """Anthropic wants its own back as it signed them; those that speak OpenAI's chat completions
+    want none, and some refuse them.
+    """
+    signed = thought.get("provider_name") == endpoint.provider == ANTHROPIC and bool(
+        thought.get("signature")
+    )
     return signed and HIDDEN not in str(thought.get("content"))
 
 
@@ -328,34 +378,58 @@ async def _model(endpoint: Endpoint, key: str) -> AsyncIterator[Model]:
 
     name = endpoint.model.partition(":")[2]
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=_server.silence)
-    transport = None if endpoint == _server.default else _pinned(*await asyncio.to_thread(_place_of, endpoint))
+    transport = (
+        None
+        if endpoint == _server.default
+        else _pinned(*await asyncio.to_thread(_place_of, endpoint))
+    )
     async with httpx2.AsyncClient(
-        timeout=timeout, follow_redirects=False, trust_env=False, verify=_trusted(), transport=transport
+        timeout=timeout,
+        follow_redirects=False,
+        trust_env=False,
+        verify=_trusted(),
+        transport=transport,
     ) as client:
-        yield _anthropic(endpoint, name, key, client) if endpoint.provider == ANTHROPIC else _openai(endpoint, name, key, client)
+        yield (
+            _anthropic(endpoint, name, key, client)
+            if endpoint.provider == ANTHROPIC
+            else _openai(endpoint, name, key, client)
+        )
 
 
 def _place_of(endpoint: Endpoint) -> tuple[str, str]:
-    """The host of an endpoint that a template names, and the address to connect to, looked up once. Raises StepFailed."""
+    """The host of an endpoint that a template names, and the address to connect to, looked up once.
+
+    Raises StepFailed.
+    """
     who = f"The model {endpoint.model}"
     try:
         target, address = ssrf.check(endpoint.address, allow=_server.allow, setting=ALLOWED_BY)
     except ssrf.AddressRefused as error:
-        raise StepFailed(f"{who} was not asked at {endpoint.address}. {error}", code="model_address") from error
+        raise StepFailed(
+            f"{who} was not asked at {endpoint.address}. {error}", code="model_address"
+        ) from error
     except ssrf.CannotReach as error:
-        raise StepFailed(f"{who} could not be reached. {error}", code="model_unreachable") from error
+        raise StepFailed(
+            f"{who} could not be reached. {error}", code="model_unreachable"
+        ) from error
     return target.host, address
 
 
 def _pinned(host: str, address: str) -> Any:
-    """A transport that connects to the address that was checked, and to nothing else: a name that answers otherwise changes nothing."""
+    """A transport that connects to the address that was checked, and to nothing else: a name that
+    answers otherwise changes nothing.
+    """
     import httpx2
 
     class Pinned(httpx2.AsyncHTTPTransport):
         async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
             if request.url.host.lower() != host:
-                raise httpx2.ConnectError("a request to another host than the endpoint's is not made", request=request)
-            request.extensions = {**request.extensions, "sni_hostname": host}  # TLS still asks for the name
+                raise httpx2.ConnectError(
+                    "a request to another host than the endpoint's is not made", request=request
+                )
+            # TLS still asks for the name
+            request.extensions = {**request.extensions, "sni_hostname": host}
             request.url = request.url.copy_with(host=address)
             return await super().handle_async_request(request)
 
@@ -374,9 +448,14 @@ def _openai(endpoint: Endpoint, name: str, key: str, client: Any) -> Model:
     from pydantic_ai.providers.openai import OpenAIProvider
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-    asked = AsyncOpenAI(api_key=key or "none", base_url=endpoint.address, http_client=client, max_retries=0)
+    asked = AsyncOpenAI(
+        api_key=key or "none", base_url=endpoint.address, http_client=client, max_retries=0
+    )
     if endpoint.base_url:
-        return OpenAIChatModel(name, provider=OpenAICompatibleProvider("endpoint", openai_client=asked, profile=_FINISHED))
+        return OpenAIChatModel(
+            name,
+            provider=OpenAICompatibleProvider("endpoint", openai_client=asked, profile=_FINISHED),
+        )
     return OpenAIChatModel(name, provider=OpenAIProvider(openai_client=asked), profile=_FINISHED)
 
 
@@ -389,7 +468,9 @@ def _anthropic(endpoint: Endpoint, name: str, key: str, client: Any) -> Model:
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
-    asked = AsyncAnthropic(api_key=key or "none", base_url=endpoint.address, http_client=client, max_retries=0)
+    asked = AsyncAnthropic(
+        api_key=key or "none", base_url=endpoint.address, http_client=client, max_retries=0
+    )
     return AnthropicModel(name, provider=AnthropicProvider(anthropic_client=asked))
 
 
@@ -403,20 +484,31 @@ async def _scripted(history: list[wire.ModelMessage], about: Any) -> AsyncIterat
     for one in scripted.answer(said, [tool.name for tool in about.function_tools]):
         if isinstance(one, str):
             yield one
-            await asyncio.sleep(scripted.PACE)  # says its words as a model does, one after the other
+            # says its words as a model does, one after the other
+            await asyncio.sleep(scripted.PACE)
         else:
             place += 1
-            yield {place: DeltaToolCall(name=one.tool, json_args=one.arguments, tool_call_id=f"call_{place}")}
+            yield {
+                place: DeltaToolCall(
+                    name=one.tool, json_args=one.arguments, tool_call_id=f"call_{place}"
+                )
+            }
 
 
 def _reply(endpoint: Endpoint, response: wire.ModelResponse) -> Reply:
     from pydantic_ai import messages as wire
 
-    [message] = wire.ModelMessagesTypeAdapter.dump_python([response], mode="json", exclude_none=True)
+    [message] = wire.ModelMessagesTypeAdapter.dump_python(
+        [response], mode="json", exclude_none=True
+    )
     message.pop("usage", None)  # kept apart, as sums
     if endings.of(message).kind == endings.BROKEN:
-        raise StepFailed(f"The model {endpoint.model} stopped in the middle of its answer.", code="model_cut")
-    thoughts = [str(part.get("content", "")) for part in message["parts"] if part["part_kind"] == THINKING]
+        raise StepFailed(
+            f"The model {endpoint.model} stopped in the middle of its answer.", code="model_cut"
+        )
+    thoughts = [
+        str(part.get("content", "")) for part in message["parts"] if part["part_kind"] == THINKING
+    ]
     usage = response.usage
     return Reply(
         message=_without_thoughts(message, endpoint),
@@ -434,7 +526,9 @@ def _cost(endpoint: Endpoint, response: wire.ModelResponse) -> float | None:
         return 0.0
     usage, price = response.usage, _server.prices.get(endpoint.model)
     if price is not None:
-        return round((usage.input_tokens * price.input + usage.output_tokens * price.output) / 1_000_000, 8)
+        return round(
+            (usage.input_tokens * price.input + usage.output_tokens * price.output) / 1_000_000, 8
+        )
     try:
         return round(float(response.cost().total_price), 8)
     except (LookupError, ValueError, AssertionError):
@@ -442,7 +536,10 @@ def _cost(endpoint: Endpoint, response: wire.ModelResponse) -> float | None:
 
 
 def _failure(error: Exception, endpoint: Endpoint) -> StepFailed:
-    """What went wrong, in words for the person who asked. An endpoint's own words are shown only where they cannot hold the key."""
+    """What went wrong, in words for the person who asked.
+
+    An endpoint's own words are shown only where they cannot hold the key.
+    """
     from pydantic_ai import exceptions as kinds
 
     if isinstance(error, StepFailed):
@@ -451,41 +548,87 @@ def _failure(error: Exception, endpoint: Endpoint) -> StepFailed:
     status = getattr(error, "status_code", 0)
     match error:
         case kinds.ModelAuthenticationError():
-            return StepFailed(f"{who} refused the key. Check the credential {endpoint.credential!r}, then retry.", code="model_key_refused")
+            return StepFailed(
+                f"{who} refused the key. Check the credential {endpoint.credential!r}, then retry.",
+                code="model_key_refused",
+            )
         case kinds.ModelNotFoundError():
-            return StepFailed(f"{who} is not known at its endpoint. Check name and address in the template.", code="model_unknown")
+            return StepFailed(
+                f"{who} is not known at its endpoint. Check name and address in the template.",
+                code="model_unknown",
+            )
         case kinds.ModelQuotaExceededError():
-            return StepFailed(f"{who} says that its quota is used up. Raise it there, then retry.", code="model_quota")
+            return StepFailed(
+                f"{who} says that its quota is used up. Raise it there, then retry.",
+                code="model_quota",
+            )
         case kinds.ModelRateLimitError():
-            return StepFailed(f"{who} takes no more requests at the moment.", code="model_busy", after=after)
+            return StepFailed(
+                f"{who} takes no more requests at the moment.", code="model_busy", after=after
+            )
         case kinds.ModelContextWindowExceededError():
             return StepFailed(f"{who}: the conversation is longer than it takes.", code=TOO_LONG)
         case kinds.ModelTimeoutError():
-            return StepFailed(f"{who} was silent for longer than {_server.silence:g} s.", code="model_silent")
+            return StepFailed(
+                f"{who} was silent for longer than {_server.silence:g} s.", code="model_silent"
+            )
         case kinds.ModelAPIError() if status in {408, 409, 425} or status >= 500:
-            return StepFailed(f"{who} is away (HTTP {status}).", code="model_unavailable", after=after)
+            return StepFailed(
+                f"{who} is away (HTTP {status}).", code="model_unavailable", after=after
+            )
         case kinds.ModelAPIError() if 400 <= status < 500 and _speaks_of_length(error):
             return StepFailed(f"{who}: the conversation is longer than it takes.", code=TOO_LONG)
-        case kinds.ModelAPIError() if 400 <= status < 500 and error.provider_error_code == endings.FILTER:
-            return StepFailed(f"{who} was not asked: a content filter stopped the request. Ask in other words.", code="answer_filtered")
+        case kinds.ModelAPIError() if (
+            400 <= status < 500 and error.provider_error_code == endings.FILTER
+        ):
+            return StepFailed(
+                f"{who} was not asked: a content filter stopped the request. Ask in other words.",
+                code="answer_filtered",
+            )
         case kinds.ModelAPIError() if 400 <= status < 500:
-            return StepFailed(f"{who} refused the request (HTTP {status}): {_words(error)}", code="model_refused")
+            return StepFailed(
+                f"{who} refused the request (HTTP {status}): {_words(error)}", code="model_refused"
+            )
         case kinds.ModelConnectionError():
-            return StepFailed(f"{who} could not be reached, or its connection broke.", code="model_unreachable")
+            return StepFailed(
+                f"{who} could not be reached, or its connection broke.", code="model_unreachable"
+            )
         case kinds.ModelAPIError():
-            return StepFailed(f"{who} stopped in the middle of its answer.", code="model_cut", after=after)
+            return StepFailed(
+                f"{who} stopped in the middle of its answer.", code="model_cut", after=after
+            )
         case kinds.UnexpectedModelBehavior():
             return StepFailed(f"{who} gave an answer that cannot be read.", code="model_odd")
     kind = type(error).__module__.partition(".")[0]
-    if kind in {"httpx2", "httpx", "httpcore", "httpcore2", "openai", "anthropic", "json", "pydantic_core"}:
-        return StepFailed(f"{who} stopped in the middle of its answer ({type(error).__name__}).", code="model_cut")
+    if kind in {
+        "httpx2",
+        "httpx",
+        "httpcore",
+        "httpcore2",
+        "openai",
+        "anthropic",
+        "json",
+        "pydantic_core",
+    }:
+        return StepFailed(
+            f"{who} stopped in the middle of its answer ({type(error).__name__}).", code="model_cut"
+        )
     raise error  # a mistake of ours: the engine tells of it
 
 
 def _speaks_of_length(error: Any) -> bool:
     """Endpoints that answer 400 without a code of their own say it in words."""
     words = str(getattr(error, "body", "")).lower()
-    return any(sign in words for sign in ("context length", "context_length", "context window", "maximum context", "too many tokens"))
+    return any(
+        sign in words
+        for sign in (
+            "context length",
+            "context_length",
+            "context window",
+            "maximum context",
+            "too many tokens",
+        )
+    )
 
 
 def _words(error: Any) -> str:

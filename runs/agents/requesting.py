@@ -1,4 +1,6 @@
-"""One request to a model: what it is given of the conversation, and once half of that, where the endpoint says that it is too long."""
+"""One request to a model: what it is given of the conversation, and once half of that, where the
+endpoint says that it is too long.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from runs.workflows import schemas, timing
 from runs.workflows.base import Context, State, StepFailed, Told
 
 HALVED = "halved"
-"""Key of the record that the endpoint found the conversation too long: whoever takes the loop up asks for less at once."""
+"""Key of the record that the endpoint found the conversation too long: whoever takes the loop up
+asks for less at once.
+"""
 THOUGHTS = 4_000
 """Characters of a model's thoughts that are kept beside its answer, for people."""
 
@@ -37,7 +41,10 @@ class Request:
     """How long the turn may still take."""
 
     def answer(self) -> Json:
-        """Ask the model; what is said comes over `Context.stream`. Gives what is recorded of the answer. Raises StepFailed."""
+        """Ask the model; what is said comes over `Context.stream`.
+
+        Gives what is recorded of the answer. Raises StepFailed.
+        """
         began, at = time.monotonic(), timing.now().isoformat()
         reply, given, room = self._asked_for_less(until=began + self.seconds)
         ending = endings.of(reply.message)
@@ -52,13 +59,19 @@ class Request:
             "unpriced": int(reply.cost is None),
             "seconds": round(time.monotonic() - began, 3),
             "thinking": shortened(reply.thinking, THOUGHTS),
-            "left_out": {name: n for name, n in (("messages", given.left_out), ("results", given.shortened)) if n},
+            "left_out": {
+                name: n
+                for name, n in (("messages", given.left_out), ("results", given.shortened))
+                if n
+            },
             "room": room,
             "ended": {"kind": ending.kind, "words": ending.words} if ending.kind else {},
         }
 
     def _asked_for_less(self, *, until: float) -> tuple[Reply, Given, int]:
-        """The answer, what it was given for, and the room that was found to be left; 0 for what is settled."""
+        """The answer, what it was given for, and the room that was found to be left; 0 for what is
+        settled.
+        """
         room = int(self.context.recorded([HALVED]).get(HALVED, {}).get("room", 0))
         while True:
             given = self._given(room or self._settled)
@@ -70,19 +83,32 @@ class Request:
                 half = min(self._settled, self._size(given)) // 2
                 if room or list(self._given(half).messages) == list(given.messages):
                     raise self._too_long(given, halved=bool(room)) from error
-                room = int(self.context.once(HALVED, partial(dict, room=half), tell=self._told)["room"])
+                room = int(
+                    self.context.once(HALVED, partial(dict, room=half), tell=self._told)["room"]
+                )
 
     def _ask(self, given: Given, *, until: float) -> Reply:
         endpoint = model.endpoint_of(self.agent.model, self.agent.base_url, self.agent.credential)
-        key = self.context.credential(endpoint.credential, to=endpoint.address) if endpoint.credential else ""
+        key = (
+            self.context.credential(endpoint.credential, to=endpoint.address)
+            if endpoint.credential
+            else ""
+        )
         asked = model.Asked(
             messages=given.messages,
             instructions=self._instructions,
             tools=self.tools,
-            output=schemas.for_others(self.agent.output_schema) if self.agent.output_mode == "native" else {},
+            output=schemas.for_others(self.agent.output_schema)
+            if self.agent.output_mode == "native"
+            else {},
         )
         said = self.context
-        return model.ask(endpoint, asked, model.Listener(say=said.stream, think=said.think, check=said.check, until=until), key=key)
+        return model.ask(
+            endpoint,
+            asked,
+            model.Listener(say=said.stream, think=said.think, check=said.check, until=until),
+            key=key,
+        )
 
     @property
     def _instructions(self) -> str:
@@ -90,7 +116,9 @@ class Request:
 
     @property
     def _settled(self) -> int:
-        """About how many tokens may be given, of which earlier loops of this turn may have found that they are fewer."""
+        """About how many tokens may be given, of which earlier loops of this turn may have found
+        that they are fewer.
+        """
         return self.mind.get("room", 0) or self.agent.history or model.history()
 
     @property
@@ -99,31 +127,55 @@ class Request:
         return window.size_of(self._instructions) + window.size_of(list(self.tools))
 
     def _given(self, room: int) -> Given:
-        return window.given(self.mind["prompt_messages"], newest=self.mind["history_offset"], room=max(0, room - self._besides))
+        return window.given(
+            self.mind["prompt_messages"],
+            newest=self.mind["history_offset"],
+            room=max(0, room - self._besides),
+        )
 
     def _size(self, given: Given) -> int:
         return self._besides + sum(map(window.size_of, given.messages))
 
     def _told(self, recorded: Mapping[str, Any]) -> Told:
-        words = f"The conversation is too long for the model, so it is asked again with about {recorded['room']:,} tokens of it."
-        return "log", {"message": words, "level": "warning", "what": "history_halved", "loop": self.mind["current_loop"], **recorded}
+        words = (
+            "The conversation is too long for the model, so it is asked again with about "
+            f"{recorded['room']:,} tokens of it."
+        )
+        return "log", {
+            "message": words,
+            "level": "warning",
+            "what": "history_halved",
+            "loop": self.mind["current_loop"],
+            **recorded,
+        }
 
     def _too_long(self, given: Given, *, halved: bool) -> StepFailed:
-        tried = "also when half of it was left out" if halved else "and nothing of it can be left out"
+        tried = (
+            "also when half of it was left out" if halved else "and nothing of it can be left out"
+        )
         name = self.agent.model or model.default().model
         return StepFailed(
-            f"The model {name}: the conversation is longer than it takes (about {self._size(given):,} tokens), {tried}. All of it is kept."
-            " Begin a new thread, go on from an earlier checkpoint, or let the step template name a smaller `history` or another model.",
+            f"The model {name}: the conversation is longer than it takes (about "
+            f"{self._size(given):,} tokens), {tried}. All of it is kept."
+            " Begin a new thread, go on from an earlier checkpoint, or let the step template "
+            "name a smaller `history` or another model.",
             code=model.TOO_LONG,
         )
 
 
 def in_words(left_out: Mapping[str, Any]) -> str:
-    """What a model was not given, such as "12 earlier messages were not given to the model."; "" for nothing."""
+    """What a model was not given, such as "12 earlier messages were not given to the model."; ""
+    for nothing.
+    """
     messages, results = left_out.get("messages", 0), left_out.get("results", 0)
     told = []
     if messages:
-        told.append(f"{messages:,} earlier message{'s were' if messages > 1 else ' was'} not given to the model")
+        told.append(
+            f"{messages:,} earlier message{'s were' if messages > 1 else ' was'} not given "
+            "to the model"
+        )
     if results:
-        told.append(f"{results:,} older tool result{'s were' if results > 1 else ' was'} shortened for it")
+        told.append(
+            f"{results:,} older tool result{'s were' if results > 1 else ' was'} shortened for it"
+        )
     return f"{'; '.join(told)}." if told else ""

@@ -1,7 +1,9 @@
-"""The scripted model: offline, always the same, and a real user of tools. For trying the product out and for tests; it understands nothing.
+"""The scripted model: offline, always the same, and a real user of tools.
 
-It looks for words in the last message and does what they ask for with the tools it is given, one round of calls, then tells what came of
-it. It says of itself what it is.
+For trying the product out and for tests; it understands nothing.
+
+It looks for words in the last message and does what they ask for with the tools it is given, one
+round of calls, then tells what came of it. It says of itself what it is.
 """
 
 from __future__ import annotations
@@ -14,9 +16,13 @@ from typing import Any
 
 PACE = 0.0
 """Seconds between two words, so that a person sees them come."""
-WHO = "I am Waystation's scripted model: I work offline and understand nothing, but the tools, pauses and checkpoints are real."
+WHO = (
+    "I am Waystation's scripted model: I work offline and understand nothing, but the tools, "
+    "pauses and checkpoints are real."
+)
 OFFER = (
-    "Try one of these: *what time is it*, *calculate 6 \\* 7*, *note: buy milk*, *fetch https://example.org*, *ask me*, "
+    "Try one of these: *what time is it*, *calculate 6 \\* 7*, *note: buy milk*, *fetch "
+    "https://example.org*, *ask me*, "
     "or two of them in one message."
 )
 _SUM = re.compile(r"[\d(][\d\s.+\-*/()%]*[\d)]")
@@ -32,7 +38,10 @@ class Wanted:
 
 
 def answer(history: Sequence[Mapping[str, Any]], tools: Sequence[str]) -> Iterator[str | Wanted]:
-    """What is said next, word by word, and the calls that follow it. `history` is a conversation as `memory` keeps it."""
+    """What is said next, word by word, and the calls that follow it.
+
+    `history` is a conversation as `memory` keeps it.
+    """
     results = [part for part in history[-1]["parts"] if part["part_kind"] == "tool-return"]
     if results:
         yield from _words(_told(results))
@@ -67,7 +76,9 @@ def _wishes(text: str) -> Iterator[Wanted]:
         yield Wanted("fetch", json.dumps({"url": found[0]}))
     if re.search(r"\bask me\b", low):
         options = {"options": ["Yes", "No"]} if "choice" in low else {}
-        yield Wanted("ask_human", json.dumps({"question": "Should I include market data?", **options}))
+        yield Wanted(
+            "ask_human", json.dumps({"question": "Should I include market data?", **options})
+        )
 
 
 def _told(results: Sequence[Mapping[str, Any]]) -> str:

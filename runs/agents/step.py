@@ -20,17 +20,28 @@ def check(given: Mapping[str, Any]) -> None:
 
 @step("agent", check=check, asks=True, uses_models=True, asks_servers_model=True)
 def agent(state: State, context: Context) -> Outcome:
-    """One loop. It goes to itself until the model has answered; then `state["output"]` holds the answer.
+    """One loop.
 
-    A turn begins with the order's request, or a thread's message; where a reviewer sent the work back, with the feedback.
-    Raises StepFailed: a limit is reached (`limit_…`, `loop_limit`), or the model failed (`model.WORTH_RETRYING` and others).
+    It goes to itself until the model has answered; then `state["output"]` holds the answer.
+
+    A turn begins with the order's request, or a thread's message; where a reviewer sent the work
+    back, with the feedback. Raises StepFailed: a limit is reached (`limit_…`, `loop_limit`), or the
+    model failed (`model.WORTH_RETRYING` and others).
     """
     try:
         settled = config.read(context.config)
     except ConfigInvalid as error:
         raise StepFailed(f"The step template cannot be used: {error}", code=error.code) from error
-    mind = memory.recall(state, context, prompt=prompt_of(settled, state, context), max_loops=settled.max_loops)
-    return Loop(agent=settled, state=state, context=context, mind=mind, messages=list(state.get(memory.MESSAGES) or [])).take()
+    mind = memory.recall(
+        state, context, prompt=prompt_of(settled, state, context), max_loops=settled.max_loops
+    )
+    return Loop(
+        agent=settled,
+        state=state,
+        context=context,
+        mind=mind,
+        messages=list(state.get(memory.MESSAGES) or []),
+    ).take()
 
 
 def prompt_of(settled: config.Agent, state: State, context: Context) -> str:
@@ -41,5 +52,9 @@ def prompt_of(settled: config.Agent, state: State, context: Context) -> str:
         held = feedback in templating.filled(settled.instructions, state, context)
         return prompt if held else with_feedback(prompt, feedback)
     said = state.get("input")
-    words = said if isinstance(said, str) and not context.order.request else context.order.request or context.order.title
+    words = (
+        said
+        if isinstance(said, str) and not context.order.request
+        else context.order.request or context.order.title
+    )
     return feedback or str(words)

@@ -1,4 +1,7 @@
-"""Texts with places in them: `{{revision_feedback}}`, `{{state.plan.title}}`, `{{order.request}}`. What is not there is empty."""
+"""Texts with places in them: `{{revision_feedback}}`, `{{state.plan.title}}`, `{{order.request}}`.
+
+What is not there is empty.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,13 @@ def filled(text: str, state: State, context: Context) -> str:
 
 def _value(path: str, state: State, context: Context) -> str:
     first, *rest = path.split(".")
-    found: Any = state if first == "state" else {name: getattr(context.order, name) for name in _OF_ORDER} if first == "order" else None
+    found: Any = (
+        state
+        if first == "state"
+        else {name: getattr(context.order, name) for name in _OF_ORDER}
+        if first == "order"
+        else None
+    )
     if found is None:
         found, rest = state, [first, *rest]
     for part in rest:
@@ -32,4 +41,8 @@ def _value(path: str, state: State, context: Context) -> str:
 
 
 def _item(value: Any, part: str) -> Any:
-    return value[int(part)] if isinstance(value, list) and part.isdigit() and int(part) < len(value) else None
+    return (
+        value[int(part)]
+        if isinstance(value, list) and part.isdigit() and int(part) < len(value)
+        else None
+    )

@@ -1,10 +1,12 @@
-"""The tools that agents may call: registered by name, described by JSON Schema, called with what the model wrote if that fits.
+"""The tools that agents may call: registered by name, described by JSON Schema, called with what
+the model wrote if that fits.
 
-    @tool("send_letter", description="Send a letter.", parameters=SCHEMA, risk="high", editable=["/text"])
-    def send_letter(arguments: Mapping[str, Any], use: ToolUse) -> Any:
+    @tool("send_letter", description="Send a letter.", parameters=SCHEMA, risk="high",
+    editable=["/text"]) def send_letter(arguments: Mapping[str, Any], use: ToolUse) -> Any:
         return post_office.send(arguments["text"], idempotency_key=use.key)
 
-A tool may be called again after a crash between its work and the record of it: it hands `use.key` to whatever it calls outside.
+A tool may be called again after a crash between its work and the record of it: it hands `use.key`
+to whatever it calls outside.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 
 class ToolFailed(Exception):
-    """A tool could not do what was asked, and says why: the words are told to the model, which may try something else.
+    """A tool could not do what was asked, and says why: the words are told to the model, which may
+    try something else.
 
     Any StepFailed that a tool raises ends the run instead.
     """
@@ -84,11 +87,15 @@ class Tool:
     approval: Sequence[Rule] = ()
     risk: Literal["low", "normal", "high"] = "normal"
     editable: Sequence[str] = ()
-    """JSON pointers of what a person may change in the arguments before the call is made; "" is all of them."""
+    """JSON pointers of what a person may change in the arguments before the call is made; "" is all
+    of them.
+    """
     preview: Preview | None = None
     """Markdown for whoever decides the call: what it would do."""
     in_workspace: bool = False
-    """Reads and changes the run's workspace only. That is put back to the last checkpoint before a loop begins anew, so such a call is made
+    """Reads and changes the run's workspace only.
+
+    That is put back to the last checkpoint before a loop begins anew, so such a call is made
     again then, in its old order, and its result is never taken from `Context.once`."""
 
 
@@ -106,9 +113,15 @@ def tool(
     preview: Preview | None = None,
     in_workspace: bool = False,
 ) -> Callable[[Function], Function]:
-    """Register a function as a tool. Raises ValueError for a name that is taken or none, schemas.SchemaRefused for the parameters."""
+    """Register a function as a tool.
+
+    Raises ValueError for a name that is taken or none, schemas.SchemaRefused for the parameters.
+    """
     if not _NAME.fullmatch(name) or risk not in RISKS or len(description) > LONGEST_DESCRIPTION:
-        raise ValueError(f"{name!r}: a tool has a name of a-z, 0-9 and _, a risk of {RISKS}, and up to {LONGEST_DESCRIPTION} characters")
+        raise ValueError(
+            f"{name!r}: a tool has a name of a-z, 0-9 and _, a risk of {RISKS}, and up to "
+            f"{LONGEST_DESCRIPTION} characters"
+        )
 
     def register(function: Function) -> Function:
         made = Tool(
@@ -143,14 +156,22 @@ def names() -> list[str]:
 
 def schema_of(tool: Tool) -> dict[str, Any]:
     """What a model is told of a tool: `{"name", "description", "parameters"}`."""
-    return {"name": tool.name, "description": tool.description, "parameters": schemas.for_others(tool.parameters)}
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": schemas.for_others(tool.parameters),
+    }
 
 
 def read_arguments(tool: Tool, written: str | Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments as a model wrote them, if they are JSON that the tool takes; raises ToolFailed with what to mend."""
+    """The arguments as a model wrote them, if they are JSON that the tool takes; raises ToolFailed
+    with what to mend.
+    """
     text = written if isinstance(written, str) else _text(written)
     if len(text) > MAX_ARGUMENTS or len(text.encode(errors="replace")) > MAX_ARGUMENTS:
-        raise ToolFailed(f"The arguments of {tool.name} are too long: up to {MAX_ARGUMENTS:,} bytes are taken.")
+        raise ToolFailed(
+            f"The arguments of {tool.name} are too long: up to {MAX_ARGUMENTS:,} bytes are taken."
+        )
     try:
         given = json.loads(text or "{}", parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
@@ -160,7 +181,9 @@ def read_arguments(tool: Tool, written: str | Mapping[str, Any]) -> dict[str, An
     if _depth(given) > DEEPEST:
         raise ToolFailed(f"The arguments of {tool.name} are nested deeper than {DEEPEST} levels.")
     if faults := schemas.validate_resume_payload(tool.parameters, given, longest=MAX_ARGUMENTS):
-        words = " ".join(f"{place or 'arguments'}: {text}" for place, texts in faults.items() for text in texts)
+        words = " ".join(
+            f"{place or 'arguments'}: {text}" for place, texts in faults.items() for text in texts
+        )
         raise ToolFailed(f"The arguments of {tool.name} do not fit: {words[:2_000]}")
     return given
 
@@ -187,20 +210,31 @@ def _depth(value: Any) -> int:
     """How deep a JSON value is, counted without recursion."""
     depth, level = 0, [value]
     while level:
-        inner = [part for one in level for part in (one.values() if isinstance(one, dict) else one if isinstance(one, list) else ())]
+        inner = [
+            part
+            for one in level
+            for part in (
+                one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+            )
+        ]
         depth, level = depth + 1, inner
     return depth
 
 
 def call(tool: Tool, written: str | Mapping[str, Any], use: ToolUse) -> Any:
-    """Call a tool and give its result, a JSON value; raises ToolFailed, and whatever ends the run."""
+    """Call a tool and give its result, a JSON value; raises ToolFailed, and whatever ends the
+    run.
+    """
     result = tool.function(read_arguments(tool, written), use)
     try:
         size = len(json.dumps(result, allow_nan=False).encode())
     except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(f"the tool {tool.name} gave no JSON value: {str(error)[:200]}") from error
     if size > MAX_RESULT:
-        raise ToolFailed(f"What {tool.name} gave has {size:,} bytes; up to {MAX_RESULT:,} are taken. Ask for less at once.")
+        raise ToolFailed(
+            f"What {tool.name} gave has {size:,} bytes; up to {MAX_RESULT:,} are taken. Ask "
+            "for less at once."
+        )
     return result
 
 
@@ -208,11 +242,19 @@ def as_call(tool: Tool, call_id: str, arguments: Mapping[str, Any]) -> Call:
     """The call as a person decides it. `arguments` are as `read_arguments` gave them."""
     preview = tool.preview(arguments)[:LONGEST_PREVIEW] if tool.preview else ""
     return Call(
-        id=call_id, tool=tool.name, arguments=arguments, preview=preview, risk=tool.risk, editable=tool.editable, schema=tool.parameters
+        id=call_id,
+        tool=tool.name,
+        arguments=arguments,
+        preview=preview,
+        risk=tool.risk,
+        editable=tool.editable,
+        schema=tool.parameters,
     )
 
 
 def quoted(text: str, *, language: str = "") -> str:
-    """A text of a model's as Markdown that shows it to the letter: no mark of its own ends the block."""
+    """A text of a model's as Markdown that shows it to the letter: no mark of its own ends the
+    block.
+    """
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
     return f"{fence}{language}\n{text}\n{fence}"

@@ -1,8 +1,11 @@
-"""What of a conversation is given to a model: all of it where it fits, else as much as does. The state keeps everything.
+"""What of a conversation is given to a model: all of it where it fits, else as much as does.
 
-What goes first: long results of older tool calls are shortened, then the oldest turns are left out, then the oldest loops of the turn
-under way, last the newest results are shortened. What this turn began with, and its last loop, are always given. A call and its result
-stay together. The same conversation and room give the same words, so a request that is made again is the same request.
+The state keeps everything.
+
+What goes first: long results of older tool calls are shortened, then the oldest turns are left out,
+then the oldest loops of the turn under way, last the newest results are shortened. What this turn
+began with, and its last loop, are always given. A call and its result stay together. The same
+conversation and room give the same words, so a request that is made again is the same request.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ BYTES_PER_TOKEN = 4
 LONG, HEAD, TAIL = 1_000, 400, 200
 """A result of more characters than LONG may be shortened to its beginning and its end."""
 PARTS = 8
-"""Of what is too much, so many parts of the room are left out at once: then the next loops begin with the same words again, which
+"""Of what is too much, so many parts of the room are left out at once: then the next loops begin
+with the same words again, which
 endpoints that remember the beginning of a request answer faster and for less."""
 LINE = 60
 """Tokens that the line takes which says what was left out."""
@@ -39,7 +43,9 @@ class Given:
 
 def size_of(value: Any) -> int:
     """About how many tokens a JSON value is."""
-    return -(-len(json.dumps(value, ensure_ascii=False).encode(errors="replace")) // BYTES_PER_TOKEN)
+    return -(
+        -len(json.dumps(value, ensure_ascii=False).encode(errors="replace")) // BYTES_PER_TOKEN
+    )
 
 
 def given(messages: Sequence[Mapping[str, Any]], *, newest: int, room: int) -> Given:
@@ -56,7 +62,11 @@ def given(messages: Sequence[Mapping[str, Any]], *, newest: int, room: int) -> G
     found = _shorten(messages, sizes, range(len(messages) - 1), target)
     behind_of = _sums_from(sizes)
     first = next((place for place in _turns(found, newest) if behind_of[place] <= target), newest)
-    behind = first + 1 if first < newest else _loops_left_out(found, behind_of, newest, target - sizes[newest])
+    behind = (
+        first + 1
+        if first < newest
+        else _loops_left_out(found, behind_of, newest, target - sizes[newest])
+    )
     if sizes[first] + behind_of[behind] > room:
         found = _shorten(found, sizes, range(len(found) - 1, len(found)), 0)
     left_out = _count([*found[:first], *found[first + 1 : behind]])
@@ -72,8 +82,12 @@ def _target(total: int, room: int) -> int:
     return total - -(-(total - room) // part) * part
 
 
-def _shorten(messages: Sequence[Mapping[str, Any]], sizes: list[int], places: range, target: int) -> list[Mapping[str, Any]]:
-    """The messages with long results cut, oldest first, until `target` is reached; `sizes` is brought up to date."""
+def _shorten(
+    messages: Sequence[Mapping[str, Any]], sizes: list[int], places: range, target: int
+) -> list[Mapping[str, Any]]:
+    """The messages with long results cut, oldest first, until `target` is reached; `sizes` is
+    brought up to date.
+    """
     found, total = list(messages), sum(sizes)
     for place in places:
         if total <= target:
@@ -88,7 +102,11 @@ def _shorten(messages: Sequence[Mapping[str, Any]], sizes: list[int], places: ra
 def _cut(message: Mapping[str, Any]) -> Json | None:
     """A message with its long results cut; None where it has none."""
     parts = [_cut_part(part) for part in message["parts"]]
-    return {**message, "parts": parts} if any(new is not old for new, old in zip(parts, message["parts"], strict=True)) else None
+    return (
+        {**message, "parts": parts}
+        if any(new is not old for new, old in zip(parts, message["parts"], strict=True))
+        else None
+    )
 
 
 def _cut_part(part: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -99,21 +117,36 @@ def _cut_part(part: Mapping[str, Any]) -> Mapping[str, Any]:
     if len(text) <= LONG:
         return part
     gone = len(text) - HEAD - TAIL
-    marker = f"[{gone:,} characters of this result are left out here. Call the tool again if you need them.]"
+    marker = (
+        f"[{gone:,} characters of this result are left out here. Call the tool again if you "
+        "need them.]"
+    )
     return {**part, "content": f"{text[:HEAD]}\n{marker}\n{text[-TAIL:]}"}
 
 
 def _turns(messages: Sequence[Mapping[str, Any]], newest: int) -> Iterator[int]:
-    """Where turns begin, oldest first: at requests that say something, to which no call is open but those that go with them."""
+    """Where turns begin, oldest first: at requests that say something, to which no call is open but
+    those that go with them.
+    """
     for place, message in enumerate(messages[:newest]):
-        if message["kind"] == "request" and any(part["part_kind"] == "user-prompt" for part in message["parts"]):
+        if message["kind"] == "request" and any(
+            part["part_kind"] == "user-prompt" for part in message["parts"]
+        ):
             yield place
 
 
-def _loops_left_out(messages: Sequence[Mapping[str, Any]], behind_of: Sequence[int], newest: int, target: int) -> int:
-    """Where the turn under way goes on behind what it began with: at a loop, which is an answer and what was returned to it."""
-    loops = [place for place in range(newest + 1, len(messages)) if messages[place]["kind"] == "response"]
-    return next((place for place in loops if behind_of[place] <= target), loops[-1] if loops else newest + 1)
+def _loops_left_out(
+    messages: Sequence[Mapping[str, Any]], behind_of: Sequence[int], newest: int, target: int
+) -> int:
+    """Where the turn under way goes on behind what it began with: at a loop, which is an answer and
+    what was returned to it.
+    """
+    loops = [
+        place for place in range(newest + 1, len(messages)) if messages[place]["kind"] == "response"
+    ]
+    return next(
+        (place for place in loops if behind_of[place] <= target), loops[-1] if loops else newest + 1
+    )
 
 
 def _sums_from(sizes: Sequence[int]) -> list[int]:
@@ -122,10 +155,14 @@ def _sums_from(sizes: Sequence[int]) -> list[int]:
 
 
 def _opened(message: Mapping[str, Any], left_out: int) -> Mapping[str, Any]:
-    """The first message that is given: with a line on what came before, and without results whose calls did."""
+    """The first message that is given: with a line on what came before, and without results whose
+    calls did.
+    """
     if not left_out:
         return message
-    words = "message of this conversation is" if left_out == 1 else "messages of this conversation are"
+    words = (
+        "message of this conversation is" if left_out == 1 else "messages of this conversation are"
+    )
     line = f"[{left_out} earlier {words} not given to you here, since it is too long.]"
     parts = [part for part in message["parts"] if part["part_kind"] != "tool-return"]
     place = next(place for place, part in enumerate(parts) if part["part_kind"] == "user-prompt")
@@ -135,9 +172,15 @@ def _opened(message: Mapping[str, Any], left_out: int) -> Mapping[str, Any]:
 
 def _count(messages: Sequence[Mapping[str, Any]]) -> int:
     """Messages as people count them: results belong to the message that called."""
-    said = sum(bool(part["part_kind"] == "user-prompt") for message in messages for part in message["parts"])
+    said = sum(
+        bool(part["part_kind"] == "user-prompt")
+        for message in messages
+        for part in message["parts"]
+    )
     return said + sum(bool(message["kind"] == "response") for message in messages)
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> int:
-    return sum(bool(new is not old) for new, old in zip(after["parts"], before["parts"], strict=True))
+    return sum(
+        bool(new is not old) for new, old in zip(after["parts"], before["parts"], strict=True)
+    )

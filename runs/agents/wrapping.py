@@ -1,27 +1,40 @@
-"""Any agent's stream as a step (S2-3, S2-4): events are told, steps leave checkpoints, prompts are questions.
+"""Any agent's stream as a step (S2-3, S2-4): events are told, steps leave checkpoints, prompts are
+questions.
 
     @step("my.agent", asks=True)
     def my_agent(state, context):
-        return wrap(state, context, lambda past: my_framework.stream(task=state["input"], history=past))
+        return wrap(state, context, lambda past: my_framework.stream(task=state["input"],
+        history=past))
 
-What is wrapped is a function that is given what came before and gives the events that come next, as any iterable or async iterable of
-mappings `{"event", "data"}`:
+What is wrapped is a function that is given what came before and gives the events that come next, as
+any iterable or async iterable of mappings `{"event", "data"}`:
 
-* `streaming_chunk` (`{"content"}`), `tool_call_started`, `tool_call_completed` and `log` are told as they come;
-* `await_human_input` (`{"prompt", "promptId", "step", "required_inputs"}`) stops here: nothing runs meanwhile. Then the function is
-  called anew, with `{"event": "human_input", "data": {"promptId", "response"}}` as the last of what came before;
-* `final_answer` (`{"output"}`), or the end of the stream, ends the step: `state["output"]`. Sent back by a reviewer, the step begins
-  anew, with the feedback as a `human_input`;
+* `streaming_chunk` (`{"content"}`), `tool_call_started`, `tool_call_completed` and `log` are told
+  as they come;
+* `await_human_input` (`{"prompt", "promptId", "step", "required_inputs"}`) stops here: nothing runs
+  meanwhile. Then the function is called anew, with `{"event": "human_input", "data": {"promptId",
+  "response"}}` as the last of what came before;
+* `final_answer` (`{"output"}`), or the end of the stream, ends the step: `state["output"]`. Sent
+  back by a reviewer, the step begins anew, with the feedback as a `human_input`;
 * any other event, such as `step_completed`, is one of the agent's steps.
 
-Each event but a chunk and a log line goes into `past`; each of the agent's steps and each completed call is a checkpoint. After a
-crash the function is called with what is kept, so it goes on from there: what it did since the last checkpoint is done again.
+Each event but a chunk and a log line goes into `past`; each of the agent's steps and each completed
+call is a checkpoint. After a crash the function is called with what is kept, so it goes on from
+there: what it did since the last checkpoint is done again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any
 
 from runs.workflows.base import Ask, Context, Go, Outcome, Report, State, StepFailed
@@ -34,7 +47,11 @@ STREAM = "wrapped"
 """Key of the state: by step, what came before."""
 RESPONSE = "response"
 END = "final_answer"
-WORDS = {"type": "object", "required": [RESPONSE], "properties": {RESPONSE: {"type": "string", "title": "Answer", "minLength": 1}}}
+WORDS = {
+    "type": "object",
+    "required": [RESPONSE],
+    "properties": {RESPONSE: {"type": "string", "title": "Answer", "minLength": 1}},
+}
 PASSING = {"streaming_chunk", "log"}
 """Told, and not kept in the state."""
 WITHIN = {"tool_call_started"}
@@ -42,7 +59,10 @@ WITHIN = {"tool_call_started"}
 
 
 def wrap(state: State, context: Context, make: Make) -> Outcome:
-    """What the step answers: one of the agent's steps, its question, or its end. Raises StepFailed for events that are none."""
+    """What the step answers: one of the agent's steps, its question, or its end.
+
+    Raises StepFailed for events that are none.
+    """
     past = _past(state, context)
     events = _each(make([*past]))
     try:
@@ -63,7 +83,9 @@ def wrap(state: State, context: Context, make: Make) -> Outcome:
                 continue
             if event == "await_human_input":
                 return _ask(state, context, past, data)
-            return Go(to=context.step, update=_kept(state, context, past), report=Report(content=event))
+            return Go(
+                to=context.step, update=_kept(state, context, past), report=Report(content=event)
+            )
     finally:
         if (close := getattr(events, "close", None)) is not None:
             close()
@@ -75,24 +97,38 @@ def _past(state: State, context: Context) -> list[dict[str, Any]]:
     past = [dict(one) for one in state.get(STREAM, {}).get(context.step, [])]
     if past and past[-1]["event"] == END:  # a reviewer sent it back, or another step did
         feedback = state.get("revision_feedback")
-        past = [{"event": "human_input", "data": {"promptId": "", RESPONSE: feedback}}] if feedback else []
+        past = (
+            [{"event": "human_input", "data": {"promptId": "", RESPONSE: feedback}}]
+            if feedback
+            else []
+        )
     if past and past[-1]["event"] == "await_human_input":
         asked = past[-1]["data"]
         names = asked.get("required_inputs", WORDS).get("properties", {})
         said = {name: state[name] for name in names if name in state}
         response = said.get(RESPONSE) if "required_inputs" not in asked else said
-        past.append({"event": "human_input", "data": {"promptId": asked.get("promptId", ""), RESPONSE: response}})
+        past.append(
+            {
+                "event": "human_input",
+                "data": {"promptId": asked.get("promptId", ""), RESPONSE: response},
+            }
+        )
     return past
 
 
 def _read(given: Any) -> tuple[Any, dict[str, Any]]:
     data = given.get("data", {}) if isinstance(given, Mapping) else None
     if not isinstance(data, Mapping) or not isinstance(given.get("event"), str):
-        raise StepFailed(f'The stream gave {given!r:.100}, which is no event: {{"event": …, "data": {{…}}}}.', code="stream_invalid")
+        raise StepFailed(
+            f'The stream gave {given!r:.100}, which is no event: {{"event": …, "data": {{…}}}}.',
+            code="stream_invalid",
+        )
     return given["event"], dict(data)
 
 
-def _ask(state: State, context: Context, past: list[dict[str, Any]], data: Mapping[str, Any]) -> Ask:
+def _ask(
+    state: State, context: Context, past: list[dict[str, Any]], data: Mapping[str, Any]
+) -> Ask:
     words = str(data.get("prompt", "")).strip() or "The agent asks."
     return Ask(
         question=words[:300],
@@ -107,7 +143,10 @@ def _ask(state: State, context: Context, past: list[dict[str, Any]], data: Mappi
 
 def _end(state: State, context: Context, past: list[dict[str, Any]], output: Any) -> Go:
     ended = [*past, {"event": END, "data": {"output": output}}]
-    return Go(update={**_kept(state, context, ended), "output": output}, report=Report(content=str(output or "")))
+    return Go(
+        update={**_kept(state, context, ended), "output": output},
+        report=Report(content=str(output or "")),
+    )
 
 
 def _kept(state: State, context: Context, past: list[dict[str, Any]]) -> dict[str, Any]:

@@ -28,8 +28,14 @@ class NewestVersionFirst(CursorPagination):
             "type": "object",
             "required": ["next", "previous", "results"],
             "properties": {
-                "next": {**address, "description": "The address of the next page; null on the last one."},
-                "previous": {**address, "description": "The address of the page before; null on the first one."},
+                "next": {
+                    **address,
+                    "description": "The address of the next page; null on the last one.",
+                },
+                "previous": {
+                    **address,
+                    "description": "The address of the page before; null on the first one.",
+                },
                 "results": schema,
             },
         }
@@ -37,8 +43,18 @@ class NewestVersionFirst(CursorPagination):
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         limit = {"type": "integer", "minimum": 1, "default": self.page_size}
         return [
-            {"name": "cursor", "in": "query", "schema": {"type": "string"}, "description": "Of the `next` or `previous` of another page."},
-            {"name": "limit", "in": "query", "schema": limit, "description": LIMIT.format(most=self.max_page_size)},
+            {
+                "name": "cursor",
+                "in": "query",
+                "schema": {"type": "string"},
+                "description": "Of the `next` or `previous` of another page.",
+            },
+            {
+                "name": "limit",
+                "in": "query",
+                "schema": limit,
+                "description": LIMIT.format(most=self.max_page_size),
+            },
         ]
 
 
@@ -56,7 +72,10 @@ class NewestFirst(NewestVersionFirst):
 
 
 class Paged(APIView):
-    """A view whose GET gives a list by pages. The document of the API reads `pagination_class` too."""
+    """A view whose GET gives a list by pages.
+
+    The document of the API reads `pagination_class` too.
+    """
 
     pagination_class: type[NewestVersionFirst] = NewestFirst
 

@@ -19,7 +19,15 @@ from runs import definitions, services
 from runs.api.paging import NewestVersionFirst, Paged
 from runs.definitions import readiness, rights
 from runs.git import repositories
-from runs.models import ForgeKind, PullRequestPolicy, PushPolicy, Repository, StepTemplate, Template, WorkOrder
+from runs.models import (
+    ForgeKind,
+    PullRequestPolicy,
+    PushPolicy,
+    Repository,
+    StepTemplate,
+    Template,
+    WorkOrder,
+)
 from runs.models.frequency import HOW_LONG, WHEN, Frequency
 from runs.security import scopes
 from runs.services import outputs
@@ -35,17 +43,29 @@ class WorkOrderIn(serializers.Serializer[Any]):
     template = serializers.SlugField(
         default="",
         allow_blank=True,
-        help_text="Slug of the template; its current version is frozen with the order. Left out, the repository's own; "
+        help_text="Slug of the template; its current version is frozen with the order. Left out, "
+        "the "
+        "repository's own; "
         "422 template_required where it has none.",
     )
     title = serializers.CharField(max_length=200, default="", allow_blank=True)
-    user_request = serializers.CharField(max_length=20_000, default="", allow_blank=True, help_text="What is asked for, in words.")
-    input = serializers.DictField(default=dict, help_text="Checked against the template's input schema.")
+    user_request = serializers.CharField(
+        max_length=20_000, default="", allow_blank=True, help_text="What is asked for, in words."
+    )
+    input = serializers.DictField(
+        default=dict, help_text="Checked against the template's input schema."
+    )
     repository_url = serializers.CharField(
-        max_length=500, default="", allow_blank=True, help_text="A local path in an allowed folder, or a URL of an allowed host."
+        max_length=500,
+        default="",
+        allow_blank=True,
+        help_text="A local path in an allowed folder, or a URL of an allowed host.",
     )
     team = serializers.CharField(
-        max_length=150, default=None, allow_null=True, help_text="Name of one of your groups; its members see and answer too."
+        max_length=150,
+        default=None,
+        allow_null=True,
+        help_text="Name of one of your groups; its members see and answer too.",
     )
 
     interrupt_before = serializers.ListField(
@@ -64,8 +84,11 @@ class WorkOrderIn(serializers.Serializer[Any]):
     def validate_team(self, name: str | None) -> Group | None:
         user: User = self.context["request"].user
         team = user.groups.filter(name=name).first() if name is not None else None
-        if name is not None and team is None:  # one answer for a team of others and for none, so that nobody learns which there are
-            raise serializers.ValidationError("You are in no team of this name.", code="not_a_member")
+        # one answer for a team of others and for none, so that nobody learns which there are
+        if name is not None and team is None:
+            raise serializers.ValidationError(
+                "You are in no team of this name.", code="not_a_member"
+            )
         return team
 
 
@@ -76,34 +99,51 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
     agent_work_order_id = serializers.CharField(source="shown_id", help_text="The same as id.")
     template = serializers.CharField(source="definition.template_slug")
     template_version = serializers.IntegerField(source="definition.template_version")
-    definition_digest = serializers.CharField(source="definition_id", help_text="sha256 of the frozen template.")
+    definition_digest = serializers.CharField(
+        source="definition_id", help_text="sha256 of the frozen template."
+    )
     status = serializers.ChoiceField(["pending", "running", "paused", "completed", "failed"])
-    current_phase = serializers.CharField(source="phase", help_text="planning, awaiting_plan_approval, executing, …, completed")
+    current_phase = serializers.CharField(
+        source="phase", help_text="planning, awaiting_plan_approval, executing, …, completed"
+    )
     user_request = serializers.CharField(source="request")
     input = serializers.DictField()
     error_message = serializers.SerializerMethodField()
     failure_code = serializers.SerializerMethodField()
     git_commit_count = serializers.SerializerMethodField()
     github_pull_request_url = serializers.SerializerMethodField()
-    usage = serializers.SerializerMethodField(help_text="Tokens and dollars that agents told of so far; steps that failed are not in it.")
+    usage = serializers.SerializerMethodField(
+        help_text="Tokens and dollars that agents told of so far; steps that failed are not in it."
+    )
     checkpoint_data = serializers.SerializerMethodField(
-        help_text="Where a resume goes on, and the work's `outputs`; of one order also `step_outputs`: what each step showed last."
+        help_text=(
+            "Where a resume goes on, and the work's `outputs`; of one order also "
+            "`step_outputs`: what each step showed last."
+        )
     )
     last_checkpoint = serializers.SerializerMethodField()
     thread_id = serializers.CharField(source="thread.shown_id")
     run_id = serializers.SerializerMethodField()
     created_by = serializers.CharField(source="created_by.get_username")
-    again_of = serializers.SerializerMethodField(help_text="The earlier work order that this one asks for again; null where none.")
+    again_of = serializers.SerializerMethodField(
+        help_text="The earlier work order that this one asks for again; null where none."
+    )
     asked_again_as = serializers.SerializerMethodField(
-        help_text="The later work order that asks for this one again; null where none, or none that you may see."
+        help_text=(
+            "The later work order that asks for this one again; null where none, or none that "
+            "you may see."
+        )
     )
 
     class Meta:
         model = WorkOrder
         fields: ClassVar = [
-            "id", "agent_work_order_id", "title", "template", "template_version", "definition_digest", "status", "current_phase",
-            "user_request", "input", "repository_url", "branch", "error_message", "failure_code", "git_commit_count",
-            "github_pull_request_url", "usage", "checkpoint_data", "last_checkpoint", "thread_id", "run_id", "created_by", "created_at",
+            "id", "agent_work_order_id", "title", "template", "template_version",
+            "definition_digest", "status", "current_phase",
+            "user_request", "input", "repository_url", "branch", "error_message", "failure_code",
+            "git_commit_count",
+            "github_pull_request_url", "usage", "checkpoint_data", "last_checkpoint", "thread_id",
+            "run_id", "created_by", "created_at",
             "again_of", "asked_again_as",
         ]  # fmt: skip
 
@@ -128,11 +168,17 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
     @extend_schema_field(
         {
             "type": "object",
-            "properties": {"input_tokens": {"type": "integer"}, "output_tokens": {"type": "integer"}, "cost": {"type": "number"}},
+            "properties": {
+                "input_tokens": {"type": "integer"},
+                "output_tokens": {"type": "integer"},
+                "cost": {"type": "number"},
+            },
         }
     )
     def get_usage(self, order: WorkOrder) -> dict[str, float]:
-        return {name: order.outputs.get(name, 0) for name in ("input_tokens", "output_tokens", "cost")}
+        return {
+            name: order.outputs.get(name, 0) for name in ("input_tokens", "output_tokens", "cost")
+        }
 
     def get_checkpoint_data(self, order: WorkOrder) -> dict[str, Any]:
         head = order.thread.head
@@ -140,9 +186,12 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
             return {}
         git, is_one_of_a_list = head.metadata.get("git", {}), self.parent is not None
         return {
-            "checkpoint_id": head.shown_id, "status": head.status, "node_id": head.node_id, "next_step": head.next_step,
-            "completed_nodes": head.completed_nodes, "total_nodes": head.total_nodes, "commit": git.get("commit"),
-            "outputs": order.outputs, **({} if is_one_of_a_list else {"step_outputs": outputs.shown_by_steps(order)}),
+            "checkpoint_id": head.shown_id, "status": head.status, "node_id": head.node_id,
+            "next_step": head.next_step,
+            "completed_nodes": head.completed_nodes, "total_nodes": head.total_nodes,
+            "commit": git.get("commit"),
+            "outputs": order.outputs,
+            **({} if is_one_of_a_list else {"step_outputs": outputs.shown_by_steps(order)}),
         }  # fmt: skip
 
     def get_last_checkpoint(self, order: WorkOrder) -> str | None:
@@ -160,7 +209,11 @@ class WorkOrders(Paged):
     may_act = scopes.ASKS
     body_limit = "ORDER_BYTES"
 
-    @extend_schema(operation_id="list_work_orders", responses=WorkOrderOut(many=True), summary="List work orders, newest first")
+    @extend_schema(
+        operation_id="list_work_orders",
+        responses=WorkOrderOut(many=True),
+        summary="List work orders, newest first",
+    )
     def get(self, request: Request) -> Response:
         mine = scopes.own(WorkOrder.objects.visible_to(request.user), thread__owner=request.user)
         return self.page(request, mine.shown_to(request.user), WorkOrderOut)
@@ -173,7 +226,11 @@ class WorkOrders(Paged):
         examples=[
             OpenApiExample(
                 "Tidy",
-                {"template": "repo-tidy", "repository_url": "https://github.com/example/project", "input": {"rules": "F401"}},
+                {
+                    "template": "repo-tidy",
+                    "repository_url": "https://github.com/example/project",
+                    "input": {"rules": "F401"},
+                },
                 request_only=True,
             )
         ],
@@ -182,7 +239,12 @@ class WorkOrders(Paged):
         data = WorkOrderIn(data=request.data, context={"request": request})
         data.is_valid(raise_exception=True)
         values = data.validated_data
-        order = services.submit(values.pop("template"), by=user_of(request), request=values.pop("user_request"), **values)
+        order = services.submit(
+            values.pop("template"),
+            by=user_of(request),
+            request=values.pop("user_request"),
+            **values,
+        )
         order = WorkOrder.objects.shown_to(request.user).get(pk=order.pk)
         return Response(WorkOrderOut(order).data, status=201)
 
@@ -192,18 +254,30 @@ class TemplateIn(serializers.Serializer[Any]):
     description = serializers.CharField(required=False, allow_blank=True)
     steps = serializers.ListField(child=serializers.DictField(), required=False)
     input_schema = serializers.DictField(required=False)
-    reducers = serializers.DictField(child=serializers.CharField(), required=False, help_text="State key → how updates join it.")
-    needs_repository = serializers.BooleanField(required=False, help_text="false: orders of this template work on no code.")
+    reducers = serializers.DictField(
+        child=serializers.CharField(), required=False, help_text="State key → how updates join it."
+    )
+    needs_repository = serializers.BooleanField(
+        required=False, help_text="false: orders of this template work on no code."
+    )
     frequency = serializers.ChoiceField(Frequency.choices, required=False, help_text=WHEN)
     retention = serializers.DictField(required=False, help_text=HOW_LONG)
-    size_budget = serializers.IntegerField(required=False, allow_null=True, help_text="Bytes of checkpoints that one run may write.")
+    size_budget = serializers.IntegerField(
+        required=False, allow_null=True, help_text="Bytes of checkpoints that one run may write."
+    )
 
 
 class Runnable(serializers.ModelSerializer[Template]):
-    """A template, and whether it can run here; `context` holds the server as `readiness.as_seen_by` gives it."""
+    """A template, and whether it can run here; `context` holds the server as `readiness.as_seen_by`
+    gives it.
+    """
 
-    can_run = serializers.SerializerMethodField(help_text="Whether this server has what its steps need.")
-    lacks = serializers.SerializerMethodField(help_text="What is missing, in words; empty where it can run.")
+    can_run = serializers.SerializerMethodField(
+        help_text="Whether this server has what its steps need."
+    )
+    lacks = serializers.SerializerMethodField(
+        help_text="What is missing, in words; empty where it can run."
+    )
 
     def get_can_run(self, template: Template) -> bool:
         return not self.get_lacks(template)
@@ -216,10 +290,16 @@ class Runnable(serializers.ModelSerializer[Template]):
 class TemplateOut(Runnable):
     """`context` holds the person who reads as `by` too."""
 
-    may_order = serializers.SerializerMethodField(help_text="Whether you may make work orders by it.")
+    may_order = serializers.SerializerMethodField(
+        help_text="Whether you may make work orders by it."
+    )
     who_may_order = serializers.SerializerMethodField(help_text="In words.")
-    warnings = serializers.SerializerMethodField(help_text="What its steps need and this server lacks, with the line that installs it.")
-    frequency_promise = serializers.CharField(help_text="What holds of a run's steps with this frequency.")
+    warnings = serializers.SerializerMethodField(
+        help_text="What its steps need and this server lacks, with the line that installs it."
+    )
+    frequency_promise = serializers.CharField(
+        help_text="What holds of a run's steps with this frequency."
+    )
 
     class Meta:
         model = Template
@@ -257,20 +337,38 @@ class TemplateOut(Runnable):
 class StepTemplateIn(serializers.Serializer[Any]):
     title = serializers.CharField(max_length=120)
     function = serializers.CharField(
-        max_length=120, default="", allow_blank=True, help_text="A registered step function; may be left out where there are sub-steps."
+        max_length=120,
+        default="",
+        allow_blank=True,
+        help_text="A registered step function; may be left out where there are sub-steps.",
     )
-    config = serializers.DictField(default=dict, help_text="With sub-steps: parallel, on_failure (fail_fast or collect), into.")
+    config = serializers.DictField(
+        default=dict, help_text="With sub-steps: parallel, on_failure (fail_fast or collect), into."
+    )
     sub_steps = serializers.ListField(
-        child=serializers.DictField(), default=list, help_text="As a template's steps; they run as child runs."
+        child=serializers.DictField(),
+        default=list,
+        help_text="As a template's steps; they run as child runs.",
     )
 
 
 class StepTemplateOut(serializers.ModelSerializer[StepTemplate]):
-    warnings = serializers.SerializerMethodField(help_text="What it needs and this server lacks, with the line that installs it.")
+    warnings = serializers.SerializerMethodField(
+        help_text="What it needs and this server lacks, with the line that installs it."
+    )
 
     class Meta:
         model = StepTemplate
-        fields: ClassVar = ["slug", "version", "title", "function", "config", "sub_steps", "warnings", "created_at"]
+        fields: ClassVar = [
+            "slug",
+            "version",
+            "title",
+            "function",
+            "config",
+            "sub_steps",
+            "warnings",
+            "created_at",
+        ]
 
     def get_warnings(self, kind: StepTemplate) -> list[str]:
         return definitions.warnings_of_kind(kind)
@@ -278,19 +376,36 @@ class StepTemplateOut(serializers.ModelSerializer[StepTemplate]):
 
 class RepositoryOut(serializers.ModelSerializer[Repository]):
     id = serializers.CharField(source="shown_id", help_text="repo_…")
-    allowed_templates = serializers.ListField(child=serializers.CharField(), help_text="Slugs; empty: all templates.")
+    allowed_templates = serializers.ListField(
+        child=serializers.CharField(), help_text="Slugs; empty: all templates."
+    )
     use_groups: Any = serializers.SlugRelatedField(
-        slug_field="name", many=True, read_only=True, help_text="Whose members may order on it; empty: everybody."
+        slug_field="name",
+        many=True,
+        read_only=True,
+        help_text="Whose members may order on it; empty: everybody.",
     )
     delivery_groups: Any = serializers.SlugRelatedField(
-        slug_field="name", many=True, read_only=True, help_text="Whose members' work may be pushed; empty: whoever may use it."
+        slug_field="name",
+        many=True,
+        read_only=True,
+        help_text="Whose members' work may be pushed; empty: whoever may use it.",
     )
 
-    warnings = serializers.SerializerMethodField(help_text="What its forge needs and this server lacks, with the line that installs it.")
+    warnings = serializers.SerializerMethodField(
+        help_text="What its forge needs and this server lacks, with the line that installs it."
+    )
 
     class Meta:
         model = Repository
-        fields: ClassVar = ["id", "url", *repositories.SETTLED, *repositories.GROUPS, "warnings", "created_at"]
+        fields: ClassVar = [
+            "id",
+            "url",
+            *repositories.SETTLED,
+            *repositories.GROUPS,
+            "warnings",
+            "created_at",
+        ]
 
     def get_warnings(self, repository: Repository) -> list[str]:
         return [words for words in [extras.missing(repository.forge)] if words]
@@ -300,21 +415,50 @@ class RepositoryIn(serializers.Serializer[Any]):
     """What is left out stays as it is."""
 
     name = serializers.CharField(max_length=120, required=False)
-    default_template = serializers.CharField(max_length=80, required=False, allow_blank=True, help_text="Of orders that name none.")
-    check_command = serializers.ListField(
-        child=serializers.CharField(max_length=1000), required=False, max_length=100, help_text="An argument list; never a shell string."
+    default_template = serializers.CharField(
+        max_length=80, required=False, allow_blank=True, help_text="Of orders that name none."
     )
-    author = serializers.CharField(max_length=200, required=False, allow_blank=True, help_text="Name <mail> of commits.")
-    use_template_execution = serializers.BooleanField(required=False, help_text="Whether new work orders may be made on it.")
-    base_branch = serializers.CharField(max_length=200, required=False, allow_blank=True, help_text="Empty: the default branch.")
+    check_command = serializers.ListField(
+        child=serializers.CharField(max_length=1000),
+        required=False,
+        max_length=100,
+        help_text="An argument list; never a shell string.",
+    )
+    author = serializers.CharField(
+        max_length=200, required=False, allow_blank=True, help_text="Name <mail> of commits."
+    )
+    use_template_execution = serializers.BooleanField(
+        required=False, help_text="Whether new work orders may be made on it."
+    )
+    base_branch = serializers.CharField(
+        max_length=200, required=False, allow_blank=True, help_text="Empty: the default branch."
+    )
     push_policy = serializers.ChoiceField(PushPolicy.choices, required=False)
     pull_request_policy = serializers.ChoiceField(PullRequestPolicy.choices, required=False)
     forge = serializers.ChoiceField(ForgeKind.choices, required=False, allow_blank=True)
-    forge_url = serializers.CharField(max_length=500, required=False, allow_blank=True, help_text="Empty: the forge's own service.")
-    forge_project = serializers.CharField(max_length=300, required=False, allow_blank=True, help_text="owner/name; empty: as in the URL.")
-    credential = serializers.CharField(max_length=80, required=False, allow_blank=True, help_text="A credential's name, never its value.")
+    forge_url = serializers.CharField(
+        max_length=500,
+        required=False,
+        allow_blank=True,
+        help_text="Empty: the forge's own service.",
+    )
+    forge_project = serializers.CharField(
+        max_length=300,
+        required=False,
+        allow_blank=True,
+        help_text="owner/name; empty: as in the URL.",
+    )
+    credential = serializers.CharField(
+        max_length=80,
+        required=False,
+        allow_blank=True,
+        help_text="A credential's name, never its value.",
+    )
     allowed_templates = serializers.ListField(
-        child=serializers.CharField(max_length=80), required=False, max_length=100, help_text="Slugs; empty: all templates."
+        child=serializers.CharField(max_length=80),
+        required=False,
+        max_length=100,
+        help_text="Slugs; empty: all templates.",
     )
     use_groups = serializers.ListField(
         child=serializers.CharField(max_length=150),
@@ -326,12 +470,17 @@ class RepositoryIn(serializers.Serializer[Any]):
         child=serializers.CharField(max_length=150),
         required=False,
         max_length=100,
-        help_text="Names of the groups whose members' work may be pushed to it; empty: whoever may use it.",
+        help_text=(
+            "Names of the groups whose members' work may be pushed to it; empty: whoever may "
+            "use it."
+        ),
     )
 
 
 class TemplateExecutionIn(serializers.Serializer[Any]):
-    use_template_execution = serializers.BooleanField(help_text="false: no work order may be made on this repository.")
+    use_template_execution = serializers.BooleanField(
+        help_text="false: no work order may be made on this repository."
+    )
 
 
 class MayChangeRepositories(BasePermission):
@@ -346,27 +495,43 @@ class MayChangeRepositories(BasePermission):
 class Repositories(Paged):
     permission_classes = [*APIView.permission_classes, MayChangeRepositories]
 
-    @extend_schema(operation_id="list_repositories", responses=RepositoryOut(many=True), summary="List repositories, newest first")
+    @extend_schema(
+        operation_id="list_repositories",
+        responses=RepositoryOut(many=True),
+        summary="List repositories, newest first",
+    )
     def get(self, request: Request) -> Response:
         return self.page(request, Repository.objects.all(), RepositoryOut)
 
 
 class RepositoryDetail(APIView):
-    """What is settled of a repository. PUT changes what it names. Orders keep theirs, but nothing leaves that is forbidden now."""
+    """What is settled of a repository.
+
+    PUT changes what it names. Orders keep theirs, but nothing leaves that is forbidden now.
+    """
 
     permission_classes = [*APIView.permission_classes, MayChangeRepositories]
 
-    @extend_schema(operation_id="get_repository", responses=RepositoryOut, summary="Read a repository's settings")
+    @extend_schema(
+        operation_id="get_repository",
+        responses=RepositoryOut,
+        summary="Read a repository's settings",
+    )
     def get(self, request: Request, repository_id: UUID) -> Response:
         return Response(RepositoryOut(repositories.find(repository_id)).data)
 
     @extend_schema(
-        operation_id="configure_repository", request=RepositoryIn, responses=RepositoryOut, summary="Change a repository's settings"
+        operation_id="configure_repository",
+        request=RepositoryIn,
+        responses=RepositoryOut,
+        summary="Change a repository's settings",
     )
     def put(self, request: Request, repository_id: UUID) -> Response:
         data = RepositoryIn(data=request.data)
         data.is_valid(raise_exception=True)
-        return Response(RepositoryOut(repositories.configure(repository_id, **data.validated_data)).data)
+        return Response(
+            RepositoryOut(repositories.configure(repository_id, **data.validated_data)).data
+        )
 
 
 class TemplateExecution(APIView):
@@ -383,7 +548,9 @@ class TemplateExecution(APIView):
     def put(self, request: Request, repository_id: UUID) -> Response:
         data = TemplateExecutionIn(data=request.data)
         data.is_valid(raise_exception=True)
-        repository = services.allow_orders(repository_id, allowed=data.validated_data["use_template_execution"])
+        repository = services.allow_orders(
+            repository_id, allowed=data.validated_data["use_template_execution"]
+        )
         return Response(RepositoryOut(repository).data)
 
 
@@ -405,7 +572,9 @@ def context_of(request: Request) -> dict[str, Any]:
 class TemplateRow(Runnable):
     """Of the list: what may be ordered, and why what may not."""
 
-    may_order = serializers.SerializerMethodField(help_text="Whether you may make work orders by it.")
+    may_order = serializers.SerializerMethodField(
+        help_text="Whether you may make work orders by it."
+    )
     refusal = serializers.SerializerMethodField(help_text="Why you may not; empty where you may.")
 
     class Meta:
@@ -437,10 +606,20 @@ class WorkflowTemplates(Paged):
     pagination_class = NewestVersionFirst
     may_read = scopes.ASKS
 
-    @extend_schema(operation_id="list_templates", responses=TemplateRow(many=True), summary="List templates, newest first")
+    @extend_schema(
+        operation_id="list_templates",
+        responses=TemplateRow(many=True),
+        summary="List templates, newest first",
+    )
     def get(self, request: Request) -> Response:
         refusals = rights.refusals(user_of(request))
-        return self.page(request, Template.objects.current(), TemplateRow, **context_of(request), refusals=refusals)
+        return self.page(
+            request,
+            Template.objects.current(),
+            TemplateRow,
+            **context_of(request),
+            refusals=refusals,
+        )
 
 
 class WorkflowTemplate(APIView):
@@ -452,11 +631,17 @@ class WorkflowTemplate(APIView):
     def get(self, request: Request, slug: str) -> Response:
         return Response(TemplateOut(definitions.current(slug), context=context_of(request)).data)
 
-    @extend_schema(operation_id="edit_template", request=TemplateIn, responses=TemplateOut, summary="Save a template as its next version")
+    @extend_schema(
+        operation_id="edit_template",
+        request=TemplateIn,
+        responses=TemplateOut,
+        summary="Save a template as its next version",
+    )
     def put(self, request: Request, slug: str) -> Response:
         data = TemplateIn(data=request.data)
         data.is_valid(raise_exception=True)
-        definitions.check_keys(request.data, {*data.fields, *TemplateOut.Meta.fields})  # what was read may be sent back
+        # what was read may be sent back
+        definitions.check_keys(request.data, {*data.fields, *TemplateOut.Meta.fields})
         template = definitions.edit_template(slug, by=user_of(request), **data.validated_data)
         return Response(TemplateOut(template, context=context_of(request)).data)
 
@@ -473,7 +658,9 @@ class WorkflowStepTemplate(APIView):
 
     permission_classes = [*APIView.permission_classes, MayEditStepTemplates]
 
-    @extend_schema(operation_id="get_step_template", responses=StepTemplateOut, summary="Read a step template")
+    @extend_schema(
+        operation_id="get_step_template", responses=StepTemplateOut, summary="Read a step template"
+    )
     def get(self, request: Request, slug: str) -> Response:
         return Response(StepTemplateOut(definitions.current_step_template(slug)).data)
 
@@ -487,4 +674,6 @@ class WorkflowStepTemplate(APIView):
         data = StepTemplateIn(data=request.data)
         data.is_valid(raise_exception=True)
         definitions.check_keys(request.data, {*data.fields, *StepTemplateOut.Meta.fields})
-        return Response(StepTemplateOut(definitions.edit_step_template(slug, **data.validated_data)).data)
+        return Response(
+            StepTemplateOut(definitions.edit_step_template(slug, **data.validated_data)).data
+        )

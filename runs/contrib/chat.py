@@ -1,4 +1,7 @@
-"""`chat-agent`: one agent on a thread. Without a model of the server's own it is the scripted one, which says so."""
+"""`chat-agent`: one agent on a thread.
+
+Without a model of the server's own it is the scripted one, which says so.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,15 @@ CONFIG: dict[str, Any] = {
     "limits": {"tokens": 200_000, "tool_calls": 60, "seconds": 900},
 }
 RETRY: dict[str, Any] = {"attempts": 6, "base": 2, "cap": 60, "errors": list(WORTH_RETRYING)}
-STEP_TEMPLATES: dict[str, dict[str, Any]] = {"chat-agent": {"title": "Agent", "function": "agent", "config": CONFIG}}
+STEP_TEMPLATES: dict[str, dict[str, Any]] = {
+    "chat-agent": {"title": "Agent", "function": "agent", "config": CONFIG}
+}
 TEMPLATES: dict[str, dict[str, Any]] = {
     "chat-agent": {
         "title": "Chat with an agent",
-        "description": "An agent with tools, which asks before it reaches outside. Its model is the server's (WAYSTATION_MODEL); "
+        "description": "An agent with tools, which asks before it reaches outside. Its model is "
+        "the server's "
+        "(WAYSTATION_MODEL); "
         "where there is none, a scripted one that works offline and says so.",
         "steps": [
             {
@@ -37,7 +44,14 @@ TEMPLATES: dict[str, dict[str, Any]] = {
         ],
         "input_schema": {
             "type": "object",
-            "properties": {"input": {"type": "string", "title": "Message", "minLength": 1, "maxLength": 100_000}},
+            "properties": {
+                "input": {
+                    "type": "string",
+                    "title": "Message",
+                    "minLength": 1,
+                    "maxLength": 100_000,
+                }
+            },
             "required": ["input"],
         },
         "needs_repository": False,

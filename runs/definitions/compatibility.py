@@ -1,4 +1,6 @@
-"""Runs under way against the code that is here now: would their next steps still do what was asked for? (P10)"""
+"""Runs under way against the code that is here now: would their next steps still do what was asked
+for? (P10)
+"""
 
 from __future__ import annotations
 
@@ -31,27 +33,41 @@ class Found:
     template: str
     verdict: Verdict
     steps: tuple[str, ...]
-    """The steps at or ahead of these runs that the verdict is about, in their order; none where all is well."""
+    """The steps at or ahead of these runs that the verdict is about, in their order; none where all
+    is well.
+    """
     count: int
     runs: tuple[str, ...]
     """Shown ids of the oldest of them, up to SHOWN."""
 
 
 Place = tuple[str, str]
-"""Where runs stand: the step they are at or wait to begin, and, as JSON, the ways out of the question they wait at."""
+"""Where runs stand: the step they are at or wait to begin, and, as JSON, the ways out of the
+question they wait at.
+"""
 
 
 def report(*, verdicts: Sequence[Verdict] = VERDICTS) -> list[Found]:
-    """Live runs with one of these verdicts, by definition: two queries over all runs, then one for each line that is reported.
+    """Live runs with one of these verdicts, by definition: two queries over all runs, then one for
+    each line that is reported.
 
     A step that jumps (`Go(to=…)`) may lead back to one that was judged to be behind.
     """
     places: dict[str, dict[Place, int]] = {}
-    grouped = _live().values_list("definition", "thread__head__next_step", "question__ways").annotate(count=Count("pk")).order_by()
+    grouped = (
+        _live()
+        .values_list("definition", "thread__head__next_step", "question__ways")
+        .annotate(count=Count("pk"))
+        .order_by()
+    )
     for digest, next_step, ways, count in grouped:
         places.setdefault(digest, {})[next_step or "", codec.encode(ways or {})] = count
     definitions = Definition.objects.in_bulk(list(places))
-    return [found for digest in sorted(places) for found in _judge(definitions[digest], places[digest], verdicts)]
+    return [
+        found
+        for digest in sorted(places)
+        for found in _judge(definitions[digest], places[digest], verdicts)
+    ]
 
 
 def _live() -> QuerySet[Any]:
@@ -60,19 +76,28 @@ def _live() -> QuerySet[Any]:
     return Run.objects.filter(status__in=sorted(LIVE)).annotate(question=question)
 
 
-def _judge(definition: Definition, places: dict[Place, int], wanted: Sequence[Verdict]) -> Iterator[Found]:
+def _judge(
+    definition: Definition, places: dict[Place, int], wanted: Sequence[Verdict]
+) -> Iterator[Found]:
     steps = definition.steps
     verdicts = {step["name"]: _verdict(step) for step in steps}
     ahead = {place: _ahead(steps, place) for place in places}
     there: dict[Verdict, list[Place]] = {}
     for place in places:
-        worst: Verdict = min((verdicts[name] for name in ahead[place]), key=VERDICTS.index, default="compatible")
+        worst: Verdict = min(
+            (verdicts[name] for name in ahead[place]), key=VERDICTS.index, default="compatible"
+        )
         there.setdefault(worst, []).append(place)
     for verdict in VERDICTS:
         if verdict not in there or verdict not in wanted:
             continue
         at = there[verdict]
-        meant = {name for place in at for name in ahead[place] if verdicts[name] == verdict != "compatible"}
+        meant = {
+            name
+            for place in at
+            for name in ahead[place]
+            if verdicts[name] == verdict != "compatible"
+        }
         yield Found(
             definition=definition.digest,
             template=str(definition),
@@ -88,11 +113,19 @@ def _runs(definition: Definition, places: Sequence[Place]) -> list[uuid.UUID]:
     for next_step, ways in places:
         question = Q(question__ways=json.loads(ways)) if ways != "{}" else Q(question__isnull=True)
         here |= Q(thread__head__next_step=next_step) & question
-    return list(_live().filter(here, definition=definition).order_by("pk").values_list("pk", flat=True)[:SHOWN])
+    return list(
+        _live()
+        .filter(here, definition=definition)
+        .order_by("pk")
+        .values_list("pk", flat=True)[:SHOWN]
+    )
 
 
 def _ahead(steps: Sequence[FrozenStep], place: Place) -> set[str]:
-    """The steps that may still run: by the template's order and by answers. All, where the place is none of them."""
+    """The steps that may still run: by the template's order and by answers.
+
+    All, where the place is none of them.
+    """
     known = {step["name"]: step for step in steps}
     next_step, ways = place
     names = [next_step] if next_step else list(json.loads(ways).values())
@@ -106,17 +139,24 @@ def _ahead(steps: Sequence[FrozenStep], place: Place) -> set[str]:
         reached.add(name)
         names.append(following(steps, name))
         if known[name]["pause_after"]:
-            names += [known[name]["revise_to"], *(choice["to"] for choice in known[name]["choices"])]
+            names += [
+                known[name]["revise_to"],
+                *(choice["to"] for choice in known[name]["choices"]),
+            ]
     return reached
 
 
 def _verdict(step: FrozenStep) -> Verdict:
     """A step with sub-steps is as bad as the worst of them: it may start them yet."""
-    return min((judge(step), *(_verdict(one) for one in step.get("sub_steps", []))), key=VERDICTS.index)
+    return min(
+        (judge(step), *(_verdict(one) for one in step.get("sub_steps", []))), key=VERDICTS.index
+    )
 
 
 def changed_ahead(pause: Pause) -> list[str]:
-    """The titles of the steps that an open question may lead to and whose code is missing, or not what the work was asked with."""
+    """The titles of the steps that an open question may lead to and whose code is missing, or not
+    what the work was asked with.
+    """
     steps = pause.run.frozen.steps
     ahead = _ahead(steps, ("", codec.encode(pause.ways)))
     return [step["title"] for step in steps if step["name"] in ahead and _verdict(step) in BAD]

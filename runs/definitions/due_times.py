@@ -1,4 +1,7 @@
-"""When a question's rules act, as columns of its row: worked out once, when it opens. Whoever looks compares times and counts no days."""
+"""When a question's rules act, as columns of its row: worked out once, when it opens.
+
+Whoever looks compares times and counts no days.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +23,17 @@ from runs.workflows.review_rules import Review
 logger = logging.getLogger(__name__)
 
 ZONE = "zone"
-"""Key of a question's times: the zone that its days were counted in, so that a server that moves moves no deadline (F21)."""
+"""Key of a question's times: the zone that its days were counted in, so that a server that moves
+moves no deadline (F21).
+"""
 COLUMNS = ("deadline_at", "extendable_until", "times", "reminded", "next_at", "stage")
 
 
 def columns(review: Review, opened_at: dt.datetime) -> dict[str, Any]:
     """What a question that opens then begins with.
 
-    A calendar that was there when the template was saved may be gone. Then there is no deadline rather than one that is too early;
-    the question says so, and so does `manage.py invariants`.
+    A calendar that was there when the template was saved may be gone. Then there is no deadline
+    rather than one that is too early; the question says so, and so does `manage.py invariants`.
     """
     if not (review.get("deadline") or review.get("reminders") or review.get("escalation")):
         return {"reminded": 0, "stage": 0}
@@ -38,9 +43,16 @@ def columns(review: Review, opened_at: dt.datetime) -> dict[str, Any]:
         logger.error("a question opens without its deadline: %s", error)
         return {"reminded": 0, "stage": 0, "times": {"problem": str(error)}}
     moments = {"reminders": found.reminders, "stages": found.stages}
-    times: dict[str, Any] = {name: [at.isoformat() for at in each] for name, each in moments.items()}
+    times: dict[str, Any] = {
+        name: [at.isoformat() for at in each] for name, each in moments.items()
+    }
     times[ZONE] = (review.get("deadline") or {}).get("zone") or settings.TIME_ZONE
-    begun: dict[str, Any] = {"times": times, "reminded": 0, "stage": 0, **limits(found.deadline, opened_at)}
+    begun: dict[str, Any] = {
+        "times": times,
+        "reminded": 0,
+        "stage": 0,
+        **limits(found.deadline, opened_at),
+    }
     return {**begun, "next_at": next_at(begun)}
 
 
@@ -48,18 +60,26 @@ def limits(deadline: dt.datetime | None, since: dt.datetime) -> dict[str, dt.dat
     """A deadline, and how far it may be moved: `WAYSTATION_EXTEND` times as long again."""
     return {
         "deadline_at": deadline,
-        "extendable_until": deadline + (deadline - since) * settings.WAYSTATION_EXTEND if deadline else None,
+        "extendable_until": deadline + (deadline - since) * settings.WAYSTATION_EXTEND
+        if deadline
+        else None,
     }
 
 
 def longer(pause: Pause, now: dt.datetime) -> dt.datetime:
-    """The deadline of those who are asked now: as long from here as the first ones had, in the same zone. Raises as `timetable.of`."""
+    """The deadline of those who are asked now: as long from here as the first ones had, in the same
+    zone. Raises as `timetable.of`.
+    """
     after = pause.review["deadline"]["after"]
-    return deadlines.moment(after, now, pause.review, calendars(), zone=pause.times.get(ZONE) or settings.TIME_ZONE)
+    return deadlines.moment(
+        after, now, pause.review, calendars(), zone=pause.times.get(ZONE) or settings.TIME_ZONE
+    )
 
 
 def in_time() -> Q:
-    """Of questions whose deadline has not passed, by the database's clock: part of every statement that takes what people do about one."""
+    """Of questions whose deadline has not passed, by the database's clock: part of every statement
+    that takes what people do about one.
+    """
     return Q(deadline_at=None) | Q(deadline_at__gt=clock.FromNow())
 
 
@@ -74,7 +94,9 @@ def stages(pause: Pause) -> list[dt.datetime]:
 
 
 def passed(pause: Pause, now: dt.datetime) -> tuple[int, int]:
-    """How many of its reminders, and of its stages, the clock has passed; never fewer than were told."""
+    """How many of its reminders, and of its stages, the clock has passed; never fewer than were
+    told.
+    """
     reminded = sum(at <= now for at in reminders(pause))
     stage = sum(at <= now for at in stages(pause))
     return max(reminded, pause.reminded), max(stage, pause.stage)
@@ -83,7 +105,10 @@ def passed(pause: Pause, now: dt.datetime) -> tuple[int, int]:
 def next_at(columns: Mapping[str, Any]) -> dt.datetime | None:
     """When something happens next to a question with these columns."""
     times = columns["times"]
-    later = [*times.get("reminders", [])[columns["reminded"] :], *times.get("stages", [])[columns["stage"] :]]
+    later = [
+        *times.get("reminders", [])[columns["reminded"] :],
+        *times.get("stages", [])[columns["stage"] :],
+    ]
     moments = [dt.datetime.fromisoformat(at) for at in later]
     if columns["deadline_at"] is not None:
         moments.append(columns["deadline_at"])
@@ -91,9 +116,11 @@ def next_at(columns: Mapping[str, Any]) -> dt.datetime | None:
 
 
 def outcome_of(pause: Pause) -> str:
-    """What the deadline will do, as things stand: `expire`, `cancel`, `approve` or `escalate`; "" where there is none.
+    """What the deadline will do, as things stand: `expire`, `cancel`, `approve` or `escalate`; ""
+    where there is none.
 
-    What cannot be done expires: an approval where the answer needs data or has no such way, an escalation after its last stage.
+    What cannot be done expires: an approval where the answer needs data or has no such way, an
+    escalation after its last stage.
     """
     if pause.deadline_at is None:
         return ""

@@ -1,8 +1,11 @@
-"""Whether work by a template can be done on this server: what the pages that offer templates say, and orders are refused with.
+"""Whether work by a template can be done on this server: what the pages that offer templates say,
+and orders are refused with.
 
-Only what is certain to fail counts: no library, no key, nobody who writes code, no graph of that name, no repository that may be reached.
-A step says all of it again when it comes to it, since settings change while work waits. Web servers look on behalf of workers, so all
-processes have the same packages and settings; environment variables that operators allow as credentials are the workers' own.
+Only what is certain to fail counts: no library, no key, nobody who writes code, no graph of that
+name, no repository that may be reached. A step says all of it again when it comes to it, since
+settings change while work waits. Web servers look on behalf of workers, so all processes have the
+same packages and settings; environment variables that operators allow as credentials are the
+workers' own.
 """
 
 from __future__ import annotations
@@ -30,16 +33,23 @@ DEEP = 20
 
 
 class CannotRun(Exception):
-    """Work by a template could only fail on this server, so nothing was begun. `code` is stable, `lacks` says what is missing."""
+    """Work by a template could only fail on this server, so nothing was begun.
+
+    `code` is stable, `lacks` says what is missing.
+    """
 
     def __init__(self, code: str, slug: str, lacks: str) -> None:
-        super().__init__(f"The template {slug} cannot run on this server, so nothing was begun. {lacks}")
+        super().__init__(
+            f"The template {slug} cannot run on this server, so nothing was begun. {lacks}"
+        )
         self.code = code
         self.lacks = lacks
 
 
 def lacking(templates: Iterable[Template], *, by: AbstractBaseUser) -> dict[str, CannotRun]:
-    """Slug → what a person's order by it would be refused with, of those templates that cannot run here."""
+    """Slug → what a person's order by it would be refused with, of those templates that cannot run
+    here.
+    """
     here = as_seen_by(by)
     found = {template.slug: here.why_not(template) for template in templates}
     return {slug: refusal for slug, refusal in found.items() if refusal is not None}
@@ -47,7 +57,9 @@ def lacking(templates: Iterable[Template], *, by: AbstractBaseUser) -> dict[str,
 
 def as_seen_by(by: AbstractBaseUser) -> Server:
     """This server for the orders that a person may make, for a team or without."""
-    return Server(by.groups.values_list("pk", flat=True) if isinstance(by, PermissionsMixin) else [])
+    return Server(
+        by.groups.values_list("pk", flat=True) if isinstance(by, PermissionsMixin) else []
+    )
 
 
 def require(template: Template, *, team: int | None) -> None:
@@ -72,8 +84,14 @@ class Server:
     @cached_property
     def _kinds(self) -> dict[str, StepTemplate]:
         """The current version of every kind of step."""
-        newest = StepTemplate.objects.filter(slug=models.OuterRef("slug")).order_by("-version").values("version")[:1]
-        return {kind.slug: kind for kind in StepTemplate.objects.filter(version=models.Subquery(newest))}
+        newest = (
+            StepTemplate.objects.filter(slug=models.OuterRef("slug"))
+            .order_by("-version")
+            .values("version")[:1]
+        )
+        return {
+            kind.slug: kind for kind in StepTemplate.objects.filter(version=models.Subquery(newest))
+        }
 
     @cached_property
     def _keys(self) -> set[str]:
@@ -81,14 +99,27 @@ class Server:
 
     def _of(self, template: Template) -> Iterator[Lack]:
         if template.needs_repository and not any_repository():
-            words = "Nothing can be worked on: no folder of WAYSTATION_REPOSITORIES is there, and WAYSTATION_GIT_HOSTS names no host."
+            words = (
+                "Nothing can be worked on: no folder of WAYSTATION_REPOSITORIES is there, and "
+                "WAYSTATION_GIT_HOSTS names no host."
+            )
             yield "no_repository_allowed", words
         yield from self._of_steps(template.steps, DEEP)
 
     def _of_steps(self, steps: Iterable[Mapping[str, Any]], deep: int) -> Iterator[Lack]:
         for step in steps if deep else ():
-            slug, kind_of = str(step.get("step_template_slug") or ""), str(step.get("step_type") or "")
-            kind = next((self._kinds[name] for name in definitions.named_by(slug, kind_of) if name in self._kinds), None)
+            slug, kind_of = (
+                str(step.get("step_template_slug") or ""),
+                str(step.get("step_type") or ""),
+            )
+            kind = next(
+                (
+                    self._kinds[name]
+                    for name in definitions.named_by(slug, kind_of)
+                    if name in self._kinds
+                ),
+                None,
+            )
             if kind is None:
                 yield "template_invalid", f"There is no step template {slug or kind_of!r} any more"
             else:
@@ -109,8 +140,13 @@ class Server:
         if traits.uses_models:
             default = settings.WAYSTATION_MODEL
             about = {"function": kind.function, "config": config}
-            yield from (("not_installed", words) for words in extras.warnings_of([about], default=default.model))
-            yield from self._of_keys(list(_within(config)) or ([default] if traits.asks_servers_model else []), config)
+            yield from (
+                ("not_installed", words)
+                for words in extras.warnings_of([about], default=default.model)
+            )
+            yield from self._of_keys(
+                list(_within(config)) or ([default] if traits.asks_servers_model else []), config
+            )
             yield from (("unknown_tool", str(error)) for error in _unknown_tools(config))
 
     def _of_keys(self, asked: Iterable[Endpoint], config: Mapping[str, Any]) -> Iterator[Lack]:
@@ -119,7 +155,10 @@ class Server:
             if one.credential:
                 names.append(one.credential)
             elif not one.base_url and one.provider in ADDRESSES:
-                yield "credential_missing", f"The model {one.model} is asked at its vendor's, and no key for it is named"
+                yield (
+                    "credential_missing",
+                    f"The model {one.model} is asked at its vendor's, and no key for it is named",
+                )
         for name in names:
             if name not in self._keys:
                 words = "an operator keeps one in the admin or with `manage.py credential set`"
@@ -136,7 +175,9 @@ def _within(value: Any) -> Iterator[Endpoint]:
     """The models that a configuration names, at any depth: some executors hold another's."""
     if isinstance(value, Mapping):
         if isinstance(value.get("model"), str):
-            named = {name: str(value.get(name) or "") for name in ("model", "base_url", "credential")}
+            named = {
+                name: str(value.get(name) or "") for name in ("model", "base_url", "credential")
+            }
             yield Endpoint(**named)
         for inner in value.values():
             yield from _within(inner)

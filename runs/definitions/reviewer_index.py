@@ -1,4 +1,6 @@
-"""Who answers by a step's `review` rules, as rows: a person's questions are looked for on every page, and rules are text."""
+"""Who answers by a step's `review` rules, as rows: a person's questions are looked for on every
+page, and rules are text.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +12,31 @@ from runs.workflows.review_rules import Actors, Review
 
 
 def keep(review: Review) -> str | None:
-    """The key of the panel of these rules, which is written if it is new; None where they leave it at the usual.
+    """The key of the panel of these rules, which is written if it is new; None where they leave it
+    at the usual.
 
     Call inside a transaction.
     """
     reviewers, escalation = review.get("reviewers", {}), review.get("escalation", [])
     rules = {"self_approval": review.get("self_approval", True), "quorum": review.get("quorum", 1)}
-    names = [*_named(0, reviewers), *(name for at, stage in enumerate(escalation, start=1) for name in _named(at, stage))]
+    names = [
+        *_named(0, reviewers),
+        *(name for at, stage in enumerate(escalation, start=1) for name in _named(at, stage)),
+    ]
     if not names and rules == {"self_approval": True, "quorum": 1}:
         return None
     open_to_all = not any(reviewers.values())
-    digest = codec.digest(codec.encode({**rules, "open_to_all": open_to_all, "names": [list(name) for name in names]}))
+    digest = codec.digest(
+        codec.encode({**rules, "open_to_all": open_to_all, "names": [list(name) for name in names]})
+    )
     if not Panel.objects.filter(pk=digest).exists():
-        Panel.objects.bulk_create([Panel(digest=digest, open_to_all=open_to_all, **rules)], ignore_conflicts=True)
-        members = [PanelMember(panel_id=digest, stage=stage, username=user, group=group) for stage, user, group in names]
+        Panel.objects.bulk_create(
+            [Panel(digest=digest, open_to_all=open_to_all, **rules)], ignore_conflicts=True
+        )
+        members = [
+            PanelMember(panel_id=digest, stage=stage, username=user, group=group)
+            for stage, user, group in names
+        ]
         PanelMember.objects.bulk_create(members, ignore_conflicts=True)
     return digest
 

@@ -1,7 +1,9 @@
-"""Who may order by which template, use which repository, and have work delivered to it: asked at the order, and at the delivery again.
+"""Who may order by which template, use which repository, and have work delivered to it: asked at
+the order, and at the delivery again.
 
-A template or repository that operators restricted nothing of is everybody's, as the product ships. What leaves for a repository must have
-been reviewed, or whoever asked for it holds `runs.deliver_unreviewed`.
+A template or repository that operators restricted nothing of is everybody's, as the product ships.
+What leaves for a repository must have been reviewed, or whoever asked for it holds
+`runs.deliver_unreviewed`.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ class NotPermitted(Exception):
 
 
 class Forbidden(NotPermitted):
-    """It is allowed to others: `template_not_allowed`, `repository_not_allowed`, `delivery_not_allowed`, `delivery_unreviewed`."""
+    """It is allowed to others: `template_not_allowed`, `repository_not_allowed`,
+    `delivery_not_allowed`, `delivery_unreviewed`.
+    """
 
 
 class SwitchedOff(NotPermitted):
@@ -40,11 +44,17 @@ class SwitchedOff(NotPermitted):
 
 
 def is_among(user: User, groups: Iterable[Group], *, restricted: bool) -> bool:
-    """Whether something is for a person: for everybody where it is not restricted, else for members of the groups, and superusers."""
+    """Whether something is for a person: for everybody where it is not restricted, else for members
+    of the groups, and superusers.
+    """
     if not user.is_active:
         return False
     keys = {group.pk for group in groups}
-    return not restricted or user.is_superuser or (bool(keys) and user.groups.filter(pk__in=keys).exists())
+    return (
+        not restricted
+        or user.is_superuser
+        or (bool(keys) and user.groups.filter(pk__in=keys).exists())
+    )
 
 
 def names(groups: Iterable[Group]) -> str:
@@ -73,7 +83,9 @@ def why_not(slug: str, by: User) -> NotPermitted | None:
 
 def refusals(by: User) -> dict[str, NotPermitted]:
     """The same of all templates: slug → refusal, of those that the person may not order."""
-    found = {one.slug: _why_not(one, by) for one in TemplateAccess.objects.prefetch_related("groups")}
+    found = {
+        one.slug: _why_not(one, by) for one in TemplateAccess.objects.prefetch_related("groups")
+    }
     return {slug: refusal for slug, refusal in found.items() if refusal is not None}
 
 
@@ -81,16 +93,24 @@ def _why_not(access: TemplateAccess | None, by: User) -> NotPermitted | None:
     if access is None:
         return None
     if not access.enabled:
-        words = f"The template {access.slug} is switched off, so nothing was begun. An operator can switch it on again."
+        words = (
+            f"The template {access.slug} is switched off, so nothing was begun. An operator can "
+            "switch it on again."
+        )
         return SwitchedOff("template_off", words)
     if not is_among(by, access.groups.all(), restricted=access.restricted):
-        words = f"You may not order by the template {access.slug}, so nothing was begun. An operator decides which groups may."
+        words = (
+            f"You may not order by the template {access.slug}, so nothing was begun. An "
+            "operator decides which groups may."
+        )
         return Forbidden("template_not_allowed", words)
     return None
 
 
 def check_order(slug: str, by: User, *, repository: Repository | None = None) -> None:
-    """Raise NotPermitted where a person may not begin work by a template, or not on that repository."""
+    """Raise NotPermitted where a person may not begin work by a template, or not on that
+    repository.
+    """
     if (refusal := why_not(slug, by)) is not None:
         raise refusal
     if repository is not None:
@@ -99,11 +119,17 @@ def check_order(slug: str, by: User, *, repository: Repository | None = None) ->
 
 def _check_use(repository: Repository, slug: str, by: User) -> None:
     if not is_among(by, repository.use_groups.all(), restricted=repository.use_restricted):
-        words = "You may not use this repository, so nothing was begun. An operator decides which groups may."
+        words = (
+            "You may not use this repository, so nothing was begun. An operator decides which "
+            "groups may."
+        )
         raise Forbidden("repository_not_allowed", words)
     if repository.allowed_templates and slug not in repository.allowed_templates:
         words = f"The template {slug} is not allowed on {repository.name}, so nothing was begun. "
-        raise SwitchedOff("template_not_on_repository", f"{words}Allowed are {', '.join(repository.allowed_templates)}.")
+        raise SwitchedOff(
+            "template_not_on_repository",
+            f"{words}Allowed are {', '.join(repository.allowed_templates)}.",
+        )
 
 
 def delivering_step(steps: Sequence[FrozenStep]) -> str:
@@ -119,21 +145,37 @@ def is_reviewed(steps: Sequence[FrozenStep], at: str, *, skipped: Iterable[str] 
 
 
 def check_delivery(source: str, slug: str, people: Iterable[User], *, reviewed: bool) -> None:
-    """Raise Forbidden where work of these people may not leave for the repository at `source`, as operators settled it by now."""
-    repository = Repository.objects.filter(url=source).prefetch_related("use_groups", "delivery_groups").first()
+    """Raise Forbidden where work of these people may not leave for the repository at `source`, as
+    operators settled it by now.
+    """
+    repository = (
+        Repository.objects.filter(url=source)
+        .prefetch_related("use_groups", "delivery_groups")
+        .first()
+    )
     for user in people:
         if repository is not None:
             _check_use(repository, slug, user)
-        if repository is not None and not is_among(user, repository.delivery_groups.all(), restricted=repository.delivery_restricted):
-            words = f"{user.get_username()} may not have work delivered to {repository.name}: that is for members of "
+        if repository is not None and not is_among(
+            user, repository.delivery_groups.all(), restricted=repository.delivery_restricted
+        ):
+            words = (
+                f"{user.get_username()} may not have work delivered to {repository.name}: that "
+                "is for members of "
+            )
             words += f"{names(repository.delivery_groups.all())}."
             raise Forbidden("delivery_not_allowed", words)
         if not user.is_active or not (reviewed or user.has_perm(UNREVIEWED)):
             words = (
-                f"No step of the template {slug} asks anybody before the work is pushed, and {user.get_username()} has no right to that."
+                f"No step of the template {slug} asks anybody before the work is pushed, and "
+                f"{user.get_username()} has no right to that."
             )
             raise Forbidden(
-                "delivery_unreviewed", f"{words} Order by a template that asks, or without a push; an operator can give the right."
+                "delivery_unreviewed",
+                (
+                    f"{words} Order by a template that asks, or without a push; an operator can "
+                    "give the right."
+                ),
             )
 
 
@@ -152,7 +194,8 @@ def usable(by: User) -> Q:
 def settle(row: Any, relation: str, flag: str, groups: Iterable[Group]) -> None:
     """Let these groups have it, and nobody else; everybody where none is named.
 
-    A group that is deleted later leaves its place empty and the restriction standing: what was for a few is never everybody's by that.
+    A group that is deleted later leaves its place empty and the restriction standing: what was for
+    a few is never everybody's by that.
     """
     chosen = list(groups)
     getattr(row, relation).set(chosen)

@@ -1,4 +1,6 @@
-"""What a template step may say about failing, time, skipping, looping, stops, workers and reviewers; checked when the template is saved."""
+"""What a template step may say about failing, time, skipping, looping, stops, workers and
+reviewers; checked when the template is saved.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ SCHEMA = {
                 "attempts": {"type": "integer", "minimum": 1, "maximum": 20},
                 "base": {"type": "number", "exclusiveMinimum": 0, "maximum": 3600},
                 "cap": {"type": "number", "exclusiveMinimum": 0, "maximum": 86400},
-                "errors": {"type": "array", "items": {"type": "string", "maxLength": 100}, "maxItems": 50},
+                "errors": {
+                    "type": "array",
+                    "items": {"type": "string", "maxLength": 100},
+                    "maxItems": 50,
+                },
             },
             "required": ["attempts"],
             "additionalProperties": False,
@@ -53,7 +59,9 @@ def freeze(step: Mapping[str, Any]) -> dict[str, Any]:
     """The step's policies with everything filled in; only those it names. Raises PolicyInvalid."""
     named = {name: step[name] for name in SCHEMA["properties"] if name in step}
     for error in Draft202012Validator(SCHEMA).iter_errors(named):
-        raise PolicyInvalid(".".join(str(part) for part in error.absolute_path), spelling.refusal(error))
+        raise PolicyInvalid(
+            ".".join(str(part) for part in error.absolute_path), spelling.refusal(error)
+        )
     if named.get("skip_when") is not None:
         _check_condition(named["skip_when"])
     if named.get("queue", "steps") not in settings.WAYSTATION_QUEUES:
@@ -71,7 +79,9 @@ def freeze(step: Mapping[str, Any]) -> dict[str, Any]:
 def check_reducers(rules: Any) -> None:
     """`{state key: reducer}`; raises PolicyInvalid."""
     if not isinstance(rules, dict) or not set(rules.values()) <= REDUCERS.keys():
-        raise PolicyInvalid("reducers", f"An object of state keys, each with one of {', '.join(REDUCERS)}.")
+        raise PolicyInvalid(
+            "reducers", f"An object of state keys, each with one of {', '.join(REDUCERS)}."
+        )
 
 
 def _wanted(schema: Any) -> dict[str, Any]:
@@ -94,8 +104,13 @@ def calendars() -> dict[str, Calendar]:
 
 
 def _check_silence(step: Mapping[str, Any]) -> None:
-    if step["review"].get("deadline", {}).get("outcome") == "approve" and step.get("required_inputs"):
-        raise PolicyInvalid("review.deadline.outcome", "An approval needs the data that is asked for, so silence cannot be one.")
+    if step["review"].get("deadline", {}).get("outcome") == "approve" and step.get(
+        "required_inputs"
+    ):
+        raise PolicyInvalid(
+            "review.deadline.outcome",
+            "An approval needs the data that is asked for, so silence cannot be one.",
+        )
 
 
 RETENTION = {
@@ -109,14 +124,21 @@ RETENTION = {
 
 
 def check_keeping(values: Mapping[str, Any]) -> None:
-    """A template's `frequency`, `retention` and `size_budget`, where it names them; raises PolicyInvalid."""
+    """A template's `frequency`, `retention` and `size_budget`, where it names them; raises
+    PolicyInvalid.
+    """
     if values.get("frequency", Frequency.STEP) not in Frequency.values:
         raise PolicyInvalid("frequency", f"One of {', '.join(Frequency.values)}.")
     for error in Draft202012Validator(RETENTION).iter_errors(values.get("retention", {})):
-        raise PolicyInvalid(".".join(["retention", *(str(part) for part in error.absolute_path)]), spelling.refusal(error))
+        raise PolicyInvalid(
+            ".".join(["retention", *(str(part) for part in error.absolute_path)]),
+            spelling.refusal(error),
+        )
     budget = values.get("size_budget")
     if budget is not None and (type(budget) is not int or not 1 <= budget < 2**63):
-        raise PolicyInvalid("size_budget", "A whole number of bytes from 1, or null for the usual budget.")
+        raise PolicyInvalid(
+            "size_budget", "A whole number of bytes from 1, or null for the usual budget."
+        )
 
 
 def _retry(given: Mapping[str, Any]) -> Retry:
@@ -133,4 +155,7 @@ def _check_condition(schema: Any) -> None:
     try:
         schemas.check(schema)
     except schemas.SchemaRefused as error:
-        raise PolicyInvalid(f"skip_when.{error.field}".rstrip("."), f"No JSON Schema that can be used: {error.words}") from error
+        raise PolicyInvalid(
+            f"skip_when.{error.field}".rstrip("."),
+            f"No JSON Schema that can be used: {error.words}",
+        ) from error

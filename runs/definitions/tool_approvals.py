@@ -1,4 +1,7 @@
-"""What would ask? For operators: whether a person is asked about a tool's call, by which rule, and why (S2-26)."""
+"""What would ask?
+
+For operators: whether a person is asked about a tool's call, by which rule, and why (S2-26).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,9 @@ class CallInvalid(Exception):
 
 @dataclass(frozen=True)
 class Place:
-    """An agent's step of a template as it stands: which tools it has, and by which rules it asks."""
+    """An agent's step of a template as it stands: which tools it has, and by which rules it
+    asks.
+    """
 
     template: str
     step: str
@@ -57,15 +62,23 @@ class Explained:
 
 
 def places() -> list[Place]:
-    """Every agent's step of the templates as they stand; those that cannot be frozen are left out."""
-    return [place for template in Template.objects.current().order_by("slug") for place in _places_of(template)]
+    """Every agent's step of the templates as they stand; those that cannot be frozen are left
+    out.
+    """
+    return [
+        place
+        for template in Template.objects.current().order_by("slug")
+        for place in _places_of(template)
+    ]
 
 
 def place(template: str, step: str) -> Place:
     """One of them; raises TemplateNotFound, and CallInvalid where there is no such step."""
     found = next((one for one in _places_of(templates.current(template)) if one.step == step), None)
     if found is None:
-        raise CallInvalid({"step": [f"The template {template!r} has no agent's step {step[:100]!r}."]})
+        raise CallInvalid(
+            {"step": [f"The template {template!r} has no agent's step {step[:100]!r}."]}
+        )
     return found
 
 
@@ -77,7 +90,12 @@ def _places_of(template: Template) -> Iterator[Place]:
     for step in _agents(steps):
         config: Mapping[str, Any] = step["config"]
         try:
-            yield Place(template.slug, step["name"], tuple(config.get("tools", ())), approval.parse(config.get("approvals", [])))
+            yield Place(
+                template.slug,
+                step["name"],
+                tuple(config.get("tools", ())),
+                approval.parse(config.get("approvals", [])),
+            )
         except approval.RulesRefused:  # saved before this was checked; such a run fails and says so
             continue
 
@@ -89,10 +107,14 @@ def _agents(steps: Sequence[FrozenStep]) -> Iterator[FrozenStep]:
         yield from _agents(step.get("sub_steps", []))
 
 
-def explain(name: str, arguments: Mapping[str, Any], *, at: Place | None = None, rules: Sequence[Rule] = ()) -> Explained:
-    """What becomes of a call with these arguments: by the rules of a step, or by `rules` where none is named.
+def explain(
+    name: str, arguments: Mapping[str, Any], *, at: Place | None = None, rules: Sequence[Rule] = ()
+) -> Explained:
+    """What becomes of a call with these arguments: by the rules of a step, or by `rules` where none
+    is named.
 
-    Raises ToolNotFound, and CallInvalid where the tool would not take the arguments: such a call is told to the model and asks nobody.
+    Raises ToolNotFound, and CallInvalid where the tool would not take the arguments: such a call is
+    told to the model and asks nobody.
     """
     try:
         tool = tools.find(name)

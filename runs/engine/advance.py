@@ -1,4 +1,6 @@
-"""The loop a worker runs: claim, then step after step until the run pauses, ends, or its time slice is over."""
+"""The loop a worker runs: claim, then step after step until the run pauses, ends, or its time slice
+is over.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,18 @@ from checkpoints import store
 from checkpoints.database import outages
 from checkpoints.state import codec, reducers
 from checkpoints.store.prepared_queries import Prepared
-from runs.engine import approvals, budget, children, code_changes, context, interruptions, lease, questions, record, time_limit
+from runs.engine import (
+    approvals,
+    budget,
+    children,
+    code_changes,
+    context,
+    interruptions,
+    lease,
+    questions,
+    record,
+    time_limit,
+)
 from runs.engine.context import Held
 from runs.engine.ending import Wake
 from runs.engine.shutdown import stopping
@@ -33,10 +46,11 @@ LONGEST_DELAY = 86_400.0
 
 
 def advance(run_id: uuid.UUID, *, budget: float) -> list[Wake]:
-    """Take steps of a run for about `budget` seconds; gives the runs that want a message now, each with the queue it is for.
+    """Take steps of a run for about `budget` seconds; gives the runs that want a message now, each
+    with the queue it is for.
 
-    That is the run itself where it has more to do, the child runs it has started, the parent whose last child it was. None of them
-    where another worker has it: being told twice is normal.
+    That is the run itself where it has more to do, the child runs it has started, the parent whose
+    last child it was. None of them where another worker has it: being told twice is normal.
     """
     held = _read(run_id)
     if held is None or code_changes.hold(held):
@@ -69,7 +83,9 @@ def _work(held: Held, *, ends: float) -> None:
 
 
 _claimable = Prepared(
-    lambda run_id: Run.objects.select_related("thread__head", "work_order__repository").filter(pk=run_id, status=PENDING),
+    lambda run_id: Run.objects.select_related("thread__head", "work_order__repository").filter(
+        pk=run_id, status=PENDING
+    ),
     uuid.UUID,
 )
 
@@ -80,13 +96,23 @@ def _read(run_id: uuid.UUID) -> Held | None:
     if run is None:
         return None
     assert run.thread.head is not None  # written with the run
-    held = Held(run=run, epoch=run.epoch, steps=run.frozen.steps, order=run.work_order, head=run.thread.head, state={})
+    held = Held(
+        run=run,
+        epoch=run.epoch,
+        steps=run.frozen.steps,
+        order=run.work_order,
+        head=run.thread.head,
+        state={},
+    )
     held.reducers, held.thread_ident = run.frozen.reducers, threading.get_ident()
     return held
 
 
 def _take_step(held: Held, *, ends: float) -> bool:
-    """Run one step, or join its child runs, and record what it answered. True when another step follows."""
+    """Run one step, or join its child runs, and record what it answered.
+
+    True when another step follows.
+    """
     if not held.joining:
         code_changes.tell(held)
     outcome = _join(held) if held.joining else _outcome(held)
@@ -111,7 +137,9 @@ def _failed(held: Held, error: Exception) -> None:
     if retry is not None and sequence.worth_retrying(retry, error, tries):
         jitter = random.random()  # noqa: S311  # spreads retries, guards nothing
         delay = sequence.retry_delay(tries, base=retry["base"], cap=retry["cap"], jitter=jitter)
-        record.again(held, error, seconds=max(delay, min(getattr(error, "after", 0.0), LONGEST_DELAY)))
+        record.again(
+            held, error, seconds=max(delay, min(getattr(error, "after", 0.0), LONGEST_DELAY))
+        )
     else:
         record.failed(held, error)
 
@@ -121,16 +149,26 @@ def _frozen(held: Held) -> FrozenStep:
 
 
 def _outcome(held: Held) -> Outcome | Exception:
-    """What the step at hand answers: asked of a person first where the run says so, passed over where its condition holds."""
+    """What the step at hand answers: asked of a person first where the run says so, passed over
+    where its condition holds.
+    """
     try:
         step = _frozen(held)
-        if interruptions.asks_before(held.run, step) and held.head.metadata.get("cleared") != step["name"]:
+        if (
+            interruptions.asks_before(held.run, step)
+            and held.head.metadata.get("cleared") != step["name"]
+        ):
             return interruptions.before(step)
         held.passing_over = interruptions.skips(step, held.state) and not _must_ask(held, step)
         if held.passing_over:
             return _checked(held, interruptions.skip(held.steps, step))
-        interruptions.guard_loops(step, context.loop_num(held.head, step["name"]), before=held.head.metadata.get("loops_before", {}))
-    except (sequence.UnknownName, StepFailed, ValueError) as error:  # a definition that cannot be followed ends its run, with words
+        interruptions.guard_loops(
+            step,
+            context.loop_num(held.head, step["name"]),
+            before=held.head.metadata.get("loops_before", {}),
+        )
+    # a definition that cannot be followed ends its run, with words
+    except (sequence.UnknownName, StepFailed, ValueError) as error:
         return error
     outcome = _call(held, step)
     if isinstance(outcome, Go | Done):
@@ -139,20 +177,33 @@ def _outcome(held: Held) -> Outcome | Exception:
 
 
 def _must_ask(held: Held, step: FrozenStep) -> bool:
-    """Whether a condition passes over nothing here: a person edited the state that it looks at, and the step has review rules."""
+    """Whether a condition passes over nothing here: a person edited the state that it looks at, and
+    the step has review rules.
+    """
     return bool(held.head.metadata.get(approvals.EDITED)) and is_reviewed(step)
 
 
 def _join(held: Held) -> Outcome | Exception | None:
-    """What the step came to whose child runs have ended, as `_outcome`; None where they were taken up again."""
+    """What the step came to whose child runs have ended, as `_outcome`; None where they were taken
+    up again.
+    """
     try:
         joined = children.join(held)
         if joined is None:
             return None
         step = _frozen(held)
         outcome = _checked(held, sequence.conclude(held.steps, step["name"], joined))
-        return interruptions.after(held.run, step, outcome) if isinstance(outcome, Go | Done) else outcome
-    except (StepFailed, store.CheckpointDamaged, reducers.MergeFailed, sequence.UnknownName) as error:
+        return (
+            interruptions.after(held.run, step, outcome)
+            if isinstance(outcome, Go | Done)
+            else outcome
+        )
+    except (
+        StepFailed,
+        store.CheckpointDamaged,
+        reducers.MergeFailed,
+        sequence.UnknownName,
+    ) as error:
         return error
 
 
@@ -161,7 +212,9 @@ def _call(held: Held, step: FrozenStep) -> Outcome | Exception:
     try:
         with context.opened(held, step) as opened:
             function = find(step["function"])
-            outcome = time_limit.call(held, step.get("timeout"), lambda: function(held.state, opened))
+            outcome = time_limit.call(
+                held, step.get("timeout"), lambda: function(held.state, opened)
+            )
         return _checked(held, sequence.conclude(held.steps, step["name"], held.scrub(outcome)))
     except (Stopped, store.StoreUnavailable):
         raise
@@ -173,7 +226,9 @@ def _call(held: Held, step: FrozenStep) -> Outcome | Exception:
 
 
 def _log_failure(held: Held, step: FrozenStep, error: Exception) -> None:
-    """The traceback quotes what was raised, so of a run that was given secrets it goes to the server's log as scrubbed text."""
+    """The traceback quotes what was raised, so of a run that was given secrets it goes to the
+    server's log as scrubbed text.
+    """
     if held.scrub:
         told = held.scrub("".join(traceback.format_exception(error)))
         logger.error("step %s of %s failed\n%s", step["name"], held.run.shown_id, told)
@@ -185,7 +240,10 @@ def _checked(held: Held, outcome: Any) -> Outcome:
     """A step's answer, if it is one and leads to steps that there are."""
     match outcome:
         case Ask() | Gather() if not held.run.keeps_checkpoints:
-            raise StepFailed("This step asks, or starts child runs, and its template keeps no checkpoints.", code="checkpoints_off")
+            raise StepFailed(
+                "This step asks, or starts child runs, and its template keeps no checkpoints.",
+                code="checkpoints_off",
+            )
         case Go(to=to):
             targets = [to]
         case Ask(ways=ways, required_inputs=asked):
@@ -193,7 +251,10 @@ def _checked(held: Held, outcome: Any) -> Outcome:
             if asked:
                 kept = schemas.check_inputs(asked)
                 if taken := owned.named(schemas.asked_for(kept)):
-                    raise schemas.SchemaRefused("properties", f"{', '.join(taken)}: these names are the engine's own. Ask under another.")
+                    raise schemas.SchemaRefused(
+                        "properties",
+                        f"{', '.join(taken)}: these names are the engine's own. Ask under another.",
+                    )
             questions.kind_of(outcome)
             questions.calls_of(outcome)
             questions.prompt_of(outcome)
@@ -213,7 +274,9 @@ def _checked(held: Held, outcome: Any) -> Outcome:
 def _record(held: Held, outcome: Outcome, *, stay: bool) -> bool:
     match outcome:
         case Go(to=to):
-            stay = stay and sequence.queue_of(held.steps, to or "") == sequence.queue_of(held.steps, held.at)
+            stay = stay and sequence.queue_of(held.steps, to or "") == sequence.queue_of(
+                held.steps, held.at
+            )
             stay = stay and not code_changes.reason_to_hold(held.run, held.steps, to or "")
             try:
                 record.go(held, outcome, stay=stay)

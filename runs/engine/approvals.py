@@ -1,11 +1,14 @@
-"""What a person approved, looked up when it counts, and checked again before something is done for it (P6).
+"""What a person approved, looked up when it counts, and checked again before something is done for
+it (P6).
 
-A checkpoint's metadata holds, by step, the id of the decision on what that step asked last: `approved: {step: "dec_…"}`; "" says that
-there was one which does not count any more. It is a name and no verdict: what was answered, by which rules and for what, is in the rows
-that `WAYSTATION_DECISIONS` reads, and whether that is for this run, `flaw` says.
+A checkpoint's metadata holds, by step, the id of the decision on what that step asked last:
+`approved: {step: "dec_…"}`; "" says that there was one which does not count any more. It is a name
+and no verdict: what was answered, by which rules and for what, is in the rows that
+`WAYSTATION_DECISIONS` reads, and whether that is for this run, `flaw` says.
 
-Whoever edits a state behind an answer, or names a place to begin at, takes what was approved away (`dropped`); `runs.services.forks.terms`
-decides when. From then on the metadata says `edited`: then nothing is passed over that has review rules, nor taken for what asks nobody.
+Whoever edits a state behind an answer, or names a place to begin at, takes what was approved away
+(`dropped`); `runs.services.forks.terms` decides when. From then on the metadata says `edited`: then
+nothing is passed over that has review rules, nor taken for what asks nobody.
 """
 
 from __future__ import annotations
@@ -30,10 +33,13 @@ from runs.workflows.base import Approval, StepFailed
 from runs.workflows.sequence import FrozenStep
 
 KEY, MATERIAL, SKIPPED, EDITED, RELIED = "approved", "material", "skipped", "edited", "relied"
-"""Metadata: decisions by step, what is material of a question, steps that were passed over, whether a person edited what came before, and
+"""Metadata: decisions by step, what is material of a question, steps that were passed over, whether
+a person edited what came before, and
 which decisions a step relied on, with the digest of what it was to do."""
 ABOVE = "above"
-"""What EDITED is in a child run whose parent's state was edited before it began; else it is True."""
+"""What EDITED is in a child run whose parent's state was edited before it began; else it is
+True.
+"""
 PREFIX = "dec"
 ATTEMPTS = 1_000
 """Runs that may lie between an answer and the run that acts on it."""
@@ -56,7 +62,9 @@ class DecisionRecord:
     phase: str
     action: str
     goes_on: bool
-    """Whether it lets the run go on: no revision, no cancellation, nothing that was taken back or stepped around."""
+    """Whether it lets the run go on: no revision, no cancellation, nothing that was taken back or
+    stepped around.
+    """
     ways: Collection[str]
     """The answers that there were."""
     revision: int
@@ -70,7 +78,9 @@ class DecisionRecord:
     review: Mapping[str, Any]
     """The rules that the question was asked by."""
     votes: int
-    """Different people, by account or by an address that the rules name, who gave just this answer to just this content."""
+    """Different people, by account or by an address that the rules name, who gave just this answer
+    to just this content.
+    """
     by_rules: bool
     """Nobody's: the rules' own, at the deadline."""
     external: str
@@ -82,7 +92,9 @@ class DecisionRecord:
 
 
 class Claimed(Protocol):
-    """A run while a worker holds it, as far as approvals are about it (`runs.engine.context.Held`)."""
+    """A run while a worker holds it, as far as approvals are about it
+    (`runs.engine.context.Held`).
+    """
 
     run: Run
     head: Checkpoint
@@ -95,7 +107,10 @@ class Claimed(Protocol):
 
 
 class Decisions(Protocol):
-    """Reads decisions by their keys, each with its question and votes. What there is no row of is left out."""
+    """Reads decisions by their keys, each with its question and votes.
+
+    What there is no row of is left out.
+    """
 
     def find(self, keys: Collection[uuid.UUID]) -> Mapping[str, DecisionRecord]: ...
 
@@ -113,19 +128,25 @@ def digest_of(material: Any) -> str:
 
 
 def material_of(pause: Pause, *, edited: str = "") -> str:
-    """The digest of what an answer is for; where the content itself was that, of the text as `edited`.
+    """The digest of what an answer is for; where the content itself was that, of the text as
+    `edited`.
 
-    It is what the step named, or else the whole state in which it asked. "" where the question's digest does not cover what was named.
+    It is what the step named, or else the whole state in which it asked. "" where the question's
+    digest does not cover what was named.
     """
     named = pause.checkpoint.metadata.get(MATERIAL)
     if named is None:
         return pause.checkpoint.digest
-    if questions.digest([{"material": named}], pause.facts, pause.required_inputs, pause.calls) != pause.content_digest:
+    if (
+        questions.digest([{"material": named}], pause.facts, pause.required_inputs, pause.calls)
+        != pause.content_digest
+    ):
         return ""
     return digest_of(edited) if edited and named == digest_of(pause.content) else str(named)
 
 
-# -- what metadata names -------------------------------------------------------------------------------------------------------------
+# -- what metadata names
+# --------------------------------------------------------------------------------------------------
 
 
 def named(metadata: Mapping[str, Any]) -> dict[str, str]:
@@ -134,7 +155,10 @@ def named(metadata: Mapping[str, Any]) -> dict[str, str]:
     if not isinstance(found, Mapping):
         return {}
     # until version 0.1 it was a record of its own; what it said is not believed
-    return {step: str(one.get("decision", "") if isinstance(one, Mapping) else one) for step, one in found.items()}
+    return {
+        step: str(one.get("decision", "") if isinstance(one, Mapping) else one)
+        for step, one in found.items()
+    }
 
 
 def asking(metadata: Mapping[str, Any], step: str, material: Any) -> dict[str, Any]:
@@ -145,7 +169,10 @@ def asking(metadata: Mapping[str, Any], step: str, material: Any) -> dict[str, A
 
 
 def answered(pause: Pause, action: str, decision_id: str, *, external: str = "") -> dict[str, Any]:
-    """What the checkpoint of an answer records, where that lets the run go on. Of an `external` address see `counts`."""
+    """What the checkpoint of an answer records, where that lets the run go on.
+
+    Of an `external` address see `counts`.
+    """
     before = named(pause.checkpoint.metadata)
     if pause.phase in STOPS or action == sequence.REVISE or not counts(pause.review, external):
         return {KEY: before} if before else {}
@@ -153,22 +180,29 @@ def answered(pause: Pause, action: str, decision_id: str, *, external: str = "")
 
 
 def counts(rules: Mapping[str, Any], external: str) -> bool:
-    """Whether who answered without an account gave a verdict: where the rules name the address. Else it is data: a step, or who asked for
+    """Whether who answered without an account gave a verdict: where the rules name the address.
+
+    Else it is data: a step, or who asked for
     the work, chose the address."""
     return not external or external_reviewers.counts(rules, external)
 
 
 def dropped(metadata: Mapping[str, Any], *, same_definition: bool = True) -> dict[str, Any]:
-    """What comes along of approvals behind an edit, in place of KEY and SKIPPED: that they do not count any more."""
+    """What comes along of approvals behind an edit, in place of KEY and SKIPPED: that they do not
+    count any more.
+    """
     gone = dict.fromkeys(named(metadata), "") if same_definition else {}
     return {EDITED: True, **({KEY: gone} if gone else {})}
 
 
-# -- what counts ---------------------------------------------------------------------------------------------------------------------
+# -- what counts
+# --------------------------------------------------------------------------------------------------
 
 
 def look_up(run: Run, head: Checkpoint, names: Mapping[str, str]) -> dict[str, DecisionRecord]:
-    """Those of the decisions that are named by step which count for a run that stands behind `head`, a checkpoint that was written."""
+    """Those of the decisions that are named by step which count for a run that stands behind
+    `head`, a checkpoint that was written.
+    """
     keys = {step: key for step, name in names.items() if (key := _key(name)) is not None}
     if not keys:
         return {}
@@ -185,7 +219,9 @@ def _key(name: str) -> uuid.UUID | None:
 
 
 def flaw(record: DecisionRecord, run: Run, head: Checkpoint, step: str) -> str:
-    """Why a decision is no approval of what `step` came to, for a run that stands behind `head`; "" where it is one."""
+    """Why a decision is no approval of what `step` came to, for a run that stands behind `head`; ""
+    where it is one.
+    """
     rules = _rules(run.frozen.steps, step)
     if record.step != step or rules is None:
         return "another step asked"
@@ -193,7 +229,10 @@ def flaw(record: DecisionRecord, run: Run, head: Checkpoint, step: str) -> str:
         return "it was asked by other rules"
     if not record.goes_on or record.phase in STOPS or record.action not in record.ways:
         return "it approves nothing, or was taken back"
-    if (record.content_digest, record.revision) != (record.asked_digest, record.asked_revision) or not record.material:
+    if (record.content_digest, record.revision) != (
+        record.asked_digest,
+        record.asked_revision,
+    ) or not record.material:
         return "it answered other content"
     if record.by_rules:
         if rules.get("deadline", {}).get("outcome") != record.action:
@@ -203,7 +242,11 @@ def flaw(record: DecisionRecord, run: Run, head: Checkpoint, step: str) -> str:
             return "too few approved"
     elif not counts(rules, record.external):
         return "the rules ask nobody at that address"
-    return "" if _descends(run, head, record) else "it was given elsewhere, or what it was given for was edited since"
+    return (
+        ""
+        if _descends(run, head, record)
+        else "it was given elsewhere, or what it was given for was edited since"
+    )
 
 
 def _rules(steps: Sequence[FrozenStep], step: str) -> Mapping[str, Any] | None:
@@ -211,7 +254,8 @@ def _rules(steps: Sequence[FrozenStep], step: str) -> Mapping[str, Any] | None:
 
 
 def _descends(run: Run, head: Checkpoint, record: DecisionRecord) -> bool:
-    """Whether a run goes on from an answer: its own, or one of a run that it retries or forks, with the state as that left it.
+    """Whether a run goes on from an answer: its own, or one of a run that it retries or forks, with
+    the state as that left it.
 
     The checkpoints of one run follow one another, so those of the run itself need no look.
     """
@@ -223,18 +267,28 @@ def _descends(run: Run, head: Checkpoint, record: DecisionRecord) -> bool:
     if before is None or any(definition != run.definition_id for definition in before.values()):
         return False
     steps = lineage.between(head.pk, record.checkpoint_id)
-    return steps is not None and all(one.run_id in before for one in steps) and not any(map(_edited, steps, steps[1:]))
+    return (
+        steps is not None
+        and all(one.run_id in before for one in steps)
+        and not any(map(_edited, steps, steps[1:]))
+    )
 
 
 def _attempts(run: Run, first: uuid.UUID) -> dict[uuid.UUID, str] | None:
-    """The runs from `first` to `run`, each a retry or a fork of the one before, with their definitions; None where there is no such way."""
+    """The runs from `first` to `run`, each a retry or a fork of the one before, with their
+    definitions; None where there is no such way.
+    """
     found = {run.pk: run.definition_id}
     at = Run.objects.filter(pk=run.pk)
     while first not in found and len(found) < ATTEMPTS:
         retried, forked = at.values_list("retry_of", "forked_from__run_id").get()
         above = retried or forked
         at = Run.objects.filter(pk=above, thread=run.thread_id)
-        definition = at.values_list("definition", flat=True).first() if above and above not in found else None
+        definition = (
+            at.values_list("definition", flat=True).first()
+            if above and above not in found
+            else None
+        )
         if definition is None:
             return None
         found[above] = definition
@@ -242,38 +296,64 @@ def _attempts(run: Run, first: uuid.UUID) -> dict[uuid.UUID, str] | None:
 
 
 def _edited(later: lineage.Link, earlier: lineage.Link) -> bool:
-    """Whether a run began with another state than it goes on from. Where retention dropped what lay between, nobody can say."""
-    begins = later.run_id != earlier.run_id and not later.dropped_before and later.schema_version == earlier.schema_version
+    """Whether a run began with another state than it goes on from.
+
+    Where retention dropped what lay between, nobody can say.
+    """
+    begins = (
+        later.run_id != earlier.run_id
+        and not later.dropped_before
+        and later.schema_version == earlier.schema_version
+    )
     return begins and later.digest != earlier.digest
 
 
 def settle(held: Claimed) -> None:
-    """Look up what the head names as approved, once when a run is claimed; what does not count is no more named."""
+    """Look up what the head names as approved, once when a run is claimed; what does not count is
+    no more named.
+    """
     names = named(held.head.metadata)
     held.approved = look_up(held.run, held.written[0], names)
-    held.head.metadata = {**held.head.metadata, KEY: {step: name if step in held.approved else "" for step, name in names.items()}}
+    held.head.metadata = {
+        **held.head.metadata,
+        KEY: {step: name if step in held.approved else "" for step, name in names.items()},
+    }
 
 
-# -- what steps are told -------------------------------------------------------------------------------------------------------------
+# -- what steps are told
+# --------------------------------------------------------------------------------------------------
 
 
-def given(approved: Mapping[str, DecisionRecord], steps: Sequence[FrozenStep]) -> dict[str, Approval]:
+def given(
+    approved: Mapping[str, DecisionRecord], steps: Sequence[FrozenStep]
+) -> dict[str, Approval]:
     """The approvals by step, and by the name of its function too."""
     found: dict[str, Approval] = {}
     for step in steps:
         if (one := approved.get(step["name"])) is not None:
-            approval = Approval(action=one.action, decision_id=one.decision_id, revision=one.revision, material=one.material)
+            approval = Approval(
+                action=one.action,
+                decision_id=one.decision_id,
+                revision=one.revision,
+                material=one.material,
+            )
             found |= {step["function"]: approval, step["name"]: approval}
     return found
 
 
 def decided_calls(held: Claimed, step: str) -> Mapping[str, Mapping[str, Any]]:
-    """What people decided of the tool calls that a step asked about last: call's id → decision. What a state says of that is nothing."""
+    """What people decided of the tool calls that a step asked about last: call's id → decision.
+
+    What a state says of that is nothing.
+    """
     record = held.approved.get(step)
     if record is None or not record.calls:
         return {}
     held.relied[step] = {"decision": record.decision_id, "material": ""}
-    return {name: {**one, "decision_id": record.decision_id} for name, one in record.decided_calls.items()}
+    return {
+        name: {**one, "decision_id": record.decision_id}
+        for name, one in record.decided_calls.items()
+    }
 
 
 def require(held: Claimed, of: str, material: Any = None, *, at: str = "") -> None:
@@ -282,22 +362,37 @@ def require(held: Claimed, of: str, material: Any = None, *, at: str = "") -> No
     if not of:
         pausing = _pausing_before(steps, at)
         of = next((step["name"] for step in reversed(pausing) if step["name"] in names), "")
-        steps = pausing if of else [step for step in pausing if not _passed_over(held.head.metadata, [step])]
+        steps = (
+            pausing
+            if of
+            else [step for step in pausing if not _passed_over(held.head.metadata, [step])]
+        )
     asked = [step for step in steps if of in ("", step["name"], step["function"])]
     wanted = {step["name"]: names[step["name"]] for step in asked if step["name"] in names}
-    approved = look_up(held.run, held.written[0], wanted)  # again, though it was at the claim: an effect follows
+    # again, though it was at the claim: an effect follows
+    approved = look_up(held.run, held.written[0], wanted)
     if len(approved) < len(wanted):
         raise StepFailed(
-            f"What {asked[-1]['title']} came to was changed by a person since it was approved, or that approval does not count here. "
-            "Nothing was done. Have it approved as it is now, or go on from the checkpoint of the answer.",
+            f"What {asked[-1]['title']} came to was changed by a person since it was approved, "
+            "or that approval does not count here. "
+            "Nothing was done. Have it approved as it is now, or go on from the checkpoint of "
+            "the answer.",
             code="content_changed",
         )
-    record = next((approved[step["name"]] for step in reversed(asked) if step["name"] in approved), None)
+    record = next(
+        (approved[step["name"]] for step in reversed(asked) if step["name"] in approved), None
+    )
     if record is None:
-        edited = held.head.metadata.get(EDITED) and any(review_rules.is_reviewed(step) for step in asked)
-        if edited or (any(step["pause_after"] for step in asked) and not _passed_over(held.head.metadata, asked)):
+        edited = held.head.metadata.get(EDITED) and any(
+            review_rules.is_reviewed(step) for step in asked
+        )
+        if edited or (
+            any(step["pause_after"] for step in asked)
+            and not _passed_over(held.head.metadata, asked)
+        ):
             raise StepFailed(
-                f"Nobody has approved what {asked[-1]['title']} came to, and this template asks for that. Nothing was done. "
+                f"Nobody has approved what {asked[-1]['title']} came to, and this template asks "
+                "for that. Nothing was done. "
                 "Go on from the checkpoint where it is asked.",
                 code="approval_missing",
             )
@@ -305,8 +400,10 @@ def require(held: Claimed, of: str, material: Any = None, *, at: str = "") -> No
     wants = "" if material is None else digest_of(material)
     if wants and record.material != wants:
         raise StepFailed(
-            f"What was to be done is not what was approved: {record.decision_id} approved revision {record.revision} of what "
-            f"{asked[-1]['title']} came to, and that was changed since. Nothing was done. Have it approved as it is now, or go on from the "
+            f"What was to be done is not what was approved: {record.decision_id} approved "
+            f"revision {record.revision} of what "
+            f"{asked[-1]['title']} came to, and that was changed since. Nothing was done. Have "
+            "it approved as it is now, or go on from the "
             "checkpoint of the answer.",
             code="content_changed",
         )
@@ -315,9 +412,15 @@ def require(held: Claimed, of: str, material: Any = None, *, at: str = "") -> No
 
 def _pausing_before(steps: Sequence[FrozenStep], at: str) -> list[FrozenStep]:
     names = [step["name"] for step in steps]
-    return [step for step in steps[: names.index(at) if at in names else None] if step["pause_after"]]
+    return [
+        step for step in steps[: names.index(at) if at in names else None] if step["pause_after"]
+    ]
 
 
 def _passed_over(metadata: Mapping[str, Any], asked: Sequence[FrozenStep]) -> bool:
-    """Whether those steps were skipped by their own condition, of a state that no person edited: then there was nothing to approve."""
-    return not metadata.get(EDITED) and bool(set(metadata.get(SKIPPED, ())) & {step["name"] for step in asked})
+    """Whether those steps were skipped by their own condition, of a state that no person edited:
+    then there was nothing to approve.
+    """
+    return not metadata.get(EDITED) and bool(
+        set(metadata.get(SKIPPED, ())) & {step["name"] for step in asked}
+    )

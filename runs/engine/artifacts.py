@@ -13,7 +13,9 @@ from checkpoints.state import codec
 from runs.models import Artifact, Run
 
 
-def keep(run: Run, name: str, text: str, *, step: str, loop: int, require: Callable[[], None]) -> None:
+def keep(
+    run: Run, name: str, text: str, *, step: str, loop: int, require: Callable[[], None]
+) -> None:
     """Keep a text with the run, in a commit of its own, unless `require` raises."""
     content = codec.readable(text).encode()
     kept = cut(content, settings.WAYSTATION_ARTIFACT_BYTES)
@@ -26,7 +28,9 @@ def keep(run: Run, name: str, text: str, *, step: str, loop: int, require: Calla
             "created_at": clock.now(),
             "dropped_at": None,
         }
-        Artifact.objects.update_or_create(run_id=run.pk, step=step, loop_num=loop, name=name[:100], defaults=values)
+        Artifact.objects.update_or_create(
+            run_id=run.pk, step=step, loop_num=loop, name=name[:100], defaults=values
+        )
         require()
 
 

@@ -1,4 +1,6 @@
-"""Which steps get a checkpoint of their own, by the template's frequency (S0-65), and the count of those that do not."""
+"""Which steps get a checkpoint of their own, by the template's frequency (S0-65), and the count of
+those that do not.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,10 @@ from runs.workflows.base import Go
 
 
 def wanted(held: Held, outcome: Go) -> bool:
-    """Whether a step that others follow gets a checkpoint. A join does, and a step with a commit: its code must be found again."""
+    """Whether a step that others follow gets a checkpoint.
+
+    A join does, and a step with a commit: its code must be found again.
+    """
     if held.joining:
         return True
     match held.run.frozen.frequency:
@@ -25,11 +30,15 @@ def wanted(held: Held, outcome: Go) -> bool:
             return outcome.commit is not None
 
 
-def untraced(held: Held, checkpoint: Checkpoint, *, told: int = 1, written: bool = True) -> dict[str, int]:
-    """The column that counts steps told as done of which the history holds no result (`retention.steps_done`), where it changes.
+def untraced(
+    held: Held, checkpoint: Checkpoint, *, told: int = 1, written: bool = True
+) -> dict[str, int]:
+    """The column that counts steps told as done of which the history holds no result
+    (`retention.steps_done`), where it changes.
 
     Args:
-        told: how many steps this commit tells as done; none where that was told with a question midway.
+        told: how many steps this commit tells as done; none where that was told with a question
+        midway.
     """
     if written and held.kept is None:
         return {}

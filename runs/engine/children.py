@@ -1,7 +1,9 @@
-"""Child runs: started by a step that gathers, joined when all have ended, taken up again when their parent is retried.
+"""Child runs: started by a step that gathers, joined when all have ended, taken up again when their
+parent is retried.
 
-A parent that waits is `paused` with `awaited` counting the children that have not ended; each child's end counts it down in its own
-transaction, and the last one makes the parent pending. The join is then the work of whoever takes the parent up.
+A parent that waits is `paused` with `awaited` counting the children that have not ended; each
+child's end counts it down in its own transaction, and the last one makes the parent pending. The
+join is then the work of whoever takes the parent up.
 """
 
 from __future__ import annotations
@@ -32,24 +34,44 @@ OWN = ("gathered", "revision_feedback")
 
 
 def check(step: FrozenStep, outcome: Gather, *, depth: int) -> None:
-    """Raise StepFailed where these children cannot be run. `depth` is that of the run that gathers."""
+    """Raise StepFailed where these children cannot be run.
+
+    `depth` is that of the run that gathers.
+    """
     names = [child.name for child in outcome.children]
     width, deepest = settings.WAYSTATION_GATHER_WIDTH, settings.WAYSTATION_GATHER_DEPTH
     if len(names) > width:
-        raise StepFailed(f"A step may gather up to {width} child runs at once; this one wants {len(names)}.", code="gather_too_wide")
+        raise StepFailed(
+            f"A step may gather up to {width} child runs at once; this one wants {len(names)}.",
+            code="gather_too_wide",
+        )
     if depth >= deepest:
-        raise StepFailed(f"Child runs may be nested {deepest} deep; this run is at that depth.", code="gather_too_deep")
+        raise StepFailed(
+            f"Child runs may be nested {deepest} deep; this run is at that depth.",
+            code="gather_too_deep",
+        )
     if len(set(names)) < len(names) or not all(0 < len(name) <= 100 for name in names):
-        raise StepFailed("Each child run needs a name of its own, of up to 100 characters.", code="gather_invalid")
+        raise StepFailed(
+            "Each child run needs a name of its own, of up to 100 characters.",
+            code="gather_invalid",
+        )
     known = {one["name"] for one in step.get("sub_steps", [])}
     unknown = sorted({name for child in outcome.children for name in child.steps} - known)
     if unknown or not known:
         wanted = ", ".join(unknown) or "any"
-        raise StepFailed(f"The step template of {step['name']} has no sub-step {wanted} for a child run to take.", code="gather_invalid")
+        raise StepFailed(
+            (
+                f"The step template of {step['name']} has no sub-step {wanted} for a child run "
+                "to take."
+            ),
+            code="gather_invalid",
+        )
 
 
 def start(held: Held, step: FrozenStep, outcome: Gather) -> None:
-    """Record what the step did, start its children, and wait for them: the run holds nothing from here on."""
+    """Record what the step did, start its children, and wait for them: the run holds nothing from
+    here on.
+    """
     held.wake += _start(held, step, outcome)
 
 
@@ -64,13 +86,26 @@ def _start(held: Held, step: FrozenStep, outcome: Gather) -> list[tuple[uuid.UUI
         "report": step_rows.kept_report(outcome.report) if outcome.report else None,
     }
     checkpoint, state = step_rows.after_step(
-        held, outcome.update, outcome.commit, status=CheckpointStatus.ACTIVE, next_step="", metadata={"gather": plan}
+        held,
+        outcome.update,
+        outcome.commit,
+        status=CheckpointStatus.ACTIVE,
+        next_step="",
+        metadata={"gather": plan},
     )
     done = (EventKind.STEP_COMPLETED, {"step": held.at})
     facts = [*held.noted, done, created(checkpoint), _waiting(held, runs)]
-    fields = {"status": PAUSED, "awaited": len(runs), **record.FREE, **checkpoint_frequency.untraced(held, checkpoint)}
+    fields = {
+        "status": PAUSED,
+        "awaited": len(runs),
+        **record.FREE,
+        **checkpoint_frequency.untraced(held, checkpoint),
+    }
     record.write(held, fields, facts, checkpoint)
-    made = [_Made(held, step, run, child, state, checkpoint, outcome) for run, child in zip(runs, outcome.children, strict=True)]
+    made = [
+        _Made(held, step, run, child, state, checkpoint, outcome)
+        for run, child in zip(runs, outcome.children, strict=True)
+    ]
     Thread.objects.bulk_create([one.thread for one in made])
     Run.objects.bulk_create([one.run for one in made])
     for one in made:
@@ -82,14 +117,23 @@ def _start(held: Held, step: FrozenStep, outcome: Gather) -> list[tuple[uuid.UUI
 
 def _waiting(held: Held, runs: Sequence[Run]) -> Fact:
     names = ", ".join(run.child_name for run in runs)
-    return line(f"Waiting for {len(runs)} child run{'s' if len(runs) > 1 else ''}: {names}", held.at)
+    return line(
+        f"Waiting for {len(runs)} child run{'s' if len(runs) > 1 else ''}: {names}", held.at
+    )
 
 
 class _Made:
     """The unsaved rows of one child."""
 
     def __init__(
-        self, held: Held, step: FrozenStep, run: Run, child: Child, state: dict[str, Any], parent: Checkpoint, outcome: Gather
+        self,
+        held: Held,
+        step: FrozenStep,
+        run: Run,
+        child: Child,
+        state: dict[str, Any],
+        parent: Checkpoint,
+        outcome: Gather,
     ) -> None:
         above = held.run
         title = f"{above.thread.title}: {child.name}"[:200]
@@ -97,18 +141,32 @@ class _Made:
         values = reducers.apply(state, child.update, definition.reducers)
         git = {"git": parent.metadata["git"]} if "git" in parent.metadata else {}
         edited = {approvals.EDITED: approvals.ABOVE} if approvals.EDITED in parent.metadata else {}
-        begins = Start(state=values, next_step=definition.steps[0]["name"], metadata={**git, **edited})  # an approval is its parent's own
-        self.thread = Thread(owner_id=above.thread.owner_id, team_id=above.thread.team_id, title=title, last_seq=1)
-        self.checkpoint = store.build(self.thread.pk, run.pk, values, entry_of(definition, begins), parent=None, before=None)
+        # an approval is its parent's own
+        begins = Start(
+            state=values, next_step=definition.steps[0]["name"], metadata={**git, **edited}
+        )
+        self.thread = Thread(
+            owner_id=above.thread.owner_id, team_id=above.thread.team_id, title=title, last_seq=1
+        )
+        self.checkpoint = store.build(
+            self.thread.pk, run.pk, values, entry_of(definition, begins), parent=None, before=None
+        )
         self.thread.head_id = self.checkpoint.pk
         kind, data = created(self.checkpoint)
         self.event = Event(thread=self.thread, run_id=run.pk, seq=1, kind=kind, data=data)
         run.thread, run.definition, run.work_order_id = self.thread, definition, above.work_order_id
-        run.parent_id, run.depth, run.optional = above.pk, above.depth + 1, outcome.on_failure == "collect"
+        run.parent_id, run.depth, run.optional = (
+            above.pk,
+            above.depth + 1,
+            outcome.on_failure == "collect",
+        )
         run.started_by_id = above.started_by_id
         run.interrupt_before = sequence.stops_within(above.interrupt_before, step["name"])
         run.interrupt_after = sequence.stops_within(above.interrupt_after, step["name"])
-        run.due_at, run.queue = cast(Any, clock.FromNow()), sequence.queue_of(definition.steps, begins.next_step)
+        run.due_at, run.queue = (
+            cast(Any, clock.FromNow()),
+            sequence.queue_of(definition.steps, begins.next_step),
+        )
         self.run = run
 
 
@@ -117,12 +175,19 @@ def _definition(above: Definition, step: FrozenStep, names: Sequence[str]) -> De
     known = step["sub_steps"]
     steps = [sequence.named(known, name) for name in names] if names else known
     content = {**above.content, "steps": steps}
-    facts = {"template_slug": above.template_slug, "template_version": above.template_version, "content": content}
-    return Definition.objects.get_or_create(digest=codec.digest(codec.encode(content)), defaults=facts)[0]
+    facts = {
+        "template_slug": above.template_slug,
+        "template_version": above.template_version,
+        "content": content,
+    }
+    return Definition.objects.get_or_create(
+        digest=codec.digest(codec.encode(content)), defaults=facts
+    )[0]
 
 
 def join(held: Held) -> Go | None:
-    """What the step that gathered has come to; None where children were taken up again and the run waits on.
+    """What the step that gathered has come to; None where children were taken up again and the run
+    waits on.
 
     Raises StepFailed where one failed that counts.
     """
@@ -147,15 +212,27 @@ def _runs_of(plan: Mapping[str, Any]) -> dict[str, Run]:
 
 def _refuse_failed(runs: Mapping[str, Run]) -> None:
     for name, run in runs.items():
-        if run.status != COMPLETED and run.status not in LIVE and run.failure_code != FailureCode.CANCELLED_WITH_PARENT:
-            raise StepFailed(f"The child run {name} did not complete: {run.error or run.status}", code="child_failed")
+        if (
+            run.status != COMPLETED
+            and run.status not in LIVE
+            and run.failure_code != FailureCode.CANCELLED_WITH_PARENT
+        ):
+            raise StepFailed(
+                f"The child run {name} did not complete: {run.error or run.status}",
+                code="child_failed",
+            )
 
 
 def _joined(held: Held, plan: Mapping[str, Any], runs: Mapping[str, Run]) -> Go:
     done = {name: run for name, run in runs.items() if run.status == COMPLETED}
     changes = {name: _changes(run, held.reducers) for name, run in done.items()}
-    update: dict[str, Any] = {plan["into"]: changes} if plan["into"] else _merged(changes, held.reducers)
-    update["gathered"] = {name: {"run_id": run.shown_id, "status": run.status, "error": run.error} for name, run in runs.items()}
+    update: dict[str, Any] = (
+        {plan["into"]: changes} if plan["into"] else _merged(changes, held.reducers)
+    )
+    update["gathered"] = {
+        name: {"run_id": run.shown_id, "status": run.status, "error": run.error}
+        for name, run in runs.items()
+    }
     held.joined = {**_code(held.head, done), **_edited(held.head, runs)}
     report = step_rows.read_report(plan["report"]) if plan["report"] else _report(runs)
     return Go(update=update, to=plan["to"], report=report)
@@ -179,13 +256,23 @@ def _merged(changes: Mapping[str, dict[str, Any]], rules: Mapping[str, str]) -> 
 
 
 def _code(head: Checkpoint, runs: Mapping[str, Run]) -> dict[str, Any]:
-    """The code after the join: that of the one child that changed it. Raises StepFailed where several did."""
+    """The code after the join: that of the one child that changed it.
+
+    Raises StepFailed where several did.
+    """
     before = head.metadata.get("git", {}).get("commit")
-    heads = {name: run.thread.head.metadata.get("git", {}) for name, run in runs.items() if run.thread.head}
+    heads = {
+        name: run.thread.head.metadata.get("git", {})
+        for name, run in runs.items()
+        if run.thread.head
+    }
     changed = {name: git for name, git in heads.items() if git.get("commit") not in {None, before}}
     if len({git["commit"] for git in changed.values()}) > 1:
         kept = ", ".join(f"{name} {git['commit'][:12]}" for name, git in changed.items())
-        words = f"Several child runs changed the code, and their commits cannot be joined by themselves: {kept}. They are kept."
+        words = (
+            "Several child runs changed the code, and their commits cannot be joined by "
+            f"themselves: {kept}. They are kept."
+        )
         raise StepFailed(words, code="children_changed_code")
     if not changed:
         return {}
@@ -195,8 +282,13 @@ def _code(head: Checkpoint, runs: Mapping[str, Run]) -> dict[str, Any]:
 
 
 def _edited(head: Checkpoint, runs: Mapping[str, Run]) -> dict[str, Any]:
-    """What becomes of earlier approvals: where a person edited a child's state, what joins is not what they were given for."""
-    if not any(run.thread.head and run.thread.head.metadata.get(approvals.EDITED) is True for run in runs.values()):
+    """What becomes of earlier approvals: where a person edited a child's state, what joins is not
+    what they were given for.
+    """
+    if not any(
+        run.thread.head and run.thread.head.metadata.get(approvals.EDITED) is True
+        for run in runs.values()
+    ):
         return {}
     return {**approvals.dropped(head.metadata), approvals.SKIPPED: []}
 
@@ -209,11 +301,19 @@ def _report(runs: Mapping[str, Run]) -> Report:
     parts = []
     for name, run in runs.items():
         report = reports[name]
-        words = report.content if report else "Done." if run.status == COMPLETED else f"Did not complete: {run.error or run.status}"
+        words = (
+            report.content
+            if report
+            else "Done."
+            if run.status == COMPLETED
+            else f"Did not complete: {run.error or run.status}"
+        )
         parts.append(f"## {name}\n\n{words}")
     patch = "".join(report.patch for report in reports.values() if report)
     effects = [effect for report in reports.values() if report for effect in report.effects]
-    return Report(content="\n\n".join(parts), patch=patch, facts={"Child runs": len(runs)}, effects=effects)
+    return Report(
+        content="\n\n".join(parts), patch=patch, facts={"Child runs": len(runs)}, effects=effects
+    )
 
 
 def _handed(run: Run) -> Report | None:
@@ -224,26 +324,40 @@ def _handed(run: Run) -> Report | None:
 
 @transaction.atomic(durable=True)
 def _take_up(held: Held, plan: Mapping[str, Any]) -> list[tuple[uuid.UUID, str]] | None:
-    """Start those children again that did not complete, each where it stopped, and wait for them; None where all have completed."""
-    if not Run.objects.held(held.run.pk, held.epoch).update(lost_attempts=0):  # parents are locked before their children
+    """Start those children again that did not complete, each where it stopped, and wait for them;
+    None where all have completed.
+    """
+    # parents are locked before their children
+    if not Run.objects.held(held.run.pk, held.epoch).update(lost_attempts=0):
         raise record.lost(held)
     runs = _runs_of(plan)
     if all(run.status == COMPLETED for run in runs.values()):
         return None
-    new = {name: run if run.status == COMPLETED else _again(held, run) for name, run in runs.items()}
+    new = {
+        name: run if run.status == COMPLETED else _again(held, run) for name, run in runs.items()
+    }
     listed = [{"name": name, "run_id": run.shown_id} for name, run in new.items()]
     waiting = [run for run in new.values() if run.status != COMPLETED]
     fresh = {key: value for key, value in plan.items() if key != "again"}
     checkpoint, _ = step_rows.after_step(
-        held, {}, None, status=CheckpointStatus.ACTIVE, next_step="", metadata={"gather": {**fresh, "children": listed}}
+        held,
+        {},
+        None,
+        status=CheckpointStatus.ACTIVE,
+        next_step="",
+        metadata={"gather": {**fresh, "children": listed}},
     )
     facts = [created(checkpoint), _waiting(held, waiting)]
-    record.write(held, {"status": PAUSED, "awaited": len(waiting), **record.FREE}, facts, checkpoint)
+    record.write(
+        held, {"status": PAUSED, "awaited": len(waiting), **record.FREE}, facts, checkpoint
+    )
     return [(run.pk, run.queue) for run in waiting if run.status == PENDING]
 
 
 def _again(held: Held, run: Run) -> Run:
-    """A child that was cancelled or expired while it asked asks the same again; any other goes on where it stopped."""
+    """A child that was cancelled or expired while it asked asks the same again; any other goes on
+    where it stopped.
+    """
     head = run.thread.head
     assert head is not None  # written with the run
     state = store.load(head)
@@ -252,7 +366,12 @@ def _again(held: Held, run: Run) -> Run:
         checkpoint=head.parent_id,
         status__in=[PauseStatus.CANCELLED, PauseStatus.EXPIRED],
     )
-    pause = asked.select_related("checkpoint", "run__thread", "run__definition", "run__work_order").first()
-    if pause is not None and run.failure_code in {FailureCode.CANCELLED_WITH_PARENT, FailureCode.EXPIRED}:
+    pause = asked.select_related(
+        "checkpoint", "run__thread", "run__definition", "run__work_order"
+    ).first()
+    if pause is not None and run.failure_code in {
+        FailureCode.CANCELLED_WITH_PARENT,
+        FailureCode.EXPIRED,
+    }:
         return ask_again(pause, head, state, parent=held.run, depth=held.run.depth + 1)
     return again(run, head, state, parent=held.run, depth=held.run.depth + 1)

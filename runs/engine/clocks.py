@@ -1,4 +1,7 @@
-"""Hosts whose clock is off, as rows for the operations page. Their own log says so too: `checkpoints.database.clock`."""
+"""Hosts whose clock is off, as rows for the operations page.
+
+Their own log says so too: `checkpoints.database.clock`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ _is_noted = False
 
 
 def note() -> None:
-    """Note where this host's clock is off, and forget it where it is no more. Costs nothing but a look at two clocks while all is well."""
+    """Note where this host's clock is off, and forget it where it is no more.
+
+    Costs nothing but a look at two clocks while all is well.
+    """
     global _noted_at, _is_noted
     if _noted_at is not None and time.monotonic() - _noted_at < EVERY:
         return
@@ -24,7 +30,9 @@ def note() -> None:
     _noted_at, ahead = time.monotonic(), clock.ahead()
     if ahead:
         row = HostClock(host=socket.gethostname()[:120], ahead=ahead, seen_at=clock.now())
-        HostClock.objects.bulk_create([row], update_conflicts=True, unique_fields=["host"], update_fields=["ahead", "seen_at"])
+        HostClock.objects.bulk_create(
+            [row], update_conflicts=True, unique_fields=["host"], update_fields=["ahead", "seen_at"]
+        )
     elif _is_noted:
         HostClock.objects.filter(host=socket.gethostname()[:120]).delete()
     _is_noted = bool(ahead)

@@ -1,7 +1,8 @@
-"""Step code that is not the code a run was made with: said before it runs, or the run is held until an operator or the code comes (P10).
+"""Step code that is not the code a run was made with: said before it runs, or the run is held until
+an operator or the code comes (P10).
 
-A held run is pending and due a little later, with the reason in `held_because`: no worker has it, nothing counts as lost or failed, and
-it goes on by itself once the code is back.
+A held run is pending and due a little later, with the reason in `held_because`: no worker has it,
+nothing counts as lost or failed, and it goes on by itself once the code is back.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ CODE = "code_changed"
 
 
 class NotHeld(Exception):
-    """The run is not held for an operator: it goes on, has ended, or waits for code that is missing. Nothing was changed."""
+    """The run is not held for an operator: it goes on, has ended, or waits for code that is
+    missing. Nothing was changed.
+    """
 
     code = "not_held"
 
@@ -46,19 +49,30 @@ def reason_to_hold(run: Run, steps: list[FrozenStep], name: str) -> str:
     verdict = compatibility.judge(step)
     if verdict == "missing":
         return (
-            f"The step {step['title']} needs the function {step['function']!r}, which the code on this worker does not have. "
-            "Nothing was lost: the run waits, and goes on by itself when a worker has that code again."
+            f"The step {step['title']} needs the function {step['function']!r}, which the code "
+            "on this worker does not have. "
+            "Nothing was lost: the run waits, and goes on by itself when a worker has that code "
+            "again."
         )
-    if verdict == "changed" and _policy(step) == HOLD and run.code_seen.get(name) != compatibility.current(step):
+    if (
+        verdict == "changed"
+        and _policy(step) == HOLD
+        and run.code_seen.get(name) != compatibility.current(step)
+    ):
         return (
-            f"The code of the step {step['title']} has changed since this work was asked for, and its template holds such runs. "
-            "The run waits until an operator accepts the new code on the Operations page, or the old code is back."
+            f"The code of the step {step['title']} has changed since this work was asked for, "
+            "and its template holds such runs. "
+            "The run waits until an operator accepts the new code on the Operations page, or the "
+            "old code is back."
         )
     return ""
 
 
 def hold(held: Held) -> bool:
-    """Hold a pending run whose next step may not begin; whether it is held. A reason is said once."""
+    """Hold a pending run whose next step may not begin; whether it is held.
+
+    A reason is said once.
+    """
     run = held.run
     why = "" if held.joining else reason_to_hold(run, held.steps, held.at)
     if why:
@@ -75,7 +89,10 @@ def _hold(run: Run, step: str, why: str) -> None:
 
 
 def tell(held: Held) -> None:
-    """Say once that the step at hand runs with changed code, before it runs. Raises Stopped where the run is no longer ours."""
+    """Say once that the step at hand runs with changed code, before it runs.
+
+    Raises Stopped where the run is no longer ours.
+    """
     step = next((step for step in held.steps if step["name"] == held.at), None)
     if step is None or compatibility.judge(step) != "changed":
         return
@@ -89,22 +106,37 @@ def _tell(held: Held, step: FrozenStep, now: str) -> None:
     held.run.code_seen = {**held.run.code_seen, step["name"]: now}
     if not Run.objects.held(held.run.pk, held.epoch).update(code_seen=held.run.code_seen):
         raise Stopped(f"{held.run.shown_id} was cancelled or taken over by another worker")
-    words = f"The code of the step {step['title']} has changed since this work was asked for. The step runs with the code as it is now."
-    told = line(words, step["name"], level="warning", code=CODE, was=step.get("fingerprint", ""), now=now)
+    words = (
+        f"The code of the step {step['title']} has changed since this work was asked for. The "
+        "step runs with the code as it is now."
+    )
+    told = line(
+        words, step["name"], level="warning", code=CODE, was=step.get("fingerprint", ""), now=now
+    )
     log.append(held.run.thread_id, held.run.pk, [told])
 
 
 @transaction.atomic(durable=True)
 def accept(run_id: uuid.UUID, *, by: User) -> Run:
-    """Let a held run go on with the code of its next step as it is now. The caller has checked the right, and nudges. Raises NotHeld."""
+    """Let a held run go on with the code of its next step as it is now.
+
+    The caller has checked the right, and nudges. Raises NotHeld.
+    """
     run = Run.objects.select_related("thread__head", "definition").get(pk=run_id)
     name = run.thread.head.next_step if run.thread.head else ""
     step = next((step for step in run.frozen.steps if step["name"] == name), None)
     now = compatibility.current(step) if step is not None else None
-    fields = {"code_seen": {**run.code_seen, name: now}, "held_because": "", "due_at": clock.FromNow()}
+    fields = {
+        "code_seen": {**run.code_seen, name: now},
+        "held_because": "",
+        "due_at": clock.FromNow(),
+    }
     waits = Run.objects.filter(pk=run.pk, status=PENDING, epoch=run.epoch).exclude(held_because="")
     if not now or not waits.update(**fields):
-        raise NotHeld("This run is not held for an operator, so there is nothing to accept. Nothing was changed.")
+        raise NotHeld(
+            "This run is not held for an operator, so there is nothing to accept. Nothing "
+            "was changed."
+        )
     words = f"{by.get_username()} accepted the changed code of the step {name}"
     log.append(run.thread_id, run.pk, [line(words, name, code=CODE, by=by.get_username(), now=now)])
     return run

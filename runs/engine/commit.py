@@ -1,8 +1,11 @@
-"""The one hot path: a step's commit. Run row, checkpoint and events in one statement, fenced by the epoch of the claim.
+"""The one hot path: a step's commit.
 
-This and `statements` are the one place with SQL of our own: through the ORM the same writes are a transaction of several statements, each
-a round trip to the server (`tests/runs/engine/test_cost.py` counts). SQLite has no data-modifying CTE; there they are four statements in
-one transaction, which costs no round trip.
+Run row, checkpoint and events in one statement, fenced by the epoch of the claim.
+
+This and `statements` are the one place with SQL of our own: through the ORM the same writes are a
+transaction of several statements, each a round trip to the server (`tests/runs/engine/test_cost.py`
+counts). SQLite has no data-modifying CTE; there they are four statements in one transaction, which
+costs no round trip.
 """
 
 from __future__ import annotations
@@ -25,13 +28,19 @@ from runs.states import MOVES
 Facts = Sequence[tuple[EventKind, Mapping[str, Any]]]
 
 
-def write(run: Run, fence: Fence, fields: Mapping[str, Any], facts: Facts, checkpoint: Checkpoint | None = None) -> bool:
+def write(
+    run: Run,
+    fence: Fence,
+    fields: Mapping[str, Any],
+    facts: Facts,
+    checkpoint: Checkpoint | None = None,
+) -> bool:
     """Write all of it, or nothing and False where the fence does not hold.
 
     Args:
-        fields: what changes on the run's row, at least one column; a status among them must be a move from the fence's.
-        facts: the events; they get consecutive numbers and are announced after the commit.
-        checkpoint: unsaved, from `store.build`; it becomes the thread's head.
+        fields: what changes on the run's row, at least one column; a status among them must be a
+        move from the fence's. facts: the events; they get consecutive numbers and are announced
+        after the commit. checkpoint: unsaved, from `store.build`; it becomes the thread's head.
     """
     assert "status" not in fields or fields["status"] in MOVES[fence.status], fields["status"]
     at = clock.now()
@@ -39,7 +48,15 @@ def write(run: Run, fence: Fence, fields: Mapping[str, Any], facts: Facts, check
     if checkpoint is not None:
         checkpoint.created_at = at
     texts = [(str(kind), codec.encode(data)) for kind, data in facts]
-    one = Write(run_id=run.pk, thread_id=run.thread_id, fence=fence, fields=fields, facts=texts, at=at, checkpoint=checkpoint)
+    one = Write(
+        run_id=run.pk,
+        thread_id=run.thread_id,
+        fence=fence,
+        fields=fields,
+        facts=texts,
+        at=at,
+        checkpoint=checkpoint,
+    )
     if connection.vendor != "postgresql":
         last = _one_transaction(one, facts)
     elif connection.in_atomic_block:
@@ -61,12 +78,17 @@ def _one_transaction(write: Write, facts: Facts) -> int | None:
         **({"suspend_by": ""} if fence.unless_suspended else {}),
         **({"due_at__lte": clock.FromNow()} if fence.due else {}),
     }
-    if not Run.objects.filter(pk=write.run_id, status=fence.status, epoch=fence.epoch, **more).update(**write.fields):
+    if not Run.objects.filter(
+        pk=write.run_id, status=fence.status, epoch=fence.epoch, **more
+    ).update(**write.fields):
         return None
     first = Thread.objects.next_seq(write.thread_id, len(facts))
     if write.checkpoint is not None:
         write.checkpoint.save(force_insert=True)
         Thread.objects.filter(pk=write.thread_id).update(head=write.checkpoint)
     same: dict[str, Any] = {"thread_id": write.thread_id, "run_id": write.run_id, "at": write.at}
-    Event.objects.bulk_create(Event(seq=seq, kind=kind, data=data, **same) for seq, (kind, data) in enumerate(facts, start=first))
+    Event.objects.bulk_create(
+        Event(seq=seq, kind=kind, data=data, **same)
+        for seq, (kind, data) in enumerate(facts, start=first)
+    )
     return first + len(facts) - 1

@@ -1,4 +1,6 @@
-"""What a step is handed: the frozen order, a log, a way to learn that it must stop, and its workspace."""
+"""What a step is handed: the frozen order, a log, a way to learn that it must stop, and its
+workspace.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,10 @@ CHECK_EVERY = 0.5
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 """Seconds between two tries to record an effect that has happened."""
 OUTAGE = 600.0
-"""Seconds for which that is tried. A run whose database is away is taken over by nobody, however long ago its lease has run out."""
+"""Seconds for which that is tried.
+
+A run whose database is away is taken over by nobody, however long ago its lease has run out.
+"""
 
 
 @dataclass
@@ -70,7 +75,9 @@ class Held:
     joined: Mapping[str, Any] = field(default_factory=dict)
     """Metadata that child runs bring to the checkpoint after their join."""
     kept: Checkpoint | None = None
-    """The newest checkpoint that was written, where the template's frequency left out those since; `head` then is in no table."""
+    """The newest checkpoint that was written, where the template's frequency left out those since;
+    `head` then is in no table.
+    """
     kept_state: dict[str, Any] = field(default_factory=dict)
     noted: list[tuple[EventKind, dict[str, Any]]] = field(default_factory=list)
     """What the next commit tells besides, such as a budget that is nearly spent."""
@@ -79,9 +86,14 @@ class Held:
     approved: Mapping[str, approvals.DecisionRecord] = field(default_factory=dict)
     """What counts as approved for it, by step, as it was looked up when the run was claimed."""
     relied: dict[str, dict[str, str]] = field(default_factory=dict)
-    """The decisions that the step at hand relied on: step that asked → decision's id, and the digest of what is done for it."""
+    """The decisions that the step at hand relied on: step that asked → decision's id, and the
+    digest of what is done for it.
+    """
     scrub: Scrub = field(default_factory=Scrub)
-    """Takes the secrets that its steps asked for out of all that they write. Whatever writes a step's words goes through it."""
+    """Takes the secrets that its steps asked for out of all that they write.
+
+    Whatever writes a step's words goes through it.
+    """
 
     @cached_property
     def told(self) -> Order:
@@ -113,23 +125,44 @@ class Held:
             self.kept, self.kept_state = None, {}
         elif self.kept is None:
             self.kept, self.kept_state = self.head, self.state
-        self.head, self.state, self.joined, self.relied, self.run.attempts = checkpoint, state, {}, {}, 0
+        self.head, self.state, self.joined, self.relied, self.run.attempts = (
+            checkpoint,
+            state,
+            {},
+            {},
+            0,
+        )
 
     @property
     def written(self) -> tuple[Checkpoint, dict[str, Any]]:
-        """The newest checkpoint that was written, and its state: what the next one is a delta against."""
+        """The newest checkpoint that was written, and its state: what the next one is a delta
+        against.
+        """
         return (self.head, self.state) if self.kept is None else (self.kept, self.kept_state)
 
     @property
     def key(self) -> str:
-        """Names this execution of the step: the same at every try, also by another worker or by the run that retries a failed one."""
+        """Names this execution of the step: the same at every try, also by another worker or by the
+        run that retries a failed one.
+        """
         name = self.at
-        return str(self.head.metadata.get("scope") or f"{self.run.shown_id}/{name}/{loop_num(self.head, name)}")
+        return str(
+            self.head.metadata.get("scope")
+            or f"{self.run.shown_id}/{name}/{loop_num(self.head, name)}"
+        )
 
     def once(
-        self, key: str, function: Callable[[], Any], *, tell: Callable[[Any], Told] | None = None, flush: Callable[[], None] = lambda: None
+        self,
+        key: str,
+        function: Callable[[], Any],
+        *,
+        tell: Callable[[Any], Told] | None = None,
+        flush: Callable[[], None] = lambda: None,
     ) -> Any:
-        """See `runs.workflows.base.Once`. `flush` writes what the step has said so far, before something is told."""
+        """See `runs.workflows.base.Once`.
+
+        `flush` writes what the step has said so far, before something is told.
+        """
         with self._own_connection():
             return self._recorded(self.scrub(key), function, tell, flush)
 
@@ -145,13 +178,24 @@ class Held:
     def recorded(self, keys: Collection[str]) -> dict[str, Any]:
         """Those of these keys that `once` has recorded for this execution, each with its result."""
         with self._own_connection():
-            return {memo.key: _result(memo) for memo in Memo.objects.filter(scope=self.key, key__in=keys)}
+            return {
+                memo.key: _result(memo)
+                for memo in Memo.objects.filter(scope=self.key, key__in=keys)
+            }
 
-    def _recorded(self, key: str, function: Callable[[], Any], tell: Callable[[Any], Told] | None, flush: Callable[[], None]) -> Any:
+    def _recorded(
+        self,
+        key: str,
+        function: Callable[[], Any],
+        tell: Callable[[Any], Told] | None,
+        flush: Callable[[], None],
+    ) -> Any:
         found = Memo.objects.filter(scope=self.key, key=key).first()
         if found is not None:
             return _result(found)
-        self._require()  # a run that was cancelled or taken over has no more effects; what is under way then cannot be stopped
+        # a run that was cancelled or taken over has no more effects; what is under way then cannot
+        # be stopped
+        self._require()
         value = self.scrub(function())
         codec.check(value, f"once[{key}]")
         value = redaction.redact(value)
@@ -160,14 +204,19 @@ class Held:
             try:
                 flush()
             except outages.ERRORS as error:
-                unsaid = error  # words are lost, which is told below; the effect has happened, so it is recorded first
+                # words are lost, which is told below; the effect has happened, so it is recorded
+                # first
+                unsaid = error
         _through_trouble(lambda: self._record_once(key, value, tell))
         if unsaid is not None:
             raise unsaid
-        return _result(Memo.objects.get(scope=self.key, key=key))  # of two threads the first to record wins
+        # of two threads the first to record wins
+        return _result(Memo.objects.get(scope=self.key, key=key))
 
     def _record_once(self, key: str, value: Any, tell: Callable[[Any], Told] | None) -> None:
-        """Record what `once` computed, unless that is recorded: a commit whose answer was lost may have done it."""
+        """Record what `once` computed, unless that is recorded: a commit whose answer was lost may
+        have done it.
+        """
         if Memo.objects.filter(scope=self.key, key=key).exists():
             return
         with transaction.atomic(durable=True):
@@ -179,7 +228,9 @@ class Held:
             Memo.objects.bulk_create([memo], ignore_conflicts=True)
 
     def check(self) -> None:
-        """Raise Stopped when the run was cancelled or taken over; asks the database at most every CHECK_EVERY seconds."""
+        """Raise Stopped when the run was cancelled or taken over; asks the database at most every
+        CHECK_EVERY seconds.
+        """
         now = time.monotonic()
         if now > self.deadline:
             raise StepFailed("The step took longer than it may.", code="timeout")
@@ -190,7 +241,9 @@ class Held:
             self._require()
 
     def halting(self) -> bool:
-        """Whether a step boundary is wanted; asks the database at most every CHECK_EVERY seconds."""
+        """Whether a step boundary is wanted; asks the database at most every CHECK_EVERY
+        seconds.
+        """
         now = time.monotonic()
         if now - self.asked_at >= CHECK_EVERY:
             self.asked_at = now
@@ -202,16 +255,30 @@ class Held:
             raise Stopped(f"{self.run.shown_id} was cancelled or taken over by another worker")
 
     def write_log(self, message: str, *, level: str = "info", **data: Any) -> None:
-        """A log line in its own small commit, so that it is seen while the step still works. Raises Stopped where the run is not ours."""
+        """A log line in its own small commit, so that it is seen while the step still works.
+
+        Raises Stopped where the run is not ours.
+        """
         self.write_event(EventKind.LOG, {"message": message, "level": level, **data})
 
     def write_chunk(self, text: str, *, step: str, loop: int) -> None:
-        """A piece of what a step says, in its own small commit. Raises Stopped where the run is not ours."""
-        self._commit_event(EventKind.STREAMING_CHUNK, {"content": text, "step": step, "loop_num": loop})  # its writer keeps its connection
+        """A piece of what a step says, in its own small commit.
+
+        Raises Stopped where the run is not ours.
+        """
+        # its writer keeps its connection
+        self._commit_event(
+            EventKind.STREAMING_CHUNK, {"content": text, "step": step, "loop_num": loop}
+        )
 
     def write_thought(self, text: str, *, step: str, loop: int) -> None:
-        """The same of what it thinks aloud: without content, so that who knows of no thoughts takes them for no words."""
-        self._commit_event(EventKind.STREAMING_CHUNK, {"content": "", "thinking": text, "step": step, "loop_num": loop})
+        """The same of what it thinks aloud: without content, so that who knows of no thoughts takes
+        them for no words.
+        """
+        self._commit_event(
+            EventKind.STREAMING_CHUNK,
+            {"content": "", "thinking": text, "step": step, "loop_num": loop},
+        )
 
     def write_event(self, kind: EventKind, data: Mapping[str, Any]) -> None:
         """An event in its own small commit. Raises Stopped where the run is not ours."""
@@ -224,12 +291,17 @@ class Held:
             self._require()  # after the append, which waits for whoever is ending the run just now
 
     def _append(self, kind: EventKind, data: Mapping[str, Any]) -> None:
-        told = {key: codec.readable(value) if isinstance(value, str) else value for key, value in data.items()}
+        told = {
+            key: codec.readable(value) if isinstance(value, str) else value
+            for key, value in data.items()
+        }
         log.append(self.run.thread_id, self.run.pk, [(kind, self.scrub({"step": self.at, **told}))])
 
     def keep(self, name: str, text: str, *, step: str, loop: int) -> None:
         """See `Context.keep`. Raises Stopped where the run is not ours."""
-        artifacts.keep(self.run, name, self.scrub(text), step=step, loop=loop, require=self._require)
+        artifacts.keep(
+            self.run, name, self.scrub(text), step=step, loop=loop, require=self._require
+        )
 
     def require_approval(self, of: str, material: Any = None) -> None:
         """See `runs.workflows.base.RequireApproval`."""
@@ -245,7 +317,9 @@ class Held:
 
 
 def _through_trouble(work: Callable[[], None]) -> None:
-    """Do what records an effect that has happened. While there is trouble with the database it is tried again, for OUTAGE: an effect
+    """Do what records an effect that has happened.
+
+    While there is trouble with the database it is tried again, for OUTAGE: an effect
     that is not recorded happens again."""
     ends, pause = time.monotonic() + OUTAGE, FIRST_PAUSE
     while True:
@@ -261,11 +335,15 @@ def _through_trouble(work: Callable[[], None]) -> None:
 
 
 def _result(memo: Memo) -> Any:
-    """What was recorded; raises CheckpointDamaged where it cannot be read, so that it is not done again."""
+    """What was recorded; raises CheckpointDamaged where it cannot be read, so that it is not done
+    again.
+    """
     if isinstance(memo.value, Locked):
         raise store.unreadable(f"what {memo.scope} recorded as {memo.key}", memo.value.error)
     if not isinstance(memo.value, list) or len(memo.value) != 1:
-        raise store.CheckpointDamaged(f"what {memo.scope} recorded as {memo.key} cannot be read; its stored text was changed")
+        raise store.CheckpointDamaged(
+            f"what {memo.scope} recorded as {memo.key} cannot be read; its stored text was changed"
+        )
     return memo.value[0]
 
 
@@ -276,20 +354,29 @@ def loop_num(head: Checkpoint, name: str) -> int:
 
 @contextmanager
 def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
-    """The context of the step that `held` is at. Its workspace is given back at the end, so that the next step may have it."""
+    """The context of the step that `held` is at.
+
+    Its workspace is given back at the end, so that the next step may have it.
+    """
     order = held.told
     number = loop_num(held.head, step["name"])
     at: dict[str, Any] = {"step": step["name"], "loop": number}
-    speech = Speech(held.scrub, say=partial(held.write_chunk, **at), think=partial(held.write_thought, **at))
+    speech = Speech(
+        held.scrub, say=partial(held.write_chunk, **at), think=partial(held.write_thought, **at)
+    )
 
     def emit(kind: str, data: Mapping[str, Any]) -> None:
         speech.flush()
         held.write_event(EventKind(kind), data)
 
     def let_out() -> None:
-        """Raise StepFailed where nothing may leave: for want of a right, or of the approval that the template asks for."""
+        """Raise StepFailed where nothing may leave: for want of a right, or of the approval that
+        the template asks for.
+        """
         with held._own_connection():
-            reviewed = delivery.require_right(held.run, held.order, held.steps, held.head.metadata, at=step["name"])
+            reviewed = delivery.require_right(
+                held.run, held.order, held.steps, held.head.metadata, at=step["name"]
+            )
         if reviewed:
             held.require_approval("")
 
@@ -338,7 +425,11 @@ def _workspace(held: Held, order: Order, let_out: Callable[[], None]) -> GitWork
         limits=_limits(),
         check=held.check,
         protocols=settings.WAYSTATION_GIT_SCHEMES,
-        passed_on={name: os.environ[name] for name in settings.WAYSTATION_COMMAND_ENVIRONMENT if name in os.environ},
+        passed_on={
+            name: os.environ[name]
+            for name in settings.WAYSTATION_COMMAND_ENVIRONMENT
+            if name in os.environ
+        },
         sandbox=settings.WAYSTATION_COMMAND_SANDBOX,
         mirror=housekeeping.mirror_of(order.repository_url),
         access=lambda: delivery.access_to(held.repository, held.credential),
@@ -361,7 +452,15 @@ def order_of(run: Run, order: WorkOrder | None) -> Order:
     """What a step is told of its order, or of the thread it works on where there is none."""
     if order is None:
         thread, by = run.thread, run.started_by_id
-        return Order(id=thread.shown_id, title=thread.title, request="", input=run.input, repository_url="", branch="", user_id=by)
+        return Order(
+            id=thread.shown_id,
+            title=thread.title,
+            request="",
+            input=run.input,
+            repository_url="",
+            branch="",
+            user_id=by,
+        )
     return Order(
         id=order.shown_id,
         title=order.title,
@@ -380,7 +479,11 @@ def order_of(run: Run, order: WorkOrder | None) -> Order:
 def workspace_path(run: Run) -> Path:
     """One folder per order; child runs, which work at the same time, have one each."""
     shared = run.work_order_id is not None and run.parent_id is None
-    name = ids.show(WorkOrder.PREFIX, run.work_order_id) if shared and run.work_order_id else run.shown_id
+    name = (
+        ids.show(WorkOrder.PREFIX, run.work_order_id)
+        if shared and run.work_order_id
+        else run.shown_id
+    )
     return housekeeping.root() / name
 
 
@@ -390,4 +493,8 @@ def _saved(head: Checkpoint) -> Saved | None:
     if not git:
         return None
     digest = git["bundle"]
-    return Saved(sha=git["commit"], base=git["base"], read_bundle=lambda: store.get_blob(digest) if digest else b"")
+    return Saved(
+        sha=git["commit"],
+        base=git["base"],
+        read_bundle=lambda: store.get_blob(digest) if digest else b"",
+    )

@@ -1,6 +1,8 @@
-"""A checkpoint whose stored bytes were changed: what the run falls back to, and what would be done again from there.
+"""A checkpoint whose stored bytes were changed: what the run falls back to, and what would be done
+again from there.
 
-The damaged row stays where it is, for who looks into it. Behind it comes a checkpoint with the state of its last good ancestor.
+The damaged row stays where it is, for who looks into it. Behind it comes a checkpoint with the
+state of its last good ancestor.
 """
 
 from __future__ import annotations
@@ -32,9 +34,11 @@ class Good:
 
 
 def last_good(run: Run, head: Checkpoint) -> Good | None:
-    """The last ancestor of a damaged head that loads, within the run and those that it retries; None where there is none.
+    """The last ancestor of a damaged head that loads, within the run and those that it retries;
+    None where there is none.
 
-    What came before those began from other input, or an edited state: going on from there would lose that silently.
+    What came before those began from other input, or an edited state: going on from there would
+    lose that silently.
     """
     same = _attempts(run)
     lost = [head]
@@ -51,7 +55,9 @@ def last_good(run: Run, head: Checkpoint) -> Good | None:
 
 
 def _parent(checkpoint: Checkpoint) -> Checkpoint | None:
-    return Checkpoint.objects.filter(pk=checkpoint.parent_id).first() if checkpoint.parent_id else None
+    return (
+        Checkpoint.objects.filter(pk=checkpoint.parent_id).first() if checkpoint.parent_id else None
+    )
 
 
 def _attempts(run: Run) -> set[uuid.UUID]:
@@ -69,22 +75,36 @@ def _words(good: Checkpoint, lost: list[Checkpoint]) -> str:
     begins = following(good) or good.node_id
     done = [checkpoint.node_id for checkpoint in reversed(lost) if checkpoint.node_id]
     steps = list(dict.fromkeys(filter(None, [begins, *done])))
-    asks = " and its question is asked again" if good.status == CheckpointStatus.PENDING_INPUT else ""
+    asks = (
+        " and its question is asked again" if good.status == CheckpointStatus.PENDING_INPUT else ""
+    )
     return (
-        f"{lost[0].shown_id} does not match its digest: its stored bytes were changed. It is kept as it is. The last good checkpoint "
-        f"before it is {good.shown_id}; a retry goes on from there: {', '.join(steps)} would run again{asks}."
+        f"{lost[0].shown_id} does not match its digest: its stored bytes were changed. It is "
+        "kept as it is. The last good checkpoint "
+        f"before it is {good.shown_id}; a retry goes on from there: {', '.join(steps)} would run "
+        f"again{asks}."
     )
 
 
 def incident(run: Run, found: Good) -> tuple[Facts, Checkpoint]:
-    """The last events of the run, and the checkpoint that a retry goes on from: a snapshot, so that it builds on nothing damaged."""
+    """The last events of the run, and the checkpoint that a retry goes on from: a snapshot, so that
+    it builds on nothing damaged.
+    """
     good, words, code = found.checkpoint, found.words, FailureCode.INCIDENT
     gathers = "gather" in good.metadata and not good.next_step
     step = "" if gathers else following(good)
     kept = {key: value for key, value in good.metadata.items() if key != "blocking_reason"}
-    why = {"error": words, "failure_code": code, "restored_from": good.shown_id, "damaged": found.damaged.shown_id}
+    why = {
+        "error": words,
+        "failure_code": code,
+        "restored_from": good.shown_id,
+        "damaged": found.damaged.shown_id,
+    }
     if good.next_step:
-        why["scope"] = good.metadata.get("scope") or f"{Run(pk=good.run_id).shown_id}/{step}/{loop_num(good, step)}"
+        why["scope"] = (
+            good.metadata.get("scope")
+            or f"{Run(pk=good.run_id).shown_id}/{step}/{loop_num(good, step)}"
+        )
     entry = Entry(
         status=CheckpointStatus.FAILED,
         node_id=step or good.node_id,
@@ -94,7 +114,12 @@ def incident(run: Run, found: Good) -> tuple[Facts, Checkpoint]:
         total_nodes=good.total_nodes,
         metadata={**kept, **why},
     )
-    checkpoint = store.build(run.thread_id, run.pk, found.state, entry, parent=found.damaged, before=None)
+    checkpoint = store.build(
+        run.thread_id, run.pk, found.state, entry, parent=found.damaged, before=None
+    )
     at = step or good.node_id
-    facts: Facts = [line(words, at, level="error"), (EventKind.RUN_FAILED, {"error": words, "failure_code": code, "step": at})]
+    facts: Facts = [
+        line(words, at, level="error"),
+        (EventKind.RUN_FAILED, {"error": words, "failure_code": code, "step": at}),
+    ]
     return [*facts, created(checkpoint)], checkpoint

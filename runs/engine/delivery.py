@@ -1,4 +1,6 @@
-"""What leaves with an order's work: how far its repository's settings let it, and how origin and forge are reached."""
+"""What leaves with an order's work: how far its repository's settings let it, and how origin and
+forge are reached.
+"""
 
 from __future__ import annotations
 
@@ -22,19 +24,36 @@ def delivery_of(order: WorkOrder) -> Delivery:
     return within(frozen, order.repository.delivery) if order.repository else frozen
 
 
-def require_right(run: Run, order: WorkOrder | None, steps: Sequence[FrozenStep], metadata: Mapping[str, Any], *, at: str) -> bool:
-    """Raise StepFailed where this run's work may not leave, as rights are at this moment; whether a step before `at` asked a person.
+def require_right(
+    run: Run,
+    order: WorkOrder | None,
+    steps: Sequence[FrozenStep],
+    metadata: Mapping[str, Any],
+    *,
+    at: str,
+) -> bool:
+    """Raise StepFailed where this run's work may not leave, as rights are at this moment; whether a
+    step before `at` asked a person.
 
-    Asked at every push and pull request, whichever step makes it: what was allowed at the order may be forbidden by now.
+    Asked at every push and pull request, whichever step makes it: what was allowed at the order may
+    be forbidden by now.
     """
     if order is None:
-        raise StepFailed("This run has no work order, so nothing of it is delivered.", code="delivery_not_allowed")
+        raise StepFailed(
+            "This run has no work order, so nothing of it is delivered.",
+            code="delivery_not_allowed",
+        )
     reviewed = rights.is_reviewed(steps, at, skipped=metadata.get("skipped", ()))
     people = rights.people_behind(order, run.started_by_id)
     try:
-        rights.check_delivery(order.repository_url, run.frozen.template_slug, people, reviewed=reviewed)
+        rights.check_delivery(
+            order.repository_url, run.frozen.template_slug, people, reviewed=reviewed
+        )
     except rights.NotPermitted as error:
-        words = f"{error} Nothing was pushed; the commits are kept in this run. Retry once an operator has allowed it."
+        words = (
+            f"{error} Nothing was pushed; the commits are kept in this run. Retry once an "
+            "operator has allowed it."
+        )
         raise StepFailed(words, code=error.code) from None
     return reviewed
 
@@ -44,19 +63,26 @@ def page_of(order: WorkOrder) -> str:
 
 
 def access_to(repository: Repository | None, credential: GiveCredential) -> Access | None:
-    """What the origin is told who asks; None where operators named no credential, or the origin is one that takes none."""
+    """What the origin is told who asks; None where operators named no credential, or the origin is
+    one that takes none.
+    """
     if repository is None or not repository.credential or not asks_for_token(repository.url):
         return None
     return Access(token=credential(repository.credential, to=repository.url))
 
 
-def propose_at(repository: Repository | None, credential: GiveCredential, wanted: Proposal) -> PullRequest:
+def propose_at(
+    repository: Repository | None, credential: GiveCredential, wanted: Proposal
+) -> PullRequest:
     """See `runs.workflows.base.Context.propose`."""
     if repository is None or not repository.forge:
-        raise StepFailed("No forge is set for this repository, so no pull request was opened.", code="no_forge")
+        raise StepFailed(
+            "No forge is set for this repository, so no pull request was opened.", code="no_forge"
+        )
     if not repository.credential:
         raise StepFailed(
-            f"No credential is set for {repository.name}, so {TITLES[repository.forge]} was not asked. The commits are kept in this run."
+            f"No credential is set for {repository.name}, so {TITLES[repository.forge]} was not "
+            "asked. The commits are kept in this run."
             " An operator names one in the repository's settings; then retry.",
             code="credential_missing",
         )
@@ -65,11 +91,18 @@ def propose_at(repository: Repository | None, credential: GiveCredential, wanted
 
 def _place(repository: Repository, credential: GiveCredential) -> Place:
     try:
-        url = checked_url(repository.forge, repository.forge_url, allowed=settings.WAYSTATION_FORGES)
-        project = repository.forge_project or project_of(repository.url, kind=repository.forge, forge_url=url)
+        url = checked_url(
+            repository.forge, repository.forge_url, allowed=settings.WAYSTATION_FORGES
+        )
+        project = repository.forge_project or project_of(
+            repository.url, kind=repository.forge, forge_url=url
+        )
         checked_project(project, kind=repository.forge)
     except BadForge as error:
-        words = f"The forge of {repository.name} was not asked: {error} The commits are kept in this run."
+        words = (
+            f"The forge of {repository.name} was not asked: {error} The commits are kept in "
+            "this run."
+        )
         raise StepFailed(words, code="forge_refused") from None
     return Place(
         kind=repository.forge,

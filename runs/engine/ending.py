@@ -1,6 +1,8 @@
-"""Runs that end before their last step: cancelled by a person, or with the run that waits for them; expired; and what a parent is told.
+"""Runs that end before their last step: cancelled by a person, or with the run that waits for them;
+expired; and what a parent is told.
 
-Locks are taken in one order everywhere: pauses, runs from the parent down, threads, ledgers. So nobody waits in a circle.
+Locks are taken in one order everywhere: pauses, runs from the parent down, threads, ledgers. So
+nobody waits in a circle.
 """
 
 from __future__ import annotations
@@ -23,7 +25,17 @@ from checkpoints.store.prepared_queries import Prepared
 from runs.engine import commit
 from runs.engine.events import Facts, created, line
 from runs.models import Pause, Run
-from runs.states import CANCELLED, EXPIRED, LIVE, PAUSED, PENDING, FailureCode, Lifecycle, PauseStatus, RunStatus
+from runs.states import (
+    CANCELLED,
+    EXPIRED,
+    LIVE,
+    PAUSED,
+    PENDING,
+    FailureCode,
+    Lifecycle,
+    PauseStatus,
+    RunStatus,
+)
 from runs.workflows import sequence
 from runs.workflows.sequence import DEFAULT_QUEUE
 
@@ -43,7 +55,9 @@ class Disturbed(Exception):
 
 
 def undisturbed(write: Callable[[], Result]) -> Result:
-    """Give what `write` gives, in a transaction of its own; again where a child run moved in between."""
+    """Give what `write` gives, in a transaction of its own; again where a child run moved in
+    between.
+    """
     for _ in range(TRIES - 1):
         try:
             with transaction.atomic(durable=True):
@@ -55,9 +69,11 @@ def undisturbed(write: Callable[[], Result]) -> Result:
 
 
 def tell_parent(run: Run, *, failed: bool) -> list[Wake]:
-    """Count a child run's end on its parent, if it has one; gives the parent where it goes on now and wants a message.
+    """Count a child run's end on its parent, if it has one; gives the parent where it goes on now
+    and wants a message.
 
-    Call inside a transaction, before the child's own row is moved. A failure that counts wakes the parent at once.
+    Call inside a transaction, before the child's own row is moved. A failure that counts wakes the
+    parent at once.
     """
     if run.parent_id is None:
         return []
@@ -65,7 +81,8 @@ def tell_parent(run: Run, *, failed: bool) -> list[Wake]:
     on = {"due_at": clock.FromNow(), "queue": DEFAULT_QUEUE}
     if failed and not run.optional:
         moved = waiting.move({PAUSED}, PENDING, awaited=0, **on)
-    elif waiting.update(awaited=F("awaited") - 1, suspend_by=_wish(run)):  # the row is ours now: nobody else counts meanwhile
+    # the row is ours now: nobody else counts meanwhile
+    elif waiting.update(awaited=F("awaited") - 1, suspend_by=_wish(run)):
         moved = Run.objects.filter(pk=run.parent_id, awaited=0).move({PAUSED}, PENDING, **on)
     else:  # it has ended, or goes on already
         moved = 0
@@ -73,12 +90,20 @@ def tell_parent(run: Run, *, failed: bool) -> list[Wake]:
 
 
 def _wish(run: Run) -> Coalesce:
-    """Who wants a run that ends now, or its parent, to stop at the next step boundary: that is the parent's."""
-    return Coalesce(NullIf(F("suspend_by"), Value("")), Subquery(Run.objects.filter(pk=run.pk).values("suspend_by")))
+    """Who wants a run that ends now, or its parent, to stop at the next step boundary: that is the
+    parent's.
+    """
+    return Coalesce(
+        NullIf(F("suspend_by"), Value("")),
+        Subquery(Run.objects.filter(pk=run.pk).values("suspend_by")),
+    )
 
 
 def note_on_parent(run: Run, words: str, *, level: str = "info", **data: Any) -> None:
-    """Tell those who watch the runs above. Call inside a transaction, after everything else: their threads are locked last, upwards."""
+    """Tell those who watch the runs above.
+
+    Call inside a transaction, after everything else: their threads are locked last, upwards.
+    """
     at, name = run, run.child_name
     while at.parent is not None:
         told = line(f"{name}: {words}", level=level, child=name, child_run_id=run.shown_id, **data)
@@ -88,16 +113,24 @@ def note_on_parent(run: Run, words: str, *, level: str = "info", **data: Any) ->
 
 
 def cancel(
-    run: Run, sources: Collection[RunStatus], *, by: str, first: Facts, code: FailureCode = FailureCode.CANCELLED_BY_USER
+    run: Run,
+    sources: Collection[RunStatus],
+    *,
+    by: str,
+    first: Facts,
+    code: FailureCode = FailureCode.CANCELLED_BY_USER,
 ) -> list[Wake] | None:
-    """End a run and all that runs for it, as a person wished, or its template's rules. Call inside a transaction.
+    """End a run and all that runs for it, as a person wished, or its template's rules.
+
+    Call inside a transaction.
 
     Args:
         sources: the statuses it may be in; one that waits for child runs counts as running.
         first: events before those of the end.
         code: whose wish it is.
     Returns:
-        runs that want a message now (its parent), or None where it was in none of `sources`: then roll back.
+        runs that want a message now (its parent), or None where it was in none of `sources`: then
+        roll back.
     Raises:
         Disturbed: see `undisturbed`.
     """
@@ -115,50 +148,92 @@ def cancel(
 
 
 def expire(pause: Pause, *, now: dt.datetime) -> list[Wake] | None:
-    """End the run of a question that nobody answered in time. Call inside the transaction that closed the question.
+    """End the run of a question that nobody answered in time.
+
+    Call inside the transaction that closed the question.
 
     Gives what `cancel` gives. A run that asks has no child runs at work.
     """
-    words = f"Expired at {sequence.place_in(pause.run.frozen.steps, pause.step, pause.phase)}: nobody answered in time"
+    words = (
+        f"Expired at {sequence.place_in(pause.run.frozen.steps, pause.step, pause.phase)}: "
+        "nobody answered in time"
+    )
     at = pause.deadline_at.isoformat() if pause.deadline_at else None
-    told = {"error": words, "pause_id": pause.shown_id, "step": pause.step, "deadline_at": at, "lifecycle": Lifecycle.EXPIRED.value}
+    told = {
+        "error": words,
+        "pause_id": pause.shown_id,
+        "step": pause.step,
+        "deadline_at": at,
+        "lifecycle": Lifecycle.EXPIRED.value,
+    }
     facts: Facts = [line(words, pause.step, level="warning"), (EventKind.RUN_EXPIRED, told)]
     return _end_asking(pause, EXPIRED, FailureCode.EXPIRED, facts, words=words, now=now)
 
 
 def cancel_asking(pause: Pause, *, by: str, first: Facts, code: FailureCode) -> list[Wake] | None:
-    """`cancel` for the run of a question, `answerable`, that was answered so. Call inside the transaction that closed the question."""
+    """`cancel` for the run of a question, `answerable`, that was answered so.
+
+    Call inside the transaction that closed the question.
+    """
     if _below(pause.run):
         return cancel(pause.run, {PAUSED}, by=by, first=first, code=code)
     words = f"Cancelled {WHOSE[code]} at {_phase(pause.run, pause.checkpoint)} phase"
-    facts: Facts = [*first, line(words, by=by), (EventKind.RUN_CANCELLED, {"error": words, "by": by})]
+    facts: Facts = [
+        *first,
+        line(words, by=by),
+        (EventKind.RUN_CANCELLED, {"error": words, "by": by}),
+    ]
     return _end_asking(pause, CANCELLED, code, facts, words=words, now=clock.now())
 
 
-def _end_asking(pause: Pause, end: RunStatus, code: FailureCode, facts: Facts, *, words: str, now: dt.datetime) -> list[Wake] | None:
-    """End a run where it waits, as one commit: what it asked in is its thread's head for as long as it is paused under this epoch."""
+def _end_asking(
+    pause: Pause, end: RunStatus, code: FailureCode, facts: Facts, *, words: str, now: dt.datetime
+) -> list[Wake] | None:
+    """End a run where it waits, as one commit: what it asked in is its thread's head for as long as
+    it is paused under this epoch.
+    """
     run = pause.run
     woken = tell_parent(run, failed=True)
-    checkpoint = _last(run, pause.checkpoint, CheckpointStatus.FAILED if end == EXPIRED else CheckpointStatus.CANCELLED, code)
+    checkpoint = _last(
+        run,
+        pause.checkpoint,
+        CheckpointStatus.FAILED if end == EXPIRED else CheckpointStatus.CANCELLED,
+        code,
+    )
     facts = [*facts, *([created(checkpoint)] if checkpoint else [])]
     fields = {"status": end, "failure_code": code, "error": words, "ended_at": now}
-    if not commit.write(run, commit.Fence(epoch=run.epoch, status=PAUSED), fields, facts, checkpoint):
+    if not commit.write(
+        run, commit.Fence(epoch=run.epoch, status=PAUSED), fields, facts, checkpoint
+    ):
         return None
     note_on_parent(run, words, level="warning")
     return woken
 
 
 def close_children(run: Run) -> list[Run]:
-    """The live runs below a run, parents first, with their questions closed. Call inside a transaction, before any run is moved."""
+    """The live runs below a run, parents first, with their questions closed.
+
+    Call inside a transaction, before any run is moved.
+    """
     kids = _below(run)
-    if kids and Pause.objects.open().filter(run__in=kids).change(status=PauseStatus.CANCELLED, closed_at=clock.now()):
+    if kids and Pause.objects.open().filter(run__in=kids).change(
+        status=PauseStatus.CANCELLED, closed_at=clock.now()
+    ):
         live.inbox_hint_on_commit()
     return kids
 
 
 def move_children(run: Run, kids: Sequence[Run]) -> None:
-    """End the rows of those runs, after their parent's. Raises Disturbed where one asked or gathered since `close_children`."""
-    fields = {"failure_code": FailureCode.CANCELLED_WITH_PARENT, "ended_at": clock.now(), "lease_owner": "", "lease_until": None}
+    """End the rows of those runs, after their parent's.
+
+    Raises Disturbed where one asked or gathered since `close_children`.
+    """
+    fields = {
+        "failure_code": FailureCode.CANCELLED_WITH_PARENT,
+        "ended_at": clock.now(),
+        "lease_owner": "",
+        "lease_until": None,
+    }
     for kid in kids:
         Run.objects.filter(pk=kid.pk).move(LIVE, CANCELLED, awaited=0, **fields)
     if kids and (Pause.objects.open().filter(run__in=kids).exists() or _below(run)):
@@ -166,8 +241,12 @@ def move_children(run: Run, kids: Sequence[Run]) -> None:
 
 
 def end_children(kids: Sequence[Run], *, by: str) -> None:
-    """The last checkpoint and events of runs that `move_children` moved; one that had ended by itself meanwhile has its own."""
-    ended = Run.objects.filter(pk__in=[kid.pk for kid in kids], failure_code=FailureCode.CANCELLED_WITH_PARENT, error="")
+    """The last checkpoint and events of runs that `move_children` moved; one that had ended by
+    itself meanwhile has its own.
+    """
+    ended = Run.objects.filter(
+        pk__in=[kid.pk for kid in kids], failure_code=FailureCode.CANCELLED_WITH_PARENT, error=""
+    )
     for kid in ended.select_related("definition", "parent").order_by("depth", "pk"):
         _cancelled(kid, by=by, first=[], code=FailureCode.CANCELLED_WITH_PARENT)
 
@@ -190,7 +269,11 @@ def _cancelled(run: Run, *, by: str, first: Facts, code: FailureCode) -> str:
     head, phase = _stood(run)
     words = f"Cancelled {WHOSE[code]} at {phase} phase"
     Run.objects.filter(pk=run.pk).update(error=words)
-    facts: Facts = [*first, line(words, by=by), (EventKind.RUN_CANCELLED, {"error": words, "by": by})]
+    facts: Facts = [
+        *first,
+        line(words, by=by),
+        (EventKind.RUN_CANCELLED, {"error": words, "by": by}),
+    ]
     if (checkpoint := _last(run, head, CheckpointStatus.CANCELLED, code)) is not None:
         store.insert(checkpoint)
         facts.append(created(checkpoint))
@@ -200,17 +283,24 @@ def _cancelled(run: Run, *, by: str, first: Facts, code: FailureCode) -> str:
 
 def _stood(run: Run) -> tuple[Checkpoint, str]:
     """The last checkpoint of a run that was ended, and the phase it was in."""
-    head = Thread.objects.select_related("head").get(pk=run.thread_id).head  # after the move: now no worker can write a newer one
+    # after the move: now no worker can write a newer one
+    head = Thread.objects.select_related("head").get(pk=run.thread_id).head
     assert head is not None  # written with the run
     return head, _phase(run, head)
 
 
 def _phase(run: Run, head: Checkpoint) -> str:
-    return sequence.phase_of(sequence.named(run.frozen.steps, head.next_step or head.node_id)["step_type"])
+    return sequence.phase_of(
+        sequence.named(run.frozen.steps, head.next_step or head.node_id)["step_type"]
+    )
 
 
-def _last(run: Run, head: Checkpoint, status: CheckpointStatus, code: FailureCode) -> Checkpoint | None:
-    """The unsaved checkpoint of an end; None where the head cannot be read: a run whose state was damaged can be ended all the same."""
+def _last(
+    run: Run, head: Checkpoint, status: CheckpointStatus, code: FailureCode
+) -> Checkpoint | None:
+    """The unsaved checkpoint of an end; None where the head cannot be read: a run whose state was
+    damaged can be ended all the same.
+    """
     try:
         state = store.load(head)
     except store.CheckpointDamaged:

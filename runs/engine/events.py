@@ -18,7 +18,9 @@ Facts = list[Fact]
 CARRIED = ("git", "loops", "loops_before", "last_pause", "approved", "skipped", "edited")
 """Metadata that each checkpoint takes over from its parent."""
 MIDWAY = "midway"
-"""Metadata of a checkpoint whose step asked in the middle of an execution: the question was told as this step's result already."""
+"""Metadata of a checkpoint whose step asked in the middle of an execution: the question was told as
+this step's result already.
+"""
 
 
 def created(checkpoint: Checkpoint) -> Fact:
@@ -39,20 +41,30 @@ def line(message: str, step: str = "", level: str = "info", **data: Any) -> Fact
 
 
 def unkept(given: Mapping[str, Any], step: str = "") -> Facts:
-    """A log line on what somebody gave under the name of a secret, which is not kept; none where there is no such thing."""
+    """A log line on what somebody gave under the name of a secret, which is not kept; none where
+    there is no such thing.
+    """
     names = list(redaction.found(given))
-    words = f"Not kept, since the name says that it is a secret: {', '.join(names)}. A step reads secrets from its environment."
+    words = (
+        f"Not kept, since the name says that it is a secret: {', '.join(names)}. A step reads "
+        "secrets from its environment."
+    )
     return [line(words, step, level="warning")] if names else []
 
 
 def starting(head: Checkpoint) -> Facts:
     """The events that tell which step begins at a checkpoint."""
     name = head.next_step
-    return [(EventKind.STEP_STARTED, {"step": name, "loop_num": loop_num(head, name)}), line(f"Executing step: {name}", name)]
+    return [
+        (EventKind.STEP_STARTED, {"step": name, "loop_num": loop_num(head, name)}),
+        line(f"Executing step: {name}", name),
+    ]
 
 
 def asked(pause: Pause, **more: Any) -> Fact:
-    """The event that tells a question: for an approval (S0-22), or for data, with the schema of what is missing (S2-19, S3-8)."""
+    """The event that tells a question: for an approval (S0-22), or for data, with the schema of
+    what is missing (S2-19, S3-8).
+    """
     told: dict[str, Any] = {
         "pause_id": pause.shown_id,
         "prompt": pause.question,
@@ -65,14 +77,24 @@ def asked(pause: Pause, **more: Any) -> Fact:
     if pause.deadline_at is not None:
         told["deadline_at"] = pause.deadline_at.isoformat()
     if pause.calls:
-        told["calls"] = [{"id": call["id"], "tool": call["tool"], "risk": call["risk"]} for call in pause.calls]
+        told["calls"] = [
+            {"id": call["id"], "tool": call["tool"], "risk": call["risk"]} for call in pause.calls
+        ]
     if pause.required_inputs:
-        told |= {"required_inputs": pause.required_inputs, "attempts": pause.attempts, "refined": pause.refined}
-    return EventKind.AWAIT_HUMAN_INPUT if pause.required_inputs and not _may_nod(pause) else EventKind.APPROVAL_REQUESTED, {**told, **more}
+        told |= {
+            "required_inputs": pause.required_inputs,
+            "attempts": pause.attempts,
+            "refined": pause.refined,
+        }
+    return EventKind.AWAIT_HUMAN_INPUT if pause.required_inputs and not _may_nod(
+        pause
+    ) else EventKind.APPROVAL_REQUESTED, {**told, **more}
 
 
 def _may_nod(pause: Pause) -> bool:
-    """Whether a question for words takes an approval without any: an agent that asks whether to go on (S0-22, 30)."""
+    """Whether a question for words takes an approval without any: an agent that asks whether to go
+    on (S0-22, 30).
+    """
     return pause.kind == PauseKind.INPUT and APPROVE in pause.bare
 
 
@@ -81,5 +103,12 @@ def asking(pause: Pause, checkpoint: Checkpoint) -> Facts:
     return [
         asked(pause),
         created(checkpoint),
-        (EventKind.RUN_PAUSED, {"pause_id": pause.shown_id, "phase": pause.phase, "lifecycle": Lifecycle.WAITING.value}),
+        (
+            EventKind.RUN_PAUSED,
+            {
+                "pause_id": pause.shown_id,
+                "phase": pause.phase,
+                "lifecycle": Lifecycle.WAITING.value,
+            },
+        ),
     ]

@@ -1,10 +1,13 @@
-"""Commits of several runs in one statement, where one process has several in flight (a pool of threads).
+"""Commits of several runs in one statement, where one process has several in flight (a pool of
+threads).
 
-The first to come leads: it commits what waits, its own write among it, and hands the lead to one of those who came meanwhile. So nobody
-waits for others to come, a lone write goes as ever, and the more come at once the less each costs. Everyone waits for their own commit.
+The first to come leads: it commits what waits, its own write among it, and hands the lead to one of
+those who came meanwhile. So nobody waits for others to come, a lone write goes as ever, and the
+more come at once the less each costs. Everyone waits for their own commit.
 
-What a statement for several does not write is written alone: a run whose fence does not hold or whose row is locked, and all of them
-where one could not be written at all. So no run's trouble is another's, and there is one place that says what a refusal means.
+What a statement for several does not write is written alone: a run whose fence does not hold or
+whose row is locked, and all of them where one could not be written at all. So no run's trouble is
+another's, and there is one place that says what a refusal means.
 """
 
 from __future__ import annotations
@@ -40,7 +43,11 @@ class _Waiting:
 
 
 class Committer:
-    """One per process. What is handed over from thread to thread is the lead; each statement goes over its leader's own connection."""
+    """One per process.
+
+    What is handed over from thread to thread is the lead; each statement goes over its leader's own
+    connection.
+    """
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -48,7 +55,10 @@ class Committer:
         self._led = False
 
     def commit(self, write: Write) -> int | None:
-        """`statements.one`, together with what other threads commit at this moment. No transaction may be open."""
+        """`statements.one`, together with what other threads commit at this moment.
+
+        No transaction may be open.
+        """
         if write.weight > HEAVY:
             return statements.one(write)
         mine = _Waiting(write)
@@ -78,12 +88,16 @@ class Committer:
             self._hand_over()
 
     def _like(self, mine: _Waiting) -> list[_Waiting]:
-        """Take those who wait with a write of the same shape, each of another run: of two claims of one run only one may win."""
+        """Take those who wait with a write of the same shape, each of another run: of two claims of
+        one run only one may win.
+        """
         taken: dict[uuid.UUID, _Waiting] = {mine.write.run_id: mine}
         left = []
         with self._guard:
             for one in self._waiting:
-                fits = one.shape == mine.shape and len(taken) < MANY and one.write.run_id not in taken
+                fits = (
+                    one.shape == mine.shape and len(taken) < MANY and one.write.run_id not in taken
+                )
                 if fits:
                     taken[one.write.run_id] = one
                 else:
@@ -103,9 +117,12 @@ class Committer:
 
 
 def _write(batch: Sequence[_Waiting]) -> None:
-    """One statement for all of them. One that it does not write, or that brings it down, is left to be written alone.
+    """One statement for all of them.
 
-    Where the connection broke, nobody knows what was committed: then all are told so, as each would have been alone.
+    One that it does not write, or that brings it down, is left to be written alone.
+
+    Where the connection broke, nobody knows what was committed: then all are told so, as each would
+    have been alone.
     """
     try:
         written = statements.several([one.write for one in batch])
@@ -125,7 +142,8 @@ def _new_committer() -> None:
 
 
 _committer = Committer()
-os.register_at_fork(after_in_child=_new_committer)  # a forked child inherits the lead of a thread that it does not have
+# a forked child inherits the lead of a thread that it does not have
+os.register_at_fork(after_in_child=_new_committer)
 
 
 def commit(write: Write) -> int | None:

@@ -1,7 +1,10 @@
-"""Imported work: where a run may go on from it, and with what. A document is its importer's word, so nothing in it decides anything here.
+"""Imported work: where a run may go on from it, and with what.
 
-Every run that goes on from an imported checkpoint passes `begun`, in `runs.engine.start.begin`: it begins at or before the first step
-that asks, with none of the answers, approvals, recorded results and places in a step that the document holds.
+A document is its importer's word, so nothing in it decides anything here.
+
+Every run that goes on from an imported checkpoint passes `begun`, in `runs.engine.start.begin`: it
+begins at or before the first step that asks, with none of the answers, approvals, recorded results
+and places in a step that the document holds.
 """
 
 from __future__ import annotations
@@ -15,10 +18,13 @@ from runs.workflows.registry import asks_by_itself
 from runs.workflows.sequence import FrozenStep
 
 ANSWERS = (
-    "decided", "decided_content", "revision_feedback", "call_decisions", "gathered", "_resume_context", "agent_turns", "graph_runs",
+    "decided", "decided_content", "revision_feedback", "call_decisions", "gathered",
+    "_resume_context", "agent_turns", "graph_runs",
     "graph_answer",
 )  # fmt: skip
-"""State keys under which the engine and its steps keep answers of people, results of child runs, and where a step stands."""
+"""State keys under which the engine and its steps keep answers of people, results of child runs,
+and where a step stands.
+"""
 NOTHING_ANSWERED: Mapping[str, Any] = {"revision_feedback": "", "decided": {}}
 """What a state holds of these before anybody was asked."""
 
@@ -30,13 +36,21 @@ def is_imported(checkpoint: Checkpoint | None) -> bool:
 
 
 def asks(step: FrozenStep) -> bool:
-    """Whether a step may ask somebody: by the template's rules, by itself, or through its child runs."""
+    """Whether a step may ask somebody: by the template's rules, by itself, or through its child
+    runs.
+    """
     ruled = step["pause_after"] or bool(step.get("review")) or bool(step.get("required_inputs"))
-    return ruled or asks_by_itself(step["function"]) or any(asks(one) for one in step.get("sub_steps", []))
+    return (
+        ruled
+        or asks_by_itself(step["function"])
+        or any(asks(one) for one in step.get("sub_steps", []))
+    )
 
 
 def first_asking(steps: Sequence[FrozenStep], next_step: str) -> FrozenStep | None:
-    """The first step before `next_step` ("" for the end) that asks; None where nobody is asked before it."""
+    """The first step before `next_step` ("" for the end) that asks; None where nobody is asked
+    before it.
+    """
     for step in steps:
         if step["name"] == next_step:
             return None
@@ -46,11 +60,18 @@ def first_asking(steps: Sequence[FrozenStep], next_step: str) -> FrozenStep | No
 
 
 def place(steps: Sequence[FrozenStep], next_step: str) -> str:
-    """Where a run begins that would go on with `next_step`: there, or at the first step before it that asks."""
+    """Where a run begins that would go on with `next_step`: there, or at the first step before it
+    that asks.
+    """
     earlier = first_asking(steps, next_step)
     return earlier["name"] if earlier is not None else next_step
 
 
 def cleaned(state: Mapping[str, Any]) -> dict[str, Any]:
-    """A state without what people are said to have answered, and without the place of a step that was at work."""
-    return {**NOTHING_ANSWERED, **{key: value for key, value in state.items() if key not in ANSWERS}}
+    """A state without what people are said to have answered, and without the place of a step that
+    was at work.
+    """
+    return {
+        **NOTHING_ANSWERED,
+        **{key: value for key, value in state.items() if key not in ANSWERS},
+    }

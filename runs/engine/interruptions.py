@@ -1,4 +1,6 @@
-"""Where a run stops or passes over a step though the step itself did not ask: interrupts, suspension, conditions, loop limits."""
+"""Where a run stops or passes over a step though the step itself did not ask: interrupts,
+suspension, conditions, loop limits.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,15 @@ def asks_before(run: Run, step: FrozenStep) -> bool:
 
 def before(step: FrozenStep) -> Ask:
     """Asked before a step that this run is to be asked about."""
-    report = Report(content=f"The run stops here before **{step['title']}** begins. Approve to let it begin.")
-    return Ask(question=f"Waiting before {step['title']}", ways={APPROVE: step["name"]}, report=report, phase=BEFORE)
+    report = Report(
+        content=f"The run stops here before **{step['title']}** begins. Approve to let it begin."
+    )
+    return Ask(
+        question=f"Waiting before {step['title']}",
+        ways={APPROVE: step["name"]},
+        report=report,
+        phase=BEFORE,
+    )
 
 
 def after(run: Run, step: FrozenStep, outcome: Go | Done) -> Outcome:
@@ -43,11 +52,20 @@ def suspended(step: FrozenStep, outcome: Go, *, by: str) -> Ask:
 def _stop(step: FrozenStep, outcome: Go | Done, *, question: str, phase: str) -> Ask:
     to = outcome.to or "" if isinstance(outcome, Go) else ""
     shown = outcome.report or Report(content=f"**{step['title']}** is done. Approve to go on.")
-    return Ask(question=question, ways={APPROVE: to}, report=shown, update=outcome.update, phase=phase, commit=outcome.commit)
+    return Ask(
+        question=question,
+        ways={APPROVE: to},
+        report=shown,
+        update=outcome.update,
+        phase=phase,
+        commit=outcome.commit,
+    )
 
 
 def skips(step: FrozenStep, state: dict[str, Any]) -> bool:
-    """Whether the step's condition says to pass it over. One frozen before conditions were checked as all other schemas are, and that
+    """Whether the step's condition says to pass it over.
+
+    One frozen before conditions were checked as all other schemas are, and that
     the check refuses now, fails the step in words instead of running its patterns without bound."""
     condition = step.get("skip_when")
     if condition is None:
@@ -55,7 +73,9 @@ def skips(step: FrozenStep, state: dict[str, Any]) -> bool:
     try:
         return schemas.fits(schemas.check(condition), state)
     except schemas.SchemaRefused as error:
-        raise StepFailed(f"The condition of {step['name']} cannot be used: {error}", code="skip_when_invalid") from error
+        raise StepFailed(
+            f"The condition of {step['name']} cannot be used: {error}", code="skip_when_invalid"
+        ) from error
 
 
 def skip(steps: Sequence[FrozenStep], step: FrozenStep) -> Go | Done:
@@ -64,7 +84,13 @@ def skip(steps: Sequence[FrozenStep], step: FrozenStep) -> Go | Done:
 
 
 def guard_loops(step: FrozenStep, number: int, *, before: Mapping[str, int]) -> None:
-    """A step that goes to itself ends somewhere. `before` counts its loops in the runs that this one takes up."""
+    """A step that goes to itself ends somewhere.
+
+    `before` counts its loops in the runs that this one takes up.
+    """
     limit = step.get("max_loops", MAX_LOOPS)
     if number - before.get(step["name"], 0) > limit:
-        raise StepFailed(f"The step {step['name']} has run {limit} times in this run, which is its limit.", code=LOOP_LIMIT)
+        raise StepFailed(
+            f"The step {step['name']} has run {limit} times in this run, which is its limit.",
+            code=LOOP_LIMIT,
+        )

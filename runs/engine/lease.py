@@ -25,7 +25,9 @@ _guard = threading.Lock()
 
 
 def owner(pid: int | None = None) -> str:
-    """A process of this host (this one), as the lease names it: for people who look for a stuck worker."""
+    """A process of this host (this one), as the lease names it: for people who look for a stuck
+    worker.
+    """
     return f"{socket.gethostname()}:{pid or os.getpid()}"[:120]
 
 
@@ -39,7 +41,8 @@ def renewed(run_id: uuid.UUID) -> Iterator[None]:
     """Keep the lease of a claimed run alive while its step works."""
     pid = os.getpid()
     with _guard:
-        if pid not in _held:  # first run of this process; a forked child has no beating thread of its own yet
+        # first run of this process; a forked child has no beating thread of its own yet
+        if pid not in _held:
             _held.clear()
             _held[pid] = set()
             threading.Thread(target=_beat, args=(pid,), name="lease-heartbeat", daemon=True).start()
@@ -59,14 +62,18 @@ def _beat(pid: int) -> None:
         try:
             if runs:
                 _renew(runs)
-        except Exception:  # without this thread every lease of the process would end under its steps
+        # without this thread every lease of the process would end under its steps
+        except Exception:
             logger.exception("could not renew %d leases, will try again", len(runs))
 
 
 def _renew(runs: list[uuid.UUID]) -> None:
-    """One statement for all leases of this process. A run taken over meanwhile has another owner and is left alone.
+    """One statement for all leases of this process.
 
-    A run whose row somebody holds comes after the others, by itself: they do not lose their leases to a host that fell silent.
+    A run taken over meanwhile has another owner and is left alone.
+
+    A run whose row somebody holds comes after the others, by itself: they do not lose their leases
+    to a host that fell silent.
     """
     try:
         with locks.impatient():

@@ -1,4 +1,6 @@
-"""What a step says, and what it thinks aloud: each without the secrets that it was given, both in the order in which they came."""
+"""What a step says, and what it thinks aloud: each without the secrets that it was given, both in
+the order in which they came.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class Voice:
 class Speech:
     """Both. Before one begins, what the other has said is written."""
 
-    def __init__(self, scrub: Scrub, *, say: Callable[[str], None], think: Callable[[str], None]) -> None:
+    def __init__(
+        self, scrub: Scrub, *, say: Callable[[str], None], think: Callable[[str], None]
+    ) -> None:
         self._words, self._thoughts = Voice(scrub, say), Voice(scrub, think)
         self._last = self._words
         self._turn = threading.Lock()

@@ -14,9 +14,18 @@ from runs.workflows.sequence import APPROVE
 from runs.workflows.wait_for_input import ANSWER
 
 
-def digest(read: Sequence[Any], facts: Sequence[Any], inputs: Mapping[str, Any], wanted: Sequence[Any] = ()) -> str:
-    """What a decision is bound to: what is `read` (content and patch, or what is material of them), facts, and what is asked for."""
-    bound = [*read, list(facts), *([dict(inputs)] if inputs else []), *([list(wanted)] if wanted else [])]
+def digest(
+    read: Sequence[Any], facts: Sequence[Any], inputs: Mapping[str, Any], wanted: Sequence[Any] = ()
+) -> str:
+    """What a decision is bound to: what is `read` (content and patch, or what is material of them),
+    facts, and what is asked for.
+    """
+    bound = [
+        *read,
+        list(facts),
+        *([dict(inputs)] if inputs else []),
+        *([list(wanted)] if wanted else []),
+    ]
     return codec.digest(codec.encode(bound))
 
 
@@ -27,7 +36,10 @@ PROMPT_ID = re.compile(r"(?!pse_)[A-Za-z0-9][A-Za-z0-9._:~@=+-]{0,199}", re.ASCI
 def prompt_of(outcome: Ask) -> str:
     """The name that its author gave a question; raises StepFailed."""
     if outcome.prompt_id and not PROMPT_ID.fullmatch(outcome.prompt_id):
-        words = "A prompt_id has up to 200 letters, digits and . _ : ~ @ = + -, begins with a letter or digit, and not with pse_."
+        words = (
+            "A prompt_id has up to 200 letters, digits and . _ : ~ @ = + -, begins with a "
+            "letter or digit, and not with pse_."
+        )
         raise StepFailed(words, code="prompt_invalid")
     return outcome.prompt_id
 
@@ -38,15 +50,25 @@ def kind_of(outcome: Ask) -> PauseKind:
         return PauseKind.TOOLS
     if outcome.kind:
         return PauseKind(outcome.kind)
-    return PauseKind.INPUT if APPROVE not in outcome.ways and (outcome.required_inputs or ANSWER in outcome.ways) else PauseKind.APPROVAL
+    return (
+        PauseKind.INPUT
+        if APPROVE not in outcome.ways and (outcome.required_inputs or ANSWER in outcome.ways)
+        else PauseKind.APPROVAL
+    )
 
 
 def calls_of(outcome: Ask) -> list[dict[str, Any]]:
-    """The calls as the question holds them. Raises StepFailed, codec.NotJson and schemas.SchemaRefused."""
+    """The calls as the question holds them.
+
+    Raises StepFailed, codec.NotJson and schemas.SchemaRefused.
+    """
     if not outcome.calls:
         return []
     if ANSWER not in outcome.ways or outcome.required_inputs:
-        words = f"A question about calls is answered with {ANSWER!r}, which must be one of its ways, and asks for nothing else."
+        words = (
+            f"A question about calls is answered with {ANSWER!r}, which must be one of its "
+            "ways, and asks for nothing else."
+        )
         raise StepFailed(words, code=tool_calls.CallsRefused.code)
     try:
         found = tool_calls.kept(outcome.calls)
@@ -54,8 +76,13 @@ def calls_of(outcome: Ask) -> list[dict[str, Any]]:
         raise StepFailed(str(error), code=error.code) from error
     for call in found:
         codec.check(call, f"calls[{call['id']}]")
-        secrets = [name for name in (call["id"],) if redaction.is_secret(name)] + list(redaction.found(call["arguments"]))
+        secrets = [name for name in (call["id"],) if redaction.is_secret(name)] + list(
+            redaction.found(call["arguments"])
+        )
         if secrets:
-            words = f"The call {call['id']} holds {', '.join(secrets)}, named like a secret, which is not kept. The tool reads it itself."
+            words = (
+                f"The call {call['id']} holds {', '.join(secrets)}, named like a secret, which "
+                "is not kept. The tool reads it itself."
+            )
             raise StepFailed(words, code=tool_calls.CallsRefused.code)
     return found

@@ -1,4 +1,6 @@
-"""A step's commit: run row, checkpoint, pause and events in one transaction, fenced by the epoch of the claim."""
+"""A step's commit: run row, checkpoint, pause and events in one transaction, fenced by the epoch of
+the claim.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,16 @@ from checkpoints.database import clock
 from checkpoints.events import live
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from checkpoints.state import codec, reducers
-from runs.engine import approvals, checkpoint_frequency, commit, damage, ending, lease, questions, step_rows
+from runs.engine import (
+    approvals,
+    checkpoint_frequency,
+    commit,
+    damage,
+    ending,
+    lease,
+    questions,
+    step_rows,
+)
 from runs.engine.context import Held
 from runs.engine.events import MIDWAY, Fact, Facts, asking, created, line, starting
 from runs.engine.interruptions import BEFORE, STOPS, SUSPENDED
@@ -27,12 +38,20 @@ FREE: dict[str, Any] = {"lease_owner": "", "lease_until": None, "lost_attempts":
 
 
 def claim(held: Held) -> bool:
-    """Take a pending run that is due, and announce the step that begins, in one commit. Of two workers one gets False.
+    """Take a pending run that is due, and announce the step that begins, in one commit.
 
-    `held` was read before: the epoch seen then is the fence, and while a run is pending nobody else writes its head.
+    Of two workers one gets False.
+
+    `held` was read before: the epoch seen then is the fence, and while a run is pending nobody else
+    writes its head.
     """
     run = held.run
-    fields: dict[str, Any] = {"status": RUNNING, "epoch": run.epoch + 1, "lease_owner": lease.owner(), "lease_until": lease.term()}
+    fields: dict[str, Any] = {
+        "status": RUNNING,
+        "epoch": run.epoch + 1,
+        "lease_owner": lease.owner(),
+        "lease_until": lease.term(),
+    }
     facts: Facts = starting(held.head) if held.head.next_step else []
     if run.started_at is None:
         fields["started_at"] = clock.FromNow()
@@ -40,7 +59,9 @@ def claim(held: Held) -> bool:
     if run.held_because:
         fields["held_because"] = ""
         facts = [line("What the run was held for is over; it goes on.", held.at), *facts]
-    if not commit.write(run, commit.Fence(epoch=run.epoch, status=PENDING, due=True), fields, facts):
+    if not commit.write(
+        run, commit.Fence(epoch=run.epoch, status=PENDING, due=True), fields, facts
+    ):
         return False
     held.epoch = run.epoch + 1
     return True
@@ -48,14 +69,20 @@ def claim(held: Held) -> bool:
 
 def _whose(held: Held) -> dict[str, Any]:
     run = held.run
-    told: dict[str, Any] = {"work_order_id": held.order.shown_id if held.order else None, "template": str(run.frozen)}
+    told: dict[str, Any] = {
+        "work_order_id": held.order.shown_id if held.order else None,
+        "template": str(run.frozen),
+    }
     if run.parent_id is not None:
         told |= {"parent_run_id": Run(pk=run.parent_id).shown_id, "child": run.child_name}
     return told
 
 
 class Suspended(Exception):
-    """A person wants the run to stop at this step boundary; nothing was written. `by` names them."""
+    """A person wants the run to stop at this step boundary; nothing was written.
+
+    `by` names them.
+    """
 
     def __init__(self, by: str) -> None:
         super().__init__(by)
@@ -63,21 +90,39 @@ class Suspended(Exception):
 
 
 def go(held: Held, outcome: Go, *, stay: bool) -> None:
-    """The step is done and another follows: in this time slice (`stay`), or when a worker takes the run up again. Raises Suspended."""
+    """The step is done and another follows: in this time slice (`stay`), or when a worker takes the
+    run up again. Raises Suspended.
+    """
     to = outcome.to or ""
     write_it = not stay or checkpoint_frequency.wanted(held, outcome)
     if stay:
         # the lease is the heartbeat's: it is indexed, so dear to change
         fields: dict[str, Any] = {"attempts": 0, **({"lost_attempts": 0} if write_it else {})}
     else:
-        fields = {"status": PENDING, "due_at": clock.FromNow(), **FREE, "queue": sequence.queue_of(held.steps, to)}
+        fields = {
+            "status": PENDING,
+            "due_at": clock.FromNow(),
+            **FREE,
+            "queue": sequence.queue_of(held.steps, to),
+        }
     checkpoint, state = step_rows.after_step(
-        held, outcome.update, outcome.commit, status=CheckpointStatus.ACTIVE, next_step=to, write=write_it
+        held,
+        outcome.update,
+        outcome.commit,
+        status=CheckpointStatus.ACTIVE,
+        next_step=to,
+        write=write_it,
     )
-    facts = [*_completed(held), *([created(checkpoint)] if write_it else []), *(starting(checkpoint) if stay else [])]
+    facts = [
+        *_completed(held),
+        *([created(checkpoint)] if write_it else []),
+        *(starting(checkpoint) if stay else []),
+    ]
     fields |= (untraced := checkpoint_frequency.untraced(held, checkpoint, written=write_it))
     kept = checkpoint if write_it else None
-    if not commit.write(held.run, commit.Fence(epoch=held.epoch, unless_suspended=True), fields, facts, kept):
+    if not commit.write(
+        held.run, commit.Fence(epoch=held.epoch, unless_suspended=True), fields, facts, kept
+    ):
         by = _suspend_by(held)
         raise Suspended(by) if by else lost(held)
     held.run.untraced_steps = untraced.get("untraced_steps", held.run.untraced_steps)
@@ -110,9 +155,18 @@ def ask(held: Held, outcome: Ask) -> Pause:
     facts: Facts = [
         *([] if asks_first else _completed(held)),
         *asking(pause, checkpoint),
-        line("Workflow paused", pause.step, phase=pause.phase, work_order_id=held.order.shown_id if held.order else None),
+        line(
+            "Workflow paused",
+            pause.step,
+            phase=pause.phase,
+            work_order_id=held.order.shown_id if held.order else None,
+        ),
     ]
-    fields = {"status": PAUSED, **FREE, **checkpoint_frequency.untraced(held, checkpoint, told=0 if asks_first else 1)}
+    fields = {
+        "status": PAUSED,
+        **FREE,
+        **checkpoint_frequency.untraced(held, checkpoint, told=0 if asks_first else 1),
+    }
     if outcome.phase == SUSPENDED:
         write(held, {**fields, "suspend_by": ""}, facts, checkpoint)
     else:
@@ -125,11 +179,22 @@ def ask(held: Held, outcome: Ask) -> Pause:
 
 def done(held: Held, outcome: Done) -> None:
     """The run is complete."""
-    handed = {"report": step_rows.kept_report(outcome.report)} if outcome.report and held.run.parent_id else {}
-    checkpoint, _ = step_rows.after_step(
-        held, outcome.update, outcome.commit, status=CheckpointStatus.COMPLETED, next_step="", metadata=handed
+    handed = (
+        {"report": step_rows.kept_report(outcome.report)}
+        if outcome.report and held.run.parent_id
+        else {}
     )
-    _complete(held, checkpoint, first=_completed(held), **checkpoint_frequency.untraced(held, checkpoint))
+    checkpoint, _ = step_rows.after_step(
+        held,
+        outcome.update,
+        outcome.commit,
+        status=CheckpointStatus.COMPLETED,
+        next_step="",
+        metadata=handed,
+    )
+    _complete(
+        held, checkpoint, first=_completed(held), **checkpoint_frequency.untraced(held, checkpoint)
+    )
 
 
 def ended(held: Held) -> None:
@@ -139,24 +204,46 @@ def ended(held: Held) -> None:
 
 def _complete(held: Held, checkpoint: Checkpoint, *, first: Facts, **more: int) -> None:
     end = (EventKind.RUN_COMPLETED, {"status": "success"})
-    facts: Facts = [*first, line("Workflow completed", checkpoint.node_id), end, created(checkpoint)]
-    _end(held, {"status": COMPLETED, "ended_at": clock.now(), **FREE, **more}, facts, checkpoint, words="")
+    facts: Facts = [
+        *first,
+        line("Workflow completed", checkpoint.node_id),
+        end,
+        created(checkpoint),
+    ]
+    _end(
+        held,
+        {"status": COMPLETED, "ended_at": clock.now(), **FREE, **more},
+        facts,
+        checkpoint,
+        words="",
+    )
 
 
 def again(held: Held, error: Exception, *, seconds: float) -> None:
     """The step failed and is tried again after so many seconds, by whoever is free then."""
     tries = held.run.attempts + 1
-    words = f"{_words(held, error)} Tried {tries} time{'s' if tries > 1 else ''}; again in {seconds:.0f} s."
+    words = (
+        f"{_words(held, error)} Tried {tries} time{'s' if tries > 1 else ''}; again in "
+        f"{seconds:.0f} s."
+    )
     fields = {"status": PENDING, "due_at": clock.FromNow(seconds), **FREE, "attempts": tries}
     facts: Facts = [line(words, held.at, level="warning")]
     if held.kept is None:
         return write(held, fields, facts)
-    checkpoint = step_rows.where_it_stands(held)  # who tries again starts from here, not from the last one that was written
-    return write(held, {**fields, **checkpoint_frequency.untraced(held, checkpoint, told=0)}, [*facts, created(checkpoint)], checkpoint)
+    # who tries again starts from here, not from the last one that was written
+    checkpoint = step_rows.where_it_stands(held)
+    return write(
+        held,
+        {**fields, **checkpoint_frequency.untraced(held, checkpoint, told=0)},
+        [*facts, created(checkpoint)],
+        checkpoint,
+    )
 
 
 def _words(held: Held, error: Exception) -> str:
-    words: str = held.scrub(str(error) if isinstance(error, KNOWN) else f"{type(error).__name__}: {error}")
+    words: str = held.scrub(
+        str(error) if isinstance(error, KNOWN) else f"{type(error).__name__}: {error}"
+    )
     return codec.readable(words)
 
 
@@ -164,44 +251,78 @@ def failed(held: Held, error: Exception) -> None:
     """The step failed: the run ends, its state and the step it stopped at are kept for a retry."""
     code = error.code[:64] if isinstance(error, KNOWN) else FailureCode.STEP_ERROR
     words = _words(held, error)
-    fields = {"status": FAILED, "error": words, "failure_code": code, "ended_at": clock.now(), **FREE}
-    state = None if isinstance(error, store.CheckpointDamaged) or not held.run.keeps_checkpoints else held.state
-    facts, checkpoint = step_rows.failure(held.run, held.head, state, code=code, words=words, written=held.written, relied=held.relied)
+    fields = {
+        "status": FAILED,
+        "error": words,
+        "failure_code": code,
+        "ended_at": clock.now(),
+        **FREE,
+    }
+    state = (
+        None
+        if isinstance(error, store.CheckpointDamaged) or not held.run.keeps_checkpoints
+        else held.state
+    )
+    facts, checkpoint = step_rows.failure(
+        held.run, held.head, state, code=code, words=words, written=held.written, relied=held.relied
+    )
     _end(held, fields, facts, checkpoint, words=words)
 
 
 def damaged(held: Held, error: store.CheckpointDamaged) -> None:
-    """The state cannot be loaded: an incident, and a retry goes on from the last good ancestor, where there is one; never a fresh start."""
-    locked = isinstance(error, store.StateLocked)  # whole, but its key is missing: with it the run goes on from there
+    """The state cannot be loaded: an incident, and a retry goes on from the last good ancestor,
+    where there is one; never a fresh start.
+    """
+    # whole, but its key is missing: with it the run goes on from there
+    locked = isinstance(error, store.StateLocked)
     found = None if locked else damage.last_good(held.run, held.head)
     if found is None:
         return failed(held, error)
-    fields = {"status": FAILED, "error": found.words, "failure_code": FailureCode.INCIDENT, "ended_at": clock.now(), **FREE}
+    fields = {
+        "status": FAILED,
+        "error": found.words,
+        "failure_code": FailureCode.INCIDENT,
+        "ended_at": clock.now(),
+        **FREE,
+    }
     facts, checkpoint = damage.incident(held.run, found)
     return _end(held, fields, facts, checkpoint, words=found.words)
 
 
-def _end(held: Held, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoint | None, *, words: str) -> None:
-    """The run's end; with what its parent is told, and what still runs for it. `words` says why it failed, "" where it did not."""
+def _end(
+    held: Held, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoint | None, *, words: str
+) -> None:
+    """The run's end; with what its parent is told, and what still runs for it.
+
+    `words` says why it failed, "" where it did not.
+    """
     if held.run.parent_id is None and not held.joining:
         return _stop(held, fields, facts, checkpoint)
     held.wake += ending.undisturbed(lambda: _end_in_family(held, fields, facts, checkpoint, words))
     return None
 
 
-def _end_in_family(held: Held, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoint | None, words: str) -> list[ending.Wake]:
+def _end_in_family(
+    held: Held, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoint | None, words: str
+) -> list[ending.Wake]:
     kids = ending.close_children(held.run) if held.joining else []
     woken = ending.tell_parent(held.run, failed=bool(words))
     _stop(held, fields, facts, checkpoint)
     ending.move_children(held.run, kids)
     ending.end_children(kids, by=held.run.shown_id)
-    ending.note_on_parent(held.run, f"failed: {words}" if words else "completed", level="warning" if words else "info")
+    ending.note_on_parent(
+        held.run, f"failed: {words}" if words else "completed", level="warning" if words else "info"
+    )
     return woken
 
 
 def _stop(held: Held, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoint | None) -> None:
-    """`write` where the run stops by itself: a suspension that was wanted meanwhile is met by that, and said (F22)."""
-    if commit.write(held.run, commit.Fence(epoch=held.epoch, unless_suspended=True), fields, facts, checkpoint):
+    """`write` where the run stops by itself: a suspension that was wanted meanwhile is met by that,
+    and said (F22).
+    """
+    if commit.write(
+        held.run, commit.Fence(epoch=held.epoch, unless_suspended=True), fields, facts, checkpoint
+    ):
         return
     by = _suspend_by(held)
     if not by:
@@ -211,10 +332,14 @@ def _stop(held: Held, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoi
 
 
 def _suspend_by(held: Held) -> str:
-    return Run.objects.held(held.run.pk, held.epoch).values_list("suspend_by", flat=True).first() or ""
+    return (
+        Run.objects.held(held.run.pk, held.epoch).values_list("suspend_by", flat=True).first() or ""
+    )
 
 
-def write(held: Held, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoint | None = None) -> None:
+def write(
+    held: Held, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoint | None = None
+) -> None:
     """Write all of it, or raise LeaseLost and write nothing."""
     if not commit.write(held.run, commit.Fence(epoch=held.epoch), fields, facts, checkpoint):
         raise lost(held)
@@ -222,11 +347,22 @@ def write(held: Held, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoi
 
 def lost(held: Held) -> LeaseLost:
     """What is raised where the run is no longer ours."""
-    return LeaseLost(f"{held.run.shown_id} was cancelled or taken over; nothing of epoch {held.epoch} was written")
+    return LeaseLost(
+        f"{held.run.shown_id} was cancelled or taken over; nothing of epoch {held.epoch} "
+        "was written"
+    )
 
 
 def _completed(held: Held) -> list[Fact]:
-    """That the step is done; what gathered said so when its children began, and what asked midway, with its question."""
+    """That the step is done; what gathered said so when its children began, and what asked midway,
+    with its question.
+    """
     if held.joining or MIDWAY in held.head.metadata:
         return [*held.noted]
-    return [*held.noted, (EventKind.STEP_COMPLETED, {"step": held.at, **({"skipped": True} if held.passing_over else {})})]
+    return [
+        *held.noted,
+        (
+            EventKind.STEP_COMPLETED,
+            {"step": held.at, **({"skipped": True} if held.passing_over else {})},
+        ),
+    ]

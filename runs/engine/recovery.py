@@ -1,4 +1,6 @@
-"""What the sweep does: runs of lost workers become pending again, and runs that nobody picked up are named."""
+"""What the sweep does: runs of lost workers become pending again, and runs that nobody picked up
+are named.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ BATCH = 500
 
 
 def due_again(*, now: dt.datetime, patience: dt.timedelta) -> dict[Wake, Urgency]:
-    """Take lost runs back; give the runs that want a message, with their urgency: lost ones first, then by queue the urgent ones."""
+    """Take lost runs back; give the runs that want a message, with their urgency: lost ones first,
+    then by queue the urgent ones.
+    """
     wanted = dict.fromkeys(take_back(now=now), Urgency.GOING_ON)
     overdue = Run.objects.overdue(before=now - patience)
     for queue in overdue.order_by().values_list("queue", flat=True).distinct():
@@ -41,34 +45,48 @@ def due_again(*, now: dt.datetime, patience: dt.timedelta) -> dict[Wake, Urgency
 
 
 def take_back(*, now: dt.datetime, everything: bool = False) -> list[Wake]:
-    """Make runs with an expired lease pending again; a run that keeps losing its workers ends as an incident.
+    """Make runs with an expired lease pending again; a run that keeps losing its workers ends as an
+    incident.
 
     `everything` takes every running one: for a process that knows itself to be the only worker.
     """
     running = Run.objects.filter(status=RUNNING) if everything else Run.objects.lost(now=now)
     back: list[Wake] = []
-    for run in _free(running.select_related("thread__head", "parent").order_by("lease_until")[:BATCH]):
+    for run in _free(
+        running.select_related("thread__head", "parent").order_by("lease_until")[:BATCH]
+    ):
         with Row(logger, run.shown_id):
             if run.lost_attempts + 1 >= settings.WAYSTATION_LOST_ATTEMPTS:
                 back += ending.undisturbed(partial(_incident, run))
-            else:  # the lease seen names the claim that was lost: one renewed or moved meanwhile is left alone
+            # the lease seen names the claim that was lost: one renewed or moved meanwhile is left
+            # alone
+            else:
                 lost = Run.objects.held(run.pk, run.epoch).filter(lease_until=run.lease_until)
                 back += _return(run, lost, "was lost", lost_attempts=F("lost_attempts") + 1)
     return back
 
 
 def _free(found: Iterable[Run]) -> list[Run]:
-    """Those whose rows nobody holds: a host that fell silent in a transaction keeps no other run from being taken back."""
+    """Those whose rows nobody holds: a host that fell silent in a transaction keeps no other run
+    from being taken back.
+    """
     runs = list(found)
-    mine, threads = locks.free(Run, [run.pk for run in runs]), locks.free(Thread, [run.thread_id for run in runs])
+    mine, threads = (
+        locks.free(Run, [run.pk for run in runs]),
+        locks.free(Thread, [run.thread_id for run in runs]),
+    )
     for run in runs:
         if run.pk not in mine or run.thread_id not in threads:
-            logger.warning("%s is held by a session that does not go on; it is taken back once that has ended", run.shown_id)
+            logger.warning(
+                "%s is held by a session that does not go on; it is taken back once that has ended",
+                run.shown_id,
+            )
     return [run for run in runs if run.pk in mine and run.thread_id in threads]
 
 
 def hand_back(owners: Collection[str]) -> list[Wake]:
-    """Make the runs that these processes hold pending again, because they end now; what they still write is refused.
+    """Make the runs that these processes hold pending again, because they end now; what they still
+    write is refused.
 
     It is no lost attempt: the step has done nothing wrong.
     """
@@ -82,7 +100,9 @@ def hand_back(owners: Collection[str]) -> list[Wake]:
 @transaction.atomic(durable=True)
 def _return(run: Run, held: RunQuerySet, what: str, **fields: Any) -> list[Wake]:
     """Make the run pending where `held` still finds it; `what` became of its worker."""
-    if not held.move({RUNNING}, PENDING, due_at=clock.FromNow(), lease_owner="", lease_until=None, **fields):
+    if not held.move(
+        {RUNNING}, PENDING, due_at=clock.FromNow(), lease_owner="", lease_until=None, **fields
+    ):
         return []
     words = line(f"The worker {run.lease_owner} {what}; another one takes over.", level="warning")
     log.append(run.thread_id, run.pk, [words])
@@ -94,16 +114,31 @@ def _incident(run: Run) -> list[Wake]:
     assert head is not None
     times = run.lost_attempts + 1
     step = head.next_step or head.node_id
-    words = f"Step {step} lost its worker {times} times in a row. The state before it is kept; retry when the cause is found."
-    fields = {"error": words, "failure_code": FailureCode.INCIDENT, "ended_at": clock.now(), "lease_owner": "", "lease_until": None}
+    words = (
+        f"Step {step} lost its worker {times} times in a row. The state before it is kept; "
+        "retry when the cause is found."
+    )
+    fields = {
+        "error": words,
+        "failure_code": FailureCode.INCIDENT,
+        "ended_at": clock.now(),
+        "lease_owner": "",
+        "lease_until": None,
+    }
     kids = ending.close_children(run)
     woken = ending.tell_parent(run, failed=True)
-    if not Run.objects.held(run.pk, run.epoch).filter(lease_until=run.lease_until).move({RUNNING}, FAILED, **fields):
+    if (
+        not Run.objects.held(run.pk, run.epoch)
+        .filter(lease_until=run.lease_until)
+        .move({RUNNING}, FAILED, **fields)
+    ):
         transaction.set_rollback(True)
         return []
     ending.move_children(run, kids)
     logger.error("%s: %s", run.shown_id, words)
-    facts, checkpoint = step_rows.failure(run, head, _state(head), code=FailureCode.INCIDENT, words=words)
+    facts, checkpoint = step_rows.failure(
+        run, head, _state(head), code=FailureCode.INCIDENT, words=words
+    )
     if checkpoint is not None:
         store.insert(checkpoint)
     log.append(run.thread_id, run.pk, facts)

@@ -1,12 +1,14 @@
-"""Secrets that a run was given are not in what it writes: wherever one stands, to the letter or encoded, there is a marker.
+"""Secrets that a run was given are not in what it writes: wherever one stands, to the letter or
+encoded, there is a marker.
 
-Names of secrets are `checkpoints.state.redaction`'s business; this is about values, which a step may put into any text: an error of a
-library that quotes a header, a model that repeats what it was told. How a value may be written is `runs.processes.secret_encodings`; a cut
-one is not found.
+Names of secrets are `checkpoints.state.redaction`'s business; this is about values, which a step
+may put into any text: an error of a library that quotes a header, a model that repeats what it was
+told. How a value may be written is `runs.processes.secret_encodings`; a cut one is not found.
 
-Cost, as measured, for each 100 KiB that a run writes: 0.1 ms with one token of 50 characters (8 texts to look for), 0.25 ms with three,
-0.4 ms with a password full of odd characters (37 texts); up to ten times that where the 100 KiB are 2,000 strings. Learning takes 0.5 ms,
-of a private key 8 ms. All of it grows with the length of what is written, whatever stands in it.
+Cost, as measured, for each 100 KiB that a run writes: 0.1 ms with one token of 50 characters (8
+texts to look for), 0.25 ms with three, 0.4 ms with a password full of odd characters (37 texts); up
+to ten times that where the 100 KiB are 2,000 strings. Learning takes 0.5 ms, of a private key 8 ms.
+All of it grows with the length of what is written, whatever stands in it.
 """
 
 from __future__ import annotations
@@ -23,12 +25,17 @@ from runs.processes.secret_encodings import Form
 
 
 class Scrub:
-    """Replaces the secrets that it knows in any value; gives the very same object where none of them is in it."""
+    """Replaces the secrets that it knows in any value; gives the very same object where none of
+    them is in it.
+    """
 
     def __init__(self) -> None:
         self._secrets: tuple[str, ...] = ()
         self._forms: tuple[Form, ...] = ()
-        """What may stand for one of them, the longest first. Each is looked for by itself, which is quicker than one pattern of all."""
+        """What may stand for one of them, the longest first.
+
+        Each is looked for by itself, which is quicker than one pattern of all.
+        """
 
     def __repr__(self) -> str:
         return f"<Scrub of {len(self._secrets)}>"
@@ -43,7 +50,9 @@ class Scrub:
             self._forms = tuple(sorted(found, key=lambda form: len(form.text), reverse=True))
 
     def __call__(self, value: Any) -> Any:
-        """A value without the secrets: texts, and all that lists, objects and dataclasses hold; keys too."""
+        """A value without the secrets: texts, and all that lists, objects and dataclasses hold;
+        keys too.
+        """
         return self._scrubbed(value) if self._secrets else value
 
     def _scrubbed(self, value: Any) -> Any:
@@ -54,7 +63,10 @@ class Scrub:
             return value
         if isinstance(value, Mapping):
             pairs = [(self._scrubbed(key), self._scrubbed(item)) for key, item in value.items()]
-            same = all(key is old and item is value[old] for (key, item), old in zip(pairs, value, strict=True))
+            same = all(
+                key is old and item is value[old]
+                for (key, item), old in zip(pairs, value, strict=True)
+            )
             return value if same else dict(pairs)
         if isinstance(value, list | tuple):
             items = [self._scrubbed(item) for item in value]
@@ -81,7 +93,9 @@ def _overlap(text: str, form: str) -> int:
 
 
 class Said:
-    """What a step says piece by piece: an end that may begin a secret is held back until the next piece tells."""
+    """What a step says piece by piece: an end that may begin a secret is held back until the next
+    piece tells.
+    """
 
     def __init__(self, scrub: Scrub, say: Callable[[str], None]) -> None:
         self._scrub, self._say = scrub, say

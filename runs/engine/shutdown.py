@@ -1,11 +1,15 @@
-"""Whether this worker is about to end: then a run is handed back at its next step boundary, for another worker to go on with."""
+"""Whether this worker is about to end: then a run is handed back at its next step boundary, for
+another worker to go on with.
+"""
 
 from __future__ import annotations
 
 import mmap
 
 _flag = mmap.mmap(-1, 1)
-"""One byte shared with the children of a prefork worker: they are forked after this import, and the signal reaches their parent only."""
+"""One byte shared with the children of a prefork worker: they are forked after this import, and the
+signal reaches their parent only.
+"""
 
 
 def stopping() -> bool:

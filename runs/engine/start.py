@@ -19,9 +19,20 @@ from runs.models import Definition, Pause, Run, WorkOrder
 from runs.states import FailureCode, PauseStatus, RunEnded, RunStatus
 from runs.workflows import sequence
 
-STEERED = tuple(name for name in (*CARRIED, "outputs") if name not in {approvals.KEY, approvals.SKIPPED})
+STEERED = tuple(
+    name for name in (*CARRIED, "outputs") if name not in {approvals.KEY, approvals.SKIPPED}
+)
 """Metadata that comes along to a run that begins with what a person named, or edited."""
-SAME = ("parent", "child_name", "optional", "depth", "input", "interrupt_before", "interrupt_after", "started_by_id")
+SAME = (
+    "parent",
+    "child_name",
+    "optional",
+    "depth",
+    "input",
+    "interrupt_before",
+    "interrupt_after",
+    "started_by_id",
+)
 """What a run that goes on for another one is like it in."""
 
 
@@ -43,7 +54,10 @@ ANEW = {
 
 
 class NothingKept(RunEnded):
-    """The run's template keeps no checkpoints, so no other run goes on where it failed. Nothing was changed."""
+    """The run's template keeps no checkpoints, so no other run goes on where it failed.
+
+    Nothing was changed.
+    """
 
     code = "checkpoints_off"
 
@@ -64,35 +78,63 @@ class Start:
     metadata: Mapping[str, Any] | None = None
 
 
-def begin(thread: Thread, definition: Definition, order: WorkOrder | None, start: Start, **fields: Any) -> Run:
-    """Write a new run that waits for a worker, with its checkpoint and event. Call inside a transaction; the nudge is the caller's.
+def begin(
+    thread: Thread, definition: Definition, order: WorkOrder | None, start: Start, **fields: Any
+) -> Run:
+    """Write a new run that waits for a worker, with its checkpoint and event.
+
+    Call inside a transaction; the nudge is the caller's.
 
     Args:
         fields: further columns of the run.
     """
     start = _trusted(definition, start)
     queue = sequence.queue_of(definition.steps, start.next_step)
-    run = Run.objects.create(thread=thread, definition=definition, work_order=order, due_at=clock.FromNow(), queue=queue, **fields)
+    run = Run.objects.create(
+        thread=thread,
+        definition=definition,
+        work_order=order,
+        due_at=clock.FromNow(),
+        queue=queue,
+        **fields,
+    )
     run.due_at = clock.now()  # about what was written
-    checkpoint = store.save(thread.pk, run.pk, start.state, entry_of(definition, start), parent=start.parent, before=start.before)
+    checkpoint = store.save(
+        thread.pk,
+        run.pk,
+        start.state,
+        entry_of(definition, start),
+        parent=start.parent,
+        before=start.before,
+    )
     log.append(thread.pk, run.pk, [created(checkpoint)])
     return run
 
 
 def _trusted(definition: Definition, start: Start) -> Start:
-    """Where a run really begins: from imported work at or before the first step that asks, with nothing that the document decided."""
+    """Where a run really begins: from imported work at or before the first step that asks, with
+    nothing that the document decided.
+    """
     if not imported.is_imported(start.parent):
         return start
     at = imported.place(definition.steps, start.next_step)
     return replace(
-        start, state=imported.cleaned(start.state), next_step=at, carried=(), metadata={**(start.metadata or {}), approvals.EDITED: True}
+        start,
+        state=imported.cleaned(start.state),
+        next_step=at,
+        carried=(),
+        metadata={**(start.metadata or {}), approvals.EDITED: True},
     )
 
 
 def entry_of(definition: Definition, start: Start) -> Entry:
     """What a run's first checkpoint records."""
     steps, parent = definition.steps, start.parent
-    kept = {key: parent.metadata[key] for key in start.carried if key in parent.metadata} if parent else {}
+    kept = (
+        {key: parent.metadata[key] for key in start.carried if key in parent.metadata}
+        if parent
+        else {}
+    )
     waiting = parent is not None and not start.next_step
     return Entry(
         status=CheckpointStatus.ACTIVE,
@@ -108,27 +150,41 @@ def entry_of(definition: Definition, start: Start) -> Entry:
 def following(checkpoint: Checkpoint) -> str:
     """The step that a new run does next from a checkpoint; "" where nothing is left but to end.
 
-    Where it waited, for a person or for child runs, that is the step that made it wait. One of a run that was cancelled, or that
-    expired, says only where it was.
+    Where it waited, for a person or for child runs, that is the step that made it wait. One of a
+    run that was cancelled, or that expired, says only where it was.
     """
-    ended_waiting = checkpoint.status == CheckpointStatus.CANCELLED or checkpoint.metadata.get("failure_code") == FailureCode.EXPIRED
+    ended_waiting = (
+        checkpoint.status == CheckpointStatus.CANCELLED
+        or checkpoint.metadata.get("failure_code") == FailureCode.EXPIRED
+    )
     if ended_waiting and checkpoint.parent is not None:
         return following(checkpoint.parent)
-    waits = checkpoint.status not in {CheckpointStatus.ACTIVE, CheckpointStatus.FAILED} or "gather" in checkpoint.metadata
+    waits = (
+        checkpoint.status not in {CheckpointStatus.ACTIVE, CheckpointStatus.FAILED}
+        or "gather" in checkpoint.metadata
+    )
     return checkpoint.next_step or (checkpoint.node_id if waits else "")
 
 
 def again(run: Run, head: Checkpoint, state: dict[str, Any], **fields: Any) -> Run:
-    """A run that goes on where `run` stopped: at the step that failed, or waiting for the child runs that did not complete.
+    """A run that goes on where `run` stopped: at the step that failed, or waiting for the child
+    runs that did not complete.
 
-    It is the same execution: what is recorded under its key holds. Call inside a transaction. Raises NothingKept.
+    It is the same execution: what is recorded under its key holds. Call inside a transaction.
+    Raises NothingKept.
     """
     if not run.keeps_checkpoints:
-        raise NothingKept("This run's template keeps no checkpoints, so there is nothing to go on from. Begin the work anew.")
+        raise NothingKept(
+            "This run's template keeps no checkpoints, so there is nothing to go on from. "
+            "Begin the work anew."
+        )
     foreign = imported.is_imported(head)
     gathering = "gather" in head.metadata and not head.next_step and not foreign
-    metadata: dict[str, Any] = {"gather": {**head.metadata["gather"], "again": True}} if gathering else {}
-    if head.metadata.get("failure_code") == LOOP_LIMIT and not foreign:  # the limit is one of a run, and this is another
+    metadata: dict[str, Any] = (
+        {"gather": {**head.metadata["gather"], "again": True}} if gathering else {}
+    )
+    # the limit is one of a run, and this is another
+    if head.metadata.get("failure_code") == LOOP_LIMIT and not foreign:
         metadata["loops_before"] = head.metadata.get("loops", {})
     start = Start(
         state=state,
@@ -139,18 +195,31 @@ def again(run: Run, head: Checkpoint, state: dict[str, Any], **fields: Any) -> R
         metadata=metadata,
     )
     same = {name: getattr(run, name) for name in SAME}
-    return begin(run.thread, run.definition, run.work_order, start, retry_of=run, **{**same, **fields})
+    return begin(
+        run.thread, run.definition, run.work_order, start, retry_of=run, **{**same, **fields}
+    )
 
 
 def ask_again(pause: Pause, head: Checkpoint, state: dict[str, Any], **fields: Any) -> Run:
-    """A run that waits with the question of one that was cancelled or expired while it asked, which gets its whole time anew.
+    """A run that waits with the question of one that was cancelled or expired while it asked, which
+    gets its whole time anew.
 
     Nothing that came before it is done again. Call inside a transaction.
     """
     asked, run, now = pause.checkpoint, pause.run, clock.now()
     same = {name: getattr(run, name) for name in SAME}
-    columns = {**same, "retry_of": run, "status": RunStatus.PAUSED, "due_at": now, "started_at": now, "queue": run.queue, **fields}
-    new = Run.objects.create(thread=run.thread, definition=run.definition, work_order=run.work_order, **columns)
+    columns = {
+        **same,
+        "retry_of": run,
+        "status": RunStatus.PAUSED,
+        "due_at": now,
+        "started_at": now,
+        "queue": run.queue,
+        **fields,
+    }
+    new = Run.objects.create(
+        thread=run.thread, definition=run.definition, work_order=run.work_order, **columns
+    )
     entry = Entry(
         status=CheckpointStatus.PENDING_INPUT,
         node_id=asked.node_id,
@@ -160,9 +229,15 @@ def ask_again(pause: Pause, head: Checkpoint, state: dict[str, Any], **fields: A
         metadata=asked.metadata,
     )
     checkpoint = store.save(run.thread_id, new.pk, state, entry, parent=head, before=state)
-    copied = {field.attname: getattr(pause, field.attname) for field in Pause._meta.concrete_fields if field.name not in ANEW}
+    copied = {
+        field.attname: getattr(pause, field.attname)
+        for field in Pause._meta.concrete_fields
+        if field.name not in ANEW
+    }
     copied |= due_times.columns(pause.review, now)
-    opened = Pause.objects.create(**copied, run=new, checkpoint=checkpoint, status=PauseStatus.OPEN, opened_at=now)
+    opened = Pause.objects.create(
+        **copied, run=new, checkpoint=checkpoint, status=PauseStatus.OPEN, opened_at=now
+    )
     live.inbox_hint_on_commit()
     log.append(run.thread_id, new.pk, asking(opened, checkpoint))
     return new

@@ -1,4 +1,6 @@
-"""The unsaved rows that a step leaves behind: its checkpoint, and the question where it asks one."""
+"""The unsaved rows that a step leaves behind: its checkpoint, and the question where it asks
+one.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from runs.workflows.base import Ask, Commit, Report
 
 COMMITS = "git_commit_count"
 OUTPUTS = (COMMITS, "github_pull_request_url", "input_tokens", "output_tokens", "cost")
-"""State keys that lists and the API show; copied to the checkpoint's metadata so that no state is loaded for them."""
+"""State keys that lists and the API show; copied to the checkpoint's metadata so that no state is
+loaded for them.
+"""
 
 
 def after_step(
@@ -41,22 +45,25 @@ def after_step(
 ) -> tuple[Checkpoint, dict[str, Any]]:
     """The checkpoint after a step, and its state: the update merged by the workflow's reducers.
 
-    A join belongs to the execution of the step that gathered: it adds no loop. One that asks `midway` goes on with the answer, under its
-    key. Without `write` it is one that no table is to hold.
-    Raises budget.Spent.
+    A join belongs to the execution of the step that gathered: it adds no loop. One that asks
+    `midway` goes on with the answer, under its key. Without `write` it is one that no table is to
+    hold. Raises budget.Spent.
     """
     step, head = held.at, held.head
     state = reducers.apply(held.state, update, held.reducers)
     counts = ran and not held.joining
     number = loop_num(head, step) if counts else head.loop_num
-    carried = CARRIED if ran else (*CARRIED, "scope")  # asked before it begins, it is still the execution that a retry takes up
+    # asked before it begins, it is still the execution that a retry takes up
+    carried = CARRIED if ran else (*CARRIED, "scope")
     kept = {key: head.metadata[key] for key in carried if key in head.metadata}
     entry = Entry(
         status=status,
         node_id=step if ran else head.node_id,
         next_step=next_step,
         loop_num=number,
-        completed_nodes=sequence.completed(held.steps, step if midway else next_step or sequence.following(held.steps, step))
+        completed_nodes=sequence.completed(
+            held.steps, step if midway else next_step or sequence.following(held.steps, step)
+        )
         if ran
         else head.completed_nodes,
         total_nodes=len(held.steps),
@@ -75,24 +82,34 @@ def after_step(
     if not write:
         return _unwritten(held, entry), state
     parent, before = held.written
-    checkpoint = store.build(held.run.thread_id, held.run.pk, state, entry, parent=parent, before=before)
+    checkpoint = store.build(
+        held.run.thread_id, held.run.pk, state, entry, parent=parent, before=before
+    )
     held.noted = budget.spend(held, checkpoint, more=len(code.bundle) if code else 0)
     return checkpoint, state
 
 
 def _outputs(held: Held, state: Mapping[str, Any], code: Commit | None) -> dict[str, Any]:
-    """What lists and the API show of the work. The engine counts the commits with each commit, so that no step has to tell their number."""
+    """What lists and the API show of the work.
+
+    The engine counts the commits with each commit, so that no step has to tell their number.
+    """
     outputs = {key: state[key] for key in OUTPUTS if key in state}
-    before = {**held.head.metadata.get("outputs", {}), **held.joined.get("outputs", {})}.get(COMMITS)
+    before = {**held.head.metadata.get("outputs", {}), **held.joined.get("outputs", {})}.get(
+        COMMITS
+    )
     if code is not None and code.commits is not None:
         outputs[COMMITS] = code.commits
-    elif before is not None and state.get(COMMITS) == held.state.get(COMMITS):  # else the step itself told another number just now
+    # else the step itself told another number just now
+    elif before is not None and state.get(COMMITS) == held.state.get(COMMITS):
         outputs[COMMITS] = before
     return outputs
 
 
 def _skipped(held: Held, kept: dict[str, Any], *, ran: bool) -> dict[str, list[str]]:
-    """The steps that were passed over by their own condition, each as of when its turn came last."""
+    """The steps that were passed over by their own condition, each as of when its turn came
+    last.
+    """
     before = set(kept.get(approvals.SKIPPED, ()))
     now = before | {held.at} if held.passing_over else before - {held.at} if ran else before
     return {approvals.SKIPPED: sorted(now)} if now != before else {}
@@ -100,20 +117,34 @@ def _skipped(held: Held, kept: dict[str, Any], *, ran: bool) -> dict[str, list[s
 
 def _unwritten(held: Held, entry: Entry) -> Checkpoint:
     told = {field.name: getattr(entry, field.name) for field in fields(entry)}
-    return Checkpoint(thread_id=held.run.thread_id, run_id=held.run.pk, **{**told, "metadata": budget.carried(held, entry.metadata)})
+    return Checkpoint(
+        thread_id=held.run.thread_id,
+        run_id=held.run.pk,
+        **{**told, "metadata": budget.carried(held, entry.metadata)},
+    )
 
 
 def where_it_stands(held: Held) -> Checkpoint:
-    """A checkpoint of the step boundary that the run is at, where the last one that was written is older."""
+    """A checkpoint of the step boundary that the run is at, where the last one that was written is
+    older.
+    """
     head = held.head
     entry = Entry(**{field.name: getattr(head, field.name) for field in fields(Entry)})
     parent, before = held.written
-    return store.build(held.run.thread_id, held.run.pk, held.state, entry, parent=parent, before=before)
+    return store.build(
+        held.run.thread_id, held.run.pk, held.state, entry, parent=parent, before=before
+    )
 
 
 def _git(commit: Commit) -> dict[str, str]:
-    """The bundle is kept before the step's commit, in its own: a blob that nothing points to does no harm."""
-    return {"commit": commit.sha, "base": commit.base, "bundle": store.put_blob(commit.bundle) if commit.bundle else ""}
+    """The bundle is kept before the step's commit, in its own: a blob that nothing points to does
+    no harm.
+    """
+    return {
+        "commit": commit.sha,
+        "base": commit.base,
+        "bundle": store.put_blob(commit.bundle) if commit.bundle else "",
+    }
 
 
 def after_answer(held: Held) -> Checkpoint:
@@ -128,7 +159,9 @@ def after_answer(held: Held) -> Checkpoint:
         total_nodes=len(held.steps),
         metadata=kept,
     )
-    return store.build(held.run.thread_id, held.run.pk, held.state, entry, parent=head, before=held.state)
+    return store.build(
+        held.run.thread_id, held.run.pk, held.state, entry, parent=head, before=held.state
+    )
 
 
 def failure(
@@ -143,16 +176,24 @@ def failure(
 ) -> tuple[Facts, Checkpoint | None]:
     """What a failed run leaves behind: its last events, and a checkpoint that a retry goes on from.
 
-    `written` is the newest checkpoint that was written, with its state, where that is not `head`; `relied` is of what the step that failed
-    may have done.
+    `written` is the newest checkpoint that was written, with its state, where that is not `head`;
+    `relied` is of what the step that failed may have done.
 
-    Without a state (it could not be read) there is no checkpoint: the head stays what it is, and nobody resumes from an empty state.
+    Without a state (it could not be read) there is no checkpoint: the head stays what it is, and
+    nobody resumes from an empty state.
     """
     step = head.next_step or head.node_id
-    facts: Facts = [line(words, step, level="error"), (EventKind.RUN_FAILED, {"error": words, "failure_code": code, "step": step})]
+    facts: Facts = [
+        line(words, step, level="error"),
+        (EventKind.RUN_FAILED, {"error": words, "failure_code": code, "step": step}),
+    ]
     if state is None:
         return facts, None
-    why: dict[str, Any] = {"error": words, "failure_code": code, **({approvals.RELIED: dict(relied)} if relied else {})}
+    why: dict[str, Any] = {
+        "error": words,
+        "failure_code": code,
+        **({approvals.RELIED: dict(relied)} if relied else {}),
+    }
     if head.next_step:
         why["scope"] = head.metadata.get("scope") or f"{run.shown_id}/{step}/{loop_num(head, step)}"
     entry = Entry(
@@ -172,7 +213,9 @@ def failure(
 def opening(held: Held, outcome: Ask) -> dict[str, Any]:
     """The columns of a pause that say when it opens, by which rules, and when those act."""
     now = clock.now()
-    rules = {} if outcome.phase == SUSPENDED else review_rules.of(sequence.named(held.steps, held.at))
+    rules = (
+        {} if outcome.phase == SUSPENDED else review_rules.of(sequence.named(held.steps, held.at))
+    )
     return {"review": rules, "opened_at": now, **due_times.columns(rules, now)}
 
 
@@ -184,11 +227,18 @@ def question(held: Held, outcome: Ask, checkpoint: Checkpoint, opening: dict[str
     asked = schemas.check_inputs(inputs) if inputs else {}
     material = checkpoint.metadata.get(approvals.MATERIAL)
     read: list[Any] = [{"material": material}]
-    if material is None:  # all that was there counts; of a stop, which decides nothing of the step, what is shown
-        read = [shown["content"], shown["patch"], *([] if outcome.phase in STOPS else [{"state": checkpoint.digest}])]
+    # all that was there counts; of a stop, which decides nothing of the step, what is shown
+    if material is None:
+        read = [
+            shown["content"],
+            shown["patch"],
+            *([] if outcome.phase in STOPS else [{"state": checkpoint.digest}]),
+        ]
     high = opening["review"].get("risk") == "high" or any(call["risk"] == "high" for call in wanted)
     return Pause(
-        outside=external_reviewers.asked(outcome.outside, opening["review"], outcome.ways, high_risk=high),
+        outside=external_reviewers.asked(
+            outcome.outside, opening["review"], outcome.ways, high_risk=high
+        ),
         run=held.run,
         checkpoint=checkpoint,
         step=held.at,
@@ -204,7 +254,8 @@ def question(held: Held, outcome: Ask, checkpoint: Checkpoint, opening: dict[str
         known=dict(outcome.known),
         bare=[*outcome.bare, *([sequence.APPROVE] if wanted else [])],
         calls=wanted,
-        revision=1 if outcome.midway else (_asked_before(held, outcome.phase) or 0) + 1,  # nothing was sent back
+        # nothing was sent back
+        revision=1 if outcome.midway else (_asked_before(held, outcome.phase) or 0) + 1,
         max_revisions=outcome.max_revisions,
         panel_id=reviewer_index.keep(opening["review"]),
         **opening,
@@ -223,7 +274,10 @@ def _asked_before(held: Held, phase: str) -> int | None:
 def kept_report(report: Report) -> dict[str, Any]:
     """A report as rows and metadata hold it; its patch goes to a blob."""
     # pairs, not an object: canonical JSON sorts keys, and the order is the author's
-    shown = {codec.readable(label): codec.readable(value) if isinstance(value, str) else value for label, value in report.facts.items()}
+    shown = {
+        codec.readable(label): codec.readable(value) if isinstance(value, str) else value
+        for label, value in report.facts.items()
+    }
     facts = [[label, value] for label, value in redaction.redact(shown).items()]
     return {
         "content": codec.readable(report.content),
@@ -236,4 +290,6 @@ def kept_report(report: Report) -> dict[str, Any]:
 def read_report(kept: dict[str, Any]) -> Report:
     """What `kept_report` kept."""
     patch = store.get_blob(kept["patch"]).decode() if kept["patch"] else ""
-    return Report(content=kept["content"], patch=patch, facts=dict(kept["facts"]), effects=kept["effects"])
+    return Report(
+        content=kept["content"], patch=patch, facts=dict(kept["facts"]), effects=kept["effects"]
+    )

@@ -1,7 +1,9 @@
-"""What a step says while it works, token by token, on its way to the log: gathered, so that a commit is made at most every 50 ms.
+"""What a step says while it works, token by token, on its way to the log: gathered, so that a
+commit is made at most every 50 ms.
 
-One thread per process writes for all of its steps, so a step never waits for a commit. Chunks are events like all others: numbered,
-replayed to who comes later, dropped with the log. They are in no checkpoint (S0-19).
+One thread per process writes for all of its steps, so a step never waits for a commit. Chunks are
+events like all others: numbered, replayed to who comes later, dropped with the log. They are in no
+checkpoint (S0-19).
 """
 
 from __future__ import annotations
@@ -33,7 +35,10 @@ _writers: dict[int, threading.Thread] = {}
 
 
 class Chunks:
-    """What one execution of a step says. `write` commits a piece of it, and raises Stopped where the run is not ours any more."""
+    """What one execution of a step says.
+
+    `write` commits a piece of it, and raises Stopped where the run is not ours any more.
+    """
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
@@ -58,7 +63,10 @@ class Chunks:
             _changed.notify_all()
 
     def flush(self) -> None:
-        """Write what waits, now and in this thread, so that what follows comes behind it. Raises what writing raised."""
+        """Write what waits, now and in this thread, so that what follows comes behind it.
+
+        Raises what writing raised.
+        """
         self._drain()
         with _changed:
             if self._error is not None:
@@ -68,7 +76,10 @@ class Chunks:
         """`flush`, and hear nothing any more: the step is done."""
         self._drain()
         with _changed:
-            error, self._error = self._error, self._error or Stopped("the step is over; what it still says is not heard")
+            error, self._error = (
+                self._error,
+                self._error or Stopped("the step is over; what it still says is not heard"),
+            )
         if error is not None:
             raise error
 
@@ -80,7 +91,8 @@ class Chunks:
             while piece := self._next_piece():
                 try:
                     self._write(piece)
-                except Exception as error:  # noqa: BLE001  # told to the step, whose thread this may not be
+                # told to the step, whose thread this may not be
+                except Exception as error:  # noqa: BLE001
                     self._fail(error)
                     return
 
@@ -117,7 +129,8 @@ def _write_for_all() -> None:
         due = _due()
         for chunks in due:
             chunks._drain()
-        if not due or any(chunks._error for chunks in due):  # what failed may have been the connection
+        # what failed may have been the connection
+        if not due or any(chunks._error for chunks in due):
             _close()
 
 

@@ -14,18 +14,24 @@ from runs.engine.context import Held
 from runs.workflows.base import StepFailed
 
 GRACE = 2.0
-"""Seconds that a step which looks at `Context.check` gets to end by itself, its subprocesses with it."""
+"""Seconds that a step which looks at `Context.check` gets to end by itself, its subprocesses with
+it.
+"""
 
 
 class TimeIsUp(BaseException):
-    """Thrown into a step that does not end: past its `except Exception`, so that it cannot go on."""
+    """Thrown into a step that does not end: past its `except Exception`, so that it cannot go
+    on.
+    """
 
 
 def call(held: Held, seconds: float | None, function: Callable[[], Any]) -> Any:
-    """Call `function`, in a thread of its own where it has a time limit. Raises StepFailed(code="timeout") when the time is up.
+    """Call `function`, in a thread of its own where it has a time limit.
 
-    A step that never returns is left behind with TimeIsUp thrown into it; whatever it still tries to write is refused, since the
-    run's epoch moves on.
+    Raises StepFailed(code="timeout") when the time is up.
+
+    A step that never returns is left behind with TimeIsUp thrown into it; whatever it still tries
+    to write is refused, since the run's epoch moves on.
     """
     if seconds is None:
         return function()
@@ -36,7 +42,8 @@ def call(held: Held, seconds: float | None, function: Callable[[], Any]) -> Any:
         held.thread_ident = threading.get_ident()  # it closes its connection itself, at its end
         try:
             box["value"] = function()
-        except BaseException as error:  # noqa: BLE001  # carried to the caller, which knows what each means
+        # carried to the caller, which knows what each means
+        except BaseException as error:  # noqa: BLE001
             box["error"] = error
         finally:
             connection.close()
@@ -46,7 +53,9 @@ def call(held: Held, seconds: float | None, function: Callable[[], Any]) -> Any:
     thread.join(seconds + GRACE)
     held.deadline, held.thread_ident = float("inf"), threading.get_ident()
     if thread.is_alive():
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(TimeIsUp))
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(thread.ident or 0), ctypes.py_object(TimeIsUp)
+        )
         raise StepFailed(f"The step did not end within {seconds:g} s.", code="timeout")
     if (error := box.get("error")) is not None:
         raise error

@@ -1,4 +1,6 @@
-"""How git gets at a remote repository that wants to know who asks, without a token in a file, an argument or a log."""
+"""How git gets at a remote repository that wants to know who asks, without a token in a file, an
+argument or a log.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from urllib.parse import urlsplit
 USER = "x-access-token"
 """GitHub's name for a token; GitLab and others take any."""
 
-# git calls it with its question as the only argument; `set -u` is not needed, an unset name only answers nothing.
+# git calls it with its question as the only argument; `set -u` is not needed, an unset name only
+# answers nothing.
 ASKPASS = b"""#!/bin/sh
 # Answers git's questions about one origin, from the environment of that one git process.
 case "$1" in
@@ -29,12 +32,15 @@ class Access:
 
 
 def asks_for_token(url: str) -> bool:
-    """Whether an origin is reached by HTTP: others know who asks by a key of the host's, or need not."""
+    """Whether an origin is reached by HTTP: others know who asks by a key of the host's, or need
+    not.
+    """
     return urlsplit(url).scheme in {"http", "https"}
 
 
 def environment(access: Access, url: str, *, askpass: Path) -> dict[str, str]:
-    """What git's environment holds besides, for a command that speaks to `url`: nothing unless that is HTTP.
+    """What git's environment holds besides, for a command that speaks to `url`: nothing unless that
+    is HTTP.
 
     `askpass` is where ASKPASS is, to be executed. It answers for the origin of `url` alone.
     """

@@ -28,12 +28,16 @@ class FolderLock:
         self._release: Callable[[], object] | None = None
 
     def take(self, *, seconds: float, check: Callable[[], None]) -> bool:
-        """Wait for the lock; False when it was held already. Raises Busy, or what `check` raises."""
+        """Wait for the lock; False when it was held already.
+
+        Raises Busy, or what `check` raises.
+        """
         if self._release:
             return False
         self._path.parent.mkdir(parents=True, exist_ok=True)
         until = time.monotonic() + seconds
-        while not self._take(until, check):  # who held it has dropped the file meanwhile: that lock is nobody's any more
+        # who held it has dropped the file meanwhile: that lock is nobody's any more
+        while not self._take(until, check):
             self.free()
         self._end_noted_group()
         return True
@@ -90,7 +94,9 @@ def _is_at(lock: int, path: Path) -> bool:
 
 
 def _started_at(pid: int) -> str:
-    """When the process began, to tell it from a later one with the same number; "" when it is gone (or there is no /proc)."""
+    """When the process began, to tell it from a later one with the same number; "" when it is gone
+    (or there is no /proc).
+    """
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except OSError:

@@ -1,4 +1,6 @@
-"""The environment in which git and other programs see a stranger's repository: ours from the ground up, none of theirs."""
+"""The environment in which git and other programs see a stranger's repository: ours from the ground
+up, none of theirs.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-# In a file and not only in the environment: git clears its own variables for the other side of a local clone or push.
+# In a file and not only in the environment: git clears its own variables for the other side of a
+# local clone or push.
 SETTINGS: Mapping[str, str] = {
     "core.hooksPath": os.devnull,
     "core.fsmonitor": "false",
@@ -32,29 +35,40 @@ SETTINGS: Mapping[str, str] = {
     "http.followRedirects": "false",  # an allowed host must not send us on to one that is not
 }
 
-# The highest of git's attribute files: no filter, no conversion, so the work tree holds exactly the bytes of the commit.
+# The highest of git's attribute files: no filter, no conversion, so the work tree holds exactly the
+# bytes of the commit.
 ATTRIBUTES = b"* -text -ident -filter -working-tree-encoding !eol !diff !merge\n"
 
 
 def write_settings(file: Path, settings: Mapping[str, str]) -> None:
-    """Write git's only configuration beside the repository's own, which is pinned to what our clone wrote."""
+    """Write git's only configuration beside the repository's own, which is pinned to what our clone
+    wrote.
+    """
     lines = []
     for name, value in settings.items():
         value = value.replace("\\", "\\\\").replace('"', '\\"')
         section, _, key = name.rpartition(".")
         head, _, part = section.partition(".")
-        lines.append(f'[{head} "{part}"]\n\t{key} = "{value}"\n' if part else f'[{head}]\n\t{key} = "{value}"\n')
+        lines.append(
+            f'[{head} "{part}"]\n\t{key} = "{value}"\n'
+            if part
+            else f'[{head}]\n\t{key} = "{value}"\n'
+        )
     text = "".join(lines)
     if not file.exists() or file.read_text() != text:
         file.write_text(text)
 
 
 def program_environment(*, home: Path, temporary: Path, search_path: str) -> dict[str, str]:
-    """What a program started for a repository may know: nothing of ours, so no secret can leak into it or its output."""
+    """What a program started for a repository may know: nothing of ours, so no secret can leak into
+    it or its output.
+    """
     return {"PATH": search_path, "HOME": str(home), "LANG": "C.UTF-8", "TMPDIR": str(temporary)}
 
 
-def git_environment(program: Mapping[str, str], *, file: Path, settings: Mapping[str, str], author: tuple[str, str]) -> dict[str, str]:
+def git_environment(
+    program: Mapping[str, str], *, file: Path, settings: Mapping[str, str], author: tuple[str, str]
+) -> dict[str, str]:
     name, mail = author
     forced = ["core.hooksPath", "core.fsmonitor", "core.sshCommand", "credential.helper"]
     environment = {
@@ -71,6 +85,10 @@ def git_environment(program: Mapping[str, str], *, file: Path, settings: Mapping
         "GIT_COMMITTER_EMAIL": mail,
         "GIT_CONFIG_COUNT": str(len(forced)),
     }
-    for number, key in enumerate(forced):  # stronger than anything in the repository's own configuration
-        environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": settings[key]}
+    # stronger than anything in the repository's own configuration
+    for number, key in enumerate(forced):
+        environment |= {
+            f"GIT_CONFIG_KEY_{number}": key,
+            f"GIT_CONFIG_VALUE_{number}": settings[key],
+        }
     return environment

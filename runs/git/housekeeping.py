@@ -1,7 +1,9 @@
-"""The folders on this machine in which orders are worked on: where they are, how much they may use, and when they go.
+"""The folders on this machine in which orders are worked on: where they are, how much they may use,
+and when they go.
 
-All of them can be made again: from the origin or its mirror, and the bundle in the checkpoint. So what is dropped too early costs a clone.
-Each machine looks after its own: in the sweep, and before it clones.
+All of them can be made again: from the origin or its mirror, and the bundle in the checkpoint. So
+what is dropped too early costs a clone. Each machine looks after its own: in the sweep, and before
+it clones.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ def mirrors() -> Path:
 
 
 def mirror_of(repository_url: str) -> Path | None:
-    """Where this machine keeps its copy of a remote repository; None for a local one, which is as near as a copy would be."""
+    """Where this machine keeps its copy of a remote repository; None for a local one, which is as
+    near as a copy would be.
+    """
     if not repository_url or repository_url.startswith("/"):
         return None
     return mirrors() / hashlib.sha256(repository_url.encode()).hexdigest()[:32]
@@ -69,16 +73,26 @@ def tend(*, now: dt.datetime) -> None:
 def collect(*, before: dt.datetime) -> int:
     """Drop the folders of what ended before then; gives how many went."""
     gone = 0
-    for one in (one for ended in (_ended_workspaces, _ended_mirrors) for one in ended() if one.ended_at < before):
+    for one in (
+        one
+        for ended in (_ended_workspaces, _ended_mirrors)
+        for one in ended()
+        if one.ended_at < before
+    ):
         with Row(logger, one.path.name):
             gone += _drop(one)
     if gone:
-        logger.info("dropped %d workspaces and mirrors of what ended before %s", gone, before.isoformat(timespec="seconds"))
+        logger.info(
+            "dropped %d workspaces and mirrors of what ended before %s",
+            gone,
+            before.isoformat(timespec="seconds"),
+        )
     return gone
 
 
 def make_room() -> None:
-    """Called before a clone: where all folders together use more than they may, those of what ended longest ago go first.
+    """Called before a clone: where all folders together use more than they may, those of what ended
+    longest ago go first.
 
     Raises StepFailed (`disk_quota`) where that is not enough.
     """
@@ -90,7 +104,10 @@ def make_room() -> None:
         used = _free_until(limit, now=clock.now())
     if used > limit:
         raise StepFailed(
-            f"The workspaces on this machine use {used:,} bytes and may use {limit:,}; those of live orders stay. Retry later.",
+            (
+                f"The workspaces on this machine use {used:,} bytes and may use {limit:,}; "
+                "those of live orders stay. Retry later."
+            ),
             code="disk_quota",
         )
 
@@ -100,9 +117,13 @@ def _used() -> int:
 
 
 def _free_until(limit: int, *, now: dt.datetime) -> int:
-    """Drop what ended until no more than that is used, workspaces before the mirrors they borrow from; gives what is used then."""
+    """Drop what ended until no more than that is used, workspaces before the mirrors they borrow
+    from; gives what is used then.
+    """
     for ended in (_ended_workspaces, _ended_mirrors):
-        for one in sorted((one for one in ended() if one.ended_at <= now), key=lambda folder: folder.ended_at):
+        for one in sorted(
+            (one for one in ended() if one.ended_at <= now), key=lambda folder: folder.ended_at
+        ):
             _drop(one)
             if (used := _used()) <= limit:
                 return used
@@ -142,7 +163,9 @@ def _may_go(path: Path) -> bool:
 
 
 def _urls_here() -> Iterable[str]:
-    """The repositories of the workspaces on this machine: these borrow from their mirrors, also when their orders have ended."""
+    """The repositories of the workspaces on this machine: these borrow from their mirrors, also
+    when their orders have ended.
+    """
     runs = Run.objects.exclude(work_order=None)
     orders, children = [], []
     for path in _folders(root()):
@@ -156,7 +179,9 @@ def _urls_here() -> Iterable[str]:
 
 def _folders(parent: Path) -> list[Path]:
     """Workspaces and mirrors by what is left of them, in the order of their names."""
-    names = {entry.name.partition(".")[0] for entry in parent.iterdir()} if parent.is_dir() else set()
+    names = (
+        {entry.name.partition(".")[0] for entry in parent.iterdir()} if parent.is_dir() else set()
+    )
     return [parent / name for name in sorted(names - {""})]
 
 
@@ -199,7 +224,8 @@ def _drop(folder: Folder) -> bool:
     except Busy:
         return False
     try:
-        # looked at again under the lock: who claims a run from now on waits for it, then finds no folder and clones
+        # looked at again under the lock: who claims a run from now on waits for it, then finds no
+        # folder and clones
         if not _may_go(path):
             return False
         drop(path)

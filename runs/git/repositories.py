@@ -1,4 +1,6 @@
-"""What operators settle about repositories, and whether it fits together; the admin's form and REST ask the same questions."""
+"""What operators settle about repositories, and whether it fits together; the admin's form and REST
+ask the same questions.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,18 @@ from runs.models import ForgeKind, PullRequestPolicy, PushPolicy, Repository, Te
 from runs.workflows import spelling
 
 SETTLED = (
-    "name", "default_template", "check_command", "author", "use_template_execution", "base_branch", "push_policy", "pull_request_policy",
+    "name", "default_template", "check_command", "author", "use_template_execution", "base_branch",
+    "push_policy", "pull_request_policy",
     "forge", "forge_url", "forge_project", "credential", "allowed_templates",
 )  # fmt: skip
 """What may be changed of a repository without making it another one."""
 GROUPS = {"use_groups": "use_restricted", "delivery_groups": "delivery_restricted"}
-"""Whom a repository is for, each with the column that says that groups were chosen (`rights.settle`)."""
-_BRANCH = re.compile(r"(?!-)(?!.*(\.\.|//|@\{|\.lock(/|$)|/\.|\.$))(?![./])[^\s~^:?*\[\\\x00-\x1f\x7f]+(?<!/)")
+"""Whom a repository is for, each with the column that says that groups were chosen
+(`rights.settle`).
+"""
+_BRANCH = re.compile(
+    r"(?!-)(?!.*(\.\.|//|@\{|\.lock(/|$)|/\.|\.$))(?![./])[^\s~^:?*\[\\\x00-\x1f\x7f]+(?<!/)"
+)
 _CREDENTIAL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -40,7 +47,10 @@ class RepositoryInvalid(Exception):
     code = "repository_invalid"
 
     def __init__(self, errors: dict[str, list[str]]) -> None:
-        super().__init__("Nothing was changed: " + " ".join(f"{field}: {text}" for field, texts in errors.items() for text in texts))
+        super().__init__(
+            "Nothing was changed: "
+            + " ".join(f"{field}: {text}" for field, texts in errors.items() for text in texts)
+        )
         self.errors = errors
 
 
@@ -77,7 +87,9 @@ def _groups(field: str, names: list[str]) -> list[Group]:
     found = {group.name: group for group in Group.objects.filter(name__in=names)}
     if missing := [name for name in names if name not in found]:
         known = Group.objects.order_by("name").values_list("name", flat=True)
-        raise RepositoryInvalid({field: [spelling.unknown("group", name, known) for name in missing]})
+        raise RepositoryInvalid(
+            {field: [spelling.unknown("group", name, known) for name in missing]}
+        )
     return list(found.values())
 
 
@@ -100,16 +112,27 @@ def named(url: str) -> Repository | None:
 
 
 def template_for(url: str, by: User) -> str:
-    """The slug of the template of an order on that URL which names none: the repository's own. Raises TemplateNotNamed without one."""
+    """The slug of the template of an order on that URL which names none: the repository's own.
+
+    Raises TemplateNotNamed without one.
+    """
     repository = named(url)
     if repository is not None and repository.default_template:
         return repository.default_template
     refused, allowed = rights.refusals(by), repository.allowed_templates if repository else []
     known = Template.objects.current().order_by("slug")
-    fitting = [one for one in known if one.slug not in refused and (one.needs_repository or not url)]
+    fitting = [
+        one for one in known if one.slug not in refused and (one.needs_repository or not url)
+    ]
     lacks = readiness.lacking(fitting, by=by)
-    slugs = [one.slug for one in fitting if one.slug not in lacks and (not allowed or one.slug in allowed)]
-    listed = f"You may use: {', '.join(slugs)}." if slugs else "There is none that you may use here."
+    slugs = [
+        one.slug
+        for one in fitting
+        if one.slug not in lacks and (not allowed or one.slug in allowed)
+    ]
+    listed = (
+        f"You may use: {', '.join(slugs)}." if slugs else "There is none that you may use here."
+    )
     raise TemplateNotNamed(f"The order names no template, so nothing was begun. {listed}")
 
 
@@ -124,9 +147,12 @@ def problems(values: Mapping[str, Any]) -> dict[str, list[str]]:
         if text != "".join(sign for sign in text if sign.isprintable()):
             found[field] = ["There are characters in it that cannot be seen."]
     checks = {
-        "name": _name, "default_template": _default_template, "check_command": _check_command, "base_branch": _base_branch,
-        "credential": _credential, "push_policy": _push_policy, "pull_request_policy": _pull_request_policy, "forge": _forge,
-        "forge_url": _forge_url, "forge_project": _forge_project, "allowed_templates": _allowed_templates,
+        "name": _name, "default_template": _default_template, "check_command": _check_command,
+        "base_branch": _base_branch,
+        "credential": _credential, "push_policy": _push_policy,
+        "pull_request_policy": _pull_request_policy, "forge": _forge,
+        "forge_url": _forge_url, "forge_project": _forge_project,
+        "allowed_templates": _allowed_templates,
     }  # fmt: skip
     for field, check in checks.items():
         if field not in found and (sentence := check(values)):
@@ -152,19 +178,29 @@ def _allowed_templates(values: Mapping[str, Any]) -> str:
     slugs = values["allowed_templates"]
     if not isinstance(slugs, list) or not all(isinstance(slug, str) for slug in slugs):
         return 'Give a list of slugs such as ["repo-tidy"]; an empty list for all templates.'
-    known = set(Template.objects.current().filter(needs_repository=True).values_list("slug", flat=True))
+    known = set(
+        Template.objects.current().filter(needs_repository=True).values_list("slug", flat=True)
+    )
     if missing := [slug for slug in slugs if slug not in known]:
         return spelling.unknown("template that works on a repository", missing[0], known)
     default = values["default_template"]
     wrong = bool(slugs and default and default not in slugs)
-    return f"Orders that name no template go by {default}: allow it, or choose another default." if wrong else ""
+    return (
+        f"Orders that name no template go by {default}: allow it, or choose another default."
+        if wrong
+        else ""
+    )
 
 
 def _check_command(values: Mapping[str, Any]) -> str:
     command = values["check_command"]
-    if isinstance(command, list) and all(isinstance(word, str) and word and "\0" not in word for word in command):
+    if isinstance(command, list) and all(
+        isinstance(word, str) and word and "\0" not in word for word in command
+    ):
         return ""
-    return 'Give a list of words such as ["python", "-m", "pytest", "-q"]; an empty list for no check.'
+    return (
+        'Give a list of words such as ["python", "-m", "pytest", "-q"]; an empty list for no check.'
+    )
 
 
 def _base_branch(values: Mapping[str, Any]) -> str:
@@ -175,7 +211,10 @@ def _base_branch(values: Mapping[str, Any]) -> str:
 def _credential(values: Mapping[str, Any]) -> str:
     name = values["credential"]
     if name and not _CREDENTIAL.fullmatch(name):
-        return "Give the credential's name, never its value: letters, digits, dots, dashes and underscores."
+        return (
+            "Give the credential's name, never its value: letters, digits, dots, dashes and "
+            "underscores."
+        )
     if not name and values["pull_request_policy"] != PullRequestPolicy.NEVER:
         return "A pull request needs a credential with the token for the forge."
     return ""
@@ -184,13 +223,20 @@ def _credential(values: Mapping[str, Any]) -> str:
 def _push_policy(values: Mapping[str, Any]) -> str:
     if values["push_policy"] not in PushPolicy.values:
         return f"One of {', '.join(PushPolicy.values)}."
-    if values["pull_request_policy"] != PullRequestPolicy.NEVER and values["push_policy"] != PushPolicy.BRANCH:
+    if (
+        values["pull_request_policy"] != PullRequestPolicy.NEVER
+        and values["push_policy"] != PushPolicy.BRANCH
+    ):
         return "A pull request needs its branch: choose “branch”, or no pull requests."
     return ""
 
 
 def _pull_request_policy(values: Mapping[str, Any]) -> str:
-    return "" if values["pull_request_policy"] in PullRequestPolicy.values else f"One of {', '.join(PullRequestPolicy.values)}."
+    return (
+        ""
+        if values["pull_request_policy"] in PullRequestPolicy.values
+        else f"One of {', '.join(PullRequestPolicy.values)}."
+    )
 
 
 def _forge(values: Mapping[str, Any]) -> str:
@@ -216,7 +262,10 @@ def _forge_project(values: Mapping[str, Any]) -> str:
     try:
         if kind in {ForgeKind.GITHUB, ForgeKind.GITLAB} and project:
             checked_project(project, kind=kind)
-        elif kind in {ForgeKind.GITHUB, ForgeKind.GITLAB} and values["pull_request_policy"] != PullRequestPolicy.NEVER:
+        elif (
+            kind in {ForgeKind.GITHUB, ForgeKind.GITLAB}
+            and values["pull_request_policy"] != PullRequestPolicy.NEVER
+        ):
             project_of(values["url"], kind=kind, forge_url=values["forge_url"])
     except BadForge as error:
         return str(error)

@@ -1,4 +1,6 @@
-"""Runs git and other programs in a stranger's repository: locked, bounded, in an environment of our own."""
+"""Runs git and other programs in a stranger's repository: locked, bounded, in an environment of our
+own.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from runs.processes.sandbox import before
 from runs.workflows.base import StepFailed
 
 GRACE_SECONDS = 1.5
-"""What a program that is followed gets to end by itself; less than `runs.engine.time_limit.GRACE`."""
+"""What a program that is followed gets to end by itself; less than
+`runs.engine.time_limit.GRACE`.
+"""
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 
 
@@ -36,7 +40,9 @@ class Limits:
     output_bytes: int = 64 * 2**20
     clone_bytes: int = 2 * 2**30
     folder_bytes: int = 0
-    """What a workspace may grow to while programs work in it, all that lies beside it included; 0 for any size."""
+    """What a workspace may grow to while programs work in it, all that lies beside it included; 0
+    for any size.
+    """
 
 
 LOOK_SECONDS = 5.0
@@ -50,9 +56,11 @@ ALTERNATES = "objects/info/alternates"
 
 
 class Repository:
-    """The folder `path` and what lies beside it as `path.*`; every use takes the folder's lock first.
+    """The folder `path` and what lies beside it as `path.*`; every use takes the folder's lock
+    first.
 
-    A command that speaks to `url`, the origin, gets `access` in its environment; no other process does.
+    A command that speaks to `url`, the origin, gets `access` in its environment; no other process
+    does.
     """
 
     def __init__(
@@ -78,9 +86,13 @@ class Repository:
         self._url, self._access = url, access
         self._limits, self._check, self._settings = limits, check, settings
         self.lock = FolderLock(self.beside("lock"), self.beside("group"))
-        self._environment = program_environment(home=self.beside("home"), temporary=self.beside("tmp"), search_path=search_path)
+        self._environment = program_environment(
+            home=self.beside("home"), temporary=self.beside("tmp"), search_path=search_path
+        )
         without_home = self._environment | {"HOME": os.devnull}
-        self._git_environment = git_environment(without_home, file=self.beside("gitconfig"), settings=settings, author=author)
+        self._git_environment = git_environment(
+            without_home, file=self.beside("gitconfig"), settings=settings, author=author
+        )
 
     def beside(self, name: str) -> Path:
         return self.path.with_name(f"{self.path.name}.{name}")
@@ -88,7 +100,12 @@ class Repository:
     def program(self, arguments: Sequence[str], seconds: float | None) -> process.Finished:
         """Run a program that is not git, in the work tree."""
         self._prepare()
-        done = self._run(arguments, self._environment, seconds or self._limits.command_seconds, check=self._bounded())
+        done = self._run(
+            arguments,
+            self._environment,
+            seconds or self._limits.command_seconds,
+            check=self._bounded(),
+        )
         self._check_size()
         return done
 
@@ -102,7 +119,8 @@ class Repository:
         max_output: int | None,
         said: Callable[[str, bytes], None],
     ) -> int:
-        """As `program`, with more in its environment, behind the sandbox, line by line, and ended with all that it started.
+        """As `program`, with more in its environment, behind the sandbox, line by line, and ended
+        with all that it started.
 
         Gives its exit code.
         """
@@ -110,12 +128,23 @@ class Repository:
         arguments = [*before(self._sandbox, self._places), *arguments]
         found = shutil.which(arguments[0], path=self._environment["PATH"])
         if found is None and not (self.path / arguments[0]).is_file():
-            raise StepFailed(f"{arguments[0]} is not installed where this worker looks for programs.", code="program_missing")
-        known = {name: value for name, value in environment.items() if name not in self._environment}
-        changes = {"said": said, "grace": GRACE_SECONDS, "max_output": max_output or self._limits.output_bytes}
+            raise StepFailed(
+                f"{arguments[0]} is not installed where this worker looks for programs.",
+                code="program_missing",
+            )
+        known = {
+            name: value for name, value in environment.items() if name not in self._environment
+        }
+        changes = {
+            "said": said,
+            "grace": GRACE_SECONDS,
+            "max_output": max_output or self._limits.output_bytes,
+        }
         seconds = seconds or self._limits.command_seconds
         environment = {**known, **self._environment}
-        done = self._run(arguments, environment, seconds, check=self._bounded(), stdin=stdin, changes=changes)
+        done = self._run(
+            arguments, environment, seconds, check=self._bounded(), stdin=stdin, changes=changes
+        )
         self._check_size()
         return done.returncode
 
@@ -123,7 +152,12 @@ class Repository:
     def _places(self) -> dict[str, Path]:
         """What a sandbox may name, see there."""
         mirror = self._lender or self.beside("mirror")
-        return {"workspace": self.path, "home": self.beside("home"), "tmp": self.beside("tmp"), "mirror": mirror}
+        return {
+            "workspace": self.path,
+            "home": self.beside("home"),
+            "tmp": self.beside("tmp"),
+            "mirror": mirror,
+        }
 
     def scratch(self, name: str, content: bytes) -> Path:
         """A file outside the work tree that programs may read."""
@@ -142,32 +176,63 @@ class Repository:
                 folder.unlink()
             folder.mkdir(exist_ok=True)
 
-    def git(self, *arguments: str, fine: Sequence[int] | None = (0,), stdin: bytes = b"", remote: bool = False) -> process.Finished:
-        """Run git; an exit code that is not `fine` fails the step (None: all are). With `remote` it speaks to the origin."""
+    def git(
+        self,
+        *arguments: str,
+        fine: Sequence[int] | None = (0,),
+        stdin: bytes = b"",
+        remote: bool = False,
+    ) -> process.Finished:
+        """Run git; an exit code that is not `fine` fails the step (None: all are).
+
+        With `remote` it speaks to the origin.
+        """
         self.hold()
         self.pin()
-        done = self._run(["git", *arguments], self._for_git(remote), self._limits.git_seconds, stdin=stdin)
+        done = self._run(
+            ["git", *arguments], self._for_git(remote), self._limits.git_seconds, stdin=stdin
+        )
         if fine is not None and done.returncode not in fine:
-            raise StepFailed(f"git {arguments[0]} failed: {self.said(done.errors)}", code="git_failed")
+            raise StepFailed(
+                f"git {arguments[0]} failed: {self.said(done.errors)}", code="git_failed"
+            )
         return done
 
-    def filling_git(self, *arguments: str, watched: Path, cwd: Path | None = None, code: str = "git_failed", remote: bool = False) -> None:
+    def filling_git(
+        self,
+        *arguments: str,
+        watched: Path,
+        cwd: Path | None = None,
+        code: str = "git_failed",
+        remote: bool = False,
+    ) -> None:
         """Run a git command that fills the disk, and end it when `watched` grows over the limit."""
 
         def check() -> None:
             self._check()
             if size(watched) > self._limits.clone_bytes:
-                message = f"The repository is larger than the {self._limits.clone_bytes:,} bytes allowed here."
+                message = (
+                    f"The repository is larger than the {self._limits.clone_bytes:,} bytes "
+                    "allowed here."
+                )
                 raise StepFailed(message, code="clone_too_large")
 
-        done = self._run(["git", *arguments], self._for_git(remote), self._limits.clone_seconds, check=check, cwd=cwd)
+        done = self._run(
+            ["git", *arguments],
+            self._for_git(remote),
+            self._limits.clone_seconds,
+            check=check,
+            cwd=cwd,
+        )
         check()
         if done.returncode:
             raise StepFailed(f"git {arguments[0]} failed: {self.said(done.errors)}", code=code)
 
     def plain_git(self, *arguments: str, cwd: Path) -> str:
         """Run git in a fresh clone that is not in its place yet; "" when it fails."""
-        done = self._run(["git", *arguments], self._git_environment, self._limits.git_seconds, cwd=cwd)
+        done = self._run(
+            ["git", *arguments], self._git_environment, self._limits.git_seconds, cwd=cwd
+        )
         return "" if done.returncode else os.fsdecode(done.output).strip()
 
     def said(self, output: bytes) -> str:
@@ -186,10 +251,15 @@ class Repository:
         if access is None:
             return self._git_environment
         write_askpass(self.beside("askpass"))
-        return {**self._git_environment, **environment(access, self._url, askpass=self.beside("askpass"))}
+        return {
+            **self._git_environment,
+            **environment(access, self._url, askpass=self.beside("askpass")),
+        }
 
     def _bounded(self) -> Callable[[], None]:
-        """A check that also looks at the size, which takes long in large folders and so is done rarely."""
+        """A check that also looks at the size, which takes long in large folders and so is done
+        rarely.
+        """
         looked = time.monotonic()
 
         def check() -> None:
@@ -203,8 +273,15 @@ class Repository:
 
     def _check_size(self) -> None:
         limit = self._limits.folder_bytes
-        if limit and sum(size(folder) for folder in (self.path, *(self.beside(name) for name in BESIDE))) > limit:
-            raise StepFailed(f"The workspace has grown over the {limit:,} bytes that an order may use.", code="disk_quota")
+        if (
+            limit
+            and sum(size(folder) for folder in (self.path, *(self.beside(name) for name in BESIDE)))
+            > limit
+        ):
+            raise StepFailed(
+                f"The workspace has grown over the {limit:,} bytes that an order may use.",
+                code="disk_quota",
+            )
 
     def _run(
         self,
@@ -225,7 +302,9 @@ class Repository:
         )
         bounds = replace(bounds, **changes)
         try:
-            return process.run(arguments, cwd=cwd or self.path, env=environment, bounds=bounds, stdin=stdin)
+            return process.run(
+                arguments, cwd=cwd or self.path, env=environment, bounds=bounds, stdin=stdin
+            )
         except process.ProgramMissing as error:
             raise StepFailed(f"{error}.", code="program_missing") from None
         except process.TimeIsUp as error:
@@ -238,14 +317,20 @@ class Repository:
             if self.lock.take(seconds=self._limits.lock_seconds, check=self._check):
                 write_settings(self.beside("gitconfig"), self._settings)
         except Busy:
-            raise StepFailed("Another worker holds this order's workspace. Retry in a while.", code="workspace_busy") from None
+            raise StepFailed(
+                "Another worker holds this order's workspace. Retry in a while.",
+                code="workspace_busy",
+            ) from None
 
     def pin(self) -> None:
-        """Put back what decides which programs git runs, in case a command in the work tree changed it."""
+        """Put back what decides which programs git runs, in case a command in the work tree changed
+        it.
+        """
         git_dir = self.path / ".git"
         if git_dir.is_symlink() or not git_dir.is_dir() or not self.beside("config").is_file():
             raise StepFailed("The workspace is damaged; restore it first.", code="no_workspace")
-        if any((git_dir / name).is_symlink() for name in ("objects", "objects/info", "info")):  # we would write where they lead
+        # we would write where they lead
+        if any((git_dir / name).is_symlink() for name in ("objects", "objects/info", "info")):
             raise StepFailed("The workspace is damaged; restore it first.", code="no_workspace")
         for name in ("config.worktree", "commondir", "info/grafts"):
             (git_dir / name).unlink(missing_ok=True)
@@ -265,9 +350,14 @@ def _put(file: Path, wanted: bytes) -> None:
 
 
 def drop(path: Path) -> None:
-    """Delete a folder and all that lies beside it, but for the lock, which the caller holds. Killed in between, it is done again."""
+    """Delete a folder and all that lies beside it, but for the lock, which the caller holds.
+
+    Killed in between, it is done again.
+    """
     for folder in (path, *(path.with_name(f"{path.name}.{name}") for name in BESIDE)):
-        shutil.rmtree(folder) if folder.is_dir() and not folder.is_symlink() else folder.unlink(missing_ok=True)
+        shutil.rmtree(folder) if folder.is_dir() and not folder.is_symlink() else folder.unlink(
+            missing_ok=True
+        )
     for name in NOTES:
         path.with_name(f"{path.name}.{name}").unlink(missing_ok=True)
 
@@ -275,12 +365,18 @@ def drop(path: Path) -> None:
 def last_lines(output: bytes, lines: int = 3) -> str:
     """The end of what git said, as one line without credentials."""
     text = _CREDENTIALS.sub("", output.decode(errors="replace"))
-    said = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("hint:", "Done"))]
+    said = [
+        line.strip()
+        for line in text.splitlines()
+        if line.strip() and not line.startswith(("hint:", "Done"))
+    ]
     return " / ".join(said[-lines:])[:600].rstrip(".") + "."
 
 
 def size(folder: Path) -> int:
-    """Bytes of the files in a folder; links count as themselves, and a folder that is not there as nothing."""
+    """Bytes of the files in a folder; links count as themselves, and a folder that is not there as
+    nothing.
+    """
     total = 0
     for parent, _, names in os.walk(folder):
         for name in names:

@@ -1,4 +1,6 @@
-"""A real repository to try a work order on, made offline from the source of a library that is installed anyway."""
+"""A real repository to try a work order on, made offline from the source of a library that is
+installed anyway.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,12 @@ _WHO = "Waystation sample <sample@waystation.invalid>"
 _WHEN = "2024-01-01T00:00:00+00:00"
 _README = """# {name} {version}, a sample for Waystation
 
-The Python source of {name} {version} as it is installed beside Waystation, under its own licence (see `LICENSE`).
+The Python source of {name} {version} as it is installed beside Waystation, under its own licence
+(see `LICENSE`).
 `tests` holds what it ships for testing, moved there from `celery.contrib.testing`.
 `src/sample/report.py` is no part of it: a small module of Waystation's own, untidy on purpose.
-It is here to try work orders on, and for nothing else. The project itself: https://pypi.org/project/{name}/
+It is here to try work orders on, and for nothing else. The project itself:
+https://pypi.org/project/{name}/
 """
 _UNTIDY = '''"""A report on prices, untidy on purpose: imports that nobody uses, in no order."""
 
@@ -43,14 +47,20 @@ class FolderInUse(Exception):
 
 
 def make_sample(directory: Path) -> Path:
-    """Make the sample repository in `directory`, or leave it be if it is there; the real path. Raises FolderInUse."""
+    """Make the sample repository in `directory`, or leave it be if it is there; the real path.
+
+    Raises FolderInUse.
+    """
     directory = Path(os.path.realpath(directory))
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         if not _is_sample(directory):
-            raise FolderInUse(f"{directory} is not empty. Name a folder that is empty or not there yet.")
+            raise FolderInUse(
+                f"{directory} is not empty. Name a folder that is empty or not there yet."
+            )
         return directory
     directory.parent.mkdir(parents=True, exist_ok=True)
-    # Made beside and renamed: a killed command leaves no half sample that the next one would refuse.
+    # Made beside and renamed: a killed command leaves no half sample that the next one would
+    # refuse.
     new = directory.with_name(f".{directory.name}.new")
     shutil.rmtree(new, ignore_errors=True)
     _fill(new, distribution(PACKAGE))
@@ -66,12 +76,17 @@ def _fill(folder: Path, package: Distribution) -> None:
     source = Path(str(package.locate_file(PACKAGE)))
     shutil.copytree(source, folder / "src" / PACKAGE, ignore=_IGNORED)
     shutil.move(folder / "src" / PACKAGE / "contrib" / "testing", folder / "tests")
-    licence = next(path for path in package.files or [] if path.name.startswith(("LICENSE", "COPYING")) and ".dist-info" in str(path))
+    licence = next(
+        path
+        for path in package.files or []
+        if path.name.startswith(("LICENSE", "COPYING")) and ".dist-info" in str(path)
+    )
     shutil.copyfile(Path(str(package.locate_file(licence))), folder / "LICENSE")
     (folder / "README.md").write_text(_README.format(name=PACKAGE, version=package.version))
     (folder / "src" / "sample").mkdir()
     (folder / "src" / "sample" / "report.py").write_text(_UNTIDY)
-    for path in folder.rglob("*"):  # a copy keeps the modes of what is installed, which everybody reads
+    # a copy keeps the modes of what is installed, which everybody reads
+    for path in folder.rglob("*"):
         path.chmod(path.stat().st_mode & 0o700)
 
 
@@ -101,6 +116,22 @@ def _git(folder: Path, *arguments: str, fine: bool = True) -> str:
             for part, value in (("NAME", name), ("EMAIL", mail), ("DATE", _WHEN))
         },
     }
-    options = ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.autocrlf=false", "-c", "safe.directory=*"]
-    done = subprocess.run(["git", *options, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=fine)
+    options = [
+        "-c",
+        "core.hooksPath=/dev/null",
+        "-c",
+        "core.fsmonitor=false",
+        "-c",
+        "core.autocrlf=false",
+        "-c",
+        "safe.directory=*",
+    ]
+    done = subprocess.run(
+        ["git", *options, *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=fine,
+    )
     return done.stdout

@@ -1,4 +1,6 @@
-"""Which repositories an order may name: local ones in allowed folders, remote ones of allowed schemes and hosts."""
+"""Which repositories an order may name: local ones in allowed folders, remote ones of allowed
+schemes and hosts.
+"""
 
 from __future__ import annotations
 
@@ -18,30 +20,40 @@ _PRIVATE_ENDINGS = (".local", ".localhost", ".internal", ".lan", ".home", ".intr
 
 
 class BadSource(ValueError):
-    """A repository that an order may not name. `code` is stable; the message is for the person who typed it."""
+    """A repository that an order may not name.
+
+    `code` is stable; the message is for the person who typed it.
+    """
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
 
 
-def check_source(url: str, *, folders: Sequence[Path], schemes: Sequence[str], hosts: Sequence[str]) -> str:
-    """The normalised form of a source that may be used: an absolute real path, a URL, or `user@host:path`.
+def check_source(
+    url: str, *, folders: Sequence[Path], schemes: Sequence[str], hosts: Sequence[str]
+) -> str:
+    """The normalised form of a source that may be used: an absolute real path, a URL, or
+    `user@host:path`.
 
     Args:
         folders: local repositories must lie inside one of these, after symbolic links are followed.
-        schemes: of remote URLs, e.g. `["https", "ssh"]`; `file` is not one of them, it is always a local path.
-        hosts: exact names or `*.example.org` (its subdomains); `*` is any public name. Addresses and private
+        schemes: of remote URLs, e.g. `["https", "ssh"]`; `file` is not one of them, it is always a
+        local path. hosts: exact names or `*.example.org` (its subdomains); `*` is any public name.
+        Addresses and private
             names are allowed only when listed as they are.
     Raises:
-        BadSource: with the first thing that is wrong. For a path outside `folders` it never tells whether it exists.
+        BadSource: with the first thing that is wrong. For a path outside `folders` it never tells
+        whether it exists.
     """
     url = url.strip(" \t\r\n")
     _check_text(url)
     if url.lower().startswith("file:"):
         return _local(_path_of_file_url(url), folders)
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*::", url):
-        raise BadSource("scheme_not_allowed", "Remote helpers (“ext::…” and the like) are not allowed.")
+        raise BadSource(
+            "scheme_not_allowed", "Remote helpers (“ext::…” and the like) are not allowed."
+        )
     if "://" in url:
         return _remote(url, schemes, hosts)
     if not url.startswith(("/", ".", "~")) and (scp := _SCP.fullmatch(url)):
@@ -54,15 +66,23 @@ def _check_text(url: str) -> None:
         raise BadSource("empty_source", "Name a repository: an absolute path or a URL.")
     if len(url) > LONGEST:
         raise BadSource("too_long", f"A repository's name may have {LONGEST} characters.")
-    if not url.isprintable():  # control, line-breaking, direction-changing and lone surrogate characters
-        raise BadSource("control_characters", "The repository's name contains characters that cannot be seen.")
+    # control, line-breaking, direction-changing and lone surrogate characters
+    if not url.isprintable():
+        raise BadSource(
+            "control_characters", "The repository's name contains characters that cannot be seen."
+        )
     if url.startswith("-"):
         raise BadSource("leading_dash", "A repository's name does not begin with a dash.")
 
 
 def _path_of_file_url(url: str) -> str:
     parts = _split(url)
-    if parts.netloc.lower() not in ("", "localhost") or parts.query or parts.fragment or not url[5:].startswith("//"):
+    if (
+        parts.netloc.lower() not in ("", "localhost")
+        or parts.query
+        or parts.fragment
+        or not url[5:].startswith("//")
+    ):
         raise BadSource("bad_url", "A file URL looks like file:///absolute/path.")
     path = unquote(parts.path, errors="surrogateescape")
     _check_text(path)
@@ -84,12 +104,17 @@ def _local(path: str, folders: Sequence[Path]) -> str:
 def _inside(path: str, folders: Sequence[Path]) -> str:
     real = os.path.realpath(path)
     if not any(Path(real).is_relative_to(os.path.realpath(folder)) for folder in folders):
-        raise BadSource("outside_allowed_folders", f"{path} is not inside a folder whose repositories may be used.")
+        raise BadSource(
+            "outside_allowed_folders",
+            f"{path} is not inside a folder whose repositories may be used.",
+        )
     return real
 
 
 def _git_dirs(path: str) -> list[str]:
-    """Every place git would read objects from for the repository that is exactly at `path`; none if there is none."""
+    """Every place git would read objects from for the repository that is exactly at `path`; none if
+    there is none.
+    """
     environment = {
         "PATH": os.environ.get("PATH", os.defpath),
         "HOME": "/nonexistent",
@@ -101,14 +126,32 @@ def _git_dirs(path: str) -> list[str]:
         "GIT_CONFIG_KEY_0": "safe.directory",
         "GIT_CONFIG_VALUE_0": "*",
     }
-    arguments = ["git", "rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir", "--git-path", "objects"]
-    answer = subprocess.run(arguments, cwd=path, env=environment, capture_output=True, stdin=subprocess.DEVNULL, timeout=30, check=False)
+    arguments = [
+        "git",
+        "rev-parse",
+        "--path-format=absolute",
+        "--git-dir",
+        "--git-common-dir",
+        "--git-path",
+        "objects",
+    ]
+    answer = subprocess.run(
+        arguments,
+        cwd=path,
+        env=environment,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        timeout=30,
+        check=False,
+    )
     found = os.fsdecode(answer.stdout).split("\n")[:-1]
     if answer.returncode or len(found) != 3:
         return []
     alternates = Path(found[2], "info", "alternates")
     others = os.fsdecode(alternates.read_bytes()).split("\n") if alternates.is_file() else []
-    return found + [os.path.join(found[2], line) for line in others if line and not line.startswith("#")]
+    return found + [
+        os.path.join(found[2], line) for line in others if line and not line.startswith("#")
+    ]
 
 
 def _remote(url: str, schemes: Sequence[str], hosts: Sequence[str]) -> str:
@@ -116,9 +159,20 @@ def _remote(url: str, schemes: Sequence[str], hosts: Sequence[str]) -> str:
     scheme = parts.scheme.lower()
     _check_scheme(scheme, schemes)
     if parts.password is not None or (parts.username is not None and scheme != "ssh"):
-        raise BadSource("credentials_in_url", "Leave user and password out of the URL; the server has its own access.")
-    if any(character.isspace() for character in url) or parts.query or parts.fragment or not parts.path.strip("/") or "\\" in url:
-        raise BadSource("bad_url", "The URL of a repository is scheme://host/path, without spaces, “?” or “#”.")
+        raise BadSource(
+            "credentials_in_url",
+            "Leave user and password out of the URL; the server has its own access.",
+        )
+    if (
+        any(character.isspace() for character in url)
+        or parts.query
+        or parts.fragment
+        or not parts.path.strip("/")
+        or "\\" in url
+    ):
+        raise BadSource(
+            "bad_url", "The URL of a repository is scheme://host/path, without spaces, “?” or “#”."
+        )
     user = f"{_checked_user(parts.username)}@" if parts.username is not None else ""
     host = _checked_host(parts.hostname or "", hosts)
     port = f":{parts.port}" if parts.port else ""
@@ -146,18 +200,24 @@ def _split(url: str) -> SplitResult:
 
 def _check_scheme(scheme: str, schemes: Sequence[str]) -> None:
     if scheme not in {allowed.lower() for allowed in schemes}:
-        raise BadSource("scheme_not_allowed", f"Repositories by {scheme or 'this way'} are not allowed here.")
+        raise BadSource(
+            "scheme_not_allowed", f"Repositories by {scheme or 'this way'} are not allowed here."
+        )
 
 
 def _checked_user(user: str) -> str:
     if not _USER.fullmatch(user):
-        raise BadSource("bad_url", "The user of a remote repository has only letters, digits, dots and dashes.")
+        raise BadSource(
+            "bad_url", "The user of a remote repository has only letters, digits, dots and dashes."
+        )
     return user
 
 
 def _checked_path(path: str) -> str:
     if path.startswith("-") or ".." in unquote(path).split("/"):
-        raise BadSource("bad_url", "The path of a remote repository has no “..” and does not begin with a dash.")
+        raise BadSource(
+            "bad_url", "The path of a remote repository has no “..” and does not begin with a dash."
+        )
     return path
 
 
@@ -167,13 +227,21 @@ def _checked_host(host: str, hosts: Sequence[str]) -> str:
     shown = f"[{host}]" if ":" in host else host
     if host in listed and (_HOST.fullmatch(host) or _is_address(host)):
         return shown
-    if not _HOST.fullmatch(host) or _is_private(host) or not any(_matches(host, allowed) for allowed in listed):
-        raise BadSource("host_not_allowed", f"Repositories at {shown or 'this host'} are not allowed here.")
+    if (
+        not _HOST.fullmatch(host)
+        or _is_private(host)
+        or not any(_matches(host, allowed) for allowed in listed)
+    ):
+        raise BadSource(
+            "host_not_allowed", f"Repositories at {shown or 'this host'} are not allowed here."
+        )
     return shown
 
 
 def _matches(host: str, allowed: str) -> bool:
-    return allowed == "*" or (allowed.startswith("*.") and host.endswith(allowed[1:]) and len(host) > len(allowed) - 1)
+    return allowed == "*" or (
+        allowed.startswith("*.") and host.endswith(allowed[1:]) and len(host) > len(allowed) - 1
+    )
 
 
 def _is_private(host: str) -> bool:

@@ -1,4 +1,6 @@
-"""The git work tree of one order on this machine: cloned, restored to a checkpoint, committed to, pushed."""
+"""The git work tree of one order on this machine: cloned, restored to a checkpoint, committed to,
+pushed.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,15 @@ from runs.git.repository import Repository
 from runs.workflows.base import Commit, Completed, Order, StepFailed
 
 _BASE = "refs/waystation/base"
-_LOCAL_SIDE = "git -c core.hooksPath=/dev/null -c core.fsmonitor=false"  # the other repository's hooks are not ours to run
+# the other repository's hooks are not ours to run
+_LOCAL_SIDE = "git -c core.hooksPath=/dev/null -c core.fsmonitor=false"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Saved:
-    """The commit that a checkpoint recorded, and where to get the bundle that makes it from `base`."""
+    """The commit that a checkpoint recorded, and where to get the bundle that makes it from
+    `base`.
+    """
 
     sha: str
     base: str
@@ -33,10 +38,11 @@ class Saved:
 
 
 class GitWorkspace:
-    """Implements `runs.workflows.base.Workspace` in the folder `path`; what it needs besides lies next to it as `path.*`.
+    """Implements `runs.workflows.base.Workspace` in the folder `path`; what it needs besides lies
+    next to it as `path.*`.
 
-    Only one process at a time works in a folder: the first use takes a lock, `close` or the process's end frees it.
-    Use it as a context manager.
+    Only one process at a time works in a folder: the first use takes a lock, `close` or the
+    process's end frees it. Use it as a context manager.
     """
 
     def __init__(
@@ -60,20 +66,25 @@ class GitWorkspace:
     ) -> None:
         """
         Args:
-            passed_on: what of this process's environment programs may be given that ask for it by name (`follow`).
-            sandbox: what stands before a program that is followed: see `runs.processes.sandbox`.
-            at: None for an order that has no commit in a checkpoint yet; it begins at the origin's base branch.
-            git_settings: the operator's own, over ours: `{"core.sshCommand": …, "credential.helper": …, "http.proxy": …}`.
-            mirror: where this machine keeps its copy of a remote origin; None clones from the origin itself.
-            access: asked right before git speaks to the origin.
-            make_room: called before a clone; raises StepFailed where there is no room for one.
-            let_out: asked before a push; raises StepFailed where nothing may leave.
-            umask_outside: of what a push writes into a local origin, which others than Waystation read.
+            passed_on: what of this process's environment programs may be given that ask for it by
+            name (`follow`). sandbox: what stands before a program that is followed: see
+            `runs.processes.sandbox`. at: None for an order that has no commit in a checkpoint yet;
+            it begins at the origin's base branch. git_settings: the operator's own, over ours:
+            `{"core.sshCommand": …, "credential.helper": …, "http.proxy": …}`. mirror: where this
+            machine keeps its copy of a remote origin; None clones from the origin itself. access:
+            asked right before git speaks to the origin. make_room: called before a clone; raises
+            StepFailed where there is no room for one. let_out: asked before a push; raises
+            StepFailed where nothing may leave. umask_outside: of what a push writes into a local
+            origin, which others than Waystation read.
         """
         self.path = path
         self._mirror_path, self._access, self._make_room = mirror, access, make_room
         self._order, self.at, self._check, self._limits = order, at, check, limits or Limits()
-        self._protocols, self._git_settings, self._search_path = protocols, git_settings or {}, search_path
+        self._protocols, self._git_settings, self._search_path = (
+            protocols,
+            git_settings or {},
+            search_path,
+        )
         self._passed_on, self._sandbox = passed_on, sandbox
         self._umask_outside, self._let_out = umask_outside, let_out
 
@@ -89,7 +100,8 @@ class GitWorkspace:
         return Mirror(self._at_path(self._mirror_path), self._order.repository_url)
 
     def _at_path(self, path: Path, *, lender: Path | None = None) -> Repository:
-        allowed = {f"protocol.{name}.allow": "always" for name in ("file", *self._protocols)}  # file: local origins and bundles
+        # file: local origins and bundles
+        allowed = {f"protocol.{name}.allow": "always" for name in ("file", *self._protocols)}
         return Repository(
             path,
             limits=self._limits,
@@ -126,7 +138,8 @@ class GitWorkspace:
             try:
                 return self._go_to_checkpoint()
             except StepFailed as error:
-                if error.code != "git_failed":  # else: damage that only showed now, a fresh clone mends it
+                # else: damage that only showed now, a fresh clone mends it
+                if error.code != "git_failed":
                     raise
         self._clone()
         try:
@@ -147,7 +160,9 @@ class GitWorkspace:
 
     def reset(self, sha: str) -> None:
         self._repository.pin()
-        self._repository.filling_git("checkout", "-q", "--force", "-B", self._order.branch, sha, "--", watched=self.path)
+        self._repository.filling_git(
+            "checkout", "-q", "--force", "-B", self._order.branch, sha, "--", watched=self.path
+        )
         self.git("reset", "-q", "--hard", sha)
         self.git("clean", "-q", "-ffdx")
 
@@ -162,9 +177,22 @@ class GitWorkspace:
         listed = b"\0".join(os.fsencode(path) for path in paths)
         self.git("reset", "-q")
         if paths:
-            self._repository.git("add", "-A", "-f", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=listed)
-        if self._repository.git("diff", "--cached", "--quiet", "--no-ext-diff", fine=(0, 1)).returncode:
-            self._repository.git("commit", "-q", "--no-verify", "--no-gpg-sign", "--cleanup=verbatim", "-F", "-", stdin=message.encode())
+            self._repository.git(
+                "add", "-A", "-f", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=listed
+            )
+        if self._repository.git(
+            "diff", "--cached", "--quiet", "--no-ext-diff", fine=(0, 1)
+        ).returncode:
+            self._repository.git(
+                "commit",
+                "-q",
+                "--no-verify",
+                "--no-gpg-sign",
+                "--cleanup=verbatim",
+                "-F",
+                "-",
+                stdin=message.encode(),
+            )
         return self.head()
 
     def snapshot(self) -> Commit:
@@ -172,23 +200,42 @@ class GitWorkspace:
         if sha == base:
             return Commit(sha=sha, base=base, commits=0)
         bundle = self._repository.git("bundle", "create", "-q", "-", f"{base}..{self._ref}").output
-        return Commit(sha=sha, base=base, bundle=bundle, commits=int(self.git("rev-list", "--count", f"{base}..{sha}")))
+        return Commit(
+            sha=sha,
+            base=base,
+            bundle=bundle,
+            commits=int(self.git("rev-list", "--count", f"{base}..{sha}")),
+        )
 
     def push(self) -> None:
         self._let_out()
-        receive = f"umask {self._umask_outside:03o} && {_LOCAL_SIDE} receive-pack"  # git hands this to a shell
+        # git hands this to a shell
+        receive = f"umask {self._umask_outside:03o} && {_LOCAL_SIDE} receive-pack"
         options = [f"--receive-pack={receive}"] if self._is_local else []
-        wanted = ["push", "--porcelain", "--no-verify", *options, "origin", f"{self._ref}:{self._ref}"]
+        wanted = [
+            "push",
+            "--porcelain",
+            "--no-verify",
+            *options,
+            "origin",
+            f"{self._ref}:{self._ref}",
+        ]
         answer = self._repository.git(*wanted, fine=None, remote=True)
         if answer.returncode:
-            raise _not_pushed(self._order.branch, answer.returncode, self._repository.said(answer.output + b"\n" + answer.errors))
+            raise _not_pushed(
+                self._order.branch,
+                answer.returncode,
+                self._repository.said(answer.output + b"\n" + answer.errors),
+            )
 
     # Programs
 
     def run(self, arguments: Sequence[str], *, timeout: float | None = None) -> Completed:
         done = self._repository.program(arguments, timeout)
         return Completed(
-            returncode=done.returncode, output=done.output.decode(errors="replace"), errors=done.errors.decode(errors="replace")
+            returncode=done.returncode,
+            output=done.output.decode(errors="replace"),
+            errors=done.errors.decode(errors="replace"),
         )
 
     def follow(
@@ -216,7 +263,9 @@ class GitWorkspace:
         return self._repository.scratch(name, text.encode(errors="replace"))
 
     def git(self, *arguments: str) -> str:
-        """Bytes that are no UTF-8 (file names, old sources) come as lone surrogates, `os.fsencode` gives them back."""
+        """Bytes that are no UTF-8 (file names, old sources) come as lone surrogates, `os.fsencode`
+        gives them back.
+        """
         return os.fsdecode(self._repository.git(*arguments).output)
 
     # Inside
@@ -231,25 +280,37 @@ class GitWorkspace:
 
     def _is_healthy(self) -> bool:
         try:
-            if self.git("config", "--get", "remote.origin.url").strip() != self._order.repository_url:
+            if (
+                self.git("config", "--get", "remote.origin.url").strip()
+                != self._order.repository_url
+            ):
                 return False
-            (self.path / ".git" / "index.lock").unlink(missing_ok=True)  # of a killed git: we hold the folder's lock
+            # of a killed git: we hold the folder's lock
+            (self.path / ".git" / "index.lock").unlink(missing_ok=True)
             self.git("status", "--porcelain")
             return self._has(_BASE)
         except (StepFailed, OSError):
             return False
 
     def _clone(self) -> None:
-        """Clone beside the folder and put the clone in its place at once, so that no worker ever sees half of one."""
+        """Clone beside the folder and put the clone in its place at once, so that no worker ever
+        sees half of one.
+        """
         self._make_room()
         new = self._repository.beside("new")
         for folder in (new, self.path):
-            shutil.rmtree(folder) if folder.is_dir() and not folder.is_symlink() else folder.unlink(missing_ok=True)
+            shutil.rmtree(folder) if folder.is_dir() and not folder.is_symlink() else folder.unlink(
+                missing_ok=True
+            )
         mirror = self._mirror_with_base()
         try:
             first = self._cloned(new, mirror)
         except StepFailed as error:
-            if mirror is None or error.code not in {"clone_failed", "empty_repository"} or not mirror.mend():
+            if (
+                mirror is None
+                or error.code not in {"clone_failed", "empty_repository"}
+                or not mirror.mend()
+            ):
                 raise
             shutil.rmtree(new, ignore_errors=True)
             first = self._cloned(new, mirror)
@@ -263,37 +324,76 @@ class GitWorkspace:
         """Clone into a new folder, and give the commit to begin at."""
         source = str(mirror.path) if mirror else self._order.repository_url
         upload = [f"--upload-pack={_LOCAL_SIDE} upload-pack"] if mirror or self._is_local else []
-        # a mirror lends its objects and loses none (`mirror`); a local origin may be changed or removed, so all of it is copied
+        # a mirror lends its objects and loses none (`mirror`); a local origin may be changed or
+        # removed, so all of it is copied
         sharing = "--shared" if mirror else "--no-local"
-        options = ["--quiet", "--no-checkout", sharing, "--no-tags", "--no-recurse-submodules", "--template=", *upload]
+        options = [
+            "--quiet",
+            "--no-checkout",
+            sharing,
+            "--no-tags",
+            "--no-recurse-submodules",
+            "--template=",
+            *upload,
+        ]
         self._repository.filling_git(
-            "clone", *options, "--", source, str(new), watched=new, cwd=self.path.parent, code="clone_failed", remote=mirror is None
+            "clone",
+            *options,
+            "--",
+            source,
+            str(new),
+            watched=new,
+            cwd=self.path.parent,
+            code="clone_failed",
+            remote=mirror is None,
         )
         if mirror:
-            self._repository.plain_git("fetch", "-q", "--no-tags", *upload, source, f"+{HEAD}:{HEAD}", cwd=new)
-            self._repository.plain_git("remote", "set-url", "origin", self._order.repository_url, cwd=new)
+            self._repository.plain_git(
+                "fetch", "-q", "--no-tags", *upload, source, f"+{HEAD}:{HEAD}", cwd=new
+            )
+            self._repository.plain_git(
+                "remote", "set-url", "origin", self._order.repository_url, cwd=new
+            )
         return self._first_commit(new, mirrored=mirror is not None)
 
     def _mirror_with_base(self) -> Mirror | None:
-        """The mirror, brought up to date for an order that begins; one that is restored needs its base alone, and maybe no origin."""
+        """The mirror, brought up to date for an order that begins; one that is restored needs its
+        base alone, and maybe no origin.
+        """
         mirror = self._mirror
         if mirror is not None and not (self.at and mirror.has(self.at.base)):
             mirror.refresh()
         return mirror
 
     def _first_commit(self, clone: Path, *, mirrored: bool) -> str:
-        """The commit that an order begins at: the tip of its base branch, or of the origin's default branch."""
-        wanted = "" if self.at else self._order.delivery.base_branch  # one that is restored has begun: the branch may be gone by now
+        """The commit that an order begins at: the tip of its base branch, or of the origin's
+        default branch.
+        """
+        # one that is restored has begun: the branch may be gone by now
+        wanted = "" if self.at else self._order.delivery.base_branch
         name = f"refs/remotes/origin/{wanted}" if wanted else HEAD if mirrored else "HEAD"
-        first = self._repository.plain_git("rev-parse", "--verify", "-q", f"{name}^{{commit}}", cwd=clone)
+        first = self._repository.plain_git(
+            "rev-parse", "--verify", "-q", f"{name}^{{commit}}", cwd=clone
+        )
         if not first and wanted:
-            raise StepFailed(f"The repository has no branch {wanted}, which its settings name as the base.", code="no_base_branch")
+            raise StepFailed(
+                f"The repository has no branch {wanted}, which its settings name as the base.",
+                code="no_base_branch",
+            )
         if not first:
-            raise StepFailed("The repository's default branch has no commit yet, so there is nothing to work on.", code="empty_repository")
+            raise StepFailed(
+                (
+                    "The repository's default branch has no commit yet, so there is nothing to "
+                    "work on."
+                ),
+                code="empty_repository",
+            )
         return first
 
     def _has(self, name: str) -> bool:
-        return not self._repository.git("cat-file", "-e", f"{name}^{{commit}}", fine=None).returncode
+        return not self._repository.git(
+            "cat-file", "-e", f"{name}^{{commit}}", fine=None
+        ).returncode
 
     def _need_base(self, base: str) -> None:
         if not self._has(base):
@@ -301,7 +401,8 @@ class GitWorkspace:
             self._repository.git("fetch", "-q", "--no-tags", "origin", base, fine=None, remote=True)
         if not self._has(base):
             raise StepFailed(
-                f"The commit {base[:10]} this order began at is no longer in the repository, so its work cannot be restored."
+                f"The commit {base[:10]} this order began at is no longer in the repository, so "
+                "its work cannot be restored."
                 " Order it again on the present code.",
                 code="base_lost",
             )
@@ -310,29 +411,60 @@ class GitWorkspace:
         bundle = self._repository.beside("bundle")
         try:
             bundle.write_bytes(at.read_bundle())
-            self._repository.git("fetch", "-q", "--no-tags", str(bundle), f"+{self._ref}:refs/waystation/saved", fine=None)
+            self._repository.git(
+                "fetch",
+                "-q",
+                "--no-tags",
+                str(bundle),
+                f"+{self._ref}:refs/waystation/saved",
+                fine=None,
+            )
         finally:
             bundle.unlink(missing_ok=True)
         if not self._has(at.sha):
-            raise StepFailed(f"The checkpoint's bundle does not hold its commit {at.sha[:10]}.", code="bundle_damaged")
+            raise StepFailed(
+                f"The checkpoint's bundle does not hold its commit {at.sha[:10]}.",
+                code="bundle_damaged",
+            )
 
 
 def _not_pushed(branch: str, returncode: int, said: str) -> StepFailed:
-    """What git's end means: 1 where the origin refused the branch, 128 where it came to no answer about it."""
+    """What git's end means: 1 where the origin refused the branch, 128 where it came to no answer
+    about it.
+    """
     kept = "The commits are kept in this run"
     if returncode == 1:
         return StepFailed(
-            f"The origin did not take the branch {branch}: {said} {kept}; put the origin right and retry, or take the patch.",
+            (
+                f"The origin did not take the branch {branch}: {said} {kept}; put the origin "
+                "right and retry, or take the patch."
+            ),
             code="push_rejected",
         )
     if re.search(r"returned error: 429", said):
-        return StepFailed(f"The origin is asked too much at the moment: {said} {kept}. Retry later.", code="forge_limit", after=60.0)
-    if re.search(r"Authentication failed|could not read (Username|Password)|Permission denied|returned error: 40[0-9]|not found", said):
         return StepFailed(
-            f"The origin does not let us push {branch}: {said} {kept}; check the repository's credential, then retry.",
+            f"The origin is asked too much at the moment: {said} {kept}. Retry later.",
+            code="forge_limit",
+            after=60.0,
+        )
+    if re.search(
+        (
+            r"Authentication failed|could not read (Username|Password)|Permission "
+            r"denied|returned error: 40[0-9]|not found"
+        ),
+        said,
+    ):
+        return StepFailed(
+            (
+                f"The origin does not let us push {branch}: {said} {kept}; check the "
+                "repository's credential, then retry."
+            ),
             code="forge_refused",
         )
-    return StepFailed(f"The origin could not be reached to push {branch}: {said} {kept}. Retry later.", code="forge_away")
+    return StepFailed(
+        f"The origin could not be reached to push {branch}: {said} {kept}. Retry later.",
+        code="forge_away",
+    )
 
 
 def _author(text: str) -> tuple[str, str]:

@@ -1,12 +1,17 @@
-"""What a LangGraph graph asks when it interrupts, as a question of ours; and the value it goes on with once that is answered.
+"""What a LangGraph graph asks when it interrupts, as a question of ours; and the value it goes on
+with once that is answered.
 
-Pure: an interrupt comes as plain JSON. Four ways of asking are known, and whatever is none of them is a plain value:
+Pure: an interrupt comes as plain JSON. Four ways of asking are known, and whatever is none of them
+is a plain value:
 
-- `HITLRequest`: `{"action_requests": [{name, args, description?}], "review_configs": [{action_name, allowed_decisions, args_schema?}]}`,
-  answered with `{"decisions": [{"type": "approve" | "edit" | "reject" | "respond", …}]}`, one for each request, in order.
-- `HumanInterrupt`, or a list of them: `{"action_request": {action, args}, "config": {allow_accept, allow_edit, allow_respond,
-  allow_ignore}, "description"?}`, answered with a list of `{"type": "accept" | "edit" | "response" | "ignore", "args"}`.
-- one tool call, `{"type": "tool_approval", tool_call_id, name, args, description?}`, answered with one decision as in `HITLRequest`.
+- `HITLRequest`: `{"action_requests": [{name, args, description?}], "review_configs": [{action_name,
+  allowed_decisions, args_schema?}]}`, answered with `{"decisions": [{"type": "approve" | "edit" |
+  "reject" | "respond", …}]}`, one for each request, in order.
+- `HumanInterrupt`, or a list of them: `{"action_request": {action, args}, "config": {allow_accept,
+  allow_edit, allow_respond, allow_ignore}, "description"?}`, answered with a list of `{"type":
+  "accept" | "edit" | "response" | "ignore", "args"}`.
+- one tool call, `{"type": "tool_approval", tool_call_id, name, args, description?}`, answered with
+  one decision as in `HITLRequest`.
 - a value with a `response_schema`, answered with what fits it.
 - any other value is answered with words, with `True` (approve) or with `False` (reject).
 """
@@ -36,7 +41,12 @@ ROUNDS = 10_000
 """A graph is answered with words as often as it asks."""
 TITLES = ("question", "message", "prompt", "title")
 DECISIONS = {"approve", "edit", "reject", "respond"}
-FLAGS = {"allow_accept": "approve", "allow_edit": "edit", "allow_respond": "respond", "allow_ignore": "ignore"}
+FLAGS = {
+    "allow_accept": "approve",
+    "allow_edit": "edit",
+    "allow_respond": "respond",
+    "allow_ignore": "ignore",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +85,13 @@ class Wishes:
 
     @property
     def as_calls(self) -> bool:
-        """Whether each may be approved, or rejected with a reason: then they are decided like any calls of tools."""
+        """Whether each may be approved, or rejected with a reason: then they are decided like any
+        calls of tools.
+        """
         no = {"ignore", "respond"} if self.dialect is Dialect.HUMAN else {"reject"}
-        return len(self.each) <= tools.MAX_CALLS and all("approve" in wish.allowed and wish.allowed & no for wish in self.each)
+        return len(self.each) <= tools.MAX_CALLS and all(
+            "approve" in wish.allowed and wish.allowed & no for wish in self.each
+        )
 
     @property
     def takes_words(self) -> bool:
@@ -85,7 +99,8 @@ class Wishes:
         return len(self.each) == 1 and "respond" in self.each[0].allowed
 
 
-# -- reading -------------------------------------------------------------------------------------------------------------------------
+# -- reading
+# --------------------------------------------------------------------------------------------------
 
 
 def wishes(raised: Raised) -> Wishes | None:
@@ -100,9 +115,19 @@ def wishes(raised: Raised) -> Wishes | None:
         case [{"action_request": _, "config": _}, *_]:
             return _all(Dialect.HUMAN, [_human(one) for one in value])
         case {"type": "tool_approval", "name": str() as name, "args": Mapping() as arguments}:
-            allowed = frozenset(_words_of(raised.schema or {}) & DECISIONS) or frozenset({"approve", "reject"})
+            allowed = frozenset(_words_of(raised.schema or {}) & DECISIONS) or frozenset(
+                {"approve", "reject"}
+            )
             return Wishes(
-                Dialect.ONE_CALL, [Wish(name=name, arguments=arguments, description=_text(value, "description"), allowed=allowed)]
+                Dialect.ONE_CALL,
+                [
+                    Wish(
+                        name=name,
+                        arguments=arguments,
+                        description=_text(value, "description"),
+                        allowed=allowed,
+                    )
+                ],
             )
     return None
 
@@ -122,7 +147,11 @@ def _requested(request: Any, configs: Mapping[Any, Mapping[str, Any]]) -> Wish |
     match request:
         case {"name": str() as name, "args": Mapping() as arguments} if name and name in configs:
             given = configs[name].get("allowed_decisions")
-            allowed = frozenset(one for one in given if isinstance(one, str)) & DECISIONS if isinstance(given, list) else frozenset()
+            allowed = (
+                frozenset(one for one in given if isinstance(one, str)) & DECISIONS
+                if isinstance(given, list)
+                else frozenset()
+            )
             schema = configs[name].get("args_schema")
             if not allowed:
                 return None
@@ -138,9 +167,23 @@ def _requested(request: Any, configs: Mapping[Any, Mapping[str, Any]]) -> Wish |
 
 def _human(value: Any) -> Wish | None:
     match value:
-        case {"action_request": {"action": str() as name, "args": Mapping() as arguments}, "config": Mapping() as config} if name:
-            allowed = frozenset(decision for flag, decision in FLAGS.items() if config.get(flag) is True)
-            return Wish(name=name, arguments=arguments, description=_text(value, "description"), allowed=allowed) if allowed else None
+        case {
+            "action_request": {"action": str() as name, "args": Mapping() as arguments},
+            "config": Mapping() as config,
+        } if name:
+            allowed = frozenset(
+                decision for flag, decision in FLAGS.items() if config.get(flag) is True
+            )
+            return (
+                Wish(
+                    name=name,
+                    arguments=arguments,
+                    description=_text(value, "description"),
+                    allowed=allowed,
+                )
+                if allowed
+                else None
+            )
     return None
 
 
@@ -150,21 +193,32 @@ def _text(value: Mapping[str, Any], key: str) -> str:
 
 
 def _words_of(schema: Any) -> set[str]:
-    """The constants that a schema names, at any depth: of a decision's type they are what may be decided."""
+    """The constants that a schema names, at any depth: of a decision's type they are what may be
+    decided.
+    """
     if isinstance(schema, Mapping):
         own = (
             {schema.get("const"), *(schema["enum"] if isinstance(schema.get("enum"), list) else ())}
             if "properties" not in schema
             else set()
         )
-        return {one for one in own if isinstance(one, str)}.union(*(_words_of(part) for part in schema.values()))
-    return set[str]().union(*(_words_of(part) for part in schema)) if isinstance(schema, list) else set()
+        return {one for one in own if isinstance(one, str)}.union(
+            *(_words_of(part) for part in schema.values())
+        )
+    return (
+        set[str]().union(*(_words_of(part) for part in schema))
+        if isinstance(schema, list)
+        else set()
+    )
 
 
-# -- asking --------------------------------------------------------------------------------------------------------------------------
+# -- asking
+# --------------------------------------------------------------------------------------------------
 
 
-def question(raised: Raised, *, step: str, graph: str, update: Mapping[str, Any], material: Any, waiting: int) -> Ask:
+def question(
+    raised: Raised, *, step: str, graph: str, update: Mapping[str, Any], material: Any, waiting: int
+) -> Ask:
     """The question of ours that asks what an interrupt asks.
 
     Args:
@@ -174,14 +228,22 @@ def question(raised: Raised, *, step: str, graph: str, update: Mapping[str, Any]
         waiting: how many further interrupts of the graph wait for their turn.
     """
     asked = wishes(raised)
-    about: dict[str, str | int] = {"Graph": graph, **({"Questions after this one": waiting} if waiting else {})}
+    about: dict[str, str | int] = {
+        "Graph": graph,
+        **({"Questions after this one": waiting} if waiting else {}),
+    }
     report = Report(content=_content(raised.value, asked), facts=about, material=material)
     common: dict[str, Any] = {"report": report, "update": update, "phase": PHASE}
     if asked is not None and asked.as_calls:
         return _about_calls(asked, raised, step, common)
     if asked is not None:
         each = {name: _decision(wish) for name, wish in named(raised, asked).items()}
-        schema = {"type": "object", "properties": each, "required": list(each), "additionalProperties": False}
+        schema = {
+            "type": "object",
+            "properties": each,
+            "required": list(each),
+            "additionalProperties": False,
+        }
         return _form(schema, _title(asked), step, common)
     if (wanted := _wanted(raised)) is not None:
         return _form(wanted, _heading(raised.value, graph), step, common)
@@ -189,7 +251,9 @@ def question(raised: Raised, *, step: str, graph: str, update: Mapping[str, Any]
         question=_heading(raised.value, graph),
         ways={APPROVE: step, REJECT: step, ANSWER: step},
         labels={REJECT: "Reject", ANSWER: "Send answer"},
-        required_inputs=_object({"type": "string", "title": "Your answer", "minLength": 1, "maxLength": SHOWN}),
+        required_inputs=_object(
+            {"type": "string", "title": "Your answer", "minLength": 1, "maxLength": SHOWN}
+        ),
         bare=[APPROVE, REJECT],
         kind="approval",
         **common,
@@ -201,7 +265,10 @@ def _about_calls(asked: Wishes, raised: Raised, step: str, common: Mapping[str, 
     return Ask(
         question=_title(asked),
         ways={APPROVE: step, ANSWER: step, **words},
-        labels={APPROVE: "Approve all" if len(asked.each) > 1 else "Approve", ANSWER: "Send decisions"},
+        labels={
+            APPROVE: "Approve all" if len(asked.each) > 1 else "Approve",
+            ANSWER: "Send decisions",
+        },
         calls=calls_of(raised, asked),
         max_revisions=ROUNDS,
         **common,
@@ -228,15 +295,33 @@ def named(raised: Raised, asked: Wishes) -> dict[str, Wish]:
 
 
 def _form(schema: Mapping[str, Any], title: str, step: str, common: Mapping[str, Any]) -> Ask:
-    return Ask(question=title, ways={ANSWER: step}, labels={ANSWER: "Send"}, required_inputs=_object(schema), kind="input", **common)
+    return Ask(
+        question=title,
+        ways={ANSWER: step},
+        labels={ANSWER: "Send"},
+        required_inputs=_object(schema),
+        kind="input",
+        **common,
+    )
 
 
 def _object(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": {REPLY: dict(schema)}, "required": [REPLY], "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": {REPLY: dict(schema)},
+        "required": [REPLY],
+        "additionalProperties": False,
+    }
 
 
 def _decision(wish: Wish) -> dict[str, Any]:
-    arguments = {"arguments": {**(wish.schema or {"type": "object"}), "title": "Arguments", "default": wish.arguments}}
+    arguments = {
+        "arguments": {
+            **(wish.schema or {"type": "object"}),
+            "title": "Arguments",
+            "default": wish.arguments,
+        }
+    }
     return {
         "type": "object",
         "title": wish.name,
@@ -266,7 +351,14 @@ def _heading(value: Any, graph: str) -> str:
     if isinstance(value, str) and value.strip():
         return value.strip().splitlines()[0][:300]
     found = (
-        next((value[key] for key in TITLES if isinstance(value.get(key), str) and value[key].strip()), "")
+        next(
+            (
+                value[key]
+                for key in TITLES
+                if isinstance(value.get(key), str) and value[key].strip()
+            ),
+            "",
+        )
         if isinstance(value, Mapping)
         else ""
     )
@@ -275,14 +367,24 @@ def _heading(value: Any, graph: str) -> str:
 
 def _content(value: Any, asked: Wishes | None) -> str:
     if asked is not None:
-        return f"The graph waits for your decision on {len(asked.each)} call{'s' if len(asked.each) > 1 else ''}."
+        return (
+            f"The graph waits for your decision on {len(asked.each)} "
+            f"call{'s' if len(asked.each) > 1 else ''}."
+        )
     if isinstance(value, str):
         return value[:SHOWN]
     described = _text(value, "description") if isinstance(value, Mapping) else ""
     rest = (
-        {key: item for key, item in value.items() if key not in {"response_schema", "description"}} if isinstance(value, Mapping) else value
+        {key: item for key, item in value.items() if key not in {"response_schema", "description"}}
+        if isinstance(value, Mapping)
+        else value
     )
-    return "\n\n".join(filter(None, [described[:SHOWN], _fenced(json.dumps(rest, indent=2, ensure_ascii=False)[:SHOWN])]))
+    return "\n\n".join(
+        filter(
+            None,
+            [described[:SHOWN], _fenced(json.dumps(rest, indent=2, ensure_ascii=False)[:SHOWN])],
+        )
+    )
 
 
 def _fenced(text: str) -> str:
@@ -291,24 +393,36 @@ def _fenced(text: str) -> str:
     return f"{fence}json\n{text}\n{fence}"
 
 
-# -- answering -----------------------------------------------------------------------------------------------------------------------
+# -- answering
+# --------------------------------------------------------------------------------------------------
 
 
 def answer(raised: Raised, *, action: str, state: State, context: tools.Asked, step: str) -> Any:
-    """The value that the graph goes on with. Raises StepFailed where the answer decides nothing of what was asked."""
+    """The value that the graph goes on with.
+
+    Raises StepFailed where the answer decides nothing of what was asked.
+    """
     asked = wishes(raised)
     if asked is None:
         verdicts = {APPROVE: True, REJECT: False} if _wanted(raised) is None else {}
-        return verdicts[action] if action in verdicts else copy.deepcopy(state.get(REPLY))  # a state is read-only
+        # a state is read-only
+        return verdicts[action] if action in verdicts else copy.deepcopy(state.get(REPLY))
     if action == REVISE:
         return _wrapped(asked, [_words(asked.dialect, state["revision_feedback"])])
     each = named(raised, asked)
     if asked.as_calls:
         made = _decided(raised, asked, context, step)
     else:
-        made = {name: _filled(each[name], one) for name, one in (state.get(REPLY) or {}).items() if name in each}
+        made = {
+            name: _filled(each[name], one)
+            for name, one in (state.get(REPLY) or {}).items()
+            if name in each
+        }
     if made.keys() != each.keys():
-        raise StepFailed("The answer does not decide what the graph asked, so nothing was done. Ask again.", code="graph_answer_missing")
+        raise StepFailed(
+            "The answer does not decide what the graph asked, so nothing was done. Ask again.",
+            code="graph_answer_missing",
+        )
     return _wrapped(asked, [_said(asked.dialect, each[name], *made[name]) for name in each])
 
 
@@ -324,7 +438,11 @@ def _decided(raised: Raised, asked: Wishes, context: tools.Asked, step: str) -> 
     approved = {one.id: one for one in tools.approved(context, step, wanted)}
     reasons = tools.rejected(context, step)
     return {
-        call.id: (("edit" if approved[call.id].edited else "approve"), approved[call.id].arguments, "")
+        call.id: (
+            ("edit" if approved[call.id].edited else "approve"),
+            approved[call.id].arguments,
+            "",
+        )
         if call.id in approved
         else ("reject", call.arguments, reasons.get(call.id, ""))
         for call in wanted
@@ -335,12 +453,17 @@ def _filled(wish: Wish, given: Mapping[str, Any]) -> Said:
     return given["decision"], given.get("arguments", wish.arguments), given.get("message", "")
 
 
-def _said(dialect: Dialect, wish: Wish, decision: str, arguments: Mapping[str, Any], words: str) -> dict[str, Any]:
+def _said(
+    dialect: Dialect, wish: Wish, decision: str, arguments: Mapping[str, Any], words: str
+) -> dict[str, Any]:
     if dialect is Dialect.HUMAN:
         return _said_to_inbox(wish, decision, arguments, words)
     match decision:
         case "edit":
-            return {"type": "edit", "edited_action": {"name": wish.name, "args": copy.deepcopy(arguments)}}
+            return {
+                "type": "edit",
+                "edited_action": {"name": wish.name, "args": copy.deepcopy(arguments)},
+            }
         case "reject":
             return {"type": "reject", **({"message": words} if words else {})}
         case "respond":
@@ -348,8 +471,12 @@ def _said(dialect: Dialect, wish: Wish, decision: str, arguments: Mapping[str, A
     return {"type": "approve"}
 
 
-def _said_to_inbox(wish: Wish, decision: str, arguments: Mapping[str, Any], words: str) -> dict[str, Any]:
-    """In the words of `HumanResponse`, which knows no rejection: it is ignored where that is allowed, else answered with the reason."""
+def _said_to_inbox(
+    wish: Wish, decision: str, arguments: Mapping[str, Any], words: str
+) -> dict[str, Any]:
+    """In the words of `HumanResponse`, which knows no rejection: it is ignored where that is
+    allowed, else answered with the reason.
+    """
     match decision:
         case "approve" | "edit":
             kind = "accept" if decision == "approve" else "edit"
@@ -362,7 +489,11 @@ def _said_to_inbox(wish: Wish, decision: str, arguments: Mapping[str, Any], word
 
 
 def _words(dialect: Dialect, words: str) -> dict[str, Any]:
-    return {"type": "response", "args": words} if dialect is Dialect.HUMAN else {"type": "respond", "message": words}
+    return (
+        {"type": "response", "args": words}
+        if dialect is Dialect.HUMAN
+        else {"type": "respond", "message": words}
+    )
 
 
 def _wrapped(asked: Wishes, said: list[dict[str, Any]]) -> Any:

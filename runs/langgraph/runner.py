@@ -1,7 +1,9 @@
-"""LangGraph as `runs.langgraph.step` sees it: the one module of `runs` that imports it, when a step needs it.
+"""LangGraph as `runs.langgraph.step` sees it: the one module of `runs` that imports it, when a step
+needs it.
 
-A graph comes from settings, never from a template: `WAYSTATION_GRAPHS` names the module and attribute of a compiled graph, or of a
-function without arguments that gives one (or a graph to be compiled). It runs on a `DjangoSaver` of the run's own thread.
+A graph comes from settings, never from a template: `WAYSTATION_GRAPHS` names the module and
+attribute of a compiled graph, or of a function without arguments that gives one (or a graph to be
+compiled). It runs on a `DjangoSaver` of the run's own thread.
 """
 
 from __future__ import annotations
@@ -35,14 +37,18 @@ if TYPE_CHECKING:
     from runs.langgraph.step import Turn
 
 KEY = "waystation_key"
-"""Among what a node is configured with, and in each checkpoint's metadata: the execution of ours. With the node's name it is an
+"""Among what a node is configured with, and in each checkpoint's metadata: the execution of ours.
+
+With the node's name it is an
 idempotency key."""
 MODES = ("values", "updates", "messages", "custom")
 CUT = 2_000
 """Characters of a node's update, of a tool's arguments and of its result that are told."""
 WAITING = 100
 """Pieces that an asynchronous graph may be ahead."""
-Piece = tuple[Literal["token", "node", "custom", "superstep", "tool_call_started", "tool_call_completed"], Any]
+Piece = tuple[
+    Literal["token", "node", "custom", "superstep", "tool_call_started", "tool_call_completed"], Any
+]
 """Kind and content of what a graph does."""
 
 
@@ -84,8 +90,17 @@ class Graph:
         return self.here() is not None
 
     def config(self, checkpoint: str = "") -> RunnableConfig:
-        where = {"thread_id": self.thread, "checkpoint_ns": "", KEY: self.key, **({"checkpoint_id": checkpoint} if checkpoint else {})}
-        return {"configurable": where, "run_name": self.name, **({"recursion_limit": self.limit} if self.limit else {})}
+        where = {
+            "thread_id": self.thread,
+            "checkpoint_ns": "",
+            KEY: self.key,
+            **({"checkpoint_id": checkpoint} if checkpoint else {}),
+        }
+        return {
+            "configurable": where,
+            "run_name": self.name,
+            **({"recursion_limit": self.limit} if self.limit else {}),
+        }
 
     def here(self) -> Standing | None:
         """Where it stands; None where it has not begun."""
@@ -94,14 +109,19 @@ class Graph:
         if not checkpoint or found.metadata is None:
             return None
         raised = [
-            Raised(id=one.id, value=plain(one.value, "interrupt"), schema=plain(one.response_schema, "response_schema"))
+            Raised(
+                id=one.id,
+                value=plain(one.value, "interrupt"),
+                schema=plain(one.response_schema, "response_schema"),
+            )
             for one in sorted(found.interrupts, key=lambda one: str(one.id))
         ]
         return Standing(
             checkpoint=checkpoint,
             key=str(found.metadata.get(KEY, "")),
             raised=raised,
-            unfinished=bool(found.tasks) and not raised,  # `next` leaves out tasks whose results are not taken in yet
+            # `next` leaves out tasks whose results are not taken in yet
+            unfinished=bool(found.tasks) and not raised,
             values=found.values if isinstance(found.values, Mapping) else {},
         )
 
@@ -109,7 +129,10 @@ class Graph:
         return self.compiled.checkpointer.get_tuple(self.config(checkpoint)) is not None
 
     def stream(self, turn: Turn) -> Iterator[Piece]:
-        """Let it work on, and tell what it does. Raises StepFailed where its limit of supersteps is reached, and what its nodes raise."""
+        """Let it work on, and tell what it does.
+
+        Raises StepFailed where its limit of supersteps is reached, and what its nodes raise.
+        """
         given: Any = Command(resume=dict([turn.answer])) if turn.answer else turn.input
         options = {"stream_mode": list(MODES), "subgraphs": True, "durability": "sync"}
         config = self.config(turn.back_to)
@@ -119,7 +142,10 @@ class Graph:
             for namespace, mode, content in pieces:
                 yield from self._told(namespace, mode, content)
         except GraphRecursionError as error:
-            words = "The graph took as many supersteps as it may, without an end. What it did is kept; retry to let it go on."
+            words = (
+                "The graph took as many supersteps as it may, without an end. What it did is "
+                "kept; retry to let it go on."
+            )
             raise StepFailed(words, code="graph_recursion_limit") from error
         finally:
             pieces.close()
@@ -130,7 +156,12 @@ class Graph:
                 if not namespace:
                     yield "superstep", None
             case "custom":
-                yield "custom", codec.readable(content) if isinstance(content, str) else plain(content, "custom")
+                yield (
+                    "custom",
+                    codec.readable(content)
+                    if isinstance(content, str)
+                    else plain(content, "custom"),
+                )
             case "messages":
                 message, _ = content
                 if isinstance(message, AIMessage) and (text := _text(message)):
@@ -139,17 +170,38 @@ class Graph:
                 for node, update in content.items():
                     if not node.startswith("__"):
                         yield from self._tools(update)
-                        yield "node", {"graph": self.name, "node": "/".join([*_names(namespace), node]), "update": _cut(update)}
+                        yield (
+                            "node",
+                            {
+                                "graph": self.name,
+                                "node": "/".join([*_names(namespace), node]),
+                                "update": _cut(update),
+                            },
+                        )
 
     def _tools(self, update: Any) -> Iterator[Piece]:
         """The calls of tools that a node's messages tell of, each once."""
         for message in _messages(update):
             for call in message.tool_calls if isinstance(message, AIMessage) else ():
                 if self._first(f"started {call['id']}"):
-                    yield "tool_call_started", {"id": str(call["id"]), "tool": call["name"], "arguments": _cut(call["args"])}
-            if isinstance(message, ToolMessage) and self._first(f"completed {message.tool_call_id}"):
+                    yield (
+                        "tool_call_started",
+                        {
+                            "id": str(call["id"]),
+                            "tool": call["name"],
+                            "arguments": _cut(call["args"]),
+                        },
+                    )
+            if isinstance(message, ToolMessage) and self._first(
+                f"completed {message.tool_call_id}"
+            ):
                 status = "failed" if message.status == "error" else "done"
-                told = {"id": message.tool_call_id, "tool": message.name or "", "result": _cut(_text(message)), "status": status}
+                told = {
+                    "id": message.tool_call_id,
+                    "tool": message.name or "",
+                    "result": _cut(_text(message)),
+                    "status": status,
+                }
                 yield "tool_call_completed", told
 
     def _first(self, what: str) -> bool:
@@ -161,9 +213,13 @@ class Graph:
 @contextmanager
 def opened(context: Context, space: str) -> Iterator[Graph]:
     """The graph of a step, on the thread of its run. Nothing of it stays open afterwards."""
-    thread = Thread.objects.select_related("owner", "team").get(pk=ids.parse(Thread.PREFIX, context.thread_id))
+    thread = Thread.objects.select_related("owner", "team").get(
+        pk=ids.parse(Thread.PREFIX, context.thread_id)
+    )
     compiled = load(context.config["graph"])
-    with DjangoSaver(owner=thread.owner, team=thread.team, serde=StrictSerializer(allow=_types())) as saver:
+    with DjangoSaver(
+        owner=thread.owner, team=thread.team, serde=StrictSerializer(allow=_types())
+    ) as saver:
         on_thread = saver.within(thread, space, before_writing=context.check)
         yield Graph(
             compiled=compiled.copy({"checkpointer": on_thread}),
@@ -177,20 +233,28 @@ def opened(context: Context, space: str) -> Iterator[Graph]:
 
 
 def load(name: str) -> Any:
-    """The compiled graph that settings name. Raises StepFailed, which says what is wrong with it."""
+    """The compiled graph that settings name.
+
+    Raises StepFailed, which says what is wrong with it.
+    """
     place = settings.WAYSTATION_GRAPHS[name]
     module, _, attribute = place.partition(":")
     try:
         found = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
-        raise StepFailed(f"The graph {name!r} cannot be loaded from {place}: {error}.", code="graph_unavailable") from error
+        raise StepFailed(
+            f"The graph {name!r} cannot be loaded from {place}: {error}.", code="graph_unavailable"
+        ) from error
     if not isinstance(found, Pregel | StateGraph) and callable(found):
         found = found()
     compiled = found.compile() if isinstance(found, StateGraph) else found
     if not isinstance(compiled, Pregel):
         raise StepFailed(f"{place} is no graph, and gives none.", code="graph_unavailable")
     if compiled.interrupt_before_nodes or compiled.interrupt_after_nodes:
-        words = f"The graph {name!r} is compiled with breakpoints, which nobody is asked at here. Let its nodes call interrupt()."
+        words = (
+            f"The graph {name!r} is compiled with breakpoints, which nobody is asked at here. "
+            "Let its nodes call interrupt()."
+        )
         raise StepFailed(words, code="graph_unavailable")
     return compiled
 
@@ -205,29 +269,44 @@ def _shape(compiled: Any) -> str:
     return codec.digest(codec.encode([sorted(drawn.nodes), edges]))
 
 
-# -- graphs that only run in an event loop -------------------------------------------------------------------------------------------
+# -- graphs that only run in an event loop
+# -------------------------------------------------------------------------------------------
 
 
 def _asynchronous(compiled: Any) -> bool:
     """Whether a node, of a sub-graph too, has no synchronous function."""
     graphs = [compiled, *(graph for _, graph in compiled.get_subgraphs(recurse=True))]
-    return any(_no_function(node.bound) for graph in graphs if isinstance(graph, Pregel) for node in graph.nodes.values())
+    return any(
+        _no_function(node.bound)
+        for graph in graphs
+        if isinstance(graph, Pregel)
+        for node in graph.nodes.values()
+    )
 
 
 def _no_function(bound: Any) -> bool:
     steps = getattr(bound, "steps", None) or [bound]
-    return any(getattr(one, "func", True) is None and getattr(one, "afunc", None) is not None for one in steps)
+    return any(
+        getattr(one, "func", True) is None and getattr(one, "afunc", None) is not None
+        for one in steps
+    )
 
 
-def _streamed(compiled: Any, given: Any, config: RunnableConfig, options: Mapping[str, Any]) -> Generator[Any]:
+def _streamed(
+    compiled: Any, given: Any, config: RunnableConfig, options: Mapping[str, Any]
+) -> Generator[Any]:
     yield from compiled.stream(given, config, **options)
 
 
 _END = object()
 
 
-def _pumped(compiled: Any, given: Any, config: RunnableConfig, options: Mapping[str, Any]) -> Generator[Any]:
-    """What an asynchronous graph streams, which has an event loop in a thread of its own: none of ours may see one."""
+def _pumped(
+    compiled: Any, given: Any, config: RunnableConfig, options: Mapping[str, Any]
+) -> Generator[Any]:
+    """What an asynchronous graph streams, which has an event loop in a thread of its own: none of
+    ours may see one.
+    """
     pieces: queue.Queue[Any] = queue.Queue(WAITING)
     over = threading.Event()
 
@@ -264,16 +343,22 @@ def _pumped(compiled: Any, given: Any, config: RunnableConfig, options: Mapping[
         thread.join()
 
 
-# -- values of graphs as JSON --------------------------------------------------------------------------------------------------------
+# -- values of graphs as JSON
+# --------------------------------------------------------------------------------------------------
 
 
 def plain(value: Any, name: str) -> Any:
-    """A graph's value as JSON: messages and models as what they hold, sets and tuples as lists. Raises StepFailed naming it."""
+    """A graph's value as JSON: messages and models as what they hold, sets and tuples as lists.
+
+    Raises StepFailed naming it.
+    """
     made = _plain(value)
     try:
         codec.check(made, name)
     except codec.NotJson as error:
-        raise StepFailed(f"The graph's {name} cannot be kept as JSON: {error}", code="graph_value") from error
+        raise StepFailed(
+            f"The graph's {name} cannot be kept as JSON: {error}", code="graph_value"
+        ) from error
     return made
 
 
@@ -305,13 +390,21 @@ def _cut(value: Any) -> Any:
 def _messages(update: Any) -> Iterable[BaseMessage]:
     values = update.values() if isinstance(update, Mapping) else ()
     for value in values:
-        yield from (one for one in (value if isinstance(value, list) else [value]) if isinstance(one, BaseMessage))
+        yield from (
+            one
+            for one in (value if isinstance(value, list) else [value])
+            if isinstance(one, BaseMessage)
+        )
 
 
 def _text(message: BaseMessage) -> str:
     if isinstance(message.content, str):
         return message.content
-    return "".join(str(part.get("text", "")) for part in message.content if isinstance(part, dict) and part.get("type") == "text")
+    return "".join(
+        str(part.get("text", ""))
+        for part in message.content
+        if isinstance(part, dict) and part.get("type") == "text"
+    )
 
 
 def _names(namespace: Sequence[str]) -> list[str]:

@@ -1,15 +1,19 @@
-"""The step that runs a LangGraph graph: it goes on where the graph's own checkpoints say, and asks what the graph asks.
+"""The step that runs a LangGraph graph: it goes on where the graph's own checkpoints say, and asks
+what the graph asks.
 
-The graph writes its checkpoints on the run's thread, in a space of the step's own. Our checkpoint holds where the graph stood
-(`state["graph_runs"][step]`), and each of the graph's names the execution of ours that wrote it. So whoever takes the run up knows
-whether the graph has already begun with what is at hand:
+The graph writes its checkpoints on the run's thread, in a space of the step's own. Our checkpoint
+holds where the graph stood (`state["graph_runs"][step]`), and each of the graph's names the
+execution of ours that wrote it. So whoever takes the run up knows whether the graph has already
+begun with what is at hand:
 
 - its newest checkpoint is of this execution: the graph goes on from there, with nothing;
 - it is the one that ours names: the graph gets its input, or the answer, now;
-- it is another one (our run was forked): LangGraph goes on from the one that ours names, as a branch, and asks anew what it asked there.
+- it is another one (our run was forked): LangGraph goes on from the one that ours names, as a
+  branch, and asks anew what it asked there.
 
-A finished node is not done again; one that was at work is, from its top, as is one that asked. LangGraph itself is imported by
-`runs.langgraph.runner` alone, and only when such a step runs or is saved.
+A finished node is not done again; one that was at work is, from its top, as is one that asked.
+LangGraph itself is imported by `runs.langgraph.runner` alone, and only when such a step runs or is
+saved.
 """
 
 from __future__ import annotations
@@ -59,7 +63,8 @@ class Place:
     """Of what was asked."""
 
 
-# -- templates -----------------------------------------------------------------------------------------------------------------------
+# -- templates
+# --------------------------------------------------------------------------------------------------
 
 
 def check(config: Mapping[str, Any]) -> None:
@@ -69,20 +74,46 @@ def check(config: Mapping[str, Any]) -> None:
 
 
 def faults(config: Mapping[str, Any]) -> dict[str, list[str]]:
-    """What is wrong with the configuration of such a step: field → sentences; empty where nothing is."""
+    """What is wrong with the configuration of such a step: field → sentences; empty where nothing
+    is.
+    """
     found: dict[str, list[str]] = {}
     if strange := sorted(config.keys() - KEYS):
         found[""] = [f"{', '.join(strange)}: a graph's step knows {', '.join(sorted(KEYS))}."]
-    name, given, taken, limit = config.get("graph"), config.get("input"), config.get("output", []), config.get("recursion_limit", 1)
+    name, given, taken, limit = (
+        config.get("graph"),
+        config.get("input"),
+        config.get("output", []),
+        config.get("recursion_limit", 1),
+    )
     if name not in settings.WAYSTATION_GRAPHS:
         known = ", ".join(sorted(settings.WAYSTATION_GRAPHS)) or "none yet"
-        found["graph"] = [f"{str(name)[:60]!r} is no graph that WAYSTATION_GRAPHS of this server names; it names {known}."]
+        found["graph"] = [
+            (
+                f"{str(name)[:60]!r} is no graph that WAYSTATION_GRAPHS of this server names; "
+                f"it names {known}."
+            )
+        ]
     elif not installed():
         found["graph"] = [MISSING]
     if not (isinstance(given, Mapping) and given and all(_pointer(one) for one in given.values())):
-        found["input"] = ['An object: input of the graph → JSON pointer into the state, such as {"topic": "/order/input/topic"}.']
-    if not (_names(taken) or (isinstance(taken, Mapping) and _names(list(taken.values())) and not {GRAPH_RUNS, REPLY} & taken.keys())):
-        found["output"] = ["A list of the graph's keys, or an object: key of the state → key of the graph."]
+        found["input"] = [
+            (
+                'An object: input of the graph → JSON pointer into the state, such as {"topic": '
+                '"/order/input/topic"}.'
+            )
+        ]
+    if not (
+        _names(taken)
+        or (
+            isinstance(taken, Mapping)
+            and _names(list(taken.values()))
+            and not {GRAPH_RUNS, REPLY} & taken.keys()
+        )
+    ):
+        found["output"] = [
+            "A list of the graph's keys, or an object: key of the state → key of the graph."
+        ]
     if type(limit) is not int or not 1 <= limit <= 10_000:
         found["recursion_limit"] = ["A whole number of supersteps, from 1 to 10000."]
     return found
@@ -97,29 +128,38 @@ def _pointer(value: Any) -> bool:
 
 
 def _names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) and one and one not in {GRAPH_RUNS, REPLY} for one in value)
+    return isinstance(value, list) and all(
+        isinstance(one, str) and one and one not in {GRAPH_RUNS, REPLY} for one in value
+    )
 
 
 class Graphs(ServerSide):
     """Whether this server has the graph that a step names."""
 
     def lacks(self, config: Config, setting: Setting) -> Iterator[Lack]:
-        yield from (("graph_unavailable", text) for texts in faults(config).values() for text in texts)
+        yield from (
+            ("graph_unavailable", text) for texts in faults(config).values() for text in texts
+        )
 
 
-# -- the step ------------------------------------------------------------------------------------------------------------------------
+# -- the step
+# --------------------------------------------------------------------------------------------------
 
 
 @step(NAME, check=check, asks=True, server=Graphs())
 def run_graph(state: State, context: Context) -> Outcome:
     """Run a graph until it ends or asks.
 
-    Configuration: `graph` (a name in WAYSTATION_GRAPHS), `input` (key of the graph → JSON pointer into the state, which has the order's
-    `title`, `request` and `input` under `order`; what is not there is left out), `output` (keys of the graph that join the state, or key
-    of the state → key of the graph), `recursion_limit`.
+    Configuration: `graph` (a name in WAYSTATION_GRAPHS), `input` (key of the graph → JSON pointer
+    into the state, which has the order's `title`, `request` and `input` under `order`; what is not
+    there is left out), `output` (keys of the graph that join the state, or key of the state → key
+    of the graph), `recursion_limit`.
     """
     if wrong := faults(context.config):
-        raise StepFailed(f"This step cannot run: {' '.join(text for texts in wrong.values() for text in texts)}", code="graph_unavailable")
+        raise StepFailed(
+            f"This step cannot run: {' '.join(text for texts in wrong.values() for text in texts)}",
+            code="graph_unavailable",
+        )
     from runs.langgraph import runner
 
     place = _place(state, context)
@@ -127,10 +167,19 @@ def run_graph(state: State, context: Context) -> Outcome:
     with runner.opened(context, space) as graph:
         if place is not None and not graph.used:
             if place.status != "done":
-                raise StepFailed("The checkpoints of the graph are gone, so it cannot go on. Begin anew.", code="graph_lost")
+                raise StepFailed(
+                    "The checkpoints of the graph are gone, so it cannot go on. Begin anew.",
+                    code="graph_lost",
+                )
             place = None
         if place is not None and place.status != "done" and place.shape != graph.shape:
-            context.log("The graph's nodes or edges were changed since it began; it goes on with the new ones.", level="warning")
+            context.log(
+                (
+                    "The graph's nodes or edges were changed since it began; it goes on with "
+                    "the new ones."
+                ),
+                level="warning",
+            )
         return _advanced(state, context, graph, place)
 
 
@@ -145,10 +194,19 @@ def _advanced(state: State, context: Context, graph: Graph, place: Place | None)
     after = graph.here()
     assert after is not None  # it has worked
     if halted:
-        return Go(to=context.step, update={GRAPH_RUNS: {context.step: asdict(_stands(graph, after, "halted"))}})
+        return Go(
+            to=context.step,
+            update={GRAPH_RUNS: {context.step: asdict(_stands(graph, after, "halted"))}},
+        )
     if after.raised:
         return _asking(state, context, graph, after)
-    return Go(update={**_output(context, after), **_cleared(state), GRAPH_RUNS: {context.step: asdict(_stands(graph, after, "done"))}})
+    return Go(
+        update={
+            **_output(context, after),
+            **_cleared(state),
+            GRAPH_RUNS: {context.step: asdict(_stands(graph, after, "done"))},
+        }
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,14 +220,25 @@ class Turn:
     """The checkpoint to branch off; "" for where the graph stands."""
 
 
-def _turn(state: State, context: Context, graph: Graph, place: Place | None, here: Standing | None) -> Turn | None:
-    """What the graph goes on with in this execution, which it has not begun; None where it has nothing to do before it asks."""
+def _turn(
+    state: State, context: Context, graph: Graph, place: Place | None, here: Standing | None
+) -> Turn | None:
+    """What the graph goes on with in this execution, which it has not begun; None where it has
+    nothing to do before it asks.
+    """
     if place is None:
         return Turn(input=_input(state, context))
-    if here is None or here.checkpoint != place.checkpoint:  # the graph went on since: our run is a fork
+    # the graph went on since: our run is a fork
+    if here is None or here.checkpoint != place.checkpoint:
         if not graph.has(place.checkpoint):
-            raise StepFailed("The checkpoint that the graph should go on from is gone. Begin anew.", code="graph_lost")
-        return Turn(input=_input(state, context) if place.status == "done" else None, back_to=place.checkpoint)
+            raise StepFailed(
+                "The checkpoint that the graph should go on from is gone. Begin anew.",
+                code="graph_lost",
+            )
+        return Turn(
+            input=_input(state, context) if place.status == "done" else None,
+            back_to=place.checkpoint,
+        )
     if place.status == "done":
         return Turn(input=_input(state, context))
     if place.status == "halted":
@@ -178,17 +247,22 @@ def _turn(state: State, context: Context, graph: Graph, place: Place | None, her
     raised = next((one for one in here.raised if one.id == place.interrupt), None)
     if action and raised is None:
         return _taken(context, place, here)
-    if raised is None or not _answered(context, place, action, raised):  # asked again: a fork at the question
+    # asked again: a fork at the question
+    if raised is None or not _answered(context, place, action, raised):
         return Turn(back_to=place.checkpoint)
     if _digest(raised) != place.digest:
-        raise StepFailed("The graph asks something else than what was answered. Nothing was done.", code="content_changed")
+        raise StepFailed(
+            "The graph asks something else than what was answered. Nothing was done.",
+            code="content_changed",
+        )
     value = questions.answer(raised, action=action, state=state, context=context, step=context.step)
     context.once(f"answered {place.interrupt}", lambda: True)
     return Turn(answer=(raised.id, value))
 
 
 def _taken(context: Context, place: Place, here: Standing) -> Turn | None:
-    """What follows where the graph has its answer, but no new checkpoint yet: other nodes beside the one that asked wait for theirs.
+    """What follows where the graph has its answer, but no new checkpoint yet: other nodes beside
+    the one that asked wait for theirs.
 
     Where the answer was not this execution's, our run is a fork, and the graph asks again.
     """
@@ -198,22 +272,34 @@ def _taken(context: Context, place: Place, here: Standing) -> Turn | None:
 
 
 def _verdict(state: State, context: Context) -> str:
-    """What the graph's last question was answered with, "" where it has no answer yet. Words alone are the state's to tell."""
+    """What the graph's last question was answered with, "" where it has no answer yet.
+
+    Words alone are the state's to tell.
+    """
     said = str(state.get("decided", {}).get(context.step, ""))
     approval = context.approved(context.step)
     return said if said in {"", REVISE} else approval.action if approval is not None else ""
 
 
 def _answered(context: Context, place: Place, action: str, raised: Raised) -> bool:
-    """Whether the last answer was given to just what the graph asked. Words instead of a call approve nothing: the state holds them."""
+    """Whether the last answer was given to just what the graph asked.
+
+    Words instead of a call approve nothing: the state holds them.
+    """
     if action == REVISE:
         return questions.takes_words(raised)
     approval = context.approved(context.step)
-    return bool(action) and approval is not None and approval.material == _bound(place.interrupt, place.digest)
+    return (
+        bool(action)
+        and approval is not None
+        and approval.material == _bound(place.interrupt, place.digest)
+    )
 
 
 def _work(context: Context, graph: Graph, turn: Turn) -> bool:
-    """Let the graph work and tell what it does; True where it was halted at the end of a superstep, False where it stopped by itself."""
+    """Let the graph work and tell what it does; True where it was halted at the end of a superstep,
+    False where it stopped by itself.
+    """
     for kind, said in graph.stream(turn):
         match kind:
             case "token":
@@ -231,7 +317,8 @@ def _work(context: Context, graph: Graph, turn: Turn) -> bool:
     return False
 
 
-# -- what it came to -----------------------------------------------------------------------------------------------------------------
+# -- what it came to
+# --------------------------------------------------------------------------------------------------
 
 
 def _asking(state: State, context: Context, graph: Graph, after: Standing) -> Outcome:
@@ -240,19 +327,29 @@ def _asking(state: State, context: Context, graph: Graph, after: Standing) -> Ou
     digest = _digest(raised)
     place = replace(_stands(graph, after, "asked"), interrupt=raised.id, digest=digest)
     if secrets := [name for name in _fields(raised.schema) if redaction.is_secret(name)]:
-        words = f"The graph asks for {', '.join(secrets)}, named like a secret, which is not kept. Let its node read that by itself."
+        words = (
+            f"The graph asks for {', '.join(secrets)}, named like a secret, which is not kept. "
+            "Let its node read that by itself."
+        )
         raise StepFailed(words, code="graph_question_refused")
     try:
         return questions.question(
             raised,
             step=context.step,
             graph=context.config["graph"],
-            update={GRAPH_RUNS: {context.step: asdict(place)}, **_cleared(state), "decided": {context.step: ""}},
+            update={
+                GRAPH_RUNS: {context.step: asdict(place)},
+                **_cleared(state),
+                "decided": {context.step: ""},
+            },
             material=_material(place.interrupt, digest),
             waiting=len(others),
         )
     except SchemaRefused as error:
-        raise StepFailed(f"The graph asks for data by a schema that cannot be used: {error}", code="graph_question_refused") from error
+        raise StepFailed(
+            f"The graph asks for data by a schema that cannot be used: {error}",
+            code="graph_question_refused",
+        ) from error
 
 
 def _cleared(state: State) -> dict[str, Any]:
@@ -271,12 +368,23 @@ def _output(context: Context, after: Standing) -> dict[str, Any]:
 
 
 def _input(state: State, context: Context) -> dict[str, Any]:
-    order = {"title": context.order.title, "request": context.order.request, "input": context.order.input}
-    found = {key: _at({"order": order, **state}, pointer) for key, pointer in context.config["input"].items()}
-    given = {key: copy.deepcopy(value[0]) for key, value in found.items() if value}  # a state is read-only
+    order = {
+        "title": context.order.title,
+        "request": context.order.request,
+        "input": context.order.input,
+    }
+    found = {
+        key: _at({"order": order, **state}, pointer)
+        for key, pointer in context.config["input"].items()
+    }
+    # a state is read-only
+    given = {key: copy.deepcopy(value[0]) for key, value in found.items() if value}
     if not given:
         wanted = ", ".join(context.config["input"].values())
-        raise StepFailed(f"The state holds nothing of what the graph begins with: {wanted}.", code="graph_input_missing")
+        raise StepFailed(
+            f"The state holds nothing of what the graph begins with: {wanted}.",
+            code="graph_input_missing",
+        )
     return given
 
 
@@ -298,7 +406,12 @@ def _place(state: State, context: Context) -> Place | None:
     """What our state says of the step's graph; what anybody else wrote there says nothing."""
     kept = state.get(GRAPH_RUNS)
     match kept.get(context.step) if isinstance(kept, Mapping) else None:
-        case {"space": str() as space, "checkpoint": str() as at, "status": "asked" | "halted" | "done" as status, **more}:
+        case {
+            "space": str() as space,
+            "checkpoint": str() as at,
+            "status": "asked" | "halted" | "done" as status,
+            **more,
+        }:
             rest = {name: str(more.get(name, "")) for name in ("shape", "interrupt", "digest")}
             if space.rpartition("@")[0] == context.step:
                 return Place(space=space, checkpoint=at, status=status, **rest)
@@ -306,7 +419,9 @@ def _place(state: State, context: Context) -> Place | None:
 
 
 def _space(context: Context) -> str:
-    """Of a graph that begins: another execution, such as a fork from before it began, begins in another one."""
+    """Of a graph that begins: another execution, such as a fork from before it began, begins in
+    another one.
+    """
     return f"{context.step}@{hashlib.sha256(context.key.encode()).hexdigest()[:12]}"
 
 

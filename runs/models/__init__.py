@@ -1,4 +1,6 @@
-"""The machine's tables: work orders, runs and pauses; templates; artifacts; credentials; messages in line."""
+"""The machine's tables: work orders, runs and pauses; templates; artifacts; credentials; messages
+in line.
+"""
 
 from runs.models.artifacts import Artifact
 from runs.models.clocks import HostClock

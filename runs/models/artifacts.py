@@ -13,36 +13,59 @@ from checkpoints.models import Thread
 
 
 class Artifact(ids.Shown, models.Model):
-    """One text of one execution of a step. Another try of it takes its place. The text is a blob; whoever sees the thread may read it.
+    """One text of one execution of a step.
 
-    What was kept longer than the thread's policy has it loses its text and stays as a line that says so.
+    Another try of it takes its place. The text is a blob; whoever sees the thread may read it.
+
+    What was kept longer than the thread's policy has it loses its text and stays as a line that
+    says so.
     """
 
     PREFIX = "art"
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
     thread = models.ForeignKey(Thread, models.PROTECT, related_name="artifacts")
-    run = models.ForeignKey("runs.Run", models.PROTECT, null=True, related_name="artifacts", db_index=False)
-    imported_run = models.UUIDField(null=True, help_text="The run's key, where the run came with an import as history and has no row here.")
+    run = models.ForeignKey(
+        "runs.Run", models.PROTECT, null=True, related_name="artifacts", db_index=False
+    )
+    imported_run = models.UUIDField(
+        null=True,
+        help_text=(
+            "The run's key, where the run came with an import as history and has no row here."
+        ),
+    )
     step = models.CharField(max_length=100)
     loop_num = models.PositiveIntegerField()
     name = models.CharField(max_length=100)
-    digest = models.CharField(max_length=64, blank=True, help_text="Of the blob that holds it; empty where it was dropped.")
+    digest = models.CharField(
+        max_length=64,
+        blank=True,
+        help_text="Of the blob that holds it; empty where it was dropped.",
+    )
     size = models.PositiveBigIntegerField(help_text="Bytes as the step gave it.")
     cut = models.BooleanField(default=False, help_text="Its middle is left out.")
-    created_at = models.DateTimeField(default=timezone.now, help_text="When the text that it has now was kept.")
+    created_at = models.DateTimeField(
+        default=timezone.now, help_text="When the text that it has now was kept."
+    )
     dropped_at = models.DateTimeField(null=True, help_text="When retention dropped its text.")
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["run", "step", "loop_num", "name"], name="artifact_once_per_execution"),  # also: by run
+            # also: by run
+            models.UniqueConstraint(
+                fields=["run", "step", "loop_num", "name"], name="artifact_once_per_execution"
+            ),
             models.UniqueConstraint(
                 fields=["imported_run", "step", "loop_num", "name"],
                 condition=Q(imported_run__isnull=False),
                 name="artifact_once_per_imported_execution",
             ),
-            models.CheckConstraint(condition=Q(digest="") ^ Q(dropped_at=None), name="artifact_has_a_text_or_lost_it"),
-            models.CheckConstraint(condition=Q(run=None) ^ Q(imported_run=None), name="artifact_of_one_run"),
+            models.CheckConstraint(
+                condition=Q(digest="") ^ Q(dropped_at=None), name="artifact_has_a_text_or_lost_it"
+            ),
+            models.CheckConstraint(
+                condition=Q(run=None) ^ Q(imported_run=None), name="artifact_of_one_run"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -17,13 +17,19 @@ class HostClockQuerySet(models.QuerySet["HostClock"]):
 
 
 class HostClock(models.Model):
-    """A host whose clock is off, as its worker found lately. Nothing is decided by it: people are to set the clock."""
+    """A host whose clock is off, as its worker found lately.
+
+    Nothing is decided by it: people are to set the clock.
+    """
 
     host = models.CharField(primary_key=True, max_length=120)
-    ahead = models.FloatField(help_text="Seconds ahead of the database's clock; below 0 it is behind.")
+    ahead = models.FloatField(
+        help_text="Seconds ahead of the database's clock; below 0 it is behind."
+    )
     seen_at = models.DateTimeField()
 
-    objects: ClassVar[HostClockQuerySet] = HostClockQuerySet.as_manager()  # type: ignore[assignment]  # the manager that Django makes of it
+    # the manager that Django makes of it
+    objects: ClassVar[HostClockQuerySet] = HostClockQuerySet.as_manager()  # type: ignore[assignment]
 
     def __str__(self) -> str:
         return self.host

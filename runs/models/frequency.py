@@ -16,37 +16,58 @@ class Frequency(models.TextChoices):
     OFF = "off", "Off: nothing to resume from"
 
 
-WHEN = "When checkpoints are written; pauses, answers, child runs, failures and ends always are. Off: only the beginning and the end."
-HOW_LONG = '{"days": …, "count": …}: how long, and how many per thread, checkpoints are kept; what is not named is as the settings say.'
+WHEN = (
+    "When checkpoints are written; pauses, answers, child runs, failures and ends always are. "
+    "Off: only the beginning and the end."
+)
+HOW_LONG = (
+    '{"days": …, "count": …}: how long, and how many per thread, checkpoints are kept; what is '
+    "not named is as the settings say."
+)
 
 PROMISES: dict[str, str] = {
     Frequency.STEP: (
-        "Each step's result is kept at once. After a crash the run goes on at the step that was at work; no step that finished runs again."
+        "Each step's result is kept at once. After a crash the run goes on at the step that "
+        "was at work; no step that finished runs again."
     ),
     Frequency.NODES: (
-        "Each step's result is kept at once, and nothing of the loops in between. After a crash the loops of the step that was at work run "
-        "again, under the same keys: what they recorded with context.once is not done again. Pauses, answers and ends are always kept."
+        "Each step's result is kept at once, and nothing of the loops in between. After a crash "
+        "the loops of the step that was at work run "
+        "again, under the same keys: what they recorded with context.once is not done again. "
+        "Pauses, answers and ends are always kept."
     ),
     Frequency.LOOPS: (
-        "Each loop of a step that repeats itself is kept at once. After a crash, single steps since the last checkpoint run again, under "
-        "the same keys: what they recorded with context.once is not done again. Pauses, answers and ends are always kept."
+        "Each loop of a step that repeats itself is kept at once. After a crash, single steps "
+        "since the last checkpoint run again, under "
+        "the same keys: what they recorded with context.once is not done again. Pauses, answers "
+        "and ends are always kept."
     ),
     Frequency.FAILURE: (
-        "Checkpoints are written where the run pauses, fails, hands over or ends. After a crash, all steps since the last one run again, "
-        "under the same keys: what they recorded with context.once is not done again. Pauses, answers and ends are always kept."
+        "Checkpoints are written where the run pauses, fails, hands over or ends. After a crash, "
+        "all steps since the last one run again, "
+        "under the same keys: what they recorded with context.once is not done again. Pauses, "
+        "answers and ends are always kept."
     ),
     Frequency.OFF: (
-        "Only the beginning and the end are kept, and where another worker takes the run over. After a crash, all steps since then run "
-        "again, under the same keys: what they recorded with context.once is not done again. A run that failed cannot be resumed or "
+        "Only the beginning and the end are kept, and where another worker takes the run over. "
+        "After a crash, all steps since then run "
+        "again, under the same keys: what they recorded with context.once is not done again. A "
+        "run that failed cannot be resumed or "
         "forked: the work is begun anew. So no step may ask, start child runs or change code."
     ),
 }
 
 
 def needs_checkpoints(step: Mapping[str, Any], *, asks: bool) -> str:
-    """Why a frozen step cannot do without checkpoints; "" where it can. `asks` says that its function may ask by itself."""
+    """Why a frozen step cannot do without checkpoints; "" where it can.
+
+    `asks` says that its function may ask by itself.
+    """
     reasons = {
-        "pauses for a person": step["pause_after"] or step.get("interrupt_before") or step.get("interrupt_after") or asks,
+        "pauses for a person": step["pause_after"]
+        or step.get("interrupt_before")
+        or step.get("interrupt_after")
+        or asks,
         "starts child runs": step.get("sub_steps"),
     }
     return next((words for words, holds in reasons.items() if holds), "")

@@ -25,7 +25,10 @@ class QueuedTurnQuerySet(models.QuerySet["QueuedTurn"]):
 
 
 class QueuedTurn(ids.Shown, models.Model):
-    """A message that came while a run of its thread was alive. It begins at most one run, which its row names."""
+    """A message that came while a run of its thread was alive.
+
+    It begins at most one run, which its row names.
+    """
 
     PREFIX = "trn"
 
@@ -38,11 +41,18 @@ class QueuedTurn(ids.Shown, models.Model):
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
     thread = models.ForeignKey(Thread, models.PROTECT, related_name="queued_turns")
-    by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", db_index=False)
+    by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", db_index=False
+    )
     template = models.CharField(max_length=80, blank=True)
     input = SealedJsonField(default=dict)
-    stops = JsonTextField(default=dict, help_text="The steps at which its run asks: interrupt_before, interrupt_after.")
-    interrupts = models.BooleanField(default=False, help_text="Made the run at work end for it, and goes before the others.")
+    stops = JsonTextField(
+        default=dict,
+        help_text="The steps at which its run asks: interrupt_before, interrupt_after.",
+    )
+    interrupts = models.BooleanField(
+        default=False, help_text="Made the run at work end for it, and goes before the others."
+    )
     status = models.CharField(max_length=16, choices=Status, default=Status.WAITING)
     run = models.OneToOneField("runs.Run", models.PROTECT, null=True, related_name="queued_turn")
     words = SealedTextField(blank=True)
@@ -54,16 +64,20 @@ class QueuedTurn(ids.Shown, models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(
-                condition=Q(status="begun", run__isnull=False) | (~Q(status="begun") & Q(run__isnull=True)),
+                condition=Q(status="begun", run__isnull=False)
+                | (~Q(status="begun") & Q(run__isnull=True)),
                 name="queued_turn_begun_has_run",
             ),
             models.CheckConstraint(
-                condition=Q(status="waiting", closed_at__isnull=True) | (~Q(status="waiting") & Q(closed_at__isnull=False)),
+                condition=Q(status="waiting", closed_at__isnull=True)
+                | (~Q(status="waiting") & Q(closed_at__isnull=False)),
                 name="queued_turn_waits_or_closed",
             ),
         ]
         indexes = [  # the sweep, and whoever ends a run: nearly always empty
-            models.Index(fields=["thread", "id"], condition=Q(status="waiting"), name="queued_turn_waiting"),
+            models.Index(
+                fields=["thread", "id"], condition=Q(status="waiting"), name="queued_turn_waiting"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -1,5 +1,6 @@
-"""The machine's rows: recipes (`templates`), what somebody asked for, the attempts at it, and the questions they opened; messages
-that wait (`queued_messages`), and hosts whose clock is off (`clocks`).
+"""The machine's rows: recipes (`templates`), what somebody asked for, the attempts at it, and the
+questions they opened; messages that wait (`queued_messages`), and hosts whose clock is off
+(`clocks`).
 
 The engine opens pauses, so Pause lives here; people's answers live in `hitl.models`.
 """
@@ -42,12 +43,20 @@ class WorkOrderQuerySet(models.QuerySet["WorkOrder"]):
 
     def shown(self) -> WorkOrderQuerySet:
         """With all that lists and pages show, in one query."""
-        related = self.select_related("thread__head", "thread__team", "latest_run", "definition", "created_by")
-        return related.defer("thread__head__body").annotate(asked=models.Subquery(Pause.objects.oldest_of(models.OuterRef("pk"))))
+        related = self.select_related(
+            "thread__head", "thread__team", "latest_run", "definition", "created_by"
+        )
+        return related.defer("thread__head__body").annotate(
+            asked=models.Subquery(Pause.objects.oldest_of(models.OuterRef("pk")))
+        )
 
     def shown_to(self, user: Person) -> WorkOrderQuerySet:
-        """As `shown`, with `asked_again_as`: the key of the order that asks for it again, where this person may see that one."""
-        successor = WorkOrder.objects.visible_to(user).filter(again_of=models.OuterRef("pk")).values("pk")
+        """As `shown`, with `asked_again_as`: the key of the order that asks for it again, where
+        this person may see that one.
+        """
+        successor = (
+            WorkOrder.objects.visible_to(user).filter(again_of=models.OuterRef("pk")).values("pk")
+        )
         return self.shown().annotate(asked_again_as=models.Subquery(successor))
 
 
@@ -63,13 +72,24 @@ class WorkOrder(ids.Shown, models.Model):
     title = models.CharField(max_length=200)
     request = SealedTextField(blank=True)
     input = SealedJsonField(default=dict)
-    repository = models.ForeignKey(Repository, models.PROTECT, null=True, blank=True, related_name="work_orders")
+    repository = models.ForeignKey(
+        Repository, models.PROTECT, null=True, blank=True, related_name="work_orders"
+    )
     repository_url = models.CharField(max_length=500, blank=True)
-    check_command = JsonTextField(default=list, help_text="The repository's own check, frozen with the order.")
+    check_command = JsonTextField(
+        default=list, help_text="The repository's own check, frozen with the order."
+    )
     author = models.CharField(max_length=200)
-    delivery = JsonTextField(default=dict, help_text="What may leave with its work: the repository's settings, frozen with the order.")
-    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="work_orders")
-    latest_run = models.ForeignKey("Run", models.PROTECT, null=True, editable=False, related_name="+")
+    delivery = JsonTextField(
+        default=dict,
+        help_text="What may leave with its work: the repository's settings, frozen with the order.",
+    )
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="work_orders"
+    )
+    latest_run = models.ForeignKey(
+        "Run", models.PROTECT, null=True, editable=False, related_name="+"
+    )
     again_of = models.ForeignKey(
         "self",
         models.PROTECT,
@@ -84,7 +104,9 @@ class WorkOrder(ids.Shown, models.Model):
     objects = WorkOrderQuerySet.as_manager()
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["again_of"], name="work_order_asked_again_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["again_of"], name="work_order_asked_again_once")
+        ]
         indexes = [models.Index(fields=["created_by", "-id"], name="work_order_by_creator")]
 
     def __str__(self) -> str:
@@ -96,7 +118,8 @@ class WorkOrder(ids.Shown, models.Model):
 
     @property
     def status(self) -> str:
-        """`pending running paused completed failed`: cancelled and expired show as failed, with `failure_code` telling which.
+        """`pending running paused completed failed`: cancelled and expired show as failed, with
+        `failure_code` telling which.
 
         A run that waits for its child runs is running, unless one of them waits for a person.
         """
@@ -112,7 +135,9 @@ class WorkOrder(ids.Shown, models.Model):
 
     @property
     def waiting_phase(self) -> str:
-        """The phase of the oldest open question among its child runs; "" where none of them asks."""
+        """The phase of the oldest open question among its child runs; "" where none of them
+        asks.
+        """
         asked = getattr(self, "asked", None)
         if not hasattr(self, "asked"):
             asked = Pause.objects.oldest_of(self.pk).first()
@@ -124,7 +149,11 @@ class WorkOrder(ids.Shown, models.Model):
         head = self.thread.head
         if head is None:
             return ""
-        return head.node_id if self.status == "paused" or self.gathering else head.next_step or head.node_id
+        return (
+            head.node_id
+            if self.status == "paused" or self.gathering
+            else head.next_step or head.node_id
+        )
 
     @property
     def phase(self) -> str:
@@ -141,19 +170,26 @@ class WorkOrder(ids.Shown, models.Model):
     @property
     def outputs(self) -> dict[str, Any]:
         """What the work has brought so far: `git_commit_count`, `github_pull_request_url`."""
-        outputs: dict[str, Any] = self.thread.head.metadata.get("outputs", {}) if self.thread.head else {}
+        outputs: dict[str, Any] = (
+            self.thread.head.metadata.get("outputs", {}) if self.thread.head else {}
+        )
         return outputs
 
     @property
     def pull_request_url(self) -> str:
-        """Where people see its pull request; "" where there is none, or what a step wrote there is no link for a browser."""
+        """Where people see its pull request; "" where there is none, or what a step wrote there is
+        no link for a browser.
+        """
         url = str(self.outputs.get("github_pull_request_url", ""))
         return url if url.startswith(("https://", "http://")) else ""
 
 
 class RunQuerySet(models.QuerySet["Run"]):
     def move(self, sources: Collection[RunStatus], target: RunStatus, **fields: Any) -> int:
-        """Move the runs of this query that are in `sources`; return how many moved. One UPDATE: of two workers one gets 0."""
+        """Move the runs of this query that are in `sources`; return how many moved.
+
+        One UPDATE: of two workers one gets 0.
+        """
         assert all(target in states.MOVES[source] for source in sources), (sources, target)
         return self.filter(status__in=sources).update(status=target, **fields)
 
@@ -167,7 +203,16 @@ class RunQuerySet(models.QuerySet["Run"]):
 
     def shown(self) -> RunQuerySet:
         """With all that the API shows of a run, in one query."""
-        related = ("thread__head", "thread__team", "thread__work_order", "definition", "work_order", "parent", "retry_of", "forked_from")
+        related = (
+            "thread__head",
+            "thread__team",
+            "thread__work_order",
+            "definition",
+            "work_order",
+            "parent",
+            "retry_of",
+            "forked_from",
+        )
         return self.select_related(*related).defer("thread__head__body", "forked_from__body")
 
     def live(self) -> RunQuerySet:
@@ -192,34 +237,72 @@ class Run(ids.Shown, models.Model):
     definition = models.ForeignKey(Definition, models.PROTECT, related_name="runs")
     status = models.CharField(max_length=16, choices=RunStatus, default=RunStatus.PENDING)
     retry_of = models.ForeignKey("self", models.PROTECT, null=True, related_name="retries")
-    input = SealedJsonField(default=dict, help_text="What was given to this run; it joined the state by the workflow's reducers.")
-    parent = models.ForeignKey("self", models.PROTECT, null=True, related_name="children", help_text="The run that waits for this one.")
+    input = SealedJsonField(
+        default=dict,
+        help_text="What was given to this run; it joined the state by the workflow's reducers.",
+    )
+    parent = models.ForeignKey(
+        "self",
+        models.PROTECT,
+        null=True,
+        related_name="children",
+        help_text="The run that waits for this one.",
+    )
     child_name = models.CharField(max_length=100, blank=True, help_text="What its parent calls it.")
-    optional = models.BooleanField(default=False, help_text="Its parent goes on without it where it fails.")
+    optional = models.BooleanField(
+        default=False, help_text="Its parent goes on without it where it fails."
+    )
     depth = models.PositiveSmallIntegerField(default=0, help_text="How many parents are above it.")
-    awaited = models.PositiveIntegerField(default=0, help_text="Child runs that it waits for; 0 where it waits for a person or not at all.")
-    queue = models.CharField(max_length=40, default=sequence.DEFAULT_QUEUE, help_text="Which workers take the step it is at.")
-    epoch = models.PositiveIntegerField(default=0, help_text="Counts claims; every write of a worker names the epoch of its own.")
+    awaited = models.PositiveIntegerField(
+        default=0,
+        help_text="Child runs that it waits for; 0 where it waits for a person or not at all.",
+    )
+    queue = models.CharField(
+        max_length=40,
+        default=sequence.DEFAULT_QUEUE,
+        help_text="Which workers take the step it is at.",
+    )
+    epoch = models.PositiveIntegerField(
+        default=0, help_text="Counts claims; every write of a worker names the epoch of its own."
+    )
     lease_owner = models.CharField(max_length=120, blank=True)
     lease_until = models.DateTimeField(null=True)
-    lost_attempts = models.PositiveIntegerField(default=0, help_text="Workers lost in a row without a step done.")
-    due_at = models.DateTimeField(help_text="While pending: when it may be picked up.")
-    attempts = models.PositiveIntegerField(default=0, help_text="How often the step it is at has failed and is tried again.")
-    untraced_steps = models.PositiveIntegerField(
-        default=0, help_text="Steps told as done without a checkpoint of their own, as the template's frequency has it."
+    lost_attempts = models.PositiveIntegerField(
+        default=0, help_text="Workers lost in a row without a step done."
     )
-    suspend_by = models.CharField(max_length=150, blank=True, help_text="Who wants it to stop at the next step boundary.")
+    due_at = models.DateTimeField(help_text="While pending: when it may be picked up.")
+    attempts = models.PositiveIntegerField(
+        default=0, help_text="How often the step it is at has failed and is tried again."
+    )
+    untraced_steps = models.PositiveIntegerField(
+        default=0,
+        help_text=(
+            "Steps told as done without a checkpoint of their own, as the template's frequency "
+            "has it."
+        ),
+    )
+    suspend_by = models.CharField(
+        max_length=150, blank=True, help_text="Who wants it to stop at the next step boundary."
+    )
     held_because = models.TextField(
         blank=True,
         default="",
-        help_text="Why it waits though it is due: code of its next step is missing, or changed and held for an operator.",
+        help_text=(
+            "Why it waits though it is due: code of its next step is missing, or changed and "
+            "held for an operator."
+        ),
     )
     code_seen = JsonTextField(
-        default=dict, help_text="Step → fingerprint of changed code that was said to run, or that an operator accepted."
+        default=dict,
+        help_text=(
+            "Step → fingerprint of changed code that was said to run, or that an operator accepted."
+        ),
     )
     interrupt_before = JsonTextField(default=list, help_text="Steps before which this run asks.")
     interrupt_after = JsonTextField(default=list, help_text="Steps after which this run asks.")
-    forked_from = models.ForeignKey(Checkpoint, models.PROTECT, null=True, related_name="+", help_text="Where a fork began.")
+    forked_from = models.ForeignKey(
+        Checkpoint, models.PROTECT, null=True, related_name="+", help_text="Where a fork began."
+    )
     reason = SealedTextField(blank=True, help_text="Why it was forked.")
     started_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -231,23 +314,35 @@ class Run(ids.Shown, models.Model):
     )
     error = SealedTextField(blank=True)
     failure_code = models.CharField(
-        max_length=64, blank=True, help_text="cancelled_by_user, expired, step_error, incident, or the step's own."
+        max_length=64,
+        blank=True,
+        help_text="cancelled_by_user, expired, step_error, incident, or the step's own.",
     )
     created_at = MadeAtField()
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
-    imported_at = models.DateTimeField(null=True, editable=False, help_text="When it came with a document: no run of this server did it.")
+    imported_at = models.DateTimeField(
+        null=True,
+        editable=False,
+        help_text="When it came with a document: no run of this server did it.",
+    )
 
     objects = RunQuerySet.as_manager()
 
     class Meta:
         constraints = [
             models.CheckConstraint(
-                condition=Q(imported_at__isnull=True) | Q(status__in=sorted(states.ENDED)), name="run_imported_has_ended"
+                condition=Q(imported_at__isnull=True) | Q(status__in=sorted(states.ENDED)),
+                name="run_imported_has_ended",
             ),
-            models.UniqueConstraint(fields=["thread"], condition=Q(status__in=sorted(states.LIVE)), name="run_one_live_per_thread"),
+            models.UniqueConstraint(
+                fields=["thread"],
+                condition=Q(status__in=sorted(states.LIVE)),
+                name="run_one_live_per_thread",
+            ),
             models.CheckConstraint(
-                condition=Q(status=RunStatus.RUNNING) | Q(lease_until__isnull=True, lease_owner=""), name="run_lease_only_while_running"
+                condition=Q(status=RunStatus.RUNNING) | Q(lease_until__isnull=True, lease_owner=""),
+                name="run_lease_only_while_running",
             ),
             models.CheckConstraint(
                 condition=Q(status__in=sorted(states.LIVE), ended_at__isnull=True)
@@ -255,19 +350,33 @@ class Run(ids.Shown, models.Model):
                 name="run_ended_at_if_ended",
             ),
             models.CheckConstraint(
-                condition=Q(error="") | Q(status__in=[RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.EXPIRED]),
+                condition=Q(error="")
+                | Q(status__in=[RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.EXPIRED]),
                 name="run_error_only_if_unsuccessful",
             ),
-            models.CheckConstraint(condition=Q(awaited=0) | Q(status=RunStatus.PAUSED), name="run_awaits_only_while_paused"),
             models.CheckConstraint(
-                condition=Q(parent__isnull=True, depth=0, child_name="") | (Q(parent__isnull=False, depth__gt=0) & ~Q(child_name="")),
+                condition=Q(awaited=0) | Q(status=RunStatus.PAUSED),
+                name="run_awaits_only_while_paused",
+            ),
+            models.CheckConstraint(
+                condition=Q(parent__isnull=True, depth=0, child_name="")
+                | (Q(parent__isnull=False, depth__gt=0) & ~Q(child_name="")),
                 name="run_child_has_parent",
             ),
         ]
         indexes = [
-            models.Index(fields=["due_at"], condition=Q(status=RunStatus.PENDING), name="run_pending_by_due"),  # sweep: lost messages
-            models.Index(fields=["lease_until"], condition=Q(status=RunStatus.RUNNING), name="run_running_by_lease"),  # sweep: lost workers
-            models.Index(fields=["thread", "-id"], name="run_by_thread"),  # a thread's attempts, newest first
+            # sweep: lost messages
+            models.Index(
+                fields=["due_at"], condition=Q(status=RunStatus.PENDING), name="run_pending_by_due"
+            ),
+            # sweep: lost workers
+            models.Index(
+                fields=["lease_until"],
+                condition=Q(status=RunStatus.RUNNING),
+                name="run_running_by_lease",
+            ),
+            # a thread's attempts, newest first
+            models.Index(fields=["thread", "-id"], name="run_by_thread"),
             models.Index(
                 fields=["parent", "id"], condition=Q(parent__isnull=False), name="run_by_parent"
             ),  # join, cancel, the order's page
@@ -294,10 +403,14 @@ class Run(ids.Shown, models.Model):
 
 
 class Panel(models.Model):
-    """Who answers, as a step's `review` rules have it: kept under the digest of that part, so that a person's questions are in an index."""
+    """Who answers, as a step's `review` rules have it: kept under the digest of that part, so that
+    a person's questions are in an index.
+    """
 
     digest = models.CharField(primary_key=True, max_length=64)
-    open_to_all = models.BooleanField(help_text="The rules name no reviewers: whoever takes part in the thread answers.")
+    open_to_all = models.BooleanField(
+        help_text="The rules name no reviewers: whoever takes part in the thread answers."
+    )
     self_approval = models.BooleanField(help_text="Whether who asked for the work may approve it.")
     quorum = models.PositiveSmallIntegerField(help_text="How many different people must approve.")
 
@@ -308,15 +421,22 @@ class Panel(models.Model):
 class PanelMember(models.Model):
     """One name of a panel: a person's or a group's, from a stage of the escalation on."""
 
-    panel = models.ForeignKey(Panel, models.PROTECT, related_name="members", db_index=False)  # the constraint below has one
-    stage = models.PositiveSmallIntegerField(help_text="0 from the beginning, else that many stages must have been reached.")
+    # the constraint below has one
+    panel = models.ForeignKey(Panel, models.PROTECT, related_name="members", db_index=False)
+    stage = models.PositiveSmallIntegerField(
+        help_text="0 from the beginning, else that many stages must have been reached."
+    )
     username = models.CharField(max_length=150, blank=True)
     group = models.CharField(max_length=150, blank=True)
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["panel", "stage", "username", "group"], name="panel_member_once"),
-            models.CheckConstraint(condition=Q(username="") ^ Q(group=""), name="panel_member_is_person_or_group"),
+            models.UniqueConstraint(
+                fields=["panel", "stage", "username", "group"], name="panel_member_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(username="") ^ Q(group=""), name="panel_member_is_person_or_group"
+            ),
         ]
         indexes = [  # which panels name somebody
             models.Index(fields=["username"], condition=~Q(username=""), name="panel_by_username"),
@@ -339,28 +459,53 @@ class PauseQuerySet(models.QuerySet["Pause"]):
         return self.filter(UNTOLD)
 
     def mark_told(self, pause: Pause) -> int:
-        """Note that those who are to know of a pause as it stands are being told; of two who do so one gets 0. Needs a transaction."""
+        """Note that those who are to know of a pause as it stands are being told; of two who do so
+        one gets 0. Needs a transaction.
+        """
         if pause.status == PauseStatus.OPEN:
-            return self.filter(pk=pause.pk, status=PauseStatus.OPEN, told=Told.NOTHING).update(told=Told.QUESTION)
-        return self.filter(pk=pause.pk, told__lt=Told.END).exclude(status=PauseStatus.OPEN).update(told=Told.END)
+            return self.filter(pk=pause.pk, status=PauseStatus.OPEN, told=Told.NOTHING).update(
+                told=Told.QUESTION
+            )
+        return (
+            self.filter(pk=pause.pk, told__lt=Told.END)
+            .exclude(status=PauseStatus.OPEN)
+            .update(told=Told.END)
+        )
 
     def change(self, **fields: Any) -> int:
-        """Write what people see of a question, or whom it waits for, and when that was: every writer but that of a new row uses this."""
+        """Write what people see of a question, or whom it waits for, and when that was: every
+        writer but that of a new row uses this.
+        """
         return self.update(**fields, changed_at=clock.now())
 
-    def changed(self, *, since: dt.datetime, limit: int) -> models.QuerySet[Pause, tuple[uuid.UUID, dt.datetime]]:
-        """The questions that came, changed or went since then, the last ones first, with the time."""
-        return self.filter(changed_at__gte=since).order_by("-changed_at").values_list("pk", "changed_at")[:limit]
+    def changed(
+        self, *, since: dt.datetime, limit: int
+    ) -> models.QuerySet[Pause, tuple[uuid.UUID, dt.datetime]]:
+        """The questions that came, changed or went since then, the last ones first, with the
+        time.
+        """
+        return (
+            self.filter(changed_at__gte=since)
+            .order_by("-changed_at")
+            .values_list("pk", "changed_at")[:limit]
+        )
 
     def oldest_of(self, order: Any) -> models.QuerySet[Pause, str]:
         """The phase of the order's oldest open question, its child runs' among them."""
-        return self.open().filter(run__work_order=order).order_by("id").values_list("phase", flat=True)[:1]
+        return (
+            self.open()
+            .filter(run__work_order=order)
+            .order_by("id")
+            .values_list("phase", flat=True)[:1]
+        )
 
     def visible_to(self, user: Person) -> PauseQuerySet:
         return self.filter(run__thread__in=Thread.objects.visible_to(user))
 
     def naming(self, username: str, groups: Any) -> PauseQuerySet:
-        """The questions whose rules name a person or one of these groups, with the stages that were reached. May give one twice."""
+        """The questions whose rules name a person or one of these groups, with the stages that were
+        reached. May give one twice.
+        """
         named = Q(panel__members__username=username) | Q(panel__members__group__in=groups)
         return self.filter(named, panel__members__stage__lte=models.F("stage"))
 
@@ -373,98 +518,188 @@ class PauseQuerySet(models.QuerySet["Pause"]):
         return self.select_related("run__thread", "run__work_order", "run__parent", "checkpoint")
 
     def shown(self) -> PauseQuerySet:
-        return self.select_related("run__work_order__created_by", "run__work_order__definition", "run__thread__team")
+        return self.select_related(
+            "run__work_order__created_by", "run__work_order__definition", "run__thread__team"
+        )
 
 
 class Pause(ids.Shown, models.Model):
-    """An open question of a run. Each revision of the answerable content is a row of its own, and none is dropped."""
+    """An open question of a run.
+
+    Each revision of the answerable content is a row of its own, and none is dropped.
+    """
 
     PREFIX = "pse"
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
     run = models.ForeignKey(Run, models.PROTECT, related_name="pauses")
-    checkpoint = models.ForeignKey(Checkpoint, models.PROTECT, related_name="+", help_text="The state the question was asked in.")
+    checkpoint = models.ForeignKey(
+        Checkpoint,
+        models.PROTECT,
+        related_name="+",
+        help_text="The state the question was asked in.",
+    )
     step = models.CharField(max_length=100)
     phase = models.CharField(max_length=64)
     status = models.CharField(max_length=16, choices=PauseStatus, default=PauseStatus.OPEN)
     kind = models.CharField(max_length=16, choices=PauseKind, default=PauseKind.APPROVAL)
     question = SealedTextField(max_length=300)
     content = SealedTextField(help_text="Markdown; sanitised when shown.")
-    patch_digest = models.CharField(max_length=64, blank=True, help_text="The blob that holds the patch under review.")
-    facts = SealedJsonField(default=list, help_text="[label, value] pairs, in the order they are shown.")
+    patch_digest = models.CharField(
+        max_length=64, blank=True, help_text="The blob that holds the patch under review."
+    )
+    facts = SealedJsonField(
+        default=list, help_text="[label, value] pairs, in the order they are shown."
+    )
     effects = SealedJsonField(default=list)
     content_digest = models.CharField(
-        max_length=64, help_text="sha256 of content, patch, facts and what is asked for: what a decision is bound to."
+        max_length=64,
+        help_text=(
+            "sha256 of content, patch, facts and what is asked for: what a decision is bound to."
+        ),
     )
     revision = models.PositiveIntegerField(default=1)
-    max_revisions = models.PositiveIntegerField(default=3, help_text="How often the step may be sent back.")
-    required_inputs = JsonTextField(default=dict, help_text="JSON Schema of what comes with the answer; {} where words are enough.")
+    max_revisions = models.PositiveIntegerField(
+        default=3, help_text="How often the step may be sent back."
+    )
+    required_inputs = JsonTextField(
+        default=dict,
+        help_text="JSON Schema of what comes with the answer; {} where words are enough.",
+    )
     known = SealedJsonField(default=dict, help_text="What the form begins with.")
-    bare = JsonTextField(default=list, help_text="Answers that bring no data, beside revise and cancel.")
-    attempts = models.PositiveIntegerField(default=0, help_text="Answers that did not fit required_inputs.")
-    refined = SealedTextField(blank=True, help_text="What was wrong with the last of them, in words.")
-    calls = SealedJsonField(default=list, help_text="Tool calls that are decided one by one: `runs.workflows.tool_calls`.")
+    bare = JsonTextField(
+        default=list, help_text="Answers that bring no data, beside revise and cancel."
+    )
+    attempts = models.PositiveIntegerField(
+        default=0, help_text="Answers that did not fit required_inputs."
+    )
+    refined = SealedTextField(
+        blank=True, help_text="What was wrong with the last of them, in words."
+    )
+    calls = SealedJsonField(
+        default=list,
+        help_text="Tool calls that are decided one by one: `runs.workflows.tool_calls`.",
+    )
     outside = SealedJsonField(
-        default=dict, help_text="Who without an account is asked too, and what they see: `runs.workflows.external_reviewers`."
+        default=dict,
+        help_text=(
+            "Who without an account is asked too, and what they see: "
+            "`runs.workflows.external_reviewers`."
+        ),
     )
-    review = JsonTextField(default=dict, help_text="The step's rules on who answers, by when and how: `runs.workflows.review_rules`.")
-    stage = models.PositiveSmallIntegerField(default=0, help_text="How many stages of the escalation have been reached.")
+    review = JsonTextField(
+        default=dict,
+        help_text=(
+            "The step's rules on who answers, by when and how: `runs.workflows.review_rules`."
+        ),
+    )
+    stage = models.PositiveSmallIntegerField(
+        default=0, help_text="How many stages of the escalation have been reached."
+    )
     panel = models.ForeignKey(
-        Panel, models.PROTECT, null=True, related_name="pauses", db_index=False, help_text="Who answers by these rules; null for the usual."
+        Panel,
+        models.PROTECT,
+        null=True,
+        related_name="pauses",
+        db_index=False,
+        help_text="Who answers by these rules; null for the usual.",
     )
-    approvals = models.PositiveSmallIntegerField(default=0, help_text="Votes for going on, where the rules ask for several.")
-    claimed_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", db_index=False)
+    approvals = models.PositiveSmallIntegerField(
+        default=0, help_text="Votes for going on, where the rules ask for several."
+    )
+    claimed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", db_index=False
+    )
     claimed_until = models.DateTimeField(null=True, help_text="A claim past this time is none.")
-    deadline_at = models.DateTimeField(null=True, help_text="When its rules answer it, where nobody has by then.")
-    extendable_until = models.DateTimeField(null=True, help_text="How far people may move the deadline.")
-    times = JsonTextField(
-        default=dict, help_text="When those who may answer are reminded, and when further people are asked: `runs.definitions.due_times`."
+    deadline_at = models.DateTimeField(
+        null=True, help_text="When its rules answer it, where nobody has by then."
     )
-    reminded = models.PositiveSmallIntegerField(default=0, help_text="How many of the reminders have passed.")
+    extendable_until = models.DateTimeField(
+        null=True, help_text="How far people may move the deadline."
+    )
+    times = JsonTextField(
+        default=dict,
+        help_text=(
+            "When those who may answer are reminded, and when further people are asked: "
+            "`runs.definitions.due_times`."
+        ),
+    )
+    reminded = models.PositiveSmallIntegerField(
+        default=0, help_text="How many of the reminders have passed."
+    )
     next_at = models.DateTimeField(null=True, help_text="When the sweep looks at it next.")
     ways = JsonTextField(help_text="Answer → the step it leads to.")
     labels = JsonTextField(default=dict)
     opened_at = models.DateTimeField()
     closed_at = models.DateTimeField(null=True)
-    changed_at = models.DateTimeField(default=clock.now, help_text="When it came, went, or became another person's to answer.")
-    told = models.PositiveSmallIntegerField(choices=Told, default=Told.NOTHING, help_text="What was planned to be told of it.")
+    changed_at = models.DateTimeField(
+        default=clock.now, help_text="When it came, went, or became another person's to answer."
+    )
+    told = models.PositiveSmallIntegerField(
+        choices=Told, default=Told.NOTHING, help_text="What was planned to be told of it."
+    )
 
     objects = PauseQuerySet.as_manager()
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["run"], condition=Q(status=PauseStatus.OPEN), name="pause_one_open_per_run"),
+            models.UniqueConstraint(
+                fields=["run"], condition=Q(status=PauseStatus.OPEN), name="pause_one_open_per_run"
+            ),
             models.CheckConstraint(
-                condition=Q(status=PauseStatus.OPEN, closed_at__isnull=True) | (~Q(status=PauseStatus.OPEN) & Q(closed_at__isnull=False)),
+                condition=Q(status=PauseStatus.OPEN, closed_at__isnull=True)
+                | (~Q(status=PauseStatus.OPEN) & Q(closed_at__isnull=False)),
                 name="pause_closed_at_if_closed",
             ),
             models.CheckConstraint(condition=Q(revision__gte=1), name="pause_revision_from_one"),
             models.CheckConstraint(
-                condition=Q(claimed_by__isnull=True, claimed_until__isnull=True) | Q(claimed_by__isnull=False, claimed_until__isnull=False),
+                condition=Q(claimed_by__isnull=True, claimed_until__isnull=True)
+                | Q(claimed_by__isnull=False, claimed_until__isnull=False),
                 name="pause_claim_is_whole",
             ),
             models.CheckConstraint(
-                condition=Q(deadline_at__isnull=True) | Q(extendable_until__isnull=False, deadline_at__lte=F("extendable_until")),
+                condition=Q(deadline_at__isnull=True)
+                | Q(extendable_until__isnull=False, deadline_at__lte=F("extendable_until")),
                 name="pause_deadline_within_reach",
             ),
             models.CheckConstraint(
-                condition=~Q(status=PauseStatus.EXPIRED) | Q(deadline_at__isnull=False, closed_at__gte=F("deadline_at")),
+                condition=~Q(status=PauseStatus.EXPIRED)
+                | Q(deadline_at__isnull=False, closed_at__gte=F("deadline_at")),
                 name="pause_expired_not_early",
             ),
         ]
         indexes = [
-            models.Index(fields=["-id"], condition=Q(status=PauseStatus.OPEN), name="pause_open_by_age"),  # what is new
+            # what is new
+            models.Index(
+                fields=["-id"], condition=Q(status=PauseStatus.OPEN), name="pause_open_by_age"
+            ),
             models.Index(  # the inbox: what is due soonest, then what has no deadline
-                fields=["deadline_at", "id"], condition=Q(status=PauseStatus.OPEN), name="pause_open_by_deadline"
+                fields=["deadline_at", "id"],
+                condition=Q(status=PauseStatus.OPEN),
+                name="pause_open_by_deadline",
             ),
             models.Index(  # what the sweep for deadlines reads, and all that it reads
-                fields=["next_at"], condition=Q(status=PauseStatus.OPEN, next_at__isnull=False), name="pause_open_by_next"
+                fields=["next_at"],
+                condition=Q(status=PauseStatus.OPEN, next_at__isnull=False),
+                name="pause_open_by_next",
             ),
-            models.Index(fields=["-closed_at"], condition=Q(status=PauseStatus.EXPIRED), name="pause_expired_by_age"),  # histories
+            # histories
+            models.Index(
+                fields=["-closed_at"],
+                condition=Q(status=PauseStatus.EXPIRED),
+                name="pause_expired_by_age",
+            ),
             models.Index(fields=["run", "-id"], name="pause_by_run"),  # history of one run
-            models.Index(fields=["panel", "-id"], condition=Q(status=PauseStatus.OPEN), name="pause_open_by_panel"),  # the inbox, by name
-            models.Index(fields=["-changed_at"], name="pause_by_change"),  # open inboxes, where a hint was lost
-            models.Index(fields=["id"], condition=UNTOLD, name="pause_untold"),  # the relay: a handful, whatever the number of pauses
+            # the inbox, by name
+            models.Index(
+                fields=["panel", "-id"],
+                condition=Q(status=PauseStatus.OPEN),
+                name="pause_open_by_panel",
+            ),
+            # open inboxes, where a hint was lost
+            models.Index(fields=["-changed_at"], name="pause_by_change"),
+            # the relay: a handful, whatever the number of pauses
+            models.Index(fields=["id"], condition=UNTOLD, name="pause_untold"),
         ]
 
     def __str__(self) -> str:
@@ -489,8 +724,20 @@ class Pause(ids.Shown, models.Model):
     @property
     def risk(self) -> str:
         """The highest of its rules' and its calls' risks: one of `calls.RISKS`."""
-        return RISKS[max(RISKS.index(risk) for risk in (self.review.get("risk", "normal"), *(call["risk"] for call in self.calls)))]
+        return RISKS[
+            max(
+                RISKS.index(risk)
+                for risk in (
+                    self.review.get("risk", "normal"),
+                    *(call["risk"] for call in self.calls),
+                )
+            )
+        ]
 
     def wants_data(self, action: str) -> bool:
         """Whether data comes with this answer."""
-        return bool(self.required_inputs) and action not in {sequence.REVISE, sequence.CANCEL, *self.bare}
+        return bool(self.required_inputs) and action not in {
+            sequence.REVISE,
+            sequence.CANCEL,
+            *self.bare,
+        }

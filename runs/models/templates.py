@@ -1,4 +1,6 @@
-"""What work is made of, as operators write it down: kinds of steps, templates, the definitions they are frozen to, repositories."""
+"""What work is made of, as operators write it down: kinds of steps, templates, the definitions they
+are frozen to, repositories.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +21,35 @@ from runs.workflows.base import Delivery
 
 
 class StepTemplate(models.Model):
-    """A versioned kind of step: which function runs, and with what configuration. An edit makes a new version."""
+    """A versioned kind of step: which function runs, and with what configuration.
+
+    An edit makes a new version.
+    """
 
     slug = models.SlugField(max_length=80)
     version = models.PositiveIntegerField(default=1)
     title = models.CharField(max_length=120)
-    function = models.CharField(max_length=120, help_text="The registered step function, e.g. repo_tidy.plan.")
+    function = models.CharField(
+        max_length=120, help_text="The registered step function, e.g. repo_tidy.plan."
+    )
     config = models.JSONField(default=dict, blank=True)
     sub_steps = models.JSONField(
         default=list,
         blank=True,
-        help_text="Ordered steps that the step's child runs take, as in a template. Then the function is flow.sub_steps.",
+        help_text=(
+            "Ordered steps that the step's child runs take, as in a template. Then the function "
+            "is flow.sub_steps."
+        ),
     )
     created_at = MadeAtField()
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["slug", "version"], name="step_template_version_once"),  # also: latest by slug
-            models.CheckConstraint(condition=Q(version__gte=1), name="step_template_version_from_one"),
+            # also: latest by slug
+            models.UniqueConstraint(fields=["slug", "version"], name="step_template_version_once"),
+            models.CheckConstraint(
+                condition=Q(version__gte=1), name="step_template_version_from_one"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -46,38 +59,67 @@ class StepTemplate(models.Model):
 class TemplateQuerySet(models.QuerySet["Template"]):
     def current(self) -> TemplateQuerySet:
         """The newest version of each slug."""
-        newest = Template.objects.filter(slug=models.OuterRef("slug")).order_by("-version").values("version")[:1]
+        newest = (
+            Template.objects.filter(slug=models.OuterRef("slug"))
+            .order_by("-version")
+            .values("version")[:1]
+        )
         return self.filter(version=models.Subquery(newest))
 
 
 class Template(models.Model):
-    """A versioned recipe: ordered steps, and where a person is asked. An edit makes a new version; a work order freezes one."""
+    """A versioned recipe: ordered steps, and where a person is asked.
+
+    An edit makes a new version; a work order freezes one.
+    """
 
     slug = models.SlugField(max_length=80)
     version = models.PositiveIntegerField(default=1)
     title = models.CharField(max_length=120)
     description = models.TextField(blank=True)
     steps = models.JSONField(
-        help_text="Ordered: step_type, step_template_slug, pause_after, pause_phase; if wanted name, revise_to, choices, max_revisions."
+        help_text=(
+            "Ordered: step_type, step_template_slug, pause_after, pause_phase; if wanted name, "
+            "revise_to, choices, max_revisions."
+        )
     )
-    input_schema = models.JSONField(default=dict, blank=True, help_text="JSON Schema 2020-12 of a work order's input.")
+    input_schema = models.JSONField(
+        default=dict, blank=True, help_text="JSON Schema 2020-12 of a work order's input."
+    )
     reducers = models.JSONField(
-        default=dict, blank=True, help_text="State key → replace, append, merge, add, upsert_by_id or ephemeral; others are replaced."
+        default=dict,
+        blank=True,
+        help_text=(
+            "State key → replace, append, merge, add, upsert_by_id or ephemeral; others are "
+            "replaced."
+        ),
     )
     needs_repository = models.BooleanField(default=True)
-    frequency = models.CharField(max_length=8, choices=Frequency, default=Frequency.STEP, help_text=WHEN)
+    frequency = models.CharField(
+        max_length=8, choices=Frequency, default=Frequency.STEP, help_text=WHEN
+    )
     retention = models.JSONField(default=dict, blank=True, help_text=HOW_LONG)
-    size_budget = models.BigIntegerField(null=True, blank=True, help_text="Bytes that one run may write; empty for WAYSTATION_RUN_BYTES.")
-    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+")
+    size_budget = models.BigIntegerField(
+        null=True,
+        blank=True,
+        help_text="Bytes that one run may write; empty for WAYSTATION_RUN_BYTES.",
+    )
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+"
+    )
     created_at = MadeAtField()
 
     objects = TemplateQuerySet.as_manager()
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["slug", "version"], name="template_version_once"),  # also: latest by slug
+            # also: latest by slug
+            models.UniqueConstraint(fields=["slug", "version"], name="template_version_once"),
             models.CheckConstraint(condition=Q(version__gte=1), name="template_version_from_one"),
-            models.CheckConstraint(condition=Q(size_budget__isnull=True) | Q(size_budget__gte=1), name="template_budget_from_one"),
+            models.CheckConstraint(
+                condition=Q(size_budget__isnull=True) | Q(size_budget__gte=1),
+                name="template_budget_from_one",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -90,20 +132,34 @@ class Template(models.Model):
 
 
 class TemplateAccess(models.Model):
-    """Who may order by a template, whichever version is current. A template without such a row is everybody's."""
+    """Who may order by a template, whichever version is current.
 
-    slug = models.SlugField(max_length=80, help_text="The template's slug. All of its versions are meant, those to come too.")
+    A template without such a row is everybody's.
+    """
+
+    slug = models.SlugField(
+        max_length=80,
+        help_text="The template's slug. All of its versions are meant, those to come too.",
+    )
     enabled = models.BooleanField(
-        default=True, help_text="Off: nobody begins new work by this template. Work that was ordered before goes on."
+        default=True,
+        help_text=(
+            "Off: nobody begins new work by this template. Work that was ordered before goes on."
+        ),
     )
     groups = models.ManyToManyField(
         Group,
         blank=True,
         related_name="+",
-        help_text="Whose members may order by it. None chosen: everybody who can log in. Superusers always may.",
+        help_text=(
+            "Whose members may order by it. None chosen: everybody who can log in. Superusers "
+            "always may."
+        ),
     )
     restricted = models.BooleanField(
-        default=False, editable=False, help_text="Whether groups were chosen; it stays so when a chosen group is deleted."
+        default=False,
+        editable=False,
+        help_text="Whether groups were chosen; it stays so when a chosen group is deleted.",
     )
 
     class Meta:
@@ -126,7 +182,10 @@ OWN_REDUCERS = {
 
 
 class Definition(models.Model):
-    """A template with its step templates filled in, frozen under the digest of its content. Never changed."""
+    """A template with its step templates filled in, frozen under the digest of its content.
+
+    Never changed.
+    """
 
     digest = models.CharField(primary_key=True, max_length=64)
     template_slug = models.CharField(max_length=80)
@@ -192,51 +251,91 @@ class ForgeKind(models.TextChoices):
 
 class RepositoryQuerySet(models.QuerySet["Repository"]):
     def visible_to(self, user: AbstractBaseUser | AnonymousUser) -> RepositoryQuerySet:
-        """Those that a person may be shown: to operators all, to others those of orders that they see."""
+        """Those that a person may be shown: to operators all, to others those of orders that they
+        see.
+        """
         if isinstance(user, PermissionsMixin) and user.has_perm("runs.view_repository"):
             return self
         return self.filter(work_orders__thread__in=Thread.objects.visible_to(user)).distinct()
 
 
 class Repository(ids.Shown, models.Model):
-    """What operators settled about a repository: what orders on it begin with, whether they may be made, and what may leave with them."""
+    """What operators settled about a repository: what orders on it begin with, whether they may be
+    made, and what may leave with them.
+    """
 
     PREFIX = "repo"
 
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
     name = models.CharField(max_length=120)
-    url = models.CharField(max_length=500, help_text="A local path inside the allowed folders, or a remote URL of an allowed host.")
-    default_template = models.CharField(max_length=80, blank=True, help_text="Slug of the template of orders that name none.")
-    check_command = models.JSONField(
-        default=list, blank=True, help_text='An argument list such as ["python", "-m", "pytest", "-q"]; never a shell string.'
+    url = models.CharField(
+        max_length=500,
+        help_text="A local path inside the allowed folders, or a remote URL of an allowed host.",
     )
-    author = models.CharField(max_length=200, blank=True, help_text="Author of commits, Name <mail>; empty for Waystation's own.")
-    use_template_execution = models.BooleanField(default=True, help_text="Whether new work orders may be made on it.")
+    default_template = models.CharField(
+        max_length=80, blank=True, help_text="Slug of the template of orders that name none."
+    )
+    check_command = models.JSONField(
+        default=list,
+        blank=True,
+        help_text=(
+            'An argument list such as ["python", "-m", "pytest", "-q"]; never a shell string.'
+        ),
+    )
+    author = models.CharField(
+        max_length=200,
+        blank=True,
+        help_text="Author of commits, Name <mail>; empty for Waystation's own.",
+    )
+    use_template_execution = models.BooleanField(
+        default=True, help_text="Whether new work orders may be made on it."
+    )
     base_branch = models.CharField(
-        max_length=200, blank=True, help_text="Where orders begin and pull requests lead; empty for the repository's default branch."
+        max_length=200,
+        blank=True,
+        help_text=(
+            "Where orders begin and pull requests lead; empty for the repository's default branch."
+        ),
     )
     push_policy = models.CharField(
-        max_length=8, choices=PushPolicy, default=PushPolicy.ASKED, help_text="When an order's branch is pushed. Nothing else ever is."
+        max_length=8,
+        choices=PushPolicy,
+        default=PushPolicy.ASKED,
+        help_text="When an order's branch is pushed. Nothing else ever is.",
     )
     pull_request_policy = models.CharField(
-        max_length=8, choices=PullRequestPolicy, default=PullRequestPolicy.NEVER, help_text="What is opened once the branch is pushed."
+        max_length=8,
+        choices=PullRequestPolicy,
+        default=PullRequestPolicy.NEVER,
+        help_text="What is opened once the branch is pushed.",
     )
-    forge = models.CharField(max_length=8, choices=ForgeKind, blank=True, help_text="Where pull requests are opened.")
+    forge = models.CharField(
+        max_length=8, choices=ForgeKind, blank=True, help_text="Where pull requests are opened."
+    )
     forge_url = models.CharField(
-        max_length=500, blank=True, help_text="Where its REST interface begins; empty for the forge's own service."
+        max_length=500,
+        blank=True,
+        help_text="Where its REST interface begins; empty for the forge's own service.",
     )
     forge_project = models.CharField(
-        max_length=300, blank=True, help_text="owner/name at the forge; empty where the repository's URL says it."
+        max_length=300,
+        blank=True,
+        help_text="owner/name at the forge; empty where the repository's URL says it.",
     )
     credential = models.CharField(
-        max_length=80, blank=True, help_text="Name of the credential with the token for clones, pushes and pull requests."
+        max_length=80,
+        blank=True,
+        help_text="Name of the credential with the token for clones, pushes and pull requests.",
     )
     use_groups = models.ManyToManyField(
         Group,
         blank=True,
         related_name="+",
         verbose_name="who may use it",
-        help_text="Groups whose members may make work orders on it. None chosen: everybody who can log in. Superusers always may.",
+        help_text=(
+            "Groups whose members may make work orders on it. None chosen: everybody who can "
+            "log in. Superusers always may."
+        ),
     )
     use_restricted = models.BooleanField(default=False, editable=False)
     delivery_groups = models.ManyToManyField(
@@ -244,12 +343,20 @@ class Repository(ids.Shown, models.Model):
         blank=True,
         related_name="+",
         verbose_name="who may have work delivered",
-        help_text="Groups whose members' orders may push to it and open pull requests. None chosen: whoever may use it. "
-        "What nobody reviewed leaves for holders of “Can have work delivered that nobody reviewed” alone.",
+        help_text="Groups whose members' orders may push to it and open pull requests. None "
+        "chosen: "
+        "whoever may use it. "
+        "What nobody reviewed leaves for holders of “Can have work delivered that nobody "
+        "reviewed” alone.",
     )
     delivery_restricted = models.BooleanField(default=False, editable=False)
     allowed_templates = models.JSONField(
-        default=list, blank=True, help_text='Slugs of the templates that may be ordered on it, such as ["repo-tidy"]; empty for all.'
+        default=list,
+        blank=True,
+        help_text=(
+            'Slugs of the templates that may be ordered on it, such as ["repo-tidy"]; empty for '
+            "all."
+        ),
     )
     created_at = MadeAtField()
 
@@ -260,10 +367,15 @@ class Repository(ids.Shown, models.Model):
         permissions = [("deliver_unreviewed", "Can have work delivered that nobody reviewed")]
         constraints = [
             models.UniqueConstraint(fields=["url"], name="repository_url_once"),
-            models.CheckConstraint(condition=Q(push_policy__in=PushPolicy.values), name="repository_push_policy_known"),
+            models.CheckConstraint(
+                condition=Q(push_policy__in=PushPolicy.values), name="repository_push_policy_known"
+            ),
             models.CheckConstraint(
                 condition=Q(pull_request_policy="never")
-                | (Q(pull_request_policy__in=PullRequestPolicy.values, push_policy="branch") & ~Q(forge="")),
+                | (
+                    Q(pull_request_policy__in=PullRequestPolicy.values, push_policy="branch")
+                    & ~Q(forge="")
+                ),
                 name="repository_pull_request_needs_push_and_forge",
             ),
         ]
@@ -274,16 +386,27 @@ class Repository(ids.Shown, models.Model):
     @property
     def delivery(self) -> Delivery:
         """What may leave with an order's work, as it is settled now."""
-        return read_delivery({"push": self.push_policy, "pull_request": self.pull_request_policy, "base_branch": self.base_branch})
+        return read_delivery(
+            {
+                "push": self.push_policy,
+                "pull_request": self.pull_request_policy,
+                "base_branch": self.base_branch,
+            }
+        )
 
 
 def read_delivery(kept: dict[str, str]) -> Delivery:
-    """The settings that an order was frozen with; those of orders before there were any are the usual ones."""
+    """The settings that an order was frozen with; those of orders before there were any are the
+    usual ones.
+    """
     return Delivery(**kept)  # type: ignore[arg-type]  # the constraints above name the same words
 
 
 def within(frozen: Delivery, now: Delivery) -> Delivery:
-    """What an order was made with, less what its repository no longer allows. Who approved it was shown no more than that."""
+    """What an order was made with, less what its repository no longer allows.
+
+    Who approved it was shown no more than that.
+    """
     if "never" in (frozen.push, now.push):
         return replace(frozen, push="never", pull_request="never")
     proposes = frozen.push == "branch" and now.pull_request != "never"

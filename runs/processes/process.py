@@ -1,4 +1,7 @@
-"""Runs a program within bounds: time, output, and a say for whoever may stop it. Knows no workflow."""
+"""Runs a program within bounds: time, output, and a say for whoever may stop it.
+
+Knows no workflow.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ POLL_SECONDS = 0.4
 CHUNK = 65_536
 LONGEST_LINE = 1_000_000
 """Bytes of a line that are given to `Bounds.said`; the rest of it is passed over."""
-WARDEN = Path(__file__).with_name("warden.py")
+WARDEN = Path(__file__).with_name("subreaper.py")
 
 
 class ProcessFailed(Exception):
@@ -53,14 +56,21 @@ class Bounds:
     seconds: float
     max_output: int
     check: Callable[[], None] = lambda: None
-    """Called about twice a second while the program runs; what it raises ends the program and is passed on."""
+    """Called about twice a second while the program runs; what it raises ends the program and is
+    passed on.
+    """
     started: Callable[[int], None] = lambda group: None
-    """Told the process group as soon as there is one, so that an heir of a killed worker can end it."""
+    """Told the process group as soon as there is one, so that an heir of a killed worker can end
+    it.
+    """
     said: Callable[[str, bytes], None] | None = None
-    """Given each line as it is written, without its end, with "output" or "errors"; what it raises ends the program and is passed on.
+    """Given each line as it is written, without its end, with "output" or "errors"; what it raises
+    ends the program and is passed on.
     Nothing is gathered then: `Finished` has no output."""
     grace: float = 0.0
-    """Seconds between SIGTERM and SIGKILL when the program is ended. With any, what it started is ended too, also what left its
+    """Seconds between SIGTERM and SIGKILL when the program is ended.
+
+    With any, what it started is ended too, also what left its
     process group (`warden`), and when this process dies as well."""
 
 
@@ -70,7 +80,9 @@ class _Catch:
 
     limit: int
     said: Callable[[str, bytes], None] | None = None
-    outputs: dict[str, bytearray] = field(default_factory=lambda: {"output": bytearray(), "errors": bytearray()})
+    outputs: dict[str, bytearray] = field(
+        default_factory=lambda: {"output": bytearray(), "errors": bytearray()}
+    )
     total: int = 0
     skipping: set[str] = field(default_factory=set)
     """Which output is in the middle of a line that is too long."""
@@ -115,8 +127,16 @@ class _Catch:
             self.outputs[name] = bytearray(rest)
 
 
-def run(arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], bounds: Bounds, stdin: bytes = b"") -> Finished:
-    """Run a program in its own session and end every process of its group before returning, whatever happens; with a `grace` all of it.
+def run(
+    arguments: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    bounds: Bounds,
+    stdin: bytes = b"",
+) -> Finished:
+    """Run a program in its own session and end every process of its group before returning,
+    whatever happens; with a `grace` all of it.
 
     Raises:
         ProgramMissing, TimeIsUp, TooMuchOutput: see their names.
@@ -134,7 +154,9 @@ def run(arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], bounds: 
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
-            raise ProgramMissing(f"{arguments[0]} cannot be started: {getattr(error, 'strerror', None) or error}") from None
+            raise ProgramMissing(
+                f"{arguments[0]} cannot be started: {getattr(error, 'strerror', None) or error}"
+            ) from None
     with process:
         try:
             bounds.started(process.pid)
@@ -144,7 +166,11 @@ def run(arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], bounds: 
                 _ask_to_end(process.pid, bounds.grace)
             end_group(process.pid)
             process.wait()
-    return Finished(returncode=process.returncode, output=bytes(caught.outputs["output"]), errors=bytes(caught.outputs["errors"]))
+    return Finished(
+        returncode=process.returncode,
+        output=bytes(caught.outputs["output"]),
+        errors=bytes(caught.outputs["errors"]),
+    )
 
 
 def end_group(group: int) -> None:
@@ -153,7 +179,9 @@ def end_group(group: int) -> None:
 
 
 def end_gently(group: int, seconds: float) -> None:
-    """End a process group whose parent is somebody else: its leader, which may be a warden, gets so long to end what is below it."""
+    """End a process group whose parent is somebody else: its leader, which may be a warden, gets so
+    long to end what is below it.
+    """
     with suppress(ProcessLookupError, PermissionError):
         os.kill(group, signal.SIGTERM)
     ends = time.monotonic() + seconds
@@ -202,13 +230,15 @@ def _follow(process: subprocess.Popen[bytes], bounds: Bounds) -> _Catch:
             assert pipe is not None
             selector.register(pipe, selectors.EVENT_READ, name)
         while True:
-            busy = caught.read(selector, 0.02 if selector.get_map() else 0.002)  # with both pipes closed it just waits, not long
+            # with both pipes closed it just waits, not long
+            busy = caught.read(selector, 0.02 if selector.get_map() else 0.002)
             if time.monotonic() >= next_check:
                 bounds.check()
                 next_check = time.monotonic() + POLL_SECONDS
             if time.monotonic() > deadline:
                 raise TimeIsUp(f"it did not end within {bounds.seconds:g} seconds")
-            # A grandchild may keep the pipes open for ever: the program's own end counts, once nothing more is waiting.
+            # A grandchild may keep the pipes open for ever: the program's own end counts, once
+            # nothing more is waiting.
             if not busy and _has_ended(process.pid):
                 while selector.get_map() and caught.read(selector, 0):
                     pass
@@ -217,5 +247,7 @@ def _follow(process: subprocess.Popen[bytes], bounds: Bounds) -> _Catch:
 
 
 def _has_ended(pid: int) -> bool:
-    """Without reaping: until we reap it, its process group's number cannot become somebody else's."""
+    """Without reaping: until we reap it, its process group's number cannot become somebody
+    else's.
+    """
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

@@ -1,6 +1,8 @@
-"""The wall that operators put before programs which are not ours: an argument list (bubblewrap, a container, a program of their own).
+"""The wall that operators put before programs which are not ours: an argument list (bubblewrap, a
+container, a program of their own).
 
-It stands between our warden and the program, so that what it starts ends with it like everything else, as far as that is below it.
+It stands between our warden and the program, so that what it starts ends with it like everything
+else, as far as that is below it.
 """
 
 from __future__ import annotations
@@ -14,8 +16,9 @@ from runs.processes import process
 
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 PLACES = ("workspace", "home", "tmp", "mirror")
-"""Folders that the list may name: the work tree; the order's home and temporary folder, where prompts are too; and the objects that the
-work tree's git reads besides its own, for reading only. An order on a local repository has none of the last: its path leads to nothing."""
+"""Folders that the list may name: the work tree; the order's home and temporary folder, where
+prompts are too; and the objects that the work tree's git reads besides its own, for reading only.
+An order on a local repository has none of the last: its path leads to nothing."""
 TRIAL_SECONDS = 60.0
 
 
@@ -28,7 +31,9 @@ def wrong(wall: Sequence[str]) -> str:
     """What cannot be meant, as a sentence; "" where nothing is wrong."""
     if not wall:
         return ""
-    unknown = sorted({name for argument in wall for name in PLACEHOLDER.findall(argument)} - set(PLACES))
+    unknown = sorted(
+        {name for argument in wall for name in PLACEHOLDER.findall(argument)} - set(PLACES)
+    )
     if unknown:
         words, known = (", ".join(f"{{{name}}}" for name in names) for names in (unknown, PLACES))
         return f"{words}: no placeholder. There are {known}."
@@ -46,10 +51,23 @@ def trial(wall: Sequence[str], *, search_path: str) -> str:
         for path in places.values():
             path.mkdir()
         bounds = process.Bounds(seconds=TRIAL_SECONDS, max_output=100_000, grace=1.0)
-        environment = {"PATH": search_path, "HOME": str(places["home"]), "TMPDIR": str(places["tmp"])}
+        environment = {
+            "PATH": search_path,
+            "HOME": str(places["home"]),
+            "TMPDIR": str(places["tmp"]),
+        }
         try:
-            done = process.run([*before(wall, places), "true"], cwd=places["workspace"], env=environment, bounds=bounds)
+            done = process.run(
+                [*before(wall, places), "true"],
+                cwd=places["workspace"],
+                env=environment,
+                bounds=bounds,
+            )
         except process.ProcessFailed as error:
             return str(error)
     said = done.errors.decode(errors="replace").strip().splitlines()
-    return "" if done.returncode == 0 else (said[-1][:300] if said else f"it ended with exit code {done.returncode}")
+    return (
+        ""
+        if done.returncode == 0
+        else (said[-1][:300] if said else f"it ended with exit code {done.returncode}")
+    )

@@ -1,4 +1,6 @@
-"""How a secret looks where something has written it in another way: the usual encodings, as texts to look for."""
+"""How a secret looks where something has written it in another way: the usual encodings, as texts
+to look for.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ BASE64 = "[A-Za-z0-9+/_-]"
 
 @dataclass(frozen=True)
 class Form:
-    """A text that tells the secret. `before` and `behind`: the character beside it holds some bits of it too."""
+    """A text that tells the secret.
+
+    `before` and `behind`: the character beside it holds some bits of it too.
+    """
 
     text: str
     before: bool = False
@@ -22,22 +27,38 @@ class Form:
 
     @property
     def pattern(self) -> str:
-        lead, tail = f"{BASE64}?" if self.before else "", f"{BASE64}?={{0,2}}" if self.behind else ""
+        lead, tail = (
+            f"{BASE64}?" if self.before else "",
+            f"{BASE64}?={{0,2}}" if self.behind else "",
+        )
         return lead + re.escape(self.text) + tail
 
 
 def forms(secret: str) -> tuple[Form, ...]:
-    """The secret itself, and as base64 (both alphabets, wherever it stands among other bytes), hex, in an address, and in JSON.
+    """The secret itself, and as base64 (both alphabets, wherever it stands among other bytes), hex,
+    in an address, and in JSON.
 
-    JSON also inside a text of JSON. Not found: what was compressed, encrypted, reversed, cut, or broken into lines.
+    JSON also inside a text of JSON. Not found: what was compressed, encrypted, reversed, cut, or
+    broken into lines.
     """
     raw = secret.encode(errors="surrogatepass")
-    found = [Form(one) for one in (secret, raw.hex(), raw.hex().upper(), *_in_addresses(secret, raw), *_in_json(secret))]
+    found = [
+        Form(one)
+        for one in (
+            secret,
+            raw.hex(),
+            raw.hex().upper(),
+            *_in_addresses(secret, raw),
+            *_in_json(secret),
+        )
+    ]
     return tuple(dict.fromkeys([*found, *_in_base64(raw)]))
 
 
 def _in_base64(raw: bytes) -> Iterator[Form]:
-    """At each of the three places that a byte may have in a group; only the characters that other bytes do not change."""
+    """At each of the three places that a byte may have in a group; only the characters that other
+    bytes do not change.
+    """
     for skipped in range(3):
         bits = 8 * (skipped + len(raw))
         text = base64.b64encode(bytes(skipped) + raw).decode()[-(-8 * skipped // 6) : bits // 6]
@@ -46,19 +67,29 @@ def _in_base64(raw: bytes) -> Iterator[Form]:
 
 
 def _in_addresses(secret: str, raw: bytes) -> Iterator[str]:
-    """As Python, browsers and Java write it into an address or a form, and with every byte encoded."""
+    """As Python, browsers and Java write it into an address or a form, and with every byte
+    encoded.
+    """
     safe = secret.encode("utf-8", "surrogatepass")
     written = [quote(safe, safe=kept) for kept in ("", "/", "!'()*~", ";,/?:@&=+$-_.!~*'()#")]
-    written += [quote_plus(safe), quote_plus(safe, safe="*").replace("~", "%7E"), "".join(f"%{byte:02X}" for byte in raw)]
+    written += [
+        quote_plus(safe),
+        quote_plus(safe, safe="*").replace("~", "%7E"),
+        "".join(f"%{byte:02X}" for byte in raw),
+    ]
     for one in written:
         yield from (one, re.sub("%..", lambda match: match[0].lower(), one))
 
 
 def _in_json(secret: str) -> Iterator[str]:
-    """As libraries of several languages write it: with few escapes or many, and once more where that is a text of JSON itself."""
+    """As libraries of several languages write it: with few escapes or many, and once more where
+    that is a text of JSON itself.
+    """
     plain = [json.dumps(secret, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)]
     safe = [re.sub("[<>&']", lambda match: f"\\u{ord(match[0]):04x}", one) for one in plain]
     once = [*plain, *safe, *(one.replace("/", "\\/") for one in plain)]
-    once += [re.sub(r"\\u[0-9a-f]{4}", lambda match: f"\\u{match[0][2:].upper()}", one) for one in once]
+    once += [
+        re.sub(r"\\u[0-9a-f]{4}", lambda match: f"\\u{match[0][2:].upper()}", one) for one in once
+    ]
     yield from once
     yield from (json.dumps(one)[1:-1] for one in once)

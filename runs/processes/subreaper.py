@@ -1,11 +1,15 @@
-"""Runs a program and ends, before it ends itself, all that the program started, wherever that went. Linux only; a script of its own.
+"""Runs a program and ends, before it ends itself, all that the program started, wherever that went.
 
-`python -I -S warden.py <worker's pid> <seconds> <program> <argument>…` ends with the program's exit code, or 128 and its signal.
+Linux only; a script of its own.
 
-A process that leaves its group and session (`setsid`, a double fork) still becomes a child of ours when its parent ends, since we are
-the "subreaper" of what is below us; so all of it can be found. SIGTERM asks all of it to end, and what is left after so many seconds is
-killed. The same happens when the worker dies, however it dies: the kernel sends us SIGTERM then.
-What it cannot find: what a program of the same user started after it had killed this process with SIGKILL.
+`python -I -S subreaper.py <worker's pid> <seconds> <program> <argument>…` ends with the program's
+exit code, or 128 and its signal.
+
+A process that leaves its group and session (`setsid`, a double fork) still becomes a child of ours
+when its parent ends, since we are the "subreaper" of what is below us; so all of it can be found.
+SIGTERM asks all of it to end, and what is left after so many seconds is killed. The same happens
+when the worker dies, however it dies: the kernel sends us SIGTERM then. What it cannot find: what a
+program of the same user started after it had killed this process with SIGKILL.
 """
 
 from __future__ import annotations
@@ -34,7 +38,9 @@ def below() -> set[int]:
     found: set[int] = set()
     level = [os.getpid()]
     while level:
-        level = [child for parent in level for child in children.get(parent, ()) if child not in found]
+        level = [
+            child for parent in level for child in children.get(parent, ()) if child not in found
+        ]
         found.update(level)
     return found
 

@@ -1,4 +1,6 @@
-"""To which hosts a secret may be sent: names of hosts as operators write them, and whether an address is at one of them."""
+"""To which hosts a secret may be sent: names of hosts as operators write them, and whether an
+address is at one of them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ KNOWN = {
     "GitHub": ("github", ("api.github.com", "github.com")),
     "GitLab": ("gitlab", ("gitlab.com",)),
 }
-"""Provider → the name that its credential usually has, and where it is sent: to the API, and for a forge to git."""
+"""Provider → the name that its credential usually has, and where it is sent: to the API, and for a
+forge to git.
+"""
 _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_]([a-z0-9_-]{0,62})(\.[a-z0-9_]([a-z0-9_-]{0,62}))*")
 _ENTRY = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|[^\[\]:/@]+)(:(?P<port>[0-9]{1,5}))?")
 
@@ -28,7 +32,8 @@ class HostInvalid(ValueError):
 def parse(entries: Sequence[str]) -> list[str]:
     """Hosts as they are kept: lower case, each once, in their order. Raises HostInvalid.
 
-    An entry is `api.example.org`, which stands for the usual port of http and https, or `localhost:11434`, for that port alone.
+    An entry is `api.example.org`, which stands for the usual port of http and https, or
+    `localhost:11434`, for that port alone.
     """
     found = list(dict.fromkeys(_read(entry) for entry in entries))
     if len(found) > MOST:
@@ -42,7 +47,10 @@ def split(words: str) -> list[str]:
 
 
 def covers(hosts: Sequence[str], url: str) -> bool:
-    """Whether an address is at one of the hosts. One that several readers could take differently is at none."""
+    """Whether an address is at one of the hosts.
+
+    One that several readers could take differently is at none.
+    """
     return any(one in hosts for one in _places(url))
 
 
@@ -60,7 +68,12 @@ def _places(url: str) -> list[str]:
         host, port = (parts.hostname or "").rstrip("."), parts.port
     except ValueError:
         return []
-    if parts.scheme not in USUAL or not host or parts.username is not None or parts.password is not None:
+    if (
+        parts.scheme not in USUAL
+        or not host
+        or parts.username is not None
+        or parts.password is not None
+    ):
         return []
     name = f"[{host}]" if ":" in host else host
     usual = USUAL[parts.scheme]
@@ -70,8 +83,16 @@ def _places(url: str) -> list[str]:
 def _read(entry: str) -> str:
     low = entry.strip().lower()
     match = _ENTRY.fullmatch(low)
-    if match is None or len(low) > LONGEST or not _is_host(match["host"]) or not 0 < int(match["port"] or 1) < 65_536:
-        raise HostInvalid(f"{entry[:80]!r} is no host: write api.example.org or localhost:11434, without https:// and without a path.")
+    if (
+        match is None
+        or len(low) > LONGEST
+        or not _is_host(match["host"])
+        or not 0 < int(match["port"] or 1) < 65_536
+    ):
+        raise HostInvalid(
+            f"{entry[:80]!r} is no host: write api.example.org or localhost:11434, without "
+            "https:// and without a path."
+        )
     return low.replace(match["host"], match["host"].rstrip("."), 1)
 
 

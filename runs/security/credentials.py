@@ -1,6 +1,8 @@
-"""Secrets by name for a run: a team's own row, else one of all teams, else an environment variable that operators allow.
+"""Secrets by name for a run: a team's own row, else one of all teams, else an environment variable
+that operators allow.
 
-`resolve` is the only reader of values. What it gives is scrubbed from whatever the run writes from then on (`runs.engine.secret_filter`).
+`resolve` is the only reader of values. What it gives is scrubbed from whatever the run writes from
+then on (`runs.engine.secret_filter`).
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ USED = dt.timedelta(minutes=1)
 
 
 class CredentialInvalid(Exception):
-    """A credential cannot be kept as it is given. `field` names what is wrong; the message never repeats a value."""
+    """A credential cannot be kept as it is given.
+
+    `field` names what is wrong; the message never repeats a value.
+    """
 
     code = "credential_invalid"
 
@@ -52,9 +57,9 @@ def put(
     """Keep a secret under a name, over the one that was there; raises CredentialInvalid.
 
     Args:
-        value: without the line end that shells and editors add.
-        note: None keeps what was there.
-        sent_to: the hosts that it may be sent to, see `allowed_hosts.parse`; empty for any, None keeps what was there.
+        value: without the line end that shells and editors add. note: None keeps what was there.
+        sent_to: the hosts that it may be sent to, see `allowed_hosts.parse`; empty for any, None
+        keeps what was there.
     """
     value = value.rstrip("\r\n")
     _check(name, value, note or "")
@@ -65,13 +70,21 @@ def put(
         with transaction.atomic():
             found = Credential.objects.filter(name=name, team=team).first()
             if found is None:
-                return Credential.objects.create(name=name, team=team, value=value, created_by_id=by.pk if by else None, **settled)
+                return Credential.objects.create(
+                    name=name,
+                    team=team,
+                    value=value,
+                    created_by_id=by.pk if by else None,
+                    **settled,
+                )
             for field, new in changes.items():
                 setattr(found, field, new)
             found.save(update_fields=list(changes))
             return found
     except IntegrityError as error:  # credential_once_per_team, credential_once_for_all
-        raise CredentialInvalid("name", "Somebody made a credential of this name at the same moment; try again.") from error
+        raise CredentialInvalid(
+            "name", "Somebody made a credential of this name at the same moment; try again."
+        ) from error
 
 
 def check_hosts(sent_to: Sequence[str]) -> list[str]:
@@ -85,10 +98,17 @@ def check_hosts(sent_to: Sequence[str]) -> list[str]:
 def check_value(value: str) -> None:
     """Raise CredentialInvalid where a value cannot be kept."""
     if not SHORTEST <= len(value) <= LONGEST or "\0" in value or not value.strip():
-        raise CredentialInvalid("value", f"A value has {SHORTEST} to {LONGEST:,} characters, and no NUL.")
+        raise CredentialInvalid(
+            "value", f"A value has {SHORTEST} to {LONGEST:,} characters, and no NUL."
+        )
     if encryption.newest() is None:
-        words = "Credentials are kept encrypted only: set WAYSTATION_ENCRYPTION_KEYS (`manage.py rotate_keys --new` makes a key) first."
-        raise CredentialInvalid("value", f"{words} Or name an environment variable in WAYSTATION_CREDENTIALS_FROM_ENV.")
+        words = (
+            "Credentials are kept encrypted only: set WAYSTATION_ENCRYPTION_KEYS (`manage.py "
+            "rotate_keys --new` makes a key) first."
+        )
+        raise CredentialInvalid(
+            "value", f"{words} Or name an environment variable in WAYSTATION_CREDENTIALS_FROM_ENV."
+        )
 
 
 def _check(name: str, value: str, note: str) -> None:
@@ -97,47 +117,70 @@ def _check(name: str, value: str, note: str) -> None:
     except ValidationError as error:
         raise CredentialInvalid("name", error.messages[0]) from None
     if len(name) > 80 or len(note) > 200:
-        raise CredentialInvalid("name" if len(name) > 80 else "note", "A name has up to 80 characters, a note up to 200.")
+        raise CredentialInvalid(
+            "name" if len(name) > 80 else "note",
+            "A name has up to 80 characters, a note up to 200.",
+        )
     check_value(value)
 
 
 def names(teams: Iterable[int]) -> set[str]:
     """Names of the rows that runs of these teams, or of all teams, may use."""
-    return set(Credential.objects.filter(Q(team__isnull=True) | Q(team__in=teams)).values_list("name", flat=True))
+    return set(
+        Credential.objects.filter(Q(team__isnull=True) | Q(team__in=teams)).values_list(
+            "name", flat=True
+        )
+    )
 
 
 def resolve(name: str, *, team_id: int | None, to: str = "") -> str:
-    """The secret of that name for a run of this team; raises StepFailed (`credential_missing`, `credential_host`, `credential_locked`).
+    """The secret of that name for a run of this team; raises StepFailed (`credential_missing`,
+    `credential_host`, `credential_locked`).
 
     Args:
-        to: the address that it is going to be sent to; "" where nobody knows, as with a program that gets it.
+        to: the address that it is going to be sent to; "" where nobody knows, as with a program
+        that gets it.
     """
     mine = Q(team__isnull=True) if team_id is None else Q(team__isnull=True) | Q(team=team_id)
-    row = Credential.objects.filter(mine, name=name).order_by(F("team").asc(nulls_last=True)).first()
+    row = (
+        Credential.objects.filter(mine, name=name).order_by(F("team").asc(nulls_last=True)).first()
+    )
     if row is not None:
         _check_sent_to(row, to)
         _note_use(row)
         return _opened(row)
-    value = os.environ.get(name, "").strip() if name in settings.WAYSTATION_CREDENTIALS_FROM_ENV else ""
+    value = (
+        os.environ.get(name, "").strip() if name in settings.WAYSTATION_CREDENTIALS_FROM_ENV else ""
+    )
     if len(value) < SHORTEST:
         raise StepFailed(
-            f"There is no credential {name[:80]!r} that this run may use. An operator keeps one in the admin or with"
-            " `manage.py credential set`, or names an environment variable in WAYSTATION_CREDENTIALS_FROM_ENV.",
+            f"There is no credential {name[:80]!r} that this run may use. An operator keeps one "
+            "in the admin or with"
+            " `manage.py credential set`, or names an environment variable in "
+            "WAYSTATION_CREDENTIALS_FROM_ENV.",
             code="credential_missing",
         )
     return value
 
 
 def _check_sent_to(row: Credential, to: str) -> None:
-    """Raise StepFailed where a credential that is bound to hosts would go elsewhere, or anywhere."""
+    """Raise StepFailed where a credential that is bound to hosts would go elsewhere, or
+    anywhere.
+    """
     if not row.hosts or allowed_hosts.covers(row.hosts, to):
         return
     bound = f"The credential {row.name!r} may be sent to {', '.join(row.hosts)} only"
     if to:
         there = allowed_hosts.shown(to) or "this address"
-        words = f"{bound}, not to {there}, so it was not sent. Put the address right, or let an operator add the host."
+        words = (
+            f"{bound}, not to {there}, so it was not sent. Put the address right, or let an "
+            "operator add the host."
+        )
     else:
-        words = f"{bound}, and what asks for it here, such as a program, could send it anywhere. Name another one that is bound to no host."
+        words = (
+            f"{bound}, and what asks for it here, such as a program, could send it anywhere. "
+            "Name another one that is bound to no host."
+        )
     raise StepFailed(words, code="credential_host")
 
 
@@ -145,7 +188,9 @@ def _opened(row: Credential) -> str:
     try:
         return str(demand(row.value))
     except (encryption.KeyMissing, encryption.SealBroken) as error:
-        raise StepFailed(f"The credential {row.name!r} cannot be opened: {error}", code="credential_locked") from None
+        raise StepFailed(
+            f"The credential {row.name!r} cannot be opened: {error}", code="credential_locked"
+        ) from None
 
 
 def _note_use(row: Credential) -> None:

@@ -1,8 +1,10 @@
-"""What a token is for: its scope, what each scope allows, and the scope of the token that acts just now. See docs/reference/tokens.md.
+"""What a token is for: its scope, what each scope allows, and the scope of the token that acts just
+now. See docs/reference/tokens.md.
 
-A view names beside `write` the scopes that its unsafe methods (`may_act`) and its safe ones (`may_read`) take; `hitl.http.authentication`
-reads both. Where one door both answers and starts, `check_answer` and `check_start` are asked at the place that does it, and `decide`
-asks once more: so a door that forgets its scopes still takes no answer from a token that may only ask.
+A view names beside `write` the scopes that its unsafe methods (`may_act`) and its safe ones
+(`may_read`) take; `hitl.http.authentication` reads both. Where one door both answers and starts,
+`check_answer` and `check_start` are asked at the place that does it, and `decide` asks once more:
+so a door that forgets its scopes still takes no answer from a token that may only ask.
 """
 
 from __future__ import annotations
@@ -40,7 +42,10 @@ class AskCannotAnswer(ScopeMissing):
     code = "scope_ask_cannot_answer"
 
     def __init__(self) -> None:
-        super().__init__("This token may ask, so it answers no question, least of all its own. Nothing was decided: let a person answer.")
+        super().__init__(
+            "This token may ask, so it answers no question, least of all its own. Nothing "
+            "was decided: let a person answer."
+        )
 
 
 def refusal(scope: str, needed: Iterable[str]) -> ScopeMissing | None:
@@ -52,7 +57,10 @@ def refusal(scope: str, needed: Iterable[str]) -> ScopeMissing | None:
         return AskCannotAnswer()
     if scope == Scope.READ:
         return ScopeMissing("This token may only read. Nothing was changed.")
-    return ScopeMissing(f"This token has the scope {scope}, and this needs {' or '.join(sorted(allowed))}. Nothing was done.")
+    return ScopeMissing(
+        f"This token has the scope {scope}, and this needs {' or '.join(sorted(allowed))}. "
+        "Nothing was done."
+    )
 
 
 _acting: ContextVar[str | None] = ContextVar("acting", default=None)
@@ -60,7 +68,9 @@ _acting: ContextVar[str | None] = ContextVar("acting", default=None)
 
 @contextmanager
 def acting(scope: str | None) -> Iterator[None]:
-    """What is done meanwhile is done by a token of this scope; None: by a person, or by the server itself."""
+    """What is done meanwhile is done by a token of this scope; None: by a person, or by the server
+    itself.
+    """
     token = _acting.set(scope)
     try:
         yield
@@ -69,7 +79,10 @@ def acting(scope: str | None) -> Iterator[None]:
 
 
 def enter(scope: str) -> None:
-    """A token was recognised: what the request does from here on, it does. Inside of `acting`, which ends it."""
+    """A token was recognised: what the request does from here on, it does.
+
+    Inside of `acting`, which ends it.
+    """
     _acting.set(scope)
 
 
@@ -79,7 +92,9 @@ def check_answer() -> None:
 
 
 def check_start(*, steers: bool = False) -> None:
-    """Raise ScopeMissing where a token acts that may not start work; or, to go on from an earlier point (`steers`), not do that."""
+    """Raise ScopeMissing where a token acts that may not start work; or, to go on from an earlier
+    point (`steers`), not do that.
+    """
     _check(() if steers else ASKS)
 
 
@@ -96,5 +111,7 @@ def asks() -> bool:
 
 
 def own(found: Any, **owner: Any) -> Any:
-    """The rows of a list that a token may see: of one that asks, those that this lookup finds to be its person's own."""
+    """The rows of a list that a token may see: of one that asks, those that this lookup finds to be
+    its person's own.
+    """
     return found.filter(**owner) if asks() else found

@@ -1,10 +1,12 @@
-"""Addresses that people give, reached without reaching what is inside: looked up once, checked, and connected to at that very address.
+"""Addresses that people give, reached without reaching what is inside: looked up once, checked, and
+connected to at that very address.
 
-So a name that answers otherwise the second time (DNS rebinding) changes nothing. No redirect is followed, no proxy is used, the answer is
-read up to a limit, and the whole exchange ends in time, however slowly the other side speaks.
+So a name that answers otherwise the second time (DNS rebinding) changes nothing. No redirect is
+followed, no proxy is used, the answer is read up to a limit, and the whole exchange ends in time,
+however slowly the other side speaks.
 
-`allow` everywhere: hosts (`hooks.internal`, `*.internal`), addresses and networks that operators let be reached though they are not public.
-Plain Python: who calls brings the settings.
+`allow` everywhere: hosts (`hooks.internal`, `*.internal`), addresses and networks that operators
+let be reached though they are not public. Plain Python: who calls brings the settings.
 """
 
 from __future__ import annotations
@@ -26,15 +28,18 @@ RETRY_AFTER = 3600
 REFUSED = [
     ipaddress.ip_network(network)
     for network in (
-        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
-        "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24", "198.18.0.0/15", "198.51.100.0/24",
+        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
+        "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
+        "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24",
+        "198.18.0.0/15", "198.51.100.0/24",
         "203.0.113.0/24", "224.0.0.0/3",
         "168.63.129.16/32",  # a cloud's own service at an address that counts as public
         "2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20",
     )
 ]  # fmt: skip
-"""IANA's registries of special-purpose addresses, whole: Python's `is_global` knows them as they were when it was made, without
-192.0.0.192 (a cloud's metadata), 3fff::/20 or 64:ff9b:1::/48. Of IPv6 what lies within 2000::/3; nothing outside of it is reached."""
+"""IANA's registries of special-purpose addresses, whole: Python's `is_global` knows them as they
+were when it was made, without 192.0.0.192 (a cloud's metadata), 3fff::/20 or 64:ff9b:1::/48. Of
+IPv6 what lies within 2000::/3; nothing outside of it is reached."""
 UNICAST = ipaddress.ip_network("2000::/3")
 """The only part of IPv6 that is given out for the public Internet."""
 TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
@@ -45,7 +50,9 @@ Resolver = Callable[[str, int], Sequence[str]]
 
 
 class AddressRefused(Exception):
-    """The address is none that may be reached from here; the message says why and names nothing that was found out."""
+    """The address is none that may be reached from here; the message says why and names nothing
+    that was found out.
+    """
 
     code = "address_refused"
 
@@ -80,7 +87,11 @@ class Answer:
     def retry_after(self) -> int:
         """Seconds that the receiver asked to be left alone for; 0 where it did not."""
         header = self.headers.get("retry-after", "")
-        return min(int(header), RETRY_AFTER) if header.isascii() and header.isdigit() and len(header) < 10 else 0
+        return (
+            min(int(header), RETRY_AFTER)
+            if header.isascii() and header.isdigit() and len(header) < 10
+            else 0
+        )
 
 
 def look_up(host: str, port: int) -> Sequence[str]:
@@ -92,7 +103,9 @@ def look_up(host: str, port: int) -> Sequence[str]:
 def parse(url: str) -> Target:
     """The parts of an address; raises AddressRefused."""
     if len(url) > LONGEST_URL or not url.isascii() or re.search(r"[\x00-\x20\x7f\\]", url):
-        raise AddressRefused("Write the address in up to 2,000 ASCII characters, without spaces or backslashes.")
+        raise AddressRefused(
+            "Write the address in up to 2,000 ASCII characters, without spaces or backslashes."
+        )
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").rstrip("."), parts.port
@@ -101,7 +114,9 @@ def parse(url: str) -> Target:
     if parts.scheme not in {"http", "https"} or not host:
         raise AddressRefused("Write the address as https://host/path.")
     if parts.username is not None or parts.password is not None:
-        raise AddressRefused("An address holds no name and password: a webhook is known by its signature.")
+        raise AddressRefused(
+            "An address holds no name and password: a webhook is known by its signature."
+        )
     if parts.fragment:
         raise AddressRefused("An address has no part behind a #.")
     if not re.fullmatch(r"[a-z0-9._-]+|[0-9a-f:.]+", host):
@@ -115,13 +130,18 @@ def allowed_host(host: str, allow: Sequence[str]) -> bool:
     return any(fnmatchcase(host, entry) for entry in allow if not _is_network(entry))
 
 
-def reachable(host: str, port: int, *, allow: Sequence[str], resolver: Resolver = look_up, setting: str = "") -> tuple[str, bool]:
-    """The address to connect to, and whether operators named it; raises AddressRefused, CannotReach where there is none.
+def reachable(
+    host: str, port: int, *, allow: Sequence[str], resolver: Resolver = look_up, setting: str = ""
+) -> tuple[str, bool]:
+    """The address to connect to, and whether operators named it; raises AddressRefused, CannotReach
+    where there is none.
 
-    One address that is not allowed refuses the name, or who owns it could have either tried until the right one comes. `setting` is what
-    the refusal names for operators.
+    One address that is not allowed refuses the name, or who owns it could have either tried until
+    the right one comes. `setting` is what the refusal names for operators.
     """
-    if re.fullmatch(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+))*", host) and not _is_address(host):
+    if re.fullmatch(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+))*", host) and not _is_address(
+        host
+    ):
         raise AddressRefused("Write an IP address as four numbers, or better a name.")
     try:
         found = resolver(host, port)
@@ -134,7 +154,10 @@ def reachable(host: str, port: int, *, allow: Sequence[str], resolver: Resolver 
     addresses = [ipaddress.ip_address(text) for text in found]
     named = [_in_network(address, allow) for address in addresses]
     if not all(known or _public(address) for address, known in zip(addresses, named, strict=True)):
-        raise AddressRefused(f"This host is inside a network that is not reached from here. Operators may allow it{_by(setting)}.")
+        raise AddressRefused(
+            "This host is inside a network that is not reached from here. Operators may "
+            f"allow it{_by(setting)}."
+        )
     return found[0], all(named)
 
 
@@ -142,24 +165,54 @@ def _by(setting: str) -> str:
     return f" ({setting})" if setting else ""
 
 
-def check(url: str, *, allow: Sequence[str], resolver: Resolver = look_up, setting: str = "", plain: bool = False) -> tuple[Target, str]:
-    """What to connect to for a URL, and at which address; raises AddressRefused and CannotReach. `plain`: without TLS is fine too."""
+def check(
+    url: str,
+    *,
+    allow: Sequence[str],
+    resolver: Resolver = look_up,
+    setting: str = "",
+    plain: bool = False,
+) -> tuple[Target, str]:
+    """What to connect to for a URL, and at which address; raises AddressRefused and CannotReach.
+
+    `plain`: without TLS is fine too.
+    """
     target = parse(url)
-    address, named = reachable(target.host, target.port, allow=allow, resolver=resolver, setting=setting)
+    address, named = reachable(
+        target.host, target.port, allow=allow, resolver=resolver, setting=setting
+    )
     if target.scheme != "https" and not named and not plain:
-        raise AddressRefused(f"Use https: what is sent is nobody else's business. Operators may allow this host{_by(setting)}.")
+        raise AddressRefused(
+            "Use https: what is sent is nobody else's business. Operators may allow this "
+            f"host{_by(setting)}."
+        )
     return target, address
 
 
 def check_literal(url: str, *, allow: Sequence[str], setting: str = "") -> None:
-    """Refuse a URL whose host is written as an address that is not reached; a name is looked up when it is used. Raises AddressRefused."""
+    """Refuse a URL whose host is written as an address that is not reached; a name is looked up
+    when it is used. Raises AddressRefused.
+    """
     target = parse(url)
     if _is_address(target.host):
-        reachable(target.host, target.port, allow=allow, resolver=lambda host, port: [host], setting=setting)
+        reachable(
+            target.host,
+            target.port,
+            allow=allow,
+            resolver=lambda host, port: [host],
+            setting=setting,
+        )
 
 
 def exchange(
-    method: str, target: Target, address: str, headers: Mapping[str, str], *, body: bytes | None = None, seconds: float, limit: int
+    method: str,
+    target: Target,
+    address: str,
+    headers: Mapping[str, str],
+    *,
+    body: bytes | None = None,
+    seconds: float,
+    limit: int,
 ) -> Answer:
     """One request to what `check` gave; raises CannotReach.
 
@@ -172,13 +225,19 @@ def exchange(
     guard.daemon = True
     guard.start()
     try:
-        connection.request(method, target.path, body=body, headers={**headers, "Connection": "close"})
+        connection.request(
+            method, target.path, body=body, headers={**headers, "Connection": "close"}
+        )
         response = connection.getresponse()
         read = response.read(limit + 1)
         found = {name.lower(): value for name, value in response.getheaders()}
         return Answer(response.status, read[:limit], len(read) > limit, found)
     except (OSError, http.client.HTTPException) as error:
-        late = f"It did not answer within {seconds:g} seconds." if connection.aborted else f"No answer: {error or type(error).__name__}."
+        late = (
+            f"It did not answer within {seconds:g} seconds."
+            if connection.aborted
+            else f"No answer: {error or type(error).__name__}."
+        )
         raise CannotReach(late) from error
     finally:
         guard.cancel()
@@ -202,7 +261,9 @@ class _Pinned(http.client.HTTPConnection):
             self.sock = self._tls.wrap_socket(self.sock, server_hostname=self.host)
 
     def abort(self) -> None:
-        """End the exchange from another thread: a time-out of the socket's own begins anew with every byte."""
+        """End the exchange from another thread: a time-out of the socket's own begins anew with
+        every byte.
+        """
         self.aborted = True
         sock = self.sock
         if sock is not None:
@@ -214,13 +275,18 @@ class _Pinned(http.client.HTTPConnection):
 
 def _public(address: IP) -> bool:
     if isinstance(address, ipaddress.IPv6Address):
-        carried = address.ipv4_mapped or (ipaddress.IPv4Address(int(address) & 0xFFFFFFFF) if address in TRANSLATED else None)
+        carried = address.ipv4_mapped or (
+            ipaddress.IPv4Address(int(address) & 0xFFFFFFFF) if address in TRANSLATED else None
+        )
         if carried is not None:
             return _public(carried)
         if address not in UNICAST:
             return False
-    known = address.is_global and not address.is_multicast and not address.is_reserved  # what a newer Python may know besides
-    return known and not any(address in network for network in REFUSED if network.version == address.version)
+    # what a newer Python may know besides
+    known = address.is_global and not address.is_multicast and not address.is_reserved
+    return known and not any(
+        address in network for network in REFUSED if network.version == address.version
+    )
 
 
 def _in_network(address: IP, allow: Sequence[str]) -> bool:

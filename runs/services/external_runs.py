@@ -1,4 +1,5 @@
-"""Runs that only wait: for an engine of somebody else's, which goes on elsewhere once the question is answered (S3-20).
+"""Runs that only wait: for an engine of somebody else's, which goes on elsewhere once the question
+is answered (S3-20).
 
 Such a run is made with its question open, so no worker ever has it. The answer leads to its end.
 """
@@ -66,7 +67,9 @@ def definition() -> Definition:
     }
     content = {"template": SLUG, "version": 1, "steps": [step], "reducers": {}}
     digest = codec.digest(codec.encode(content))
-    made, _ = Definition.objects.get_or_create(digest=digest, defaults={"template_slug": SLUG, "template_version": 1, "content": content})
+    made, _ = Definition.objects.get_or_create(
+        digest=digest, defaults={"template_slug": SLUG, "template_version": 1, "content": content}
+    )
     return made
 
 
@@ -77,12 +80,27 @@ def open_wait(thread: Thread, asked: Question) -> Pause:
     """
     now, head = clock.now(), thread.head
     run = Run.objects.create(
-        thread=thread, definition=definition(), status=RunStatus.PAUSED, due_at=now, started_at=now, input={"node_id": asked.node_id}
+        thread=thread,
+        definition=definition(),
+        status=RunStatus.PAUSED,
+        due_at=now,
+        started_at=now,
+        input={"node_id": asked.node_id},
     )
-    waiting = {"blocking_reason": asked.blocking_reason, "last_pause": asked.blocking_reason, "outer_node_id": asked.node_id}
+    waiting = {
+        "blocking_reason": asked.blocking_reason,
+        "last_pause": asked.blocking_reason,
+        "outer_node_id": asked.node_id,
+    }
     if asked.prompt_id:
         waiting["prompt_id"] = asked.prompt_id
-    entry = Entry(status=CheckpointStatus.PENDING_INPUT, node_id=STEP, completed_nodes=0, total_nodes=1, metadata=waiting)
+    entry = Entry(
+        status=CheckpointStatus.PENDING_INPUT,
+        node_id=STEP,
+        completed_nodes=0,
+        total_nodes=1,
+        metadata=waiting,
+    )
     before = None if head is None else store.load(head)
     checkpoint = store.save(thread.pk, run.pk, dict(asked.state), entry, parent=head, before=before)
     facts = [[label, value] for label, value in asked.facts]

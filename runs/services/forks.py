@@ -1,4 +1,6 @@
-"""What a fork would do, before anybody does it: the steps that run again, what is kept, and why it cannot be done where it cannot."""
+"""What a fork would do, before anybody does it: the steps that run again, what is kept, and why it
+cannot be done where it cannot.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ LATER = 1_000
 
 
 STEPPED_AROUND = "stepped_around"
-"""Metadata of a run's first checkpoint: names of the reviewed steps that it begins behind with what a person named."""
+"""Metadata of a run's first checkpoint: names of the reviewed steps that it begins behind with what
+a person named.
+"""
 
 
 class NothingToFork(Exception):
@@ -37,7 +41,9 @@ class ReasonMissing(NothingToFork):
 
 
 class ForkForbidden(NothingToFork):
-    """The person may not begin work by the run's template, or not on its repository: `code` is that of `rights.NotPermitted`."""
+    """The person may not begin work by the run's template, or not on its repository: `code` is that
+    of `rights.NotPermitted`.
+    """
 
     def __init__(self, words: str, *, code: str) -> None:
         super().__init__(words)
@@ -45,7 +51,10 @@ class ForkForbidden(NothingToFork):
 
 
 class ReviewStands(NothingToFork):
-    """A run would begin behind a step whose review rules were not kept for what it begins with. Nothing was changed."""
+    """A run would begin behind a step whose review rules were not kept for what it begins with.
+
+    Nothing was changed.
+    """
 
     code = "review_stands"
 
@@ -88,88 +97,136 @@ def check_reason(reason: str) -> str:
     if not words:
         raise ReasonMissing("Say why: a fork needs a reason.")
     if len(words) > MAX_REASON:
-        raise ReasonMissing(f"A reason may have up to {MAX_REASON} characters; this has {len(words)}.")
+        raise ReasonMissing(
+            f"A reason may have up to {MAX_REASON} characters; this has {len(words)}."
+        )
     if words != codec.readable(words):
-        raise ReasonMissing("The reason holds characters that cannot be kept: a NUL, or bytes that are no UTF-8.")
+        raise ReasonMissing(
+            "The reason holds characters that cannot be kept: a NUL, or bytes that are no UTF-8."
+        )
     return words
 
 
 def origin_of(checkpoint: Checkpoint) -> tuple[Run, str]:
-    """The run that wrote a checkpoint, and the step that a fork would begin with. Raises NothingToFork."""
-    wrote = Run.objects.select_related("definition", "work_order").filter(pk=checkpoint.run_id).first()
+    """The run that wrote a checkpoint, and the step that a fork would begin with.
+
+    Raises NothingToFork.
+    """
+    wrote = (
+        Run.objects.select_related("definition", "work_order").filter(pk=checkpoint.run_id).first()
+    )
     if wrote is None:
-        words = "No run of Waystation's own wrote this checkpoint: it was imported and its template is not known here, or a graph wrote it."
+        words = (
+            "No run of Waystation's own wrote this checkpoint: it was imported and its template "
+            "is not known here, or a graph wrote it."
+        )
         raise NothingToFork(f"{words} It can be looked at, not gone on with.")
     if checkpoint.status == CheckpointStatus.COMPLETED:
         raise NothingToFork("Nothing follows this checkpoint. Choose an earlier one.")
     if wrote.parent_id is not None:
-        raise NothingToFork("This checkpoint is a child run's. Fork the run that started it, from its own checkpoint.")
+        raise NothingToFork(
+            "This checkpoint is a child run's. Fork the run that started it, from its own "
+            "checkpoint."
+        )
     if not wrote.keeps_checkpoints:
-        raise NothingToFork("Its template keeps no checkpoints to go on from: this one only says where the run began. Begin the work anew.")
+        raise NothingToFork(
+            "Its template keeps no checkpoints to go on from: this one only says where the "
+            "run began. Begin the work anew."
+        )
     return wrote, following(checkpoint)
 
 
-def check_reviews(steps: Sequence[FrozenStep], next_step: str, *, around: bool = False) -> list[str]:
-    """Raise ReviewStands where a step before `next_step` ("" for the end) has rules on who answers and how, or its child runs' steps have.
+def check_reviews(
+    steps: Sequence[FrozenStep], next_step: str, *, around: bool = False
+) -> list[str]:
+    """Raise ReviewStands where a step before `next_step` ("" for the end) has rules on who answers
+    and how, or its child runs' steps have.
 
-    For runs that begin with what a person names (a step, a state, input for the middle): that would else be a way around whoever has to
-    approve (P6). No rule says that one person's word is enough for it, so it holds for everybody: the step itself asks again.
-    With `around` it gives the names of these steps instead: for who records that they were stepped around (`hitl.decisions.review_bypass`).
+    For runs that begin with what a person names (a step, a state, input for the middle): that would
+    else be a way around whoever has to approve (P6). No rule says that one person's word is enough
+    for it, so it holds for everybody: the step itself asks again. With `around` it gives the names
+    of these steps instead: for who records that they were stepped around
+    (`hitl.decisions.review_bypass`).
     """
     passed = [step for step in steps[: completed(steps, next_step)] if is_reviewed(step)]
     if passed and not around:
         titles = " and ".join(f"“{step['title']}” ({step['name']})" for step in passed)
         raise ReviewStands(
-            f"{titles} has rules on who approves it, so no run begins behind it with a state, a step or input of one's own. "
-            f"Begin at {passed[0]['name']} or before it, which asks again; or have somebody with the right to it bypass the review, "
+            f"{titles} has rules on who approves it, so no run begins behind it with a state, a "
+            "step or input of one's own. "
+            f"Begin at {passed[0]['name']} or before it, which asks again; or have somebody with "
+            "the right to it bypass the review, "
             "which is recorded.",
             reviews=titles,
         )
     return [step["name"] for step in passed]
 
 
-def check_imported(checkpoint: Checkpoint | None, steps: Sequence[FrozenStep], next_step: str) -> None:
-    """Raise ImportStands where a run would begin behind a step that asks, with a checkpoint that came with a document."""
+def check_imported(
+    checkpoint: Checkpoint | None, steps: Sequence[FrozenStep], next_step: str
+) -> None:
+    """Raise ImportStands where a run would begin behind a step that asks, with a checkpoint that
+    came with a document.
+    """
     step = imported.first_asking(steps, next_step) if imported.is_imported(checkpoint) else None
     if step is not None:
         raise ImportStands(
-            f"This checkpoint was imported, and nobody has answered here what “{step['title']}” ({step['name']}) asks, so no run begins "
-            f"behind it. Nothing was changed. Begin at {step['name']} or before it: resume the run, or choose an earlier checkpoint."
+            f"This checkpoint was imported, and nobody has answered here what “{step['title']}” "
+            f"({step['name']}) asks, so no run begins "
+            f"behind it. Nothing was changed. Begin at {step['name']} or before it: resume the "
+            "run, or choose an earlier checkpoint."
         )
 
 
-def terms(definition: Definition, start: Start, *, steered: bool, wrote: Definition | None = None, around: bool = False) -> Start:
-    """On what terms a run begins with what a person named or edited: the one function that every way of doing so asks.
+def terms(
+    definition: Definition,
+    start: Start,
+    *,
+    steered: bool,
+    wrote: Definition | None = None,
+    around: bool = False,
+) -> Start:
+    """On what terms a run begins with what a person named or edited: the one function that every
+    way of doing so asks.
 
-    Where somebody steers (edits the state, names a step, brings input for the middle) or goes on from what another definition `wrote`, it
-    begins behind no reviewed step of its definition, but `around`; and no approval comes along, nor that a step was passed over.
-    Raises ReviewStands.
+    Where somebody steers (edits the state, names a step, brings input for the middle) or goes on
+    from what another definition `wrote`, it begins behind no reviewed step of its definition, but
+    `around`; and no approval comes along, nor that a step was passed over. Raises ReviewStands.
     """
     other = start.parent is not None and (wrote is None or wrote.pk != definition.pk)
     if not steered and not other:
         return start
     passed = check_reviews(definition.steps, start.next_step, around=around)
-    gone = approvals.dropped(start.parent.metadata if start.parent else {}, same_definition=not other)
+    gone = approvals.dropped(
+        start.parent.metadata if start.parent else {}, same_definition=not other
+    )
     noted = {STEPPED_AROUND: passed} if passed else {}
     carried = tuple(name for name in start.carried if name in STEERED)
     return replace(start, carried=carried, metadata={**(start.metadata or {}), **gone, **noted})
 
 
 def check_brought(run: Run, next_step: str) -> None:
-    """Raise ReviewStands where an answer that no step asked for would change the state behind a reviewed step, of the run or of one that
-    waits for it: what a child run changes joins its parent's state. For answers to stops; what is not refused drops the approvals."""
+    """Raise ReviewStands where an answer that no step asked for would change the state behind a
+    reviewed step, of the run or of one that waits for it: what a child run changes joins its
+    parent's state. For answers to stops; what is not refused drops the approvals."""
     check_reviews(run.frozen.steps, next_step)
     above = run.parent_id
     while above is not None:
         parent = Run.objects.select_related("thread__head").get(pk=above)
         head = parent.thread.head
-        check_reviews(parent.frozen.steps, (head.next_step or head.node_id) if head is not None else "")
+        check_reviews(
+            parent.frozen.steps, (head.next_step or head.node_id) if head is not None else ""
+        )
         above = parent.parent_id
 
 
 def brought(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata of such an answer's checkpoint."""
-    left = {key: value for key, value in metadata.items() if key not in {approvals.KEY, approvals.SKIPPED}}
+    left = {
+        key: value
+        for key, value in metadata.items()
+        if key not in {approvals.KEY, approvals.SKIPPED}
+    }
     return {**left, **approvals.dropped(metadata)}
 
 
@@ -186,7 +243,12 @@ def prospect(checkpoint: Checkpoint) -> Prospect:
     except ImportStands as refused:
         return Prospect(checkpoint=checkpoint, refusal=str(refused), commit=commit_of(checkpoint))
     words = (
-        f"A run of this thread is still alive ({alive.get_status_display().lower()}). Cancel it or let it end, then fork." if alive else ""
+        (
+            f"A run of this thread is still alive ({alive.get_status_display().lower()}). "
+            "Cancel it or let it end, then fork."
+        )
+        if alive
+        else ""
     )
     place = next((index for index, one in enumerate(steps) if one["name"] == step), len(steps))
     since = set(

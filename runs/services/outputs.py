@@ -9,6 +9,19 @@ from runs.models import Pause, WorkOrder
 
 
 def shown_by_steps(order: WorkOrder) -> dict[str, dict[str, Any]]:
-    """Step → what it showed last to whoever was asked about it, in the order of the first questions; stops show nothing of a step."""
-    asked = Pause.objects.filter(run__work_order=order, run__parent__isnull=True).exclude(phase__in=STOPS).order_by("id")
-    return {pause.step: {"pause_id": pause.shown_id, "revision": pause.revision, "content": pause.content} for pause in asked}
+    """Step → what it showed last to whoever was asked about it, in the order of the first
+    questions; stops show nothing of a step.
+    """
+    asked = (
+        Pause.objects.filter(run__work_order=order, run__parent__isnull=True)
+        .exclude(phase__in=STOPS)
+        .order_by("id")
+    )
+    return {
+        pause.step: {
+            "pause_id": pause.shown_id,
+            "revision": pause.revision,
+            "content": pause.content,
+        }
+        for pause in asked
+    }

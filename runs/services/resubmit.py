@@ -1,4 +1,7 @@
-"""Asking for a work order again: a new one like it, from its template's first step on. It takes nothing over but what was asked for."""
+"""Asking for a work order again: a new one like it, from its template's first step on.
+
+It takes nothing over but what was asked for.
+"""
 
 from __future__ import annotations
 
@@ -24,20 +27,23 @@ OVER = frozenset({CANCELLED, FAILED, EXPIRED})
 
 
 class CannotAskAgain(Exception):
-    """The order is not over, has its result, or was asked for again already: the message says which. Nothing was made."""
+    """The order is not over, has its result, or was asked for again already: the message says
+    which. Nothing was made.
+    """
 
     code = "cannot_ask_again"
 
 
 def again(order_id: uuid.UUID, *, by: User) -> WorkOrder:
-    """Make a new work order with what an earlier one was asked with, of its template's current version; it names the earlier one.
+    """Make a new work order with what an earlier one was asked with, of its template's current
+    version; it names the earlier one.
 
-    Every step runs anew and asks by its own rules, so no answer of the earlier one counts. An order is asked for again once: then its
-    successor can be.
+    Every step runs anew and asks by its own rules, so no answer of the earlier one counts. An order
+    is asked for again once: then its successor can be.
 
     Raises:
-        CannotAskAgain: see there.
-        InputInvalid: what was asked cannot be taken over: the input holds a secret that was not kept, a file is gone, the template asks for
+        CannotAskAgain: see there. InputInvalid: what was asked cannot be taken over: the input
+        holds a secret that was not kept, a file is gone, the template asks for
             something else by now, or whoever asks is not in the team.
         and what else `services.submit` raises.
     """
@@ -45,7 +51,9 @@ def again(order_id: uuid.UUID, *, by: User) -> WorkOrder:
     _check_over(order)
     team = order.thread.team
     if team is not None and not by.groups.filter(pk=team.pk).exists():
-        raise InputInvalid({"team": [f"The order belongs to the team {team.name}, and you are not in it."]})
+        raise InputInvalid(
+            {"team": [f"The order belongs to the team {team.name}, and you are not in it."]}
+        )
     first = order.runs.order_by("pk").first()
     assert first is not None  # made with the order
     stops = {"interrupt_before": first.interrupt_before, "interrupt_after": first.interrupt_after}
@@ -61,14 +69,21 @@ def again(order_id: uuid.UUID, *, by: User) -> WorkOrder:
             again_of=order,
             **stops,
         )
-    except IntegrityError as error:  # work_order_asked_again_once: of two who ask at once one is first
+    # work_order_asked_again_once: of two who ask at once one is first
+    except IntegrityError as error:
         _check_over(WorkOrder.objects.shown().get(pk=order_id))
-        raise CannotAskAgain("This work order was started over just now. Nothing was made.") from error
+        raise CannotAskAgain(
+            "This work order was started over just now. Nothing was made."
+        ) from error
 
 
 def may_ask_again(order: WorkOrder) -> bool:
     """Whether it is over without a result, and was not asked for again."""
-    return order.latest_run is not None and order.latest_run.status in OVER and successor_of(order) is None
+    return (
+        order.latest_run is not None
+        and order.latest_run.status in OVER
+        and successor_of(order) is None
+    )
 
 
 def successor_of(order: WorkOrder) -> WorkOrder | None:
@@ -77,8 +92,12 @@ def successor_of(order: WorkOrder) -> WorkOrder | None:
 
 
 def beside(order: WorkOrder, *, by: User) -> tuple[WorkOrder | None, WorkOrder | None]:
-    """The earlier order that this one asks for again, and the one that asks for it again, as far as a person sees them."""
-    seen = list(WorkOrder.objects.visible_to(by).filter(Q(pk=order.again_of_id) | Q(again_of=order.pk)))
+    """The earlier order that this one asks for again, and the one that asks for it again, as far as
+    a person sees them.
+    """
+    seen = list(
+        WorkOrder.objects.visible_to(by).filter(Q(pk=order.again_of_id) | Q(again_of=order.pk))
+    )
     earlier = next((one for one in seen if one.pk == order.again_of_id), None)
     return earlier, next((one for one in seen if one != earlier), None)
 
@@ -88,14 +107,19 @@ def _check_over(order: WorkOrder) -> None:
         words = "Only a work order that was cancelled, failed or expired can be started over"
         raise CannotAskAgain(f"{words}; this one is {order.status}. Nothing was made.")
     if (successor := successor_of(order)) is not None:
-        raise CannotAskAgain(f"This work order was started over as {successor.shown_id}. Nothing was made.")
+        raise CannotAskAgain(
+            f"This work order was started over as {successor.shown_id}. Nothing was made."
+        )
 
 
 def _input(order: WorkOrder) -> dict[str, Any]:
     """The input as it was given: files come from the thread's first state, where they were put."""
     values = dict(order.input)
     if redaction.MARKER in codec.encode(values):
-        words = "It held a secret, which was not kept, so it cannot be started over as it was. Make a new work order."
+        words = (
+            "It held a secret, which was not kept, so it cannot be started over as it was. Make "
+            "a new work order."
+        )
         raise InputInvalid({"input": [words]})
     names = [name for name in attachments.names_in(order.template.input_schema) if name in values]
     return {**values, **_files(order, names)} if names else values
@@ -109,5 +133,14 @@ def _files(order: WorkOrder, names: list[str]) -> Mapping[str, Any]:
         kept = {}
     if missing := [name for name in names if name not in kept]:
         order_id = ids.show(WorkOrder.PREFIX, order.pk)
-        raise InputInvalid({missing[0]: [f"The file that {order_id} brought is not there any more. Make a new work order with it."]})
+        raise InputInvalid(
+            {
+                missing[0]: [
+                    (
+                        f"The file that {order_id} brought is not there any more. Make a new "
+                        "work order with it."
+                    )
+                ]
+            }
+        )
     return {name: {"name": kept[name]["name"], "content": kept[name]["content"]} for name in names}

@@ -1,7 +1,9 @@
-"""Taking an answer back before the run has gone on with it, where the step's rules leave time for that (`review.undo`).
+"""Taking an answer back before the run has gone on with it, where the step's rules leave time for
+that (`review.undo`).
 
-While that time runs, the run is pending and due at its end: a row like any other that waits for its time, so that it needs no message and
-outlives every restart. Of a worker that claims the run and a person who takes the answer back, one finds the row as it expects it.
+While that time runs, the run is pending and due at its end: a row like any other that waits for its
+time, so that it needs no message and outlives every restart. Of a worker that claims the run and a
+person who takes the answer back, one finds the row as it expects it.
 """
 
 from __future__ import annotations
@@ -31,24 +33,36 @@ class TooLate(Exception):
 
 
 def goes_on_at(pause: Pause, action: str, *, now: dt.datetime) -> dt.datetime | None:
-    """When the run goes on that gets this answer, where it may be taken back until then; None where it goes on at once."""
+    """When the run goes on that gets this answer, where it may be taken back until then; None where
+    it goes on at once.
+    """
     seconds = pause.review.get("undo", 0)
-    return None if not seconds or action in {REVISE, CANCEL} else now + dt.timedelta(seconds=seconds)
+    return (
+        None if not seconds or action in {REVISE, CANCEL} else now + dt.timedelta(seconds=seconds)
+    )
 
 
 def take_back(pause: Pause, *, until: dt.datetime, by: str, told: dict[str, str]) -> Pause:
-    """Ask a question again as it was, whose answer the run would have acted on at `until`; its deadline begins anew, and so do votes.
+    """Ask a question again as it was, whose answer the run would have acted on at `until`; its
+    deadline begins anew, and so do votes.
 
-    Not once that deadline has passed: nobody could have answered any more. Call inside a transaction.
+    Not once that deadline has passed: nobody could have answered any more. Call inside a
+    transaction.
 
     `pause` is `answerable`; `told` goes into the log. Raises TooLate: then roll back.
     """
     run, asked, now = pause.run, pause.checkpoint, clock.now()
     # a claim, a cancellation, a lost worker: each leaves another status or another time
-    waiting = Run.objects.filter(Exists(Pause.objects.filter(due_times.in_time(), pk=pause.pk)), pk=run.pk, epoch=run.epoch, due_at=until)
+    waiting = Run.objects.filter(
+        Exists(Pause.objects.filter(due_times.in_time(), pk=pause.pk)),
+        pk=run.pk,
+        epoch=run.epoch,
+        due_at=until,
+    )
     if until <= now or not waiting.move({PENDING}, PAUSED, suspend_by=""):
         raise TooLate(_why_not(pause))
-    head = Thread.objects.select_related("head").get(pk=run.thread_id).head  # after the move: no worker writes a newer one
+    # after the move: no worker writes a newer one
+    head = Thread.objects.select_related("head").get(pk=run.thread_id).head
     assert head is not None  # written with the answer
     entry = Entry(
         status=CheckpointStatus.PENDING_INPUT,
@@ -58,20 +72,41 @@ def take_back(pause: Pause, *, until: dt.datetime, by: str, told: dict[str, str]
         total_nodes=asked.total_nodes,
         metadata=asked.metadata,
     )
-    checkpoint = store.save(run.thread_id, run.pk, store.load(asked), entry, parent=head, before=store.load(head))
-    same = {field.attname: getattr(pause, field.attname) for field in Pause._meta.concrete_fields if field.name not in ANEW}
+    checkpoint = store.save(
+        run.thread_id, run.pk, store.load(asked), entry, parent=head, before=store.load(head)
+    )
+    same = {
+        field.attname: getattr(pause, field.attname)
+        for field in Pause._meta.concrete_fields
+        if field.name not in ANEW
+    }
     again = Pause(**same, **due_times.columns(pause.review, now))
-    again.run, again.checkpoint, again.status, again.opened_at = run, checkpoint, PauseStatus.OPEN, now
+    again.run, again.checkpoint, again.status, again.opened_at = (
+        run,
+        checkpoint,
+        PauseStatus.OPEN,
+        now,
+    )
     again.save(force_insert=True)
     live.inbox_hint_on_commit()
-    undone = (EventKind.PAUSE_UPDATED, {"what": "undone", "pause_id": pause.shown_id, "step": pause.step, "by": by, **told})
+    undone = (
+        EventKind.PAUSE_UPDATED,
+        {"what": "undone", "pause_id": pause.shown_id, "step": pause.step, "by": by, **told},
+    )
     words = "The answer was taken back before the run went on with it"
-    log.append(run.thread_id, run.pk, [undone, line(words, pause.step, by=by), *asking(again, checkpoint)])
+    log.append(
+        run.thread_id, run.pk, [undone, line(words, pause.step, by=by), *asking(again, checkpoint)]
+    )
     ending.note_on_parent(run, f"asks again: {by} took the answer back", pause_id=again.shown_id)
     return again
 
 
 def _why_not(pause: Pause) -> str:
-    if pause.deadline_at is not None and not Pause.objects.filter(due_times.in_time(), pk=pause.pk).exists():
+    if (
+        pause.deadline_at is not None
+        and not Pause.objects.filter(due_times.in_time(), pk=pause.pk).exists()
+    ):
         return "The time to answer this question was over meanwhile, so the answer holds."
-    return "The run has gone on with this answer, or was ended, so it cannot be taken back any more."
+    return (
+        "The run has gone on with this answer, or was ended, so it cannot be taken back any more."
+    )

@@ -1,4 +1,6 @@
-"""Takes in the files of a new work order: those sent with it, and those it names by a path in an allowed folder."""
+"""Takes in the files of a new work order: those sent with it, and those it names by a path in an
+allowed folder.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +24,27 @@ class BadFile(ValueError):
         self.field = field
 
 
-def take_in(schema: Mapping[str, Any], values: Mapping[str, Any], *, folders: Sequence[Path]) -> tuple[dict[str, Any], dict[str, File]]:
-    """The input as the order keeps it, and its files as the state gets them. `values` fit the schema. Raises BadFile."""
+def take_in(
+    schema: Mapping[str, Any], values: Mapping[str, Any], *, folders: Sequence[Path]
+) -> tuple[dict[str, Any], dict[str, File]]:
+    """The input as the order keeps it, and its files as the state gets them.
+
+    `values` fit the schema. Raises BadFile.
+    """
     kept, files = dict(values), {}
     for field in names_in(schema):
         if field not in values:
             continue
         given = values[field]
-        name, content = _read(field, given["path"], folders) if "path" in given else _decoded(field, given)
+        name, content = (
+            _read(field, given["path"], folders) if "path" in given else _decoded(field, given)
+        )
         if not content:
             raise BadFile(field, "The file is empty.")
         if len(content) > MAX_BYTES:
-            raise BadFile(field, f"The file has {len(content):,} bytes; up to {MAX_BYTES:,} can be taken.")
+            raise BadFile(
+                field, f"The file has {len(content):,} bytes; up to {MAX_BYTES:,} can be taken."
+            )
         digest = hashlib.sha256(content).hexdigest()
         files[field] = File(name=name, content=base64.b64encode(content).decode(), sha256=digest)
         kept[field] = {"name": name, "bytes": len(content), "sha256": digest}
@@ -56,9 +67,12 @@ def _read(field: str, path: str, folders: Sequence[Path]) -> tuple[str, bytes]:
     if not any(real.is_relative_to(os.path.realpath(folder)) for folder in folders):
         raise BadFile(field, f"{path} is not inside a folder whose files may be used.")
     try:
-        handle = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)  # a pipe must not hold the request
+        # a pipe must not hold the request
+        handle = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
-        raise BadFile(field, f"{path} cannot be read: it is not there, or not for this server.") from error
+        raise BadFile(
+            field, f"{path} cannot be read: it is not there, or not for this server."
+        ) from error
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise BadFile(field, f"{path} is no file.")

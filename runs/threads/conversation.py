@@ -13,10 +13,13 @@ from runs.models import Run
 from runs.services import InputInvalid
 
 MESSAGES = "messages"
-"""State key: `{"id", "role", "content", "run_id", "loop", "tools", "at", "thinking", "left_out", "ended"}` each, most of it optional."""
+"""State key: `{"id", "role", "content", "run_id", "loop", "tools", "at", "thinking", "left_out",
+"ended"}` each, most of it optional.
+"""
 SPOKEN = (EventKind.STREAMING_CHUNK, EventKind.TOOL_CALL_STARTED, EventKind.TOOL_CALL_COMPLETED)
 BOUNDS = (
-    EventKind.STEP_STARTED, EventKind.STEP_COMPLETED, EventKind.APPROVAL_REQUESTED, EventKind.AWAIT_HUMAN_INPUT,
+    EventKind.STEP_STARTED, EventKind.STEP_COMPLETED, EventKind.APPROVAL_REQUESTED,
+    EventKind.AWAIT_HUMAN_INPUT,
     EventKind.RUN_COMPLETED, EventKind.RUN_FAILED, EventKind.RUN_CANCELLED, EventKind.RUN_EXPIRED,
 )  # fmt: skip
 """Events behind which the step that spoke before is not at work any more, or has just begun."""
@@ -58,7 +61,9 @@ class Message:
     imported: bool = False
     """No run of this server said or heard it: it came with a document."""
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """What of the conversation the model was not given for it: earlier `messages`, and `results` of tools that were shortened."""
+    """What of the conversation the model was not given for it: earlier `messages`, and `results` of
+    tools that were shortened.
+    """
     ended: str = ""
     """How it ended, where it is no whole answer: `length refusal content_filter empty`."""
 
@@ -70,7 +75,11 @@ class Message:
 def of(state: Mapping[str, Any]) -> list[Message]:
     """The messages of a state, where it holds such; what is none is left out."""
     listed = state.get(MESSAGES)
-    found = [_message(one, place) for place, one in enumerate(listed)] if isinstance(listed, list) else []
+    found = (
+        [_message(one, place) for place, one in enumerate(listed)]
+        if isinstance(listed, list)
+        else []
+    )
     return [message for message in found if message is not None]
 
 
@@ -78,7 +87,9 @@ def _message(one: Any, place: int) -> Message | None:
     if not isinstance(one, dict) or not isinstance(one.get("content"), str):
         return None
     listed = one.get("tools")
-    tools = [call for call in map(_call, listed if isinstance(listed, list) else []) if call is not None]
+    tools = [
+        call for call in map(_call, listed if isinstance(listed, list) else []) if call is not None
+    ]
     ended = _words(one.get("ended"), 40)
     if not one["content"].strip() and not tools and not ended:
         return None
@@ -99,7 +110,11 @@ def _message(one: Any, place: int) -> Message | None:
 
 def _counts(value: Any) -> dict[str, int]:
     """Of what a step wrote, the two counts that are some."""
-    found = {name: _number(value.get(name)) or 0 for name in ("messages", "results")} if isinstance(value, Mapping) else {}
+    found = (
+        {name: _number(value.get(name)) or 0 for name in ("messages", "results")}
+        if isinstance(value, Mapping)
+        else {}
+    )
     return {name: number for name, number in found.items() if number > 0}
 
 
@@ -126,7 +141,9 @@ def _number(value: Any) -> int | None:
 
 
 def marked(thread: Thread, messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages, where the thread was imported each with whether it came along: all that no run of this server is named for."""
+    """The messages, where the thread was imported each with whether it came along: all that no run
+    of this server is named for.
+    """
     if thread.imported_at is None:
         return messages
     here = {run.shown_id for run in Run.objects.filter(thread=thread, imported_at=None).only("pk")}
@@ -134,7 +151,10 @@ def marked(thread: Thread, messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def turns_in(messages: Sequence[Message]) -> set[str]:
-    """The ids of the messages that each began a turn: a person's first of its run. Those can be edited."""
+    """The ids of the messages that each began a turn: a person's first of its run.
+
+    Those can be edited.
+    """
     first: dict[str, str] = {}
     for message in messages:
         if message.by_person and message.run_id:
@@ -143,12 +163,15 @@ def turns_in(messages: Sequence[Message]) -> set[str]:
 
 
 def spoken_by(run_id: uuid.UUID, thread_id: uuid.UUID, *, up_to: int | None = None) -> list[Event]:
-    """What the step at work has said and which tools it has called since it began, oldest first; [] where none works.
+    """What the step at work has said and which tools it has called since it began, oldest first; []
+    where none works.
 
     Args:
         up_to: the last number of the log that counts.
     """
-    mine = Event.objects.filter(thread=thread_id, run_id=run_id, **({} if up_to is None else {"seq__lte": up_to}))
+    mine = Event.objects.filter(
+        thread=thread_id, run_id=run_id, **({} if up_to is None else {"seq__lte": up_to})
+    )
     turn = mine.filter(kind__in=BOUNDS).order_by("-seq").first()
     if turn is None or turn.kind != EventKind.STEP_STARTED:
         return []
@@ -166,27 +189,50 @@ def thinking_of(events: Sequence[Event]) -> str:
 
 
 def _streamed(events: Sequence[Event], name: str) -> str:
-    chunks = (event.data for event in events if event.kind == EventKind.STREAMING_CHUNK and isinstance(event.data, Mapping))
+    chunks = (
+        event.data
+        for event in events
+        if event.kind == EventKind.STREAMING_CHUNK and isinstance(event.data, Mapping)
+    )
     return "".join(str(data.get(name, "")) for data in chunks)
 
 
 def cut_off(run: Run, state: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Messages of a run that was cancelled which its state does not hold: what the person said, and what was streamed when it ended."""
+    """Messages of a run that was cancelled which its state does not hold: what the person said, and
+    what was streamed when it ended.
+    """
     mine = [message for message in of(state) if message.run_id == run.shown_id]
     said = run.input.get("input") if isinstance(run.input, Mapping) else None
-    about = {"run_id": run.shown_id, "tools": [], "at": (run.ended_at or run.created_at).isoformat()}
+    about = {
+        "run_id": run.shown_id,
+        "tools": [],
+        "at": (run.ended_at or run.created_at).isoformat(),
+    }
     found: list[dict[str, Any]] = []
     if isinstance(said, str) and said.strip() and not any(message.by_person for message in mine):
         found.append({**about, "id": f"msg_{run.shown_id}_said", "role": "user", "content": said})
     loop = max((message.loop or 0 for message in mine), default=0) + 1
     if text := text_of(_spoken_before_the_end(run)).strip():
-        found.append({**about, "id": f"msg_{run.shown_id}_cut", "role": "assistant", "content": text, "loop": loop, "interrupted": True})
+        found.append(
+            {
+                **about,
+                "id": f"msg_{run.shown_id}_cut",
+                "role": "assistant",
+                "content": text,
+                "loop": loop,
+                "interrupted": True,
+            }
+        )
     return found
 
 
 def _spoken_before_the_end(run: Run) -> list[Event]:
     """As `spoken_by`, of a run whose last events say that it was cancelled."""
-    end = Event.objects.filter(thread=run.thread_id, run_id=run.pk, kind=EventKind.RUN_CANCELLED).order_by("-seq").first()
+    end = (
+        Event.objects.filter(thread=run.thread_id, run_id=run.pk, kind=EventKind.RUN_CANCELLED)
+        .order_by("-seq")
+        .first()
+    )
     return spoken_by(run.pk, run.thread_id, up_to=end.seq - 1) if end else []
 
 
@@ -202,11 +248,23 @@ def before(thread_id: uuid.UUID, head: Checkpoint | None, message_id: str) -> Ch
     messages = of(store.load(head)) if head else []
     message = next((one for one in messages if one.id == message_id), None)
     if message is None or message_id not in turns_in(messages):
-        raise _unfit("This thread's conversation has no message of this id that began a turn; only such a one can be replaced.")
+        raise _unfit(
+            "This thread's conversation has no message of this id that began a turn; only "
+            "such a one can be replaced."
+        )
     run = _began(thread_id, message)
-    first = Checkpoint.objects.filter(run_id=run.pk, thread=thread_id).select_related("parent").order_by("pk").first() if run else None
+    first = (
+        Checkpoint.objects.filter(run_id=run.pk, thread=thread_id)
+        .select_related("parent")
+        .order_by("pk")
+        .first()
+        if run
+        else None
+    )
     if first is None or first.node_id or first.dropped_before:
-        raise _unfit("What came before this message is not kept any more, so it cannot be replaced.")
+        raise _unfit(
+            "What came before this message is not kept any more, so it cannot be replaced."
+        )
     return first.parent
 
 
@@ -217,7 +275,10 @@ def _began(thread_id: uuid.UUID, message: Message) -> Run | None:
     except ValueError:
         return None
     run = None
-    while key is not None and (found := Run.objects.filter(pk=key, thread=thread_id).first()) is not None:
+    while (
+        key is not None
+        and (found := Run.objects.filter(pk=key, thread=thread_id).first()) is not None
+    ):
         run, key = found, found.retry_of_id
     return run
 

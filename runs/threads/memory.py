@@ -1,7 +1,9 @@
-"""Memory by user and session (S0-79): a new thread begins with what was said on the last one with the same user in the same session.
+"""Memory by user and session (S0-79): a new thread begins with what was said on the last one with
+the same user in the same session.
 
-A program that serves many people has one account here, so it says whom a thread is held with. Only threads of the same owner and team
-share a memory, and only conversations of the same template; decisions, approvals and other state stay where they were made.
+A program that serves many people has one account here, so it says whom a thread is held with. Only
+threads of the same owner and team share a memory, and only conversations of the same template;
+decisions, approvals and other state stay where they were made.
 """
 
 from __future__ import annotations
@@ -31,14 +33,26 @@ class Remembered:
 
 
 def of(thread: Thread, definition: Definition) -> Remembered | None:
-    """What was said last with a thread's user in its session; None where it names neither, or nothing was. Raises CheckpointDamaged."""
+    """What was said last with a thread's user in its session; None where it names neither, or
+    nothing was. Raises CheckpointDamaged.
+    """
     if not thread.for_user and not thread.session:
         return None
-    same = Thread.objects.filter(owner=thread.owner_id, team=thread.team_id, for_user=thread.for_user, session=thread.session)
-    last = same.filter(head__isnull=False).exclude(pk=thread.pk).select_related("head").order_by("-id").first()
+    same = Thread.objects.filter(
+        owner=thread.owner_id, team=thread.team_id, for_user=thread.for_user, session=thread.session
+    )
+    last = (
+        same.filter(head__isnull=False)
+        .exclude(pk=thread.pk)
+        .select_related("head")
+        .order_by("-id")
+        .first()
+    )
     if last is None or last.head is None or is_imported(last.head):
         return None
-    if not Run.objects.filter(pk=last.head.run_id, definition__template_slug=definition.template_slug, parent=None).exists():
+    if not Run.objects.filter(
+        pk=last.head.run_id, definition__template_slug=definition.template_slug, parent=None
+    ).exists():
         return None
     state = {key: value for key, value in store.load(last.head).items() if key in SHARED}
     return Remembered(thread=last.shown_id, state=state) if state else None

@@ -1,7 +1,9 @@
-"""Messages that wait for their turn: put in line while a run is alive, each begun exactly once, in order, when it has ended.
+"""Messages that wait for their turn: put in line while a run is alive, each begun exactly once, in
+order, when it has ended.
 
-Whoever puts one in line, and whoever ends a run, commits before it looks whether one can begin, so one of them sees both; what a crash
-leaves is found by the sweep. Beginning is one transaction: the run, and the row that names it.
+Whoever puts one in line, and whoever ends a run, commits before it looks whether one can begin, so
+one of them sees both; what a crash leaves is found by the sweep. Beginning is one transaction: the
+run, and the row that names it.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ logger = logging.getLogger(__name__)
 LONGEST = 20
 """Messages that may wait on one thread."""
 UNFIT = (
-    rights.NotPermitted, CannotRun, InputInvalid, NothingToResume, definitions.TemplateNotFound, store.CheckpointDamaged,
+    rights.NotPermitted, CannotRun, InputInvalid, NothingToResume, definitions.TemplateNotFound,
+    store.CheckpointDamaged,
     reducers.MergeFailed,
 )  # fmt: skip
 """Why a message that waited cannot begin any more."""
@@ -73,10 +76,17 @@ class TurnRefused(Exception):
 def put(thread_id: uuid.UUID, turn: Turn, *, by: User, interrupts: bool = False) -> QueuedTurn:
     """Put a message in line. Raises QueueFull, and what `turns.check_turn` raises."""
     turns.check_turn(thread_id, turn, by=by)
-    Thread.objects.filter(pk=thread_id).update(when_busy=F("when_busy"))  # its row is ours: nobody else counts meanwhile
+    # its row is ours: nobody else counts meanwhile
+    Thread.objects.filter(pk=thread_id).update(when_busy=F("when_busy"))
     if QueuedTurn.objects.waiting().filter(thread=thread_id).count() >= LONGEST:
-        raise QueueFull(f"{LONGEST} messages wait on this thread already. Withdraw one, or let them begin first.")
-    stops = {"interrupt_before": list(turn.interrupt_before), "interrupt_after": list(turn.interrupt_after)}
+        raise QueueFull(
+            f"{LONGEST} messages wait on this thread already. Withdraw one, or let them "
+            "begin first."
+        )
+    stops = {
+        "interrupt_before": list(turn.interrupt_before),
+        "interrupt_after": list(turn.interrupt_after),
+    }
     keyed.made(ids.show(Thread.PREFIX, thread_id))
     return QueuedTurn.objects.create(
         thread_id=thread_id,
@@ -89,17 +99,21 @@ def put(thread_id: uuid.UUID, turn: Turn, *, by: User, interrupts: bool = False)
 
 
 def begin_next(thread_id: uuid.UUID) -> Run | None:
-    """Begin the run of the message that waits first, where no run is alive, and nudge; None where there is nothing to do.
+    """Begin the run of the message that waits first, where no run is alive, and nudge; None where
+    there is nothing to do.
 
     What cannot begin any more is refused, in the log too, and the one behind it takes its place.
     """
-    while (turn := QueuedTurn.objects.due().filter(thread=thread_id).select_related("by").first()) is not None:
+    while (
+        turn := QueuedTurn.objects.due().filter(thread=thread_id).select_related("by").first()
+    ) is not None:
         try:
             with Row(logger, turn.shown_id, but=FORESEEN) as row:
                 return _begin(turn)
         except _Taken:
             continue
-        except (ThreadBusy, IntegrityError):  # a run began at this moment; whoever sees its end looks again
+        # a run began at this moment; whoever sees its end looks again
+        except (ThreadBusy, IntegrityError):
             return None
         except LATER as error:
             logger.error("%s cannot begin yet: %s", turn.shown_id, error)
@@ -107,7 +121,13 @@ def begin_next(thread_id: uuid.UUID) -> Run | None:
         except UNFIT as error:
             _refuse(turn, str(error))
         else:  # or the line behind it would wait for ever
-            _refuse(turn, f"It failed in a way that nobody foresaw ({type(row.error).__name__}); operators find the reason in the log.")
+            _refuse(
+                turn,
+                (
+                    f"It failed in a way that nobody foresaw ({type(row.error).__name__}); "
+                    "operators find the reason in the log."
+                ),
+            )
     return None
 
 
@@ -126,21 +146,34 @@ def _begin(turn: QueuedTurn) -> Run:
 def _refuse(turn: QueuedTurn, words: str) -> None:
     if _close(turn, QueuedTurn.Status.REFUSED, words=words):
         log.append(
-            turn.thread_id, None, [line(f"A message of {turn.by.get_username()} that waited was not taken: {words}", level="warning")]
+            turn.thread_id,
+            None,
+            [
+                line(
+                    f"A message of {turn.by.get_username()} that waited was not taken: {words}",
+                    level="warning",
+                )
+            ],
         )
 
 
 def withdraw(turn: QueuedTurn) -> None:
     """Take a message out of the line. Raises NotWaiting where it is in none."""
     if not _close(turn, QueuedTurn.Status.WITHDRAWN):
-        raise NotWaiting("This message does not wait any more: it has begun its run, or was withdrawn.")
+        raise NotWaiting(
+            "This message does not wait any more: it has begun its run, or was withdrawn."
+        )
 
 
 def _close(turn: QueuedTurn, status: QueuedTurn.Status, **fields: Any) -> int:
-    return QueuedTurn.objects.filter(pk=turn.pk, status=QueuedTurn.Status.WAITING).update(status=status, closed_at=clock.now(), **fields)
+    return QueuedTurn.objects.filter(pk=turn.pk, status=QueuedTurn.Status.WAITING).update(
+        status=status, closed_at=clock.now(), **fields
+    )
 
 
 def place_of(turn: QueuedTurn) -> int:
     """How many messages of its thread begin up to this one; 0 where it does not wait."""
-    waiting = list(QueuedTurn.objects.waiting().filter(thread=turn.thread_id).values_list("pk", flat=True))
+    waiting = list(
+        QueuedTurn.objects.waiting().filter(thread=turn.thread_id).values_list("pk", flat=True)
+    )
     return waiting.index(turn.pk) + 1 if turn.pk in waiting else 0

@@ -1,4 +1,6 @@
-"""Turns on a thread: new input continues where the thread stands, unless the caller says exactly where to go on from and with what."""
+"""Turns on a thread: new input continues where the thread stands, unless the caller says exactly
+where to go on from and with what.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,14 @@ from runs.workflows import attachments, owned, sequence, tool_calls
 
 OFFERED_FOR = dt.timedelta(minutes=30)
 """How long after its failure a run is offered to be resumed when new input comes (S0-77)."""
-PER_TURN = ("decided", "decided_content", "revision_feedback", owned.RESUME_CONTEXT, tool_calls.DECISIONS, owned.AGENT_TURNS)
+PER_TURN = (
+    "decided",
+    "decided_content",
+    "revision_feedback",
+    owned.RESUME_CONTEXT,
+    tool_calls.DECISIONS,
+    owned.AGENT_TURNS,
+)
 """State keys that do not outlive a turn."""
 
 
@@ -51,8 +60,9 @@ class NothingToResume(Exception):
 class Turn:
     """What a caller gives with a new run.
 
-    With `input` alone (or nothing) the thread's latest checkpoint says where to go on, and `input` joins its state by the workflow's
-    reducers. Each of the other three takes over, entirely: see `plan`.
+    With `input` alone (or nothing) the thread's latest checkpoint says where to go on, and `input`
+    joins its state by the workflow's reducers. Each of the other three takes over, entirely: see
+    `plan`.
     """
 
     template: str = ""
@@ -66,13 +76,18 @@ class Turn:
     checkpoint_id: uuid.UUID | None = None
     """The checkpoint to go on from, instead of the latest."""
     replaces: str = ""
-    """The id of an earlier message that `input` takes the place of: as if it had been said then, with what came before it."""
+    """The id of an earlier message that `input` takes the place of: as if it had been said then,
+    with what came before it.
+    """
     interrupt_before: Sequence[str] = ()
     interrupt_after: Sequence[str] = ()
-    """Steps at which this run asks, whatever the template says; `step/sub-step` for those of its child runs."""
+    """Steps at which this run asks, whatever the template says; `step/sub-step` for those of its
+    child runs.
+    """
     reason: str = ""
     step_around: bool = False
-    """Begin also behind a review that stands in the way; the caller records that, in the same transaction
+    """Begin also behind a review that stands in the way; the caller records that, in the same
+    transaction
     (`hitl.decisions.review_bypass`)."""
 
     @property
@@ -86,7 +101,9 @@ class Turn:
 
     @property
     def steers(self) -> bool:
-        """Whether more than a checkpoint as it stands is named: a step, a state, or input for the middle of a run."""
+        """Whether more than a checkpoint as it stands is named: a step, a state, or input for the
+        middle of a run.
+        """
         return self.manual and bool(self.state is not None or self.resume_from or self.input)
 
 
@@ -111,9 +128,15 @@ def open_thread(
     user_id: str = "",
     session_id: str = "",
 ) -> Thread:
-    """A thread without a work order. `user_id` and `session_id` say whose memory it shares: `runs.threads.memory`. Raises InputInvalid."""
+    """A thread without a work order.
+
+    `user_id` and `session_id` say whose memory it shares: `runs.threads.memory`. Raises
+    InputInvalid.
+    """
     check_words(title, user_id + session_id)
-    thread = Thread.objects.create(owner=by, team=team, title=title, when_busy=when_busy, for_user=user_id, session=session_id)
+    thread = Thread.objects.create(
+        owner=by, team=team, title=title, when_busy=when_busy, for_user=user_id, session=session_id
+    )
     keyed.made(thread.shown_id)
     return thread
 
@@ -122,52 +145,81 @@ def place_of(thread_id: uuid.UUID) -> Place:
     thread = Thread.objects.select_related("head").get(pk=thread_id)
     head = thread.head
     related = Run.objects.select_related("definition", "thread", "work_order")
-    return Place(head=head, last=related.filter(pk=head.run_id).first() if head else None, team=thread.team_id)
+    return Place(
+        head=head,
+        last=related.filter(pk=head.run_id).first() if head else None,
+        team=thread.team_id,
+    )
 
 
 def offer(place: Place, *, now: dt.datetime) -> dict[str, str] | None:
-    """The failed run that could be resumed instead, as `{"run_id", "checkpoint_id", "failed_at"}` (S0-77)."""
+    """The failed run that could be resumed instead, as `{"run_id", "checkpoint_id", "failed_at"}`
+    (S0-77).
+    """
     last, head = place.last, place.head
     if last is None or head is None or not last.keeps_checkpoints or last.status != FAILED:
         return None
     if last.ended_at is None or last.ended_at < now - OFFERED_FOR:
         return None
-    return {"run_id": last.shown_id, "checkpoint_id": head.shown_id, "failed_at": last.ended_at.isoformat()}
+    return {
+        "run_id": last.shown_id,
+        "checkpoint_id": head.shown_id,
+        "failed_at": last.ended_at.isoformat(),
+    }
 
 
 def invoke(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
-    """Begin a run on a thread that no live run holds (S1-6): given input alone, all else follows from the thread's latest checkpoint.
+    """Begin a run on a thread that no live run holds (S1-6): given input alone, all else follows
+    from the thread's latest checkpoint.
 
     Raises:
         ThreadBusy: a run is alive; with its question open, that is to be answered first.
-        NothingToResume: no input, and nothing that a run could go on with.
-        InputInvalid, definitions.TemplateNotFound: what was given cannot be used.
-        ReviewStands: the caller names a place behind a step that has review rules.
-        rights.NotPermitted, readiness.CannotRun: the template is not for this person, or cannot run here.
-        store.CheckpointDamaged, reducers.MergeFailed: the state cannot be loaded or merged; never a silent fresh start (C24).
+        NothingToResume: no input, and nothing that a run could go on with. InputInvalid,
+        definitions.TemplateNotFound: what was given cannot be used. ReviewStands: the caller names
+        a place behind a step that has review rules. rights.NotPermitted, readiness.CannotRun: the
+        template is not for this person, or cannot run here. store.CheckpointDamaged,
+        reducers.MergeFailed: the state cannot be loaded or merged; never a silent fresh start
+        (C24).
     """
     try:
         with transaction.atomic(durable=True):
             return take_turn(thread_id, turn, by=by)
     except IntegrityError as error:  # run_one_live_per_thread: of two turns at once one wins
-        raise ThreadBusy("Another run of this thread began at the same moment. Nothing was changed.") from error
+        raise ThreadBusy(
+            "Another run of this thread began at the same moment. Nothing was changed."
+        ) from error
 
 
 def take_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
-    """`invoke`, inside the caller's transaction; of two turns at once the other one gets the database's IntegrityError."""
+    """`invoke`, inside the caller's transaction; of two turns at once the other one gets the
+    database's IntegrityError.
+    """
     place = place_of(thread_id)
     check_free(place)
-    if place.last is not None and not turn.manual and turn.input is None and place.last.status in RETRIED:
+    if (
+        place.last is not None
+        and not turn.manual
+        and turn.input is None
+        and place.last.status in RETRIED
+    ):
         return _retry(place, by)
     definition = _definition(turn, place)
     rights.check_order(definition.template_slug, by)
     _check_stops(definition, turn)
     thread = Thread.objects.get(pk=thread_id)
     before = memory.of(thread, definition) if place.head is None and not turn.manual else None
-    start = plan(turn, place, definition, _checkpoint(turn, place, thread_id), now=clock.now(), known=before)
+    start = plan(
+        turn, place, definition, _checkpoint(turn, place, thread_id), now=clock.now(), known=before
+    )
     check_imported(start.parent, definition.steps, start.next_step)
     if turn.manual:
-        start = terms(definition, start, steered=turn.steers, wrote=_pinned(start.parent), around=turn.step_around)
+        start = terms(
+            definition,
+            start,
+            steered=turn.steers,
+            wrote=_pinned(start.parent),
+            around=turn.step_around,
+        )
     keyed.made(thread.shown_id)
     soon = urgency.of_new(by)
     run = begin(
@@ -182,17 +234,32 @@ def take_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
         reason=turn.reason,
         started_by=by,
     )
-    how = f"{by.get_username()} began a run at step {start.next_step}" + (f": {turn.reason}" if turn.reason else "")
+    how = f"{by.get_username()} began a run at step {start.next_step}" + (
+        f": {turn.reason}" if turn.reason else ""
+    )
     given = {**(turn.state or {}), **(turn.input or {})}
-    known = [line(f"Knows what was said on {before.thread}, with the same user in the same session", start.next_step)] if before else []
-    log.append(thread_id, run.pk, [line(how, start.next_step), *known, *unkept(given, start.next_step)])
+    known = (
+        [
+            line(
+                f"Knows what was said on {before.thread}, with the same user in the same session",
+                start.next_step,
+            )
+        ]
+        if before
+        else []
+    )
+    log.append(
+        thread_id, run.pk, [line(how, start.next_step), *known, *unkept(given, start.next_step)]
+    )
     nudge_on_commit(run.pk, run.queue, urgency=soon)
     keyed.made(run.shown_id)
     return run
 
 
 def check_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Place:
-    """Raise what `invoke` would for this input, were the thread free; gives where the thread stands."""
+    """Raise what `invoke` would for this input, were the thread free; gives where the thread
+    stands.
+    """
     place = place_of(thread_id)
     definition = _definition(turn, place)
     rights.check_order(definition.template_slug, by)
@@ -205,7 +272,10 @@ def check_free(place: Place) -> None:
     """Raise ThreadBusy where no run may begin."""
     last = place.last
     if last is not None and last.status in LIVE:
-        raise ThreadBusy(f"{last.shown_id} is {last.get_status_display().lower()} on this thread. Answer, cancel or await it first.")
+        raise ThreadBusy(
+            f"{last.shown_id} is {last.get_status_display().lower()} on this thread. "
+            "Answer, cancel or await it first."
+        )
     _check_own(place)
 
 
@@ -214,14 +284,23 @@ def _check_own(place: Place) -> None:
     if last is not None and last.parent_id is not None:
         raise ThreadBusy("This thread belongs to a child run; go on with the run that started it.")
     if last is not None and last.work_order_id is not None:
-        raise ThreadBusy("This thread belongs to a work order. Retry the order, or fork one of its checkpoints.")
+        raise ThreadBusy(
+            "This thread belongs to a work order. Retry the order, or fork one of its checkpoints."
+        )
 
 
 def _retry(place: Place, by: User) -> Run:
-    """Nothing new was said: the run that failed goes on at the step that failed (S1-4, S1-24); what expired is asked again."""
-    assert place.last is not None and place.head is not None  # noqa: PT018  # looked at by the caller
+    """Nothing new was said: the run that failed goes on at the step that failed (S1-4, S1-24); what
+    expired is asked again.
+    """
+    # looked at by the caller
+    assert place.last is not None and place.head is not None  # noqa: PT018
     run = take_up(place.last, place.head)
-    log.append(place.last.thread_id, run.pk, [line(f"Resumed by {by.get_username()}", place.head.next_step)])
+    log.append(
+        place.last.thread_id,
+        run.pk,
+        [line(f"Resumed by {by.get_username()}", place.head.next_step)],
+    )
     nudge_on_commit(run.pk, run.queue)
     return run
 
@@ -237,24 +316,40 @@ def plan(
 ) -> Start:
     """Where the run begins, and with what state.
 
-    By itself (S1-1..5, 18, 19, 23): a thread that has not run begins at the first step; after a completed run the input is the next
-    turn, with the accumulated state; after a failed one too, with the offer to resume that one.
-    By hand (S1-20..22, C24): `state` is the whole state and nothing is loaded; `resume_from` is the step, and what `input` comes with it is
-    the whole state likewise; with `checkpoint_id` its state is loaded and `input` joins it.
+    By itself (S1-1..5, 18, 19, 23): a thread that has not run begins at the first step; after a
+    completed run the input is the next turn, with the accumulated state; after a failed one too,
+    with the offer to resume that one. By hand (S1-20..22, C24): `state` is the whole state and
+    nothing is loaded; `resume_from` is the step, and what `input` comes with it is the whole state
+    likewise; with `checkpoint_id` its state is loaded and `input` joins it.
     """
     first = definition.steps[0]["name"]
     before = store.load(checkpoint) if checkpoint else None
     if not turn.manual:
         if turn.input is None and checkpoint is not None:
             raise NothingToResume(
-                "The last run of this thread has ended and no input came with this one, so there is nothing to go on with."
+                "The last run of this thread has ended and no input came with this one, so "
+                "there is nothing to go on with."
             )
-        kept = {key: value for key, value in (before or (known.state if known else {})).items() if key not in PER_TURN}
+        kept = {
+            key: value
+            for key, value in (before or (known.state if known else {})).items()
+            if key not in PER_TURN
+        }
         found = None if turn.replaces else offer(place, now=now)
-        context = {owned.RESUME_CONTEXT: {key: found[key] for key in ("checkpoint_id", "failed_at")}} if found else {}
+        context = (
+            {owned.RESUME_CONTEXT: {key: found[key] for key in ("checkpoint_id", "failed_at")}}
+            if found
+            else {}
+        )
         kept = _with_cut_off(kept, _wrote(checkpoint) if turn.replaces else place.last, definition)
         state = reducers.apply({**FIRST_STATE, **kept}, turn.input or {}, definition.reducers)
-        return Start(state={**state, **context}, next_step=first, parent=checkpoint, before=before, carried=("git",))
+        return Start(
+            state={**state, **context},
+            next_step=first,
+            parent=checkpoint,
+            before=before,
+            carried=("git",),
+        )
     if turn.state is not None:
         state = {
             key: value for key, value in turn.state.items() if key != tool_calls.DECISIONS
@@ -264,12 +359,21 @@ def plan(
     elif before is not None and not turn.input:
         state = before  # as it stands, to the letter: what was approved of it holds
     else:
-        state = reducers.apply(before if before is not None else FIRST_STATE, turn.input or {}, definition.reducers)
-    return Start(state=state, next_step=turn.resume_from or _follows(checkpoint, first), parent=checkpoint, before=before)
+        state = reducers.apply(
+            before if before is not None else FIRST_STATE, turn.input or {}, definition.reducers
+        )
+    return Start(
+        state=state,
+        next_step=turn.resume_from or _follows(checkpoint, first),
+        parent=checkpoint,
+        before=before,
+    )
 
 
 def _pinned(checkpoint: Checkpoint | None) -> Definition | None:
-    """What the run that wrote a checkpoint is pinned to; None where none of Waystation's own did."""
+    """What the run that wrote a checkpoint is pinned to; None where none of Waystation's own
+    did.
+    """
     wrote = _wrote(checkpoint)
     return wrote.frozen if wrote is not None else None
 
@@ -278,20 +382,38 @@ def _wrote(checkpoint: Checkpoint | None) -> Run | None:
     return Run.objects.filter(pk=checkpoint.run_id).first() if checkpoint is not None else None
 
 
-def _with_cut_off(state: dict[str, Any], last: Run | None, definition: Definition) -> dict[str, Any]:
-    """The state with what was said in the run before, where that was cancelled before its step could keep it."""
-    if last is None or last.status != CANCELLED or definition.reducers.get(conversation.MESSAGES) != "upsert_by_id":
+def _with_cut_off(
+    state: dict[str, Any], last: Run | None, definition: Definition
+) -> dict[str, Any]:
+    """The state with what was said in the run before, where that was cancelled before its step
+    could keep it.
+    """
+    if (
+        last is None
+        or last.status != CANCELLED
+        or definition.reducers.get(conversation.MESSAGES) != "upsert_by_id"
+    ):
         return state
     cut_off = conversation.cut_off(last, state)
-    return reducers.apply(state, {conversation.MESSAGES: cut_off}, definition.reducers) if cut_off else state
+    return (
+        reducers.apply(state, {conversation.MESSAGES: cut_off}, definition.reducers)
+        if cut_off
+        else state
+    )
 
 
 def _follows(checkpoint: Checkpoint | None, first: str) -> str:
-    """The step that comes after a checkpoint, as it says itself (C9). Where it asked, the step that asked."""
+    """The step that comes after a checkpoint, as it says itself (C9).
+
+    Where it asked, the step that asked.
+    """
     if checkpoint is None:
         return first
     if checkpoint.status == CheckpointStatus.COMPLETED:
-        raise NothingToResume("Nothing follows this checkpoint: its run was complete. Name an earlier one, or the step to resume from.")
+        raise NothingToResume(
+            "Nothing follows this checkpoint: its run was complete. Name an earlier one, or "
+            "the step to resume from."
+        )
     return following(checkpoint)
 
 
@@ -305,22 +427,31 @@ def _checkpoint(turn: Turn, place: Place, thread_id: uuid.UUID) -> Checkpoint | 
         raise InputInvalid({"checkpoint_id": ["This thread has no such checkpoint."]})
     wrote = _wrote(found)
     if wrote is not None and not wrote.keeps_checkpoints:
-        raise NothingToResume("The template of that run keeps no checkpoints to go on from. Send new input, which begins a new run.")
+        raise NothingToResume(
+            "The template of that run keeps no checkpoints to go on from. Send new input, "
+            "which begins a new run."
+        )
     return found
 
 
 def _definition(turn: Turn, place: Place) -> Definition:
-    """The template's current version; a run by hand from a checkpoint keeps to the definition that wrote it."""
+    """The template's current version; a run by hand from a checkpoint keeps to the definition that
+    wrote it.
+    """
     if turn.state is not None and turn.input is not None:
         raise InputInvalid({"state": ["Give the whole state or new input, not both."]})
     if turn.replaces and (turn.manual or turn.input is None):
-        raise InputInvalid({"replaces": ["What takes a message's place is new input, and nothing else beside it."]})
+        raise InputInvalid(
+            {"replaces": ["What takes a message's place is new input, and nothing else beside it."]}
+        )
     _check_json(turn)
     if place.last is not None and turn.manual and not turn.template:
         return place.last.definition
     slug = turn.template or (place.last.definition.template_slug if place.last else "")
     if not slug:
-        raise InputInvalid({"template": ["This thread has not run yet: name the template of its first run."]})
+        raise InputInvalid(
+            {"template": ["This thread has not run yet: name the template of its first run."]}
+        )
     template = definitions.current(slug)
     _check_template(template, turn)
     readiness.require(template, team=place.team)
@@ -340,16 +471,35 @@ def _check_json(turn: Turn) -> None:
 
 def _check_template(template: Template, turn: Turn) -> None:
     if template.needs_repository:
-        raise InputInvalid({"template": [f"{template.title} works on a repository: make a work order of it."]})
+        raise InputInvalid(
+            {"template": [f"{template.title} works on a repository: make a work order of it."]}
+        )
     if attachments.names_in(template.input_schema):
-        raise InputInvalid({"template": [f"{template.title} works on a file: make a work order of it."]})
+        raise InputInvalid(
+            {"template": [f"{template.title} works on a file: make a work order of it."]}
+        )
     if not turn.manual and template.input_schema:
         check_input(template, dict(turn.input or {}))
 
 
 def _check_stops(definition: Definition, turn: Turn) -> None:
     steps, stops = {step["name"] for step in definition.steps}, sequence.stops(definition.steps)
-    named = [("interrupt_before", turn.interrupt_before, stops), ("interrupt_after", turn.interrupt_after, stops)]
-    for field, names, known in [*named, ("resume_from", [turn.resume_from] if turn.resume_from else [], steps)]:
+    named = [
+        ("interrupt_before", turn.interrupt_before, stops),
+        ("interrupt_after", turn.interrupt_after, stops),
+    ]
+    for field, names, known in [
+        *named,
+        ("resume_from", [turn.resume_from] if turn.resume_from else [], steps),
+    ]:
         if unknown := sorted(set(names) - known):
-            raise InputInvalid({field: [f"The template has no step {unknown[0][:100]!r}. It has {', '.join(sorted(known))}."]})
+            raise InputInvalid(
+                {
+                    field: [
+                        (
+                            f"The template has no step {unknown[0][:100]!r}. It has "
+                            f"{', '.join(sorted(known))}."
+                        )
+                    ]
+                }
+            )

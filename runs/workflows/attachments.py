@@ -1,7 +1,8 @@
 """Files that a work order brings along, as its template asks for them and its steps find them.
 
-A property of the input schema with `"format": "file"` takes `{"name", "content": base64}` or `{"path"}`. The run's first state holds the
-file, so that any worker has it and the file itself may go; the order's input keeps its name, size and digest.
+A property of the input schema with `"format": "file"` takes `{"name", "content": base64}` or
+`{"path"}`. The run's first state holds the file, so that any worker has it and the file itself may
+go; the order's input keeps its name, size and digest.
 """
 
 from __future__ import annotations
@@ -35,7 +36,12 @@ def schema_of(title: str, description: str) -> dict[str, Any]:
         "description": description,
         "properties": {
             "name": {"type": "string", "maxLength": 200},
-            "content": {"type": "string", "contentEncoding": "base64", "minLength": 1, "maxLength": LONGEST},
+            "content": {
+                "type": "string",
+                "contentEncoding": "base64",
+                "minLength": 1,
+                "maxLength": LONGEST,
+            },
             "path": {"type": "string", "minLength": 1, "maxLength": 1000},
         },
         "oneOf": [{"required": ["content"]}, {"required": ["path"]}],
@@ -46,7 +52,11 @@ def schema_of(title: str, description: str) -> dict[str, Any]:
 def names_in(schema: Mapping[str, Any]) -> list[str]:
     """The properties of an input schema that take a file."""
     properties = schema.get("properties", {}) if isinstance(schema, Mapping) else {}
-    return [name for name, part in properties.items() if isinstance(part, Mapping) and part.get("format") == FORMAT]
+    return [
+        name
+        for name, part in properties.items()
+        if isinstance(part, Mapping) and part.get("format") == FORMAT
+    ]
 
 
 def longest(schema: Mapping[str, Any]) -> int:

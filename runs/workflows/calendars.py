@@ -1,8 +1,10 @@
-"""Moments in the future, as people count them: ISO 8601 durations in a time zone, by the clock or by hours of work. Pure.
+"""Moments in the future, as people count them: ISO 8601 durations in a time zone, by the clock or
+by hours of work. Pure.
 
-Days keep the wall time: `P1D` after 9:30 is 9:30 on the next day, or on the next day of work. Hours are hours that really pass, of work
-where there is a calendar. Where clocks change, a wall time that there is twice, or not at all, is read as the later of its two meanings:
-nothing is early. Of one and the same beginning, a longer duration never ends sooner.
+Days keep the wall time: `P1D` after 9:30 is 9:30 on the next day, or on the next day of work. Hours
+are hours that really pass, of work where there is a calendar. Where clocks change, a wall time that
+there is twice, or not at all, is read as the later of its two meanings: nothing is early. Of one
+and the same beginning, a longer duration never ends sooner.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ LONGEST = dt.timedelta(days=3660)
 FARTHEST = 40 * 366
 """Days that are looked through for hours of work: beyond them a calendar has too few."""
 MIDNIGHT = dt.timedelta(0)
-_DURATION = re.compile(r"P(?=.)(?:([0-9]{1,4})W)?(?:([0-9]{1,5})D)?(?:T(?=.)(?:([0-9]{1,6})H)?(?:([0-9]{1,7})M)?(?:([0-9]{1,9})S)?)?")
+_DURATION = re.compile(
+    r"P(?=.)(?:([0-9]{1,4})W)?(?:([0-9]{1,5})D)?(?:T(?=.)(?:([0-9]{1,6})H)?(?:([0-9]{1,7})M)?(?:([0-9]{1,9})S)?)?"
+)
 _HOUR = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])|24:00")
 
 
@@ -63,20 +67,31 @@ class Calendar:
 
 
 def parse(text: str) -> Span:
-    """Read an ISO 8601 duration of whole weeks, days, hours, minutes and seconds: `P2D`, `PT4H30M`. Raises DurationInvalid."""
+    """Read an ISO 8601 duration of whole weeks, days, hours, minutes and seconds: `P2D`, `PT4H30M`.
+
+    Raises DurationInvalid.
+    """
     found = _DURATION.fullmatch(text)
-    weeks, days, hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found else (0, 0, 0, 0, 0)
+    weeks, days, hours, minutes, seconds = (
+        (int(part or 0) for part in found.groups()) if found else (0, 0, 0, 0, 0)
+    )
     span = Span(weeks * 7 + days, dt.timedelta(hours=hours, minutes=minutes, seconds=seconds))
     if not dt.timedelta(0) < span.length <= LONGEST:
-        raise DurationInvalid(f"{text!r} is no duration: write PT4H for four hours or P2D for two days, up to ten years.")
+        raise DurationInvalid(
+            f"{text!r} is no duration: write PT4H for four hours or P2D for two days, up to "
+            "ten years."
+        )
     return span
 
 
-def add(start: dt.datetime, span: Span, *, zone: ZoneInfo, calendar: Calendar | None = None) -> dt.datetime:
+def add(
+    start: dt.datetime, span: Span, *, zone: ZoneInfo, calendar: Calendar | None = None
+) -> dt.datetime:
     """The moment so long after `start`, in UTC.
 
-    With a calendar, what begins outside the hours of work begins with the next of them, and the end lies within them: at the latest
-    at the moment they close. Raises CalendarInvalid where it has too few hours.
+    With a calendar, what begins outside the hours of work begins with the next of them, and the end
+    lies within them: at the latest at the moment they close. Raises CalendarInvalid where it has
+    too few hours.
     """
     if calendar is None:
         return _at_wall(start, span.days, zone) + span.hours
@@ -92,12 +107,18 @@ def _at_wall(start: dt.datetime, days: int, zone: ZoneInfo) -> dt.datetime:
 
 
 def _moment(wall: dt.datetime, zone: ZoneInfo) -> dt.datetime:
-    """The later of what a wall time may mean: in a gap that moves it on by the gap, in an overlap it is the second of the two."""
+    """The later of what a wall time may mean: in a gap that moves it on by the gap, in an overlap
+    it is the second of the two.
+    """
     return max(wall.replace(tzinfo=zone, fold=fold).astimezone(dt.UTC) for fold in (0, 1))
 
 
-def _hours_of(day: dt.date, zone: ZoneInfo, calendar: Calendar) -> tuple[dt.datetime, dt.datetime] | None:
-    """When work begins and ends on a day; None where nobody works, or where there is no such day in the zone."""
+def _hours_of(
+    day: dt.date, zone: ZoneInfo, calendar: Calendar
+) -> tuple[dt.datetime, dt.datetime] | None:
+    """When work begins and ends on a day; None where nobody works, or where there is no such day in
+    the zone.
+    """
     if not calendar.works(day):
         return None
     midnight = dt.datetime.combine(day, dt.time())
@@ -116,7 +137,9 @@ def _next_open(at: dt.datetime, zone: ZoneInfo, calendar: Calendar) -> dt.dateti
 
 
 def _days_later(begin: dt.datetime, days: int, zone: ZoneInfo, calendar: Calendar) -> dt.datetime:
-    """The same wall time so many days of work later; where clocks jump over it, within that day's hours."""
+    """The same wall time so many days of work later; where clocks jump over it, within that day's
+    hours.
+    """
     wall = begin.astimezone(zone).replace(tzinfo=None)
     day, left = wall.date(), days
     for _ in range(FARTHEST):
@@ -132,7 +155,9 @@ def _days_later(begin: dt.datetime, days: int, zone: ZoneInfo, calendar: Calenda
     return min(max(_moment(dt.datetime.combine(day, wall.time()), zone), hours[0]), hours[1])
 
 
-def _work(begin: dt.datetime, left: dt.timedelta, zone: ZoneInfo, calendar: Calendar) -> dt.datetime:
+def _work(
+    begin: dt.datetime, left: dt.timedelta, zone: ZoneInfo, calendar: Calendar
+) -> dt.datetime:
     """`begin`, which is within hours of work, and so much work later."""
     day = begin.astimezone(zone).date()
     for ahead in range(-1, FARTHEST):  # a day that closes at 24:00 closes on the date after
@@ -160,12 +185,23 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def read(given: Any) -> Calendar:
-    """A calendar as a setting has it: `{"days": ["mon", …], "hours": ["09:00", "17:00"], "holidays": ["2026-12-25"], "country": "DE"}`.
+    """A calendar as a setting has it: `{"days": ["mon", …], "hours": ["09:00", "17:00"],
+    "holidays": ["2026-12-25"], "country": "DE"}`.
 
-    `country` (ISO 3166-1, with a `subdivision` where wanted) adds its public holidays. Raises CalendarInvalid.
+    `country` (ISO 3166-1, with a `subdivision` where wanted) adds its public holidays. Raises
+    CalendarInvalid.
     """
-    if not isinstance(given, Mapping) or not set(given) <= {"days", "hours", "holidays", "country", "subdivision"}:
-        raise CalendarInvalid(f"a calendar is an object of days, hours, holidays, country and subdivision, not {given!r}")
+    if not isinstance(given, Mapping) or not set(given) <= {
+        "days",
+        "hours",
+        "holidays",
+        "country",
+        "subdivision",
+    }:
+        raise CalendarInvalid(
+            "a calendar is an object of days, hours, holidays, country and subdivision, "
+            f"not {given!r}"
+        )
     days = given.get("days", DAYS[:5])
     if not isinstance(days, list | tuple) or not days or not all(day in DAYS for day in days):
         raise CalendarInvalid(f"days are some of {', '.join(DAYS)}, not {days!r}")
@@ -177,7 +213,11 @@ def read(given: Any) -> Calendar:
 
 
 def _opening(given: Any) -> tuple[dt.timedelta, dt.timedelta]:
-    if not isinstance(given, list | tuple) or len(given) != 2 or not all(_HOUR.fullmatch(str(hour)) for hour in given):
+    if (
+        not isinstance(given, list | tuple)
+        or len(given) != 2
+        or not all(_HOUR.fullmatch(str(hour)) for hour in given)
+    ):
         raise CalendarInvalid(f'hours are two times as ["09:00", "17:00"], not {given!r}')
     opens, closes = (dt.timedelta(hours=int(hour[:2]), minutes=int(hour[3:])) for hour in given)
     if opens >= closes:
@@ -198,5 +238,7 @@ def _public(country: str, subdivision: str) -> Container[dt.date]:
     try:
         found: Container[dt.date] = holidays.country_holidays(country, subdiv=subdivision or None)
     except NotImplementedError as error:
-        raise CalendarInvalid(f"no public holidays are known of {' '.join(filter(None, [country, subdivision]))!r}") from error
+        raise CalendarInvalid(
+            f"no public holidays are known of {' '.join(filter(None, [country, subdivision]))!r}"
+        ) from error
     return found

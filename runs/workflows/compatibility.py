@@ -10,12 +10,18 @@ from runs.workflows.sequence import FrozenStep
 
 Verdict = Literal["missing", "changed", "unknown", "compatible"]
 VERDICTS: tuple[Verdict, ...] = ("missing", "changed", "unknown", "compatible")
-"""Worst first. `missing`: the code has no such step function; `unknown`: the step was frozen before fingerprints were, or has no source."""
+"""Worst first.
+
+`missing`: the code has no such step function; `unknown`: the step was frozen before fingerprints
+were, or has no source.
+"""
 BAD: frozenset[Verdict] = frozenset({"missing", "changed"})
 
 
 def current(step: FrozenStep) -> str | None:
-    """The fingerprint of the step's function as it is now; "" where its source cannot be read, None where there is no such function."""
+    """The fingerprint of the step's function as it is now; "" where its source cannot be read, None
+    where there is no such function.
+    """
     try:
         return fingerprint(find(step["function"]))
     except UnknownStep:

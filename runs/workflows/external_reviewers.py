@@ -1,8 +1,10 @@
-"""People without an account who are asked too: by mail, each by a signed link of their own, whose holder answers under that address.
+"""People without an account who are asked too: by mail, each by a signed link of their own, whose
+holder answers under that address.
 
-A step's rules name them (`review["external"]`), or the step that asks does (`Ask.outside`). Where an address comes from decides what it
-may do (`counts`): rules are a template's, which who asks for work does not write; a step finds addresses in states and inputs, which they
-do, so whoever holds such a link may be just them. It brings data, and approves nothing.
+A step's rules name them (`review["external"]`), or the step that asks does (`Ask.outside`). Where
+an address comes from decides what it may do (`counts`): rules are a template's, which who asks for
+work does not write; a step finds addresses in states and inputs, which they do, so whoever holds
+such a link may be just them. It brings data, and approves nothing.
 """
 
 from __future__ import annotations
@@ -16,37 +18,60 @@ from runs.workflows.base import Outside, StepFailed
 MOST = 20
 """Addresses that one question goes to."""
 LONGEST = 254
-ADDRESS = r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,63}"
+ADDRESS = (
+    r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@"
+    r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,63}"
+)
 
 
 def is_address(text: Any) -> bool:
     """Whether a text is a plain mail address: one line, no name, no comment."""
-    return isinstance(text, str) and len(text) <= LONGEST and re.fullmatch(ADDRESS, text) is not None
+    return (
+        isinstance(text, str) and len(text) <= LONGEST and re.fullmatch(ADDRESS, text) is not None
+    )
 
 
 def counts(review: Mapping[str, Any], address: str) -> bool:
-    """Whether an answer under this address decides and counts as an account's does: only where the step's frozen rules name it."""
+    """Whether an answer under this address decides and counts as an account's does: only where the
+    step's frozen rules name it.
+    """
     return address.lower() in {one.lower() for one in review.get("external", [])}
 
 
-def asked(outside: Outside | None, review: Mapping[str, Any], ways: Mapping[str, str], *, high_risk: bool) -> dict[str, Any]:
-    """What a question keeps of who is asked outside, as `{"to", "question", "content", "ways"}`; {} where nobody is.
+def asked(
+    outside: Outside | None, review: Mapping[str, Any], ways: Mapping[str, str], *, high_risk: bool
+) -> dict[str, Any]:
+    """What a question keeps of who is asked outside, as `{"to", "question", "content", "ways"}`; {}
+    where nobody is.
 
-    Addresses are in lower case, each once. What is of high risk is asked of nobody outside. Raises StepFailed (`outside_invalid`).
+    Addresses are in lower case, each once. What is of high risk is asked of nobody outside. Raises
+    StepFailed (`outside_invalid`).
     """
     named = [*(outside.to if outside else ()), *review.get("external", [])]
     if wrong := [one for one in named if not is_address(one)]:
-        raise StepFailed(f"{str(wrong[0])[:100]!r} is no mail address, so nobody can be asked there.", code="outside_invalid")
+        raise StepFailed(
+            f"{str(wrong[0])[:100]!r} is no mail address, so nobody can be asked there.",
+            code="outside_invalid",
+        )
     to = list(dict.fromkeys(one.lower() for one in named))
     if len(to) > MOST:
-        raise StepFailed(f"{len(to)} people outside are asked; up to {MOST} can be.", code="outside_invalid")
+        raise StepFailed(
+            f"{len(to)} people outside are asked; up to {MOST} can be.", code="outside_invalid"
+        )
     if not to or high_risk:
         return {}
     given = _ways(outside.ways if outside else (), ways)
-    return {"to": to, "question": outside.question if outside else "", "content": outside.content if outside else None, "ways": given}
+    return {
+        "to": to,
+        "question": outside.question if outside else "",
+        "content": outside.content if outside else None,
+        "ways": given,
+    }
 
 
 def _ways(wanted: Sequence[str], ways: Mapping[str, str]) -> list[str]:
     if unknown := [one for one in wanted if one not in ways]:
-        raise StepFailed(f"{unknown[0][:60]!r} is no answer of this question.", code="outside_invalid")
+        raise StepFailed(
+            f"{unknown[0][:60]!r} is no answer of this question.", code="outside_invalid"
+        )
     return [name for name in ways if name in wanted or not wanted]

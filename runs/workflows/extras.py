@@ -1,4 +1,7 @@
-"""Libraries that only some servers need: those of models' vendors and of forges. Without them a step says what is missing."""
+"""Libraries that only some servers need: those of models' vendors and of forges.
+
+Without them a step says what is missing.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ NEEDED = {
 
 
 def missing(kind: str) -> str:
-    """What to install before this can be used, as a sentence; "" where it is there, or needs nothing."""
+    """What to install before this can be used, as a sentence; "" where it is there, or needs
+    nothing.
+    """
     if kind not in NEEDED:
         return ""
     module, file, what = NEEDED[kind]
@@ -28,7 +33,14 @@ def missing(kind: str) -> str:
         found = importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):
         found = False
-    return "" if found else f"{what} need the library {module}, which is not installed on this server: pip install -r {file}"
+    return (
+        ""
+        if found
+        else (
+            f"{what} need the library {module}, which is not installed on this server: pip "
+            f"install -r {file}"
+        )
+    )
 
 
 def require(kind: str) -> None:
@@ -45,12 +57,16 @@ def warnings_of(steps: Sequence[Mapping[str, Any]], *, default: str) -> list[str
         default: the model of agents that name none, as `provider:name`.
     """
     named = {model or default for step in steps for model in _models(step)}
-    return sorted({words for words in (missing(model.partition(":")[0]) for model in named) if words})
+    return sorted(
+        {words for words in (missing(model.partition(":")[0]) for model in named) if words}
+    )
 
 
 def _models(step: Mapping[str, Any]) -> Iterator[str]:
     yield from _within(step.get("config", {}))
-    if traits_of(step.get("function", "")).asks_servers_model and "model" not in step.get("config", {}):
+    if traits_of(step.get("function", "")).asks_servers_model and "model" not in step.get(
+        "config", {}
+    ):
         yield ""
     for inner in step.get("sub_steps", []):
         yield from _models(inner)

@@ -1,8 +1,10 @@
-"""What a step function does, as a digest: of its own code and of all code of its package that it uses.
+"""What a step function does, as a digest: of its own code and of all code of its package that it
+uses.
 
-A run keeps its meaning across a deploy only if its steps still do what they did when it was asked for. The digest is over
-syntax trees, so comments, docstrings, annotations of functions and formatting do not count. It tells too often rather than too
-seldom: code that moved to another module counts as changed.
+A run keeps its meaning across a deploy only if its steps still do what they did when it was asked
+for. The digest is over syntax trees, so comments, docstrings, annotations of functions and
+formatting do not count. It tells too often rather than too seldom: code that moved to another
+module counts as changed.
 """
 
 from __future__ import annotations
@@ -20,7 +22,11 @@ from typing import Any
 
 BLOCKS = (ast.If, ast.Try, ast.TryStar, ast.With, ast.For, ast.While)
 """Statements of a module whose bodies bind names of the module."""
-ANNOTATIONS = {(ast.FunctionDef, "returns"), (ast.AsyncFunctionDef, "returns"), (ast.arg, "annotation")}
+ANNOTATIONS = {
+    (ast.FunctionDef, "returns"),
+    (ast.AsyncFunctionDef, "returns"),
+    (ast.arg, "annotation"),
+}
 
 
 @dataclass(frozen=True)
@@ -38,14 +44,16 @@ class Code:
 
 @cache
 def fingerprint(function: Callable[..., Any]) -> str:
-    """sha256 over the code of `function` and, transitively, over the functions, classes and constants of its package that it names.
+    """sha256 over the code of `function` and, transitively, over the functions, classes and
+    constants of its package that it names.
 
-    What it reaches only through an object it is handed (`context.workspace`), and other packages, count by their names alone.
-    "" where there is no source to read.
+    What it reaches only through an object it is handed (`context.workspace`), and other packages,
+    count by their names alone. "" where there is no source to read.
     """
     function = unwrap(function)
     module = sys.modules.get(getattr(function, "__module__", None) or "")
-    name = getattr(function, "__qualname__", "").partition(".")[0]  # a nested function: with all of the one around it
+    # a nested function: with all of the one around it
+    name = getattr(function, "__qualname__", "").partition(".")[0]
     code = _code(module) if module else None
     if code is None or name not in code.bound:
         return ""
@@ -58,10 +66,14 @@ def fingerprint(function: Callable[..., Any]) -> str:
         if key in found:
             continue
         found[key] = [_shape(statement) for statement in code.bound[name]]
-        for used in sorted({used for statement in code.bound[name] for used in _used(statement, code)}):
+        for used in sorted(
+            {used for statement in code.bound[name] for used in _used(statement, code)}
+        ):
             leads = list(_leads(used, code, scope))
             found[key] += [f"{used} {path}" for _, path in leads]
-            open_ends += [(target, path.rpartition(":")[2]) for target, path in leads if target is not None]
+            open_ends += [
+                (target, path.rpartition(":")[2]) for target, path in leads if target is not None
+            ]
     return hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()
 
 
@@ -70,7 +82,11 @@ def _code(module: ModuleType) -> Code | None:
     """None where the module has no source."""
     loader = module.__spec__.loader if module.__spec__ else None
     try:
-        source = loader.get_source(module.__name__) if loader is not None and hasattr(loader, "get_source") else None
+        source = (
+            loader.get_source(module.__name__)
+            if loader is not None and hasattr(loader, "get_source")
+            else None
+        )
     except (ImportError, OSError):
         source = None
     if source is None:
@@ -128,14 +144,23 @@ def _roots(target: ast.expr) -> Iterator[str]:
 def _imports(statement: ast.Import | ast.ImportFrom, package: str) -> Iterator[tuple[str, str]]:
     for alias in statement.names:
         if isinstance(statement, ast.Import):
-            yield (alias.asname, alias.name) if alias.asname else (alias.name.partition(".")[0], alias.name.partition(".")[0])
+            yield (
+                (alias.asname, alias.name)
+                if alias.asname
+                else (alias.name.partition(".")[0], alias.name.partition(".")[0])
+            )
         else:
             above = package.rsplit(".", statement.level - 1)[0] if statement.level else ""
-            yield alias.asname or alias.name, ".".join(filter(None, [above, statement.module, alias.name]))
+            yield (
+                alias.asname or alias.name,
+                ".".join(filter(None, [above, statement.module, alias.name])),
+            )
 
 
 def _used(statement: ast.stmt, code: Code) -> Iterator[str]:
-    """The module's names that a statement uses, each with the attributes taken of it: `COUNT`, `base.Go`."""
+    """The module's names that a statement uses, each with the attributes taken of it: `COUNT`,
+    `base.Go`.
+    """
     names = _globals(statement, code)
     nodes: list[ast.AST] = [statement]
     while nodes:
@@ -149,8 +174,14 @@ def _used(statement: ast.stmt, code: Code) -> Iterator[str]:
 def _globals(statement: ast.stmt, code: Code) -> set[str]:
     """Names that a statement takes from its module: not those that a function binds itself."""
     if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        whole = (statement.value or statement.target) if isinstance(statement, ast.AnnAssign) else statement
-        return {node.id for node in ast.walk(whole) if isinstance(node, ast.Name)} - _binds(statement)
+        whole = (
+            (statement.value or statement.target)
+            if isinstance(statement, ast.AnnAssign)
+            else statement
+        )
+        return {node.id for node in ast.walk(whole) if isinstance(node, ast.Name)} - _binds(
+            statement
+        )
     outside = [*statement.decorator_list]
     if isinstance(statement, ast.ClassDef):
         outside += [*statement.bases, *(keyword.value for keyword in statement.keywords)]
@@ -176,7 +207,9 @@ def _dotted(node: ast.AST) -> str:
 
 
 def _leads(dotted: str, code: Code, scope: str) -> Iterator[tuple[Code | None, str]]:
-    """Where a name leads: code to follow and `module:name`; None and a dotted path outside of the scope; nothing for a builtin."""
+    """Where a name leads: code to follow and `module:name`; None and a dotted path outside of the
+    scope; nothing for a builtin.
+    """
     root, _, rest = dotted.partition(".")
     if root in code.bound:
         yield code, f"{code.name}:{root}"
@@ -200,7 +233,9 @@ def _leads(dotted: str, code: Code, scope: str) -> Iterator[tuple[Code | None, s
 
 
 def _shape(node: Any, kind: type[ast.AST] | None = None) -> str:
-    """A syntax tree as text: without places, docstrings, annotations of functions, and empty fields (which Python versions add)."""
+    """A syntax tree as text: without places, docstrings, annotations of functions, and empty fields
+    (which Python versions add).
+    """
     if isinstance(node, list):
         return f"[{','.join(_shape(part, kind) for part in node if not _says_nothing(part))}]"
     if not isinstance(node, ast.AST):
@@ -211,7 +246,10 @@ def _shape(node: Any, kind: type[ast.AST] | None = None) -> str:
     fields = []
     for name, value in ast.iter_fields(node):
         hidden = (type(node), name) in ANNOTATIONS or name in {"kind", "type_comment"}
-        hidden |= isinstance(node, ast.AnnAssign) and name == "annotation" and within is not ast.ClassDef  # a dataclass reads its own
+        # a dataclass reads its own
+        hidden |= (
+            isinstance(node, ast.AnnAssign) and name == "annotation" and within is not ast.ClassDef
+        )
         if not hidden and value not in (None, []):
             fields.append(f"{name}={_shape(value, within)}")
     return f"{type(node).__name__}({','.join(fields)})"
@@ -220,5 +258,7 @@ def _shape(node: Any, kind: type[ast.AST] | None = None) -> str:
 def _says_nothing(node: Any) -> bool:
     """A docstring, or `pass`."""
     return isinstance(node, ast.Pass) or (
-        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
     )

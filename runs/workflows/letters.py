@@ -1,5 +1,6 @@
-"""Texts that a step sends, as templates (S3-50): what operators may write instead (`texts` of a step template), and how they are filled in.
-`{{name}}` stands for a value; a paragraph that holds nothing but values is left out where all of them are empty.
+"""Texts that a step sends, as templates (S3-50): what operators may write instead (`texts` of a
+step template), and how they are filled in. `{{name}}` stands for a value; a paragraph that holds
+nothing but values is left out where all of them are empty.
 """
 
 from __future__ import annotations
@@ -57,15 +58,24 @@ def check(letters: Letters, config: Mapping[str, Any]) -> None:
     texts = config.get("texts", {})
     if not isinstance(texts, Mapping):
         raise ConfigInvalid({"texts": [f"An object of texts by name: {', '.join(letters)}."]})
-    if errors := {f"texts.{name}": [words] for name, text in texts.items() if (words := fault(letters, name, text))}:
+    if errors := {
+        f"texts.{name}": [words]
+        for name, text in texts.items()
+        if (words := fault(letters, name, text))
+    }:
         raise ConfigInvalid(errors)
 
 
 def fill(letters: Letters, name: str, texts: Mapping[str, str], values: Mapping[str, str]) -> str:
-    """That text with its values. What is filled in is not looked at again, so a value that looks like a place stays what it is."""
+    """That text with its values.
+
+    What is filled in is not looked at again, so a value that looks like a place stays what it is.
+    """
     text = texts.get(name) or letters[name].usual
     parts = re.split(r"\n[ \t]*\n", text.replace("\r\n", "\n").strip())
-    return "\n\n".join(_PLACE.sub(lambda found: values[found[1]], part) for part in parts if _says(part, values))
+    return "\n\n".join(
+        _PLACE.sub(lambda found: values[found[1]], part) for part in parts if _says(part, values)
+    )
 
 
 def _says(part: str, values: Mapping[str, str]) -> bool:

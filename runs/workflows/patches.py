@@ -1,4 +1,6 @@
-"""What changed in a work tree: its paths, its numbers, and its patch as long as a page can show it."""
+"""What changed in a work tree: its paths, its numbers, and its patch as long as a page can show
+it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from runs.workflows.text import code, count
 
 def changed_paths(workspace: Workspace) -> list[str]:
     """Everything that differs from the commit, untracked files included."""
-    entries = workspace.git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all").split("\0")
+    entries = workspace.git(
+        "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"
+    ).split("\0")
     return sorted(entry[3:] for entry in entries if entry)
 
 
@@ -30,7 +34,10 @@ def cut_patch(patch: str) -> str:
         return patch
     end = patch.rfind("\ndiff --git ", 0, LONGEST_PATCH) + 1 or LONGEST_PATCH
     missing = patch.count("\ndiff --git ", max(end - 1, 0))
-    note = f"# The patch is cut here: {end:,} of {len(patch):,} characters are shown, {count(missing, 'file')} are missing."
+    note = (
+        f"# The patch is cut here: {end:,} of {len(patch):,} characters are shown, "
+        f"{count(missing, 'file')} are missing."
+    )
     return f"{patch[:end]}\n{note} Look at the branch for the rest.\n"
 
 

@@ -21,15 +21,23 @@ LONGEST = 60_000
 def unknown(template: str, *, more: Sequence[str] = ()) -> list[str]:
     """The names in a template that nothing stands for."""
     names = {match[1] for match in _VARIABLE.finditer(template)}
-    return sorted(name for name in names if name not in (*FIXED, *more) and not ("." in name and name.partition(".")[0] in NESTED))
+    return sorted(
+        name
+        for name in names
+        if name not in (*FIXED, *more) and not ("." in name and name.partition(".")[0] in NESTED)
+    )
 
 
-def render(template: str, state: State, context: Context, *, more: Mapping[str, str] | None = None) -> str:
-    """Fill in `{{request}}` and the others of FIXED, `{{input.key}}`, `{{state.key.inner}}`, and what the step itself knows (`more`).
+def render(
+    template: str, state: State, context: Context, *, more: Mapping[str, str] | None = None
+) -> str:
+    """Fill in `{{request}}` and the others of FIXED, `{{input.key}}`, `{{state.key.inner}}`, and
+    what the step itself knows (`more`).
 
-    A section, from one Markdown heading to the next, is left out where it names values and all of them are empty. What is filled in is not
-    looked at again, so a value that looks like a variable stays what it is. A reviewer's feedback that has no place in it comes at the end:
-    whoever asks for something else is heard, whatever the template says.
+    A section, from one Markdown heading to the next, is left out where it names values and all of
+    them are empty. What is filled in is not looked at again, so a value that looks like a variable
+    stays what it is. A reviewer's feedback that has no place in it comes at the end: whoever asks
+    for something else is heard, whatever the template says.
     """
     order = context.order
     known = {
@@ -53,7 +61,11 @@ def render(template: str, state: State, context: Context, *, more: Mapping[str, 
 
 def with_feedback(text: str, feedback: str) -> str:
     """A prompt with a reviewer's words, where it does not hold them."""
-    return text if feedback.strip() in text else f"{text.rstrip()}\n\n# {FEEDBACK}\n\n{feedback.strip()}\n"
+    return (
+        text
+        if feedback.strip() in text
+        else f"{text.rstrip()}\n\n# {FEEDBACK}\n\n{feedback.strip()}\n"
+    )
 
 
 def _section(part: str, value: Any) -> str:
@@ -73,8 +85,16 @@ def _at(values: Any, path: Sequence[str]) -> Any:
 def _words(value: Any) -> str:
     if value is None or value in ("", [], {}):
         return ""
-    text = value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False, default=_plain)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}\n[cut here: {len(text):,} characters in all]"
+    text = (
+        value
+        if isinstance(value, str)
+        else json.dumps(value, indent=1, ensure_ascii=False, default=_plain)
+    )
+    return (
+        text
+        if len(text) <= LONGEST
+        else f"{text[:LONGEST]}\n[cut here: {len(text):,} characters in all]"
+    )
 
 
 def _plain(value: Any) -> Any:

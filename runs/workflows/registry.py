@@ -1,6 +1,7 @@
 """Step functions by the name that step templates use, and what each of them says of itself.
 
-What the engine has to know of a step beyond its function is declared here and nowhere else: the core has no case for any step.
+What the engine has to know of a step beyond its function is declared here and nowhere else: the
+core has no case for any step.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ class UnknownStep(Exception):
 
 
 class NotReady(Exception):
-    """A step needs what this server does not have, such as an agent that writes code. Nothing was made."""
+    """A step needs what this server does not have, such as an agent that writes code.
+
+    Nothing was made.
+    """
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -32,20 +36,33 @@ class NotReady(Exception):
 
 
 class ServerSide:
-    """How a step's configuration and the settings of a server come together. A step that depends on no setting needs none of it."""
+    """How a step's configuration and the settings of a server come together.
+
+    A step that depends on no setting needs none of it.
+    """
 
     def check(self, config: Config, setting: Setting) -> None:
-        """Raise ConfigInvalid where this server does not allow what the configuration asks for; when it is saved."""
+        """Raise ConfigInvalid where this server does not allow what the configuration asks for;
+        when it is saved.
+        """
 
     def completed(self, config: Config, setting: Setting) -> dict[str, Any]:
-        """The configuration with what settings say where it says nothing; when an order freezes it."""
+        """The configuration with what settings say where it says nothing; when an order freezes
+        it.
+        """
         return dict(config)
 
     def require(self, config: Config, setting: Setting) -> None:
-        """Raise NotReady where nobody could do this step; when an order is made. The configuration is a completed one."""
+        """Raise NotReady where nobody could do this step; when an order is made.
+
+        The configuration is a completed one.
+        """
 
     def lacks(self, config: Config, setting: Setting) -> Iterable[Lack]:
-        """What this server lacks for it, for the pages that offer templates. The configuration is a completed one."""
+        """What this server lacks for it, for the pages that offer templates.
+
+        The configuration is a completed one.
+        """
         return ()
 
 
@@ -56,7 +73,9 @@ class Traits:
     check: Callable[[Config], None] | None = None
     """Looks at a step template's configuration when it is saved; raises ConfigInvalid."""
     asks: bool = False
-    """It may give an Ask although its template does not pause after it: no run goes on from imported work behind such a step."""
+    """It may give an Ask although its template does not pause after it: no run goes on from
+    imported work behind such a step.
+    """
     needs_request: bool = False
     """It works from the order's request: no order is made without one."""
     uses_models: bool = False
@@ -64,7 +83,9 @@ class Traits:
     asks_servers_model: bool = False
     """Where its configuration names no model, the server's own is asked."""
     letters: Mapping[str, Letter] = field(default_factory=dict)
-    """Texts that it sends, by name, which operators may write anew: `texts` of its configuration."""
+    """Texts that it sends, by name, which operators may write anew: `texts` of its
+    configuration.
+    """
     reducers: Mapping[str, str] = field(default_factory=dict)
     """How what it writes joins the state, in templates that say nothing of their own."""
     server: ServerSide = field(default_factory=ServerSide)
@@ -86,11 +107,22 @@ def step(
     reducers: Mapping[str, str] | None = None,
     server: ServerSide | None = None,
 ) -> Callable[[Step], Step]:
-    """Register a step function under the name that step templates use, e.g. `repo_tidy.plan`. What the arguments mean: see `Traits`.
+    """Register a step function under the name that step templates use, e.g.
+
+    `repo_tidy.plan`. What the arguments mean: see `Traits`.
 
     Raises ValueError: another function has that name.
     """
-    traits = Traits(check, asks, needs_request, uses_models, asks_servers_model, letters or {}, reducers or {}, server or ServerSide())
+    traits = Traits(
+        check,
+        asks,
+        needs_request,
+        uses_models,
+        asks_servers_model,
+        letters or {},
+        reducers or {},
+        server or ServerSide(),
+    )
 
     def register(function: Step) -> Step:
         if _STEPS.setdefault(name, function) is not function:
@@ -104,7 +136,9 @@ def step(
 def find(name: str) -> Step:
     """The step function of that name; raises UnknownStep."""
     if name not in _STEPS:
-        raise UnknownStep(f"there is no step function {name!r}; known are {', '.join(sorted(_STEPS))}")
+        raise UnknownStep(
+            f"there is no step function {name!r}; known are {', '.join(sorted(_STEPS))}"
+        )
     return _STEPS[name]
 
 
@@ -114,7 +148,10 @@ def traits_of(name: str) -> Traits:
 
 
 def asks_by_itself(name: str) -> bool:
-    """Whether the step function of that name may ask somebody, whatever its template says. One that is not known here may."""
+    """Whether the step function of that name may ask somebody, whatever its template says.
+
+    One that is not known here may.
+    """
     return name not in _STEPS or traits_of(name).asks
 
 
@@ -138,10 +175,16 @@ def need_request(steps: Sequence[Mapping[str, Any]]) -> bool:
 
 def reducers_of(steps: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """How what these steps write joins the state where their template says nothing of its own."""
-    return {key: reducer for one in with_sub_steps(steps) for key, reducer in traits_of(one["function"]).reducers.items()}
+    return {
+        key: reducer
+        for one in with_sub_steps(steps)
+        for key, reducer in traits_of(one["function"]).reducers.items()
+    }
 
 
 def require(steps: Sequence[Mapping[str, Any]], setting: Setting) -> None:
-    """Raise NotReady where one of them, whose configurations are completed ones, would have nobody to do it."""
+    """Raise NotReady where one of them, whose configurations are completed ones, would have nobody
+    to do it.
+    """
     for one in with_sub_steps(steps):
         traits_of(one["function"]).server.require(one["config"], setting)

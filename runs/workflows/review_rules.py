@@ -1,6 +1,9 @@
-"""Who answers a step's questions, by when, and how: a template's `review` rules. Checked when the template is saved, frozen with the order.
+"""Who answers a step's questions, by when, and how: a template's `review` rules.
 
-A rule that is left out is the usual one: whoever sees the thread answers, one answer decides, and there is no deadline.
+Checked when the template is saved, frozen with the order.
+
+A rule that is left out is the usual one: whoever sees the thread answers, one answer decides, and
+there is no deadline.
 """
 
 from __future__ import annotations
@@ -28,7 +31,10 @@ class Stage(Actors):
     """From when on others may answer too, and are asked."""
 
     after: str
-    """ISO 8601 duration since the question was opened, e.g. `PT4H` or `P2D`; in the deadline's calendar and zone."""
+    """ISO 8601 duration since the question was opened, e.g.
+
+    `PT4H` or `P2D`; in the deadline's calendar and zone.
+    """
 
 
 class Deadline(TypedDict, total=False):
@@ -37,7 +43,9 @@ class Deadline(TypedDict, total=False):
     calendar: str
     """Name of one of `WAYSTATION_CALENDARS`, e.g. `business`; "" counts every hour."""
     zone: str
-    """IANA name of the time zone that days and business hours are counted in; "" for the server's."""
+    """IANA name of the time zone that days and business hours are counted in; "" for the
+    server's.
+    """
     outcome: Literal["expire", "cancel", "escalate", "approve"]
     """What happens when nobody has answered: `expire` where it says nothing."""
 
@@ -48,7 +56,10 @@ class Review(TypedDict, total=False):
     reviewers: Actors
     """Who may answer; whoever may see the thread where this names nobody."""
     quorum: int
-    """How many different people must approve. One refusal, or one wish for a revision, decides alone."""
+    """How many different people must approve.
+
+    One refusal, or one wish for a revision, decides alone.
+    """
     self_approval: bool
     """Whether who asked for the work may approve it; true where it says nothing."""
     reason_required: list[str]
@@ -58,19 +69,28 @@ class Review(TypedDict, total=False):
     link_answers: bool
     """Whether a low-risk question may be answered from its link without a login."""
     external: list[str]
-    """Mail addresses of people without an account who are asked too, each by a link of their own: `runs.workflows.external_reviewers`."""
+    """Mail addresses of people without an account who are asked too, each by a link of their own:
+    `runs.workflows.external_reviewers`.
+    """
     edits: bool
     """Whether the answer may bring an edited text of the content."""
     deadline: Deadline
     reminders: list[str]
-    """ISO 8601 durations since the question was opened, after which those who may answer are reminded."""
+    """ISO 8601 durations since the question was opened, after which those who may answer are
+    reminded.
+    """
     escalation: list[Stage]
     undo: int
     """Seconds for which an approval may be taken back: the run goes on after them."""
 
 
 _DURATION = {"type": "string", "maxLength": 40}
-_NAMES = {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 150}, "maxItems": 100, "uniqueItems": True}
+_NAMES = {
+    "type": "array",
+    "items": {"type": "string", "minLength": 1, "maxLength": 150},
+    "maxItems": 100,
+    "uniqueItems": True,
+}
 _ACTORS = {"users": _NAMES, "groups": _NAMES}
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -78,7 +98,11 @@ SCHEMA: dict[str, Any] = {
         "reviewers": {"type": "object", "properties": _ACTORS, "additionalProperties": False},
         "quorum": {"type": "integer", "minimum": 1, "maximum": 20},
         "self_approval": {"type": "boolean"},
-        "reason_required": {"type": "array", "items": {"type": "string", "maxLength": 64}, "maxItems": 20},
+        "reason_required": {
+            "type": "array",
+            "items": {"type": "string", "maxLength": 64},
+            "maxItems": 20,
+        },
         "risk": {"enum": list(RISKS)},
         "link_answers": {"type": "boolean"},
         "external": {
@@ -124,21 +148,43 @@ class ReviewInvalid(Exception):
 
 
 def check(given: Any, calendars: Mapping[str, Calendar]) -> Review:
-    """The rules as they are frozen; raises ReviewInvalid. `calendars` are those that a deadline may name."""
+    """The rules as they are frozen; raises ReviewInvalid.
+
+    `calendars` are those that a deadline may name.
+    """
     for error in Draft202012Validator(SCHEMA).iter_errors(given):
-        raise ReviewInvalid(".".join(str(part) for part in error.absolute_path), spelling.refusal(error))
+        raise ReviewInvalid(
+            ".".join(str(part) for part in error.absolute_path), spelling.refusal(error)
+        )
     review: Review = given
     _check_times(review, calendars)
     outcome = review.get("deadline", {}).get("outcome")
     if outcome == "escalate" and not review.get("escalation"):
-        raise ReviewInvalid("deadline.outcome", "There is nobody to escalate to: name an escalation.")
+        raise ReviewInvalid(
+            "deadline.outcome", "There is nobody to escalate to: name an escalation."
+        )
     reviewers = review.get("reviewers", {})
-    if reviewers.get("users") and not reviewers.get("groups") and len(reviewers["users"]) < review.get("quorum", 1):
-        raise ReviewInvalid("quorum", f"Only {len(reviewers['users'])} may answer, so {review['quorum']} will never have approved.")
+    if (
+        reviewers.get("users")
+        and not reviewers.get("groups")
+        and len(reviewers["users"]) < review.get("quorum", 1)
+    ):
+        raise ReviewInvalid(
+            "quorum",
+            (
+                f"Only {len(reviewers['users'])} may answer, so {review['quorum']} will never "
+                "have approved."
+            ),
+        )
     if outcome == "approve" and review.get("risk") == "high":
-        raise ReviewInvalid("deadline.outcome", "A question of high risk is never approved because nobody answered.")
+        raise ReviewInvalid(
+            "deadline.outcome", "A question of high risk is never approved because nobody answered."
+        )
     if review.get("link_answers") and review.get("risk") != "low":
-        raise ReviewInvalid("link_answers", "Only a question of low risk may be answered from a link without a login.")
+        raise ReviewInvalid(
+            "link_answers",
+            "Only a question of low risk may be answered from a link without a login.",
+        )
     _check_external(review)
     return review
 
@@ -148,11 +194,15 @@ def _check_external(review: Review) -> None:
     if wrong := [one for one in named if not external_reviewers.is_address(one)]:
         raise ReviewInvalid("external", f"{wrong[0]!r} is no mail address.")
     if named and review.get("risk") == "high":
-        raise ReviewInvalid("external", "A question of high risk is put to nobody without an account.")
+        raise ReviewInvalid(
+            "external", "A question of high risk is put to nobody without an account."
+        )
 
 
 def _check_times(review: Review, calendars: Mapping[str, Calendar]) -> None:
-    """Raise ReviewInvalid for times that cannot be counted, or that come when the question is closed."""
+    """Raise ReviewInvalid for times that cannot be counted, or that come when the question is
+    closed.
+    """
     for field, text in deadlines.named(review).items():
         try:
             deadlines.check(text, review, calendars)
@@ -165,7 +215,9 @@ def _check_times(review: Review, calendars: Mapping[str, Calendar]) -> None:
     if late := deadlines.too_late(review, calendars):
         raise ReviewInvalid(late, "This comes after the deadline, so it would never happen.")
     if mixed := deadlines.out_of_order(review, calendars):
-        raise ReviewInvalid(mixed, "This comes before the stage above it: put the stages in their order.")
+        raise ReviewInvalid(
+            mixed, "This comes before the stage above it: put the stages in their order."
+        )
 
 
 def of(step: Mapping[str, Any]) -> Review:

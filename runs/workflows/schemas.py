@@ -1,13 +1,15 @@
-"""JSON Schemas that people and programs hand in: which are taken, and the one validator of what is answered to them.
+"""JSON Schemas that people and programs hand in: which are taken, and the one validator of what is
+answered to them.
 
-A schema comes from a template's author or from another system, so it is not trusted: validating with it must be bounded. Therefore
+A schema comes from a template's author or from another system, so it is not trusted: validating
+with it must be bounded. Therefore
 
-- every `$ref` is local and is written out once when the schema is taken, within MAX_NODES (a `$ref` to itself, or a fan of references that
-  doubles at each level, ends there);
+- every `$ref` is local and is written out once when the schema is taken, within MAX_NODES (a `$ref`
+  to itself, or a fan of references that doubles at each level, ends there);
 - a validation counts what it looks at and ends at MAX_WORK (`_metered`);
 - patterns are RE2's, which matches in linear time and has no back-references;
-- keywords whose cost or meaning hangs on other documents or on annotations (`$id`, `$dynamicRef`, `unevaluated…`) are refused,
-  and `patternProperties`.
+- keywords whose cost or meaning hangs on other documents or on annotations (`$id`, `$dynamicRef`,
+  `unevaluated…`) are refused, and `patternProperties`.
 """
 
 from __future__ import annotations
@@ -39,18 +41,31 @@ FAULTS = 100
 
 NOT_JSON = (TypeError, ValueError, RecursionError)
 REFUSED = {
-    *("$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary"),
+    *(
+        "$id",
+        "$anchor",
+        "$dynamicRef",
+        "$dynamicAnchor",
+        "$recursiveRef",
+        "$recursiveAnchor",
+        "$vocabulary",
+    ),
     *("patternProperties", "unevaluatedProperties", "unevaluatedItems", "contentSchema"),
 }
 ONE = ("additionalProperties", "items", "contains", "propertyNames", "not", "if", "then", "else")
 SEVERAL = ("allOf", "anyOf", "oneOf", "prefixItems")
 NAMED = ("properties", "dependentSchemas")
 ORDER = "x-order"
-"""Annotation of an object in a schema: names of its properties in the order in which they are shown. Stored JSON sorts its keys."""
+"""Annotation of an object in a schema: names of its properties in the order in which they are
+shown. Stored JSON sorts its keys.
+"""
 
 
 class SchemaRefused(Exception):
-    """A schema that cannot be taken; nothing was saved. `field` says where in it, as a dotted path."""
+    """A schema that cannot be taken; nothing was saved.
+
+    `field` says where in it, as a dotted path.
+    """
 
     code = "schema_refused"
 
@@ -74,20 +89,28 @@ def check(schema: Any) -> dict[str, Any]:
     try:
         Draft202012Validator.check_schema(kept)
     except SchemaError as error:
-        raise SchemaRefused(".".join(str(part) for part in error.path), error.message[:300]) from error
+        raise SchemaRefused(
+            ".".join(str(part) for part in error.path), error.message[:300]
+        ) from error
     return kept
 
 
 def check_inputs(schema: Any) -> dict[str, Any]:
-    """As `check`, of what is asked with a question: it joins a state, so it must describe an object."""
+    """As `check`, of what is asked with a question: it joins a state, so it must describe an
+    object.
+    """
     kept = check(schema)
     if kept.get("type") != "object":
-        raise SchemaRefused("", 'What is asked for joins the state, so the schema must say "type": "object".')
+        raise SchemaRefused(
+            "", 'What is asked for joins the state, so the schema must say "type": "object".'
+        )
     return kept
 
 
 def in_order(schema: Any, depth: int = 0) -> Any:
-    """A schema that says in what order its names were declared, wherever a database would keep another: to be used before it is stored."""
+    """A schema that says in what order its names were declared, wherever a database would keep
+    another: to be used before it is stored.
+    """
     if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
         return schema
 
@@ -105,22 +128,42 @@ def in_order(schema: Any, depth: int = 0) -> Any:
 
 def _with_order(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Canonical JSON sorts names; a column of PostgreSQL's `jsonb` has shorter ones first."""
-    names = [str(name) for name in named] if isinstance(named := schema.get("properties"), Mapping) else []
-    stays = names == sorted(names) == sorted(names, key=lambda name: (len(name.encode(errors="replace")), name))
+    names = (
+        [str(name) for name in named]
+        if isinstance(named := schema.get("properties"), Mapping)
+        else []
+    )
+    stays = (
+        names
+        == sorted(names)
+        == sorted(names, key=lambda name: (len(name.encode(errors="replace")), name))
+    )
     return {**schema} if stays or ORDER in schema else {**schema, ORDER: names}
 
 
 def declared(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The properties of an object's schema, name → schema, in the order in which they were declared."""
+    """The properties of an object's schema, name → schema, in the order in which they were
+    declared.
+    """
     properties, order = schema.get("properties", {}), schema.get(ORDER)
-    first = [name for name in order if isinstance(name, str) and name in properties] if isinstance(order, list | tuple) else []
+    first = (
+        [name for name in order if isinstance(name, str) and name in properties]
+        if isinstance(order, list | tuple)
+        else []
+    )
     return {**{name: properties[name] for name in first}, **properties}
 
 
 def for_others(schema: Any) -> Any:
-    """Without ORDER, for whoever knows the standard's words alone: a model's vendor may refuse others."""
+    """Without ORDER, for whoever knows the standard's words alone: a model's vendor may refuse
+    others.
+    """
     if isinstance(schema, Mapping):
-        return {key: for_others(value) for key, value in schema.items() if key != ORDER or not isinstance(value, list | tuple)}
+        return {
+            key: for_others(value)
+            for key, value in schema.items()
+            if key != ORDER or not isinstance(value, list | tuple)
+        }
     return [for_others(one) for one in schema] if isinstance(schema, list | tuple) else schema
 
 
@@ -134,7 +177,10 @@ class _Writer:
     def written(self, schema: Any, path: str, seen: tuple[str, ...], depth: int = 0) -> Any:
         self.nodes += 1
         if self.nodes > MAX_NODES:
-            raise SchemaRefused(path, f"The schema has more than {MAX_NODES} parts once its references are written out.")
+            raise SchemaRefused(
+                path,
+                f"The schema has more than {MAX_NODES} parts once its references are written out.",
+            )
         if depth > MAX_DEPTH:
             raise SchemaRefused(path, f"Schemas may be nested {MAX_DEPTH} deep.")
         if isinstance(schema, bool):
@@ -143,8 +189,15 @@ class _Writer:
             raise SchemaRefused(path, "Here must be a schema: an object, true or false.")
         if refused := sorted(REFUSED & schema.keys()):
             raise SchemaRefused(path, f"{refused[0]} is not supported.")
-        own = {key: value for key, value in schema.items() if key not in {"$ref", "$defs", "definitions", "$schema", "$comment"}}
-        kept = {key: self._part(key, value, _under(path, key), seen, depth) for key, value in _with_order(own).items()}
+        own = {
+            key: value
+            for key, value in schema.items()
+            if key not in {"$ref", "$defs", "definitions", "$schema", "$comment"}
+        }
+        kept = {
+            key: self._part(key, value, _under(path, key), seen, depth)
+            for key, value in _with_order(own).items()
+        }
         if "$ref" not in schema:
             return kept
         there = self._referred(schema["$ref"], path, seen, depth)
@@ -154,27 +207,46 @@ class _Writer:
         if key in ONE:
             return self.written(value, path, seen, depth + 1)
         if key in SEVERAL and isinstance(value, Sequence) and not isinstance(value, str):
-            return [self.written(one, f"{path}.{place}", seen, depth + 1) for place, one in enumerate(value)]
+            return [
+                self.written(one, f"{path}.{place}", seen, depth + 1)
+                for place, one in enumerate(value)
+            ]
         if key in NAMED and isinstance(value, Mapping):
-            return {name: self.written(one, f"{path}.{name}", seen, depth + 1) for name, one in value.items()}
+            return {
+                name: self.written(one, f"{path}.{name}", seen, depth + 1)
+                for name, one in value.items()
+            }
         if key == "pattern":
             try:
                 compiled(value)
             except (re2.error, TypeError) as error:
-                words = f"{str(value)[:80]!r} is no pattern of RE2's syntax (no look-around, no back-references)."
+                words = (
+                    f"{str(value)[:80]!r} is no pattern of RE2's syntax (no look-around, no "
+                    "back-references)."
+                )
                 raise SchemaRefused(path, words) from error
         return value
 
-    def _referred(self, reference: Any, path: str, seen: tuple[str, ...], depth: int) -> dict[str, Any]:
+    def _referred(
+        self, reference: Any, path: str, seen: tuple[str, ...], depth: int
+    ) -> dict[str, Any]:
         if not isinstance(reference, str) or not reference.startswith("#/"):
-            raise SchemaRefused(path, f"The reference {str(reference)[:80]!r} leads out of this schema; nothing is fetched.")
+            raise SchemaRefused(
+                path,
+                (
+                    f"The reference {str(reference)[:80]!r} leads out of this schema; nothing "
+                    "is fetched."
+                ),
+            )
         if reference in seen:
             raise SchemaRefused(path, f"The reference {reference!r} leads back to itself.")
         found: Any = self.root
         for part in reference[2:].split("/"):
             name = part.replace("~1", "/").replace("~0", "~")
             if not isinstance(found, Mapping) or name not in found:
-                raise SchemaRefused(path, f"The reference {reference!r} leads nowhere inside this schema.")
+                raise SchemaRefused(
+                    path, f"The reference {reference!r} leads nowhere inside this schema."
+                )
             found = found[name]
         there = self.written(found, path, (*seen, reference), depth)
         return there if isinstance(there, dict) else {"allOf": [there]}
@@ -189,7 +261,8 @@ def compiled(pattern: str) -> Any:
     options = re2.Options()
     options.log_errors = False
     options.max_mem = 1 << 20  # bytes; a bigger automaton is refused
-    return re2.compile(pattern, options)  # type: ignore[no-untyped-call]  # the library has no annotations
+    # the library has no annotations
+    return re2.compile(pattern, options)  # type: ignore[no-untyped-call]
 
 
 class TooMuchWork(Exception):
@@ -213,10 +286,13 @@ def _spend(steps: int) -> None:
 
 
 def _metered(keyword: str, inner: Callable[..., Any]) -> Callable[..., Iterator[ValidationError]]:
-    """The keyword's check, counted: a step for each look, for each part of what is asked, and for each hundred characters read or said.
-    A fault's message repeats the value, so a large value that fits none of many alternatives would cost most of all."""
+    """The keyword's check, counted: a step for each look, for each part of what is asked, and for
+    each hundred characters read or said. A fault's message repeats the value, so a large value that
+    fits none of many alternatives would cost most of all."""
 
-    def check_and_count(validator: Any, asked: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
+    def check_and_count(
+        validator: Any, asked: Any, value: Any, schema: Any
+    ) -> Iterator[ValidationError]:
         steps = 1 + (len(asked) if isinstance(asked, list | dict) else 0)
         if keyword in EACH and isinstance(value, list | dict):
             steps += len(value)
@@ -236,7 +312,9 @@ def _pattern(validator: Any, pattern: str, value: Any, schema: Any) -> Iterator[
 
 
 def _multiple_of(validator: Any, of: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
-    """Exact, and for numbers of any size: the library divides floats, which fails from 400 digits on."""
+    """Exact, and for numbers of any size: the library divides floats, which fails from 400 digits
+    on.
+    """
     if validator.is_type(value, "number") and Fraction(str(value)) % Fraction(str(of)):
         yield ValidationError(f"must be a multiple of {str(of)[:40]}")
 
@@ -272,7 +350,9 @@ def _contains(validator: Any, asked: Any, value: Any, schema: Any) -> Iterator[V
     if isinstance(value, list) and len(value) > MAX_ITEMS:
         yield ValidationError(f"has {len(value)} items; up to {MAX_ITEMS} can be compared")
     else:
-        yield from Draft202012Validator.VALIDATORS["contains"](validator, asked, value, schema) or ()
+        yield from (
+            Draft202012Validator.VALIDATORS["contains"](validator, asked, value, schema) or ()
+        )
 
 
 FORMATS = FormatChecker(formats=())
@@ -304,14 +384,27 @@ _parsed("time", dt.time.fromisoformat)
 _parsed("date-time", _moment)
 _parsed("email", _email)
 
-OURS = {"pattern": _pattern, "multipleOf": _multiple_of, "uniqueItems": _unique_items, "contains": _contains}
+OURS = {
+    "pattern": _pattern,
+    "multipleOf": _multiple_of,
+    "uniqueItems": _unique_items,
+    "contains": _contains,
+}
 Checker = extend(  # type: ignore[no-untyped-call]  # the library has no annotation here
-    Draft202012Validator, {name: _metered(name, check) for name, check in {**Draft202012Validator.VALIDATORS, **OURS}.items()}
+    Draft202012Validator,
+    {
+        name: _metered(name, check)
+        for name, check in {**Draft202012Validator.VALIDATORS, **OURS}.items()
+    },
 )
 
 
-def validate_resume_payload(required_inputs: Mapping[str, Any], payload: Any, *, longest: int = MAX_ANSWER) -> dict[str, list[str]]:
-    """What is wrong with an answer: dotted path → sentences; empty where nothing is. The one validator, behind every door (S3-37, 48).
+def validate_resume_payload(
+    required_inputs: Mapping[str, Any], payload: Any, *, longest: int = MAX_ANSWER
+) -> dict[str, list[str]]:
+    """What is wrong with an answer: dotted path → sentences; empty where nothing is.
+
+    The one validator, behind every door (S3-37, 48).
 
     Args:
         required_inputs: a schema as `check` gave it.
@@ -332,7 +425,10 @@ def validate_resume_payload(required_inputs: Mapping[str, Any], payload: Any, *,
 
 
 def fits(schema: Mapping[str, Any], value: Any) -> bool:
-    """Whether a value of JSON fits a schema as `check` gave it. One whose check comes to too much work does not."""
+    """Whether a value of JSON fits a schema as `check` gave it.
+
+    One whose check comes to too much work does not.
+    """
     try:
         return not _faults(schema, value)
     except TooMuchWork:
@@ -344,7 +440,9 @@ def _faults(schema: Mapping[str, Any], plain: Any) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     token = _left.set(MAX_WORK)
     try:
-        for fault in islice(_causes(Checker(schema, format_checker=FORMATS).iter_errors(plain)), FAULTS):
+        for fault in islice(
+            _causes(Checker(schema, format_checker=FORMATS).iter_errors(plain)), FAULTS
+        ):
             path, words = _said(fault)
             if words not in found.setdefault(path, []):
                 found[path].append(words)
@@ -354,10 +452,19 @@ def _faults(schema: Mapping[str, Any], plain: Any) -> dict[str, list[str]]:
 
 
 def answer_faults(required_inputs: Mapping[str, Any], payload: Any) -> dict[str, list[str]]:
-    """As `validate_resume_payload`, of data that join a state: only what is asked for by name is taken, however open the schema is."""
+    """As `validate_resume_payload`, of data that join a state: only what is asked for by name is
+    taken, however open the schema is.
+    """
     found = validate_resume_payload(required_inputs, payload)
-    more = sorted(payload.keys() - asked_for(required_inputs))[:FAULTS] if isinstance(payload, Mapping) else []
-    return {**found, **{str(name)[:200]: ["This was not asked for. Leave it out."] for name in more}}
+    more = (
+        sorted(payload.keys() - asked_for(required_inputs))[:FAULTS]
+        if isinstance(payload, Mapping)
+        else []
+    )
+    return {
+        **found,
+        **{str(name)[:200]: ["This was not asked for. Leave it out."] for name in more},
+    }
 
 
 def asked_for(schema: Any) -> set[str]:
@@ -366,7 +473,10 @@ def asked_for(schema: Any) -> set[str]:
         return set()
     found = {*schema.get("properties", {}), *schema.get("required", [])}
     found |= {name for names in schema.get("dependentRequired", {}).values() for name in names}
-    inner = [*(schema.get(key) for key in ("if", "then", "else")), *schema.get("dependentSchemas", {}).values()]
+    inner = [
+        *(schema.get(key) for key in ("if", "then", "else")),
+        *schema.get("dependentSchemas", {}).values(),
+    ]
     for key in ("allOf", "anyOf", "oneOf"):
         inner += schema.get(key, [])
     return found.union(*(asked_for(one) for one in inner))
@@ -379,13 +489,17 @@ def _plain(value: Any) -> tuple[Any, int]:
 
 
 def _causes(errors: Iterable[ValidationError]) -> Iterator[ValidationError]:
-    """The errors worth telling: of alternatives that all failed, those of the one that the answer is nearest to."""
+    """The errors worth telling: of alternatives that all failed, those of the one that the answer
+    is nearest to.
+    """
     for error in errors:
         if error.validator in {"anyOf", "oneOf"} and error.context:
             branches: dict[Any, list[ValidationError]] = {}
             for inner in error.context:
                 branches.setdefault(inner.schema_path[0], []).append(inner)
-            nearest = max(branches.values(), key=lambda inner: max(len(one.absolute_path) for one in inner))
+            nearest = max(
+                branches.values(), key=lambda inner: max(len(one.absolute_path) for one in inner)
+            )
             if max(len(one.absolute_path) for one in nearest) > len(error.absolute_path):
                 yield from _causes(nearest)
                 continue
@@ -399,15 +513,25 @@ def _said(error: ValidationError) -> tuple[str, str]:
     match error.validator:
         case "required":
             missing = next(
-                (name for name in rule if isinstance(error.instance, dict) and name not in error.instance and repr(name) in error.message),
+                (
+                    name
+                    for name in rule
+                    if isinstance(error.instance, dict)
+                    and name not in error.instance
+                    and repr(name) in error.message
+                ),
                 "",
             )
             return ".".join([*path, missing]), "This is needed."
         case "type":
             kinds = [rule] if isinstance(rule, str) else list(rule)
-            return ".".join(path), f"Must be {' or '.join(KINDS.get(kind, kind) for kind in kinds)}."
+            return ".".join(
+                path
+            ), f"Must be {' or '.join(KINDS.get(kind, kind) for kind in kinds)}."
         case "enum":
-            return ".".join(path), f"Must be one of: {', '.join(str(one)[:60] for one in rule[:20])}."
+            return ".".join(
+                path
+            ), f"Must be one of: {', '.join(str(one)[:60] for one in rule[:20])}."
         case "const" if rule is True:
             return ".".join(path), "Must be confirmed."
         case "const":
@@ -417,7 +541,9 @@ def _said(error: ValidationError) -> tuple[str, str]:
         case "maximum":
             return ".".join(path), f"Must be at most {rule}."
         case "minLength":
-            return ".".join(path), "This is needed." if rule == 1 else f"Must have at least {rule} characters."
+            return ".".join(
+                path
+            ), "This is needed." if rule == 1 else f"Must have at least {rule} characters."
         case "maxLength":
             return ".".join(path), f"May have up to {rule} characters."
         case "minItems":
@@ -428,12 +554,25 @@ def _said(error: ValidationError) -> tuple[str, str]:
             return ".".join(path), f"Must be {FORMAT_WORDS.get(rule, f'a valid {rule}')}."
         case "additionalProperties" if rule is False:
             return ".".join(path), f"Holds a name that is not asked for: {error.message[:200]}."
-        case "pattern" if isinstance(error.schema, Mapping) and (shape := error.schema.get("description")):
-            return ".".join(path), f"{str(error.instance)[:60]!r} does not have the form that is asked for: {str(shape)[:200]}"
+        case "pattern" if isinstance(error.schema, Mapping) and (
+            shape := error.schema.get("description")
+        ):
+            return (
+                ".".join(path),
+                (
+                    f"{str(error.instance)[:60]!r} does not have the form that is asked for: "
+                    f"{str(shape)[:200]}"
+                ),
+            )
         case "anyOf" | "oneOf" if all(isinstance(one, Mapping) and "const" in one for one in rule):
             return ".".join(path), "Must be one of the choices."
         case "anyOf" | "oneOf":
-            return ".".join(path), "Fits none of the allowed shapes." if error.context else "Fits more than one of the allowed shapes."
+            return (
+                ".".join(path),
+                "Fits none of the allowed shapes."
+                if error.context
+                else "Fits more than one of the allowed shapes.",
+            )
     return ".".join(path), f"{error.message[:300]}."
 
 

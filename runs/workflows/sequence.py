@@ -1,4 +1,7 @@
-"""A template's ordered steps: which comes next, and where a person is asked. Pure functions over the frozen definition."""
+"""A template's ordered steps: which comes next, and where a person is asked.
+
+Pure functions over the frozen definition.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,12 @@ from runs.workflows.review_rules import Review
 
 APPROVE, REVISE, CANCEL = "approve", "revise", "cancel"
 
-PHASES = {"planning": "planning", "execute": "executing", "review": "reviewing", "deliver": "reviewing"}
+PHASES = {
+    "planning": "planning",
+    "execute": "executing",
+    "review": "reviewing",
+    "deliver": "reviewing",
+}
 """What the page calls the time in which a step of this type works."""
 
 HEADINGS = {
@@ -39,7 +47,9 @@ class Retry(TypedDict):
     cap: float
     """Seconds before any retry at most."""
     errors: list[str]
-    """Codes of `StepFailed` or names of exception classes that are worth another try; `*` is any."""
+    """Codes of `StepFailed` or names of exception classes that are worth another try; `*` is
+    any.
+    """
 
 
 class FrozenStep(TypedDict):
@@ -68,11 +78,15 @@ class FrozenStep(TypedDict):
     required_inputs: NotRequired[dict[str, Any]]
     """JSON Schema of what must come with the answer where the template pauses after this step."""
     review: NotRequired[Review]
-    """Who answers what this step asks, by when and how; {} where whoever sees it may, at any time."""
+    """Who answers what this step asks, by when and how; {} where whoever sees it may, at any
+    time.
+    """
     queue: NotRequired[str]
     """Which workers take it: "steps" where it says nothing."""
     on_change: NotRequired[str]
-    """What a run does whose code of this step has changed: "continue" and say so, or "hold" for an operator; else WAYSTATION_ON_CHANGE."""
+    """What a run does whose code of this step has changed: "continue" and say so, or "hold" for an
+    operator; else WAYSTATION_ON_CHANGE.
+    """
     interrupt_before: NotRequired[bool]
     """Asks before the step begins, in every run of this template."""
     interrupt_after: NotRequired[bool]
@@ -86,8 +100,12 @@ DEFAULT_QUEUE = "steps"
 
 
 def queue_of(steps: Sequence[FrozenStep], name: str) -> str:
-    """The queue of the step of that name; the usual one where there is none (a run that only has to end)."""
-    return next((step.get("queue", DEFAULT_QUEUE) for step in steps if step["name"] == name), DEFAULT_QUEUE)
+    """The queue of the step of that name; the usual one where there is none (a run that only has to
+    end).
+    """
+    return next(
+        (step.get("queue", DEFAULT_QUEUE) for step in steps if step["name"] == name), DEFAULT_QUEUE
+    )
 
 
 class UnknownName(Exception):
@@ -102,10 +120,15 @@ def named(steps: Sequence[FrozenStep], name: str) -> FrozenStep:
 
 
 def stops(steps: Sequence[FrozenStep]) -> set[str]:
-    """What `interrupt_before` and `interrupt_after` may name: steps, and as `step/sub-step` those that child runs take, at any depth."""
+    """What `interrupt_before` and `interrupt_after` may name: steps, and as `step/sub-step` those
+    that child runs take, at any depth.
+    """
     found = set()
     for step in steps:
-        found |= {step["name"], *(f"{step['name']}/{inner}" for inner in stops(step.get("sub_steps", [])))}
+        found |= {
+            step["name"],
+            *(f"{step['name']}/{inner}" for inner in stops(step.get("sub_steps", []))),
+        }
     return found
 
 
@@ -122,7 +145,8 @@ def following(steps: Sequence[FrozenStep], name: str) -> str:
 
 
 def retry_delay(attempt: int, *, base: float = 2.0, cap: float = 300.0, jitter: float) -> float:
-    """Seconds to wait before try number `attempt + 1`: `jitter * min(cap, base * 2 ** (attempt - 1))`.
+    """Seconds to wait before try number `attempt + 1`: `jitter * min(cap, base * 2 ** (attempt -
+    1))`.
 
     Args:
         attempt: tries that failed, from 1.
@@ -130,7 +154,8 @@ def retry_delay(attempt: int, *, base: float = 2.0, cap: float = 300.0, jitter: 
         jitter: in `[0, 1)`, passed in so that a test needs no dice.
     Raises:
         ValueError: `attempt` is below 1.
-    Source: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015 ("full jitter").
+    Source: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015 ("full
+    jitter").
     """
     if attempt < 1:
         raise ValueError(f"attempt {attempt} is below 1")
@@ -152,7 +177,9 @@ def completed(steps: Sequence[FrozenStep], next_step: str) -> int:
 
 
 def asks_after(step: FrozenStep, phase: str | None) -> bool:
-    """Whether a question of this phase is the pause after the step, and not one that the step itself asked before it was done."""
+    """Whether a question of this phase is the pause after the step, and not one that the step
+    itself asked before it was done.
+    """
     return step["pause_after"] and phase == step["pause_phase"]
 
 
@@ -162,7 +189,9 @@ def pause_title(step: FrozenStep) -> str:
 
 
 def place_in(steps: Sequence[FrozenStep], name: str, phase: str | None) -> str:
-    """Where work stands, in words: the pause after a step where `phase` is of that question, else the step; an unknown name as it is."""
+    """Where work stands, in words: the pause after a step where `phase` is of that question, else
+    the step; an unknown name as it is.
+    """
     step = next((step for step in steps if step["name"] == name), None)
     if step is None:
         return name
@@ -174,17 +203,27 @@ def phase_of(step_type: str) -> str:
 
 
 def conclude(steps: Sequence[FrozenStep], name: str, outcome: Outcome) -> Outcome:
-    """What a step's outcome means in this template: a pause where the template asks for one, an end after the last step."""
+    """What a step's outcome means in this template: a pause where the template asks for one, an end
+    after the last step.
+    """
     if isinstance(outcome, Gather) and not outcome.children:
-        outcome = Go(update=outcome.update, to=outcome.to, report=outcome.report, commit=outcome.commit)
+        outcome = Go(
+            update=outcome.update, to=outcome.to, report=outcome.report, commit=outcome.commit
+        )
     if not isinstance(outcome, Go):
         return outcome
     step = named(steps, name)
     to = following(steps, name) if outcome.to is None else outcome.to
     if step["pause_after"] and outcome.to is None:
-        ways = {APPROVE: to, REVISE: step["revise_to"], **{choice["name"]: choice["to"] for choice in step["choices"]}}
+        ways = {
+            APPROVE: to,
+            REVISE: step["revise_to"],
+            **{choice["name"]: choice["to"] for choice in step["choices"]},
+        }
         return Ask(
-            question=HEADINGS.get(step["pause_phase"], f"Waiting for an answer after {step['title']}"),
+            question=HEADINGS.get(
+                step["pause_phase"], f"Waiting for an answer after {step['title']}"
+            ),
             ways=ways,
             labels={choice["name"]: choice["label"] for choice in step["choices"]},
             report=outcome.report or Report(content=f"{step['title']} is done."),

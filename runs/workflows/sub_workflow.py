@@ -10,13 +10,20 @@ SUB_STEPS = "flow.sub_steps"
 
 @step(SUB_STEPS)
 def sub_steps(state: State, context: Context) -> Outcome:
-    """Run the sub-steps, one after the other in one child run, or each in a child run of its own at the same time.
+    """Run the sub-steps, one after the other in one child run, or each in a child run of its own at
+    the same time.
 
-    Configuration: `parallel` (false), `on_failure` ("fail_fast" or "collect"), `into` (see `Gather`).
+    Configuration: `parallel` (false), `on_failure` ("fail_fast" or "collect"), `into` (see
+    `Gather`).
     """
     if not context.sub_steps:
-        raise StepFailed("This step has no sub-steps, so there is nothing to run. Give its step template some.", code="no_sub_steps")
-    policy: FailurePolicy = "collect" if context.config.get("on_failure") == "collect" else "fail_fast"
+        raise StepFailed(
+            "This step has no sub-steps, so there is nothing to run. Give its step template some.",
+            code="no_sub_steps",
+        )
+    policy: FailurePolicy = (
+        "collect" if context.config.get("on_failure") == "collect" else "fail_fast"
+    )
     if context.config.get("parallel"):
         children = [Child(name=name, steps=[name]) for name in context.sub_steps]
     else:

@@ -26,13 +26,21 @@ def code(text: str) -> str:
 
 def plain(text: str, longest: int) -> str:
     """One line without anything invisible, for names and words that others wrote."""
-    text = "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+    text = "".join(
+        character if character.isprintable() else repr(character)[1:-1] for character in text
+    )
     return text if len(text) <= longest else text[:longest] + "…"
 
 
 def quoted(text: str) -> str:
     """An indented block inside a list item; no fence that the text could close."""
-    return "\n\n" + "\n".join(f"      {plain(line, 300)}" for line in text.removesuffix("\n").split("\n")) + "\n" if text else ""
+    return (
+        "\n\n"
+        + "\n".join(f"      {plain(line, 300)}" for line in text.removesuffix("\n").split("\n"))
+        + "\n"
+        if text
+        else ""
+    )
 
 
 def last_lines(text: str, lines: int = 12) -> str:

@@ -1,4 +1,6 @@
-"""What time it is, for plain Python: the database's time in a process of the product (`runs.apps` says so), else this host's."""
+"""What time it is, for plain Python: the database's time in a process of the product (`runs.apps`
+says so), else this host's.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,11 @@
-"""Tool calls that a person decides one by one (S2-26): what is asked, what may be answered, and what a step may then do.
+"""Tool calls that a person decides one by one (S2-26): what is asked, what may be answered, and
+what a step may then do.
 
-A step asks with `Ask(calls=[Call(…), …])`. The answer decides every call: approve it, approve it with other arguments where its `editable`
-paths allow them, or reject it with a reason. What was decided is looked up in the ledger (`Context.decided_calls`), and a step acts on
-`approved` alone, so that no rejected call is ever made (F5). Of a state nothing is believed: anybody who may write one could approve.
+A step asks with `Ask(calls=[Call(…), …])`. The answer decides every call: approve it, approve it
+with other arguments where its `editable` paths allow them, or reject it with a reason. What was
+decided is looked up in the ledger (`Context.decided_calls`), and a step acts on `approved` alone,
+so that no rejected call is ever made (F5). Of a state nothing is believed: anybody who may write
+one could approve.
 """
 
 from __future__ import annotations
@@ -14,7 +17,10 @@ from typing import Any, Literal, Protocol
 from runs.workflows import schemas
 
 DECISIONS = "call_decisions"
-"""State key under which earlier versions kept what was decided. It means nothing any more, and nobody may write it."""
+"""State key under which earlier versions kept what was decided.
+
+It means nothing any more, and nobody may write it.
+"""
 APPROVE, EDIT, REJECT = "approve", "edit", "reject"
 MAX_CALLS = 50
 LONGEST_ID = 128
@@ -30,12 +36,18 @@ class Call:
     """Unique within the question: the model's own id of the call, or any other."""
     tool: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """JSON. An argument named like a secret is refused, since it would not be kept: the tool reads it from its environment."""
+    """JSON.
+
+    An argument named like a secret is refused, since it would not be kept: the tool reads it from
+    its environment.
+    """
     preview: str = ""
     """Markdown: what the call would do, in the tool's own words. Sanitised when shown."""
     risk: Literal["low", "normal", "high"] = "normal"
     editable: Sequence[str] = ()
-    """JSON pointers (RFC 6901) of what a person may change in the arguments; all below each too. "" is all of them."""
+    """JSON pointers (RFC 6901) of what a person may change in the arguments; all below each too. ""
+    is all of them.
+    """
     schema: Mapping[str, Any] = field(default_factory=dict)
     """JSON Schema of the arguments, which edited ones must fit."""
 
@@ -49,16 +61,25 @@ class CallsRefused(Exception):
 def kept(calls: Sequence[Call]) -> list[dict[str, Any]]:
     """The calls as a question holds them; raises CallsRefused, and schemas.SchemaRefused."""
     if len(calls) > MAX_CALLS:
-        raise CallsRefused(f"One question asks about up to {MAX_CALLS} calls; these are {len(calls)}.")
+        raise CallsRefused(
+            f"One question asks about up to {MAX_CALLS} calls; these are {len(calls)}."
+        )
     found: dict[str, dict[str, Any]] = {}
     for call in calls:
         if call.id in found or not 0 < len(call.id) <= LONGEST_ID or not call.id.isprintable():
-            words = f"Each call needs an id of its own, of up to {LONGEST_ID} printable characters; {call.id[:60]!r} is none, or taken."
+            words = (
+                f"Each call needs an id of its own, of up to {LONGEST_ID} printable characters; "
+                f"{call.id[:60]!r} is none, or taken."
+            )
             raise CallsRefused(words)
         if not call.tool or call.risk not in RISKS:
-            raise CallsRefused(f"The call {call.id} names no tool, or a risk that is none of {', '.join(RISKS)}.")
+            raise CallsRefused(
+                f"The call {call.id} names no tool, or a risk that is none of {', '.join(RISKS)}."
+            )
         if any(pointer and not pointer.startswith("/") for pointer in call.editable):
-            raise CallsRefused(f"The call {call.id}: {list(call.editable)} must be JSON pointers such as /subject.")
+            raise CallsRefused(
+                f"The call {call.id}: {list(call.editable)} must be JSON pointers such as /subject."
+            )
         found[call.id] = {
             "id": call.id,
             "tool": call.tool,
@@ -74,7 +95,12 @@ def kept(calls: Sequence[Call]) -> list[dict[str, Any]]:
 def required(calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The JSON Schema of an answer about these calls, as `kept` gave them: every one is decided."""
     each = {call["id"]: _one(call) for call in calls}
-    answers = {"type": "object", "properties": each, "required": list(each), "additionalProperties": False}
+    answers = {
+        "type": "object",
+        "properties": each,
+        "required": list(each),
+        "additionalProperties": False,
+    }
     return {
         "type": "object",
         "title": "Decide each call",
@@ -100,7 +126,9 @@ def _one(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def faults(calls: Sequence[Mapping[str, Any]], payload: Mapping[str, Any]) -> dict[str, list[str]]:
-    """What is wrong with an answer that fits `required`: dotted path → sentences; empty where nothing is."""
+    """What is wrong with an answer that fits `required`: dotted path → sentences; empty where
+    nothing is.
+    """
     found: dict[str, list[str]] = {}
     for call in calls:
         answer, path = payload["calls"][call["id"]], f"calls.{call['id']}"
@@ -114,18 +142,34 @@ def faults(calls: Sequence[Mapping[str, Any]], payload: Mapping[str, Any]) -> di
                 if words := _refused(call, edited):
                     found[f"{path}.arguments"] = words
             case "approve" if edited is not None and not _same(edited, call["arguments"]):
-                found[f"{path}.arguments"] = ["Approved as it stands, a call keeps its arguments; decide `edit` to change them."]
+                found[f"{path}.arguments"] = [
+                    (
+                        "Approved as it stands, a call keeps its arguments; decide `edit` to "
+                        "change them."
+                    )
+                ]
     return found
 
 
 def _refused(call: Mapping[str, Any], edited: Any) -> list[str]:
     """Why edited arguments cannot be taken."""
-    outside = [path for path in _changes(call["arguments"], edited) if not any(_within(path, allowed) for allowed in call["editable"])]
+    outside = [
+        path
+        for path in _changes(call["arguments"], edited)
+        if not any(_within(path, allowed) for allowed in call["editable"])
+    ]
     if outside:
         allowed = ", ".join(call["editable"])
-        return [f"{', '.join(path or 'the whole' for path in outside[:5])} may not be changed; only {allowed} may."]
+        return [
+            (
+                f"{', '.join(path or 'the whole' for path in outside[:5])} may not be changed; "
+                f"only {allowed} may."
+            )
+        ]
     errors = schemas.validate_resume_payload(call["schema"], edited) if call["schema"] else {}
-    return [f"{place}: {text}" if place else text for place, texts in errors.items() for text in texts]
+    return [
+        f"{place}: {text}" if place else text for place, texts in errors.items() for text in texts
+    ]
 
 
 def _within(path: str, allowed: str) -> bool:
@@ -141,7 +185,11 @@ def _changes(before: Any, after: Any, path: str = "") -> Iterator[str]:
                 yield inner
             else:
                 yield from _changes(before[key], after[key], inner)
-    elif isinstance(before, list | tuple) and isinstance(after, list | tuple) and len(before) == len(after):
+    elif (
+        isinstance(before, list | tuple)
+        and isinstance(after, list | tuple)
+        and len(before) == len(after)
+    ):
         for place, (one, other) in enumerate(zip(before, after, strict=True)):
             yield from _changes(one, other, f"{path}/{place}")
     elif not _equal(before, after):
@@ -157,14 +205,18 @@ def _equal(one: Any, other: Any) -> bool:
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
-def decided(calls: Sequence[Mapping[str, Any]], payload: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
+def decided(
+    calls: Sequence[Mapping[str, Any]], payload: Mapping[str, Any] | None
+) -> dict[str, dict[str, Any]]:
     """What an answer without `faults` decided, by id. None approves every call as it stands."""
     found = {}
     for call in calls:
         answer = {"decision": APPROVE} if payload is None else payload["calls"][call["id"]]
         changed = answer["decision"] == EDIT and not _same(answer["arguments"], call["arguments"])
         found[call["id"]] = {
-            "decision": APPROVE if answer["decision"] == EDIT and not changed else answer["decision"],
+            "decision": APPROVE
+            if answer["decision"] == EDIT and not changed
+            else answer["decision"],
             "tool": call["tool"],
             "arguments": answer["arguments"] if changed else call["arguments"],
             "reason": answer.get("reason", "").strip(),
@@ -178,7 +230,9 @@ class Asked(Protocol):
 
     @property
     def decided_calls(self) -> Callable[[str], Mapping[str, Mapping[str, Any]]]:
-        """Step → id of a call → `{"decision", "tool", "arguments", "reason", "decision_id"}`, and `asked` where arguments were changed."""
+        """Step → id of a call → `{"decision", "tool", "arguments", "reason", "decision_id"}`, and
+        `asked` where arguments were changed.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,16 +248,21 @@ class Approved:
 
 
 def approved(context: Asked, step: str, calls: Sequence[Call] | None = None) -> list[Approved]:
-    """The calls that people let a step make, in the order in which they were asked about; never one that was rejected.
+    """The calls that people let a step make, in the order in which they were asked about; never one
+    that was rejected.
 
     Args:
-        step: the step that asked.
-        calls: those that are to be made now. What was decided on others, or on other arguments under the same id, does not count.
+        step: the step that asked. calls: those that are to be made now. What was decided on others,
+        or on other arguments under the same id, does not count.
 
     A step may run twice: `context.once(call.id, lambda: make(call))` makes each once.
     """
     known = context.decided_calls(step)
-    wanted = [(name, known[name]) for name in (known if calls is None else [call.id for call in calls]) if name in known]
+    wanted = [
+        (name, known[name])
+        for name in (known if calls is None else [call.id for call in calls])
+        if name in known
+    ]
     about = None if calls is None else {call.id: call for call in calls}
     return [
         Approved(
@@ -220,7 +279,11 @@ def approved(context: Asked, step: str, calls: Sequence[Call] | None = None) -> 
 
 def rejected(context: Asked, step: str) -> dict[str, str]:
     """The calls that people refused: id → reason, for the model that wanted them."""
-    return {name: one["reason"] for name, one in context.decided_calls(step).items() if one["decision"] == REJECT}
+    return {
+        name: one["reason"]
+        for name, one in context.decided_calls(step).items()
+        if one["decision"] == REJECT
+    }
 
 
 def all_decided(context: Asked, step: str, calls: Sequence[Call]) -> bool:

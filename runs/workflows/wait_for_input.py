@@ -29,13 +29,14 @@ def wait_for_input(
     label: str = "Send",
     update: Mapping[str, Any] | None = None,
 ) -> Ask | None:
-    """What a step answers to ask for data; None where the state holds all of it already, so that the step goes on.
+    """What a step answers to ask for data; None where the state holds all of it already, so that
+    the step goes on.
 
     Args:
-        required_inputs: JSON Schema of an object. Its properties are keys of the state, which the answer joins by the reducers.
-        blocking_reason: what the run waits for, e.g. `missing_supplier_data`.
-        to: the step that the answer leads to; None runs this step again, which then finds the data and goes on.
-        update: joins the state before the question is asked.
+        required_inputs: JSON Schema of an object. Its properties are keys of the state, which the
+        answer joins by the reducers. blocking_reason: what the run waits for, e.g.
+        `missing_supplier_data`. to: the step that the answer leads to; None runs this step again,
+        which then finds the data and goes on. update: joins the state before the question is asked.
     Raises:
         schemas.SchemaRefused: the schema cannot be used.
 
@@ -68,12 +69,14 @@ def ask_about_calls(
     to: str | None = None,
     update: Mapping[str, Any] | None = None,
 ) -> Ask | None:
-    """What a step answers before it makes calls that need approval (S2-26); None where each of them was decided already.
+    """What a step answers before it makes calls that need approval (S2-26); None where each of them
+    was decided already.
 
     All may be approved at once, unless one is of high risk.
 
     Args:
-        to: the step that the answer leads to; None runs this step again, which then makes what was approved:
+        to: the step that the answer leads to; None runs this step again, which then makes what was
+        approved:
 
             if asked := ask_about_calls(state, context, calls=wanted):
                 return asked
@@ -88,7 +91,12 @@ def ask_about_calls(
         question=question,
         ways={**at_once, ANSWER: target},
         labels={APPROVE: "Approve all", ANSWER: "Send decisions"},
-        report=report or Report(content=f"{len(calls)} call{'s' if len(calls) > 1 else ''} of tools wait for your decision."),
+        report=report
+        or Report(
+            content=(
+                f"{len(calls)} call{'s' if len(calls) > 1 else ''} of tools wait for your decision."
+            )
+        ),
         update=update or {},
         calls=calls,
         phase="awaiting_tool_approval",
@@ -99,12 +107,18 @@ def ask_about_calls(
 def wait(state: State, context: Context) -> Outcome:
     """The gate as a step of its own.
 
-    Configuration: `required_inputs` (JSON Schema of an object), `blocking_reason`, `question`; if wanted `content` (Markdown).
+    Configuration: `required_inputs` (JSON Schema of an object), `blocking_reason`, `question`; if
+    wanted `content` (Markdown).
     """
     config = context.config
-    missing = [name for name in ("required_inputs", "blocking_reason", "question") if not config.get(name)]
+    missing = [
+        name for name in ("required_inputs", "blocking_reason", "question") if not config.get(name)
+    ]
     if missing:
-        raise StepFailed(f"The step template does not say {missing[0]}, so nothing can be asked. Add it there.", code="gate_unclear")
+        raise StepFailed(
+            f"The step template does not say {missing[0]}, so nothing can be asked. Add it there.",
+            code="gate_unclear",
+        )
     asked = wait_for_input(
         state,
         context,
@@ -120,5 +134,6 @@ def wait(state: State, context: Context) -> Outcome:
 def elsewhere(state: State, context: Context) -> Outcome:
     """Where somebody forks such a run: there is nothing to do again here."""
     raise StepFailed(
-        "This run only waited for another engine, which alone can ask again. Nothing was done.", code="waits_for_another_engine"
+        "This run only waited for another engine, which alone can ask again. Nothing was done.",
+        code="waits_for_another_engine",
     )

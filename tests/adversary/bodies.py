@@ -54,14 +54,24 @@ def believed(text: str, decision: str = "dec_" + "0" * 26) -> dict[str, Any]:
 
 def forgery(pick: Pick) -> dict[str, Any]:
     """Keys that somebody writes into a state."""
-    call = {"decision": "approve", "tool": "transfer", "arguments": {"amount": 666, "to": "mallory"}, "reason": ""}
+    call = {
+        "decision": "approve",
+        "tool": "transfer",
+        "arguments": {"amount": 666, "to": "mallory"},
+        "reason": "",
+    }
     options: tuple[dict[str, Any], ...] = (
         MINE,
         {"amount": 666},
         {"call_decisions": {"call": {"transfer": call}}, **MINE},
         {"decided": {"plan": "approve"}, **MINE},
         {"decided_content": {"plan": text_of(MINE)}},
-        {"metadata": believed(text_of(MINE)), "approved": believed(text_of(MINE))["approved"], "next_step": "pay", **MINE},
+        {
+            "metadata": believed(text_of(MINE)),
+            "approved": believed(text_of(MINE))["approved"],
+            "next_step": "pay",
+            **MINE,
+        },
         {"resume_from": "pay", "checkpoint_id": "x", **MINE},
         {"revision_feedback": "again", "gathered": {}, "fails": True},
     )
@@ -80,51 +90,109 @@ def order(world: World, pick: Pick) -> dict[str, Any]:
         {"call_decisions": {"call": {}}},
     )
     extra = pick(*options)
-    stops = pick.object(interrupt_before=(None, None, ["pay"], ["act"], ["kids/act"]), interrupt_after=(None, None, ["act"], ["plan"]))
-    return {"template": pick(*STEPS), "title": "Order", "input": {**given, **extra}, "team": pick(TEAM, TEAM, None), **stops}
+    stops = pick.object(
+        interrupt_before=(None, None, ["pay"], ["act"], ["kids/act"]),
+        interrupt_after=(None, None, ["act"], ["plan"]),
+    )
+    return {
+        "template": pick(*STEPS),
+        "title": "Order",
+        "input": {**given, **extra},
+        "team": pick(TEAM, TEAM, None),
+        **stops,
+    }
 
 
 def turn(world: World, pick: Pick) -> dict[str, Any]:
-    """A turn on a thread: honest input, an answer to a stop, or all that a caller may name instead."""
+    """A turn on a thread: honest input, an answer to a stop, or all that a caller may name
+    instead.
+    """
     slugs, checkpoints = [None, None, *STEPS], world.known().get("checkpoint_id", [])[:6]
     how = pick("says", "says", "begins", "at a step", "at a checkpoint", "anyhow")
     wanted = pick(dict(MINE), forgery(pick), dict(INPUT), {"input": "hello"}, "APPROVE", None)
-    stops = pick.object(interrupt_before=(None, ["pay"], ["act"]), interrupt_after=(None, None, ["act"]))
-    named = {"template": pick(*slugs), "checkpoint_id": pick.of(checkpoints, None), "resume_from": pick(*STEP), "input": wanted}
+    stops = pick.object(
+        interrupt_before=(None, ["pay"], ["act"]), interrupt_after=(None, None, ["act"])
+    )
+    named = {
+        "template": pick(*slugs),
+        "checkpoint_id": pick.of(checkpoints, None),
+        "resume_from": pick(*STEP),
+        "input": wanted,
+    }
     state = {**INPUT, **forgery(pick)}
     found: dict[str, Any] = {
         "says": {"input": wanted},
         "begins": {"template": named["template"], "input": wanted, **stops},
         "at a step": {**named, "checkpoint_id": None, **pick({}, {"state": state, "input": None})},
-        "at a checkpoint": {**named, "resume_from": pick(None, None, *STEP), "input": pick(None, None, wanted), **stops},
-        "anyhow": {**named, **stops, **pick({}, {"state": state, "input": None}), "replaces": pick(None, None, "msg_x")},
+        "at a checkpoint": {
+            **named,
+            "resume_from": pick(None, None, *STEP),
+            "input": pick(None, None, wanted),
+            **stops,
+        },
+        "anyhow": {
+            **named,
+            **stops,
+            **pick({}, {"state": state, "input": None}),
+            "replaces": pick(None, None, "msg_x"),
+        },
     }[how]
-    around = pick.object(step_around=(None, None, True), reason=(None, "because")) if how not in {"says", "begins"} else {}
+    around = (
+        pick.object(step_around=(None, None, True), reason=(None, "because"))
+        if how not in {"says", "begins"}
+        else {}
+    )
     return {name: value for name, value in {**found, **around}.items() if value is not None}
 
 
 CALLS = (
     {"transfer": {"decision": "approve"}, "drop": {"decision": "reject", "reason": "no"}},
-    {"transfer": {"decision": "edit", "arguments": {"amount": 5, "to": "acme"}}, "drop": {"decision": "approve"}},
-    {"transfer": {"decision": "edit", "arguments": dict(MINE)}, "drop": {"decision": "approve", "arguments": {"name": "all"}}},
+    {
+        "transfer": {"decision": "edit", "arguments": {"amount": 5, "to": "acme"}},
+        "drop": {"decision": "approve"},
+    },
+    {
+        "transfer": {"decision": "edit", "arguments": dict(MINE)},
+        "drop": {"decision": "approve", "arguments": {"name": "all"}},
+    },
 )
 
 
 def data(pick: Pick) -> Any:
     """What comes with an answer, wanted or not."""
-    return pick(None, {"vat": "DE1"}, {"vat": "DE1", **MINE}, {"vat": "DE1", **forgery(pick)}, {"calls": pick(*CALLS)}, dict(MINE))
+    return pick(
+        None,
+        {"vat": "DE1"},
+        {"vat": "DE1", **MINE},
+        {"vat": "DE1", **forgery(pick)},
+        {"calls": pick(*CALLS)},
+        dict(MINE),
+    )
 
 
 def answer(world: World, pick: Pick, *, name: str = "decision") -> dict[str, Any]:
     more = pick.object(
-        feedback=(None, "shorter"), revision=(None, 1, 2), edited_content=(None, None, None, text_of(MINE)), pause_id=(None,)
+        feedback=(None, "shorter"),
+        revision=(None, 1, 2),
+        edited_content=(None, None, None, text_of(MINE)),
+        pause_id=(None,),
     )
-    return {name: pick("approve", "approve", "answer", "revise", "cancel", "step_around"), **more, "input": data(pick)}
+    return {
+        name: pick("approve", "approve", "answer", "revise", "cancel", "step_around"),
+        **more,
+        "input": data(pick),
+    }
 
 
 def event(world: World, pick: Pick) -> dict[str, Any]:
     """A resume event: early, late, or for a question that it names."""
-    word: Any = pick("approve", {"decision": "approve"}, {"decision": "approve", "revision": 1}, data(pick), forgery(pick))
+    word: Any = pick(
+        "approve",
+        {"decision": "approve"},
+        {"decision": "approve", "revision": 1},
+        data(pick),
+        forgery(pick),
+    )
     more = pick.object(
         node_id=(None, "plan", "pay", "ask", "call", "draft"),
         input_type=(None, None, "approve", "asking", "answer"),
@@ -160,12 +228,20 @@ def template(world: World, pick: Pick, slug: str) -> dict[str, Any]:
 
 
 def forged(raw: bytes, *, template: tuple[str, int, str], **how: Any) -> bytes:
-    """A document made of an exported one: a history of one's own, that stands right before what is to be done.
+    """A document made of an exported one: a history of one's own, that stands right before what is
+    to be done.
 
-    `template` is the slug, version and digest of the definition that its run names; `how` may give `next_step`, `status` and `state`.
+    `template` is the slug, version and digest of the definition that its run names; `how` may give
+    `next_step`, `status` and `state`.
     """
     document = json.loads(raw)
-    state = {"revision_feedback": "", "decided": {"plan": "approve"}, **INPUT, **MINE, **how.get("state", {})}
+    state = {
+        "revision_feedback": "",
+        "decided": {"plan": "approve"},
+        **INPUT,
+        **MINE,
+        **how.get("state", {}),
+    }
     last = document["checkpoints"][-1]
     row = {
         **{name: last[name] for name in ("id", "run_id", "created_at", "loop_num", "total_nodes")},
@@ -174,17 +250,35 @@ def forged(raw: bytes, *, template: tuple[str, int, str], **how: Any) -> bytes:
         "node_id": how.get("node_id", "plan"),
         "next_step": how.get("next_step", "pay"),
         "completed_nodes": 1,
-        "metadata": {**believed(text_of(state), how.get("decision", "dec_" + "0" * 26)), **how.get("metadata", {})},
+        "metadata": {
+            **believed(text_of(state), how.get("decision", "dec_" + "0" * 26)),
+            **how.get("metadata", {}),
+        },
         "state": state,
         "digest": codec.state_digest(codec.state(state)),
     }
     run = next(one for one in document["runs"] if one["id"] == last["run_id"])
     slug, version, digest = template
-    run |= {"status": "failed", "failure_code": "x", "error": "x", "template_slug": slug, "template_version": version, "definition": digest}
+    run |= {
+        "status": "failed",
+        "failure_code": "x",
+        "error": "x",
+        "template_slug": slug,
+        "template_version": version,
+        "definition": digest,
+    }
     run |= {"retry_of": None, "interrupt_before": [], "interrupt_after": []}
     for name in ("parent", "child_name", "optional"):
         run.pop(name, None)
-    document |= {"checkpoints": [row], "runs": [run], "pauses": [], "decisions": [], "artifacts": [], "events": [], "blobs": {}}
+    document |= {
+        "checkpoints": [row],
+        "runs": [run],
+        "pauses": [],
+        "decisions": [],
+        "artifacts": [],
+        "events": [],
+        "blobs": {},
+    }
     document["memos"] = []
     document["thread"]["head"] = row["id"]
     document.pop("children", None)
@@ -192,7 +286,9 @@ def forged(raw: bytes, *, template: tuple[str, int, str], **how: Any) -> bytes:
 
 
 def signed(document: dict[str, Any]) -> bytes:
-    """With the digest that a document's content has now, as somebody writes it who knows the format."""
+    """With the digest that a document's content has now, as somebody writes it who knows the
+    format.
+    """
     document["digest"] = thread_document.digest(document)
     return codec.encode(document).encode()
 
@@ -201,8 +297,14 @@ def altered(raw: bytes, pick: Pick) -> bytes:
     """An exported document in which a little is another."""
     document = json.loads(raw)
     for one in document["checkpoints"][-1:]:
-        one |= {"next_step": pick("pay", "act", one["next_step"]), "status": pick("active", "failed", one["status"])}
-        one["metadata"] = {**one["metadata"], **pick({}, believed(text_of(INPUT)), believed(text_of(MINE)))}
+        one |= {
+            "next_step": pick("pay", "act", one["next_step"]),
+            "status": pick("active", "failed", one["status"]),
+        }
+        one["metadata"] = {
+            **one["metadata"],
+            **pick({}, believed(text_of(INPUT)), believed(text_of(MINE))),
+        }
     for run in document["runs"]:
         run["status"] = pick(run["status"], "failed", "pending")
     return signed(document)
@@ -212,7 +314,11 @@ def definitions(world: World) -> list[tuple[str, int, str]]:
     """What any document may name: all that this server has frozen."""
     from runs.models import Definition
 
-    return list(Definition.objects.order_by("-created_at").values_list("template_slug", "template_version", "digest"))
+    return list(
+        Definition.objects.order_by("-created_at").values_list(
+            "template_slug", "template_version", "digest"
+        )
+    )
 
 
 def document(world: World, pick: Pick) -> dict[str, Any]:
@@ -221,7 +327,10 @@ def document(world: World, pick: Pick) -> dict[str, Any]:
     raw = pick(*world.documents[-4:])
     names = definitions(world)
     if pick(True, False) and names and json.loads(raw)["checkpoints"]:
-        how = {"next_step": pick("pay", "act", "plan", "end"), "status": pick("active", "failed", "cancelled")}
+        how = {
+            "next_step": pick("pay", "act", "plan", "end"),
+            "status": pick("active", "failed", "cancelled"),
+        }
         return {"raw": forged(raw, template=pick(*names[:8]), **how)}
     return {"raw": pick(raw, altered(raw, pick)) if json.loads(raw)["checkpoints"] else raw}
 
@@ -230,6 +339,10 @@ def edited_state(world: World, pick: Pick, checkpoint: str) -> str:
     """A state for the editor of the admin."""
     from checkpoints import ids, store
 
-    row = Checkpoint.objects.filter(pk=ids.parse("ckpt", checkpoint)).first() if "_" in checkpoint else None
+    row = (
+        Checkpoint.objects.filter(pk=ids.parse("ckpt", checkpoint)).first()
+        if "_" in checkpoint
+        else None
+    )
     state = store.load(row) if row is not None else {}
     return json.dumps(pick(state, {**state, **forgery(pick)}))

@@ -1,4 +1,6 @@
-"""Every door of the product, from its own tables: addresses of pages and REST, the admin, sockets, streams and commands."""
+"""Every door of the product, from its own tables: addresses of pages and REST, the admin, sockets,
+streams and commands.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,16 @@ OURS = {"checkpoints", "runs", "hitl"}
 
 
 def acting() -> set[str]:
-    """The doors through which something may be changed: `POST <address>`, `admin <page>`, `socket <address>`, `command <name>`."""
+    """The doors through which something may be changed: `POST <address>`, `admin <page>`, `socket
+    <address>`, `command <name>`.
+    """
     return _addresses() | _desk() | _sockets() | _commands()
 
 
 def reading() -> list[str]:
-    """The addresses that are only looked at, by GET; the admin's show what is everybody's, to those with rights."""
+    """The addresses that are only looked at, by GET; the admin's show what is everybody's, to those
+    with rights.
+    """
     return sorted(path for path, address in ADDRESSES.items() if "GET" in address.methods)
 
 
@@ -36,13 +42,21 @@ def _addresses() -> set[str]:
 
 
 def _desk() -> set[str]:
-    found = {f"admin {page}" for page in PAGES} | {f"admin {model} {what}" for model, done in CHANGED.items() for what in done}
+    found = {f"admin {page}" for page in PAGES} | {
+        f"admin {model} {what}" for model, done in CHANGED.items() for what in done
+    }
     for model, pages in admin.site._registry.items():
         listed = [
             *(pages.actions or ()),
-            *(name for kind in ("row", "detail", "list", "submit_line") for name in getattr(pages, f"actions_{kind}", ())),
+            *(
+                name
+                for kind in ("row", "detail", "list", "submit_line")
+                for name in getattr(pages, f"actions_{kind}", ())
+            ),
         ]
-        found |= {f"admin {model._meta.label} {getattr(action, '__name__', action)}" for action in listed}
+        found |= {
+            f"admin {model._meta.label} {getattr(action, '__name__', action)}" for action in listed
+        }
     return found
 
 
@@ -56,6 +70,12 @@ def _commands() -> set[str]:
     for name, app in get_commands().items():
         if app in OURS:
             parser = load_command_class(str(app), name).create_parser("manage.py", name)
-            subs = [action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-            found |= {f"command {name} {sub}" for choices in subs for sub in choices} or {f"command {name}"}
+            subs = [
+                action.choices
+                for action in parser._actions
+                if isinstance(action, argparse._SubParsersAction)
+            ]
+            found |= {f"command {name} {sub}" for choices in subs for sub in choices} or {
+                f"command {name}"
+            }
     return found

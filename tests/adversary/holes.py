@@ -1,4 +1,6 @@
-"""The known holes, each put back by taking its guard away; the scheme that goes through it, and the invariants that tell of it."""
+"""The known holes, each put back by taking its guard away; the scheme that goes through it, and the
+invariants that tell of it.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class Hole:
     open: Callable[[Patch], None]
     schemes: tuple[str, ...]
     told: frozenset[str]
-    """Invariants of which at least one tells of it; none where it leaves no row: what a step made of a state is in no column."""
+    """Invariants of which at least one tells of it; none where it leaves no row: what a step made
+    of a state is in no column.
+    """
 
     def __str__(self) -> str:
         return self.name
@@ -50,7 +54,9 @@ class Anything(str):
 
 
 def believe_metadata(patch: Patch) -> None:
-    """Whatever metadata names as approved is; and documents bring theirs, from wherever they stand."""
+    """Whatever metadata names as approved is; and documents bring theirs, from wherever they
+    stand.
+    """
     fields: dict[str, Any] = {one.name: "" for one in dataclasses.fields(approvals.DecisionRecord)}
     fields |= {
         "calls": (),
@@ -85,7 +91,11 @@ def believe_documents(patch: Patch) -> None:
 def believe_states(patch: Patch) -> None:
     """What a state says was decided of calls."""
     believe_documents(patch)
-    patch.setattr(approvals, "decided_calls", lambda held, step: held.state.get(tool_calls.DECISIONS, {}).get(step, {}))
+    patch.setattr(
+        approvals,
+        "decided_calls",
+        lambda held, step: held.state.get(tool_calls.DECISIONS, {}).get(step, {}),
+    )
 
 
 def take_input_at_stops(patch: Patch) -> None:
@@ -145,11 +155,20 @@ HOLES = [
         ("a_document_says_that_it_was_approved", "an_approved_thread_is_imported_again"),
         frozenset({"done_for_nobody", "approved_by_nobody"}),
     ),
-    Hole("states bring decisions on calls", believe_states, ("a_document_says_what_was_decided_of_calls",), frozenset()),
+    Hole(
+        "states bring decisions on calls",
+        believe_states,
+        ("a_document_says_what_was_decided_of_calls",),
+        frozenset(),
+    ),
     Hole(
         "stops take input behind a review",
         take_input_at_stops,
-        ("a_stop_behind_the_review_takes_new_input", "a_stop_of_an_order_takes_new_input", "a_child_run_acts_on_what_its_parent_was_told"),
+        (
+            "a_stop_behind_the_review_takes_new_input",
+            "a_stop_of_an_order_takes_new_input",
+            "a_child_run_acts_on_what_its_parent_was_told",
+        ),
         frozenset({"edited_at_a_stop"}),
     ),
     Hole(
@@ -158,7 +177,12 @@ HOLES = [
         ("another_template_over_a_checkpoint", "another_template_at_a_step"),
         frozenset({"stepped_around_unrecorded", "done_for_nobody", "approved_by_nobody"}),
     ),
-    Hole("the deadline waits for the sweep", count_for_ever, ("an_answer_after_the_deadline",), frozenset({"decided_late"})),
+    Hole(
+        "the deadline waits for the sweep",
+        count_for_ever,
+        ("an_answer_after_the_deadline",),
+        frozenset({"decided_late"}),
+    ),
     Hole(
         "data bring what was not asked for",
         take_what_was_not_asked_for,
@@ -177,8 +201,18 @@ HOLES = [
         ("the_requester_asks_an_accomplice_outside",),
         frozenset({"counted_from_outside"}),
     ),
-    Hole("who asks may approve", let_requesters_approve, ("the_requester_approves",), frozenset({"approved_by_asker"})),
-    Hole("one reviewer does for two", let_one_do, ("one_reviewer_approves_for_two",), frozenset({"approved_without_quorum"})),
+    Hole(
+        "who asks may approve",
+        let_requesters_approve,
+        ("the_requester_approves",),
+        frozenset({"approved_by_asker"}),
+    ),
+    Hole(
+        "one reviewer does for two",
+        let_one_do,
+        ("one_reviewer_approves_for_two",),
+        frozenset({"approved_without_quorum"}),
+    ),
 ]
 
 

@@ -1,4 +1,7 @@
-"""The game: moves in any order, and after each the oracle's question. A breach tells its story, which Hypothesis makes short."""
+"""The game: moves in any order, and after each the oracle's question.
+
+A breach tells its story, which Hypothesis makes short.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,42 @@ from tests.adversary.world import ACCOMPLICE, BOOK, INPUT, STEPS, TEAM
 from tests.matrix.addresses import API
 from tests.matrix.world import NOTHING
 
-WHAT = ["ask", "go on", "go on", "go on", "steer", "steer", "steer", "often", "often", "any", "nature", "look", "scheme"]
-"""What comes next in a game; that it is no order of its own has Hypothesis shorten stories towards orders and answers."""
+WHAT = [
+    "ask",
+    "go on",
+    "go on",
+    "go on",
+    "steer",
+    "steer",
+    "steer",
+    "often",
+    "often",
+    "any",
+    "nature",
+    "look",
+    "scheme",
+]
+"""What comes next in a game; that it is no order of its own has Hypothesis shorten stories towards
+orders and answers.
+"""
 READABLE = [path for path in doors.reading() if path not in {"api/schema/", "api/reference/"}]
 OFTEN = [
     door
     for door in moves.MOVES
-    if any(word in door for word in ("/runs", "fork", "decisions", "resume", "work-orders", "import", "input", "l/<", "templates"))
+    if any(
+        word in door
+        for word in (
+            "/runs",
+            "fork",
+            "decisions",
+            "resume",
+            "work-orders",
+            "import",
+            "input",
+            "l/<",
+            "templates",
+        )
+    )
 ]
 TOTALS: Counter[str] = Counter()
 """What was played in this process: doors, effects, decisions, breaches."""
@@ -49,7 +81,9 @@ class Game:
         self.breaches: list[oracle.Breach] = []
         self.oracle.look()
 
-    def play(self, door: str, who: str, body: dict[str, Any] | None = None, **named: str) -> moves.Came:
+    def play(
+        self, door: str, who: str, body: dict[str, Any] | None = None, **named: str
+    ) -> moves.Came:
         """One move of a scheme, with all that follows by itself."""
         came = moves.play(self.world, Move(door, who, named, body or {}))
         self.after()
@@ -69,14 +103,26 @@ class Game:
         self.breaches += self.oracle.look()
 
     def told(self) -> str:
-        return "\n".join(["", *map(str, self.breaches), "The story:", *(f"  {line}" for line in self.world.story)])
+        return "\n".join(
+            [
+                "",
+                *map(str, self.breaches),
+                "The story:",
+                *(f"  {line}" for line in self.world.story),
+            ]
+        )
 
     def broken(self) -> list[str]:
         """What the product's own invariants and its ledger's verification find."""
         surprised = Run.objects.filter(failure_code="step_error").values_list("error", flat=True)
-        assert not list(surprised), f"A step of the game itself is wrong: {list(surprised)}{self.told()}"
+        assert not list(surprised), (
+            f"A step of the game itself is wrong: {list(surprised)}{self.told()}"
+        )
         found = invariants.check(now=timezone.now(), late=dt.timedelta(hours=2), deep=True)
-        return [*(one.invariant.code for one in found if one.count), *(one.code for one in Check().breaches())]
+        return [
+            *(one.invariant.code for one in found if one.count),
+            *(one.code for one in Check().breaches()),
+        ]
 
 
 class Adversary(RuleBasedStateMachine):
@@ -104,7 +150,9 @@ class Adversary(RuleBasedStateMachine):
 
     @rule(data=st.data(), what=st.sampled_from(WHAT))
     def move(self, data: st.DataObject, what: str) -> None:
-        """One rule for all moves: of several, Hypothesis switches some off in each game, and nothing comes of most."""
+        """One rule for all moves: of several, Hypothesis switches some off in each game, and
+        nothing comes of most.
+        """
         pick = Pick(lambda options: data.draw(st.sampled_from(options)))
         cache.clear()  # it counts requests
         came = self.one(pick, what)
@@ -129,33 +177,62 @@ class Adversary(RuleBasedStateMachine):
 
     def ask(self, pick: Pick, what: str) -> moves.Came:
         """An honest order, so that there is something to steal."""
-        stops = pick({}, {}, {"interrupt_before": ["act"]}, {"interrupt_before": ["pay"]}, {"interrupt_after": ["act"]})
+        stops = pick(
+            {},
+            {},
+            {"interrupt_before": ["act"]},
+            {"interrupt_before": ["pay"]},
+            {"interrupt_after": ["act"]},
+        )
         given = {**INPUT, "contact": ACCOMPLICE, **pick({}, {}, {"fails": True})}
         body = {"template": pick(*STEPS), "title": "Order", "input": given, "team": TEAM, **stops}
         if pick(True, True, False):
-            return moves.play(self.game.world, Move(f"POST {API}work-orders", pick("ana", "ana", "ben"), {}, body))
+            return moves.play(
+                self.game.world, Move(f"POST {API}work-orders", pick("ana", "ana", "ben"), {}, body)
+            )
         return self.talk(pick, body)
 
     def talk(self, pick: Pick, body: dict[str, Any]) -> moves.Came:
         """The same as a turn of a thread without an order."""
-        moves.play(self.game.world, Move(f"POST {API}threads", "ana", {}, {"title": "A talk", "team": TEAM}))
+        moves.play(
+            self.game.world,
+            Move(f"POST {API}threads", "ana", {}, {"title": "A talk", "team": TEAM}),
+        )
         named = {"thread_id": self.game.world.known()["thread_id"][0]}
         turn = {name: value for name, value in body.items() if name not in {"title", "team"}}
-        return moves.play(self.game.world, Move(f"POST {API}threads/<thr:thread_id>/runs", "ana", named, turn))
+        return moves.play(
+            self.game.world, Move(f"POST {API}threads/<thr:thread_id>/runs", "ana", named, turn)
+        )
 
     def go_on(self, pick: Pick, what: str) -> moves.Came | None:
-        """Reviewers answer an open question as it asks for, so that games get behind their reviews."""
-        pause = next(iter(Pause.objects.filter(status="open").order_by("-pk")[pick(0, 0, 1) :][:1]), None)
+        """Reviewers answer an open question as it asks for, so that games get behind their
+        reviews.
+        """
+        pause = next(
+            iter(Pause.objects.filter(status="open").order_by("-pk")[pick(0, 0, 1) :][:1]), None
+        )
         came, more = None, pick({}, {}, bodies.MINE)
         for who in ("ben", "cy") if pause is not None and pause.review else ("ana",):
             if pause is not None:
                 door = f"POST {API}pauses/<pse:pause_id>/decisions"
-                came = moves.play(self.game.world, Move(door, who, {"pause_id": pause.shown_id}, schemes.wanted_by(pause, **more)))
+                came = moves.play(
+                    self.game.world,
+                    Move(door, who, {"pause_id": pause.shown_id}, schemes.wanted_by(pause, **more)),
+                )
         return came
 
     def steer(self, pick: Pick, what: str) -> moves.Came:
-        """Who asked for the work tries what can be named behind the review, at the newest things there are."""
-        door = pick(schemes.TURNS, schemes.TURNS, schemes.TURNS, f"POST {API}runs/<run:run_id>/input", schemes.FORK, schemes.EVENT)
+        """Who asked for the work tries what can be named behind the review, at the newest things
+        there are.
+        """
+        door = pick(
+            schemes.TURNS,
+            schemes.TURNS,
+            schemes.TURNS,
+            f"POST {API}runs/<run:run_id>/input",
+            schemes.FORK,
+            schemes.EVENT,
+        )
         world, known = self.game.world, self.game.world.known()
         named = {name: pick.of(known.get(name, [])[:3], NOTHING) for name in moves.named_in(door)}
         who = pick("ana", "ana", "dee", "oli")
@@ -182,7 +259,10 @@ class Adversary(RuleBasedStateMachine):
         who = pick(*PLAYERS)
         path = pick(*READABLE, *[f"{API}threads/<thr:thread_id>/export"] * 8)
         known = self.game.world.known()
-        named = {name: pick.of(known.get(name, [])[:8], NOTHING) for name in moves.named_in(f"GET {path}")}
+        named = {
+            name: pick.of(known.get(name, [])[:8], NOTHING)
+            for name in moves.named_in(f"GET {path}")
+        }
         came = moves.read(self.game.world, who, path, named)
         self.game.world.story.append(f"{who}: GET {moves.url_of(path, named)} → {came.status}")
         hidden = oracle.out_of_sight(self.game.world, who) if came.status == 200 else {}

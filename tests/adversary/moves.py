@@ -4,7 +4,8 @@ A door that is not here fails `test_doors.py`. For one that acts, add a line to 
 
     "POST api/v1/pauses/<pse:pause_id>/wave": plain,
 
-with a function that makes its body where the table of the matrix has none; for one that cannot move a run, the reason to STILL.
+with a function that makes its body where the table of the matrix has none; for one that cannot move
+a run, the reason to STILL.
 """
 
 from __future__ import annotations
@@ -57,8 +58,14 @@ class Move:
     """Its Idempotency-Key."""
 
     def __str__(self) -> str:
-        told = {name: f"{len(value)} bytes" if isinstance(value, bytes) else value for name, value in self.body.items()}
-        return f"{self.who}: {self.door} {' '.join(self.ids.values())} {json.dumps(told, default=str)[:600]}"
+        told = {
+            name: f"{len(value)} bytes" if isinstance(value, bytes) else value
+            for name, value in self.body.items()
+        }
+        return (
+            f"{self.who}: {self.door} {' '.join(self.ids.values())} "
+            f"{json.dumps(told, default=str)[:600]}"
+        )
 
 
 def plain(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
@@ -77,37 +84,73 @@ def _page_order(world: World, pick: Pick, named: dict[str, str]) -> dict[str, An
 def _page_answer(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     given = bodies.answer(world, pick, name="action")
     data = given.pop("input") or {}
-    return {**given, **{f"input.{name}": value for name, value in data.items() if not isinstance(value, dict | list)}}
+    return {
+        **given,
+        **{
+            f"input.{name}": value
+            for name, value in data.items()
+            if not isinstance(value, dict | list)
+        },
+    }
 
 
 def _page_calls(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
-    calls = {"calls.transfer.decision": "approve", "calls.drop.decision": "reject", "calls.drop.reason": "no"}
-    return pick(_page_answer(world, pick, named), {"action": "answer", **calls}, {"action": "approve"}, {"action": "approve"})
+    calls = {
+        "calls.transfer.decision": "approve",
+        "calls.drop.decision": "reject",
+        "calls.drop.reason": "no",
+    }
+    return pick(
+        _page_answer(world, pick, named),
+        {"action": "answer", **calls},
+        {"action": "approve"},
+        {"action": "approve"},
+    )
 
 
 def _several(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     asked = Pause.objects.order_by("-pk")[:5]
-    return {"pause": [f"{pause.shown_id}:{pause.revision}" for pause in asked], "action": pick("approve", "approve", "cancel")}
+    return {
+        "pause": [f"{pause.shown_id}:{pause.revision}" for pause in asked],
+        "action": pick("approve", "approve", "cancel"),
+    }
 
 
 def _bulk(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     asked = Pause.objects.order_by("-pk")[:5]
-    chosen = [{"id": pause.shown_id, "pause_id": pause.shown_id, "revision": pause.revision} for pause in asked]
+    chosen = [
+        {"id": pause.shown_id, "pause_id": pause.shown_id, "revision": pause.revision}
+        for pause in asked
+    ]
     return {"decision": pick("approve", "approve", "cancel"), "pauses": chosen}
 
 
 def _delegation(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     today = timezone.localdate()
     to = world.people[pick(*PEOPLE)]
-    return {"to_user": to.pk, "first": today - dt.timedelta(days=1), "last": today + dt.timedelta(days=1), "reason": "away"}
+    return {
+        "to_user": to.pk,
+        "first": today - dt.timedelta(days=1),
+        "last": today + dt.timedelta(days=1),
+        "reason": "away",
+    }
 
 
 def _postpone(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
-    return {"until": (timezone.now() + dt.timedelta(hours=pick(1, 5, 9))).isoformat(), "reason": "x", "hours": 1}
+    return {
+        "until": (timezone.now() + dt.timedelta(hours=pick(1, 5, 9))).isoformat(),
+        "reason": "x",
+        "hours": 1,
+    }
 
 
 def _text(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
-    return {"text": pick("APPROVE", "REJECT", "hello", "shorter"), "template": pick(*STEPS), "message": "msg_x", "when_busy": "queue"}
+    return {
+        "text": pick("APPROVE", "REJECT", "hello", "shorter"),
+        "template": pick(*STEPS),
+        "message": "msg_x",
+        "when_busy": "queue",
+    }
 
 
 def _busy(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
@@ -116,12 +159,19 @@ def _busy(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
 
 def _input(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     data: dict[str, Any] = {"input": bodies.data(pick) or {"vat": "x"}}
-    options: tuple[dict[str, Any], ...] = ({"content": "APPROVE"}, {"content": "hello"}, {"input": bodies.forgery(pick)}, data)
+    options: tuple[dict[str, Any], ...] = (
+        {"content": "APPROVE"},
+        {"content": "hello"},
+        {"input": bodies.forgery(pick)},
+        data,
+    )
     return pick(*options)
 
 
 def _resume(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
-    return pick.object(checkpoint_id=(None, *world.known().get("checkpoint_id", [])[:6]), reason=(None, "because"))
+    return pick.object(
+        checkpoint_id=(None, *world.known().get("checkpoint_id", [])[:6]), reason=(None, "because")
+    )
 
 
 def _page_resume(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
@@ -129,12 +179,24 @@ def _page_resume(world: World, pick: Pick, named: dict[str, str]) -> dict[str, A
 
 
 def _thread(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
-    return {"title": "A talk", **pick.object(team=(None, TEAM), when_busy=(None, "queue", "interrupt"))}
+    return {
+        "title": "A talk",
+        **pick.object(team=(None, TEAM), when_busy=(None, "queue", "interrupt")),
+    }
 
 
 def _wait(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
-    asked = {"run_id": pick("outer-1", "outer-2"), "node_id": "plan", "blocking_reason": "asking", "state": bodies.forgery(pick)}
-    return {**asked, "recipients": pick([], ["ben"]), "review": pick({}, {"reviewers": {"users": ["zoe"]}})}
+    asked = {
+        "run_id": pick("outer-1", "outer-2"),
+        "node_id": "plan",
+        "blocking_reason": "asking",
+        "state": bodies.forgery(pick),
+    }
+    return {
+        **asked,
+        "recipients": pick([], ["ben"]),
+        "review": pick({}, {"reviewers": {"users": ["zoe"]}}),
+    }
 
 
 def _trace(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
@@ -144,7 +206,9 @@ def _trace(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     return {
         "traceId": trace,
         "promptId": prompt,
-        "response": pick("approve", {"decision": "approve"}, bodies.data(pick), bodies.forgery(pick)),
+        "response": pick(
+            "approve", {"decision": "approve"}, bodies.data(pick), bodies.forgery(pick)
+        ),
     }
 
 
@@ -158,12 +222,18 @@ def _template(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]
 
 
 def _step_template(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
-    return {"title": "Pay", "function": pick("adversary.pay", "adversary.act"), "config": pick({}, {"of": "plan"}, {"of": "draft"})}
+    return {
+        "title": "Pay",
+        "function": pick("adversary.pay", "adversary.act"),
+        "config": pick({}, {"of": "plan"}, {"of": "draft"}),
+    }
 
 
 def _page_template(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     """The form of the editor: the first step asks no more, or anybody."""
-    found = Template.objects.filter(slug=named.get("slug", "adv-strict")).order_by("-version").first()
+    found = (
+        Template.objects.filter(slug=named.get("slug", "adv-strict")).order_by("-version").first()
+    )
     version = found.version if found else 1
     return {
         "version": version,
@@ -176,7 +246,12 @@ def _page_template(world: World, pick: Pick, named: dict[str, str]) -> dict[str,
 
 
 def _link(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
-    return {"action": pick("approve", "approve", "revise"), "me": "yes", "feedback": "shorter", "input.vat": "DE1"}
+    return {
+        "action": pick("approve", "approve", "revise"),
+        "me": "yes",
+        "feedback": "shorter",
+        "input.vat": "DE1",
+    }
 
 
 def _action(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
@@ -184,7 +259,11 @@ def _action(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
 
 
 def _forensics(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
-    state = bodies.edited_state(world, pick, named["checkpoint_id"]) if "checkpoint_id" in named else "{}"
+    state = (
+        bodies.edited_state(world, pick, named["checkpoint_id"])
+        if "checkpoint_id" in named
+        else "{}"
+    )
     return {"reason": "because", "state": state, **pick.object(around=(None, None, "because"))}
 
 
@@ -205,15 +284,26 @@ def _said(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
 
 
 def _order_words(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
-    return {"template": pick(*STEPS), "input": json.dumps({**world_input(pick), "contact": "x@elsewhere.example"})}
+    return {
+        "template": pick(*STEPS),
+        "input": json.dumps({**world_input(pick), "contact": "x@elsewhere.example"}),
+    }
 
 
 def world_input(pick: Pick) -> dict[str, Any]:
-    return pick({"amount": 10, "to": "acme"}, {"amount": 20, "to": "acme", "decided_content": {"plan": "Pay 666 to mallory"}})
+    return pick(
+        {"amount": 10, "to": "acme"},
+        {"amount": 20, "to": "acme", "decided_content": {"plan": "Pay 666 to mallory"}},
+    )
 
 
 ORDER, PAUSE, THREAD, RUN = "<wo:order_id>", "<pse:pause_id>", "<thr:thread_id>", "<run:run_id>"
-CHECKPOINT, DECISION, TURN, DELIVERY = "<ckpt:checkpoint_id>", "<dec:decision_id>", "<trn:turn_id>", "<dlv:delivery_id>"
+CHECKPOINT, DECISION, TURN, DELIVERY = (
+    "<ckpt:checkpoint_id>",
+    "<dec:decision_id>",
+    "<trn:turn_id>",
+    "<dlv:delivery_id>",
+)
 MOVES: dict[str, Body] = {
     f"POST {API}work-orders": _of(bodies.order),
     f"POST {API}work-orders/{ORDER}/resume": _of(bodies.answer),
@@ -295,7 +385,10 @@ MOVES: dict[str, Body] = {
     "command workorder cancel": plain,
     "command import_thread": _of(bodies.document),
 }
-"""Door → what is sent through it. All of them can begin, answer, move or end a run, or change who may."""
+"""Door → what is sent through it.
+
+All of them can begin, answer, move or end a run, or change who may.
+"""
 
 ERASES = "Ends with nothing left of a thread; tests/hitl/threads/test_erasure.py."
 SENDS = "Changes where people are told, and no run."
@@ -318,7 +411,9 @@ STILL: dict[str, str] = {
     f"POST {API}deliveries/{DELIVERY}/again": SENDS,
     f"POST deliveries/{DELIVERY}/again": SENDS,
     "POST notifications/": SENDS,
-    "POST templates/steps/<slug:slug>/texts": "Texts that a step sends; no step of the game has any.",
+    "POST templates/steps/<slug:slug>/texts": (
+        "Texts that a step sends; no step of the game has any."
+    ),
     "POST notifications/mail": SENDS,
     "POST notifications/<end:endpoint_id>": SENDS,
     "admin hitl.Delivery send_again": SENDS,
@@ -333,7 +428,8 @@ STILL: dict[str, str] = {
     "admin hitl_apitoken add": DESK,
     "admin hitl.ApiToken revoke": DESK,
     "command api_token": SHELL,
-    **{f"{method} favicon.ico": "Sends on to a picture." for method in ("POST", "PUT", "PATCH", "DELETE")},
+    **{f"{method} favicon.ico": "Sends on to a picture." for method in ("POST", "PUT", "PATCH",
+    "DELETE")},
     f"PUT {API}repositories/<repo:repository_id>": SETTLES,
     f"PUT {PRINTED}repositories/<repo:repository_id>/template-execution": SETTLES,
     f"PUT {API}repositories/<repo:repository_id>/template-execution": SETTLES,
@@ -344,21 +440,32 @@ STILL: dict[str, str] = {
     "admin auth_user add": DESK,
     "admin auth_user delete": DESK,
     "admin auth_user_password_change": DESK,
-    "admin hitl_delegation add": "For superusers alone, who may answer as anybody; the page `delegations/` is played.",
+    "admin hitl_delegation add": (
+        "For superusers alone, who may answer as anybody; the page `delegations/` is played."
+    ),
     "admin hitl_inboundsource add": DESK,
-    **{f"admin hitl.InboundSource {what}": DESK for what in ("new_secret", "drop_old_secrets", "switch_off", "switch_on")},
-    "admin runs_template change": "The same form of text fields as `PUT templates/workflows`, which is played, and the same service.",
+    **{f"admin hitl.InboundSource {what}": DESK for what in ("new_secret", "drop_old_secrets",
+    "switch_off", "switch_on")},
+    "admin runs_template change": (
+        "The same form of text fields as `PUT templates/workflows`, which is played, and the "
+        "same service."
+    ),
     "admin checkpoints_checkpoint_diff": "Shows a difference.",
-    "admin checkpoints_thread_export": "Gives a document; whoever imports one plays `threads/import`.",
+    "admin checkpoints_thread_export": (
+        "Gives a document; whoever imports one plays `threads/import`."
+    ),
     "socket ": "Closes at once.",
     "command workorder list": "Lists orders.",
     "command workorder show": "Shows an order.",
     **{
         f"command {name}": SHELL
         for name in (
-            "anchor_ledger", "check_inflight", "credential bind", "credential list", "credential remove", "credential set",
-            "drop_stray_bodies", "export_ledger", "export_thread", "invariants", "load_templates", "prune", "rotate_keys",
-            "sample_invoices", "sample_repository", "standalone", "verify_checkpoints", "verify_ledger",
+            "anchor_ledger", "check_inflight", "credential bind", "credential list",
+            "credential remove", "credential set",
+            "drop_stray_bodies", "export_ledger", "export_thread", "invariants", "load_templates",
+            "prune", "rotate_keys",
+            "sample_invoices", "sample_repository", "standalone", "verify_checkpoints",
+            "verify_ledger",
         )
     },
 }  # fmt: skip
@@ -368,7 +475,9 @@ STILL: dict[str, str] = {
 def named_in(door: str) -> list[str]:
     """The arguments of a door."""
     if door.startswith("admin "):
-        model = {"runs.Pause": "pause_id", "runs.WorkOrder": "order_id", "runs.Run": "run_id"}.get(door.split()[1])
+        model = {"runs.Pause": "pause_id", "runs.WorkOrder": "order_id", "runs.Run": "run_id"}.get(
+            door.split()[1]
+        )
         return [model] if model else ["checkpoint_id"] if "checkpoint" in door else []
     if door.startswith("command workorder") and not door.endswith("create"):
         return ["order_id"]
@@ -402,7 +511,9 @@ def play(world: World, move: Move) -> Came:
     """Go through a door; what was done is counted, and told in the story."""
     world.story.append(str(move))
     kind, _, rest = move.door.partition(" ")
-    came = {"admin": _desk, "socket": _socket, "command": _command}.get(kind, _request)(world, move, rest)
+    came = {"admin": _desk, "socket": _socket, "command": _command}.get(kind, _request)(
+        world, move, rest
+    )
     world.story[-1] += f" → {came.status}" + (f" {came.text[:200]}" if came.status >= 422 else "")
     if came.done:
         world.moved[move.door] += 1
@@ -415,7 +526,10 @@ def url_of(path: str, named: Mapping[str, str]) -> str:
 
 def _request(world: World, move: Move, path: str) -> Came:
     method = move.door.split()[0]
-    url, body = url_of(path, {**move.ids, "source": SOURCE}), move.body or dict(ADDRESSES[path].body)
+    url, body = (
+        url_of(path, {**move.ids, "source": SOURCE}),
+        move.body or dict(ADDRESSES[path].body),
+    )
     if not path.startswith("api/"):
         return _came(world.pages[move.who].post(url, body))
     headers = {"Idempotency-Key": move.key} if move.key else {}
@@ -428,8 +542,16 @@ def _request(world: World, move: Move, path: str) -> Came:
             signatures.TIMESTAMP: str(int(now.timestamp())),
             signatures.SIGNATURE: signatures.sign(SECRET, name, now, raw),
         }
-        return _came(world.rest["nobody"].generic(method, url, raw, content_type="application/json", headers=headers))
-    came = _came(world.rest[move.who].generic(method, url, raw, content_type="application/json", headers=headers))
+        return _came(
+            world.rest["nobody"].generic(
+                method, url, raw, content_type="application/json", headers=headers
+            )
+        )
+    came = _came(
+        world.rest[move.who].generic(
+            method, url, raw, content_type="application/json", headers=headers
+        )
+    )
     if "raw" in body and came.done:
         _copied(world, raw)
     return came
@@ -476,22 +598,31 @@ def _change_groups(world: World, client: Any, body: Mapping[str, Any]) -> Any:
     user = User.objects.get(username=body["person"])
     joined = timezone.localtime(user.date_joined)
     form = {
-        "username": user.username, "email": user.email, "is_active": "on", "date_joined_0": f"{joined:%Y-%m-%d}",
-        "date_joined_1": f"{joined:%H:%M:%S}", "groups": [Group.objects.get(name=name).pk for name in body["groups"]],
+        "username": user.username, "email": user.email, "is_active": "on",
+        "date_joined_0": f"{joined:%Y-%m-%d}",
+        "date_joined_1": f"{joined:%H:%M:%S}",
+        "groups": [Group.objects.get(name=name).pk for name in body["groups"]],
         "user_permissions": list(user.user_permissions.values_list("pk", flat=True)),
     }  # fmt: skip
     return client.post(reverse("admin:auth_user_change", args=[user.pk]), form)
 
 
 def _key(shown: str) -> uuid.UUID:
-    return ids.parse(shown.partition("_")[0], shown) if "_" in shown else uuid.UUID(int=0)  # of what there is none
+    # of what there is none
+    return ids.parse(shown.partition("_")[0], shown) if "_" in shown else uuid.UUID(int=0)
 
 
 def _socket(world: World, move: Move, path: str) -> Came:
-    """As the consumer does, without its loop: admitted by the address, then each message is answered in a thread of the database."""
+    """As the consumer does, without its loop: admitted by the address, then each message is
+    answered in a thread of the database.
+    """
     routes = {str(entry.pattern): entry for entry in routing.websockets(exception_handler)}
     secret = world.rest[move.who].defaults.get("HTTP_AUTHORIZATION", "")
-    scope: dict[str, Any] = {"type": "websocket", "headers": [(b"authorization", str(secret).encode())], "query_string": b""}
+    scope: dict[str, Any] = {
+        "type": "websocket",
+        "headers": [(b"authorization", str(secret).encode())],
+        "query_string": b"",
+    }
     scope |= {"path": url_of(path, move.ids), "path_remaining": url_of(path, move.ids)}
     found = routes[path].pattern.match(url_of(path, move.ids)[1:])
     if found is None:
@@ -502,7 +633,12 @@ def _socket(world: World, move: Move, path: str) -> Came:
         consumer._admit()
     except Refused as refused:
         return Came(404, str(refused.code))
-    reply = socket_messages.answer(json.dumps(move.body), scope=consumer.scope, place=consumer.place, problem_of=exception_handler)
+    reply = socket_messages.answer(
+        json.dumps(move.body),
+        scope=consumer.scope,
+        place=consumer.place,
+        problem_of=exception_handler,
+    )
     told = json.loads(reply)
     return Came(200 if told["type"] == "accepted" else int(told["problem"]["status"]), reply)
 
@@ -521,7 +657,9 @@ def _command(world: World, move: Move, name: str) -> Came:
             call_command("workorder", "--user", move.who, "create", *more, stdout=out)
         else:
             more = ["shorter"] if words[1] == "revise" else ["--reason", "x"]
-            call_command("workorder", "--user", move.who, words[1], move.ids["order_id"], *more, stdout=out)
+            call_command(
+                "workorder", "--user", move.who, words[1], move.ids["order_id"], *more, stdout=out
+            )
     except (CommandError, Http404) as error:
         return Came(409, str(error))
     return Came(200, out.getvalue())
@@ -533,7 +671,12 @@ def _command(world: World, move: Move, name: str) -> Came:
 def settle(world: World, *, steps: int = 40) -> None:
     """Workers take what is due as far as it goes."""
     for _ in range(steps):
-        due = Run.objects.filter(status="pending", due_at__lte=timezone.now()).order_by("pk").values_list("pk", flat=True).first()
+        due = (
+            Run.objects.filter(status="pending", due_at__lte=timezone.now())
+            .order_by("pk")
+            .values_list("pk", flat=True)
+            .first()
+        )
         if due is None:
             return
         advance(due, budget=60)
@@ -541,13 +684,20 @@ def settle(world: World, *, steps: int = 40) -> None:
 
 def work_a_little(world: World) -> None:
     """A worker takes one step of the newest run that is due."""
-    due = Run.objects.filter(status="pending", due_at__lte=timezone.now()).order_by("-pk").values_list("pk", flat=True).first()
+    due = (
+        Run.objects.filter(status="pending", due_at__lte=timezone.now())
+        .order_by("-pk")
+        .values_list("pk", flat=True)
+        .first()
+    )
     if due is not None:
         advance(due, budget=0)
 
 
 def sweep(world: World) -> None:
-    """What beat has done from time to time: deadlines, early answers, messages whose turn has come, mail."""
+    """What beat has done from time to time: deadlines, early answers, messages whose turn has come,
+    mail.
+    """
     now = timezone.now()
     deadlines.fire_due(now=now)
     early_answers.sweep(now=now)
@@ -557,11 +707,19 @@ def sweep(world: World) -> None:
 
 
 def time_passes(world: World) -> None:
-    """Every deadline of an open question lies behind us, and so does the time for second thoughts. The sweep is yet to come."""
+    """Every deadline of an open question lies behind us, and so does the time for second thoughts.
+
+    The sweep is yet to come.
+    """
     past = timezone.now() - dt.timedelta(minutes=1)
     Pause.objects.open().filter(deadline_at__gt=past).update(deadline_at=past, next_at=past)
     Run.objects.filter(status="pending", due_at__gt=past).update(due_at=past)
 
 
-NATURE: dict[str, Callable[[World], None]] = {"settle": settle, "work": work_a_little, "sweep": sweep, "time": time_passes}
+NATURE: dict[str, Callable[[World], None]] = {
+    "settle": settle,
+    "work": work_a_little,
+    "sweep": sweep,
+    "time": time_passes,
+}
 """What nobody does, and happens all the same."""

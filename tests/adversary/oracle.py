@@ -1,7 +1,9 @@
-"""What was done that nobody let happen: the book of effects against raw rows, without a line of the product's own approval code.
+"""What was done that nobody let happen: the book of effects against raw rows, without a line of the
+product's own approval code.
 
-The oracle is asked after every move. People's rights change meanwhile, so it looks at each new decision, vote and effect at once, with
-who was in which group before and after that move; what it found stays.
+The oracle is asked after every move. People's rights change meanwhile, so it looks at each new
+decision, vote and effect at once, with who was in which group before and after that move; what it
+found stays.
 """
 
 from __future__ import annotations
@@ -53,10 +55,14 @@ class Oracle:
         """What came about since the last look that must not be."""
         before, self.members = self.members, _members()
         either = {name: before.get(name, set()) | self.members[name] for name in self.members}
-        for decision in Decision.objects.select_related("pause__run__thread", "pause__run__work_order").order_by("pk"):
+        for decision in Decision.objects.select_related(
+            "pause__run__thread", "pause__run__work_order"
+        ).order_by("pk"):
             if decision.pk not in self.fit:
                 self.fit[decision.pk] = self._unfit(decision, either)
-        found = [breach for number in range(self.seen, len(BOOK)) for breach in self._behind(number)]
+        found = [
+            breach for number in range(self.seen, len(BOOK)) for breach in self._behind(number)
+        ]
         self.seen = len(BOOK)
         return [*found, *self._undone()]
 
@@ -66,10 +72,15 @@ class Oracle:
         for number, decision in list(self.covered.items()):
             if decision in undone:
                 del self.covered[number]
-                yield Breach(f"{ids.show('dec', decision)}, by which it was done, was taken back", BOOK[number])
+                yield Breach(
+                    f"{ids.show('dec', decision)}, by which it was done, was taken back",
+                    BOOK[number],
+                )
 
     def _behind(self, number: int) -> Iterator[Breach]:
-        """What is missing for one effect: the decisions that the frozen rules of its run demand, over what it acted on."""
+        """What is missing for one effect: the decisions that the frozen rules of its run demand,
+        over what it acted on.
+        """
         effect = BOOK[number]
         run = Run.objects.get(pk=ids.parse("run", effect.run))
         steps: list[dict[str, Any]] = Definition.objects.get(pk=run.definition_id).content["steps"]
@@ -79,7 +90,11 @@ class Oracle:
         if effect.kind == "call":
             demanded = [here]
         elif effect.kind == "demanding":
-            demanded = [one for one in steps if one["name"] == effect.of and (one["pause_after"] or one.get("review"))]
+            demanded = [
+                one
+                for one in steps
+                if one["name"] == effect.of and (one["pause_after"] or one.get("review"))
+            ]
         else:
             demanded = [one for one in steps[: names.index(effect.step)] if one.get("review")]
         for one in demanded:
@@ -89,9 +104,16 @@ class Oracle:
             elif decision is not None:
                 self.covered[number] = decision
 
-    def _missing(self, step: Mapping[str, Any], effect: Effect, chain: list[Any]) -> tuple[str, Any]:
-        """Why the step's last question before an effect lets it not happen; and the decision that does."""
-        asked = {pause.checkpoint_id: pause for pause in Pause.objects.filter(checkpoint__in=chain).order_by("pk")}
+    def _missing(
+        self, step: Mapping[str, Any], effect: Effect, chain: list[Any]
+    ) -> tuple[str, Any]:
+        """Why the step's last question before an effect lets it not happen; and the decision that
+        does.
+        """
+        asked = {
+            pause.checkpoint_id: pause
+            for pause in Pause.objects.filter(checkpoint__in=chain).order_by("pk")
+        }
         for key in chain:  # the newest first
             pause = asked.get(key)
             if pause is None:
@@ -105,7 +127,11 @@ class Oracle:
     def _after_stepping_around(self, pause: Pause, effect: Effect) -> str:
         if effect.kind != "plain":
             return "the review was stepped around, which approves nothing"
-        decision = Decision.objects.filter(pause=pause, action="step_around").select_related("decided_by").first()
+        decision = (
+            Decision.objects.filter(pause=pause, action="step_around")
+            .select_related("decided_by")
+            .first()
+        )
         if decision is None or decision.decided_by is None or decision.decided_by.username != "oli":
             return "the review was stepped around by nobody with the right to"
         began = worlds.acted_on(store.load(Checkpoint.objects.get(pk=pause.checkpoint_id)), "plan")
@@ -124,7 +150,10 @@ class Oracle:
         if why_not := self.fit[decision.pk]:
             return f"{decision.shown_id} approves nothing: {why_not}", None
         if not _is_about(decision, pause, effect):
-            return f"{decision.shown_id} is about something else: {pause.content!r} {pause.calls}", None
+            return (
+                f"{decision.shown_id} is about something else: {pause.content!r} {pause.calls}",
+                None,
+            )
         return "", decision.pk
 
     def _unfit(self, decision: Decision, members: Mapping[str, set[int]]) -> str:
@@ -136,16 +165,30 @@ class Oracle:
         deadline = rules.get("deadline") or {}
         if decision.via == "policy":
             due = pause.deadline_at is not None and decision.decided_at >= pause.deadline_at
-            return "" if due and deadline.get("outcome") == "approve" else "the rules do not approve by themselves"
+            return (
+                ""
+                if due and deadline.get("outcome") == "approve"
+                else "the rules do not approve by themselves"
+            )
         if pause.deadline_at is not None and decision.decided_at > pause.deadline_at:
             return "the deadline had passed"
         if decision.revision != pause.revision or decision.content_digest != pause.content_digest:
             return "it names another revision"
         quorum, votes = int(rules.get("quorum", 1)), list(Vote.objects.filter(pause=pause))
         if quorum > 1:
-            given = [(vote.voter_id, vote.seat_id, vote.external) for vote in votes if vote.content_digest == pause.content_digest]
+            given = [
+                (vote.voter_id, vote.seat_id, vote.external)
+                for vote in votes
+                if vote.content_digest == pause.content_digest
+            ]
         else:
-            given = [(decision.decided_by_id, decision.on_behalf_of_id or decision.decided_by_id, decision.external)]
+            given = [
+                (
+                    decision.decided_by_id,
+                    decision.on_behalf_of_id or decision.decided_by_id,
+                    decision.external,
+                )
+            ]
         good = {one for one in given if not self._wrong_person(one, pause, members)}
         people = {voter or external for voter, _, external in good}
         seats = {seat or external for _, seat, external in good}
@@ -153,18 +196,29 @@ class Oracle:
             return f"{quorum} of the right people were wanted; answered: {sorted(map(str, given))}"
         return ""
 
-    def _wrong_person(self, given: tuple[Any, Any, Any], pause: Pause, members: Mapping[str, set[int]]) -> bool:
+    def _wrong_person(
+        self, given: tuple[Any, Any, Any], pause: Pause, members: Mapping[str, set[int]]
+    ) -> bool:
         voter, seat, external = given
         rules: dict[str, Any] = pause.review
         if voter is None:
-            return external not in [*rules.get("external", []), *([SUPPLIER] if rules.get("external") else [])]
-        stands_in = voter != seat and Delegation.objects.filter(from_user=seat, to_user=voter).exists()
+            return external not in [
+                *rules.get("external", []),
+                *([SUPPLIER] if rules.get("external") else []),
+            ]
+        stands_in = (
+            voter != seat and Delegation.objects.filter(from_user=seat, to_user=voter).exists()
+        )
         if voter != seat and not stands_in:
             return True
         if _unseen(pause, voter):
             return True
         run = pause.run
-        askers = {run.thread.owner_id, run.started_by_id, run.work_order.created_by_id if run.work_order else None}
+        askers = {
+            run.thread.owner_id,
+            run.started_by_id,
+            run.work_order.created_by_id if run.work_order else None,
+        }
         if rules.get("self_approval") is False and {voter, seat} & askers:
             return True
         named = [rules.get("reviewers") or {}, *(rules.get("escalation") or [])[: pause.stage]]
@@ -174,7 +228,9 @@ class Oracle:
             part = {run.thread.owner_id, *_in_team(run.thread, members)}
             if seat in part or User.objects.filter(pk=seat, is_superuser=True).exists():
                 return False
-        fits = User.objects.filter(pk=seat, username__in=users).exists() or any(seat in members.get(name, set()) for name in groups)
+        fits = User.objects.filter(pk=seat, username__in=users).exists() or any(
+            seat in members.get(name, set()) for name in groups
+        )
         return not fits
 
 
@@ -183,7 +239,10 @@ def _unseen(pause: Pause, voter: Any) -> bool:
     for early in EarlyAnswer.objects.filter(pause=pause, by=voter, received_at__lt=pause.opened_at):
         said = early.event.get("payload")
         told = {**early.event, **(said if isinstance(said, dict) else {})}
-        named = (told.get("revision") or early.event.get("revision"), told.get("content_digest") or early.event.get("content_digest"))
+        named = (
+            told.get("revision") or early.event.get("revision"),
+            told.get("content_digest") or early.event.get("content_digest"),
+        )
         if not pause.required_inputs and named != (pause.revision, pause.content_digest):
             return True
     return False
@@ -193,8 +252,14 @@ def _is_about(decision: Decision, pause: Pause, effect: Effect) -> bool:
     """Whether a decision was made over exactly what was acted on."""
     if effect.kind == "call":
         name, tool = effect.call.split("/")
-        asked = next((one for one in pause.calls if one["id"] == name and one["tool"] == tool), None)
-        answer = ((decision.payload or {}).get("calls") or {}).get(name) if decision.action == "answer" else {"decision": "approve"}
+        asked = next(
+            (one for one in pause.calls if one["id"] == name and one["tool"] == tool), None
+        )
+        answer = (
+            ((decision.payload or {}).get("calls") or {}).get(name)
+            if decision.action == "answer"
+            else {"decision": "approve"}
+        )
         if asked is None or answer is None or answer["decision"] not in {"approve", "edit"}:
             return False
         return bool(arguments_of(answer.get("arguments") or asked["arguments"]) == effect.material)
@@ -208,11 +273,16 @@ def _rules(review: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _stepped_around(pause: Pause) -> set[str]:
-    return {label.removeprefix("Rules of ") for label, _ in pause.facts if label.startswith("Rules of ")}
+    return {
+        label.removeprefix("Rules of ") for label, _ in pause.facts if label.startswith("Rules of ")
+    }
 
 
 def _ancestors(head: Any) -> list[Any]:
-    """The checkpoints that an effect came after, the newest first. A child run's line goes on with that of who started it no further."""
+    """The checkpoints that an effect came after, the newest first.
+
+    A child run's line goes on with that of who started it no further.
+    """
     parents = dict(Checkpoint.objects.values_list("pk", "parent"))
     found = []
     while head is not None:
@@ -233,18 +303,27 @@ def _in_team(thread: Thread, members: Mapping[str, set[int]]) -> set[int]:
 
 
 def out_of_sight(world: World, who: str) -> dict[str, str]:
-    """Ids that somebody must not be told of → what they are of. By raw rows: own threads, one's teams', and those one is asked on."""
+    """Ids that somebody must not be told of → what they are of.
+
+    By raw rows: own threads, one's teams', and those one is asked on.
+    """
     user = world.people.get(who)
     if user is not None and (user.is_superuser or user.is_staff):
         return {}  # rights in the admin open what is everybody's, on purpose
     mine = _members()
     groups = {name for name, keys in mine.items() if user is not None and user.pk in keys}
-    if GUESTS & (groups | {who}) or (user is not None and Delegation.objects.filter(to_user=user).exists()):
+    if GUESTS & (groups | {who}) or (
+        user is not None and Delegation.objects.filter(to_user=user).exists()
+    ):
         return {}
     hidden = {}
     for thread in Thread.objects.select_related("team"):
-        theirs = user is not None and (thread.owner_id == user.pk or (thread.team is not None and thread.team.name in groups))
+        theirs = user is not None and (
+            thread.owner_id == user.pk or (thread.team is not None and thread.team.name in groups)
+        )
         if not theirs and thread.shown_id not in world.copied:
             hidden[thread.shown_id] = "a thread"
-            hidden |= {one.shown_id: "a run" for one in Run.objects.filter(thread=thread).only("pk")}
+            hidden |= {
+                one.shown_id: "a run" for one in Run.objects.filter(thread=thread).only("pk")
+            }
     return hidden

@@ -1,4 +1,6 @@
-"""The machine finds each hole that the product had, when it is put back: the oracle by effects, the invariants by rows."""
+"""The machine finds each hole that the product had, when it is put back: the oracle by effects, the
+invariants by rows.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def quiet(caplog: pytest.LogCaptureFixture, settings: Any, tmp_path: Any) -> Non
 
 
 @pytest.mark.parametrize(("hole", "name"), holes.GAMES, ids=str)
-def test_a_hole_that_is_put_back_is_found(hole: Hole, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hole_that_is_put_back_is_found(
+    hole: Hole, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """P6: by the oracle, and by `manage.py invariants` without it."""
     with undone():
         game = Game()
@@ -37,7 +41,9 @@ def test_a_hole_that_is_put_back_is_found(hole: Hole, name: str, monkeypatch: py
 
 
 def test_a_game_at_random_finds_a_hole_within_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody tells the machine where the hole is: here that data are taken which were not asked for, and answers after the deadline."""
+    """Nobody tells the machine where the hole is: here that data are taken which were not asked
+    for, and answers after the deadline.
+    """
     bound = hypothesis.settings(
         max_examples=40,
         stateful_step_count=30,

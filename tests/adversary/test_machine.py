@@ -1,4 +1,6 @@
-"""Everybody makes every move in any order, and nothing is done behind a review without its reviewers (P6, P1, P11)."""
+"""Everybody makes every move in any order, and nothing is done behind a review without its
+reviewers (P6, P1, P11).
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,20 @@ from tests.adversary.world import undone
 
 pytestmark = pytest.mark.django_db
 
-CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much]
+CHECKS = [
+    HealthCheck.too_slow,
+    HealthCheck.data_too_large,
+    HealthCheck.function_scoped_fixture,
+    HealthCheck.filter_too_much,
+]
 QUICK = hypothesis.settings(
-    max_examples=8, stateful_step_count=30, deadline=None, database=None, derandomize=True, print_blob=False, suppress_health_check=CHECKS
+    max_examples=8,
+    stateful_step_count=30,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    print_blob=False,
+    suppress_health_check=CHECKS,
 )
 
 
@@ -32,7 +45,9 @@ def quiet(caplog: pytest.LogCaptureFixture, settings: Any) -> None:
     caplog.set_level(logging.CRITICAL)
 
 
-def test_nothing_is_done_behind_a_review_without_its_reviewers(tmp_path: Any, settings: Any) -> None:
+def test_nothing_is_done_behind_a_review_without_its_reviewers(
+    tmp_path: Any, settings: Any
+) -> None:
     """P6, P1, P11, C20: and the product's invariants and its ledger's verification say so too."""
     settings.WAYSTATION_DATA = tmp_path
     minutes = float(os.environ.get("ADVERSARY_MINUTES", "0"))

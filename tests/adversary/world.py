@@ -1,4 +1,6 @@
-"""Who plays, over which workflows, and the book of effects: what each step that matters did, written outside the product."""
+"""Who plays, over which workflows, and the book of effects: what each step that matters did,
+written outside the product.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,10 @@ class Effect:
     """Something that was done and cannot be taken back."""
 
     kind: str
-    """`demanding`: the step called `require_approval` right before. `plain`: it did not. `call`: a call of a tool."""
+    """`demanding`: the step called `require_approval` right before.
+
+    `plain`: it did not. `call`: a call of a tool.
+    """
     run: str
     thread: str
     step: str
@@ -62,8 +67,13 @@ def text_of(state: State) -> str:
 
 
 def given(state: State, context: Context) -> State:
-    """The state, on top of what an order was made with; of the engine's own keys those of the state alone."""
-    return {**{name: value for name, value in context.order.input.items() if name not in OWN_REDUCERS}, **state}
+    """The state, on top of what an order was made with; of the engine's own keys those of the state
+    alone.
+    """
+    return {
+        **{name: value for name, value in context.order.input.items() if name not in OWN_REDUCERS},
+        **state,
+    }
 
 
 def acted_on(state: State, of: str) -> str:
@@ -74,14 +84,28 @@ def acted_on(state: State, of: str) -> str:
 
 def write_down(kind: str, context: Context, material: str, *, of: str = "", call: str = "") -> None:
     thread = Thread.objects.get(pk=ids.parse(Thread.PREFIX, context.thread_id))
-    BOOK.append(Effect(kind, context.run_id, context.thread_id, context.step, of, material, thread.head_id, timezone.now(), call))
+    BOOK.append(
+        Effect(
+            kind,
+            context.run_id,
+            context.thread_id,
+            context.step,
+            of,
+            material,
+            thread.head_id,
+            timezone.now(),
+            call,
+        )
+    )
 
 
 @step("adversary.plan")
 def plan(state: State, context: Context) -> Outcome:
     """What is to be approved. The reviewers read the text, and the text is what counts."""
     known = given(state, context)
-    update: dict[str, Any] = {name: known[name] for name in ("amount", "to", "fails") if name in known}
+    update: dict[str, Any] = {
+        name: known[name] for name in ("amount", "to", "fails") if name in known
+    }
     if state.get("revision_feedback"):
         update["amount"] = int(known.get("amount", 0) or 0) + 1
     text = text_of({**known, **update})
@@ -90,10 +114,16 @@ def plan(state: State, context: Context) -> Outcome:
 
 @step("adversary.consult")
 def consult(state: State, context: Context) -> Outcome:
-    """The same, and people outside are asked too: at the template's address, or at one that came with the order."""
+    """The same, and people outside are asked too: at the template's address, or at one that came
+    with the order.
+    """
     known = given(state, context)
     text = text_of(known)
-    to = [context.config["to"]] if context.config.get("to") else [str(known.get("contact") or ACCOMPLICE)]
+    to = (
+        [context.config["to"]]
+        if context.config.get("to")
+        else [str(known.get("contact") or ACCOMPLICE)]
+    )
     return Ask(
         question="May this be paid?",
         ways={"approve": str(context.config["then"]), "revise": context.step},
@@ -106,7 +136,16 @@ def consult(state: State, context: Context) -> Outcome:
 @step("adversary.ask")
 def ask(state: State, context: Context) -> Outcome:
     """A question for data, whose schema leaves room for more."""
-    return wait_for_input(state, context, required_inputs=VAT, blocking_reason="missing_vat", question="Which VAT number?") or Go()
+    return (
+        wait_for_input(
+            state,
+            context,
+            required_inputs=VAT,
+            blocking_reason="missing_vat",
+            question="Which VAT number?",
+        )
+        or Go()
+    )
 
 
 @step("adversary.act")
@@ -133,7 +172,10 @@ def call(state: State, context: Context) -> Outcome:
     """Tool calls that people decide one by one."""
     wanted = [
         Call(
-            id="transfer", tool="transfer", arguments={"amount": state.get("amount", 0), "to": str(state.get("to"))}, editable=["/amount"]
+            id="transfer",
+            tool="transfer",
+            arguments={"amount": state.get("amount", 0), "to": str(state.get("to"))},
+            editable=["/amount"],
         ),
         Call(id="drop", tool="drop", arguments={"name": "orders"}, risk="high"),
     ]
@@ -157,17 +199,32 @@ BY_TWO = {"reviewers": {"groups": [REVIEWERS]}, "quorum": 2, "self_approval": Fa
 BY_ONE = {"reviewers": {"groups": [REVIEWERS]}, "self_approval": False}
 TIMED = {**BY_ONE, "deadline": {"after": "PT4H", "outcome": "expire"}, "edits": True}
 PATIENT = {**BY_ONE, "undo": 3600}
-SILENT = {"reviewers": {"users": ["cy"]}, "deadline": {"after": "PT4H", "outcome": "approve"}, "self_approval": False}
+SILENT = {
+    "reviewers": {"users": ["cy"]},
+    "deadline": {"after": "PT4H", "outcome": "approve"},
+    "self_approval": False,
+}
 OUTSIDE = {**BY_TWO, "external": [SUPPLIER]}
 
 
 def _asking(review: dict[str, Any], **more: Any) -> dict[str, Any]:
-    asked = {"step_type": "planning", "name": "plan", "step_template_slug": "adv-plan", "pause_after": True, "pause_phase": "asking"}
+    asked = {
+        "step_type": "planning",
+        "name": "plan",
+        "step_template_slug": "adv-plan",
+        "pause_after": True,
+        "pause_phase": "asking",
+    }
     return {**asked, "review": review, **more}
 
 
 def _kind(name: str, slug: str = "", **more: Any) -> dict[str, Any]:
-    return {"step_type": "execute", "name": name, "step_template_slug": slug or f"adv-{name}", **more}
+    return {
+        "step_type": "execute",
+        "name": name,
+        "step_template_slug": slug or f"adv-{name}",
+        **more,
+    }
 
 
 END = _kind("end")
@@ -183,26 +240,43 @@ STEPS: dict[str, list[dict[str, Any]]] = {
     "adv-supplier": [_kind("plan", "adv-supplier", review=OUTSIDE), _kind("pay"), END],
     "adv-family": [_asking(BY_ONE), _kind("kids"), _kind("act"), _kind("pay"), END],
 }
-"""Template → its steps: reviews with quorums, deadlines, undo and none; tool calls; people outside; child runs that ask and act."""
+"""Template → its steps: reviews with quorums, deadlines, undo and none; tool calls; people outside;
+child runs that ask and act.
+"""
 INPUT = {"amount": 10, "to": "acme"}
 
 
 def load() -> None:
     """The step templates and templates of the game."""
     for name in ("plan", "ask", "act", "pay", "call", "end"):
-        definitions.edit_step_template(f"adv-{name}", title=name.capitalize(), function=f"adversary.{name}", config={})
-    definitions.edit_step_template("adv-consult", title="Consult", function="adversary.consult", config={"then": "pay"})
-    definitions.edit_step_template("adv-supplier", title="Consult", function="adversary.consult", config={"then": "pay", "to": SUPPLIER})
-    definitions.edit_step_template("adv-pay-draft", title="Pay", function="adversary.pay", config={"of": "draft"})
+        definitions.edit_step_template(
+            f"adv-{name}", title=name.capitalize(), function=f"adversary.{name}", config={}
+        )
+    definitions.edit_step_template(
+        "adv-consult", title="Consult", function="adversary.consult", config={"then": "pay"}
+    )
+    definitions.edit_step_template(
+        "adv-supplier",
+        title="Consult",
+        function="adversary.consult",
+        config={"then": "pay", "to": SUPPLIER},
+    )
+    definitions.edit_step_template(
+        "adv-pay-draft", title="Pay", function="adversary.pay", config={"of": "draft"}
+    )
     draft = {**_asking(BY_ONE), "name": "draft"}
     inner = [draft, _kind("act"), _kind("pay-draft")]
-    definitions.edit_step_template("adv-kids", title="Kids", config={"into": "kids"}, sub_steps=inner)
+    definitions.edit_step_template(
+        "adv-kids", title="Kids", config={"into": "kids"}, sub_steps=inner
+    )
     for slug, steps in STEPS.items():
         definitions.edit_template(slug, steps=steps, title=slug, needs_repository=False)
 
 
 PEOPLE = ("ana", "ben", "cy", "dee", "zoe", "tess", "oli")
-"""Ana asks for work; Ben and Cy review; Dee is in the team and no reviewer; Zoe is a stranger; Tess writes templates; Oli operates."""
+"""Ana asks for work; Ben and Cy review; Dee is in the team and no reviewer; Zoe is a stranger; Tess
+writes templates; Oli operates.
+"""
 
 
 @dataclass
@@ -219,7 +293,9 @@ class World:
     moved: Counter[str] = field(default_factory=Counter)
     """Door → how often it let somebody do something."""
     copied: set[str] = field(default_factory=set)
-    """Marks of orders whose documents were imported: whoever holds a document knows what it says."""
+    """Marks of orders whose documents were imported: whoever holds a document knows what it
+    says.
+    """
 
     def known(self) -> dict[str, list[str]]:
         """The arguments of URLs that there are, by name, the newest first."""
@@ -232,7 +308,10 @@ class World:
             "decision_id": _shown(Decision),
             "turn_id": _shown(QueuedTurn),
             "delivery_id": _shown(Delivery),
-            "delegation_id": [str(pk) for pk in Delegation.objects.order_by("-pk").values_list("pk", flat=True)[:8]],
+            "delegation_id": [
+                str(pk)
+                for pk in Delegation.objects.order_by("-pk").values_list("pk", flat=True)[:8]
+            ],
             "slug": list(STEPS),
             "source": [SOURCE],
             "token": self.tokens[-12:],
@@ -241,31 +320,45 @@ class World:
 
     def collect_links(self) -> None:
         """What a round of mail would carry: each message's link."""
-        for delivery in Delivery.objects.filter(pause__isnull=False).select_related("pause", "recipient"):
+        for delivery in Delivery.objects.filter(pause__isnull=False).select_related(
+            "pause", "recipient"
+        ):
             token = links.url_of(delivery).rsplit("/", 1)[-1]
             if token not in self.tokens:
                 self.tokens.append(token)
 
 
 def _shown(model: Any) -> list[str]:
-    return [ids.show(model.PREFIX, pk) for pk in model.objects.order_by("-pk").values_list("pk", flat=True)[:12]]
+    return [
+        ids.show(model.PREFIX, pk)
+        for pk in model.objects.order_by("-pk").values_list("pk", flat=True)[:12]
+    ]
 
 
 def build() -> World:
-    """People with their rights, sessions and tokens. The templates, whose rules name them, are loaded after."""
+    """People with their rights, sessions and tokens.
+
+    The templates, whose rules name them, are loaded after.
+    """
     BOOK.clear()
     team, reviewers = Group.objects.create(name=TEAM), Group.objects.create(name=REVIEWERS)
-    people = {name: User.objects.create_user(name, email=f"{name}@example.org", password=None) for name in PEOPLE}
+    people = {
+        name: User.objects.create_user(name, email=f"{name}@example.org", password=None)
+        for name in PEOPLE
+    }
     for name in ("ana", "ben", "dee"):
         people[name].groups.add(team)
     for name in ("ben", "cy"):
         people[name].groups.add(reviewers)
-    own = Permission.objects.filter(content_type__app_label="runs", codename__in=["add_template", "add_steptemplate"])
+    own = Permission.objects.filter(
+        content_type__app_label="runs", codename__in=["add_template", "add_steptemplate"]
+    )
     people["tess"].user_permissions.set(own)
     people["oli"].user_permissions.set(Permission.objects.all())
     people["oli"].groups.add(team)
     User.objects.filter(username="oli").update(is_staff=True)
-    for right in ("import_thread",):  # held by everybody, so that what follows behind the right is tried too
+    # held by everybody, so that what follows behind the right is tried too
+    for right in ("import_thread",):
         for permission in Permission.objects.filter(codename=right):
             for person in people.values():
                 person.user_permissions.add(permission)
@@ -277,15 +370,21 @@ def build() -> World:
         pages[name].force_login(user)
         secret = ApiToken.make(user, name="adversary")[1]
         rest[name] = Client(raise_request_exception=False, HTTP_AUTHORIZATION=f"Bearer {secret}")
-    pages["root"] = Client(raise_request_exception=False)  # changes who is in which group, and does nothing else
-    pages["root"].force_login(User.objects.create_superuser("root", email="root@example.org", password=None))
+    # changes who is in which group, and does nothing else
+    pages["root"] = Client(raise_request_exception=False)
+    pages["root"].force_login(
+        User.objects.create_superuser("root", email="root@example.org", password=None)
+    )
     pages["nobody"] = rest["nobody"] = Client(raise_request_exception=False)
     return World(people, pages, rest)
 
 
 @contextmanager
 def undone() -> Iterator[Callable[[], None]]:
-    """A game whose rows are taken back at its end, through durable transactions too. On the database of a test only."""
+    """A game whose rows are taken back at its end, through durable transactions too.
+
+    On the database of a test only.
+    """
     cache.clear()
     around: Any = transaction.atomic()
     around._from_testcase = True  # as Django's TestCase marks its own

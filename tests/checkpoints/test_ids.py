@@ -65,7 +65,9 @@ def test_the_largest_key_has_an_id():
     assert ids.parse("wo", "wo_7" + "z" * 25) == largest
 
 
-@pytest.mark.parametrize("shown", ["wo_" + "z" * 26, "wo_" + "0" * 25, "wo_" + "O" * 26, "run_" + "0" * 26, "1", "%00"])
+@pytest.mark.parametrize(
+    "shown", ["wo_" + "z" * 26, "wo_" + "0" * 25, "wo_" + "O" * 26, "run_" + "0" * 26, "1", "%00"]
+)
 def test_an_address_with_a_wrong_id_is_no_address(shown):
     with pytest.raises(Resolver404):
         resolve(f"/work-orders/{shown}/")

@@ -1,4 +1,6 @@
-"""What every test begins and ends with, made cheap: rows of the templates, and an empty database."""
+"""What every test begins and ends with, made cheap: rows of the templates, and an empty
+database.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,20 @@ from tests.worlds import steps
 
 _emptied = itertools.count(1)
 KEPT = {"django_content_type", "auth_permission", "django_migrations", "checkpoints_guard"}
-"""Tables that migrations fill and no test changes; and the one that opens the ledger's doors, which is empty at every commit."""
+"""Tables that migrations fill and no test changes; and the one that opens the ledger's doors, which
+is empty at every commit.
+"""
 
 _rows: list[models.Model] = []
-"""The rows that a first load wrote in this process: a hundred and eighty statements, for which two do afterwards."""
+"""The rows that a first load wrote in this process: a hundred and eighty statements, for which two
+do afterwards.
+"""
 
 
 def load_templates() -> None:
-    """The shipped templates and those of the tests, as `shipped.load` and `steps.load` write them."""
+    """The shipped templates and those of the tests, as `shipped.load` and `steps.load` write
+    them.
+    """
     steps.forget()
     kinds = (StepTemplate, Template)
     if any(kind._default_manager.exists() for kind in kinds):
@@ -48,8 +56,9 @@ def _new(row: Any) -> Any:
 def empty(aliases: Any) -> None:
     """Delete all rows but those of migrations.
 
-    Django's flush truncates each table, which makes its files anew, and then writes content types and permissions again: ten times as long.
-    What deletes leave behind goes with every fiftieth `truncate`.
+    Django's flush truncates each table, which makes its files anew, and then writes content types
+    and permissions again: ten times as long. What deletes leave behind goes with every fiftieth
+    `truncate`.
     """
     for alias in aliases:
         connection: Any = connections[alias]
@@ -59,13 +68,18 @@ def empty(aliases: Any) -> None:
         elif connection.vendor == "postgresql":
             deletes = "; ".join(f'DELETE FROM "{table}"' for table in tables)
             with transaction.atomic(using=alias), connection.cursor() as cursor:
-                cursor.execute(f"SET LOCAL session_replication_role = replica; {deletes}")  # without triggers, in any order
+                # without triggers, in any order
+                cursor.execute(f"SET LOCAL session_replication_role = replica; {deletes}")
         else:
             connection.ops.execute_sql_flush(connection.ops.sql_flush(no_style(), tables))
 
 
 def truncate(connection: Any) -> None:
-    """Empty PostgreSQL's tables down to their files, which tests that roll back fill with dead rows too."""
-    tables = ", ".join(f'"{table}"' for table in connection.introspection.table_names() if table not in KEPT)
+    """Empty PostgreSQL's tables down to their files, which tests that roll back fill with dead rows
+    too.
+    """
+    tables = ", ".join(
+        f'"{table}"' for table in connection.introspection.table_names() if table not in KEPT
+    )
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
         cursor.execute(f"SET LOCAL session_replication_role = replica; TRUNCATE {tables}")

@@ -1,4 +1,8 @@
-"""Databases with tables. Making tables takes seven seconds of a processor, so they are made once per run of the tests, and copied."""
+"""Databases with tables.
+
+Making tables takes seven seconds of a processor, so they are made once per run of the tests, and
+copied.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,9 @@ import psycopg
 ROOT = Path(__file__).resolve().parents[2]
 PASSWORD = "a long password of the tests"
 TOKENS = {name: f"wst_{name}-of-the-tests" for name in ("ana", "ben", "zoe", "olga")}
-"""What people's programs log in with; a command that makes one takes longer than most of what is done with it."""
+"""What people's programs log in with; a command that makes one takes longer than most of what is
+done with it.
+"""
 PEOPLE = f"""
 from django.contrib.auth.models import Group, User
 from hitl.models import ApiToken
@@ -36,19 +42,24 @@ LOCK = 7_206
 
 
 def postgresql(name: str) -> str:
-    """A database of that name with tables, the shipped templates and people, on the tests' server; gives its URL."""
+    """A database of that name with tables, the shipped templates and people, on the tests' server;
+    gives its URL.
+    """
     server = os.environ["DATABASE_URL"]
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute("SELECT pg_advisory_lock(%s)", [LOCK])
         _made_once(connection, EMPTY, TABLES, template="template1")
         _made_once(connection, PEOPLED, TEMPLATES + PEOPLE, template=EMPTY)
-        connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')  # of an earlier run on the same server
+        # of an earlier run on the same server
+        connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
         connection.execute(f'CREATE DATABASE "{name}" TEMPLATE {PEOPLED}')
     return _at(server, name)
 
 
 def postgresql_tables() -> str:
-    """The name of a database with tables and no rows, on the tests' server, to make others after."""
+    """The name of a database with tables and no rows, on the tests' server, to make others
+    after.
+    """
     with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
         connection.execute("SELECT pg_advisory_lock(%s)", [LOCK])
         _made_once(connection, EMPTY, TABLES, template="template1")
@@ -56,7 +67,10 @@ def postgresql_tables() -> str:
 
 
 def _made_once(connection: psycopg.Connection[Any], name: str, code: str, *, template: str) -> None:
-    if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone() is None:
+    if (
+        connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone()
+        is None
+    ):
         connection.execute("DROP DATABASE IF EXISTS unfinished")
         connection.execute(f"CREATE DATABASE unfinished TEMPLATE {template}")
         _make(_at(os.environ["DATABASE_URL"], "unfinished"), code)
@@ -89,6 +103,16 @@ def sqlite_tables() -> Path:
 
 
 def _make(url: str, code: str) -> None:
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("WAYSTATION_", "TEST_", "DJANGO_"))}
+    environment = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("WAYSTATION_", "TEST_", "DJANGO_"))
+    }
     given = {**environment, "DATABASE_URL": url, "WAYSTATION_DATA": os.environ["WAYSTATION_DATA"]}
-    subprocess.run([sys.executable, "manage.py", "shell", "-c", code], cwd=ROOT, env=given, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "manage.py", "shell", "-c", code],
+        cwd=ROOT,
+        env=given,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )

@@ -16,7 +16,9 @@ OLD, NEW = encryption.new_key(), encryption.new_key()
 
 @contextmanager
 def keys(*texts: str) -> Iterator[None]:
-    """Encrypt with the first of these keys, and know the others, as a process that was started so."""
+    """Encrypt with the first of these keys, and know the others, as a process that was started
+    so.
+    """
     encryption.configure(texts)
     try:
         yield

@@ -17,13 +17,16 @@ from django.utils import timezone
 from checkpoints.database import clock
 
 PATH = "SET search_path = moved, pg_catalog, public"
-MOVED = """CREATE OR REPLACE FUNCTION moved.statement_timestamp() RETURNS timestamptz LANGUAGE sql STABLE
+MOVED = """CREATE OR REPLACE FUNCTION moved.statement_timestamp() RETURNS timestamptz LANGUAGE sql
+    STABLE
 AS $$ SELECT pg_catalog.statement_timestamp() + interval '%f seconds' $$"""
 
 
 @pytest.fixture
 def later(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[float], None]]:
-    """`later(61)`: so many seconds have passed since the test began, by every clock that there is."""
+    """`later(61)`: so many seconds have passed since the test began, by every clock that there
+    is.
+    """
     real = timezone.now
     with moving() as move:
 
@@ -36,7 +39,9 @@ def later(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[float
 
 @contextmanager
 def moving() -> Iterator[Callable[[float], None]]:
-    """Give what moves PostgreSQL's clock for a test's connections: a function that they find before its own. SQLite's is this process's."""
+    """Give what moves PostgreSQL's clock for a test's connections: a function that they find before
+    its own. SQLite's is this process's.
+    """
     if connection.vendor != "postgresql":
         yield lambda seconds: None
         return
@@ -64,9 +69,11 @@ def _execute(statement: str) -> None:
 
 @pytest.fixture
 def wrong(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """`wrong(25)`: this process is on a host whose clock is 25 s ahead of the database's; with `passed=60` a minute has passed by both.
+    """`wrong(25)`: this process is on a host whose clock is 25 s ahead of the database's; with
+    `passed=60` a minute has passed by both.
 
-    It is a host that has not asked the database for the time yet; with `new=False` one whose clock was set meanwhile. On PostgreSQL only.
+    It is a host that has not asked the database for the time yet; with `new=False` one whose clock
+    was set meanwhile. On PostgreSQL only.
     """
     now, seconds, nanoseconds = timezone.now, time.time, time.time_ns
     with moving() as move:

@@ -1,4 +1,6 @@
-"""For tests that empty a database whose ledger is append-only, or do to it what an owner of the database could."""
+"""For tests that empty a database whose ledger is append-only, or do to it what an owner of the
+database could.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,12 @@ def let_flush() -> None:
 
     def sql_flush(self: Any, *args: Any, **kwargs: Any) -> list[str]:
         statements = [one for one in flush(self, *args, **kwargs) if "checkpoints_guard" not in one]
-        opening = f"INSERT INTO checkpoints_guard (opens) VALUES ('{append_only.EMPTY}')"  # a constant
+        # a constant
+        opening = f"INSERT INTO checkpoints_guard (opens) VALUES ('{append_only.EMPTY}')"
         return [opening, *statements, "DELETE FROM checkpoints_guard"] if statements else []
 
-    operations.sql_flush = sql_flush  # type: ignore[method-assign]  # put in place of the method, on purpose
+    # put in place of the method, on purpose
+    operations.sql_flush = sql_flush  # type: ignore[method-assign]
 
 
 @pytest.fixture

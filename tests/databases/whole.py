@@ -16,12 +16,17 @@ from django.db import connection
 from runs.engine import streaming
 
 APART = {"hitl.ApiToken": {"last_used_at"}, "auth.User": {"last_login"}}
-"""Fields that a refused request may touch: it may have logged in, or shown its token. Reading touches nothing: see tests/matrix."""
+"""Fields that a refused request may touch: it may have logged in, or shown its token.
+
+Reading touches nothing: see tests/matrix.
+"""
 
 
 @pytest.fixture
 def file_database(transactional_db: None, tmp_path: Path) -> Iterator[None]:
-    """On SQLite, a database in a file as in production: the tests' own lies in memory, where two connections cannot wait for each other."""
+    """On SQLite, a database in a file as in production: the tests' own lies in memory, where two
+    connections cannot wait for each other.
+    """
     if connection.vendor != "sqlite":
         yield
         return
@@ -41,7 +46,9 @@ def file_database(transactional_db: None, tmp_path: Path) -> Iterator[None]:
 
 
 def let_writer_go() -> None:
-    """Wait until the thread that writes what steps say has given its connection back, which it keeps for a while after the last word."""
+    """Wait until the thread that writes what steps say has given its connection back, which it
+    keeps for a while after the last word.
+    """
     if not streaming._writers:
         return
     gone = threading.Event()
@@ -55,7 +62,9 @@ def let_writer_go() -> None:
 
 
 def at_once(*jobs: Callable[[], Any]) -> list[Any]:
-    """Run jobs at the same moment, each in a thread with a connection of its own; give what they return or raise."""
+    """Run jobs at the same moment, each in a thread with a connection of its own; give what they
+    return or raise.
+    """
     start = threading.Barrier(len(jobs))
 
     def run(job: Callable[[], Any]) -> Any:
@@ -75,6 +84,10 @@ def rows() -> dict[str, list[dict[str, Any]]]:
     """Every row of every table, to compare before and after."""
     found = {}
     for model in apps.get_models():
-        fields = [field.attname for field in model._meta.concrete_fields if field.name not in APART.get(model._meta.label, set())]
+        fields = [
+            field.attname
+            for field in model._meta.concrete_fields
+            if field.name not in APART.get(model._meta.label, set())
+        ]
         found[model._meta.label] = list(model._default_manager.order_by("pk").values(*fields))
     return found

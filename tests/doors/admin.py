@@ -34,7 +34,9 @@ def staff(name: str, *rights: str) -> User:
     user = User.objects.create_user(name, is_staff=True)
     for right in rights:
         label, codename = right.split(".")
-        user.user_permissions.add(Permission.objects.get(content_type__app_label=label, codename=codename))
+        user.user_permissions.add(
+            Permission.objects.get(content_type__app_label=label, codename=codename)
+        )
     return user
 
 
@@ -74,7 +76,14 @@ def said(response):
 def ask(client, page, action, *rows, **filters):
     """Choose an action for rows, as the list does."""
     return client.post(
-        list_of(page), {"action": action, "index": "0", "select_across": "0", "_selected_action": [row.pk for row in rows]}, **filters
+        list_of(page),
+        {
+            "action": action,
+            "index": "0",
+            "select_across": "0",
+            "_selected_action": [row.pk for row in rows],
+        },
+        **filters,
     )
 
 
@@ -82,7 +91,14 @@ def confirm(client, page, action, *rows, **fields):
     """Press "Yes" on the page that asks."""
     seen = {f"revision_{row.shown_id}": row.revision for row in rows if isinstance(row, Pause)}
     return client.post(
-        list_of(page), {"action": action, "confirmed": "yes", "_selected_action": [row.pk for row in rows], **seen, **fields}
+        list_of(page),
+        {
+            "action": action,
+            "confirmed": "yes",
+            "_selected_action": [row.pk for row in rows],
+            **seen,
+            **fields,
+        },
     )
 
 
@@ -97,13 +113,28 @@ def one_of_each(paused, root, ana):
     TemplateAccess.objects.create(slug="writing")
     Credential.objects.create(name="forge", value="a token of the forge")
     pause = pause_of(paused)
-    facts = {"content_digest": pause.content_digest, "voted_at": timezone.now(), "via": Via.PAGE, "digest": "0" * 64}
+    facts = {
+        "content_digest": pause.content_digest,
+        "voted_at": timezone.now(),
+        "via": Via.PAGE,
+        "digest": "0" * 64,
+    }
     Vote.objects.create(pause=pause, action="approve", voter=ana, seat=ana, **facts)
-    Delegation.objects.create(from_user=ana, to_user=root, starts_at=timezone.now(), ends_at=timezone.now(), created_by=root)
+    Delegation.objects.create(
+        from_user=ana,
+        to_user=root,
+        starts_at=timezone.now(),
+        ends_at=timezone.now(),
+        created_by=root,
+    )
     services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
     drive(paused)
     anchors.drop_due(now=timezone.now())
-    endpoints.send_test(ana, endpoints.make(root, channel="email", target="all@example.org", scope="everybody")[0])
+    endpoints.send_test(
+        ana, endpoints.make(root, channel="email", target="all@example.org", scope="everybody")[0]
+    )
     erasure.erase(Thread.objects.create(owner=ana).pk, by="root", reason="x")
-    document = thread_document.read(codec.encode(whole.export(paused.thread_id)).encode(), limit=10_000_000)
+    document = thread_document.read(
+        codec.encode(whole.export(paused.thread_id)).encode(), limit=10_000_000
+    )
     whole.load(document, owner=ana)

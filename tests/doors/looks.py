@@ -1,4 +1,6 @@
-"""What a person sees of a page: which colour something has, which icon it bears, whether a button's spinner turns."""
+"""What a person sees of a page: which colour something has, which icon it bears, whether a button's
+spinner turns.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ from playwright.sync_api import Locator, Page, Route, expect
 ICONS = {
     "check": ["M20 6 9 17l-5-5"],
     "edit": [
-        "M21.174 6.812a1 1 0 0 0-3.986-3.987L3.842 16.174a2 2 0 0 0-.5.83l-1.321 4.352a.5.5 0 0 0 .623.622l4.353-1.32a2 2 0 0 0 .83-.497z",
+        (
+            "M21.174 6.812a1 1 0 0 0-3.986-3.987L3.842 16.174a2 2 0 0 0-.5.83l-1.321 4.352a.5.5 "
+            "0 0 0 .623.622l4.353-1.32a2 2 0 0 0 .83-.497z"
+        ),
         "m15 5 4 4",
     ],
     "x": ["M18 6 6 18", "m6 6 12 12"],
@@ -38,7 +43,9 @@ def style(of: Locator, name: str) -> str:
 
 
 def is_coloured(css: str, name: str) -> bool:
-    """Whether a computed colour is what people call red, yellow or green: solid, no grey, and of that part of the colour circle."""
+    """Whether a computed colour is what people call red, yellow or green: solid, no grey, and of
+    that part of the colour circle.
+    """
     red, green, blue, *alpha = [float(number) for number in re.findall(r"[\d.]+", css)]
     assert css.startswith("rgb"), css
     hue, _, saturation = colorsys.rgb_to_hls(red / 255, green / 255, blue / 255)
@@ -59,7 +66,9 @@ def icon(of: Locator) -> str:
 
 @contextmanager
 def spinning(page: Page, button: Locator) -> Iterator[None]:
-    """Press a button whose answer is held back: its spinner turns until the block is left, and nothing else can be pressed."""
+    """Press a button whose answer is held back: its spinner turns until the block is left, and
+    nothing else can be pressed.
+    """
     kept: list[Route] = []
     address = re.compile(r"/decide$")
     page.route(address, lambda route: kept.append(route))
@@ -68,8 +77,13 @@ def spinning(page: Page, button: Locator) -> Iterator[None]:
         button.click()
     assert pressed is not None
     spinner = pressed.evaluate(SPINNER)
-    assert spinner == {"drawn": True, "turns": True, "seen": True, "icons": 0}, f"the spinner: {spinner}"
-    off = "it => [...it.closest('[data-pause]').querySelectorAll('button')].every((one) => one.disabled)"
+    assert spinner == {"drawn": True, "turns": True, "seen": True, "icons": 0}, (
+        f"the spinner: {spinner}"
+    )
+    off = (
+        "it => [...it.closest('[data-pause]').querySelectorAll('button')].every((one) => "
+        "one.disabled)"
+    )
     assert pressed.evaluate(off), "nothing else can be pressed"
     yield
     assert len(kept) == 1, "sent once"

@@ -25,17 +25,24 @@ SETTINGS: dict[str, Any] = {
         "max-examples": 2,
         "deterministic": True,
         "no-shrink": True,
-        "allow-x00": False,  # JSON Schema cannot say that a text has no NUL, and none here may have one
+        # JSON Schema cannot say that a text has no NUL, and none here may have one
+        "allow-x00": False,
     },
     "checks": {
-        # 422 is for what fits the document and cannot be all the same, such as a template that is not there
-        "positive_data_acceptance": {"expected-statuses": ["2xx", "304", "401", "403", "404", "409", "410", "422", "429"]},
+        # 422 is for what fits the document and cannot be all the same, such as a template that is
+        # not there
+        "positive_data_acceptance": {
+            "expected-statuses": ["2xx", "304", "401", "403", "404", "409", "410", "422", "429"]
+        },
     },
 }
 
 
 LENIENT = "Incorrect type"
-"""A number or a flag where a text is wanted, and the like, is read as that: 0 as "0" or false. No program that worked is refused for it."""
+"""A number or a flag where a text is wanted, and the like, is read as that: 0 as "0" or false.
+
+No program that worked is refused for it.
+"""
 RULES = (
     "You are in no team",
     "Give either input or content",
@@ -43,7 +50,9 @@ RULES = (
     "as in the address",
     "and `template` another one",
 )
-"""Begins of what is said where fields together, or a name, break a rule that a schema cannot tell."""
+"""Begins of what is said where fields together, or a name, break a rule that a schema cannot
+tell.
+"""
 
 
 def is_meant(failure: Any, words: str) -> bool:
@@ -53,32 +62,44 @@ def is_meant(failure: Any, words: str) -> bool:
     return isinstance(failure, RejectedPositiveData) and any(rule in words for rule in RULES)
 
 
-def breaches(ids: Mapping[str, str], secret: str, *, around: Callable[[], AbstractContextManager[None]]) -> dict[str, str]:
-    """Ask every operation what the document allows and what it forbids; gives what the answers break, by operation and rule.
+def breaches(
+    ids: Mapping[str, str], secret: str, *, around: Callable[[], AbstractContextManager[None]]
+) -> dict[str, str]:
+    """Ask every operation what the document allows and what it forbids; gives what the answers
+    break, by operation and rule.
 
     Args:
         ids: names of arguments of addresses → what to ask for.
         secret: of the token that asks.
         around: entered for each request.
     """
-    config = SchemathesisConfig.from_dict({**SETTINGS, "parameters": {f"path.{name}": value for name, value in ids.items()}})
+    config = SchemathesisConfig.from_dict(
+        {**SETTINGS, "parameters": {f"path.{name}": value for name, value in ids.items()}}
+    )
     found: dict[str, str] = {}
 
     def ask(case: Any) -> None:
-        (case.headers or {}).pop(idempotency.HEADER, None)  # used for another request before, it is refused, whatever the request is
+        # used for another request before, it is refused, whatever the request is
+        (case.headers or {}).pop(idempotency.HEADER, None)
         with around():
             try:
                 case.call_and_validate(headers={"Authorization": f"Bearer {secret}"})
             except FailureGroup as failures:
                 for one in failures.exceptions:
                     if not is_meant(one, str(failures)):
-                        found.setdefault(f"{case.operation.label}: {one.title}", str(failures)[:2000])
+                        found.setdefault(
+                            f"{case.operation.label}: {one.title}", str(failures)[:2000]
+                        )
 
     with kept_connections():
         schema = schemathesis.openapi.from_wsgi("/api/schema/", WSGIHandler(), config=config)
         for operation in schema.exclude(path_regex=STREAMS).get_all_operations():
             test = build_operation_test(
-                config=schema.config, operation=operation.ok(), test_func=ask, given_kwargs={}, feedback=NO_FEEDBACK
+                config=schema.config,
+                operation=operation.ok(),
+                test_func=ask,
+                given_kwargs={},
+                feedback=NO_FEEDBACK,
             )
             test()
     return found
@@ -86,7 +107,9 @@ def breaches(ids: Mapping[str, str], secret: str, *, around: Callable[[], Abstra
 
 @contextmanager
 def kept_connections() -> Iterator[None]:
-    """No request closes the connection to the database, as none of Django's own client for tests does: it holds what is taken back."""
+    """No request closes the connection to the database, as none of Django's own client for tests
+    does: it holds what is taken back.
+    """
     signals = (request_started, request_finished)
     for signal in signals:
         signal.disconnect(close_old_connections)

@@ -1,4 +1,6 @@
-"""The completion checklist of S4, box by box: each is ticked by what the product does when somebody tries it."""
+"""The completion checklist of S4, box by box: each is ticked by what the product does when somebody
+tries it.
+"""
 
 from __future__ import annotations
 
@@ -47,13 +49,19 @@ Integration test completes full pause/resume cycle
 Multiple checkpoints work
 Workflows without checkpoints still work (backward compat)
 """
-"""As the document prints it. Its names of modules and classes are those of another product (C1, C17, C18): what they do is looked at."""
+"""As the document prints it.
+
+Its names of modules and classes are those of another product (C1, C17, C18): what they do is looked
+at.
+"""
 
 
 class Try:
     """An order as a program and a browser see it; a worker takes its turn when it is told to."""
 
-    def __init__(self, client: APIClient, page: Client, committing: Callable[[], Any], told: list[str]) -> None:
+    def __init__(
+        self, client: APIClient, page: Client, committing: Callable[[], Any], told: list[str]
+    ) -> None:
         self.client, self.page, self.committing, self.told = client, page, committing, told
 
     def order(self, template: str = "writing") -> None:
@@ -75,7 +83,11 @@ class Try:
         return self.client.get(f"{self.address}{tail}", headers=headers).json()
 
     def resume(self, decision: str, **more: str) -> int:
-        return int(self.client.post(f"{self.address}/resume", {"decision": decision, **more}, format="json").status_code)
+        return int(
+            self.client.post(
+                f"{self.address}/resume", {"decision": decision, **more}, format="json"
+            ).status_code
+        )
 
     def shown(self) -> str:
         return self.page.get(f"/work-orders/{self.row.shown_id}/").content.decode()
@@ -86,7 +98,9 @@ def tried(templates, ana, api, page, monkeypatch, committing):
     told: list[str] = []
     monkeypatch.setattr(tasks, "_broken_until", 0.0)
     monkeypatch.setattr(tasks._sender, "give", lambda job: job() or True)
-    monkeypatch.setattr(tasks.advance_run, "apply_async", lambda arguments, queue, priority: told.extend(arguments))
+    monkeypatch.setattr(
+        tasks.advance_run, "apply_async", lambda arguments, queue, priority: told.extend(arguments)
+    )
     return Try(api(ana), page, committing, told)
 
 
@@ -95,11 +109,17 @@ def the_table_of_pauses(tried: Try) -> None:
     executor = MigrationExecutor(connection)
     assert executor.migration_plan(executor.loader.graph.leaf_nodes()) == []
     with connection.cursor() as cursor:
-        columns = {one.name for one in connection.introspection.get_table_description(cursor, "runs_pause")}
+        columns = {
+            one.name for one in connection.introspection.get_table_description(cursor, "runs_pause")
+        }
         cursor.execute("SELECT status, phase FROM runs_pause")
         assert cursor.fetchall() == [("open", "awaiting_plan_approval")]
     assert {"id", "run_id", "phase", "content", "status", "opened_at", "closed_at"} <= columns
-    second = {field.attname: getattr(pause_of(tried.row), field.attname) for field in Pause._meta.concrete_fields if field.name != "id"}
+    second = {
+        field.attname: getattr(pause_of(tried.row), field.attname)
+        for field in Pause._meta.concrete_fields
+        if field.name != "id"
+    }
     with pytest.raises(IntegrityError), transaction.atomic():
         Pause.objects.bulk_create([Pause(**second)])
 
@@ -121,14 +141,16 @@ def the_phases(tried: Try) -> None:
         assert tried.resume("approve") == 200
         seen.append(tried.get()["current_phase"])
     assert list(dict.fromkeys([*seen, tried.get()["current_phase"]])) == [
-        "planning", "awaiting_plan_approval", "executing", "awaiting_implementation_review", "reviewing", "awaiting_review_decision",
+        "planning", "awaiting_plan_approval", "executing", "awaiting_implementation_review",
+        "reviewing", "awaiting_review_decision",
         "completed",
     ]  # fmt: skip
 
 
 def the_model_of_a_pause(tried: Try) -> None:
     wanted = {
-        "id", "agent_work_order_id", "pause_phase", "pause_content", "pause_timestamp", "resume_timestamp", "user_decision",
+        "id", "agent_work_order_id", "pause_phase", "pause_content", "pause_timestamp",
+        "resume_timestamp", "user_decision",
         "user_feedback", "status", "created_at", "updated_at",
     }  # fmt: skip
     assert wanted <= set(tried.paused())
@@ -147,12 +169,20 @@ def the_service_of_pauses(tried: Try) -> None:
     tried.order()
     assert tried.get("/pause-state") is None
     made = tried.work()
-    assert (made["status"], made["user_decision"], made["resume_timestamp"]) == ("active", None, None)
+    assert (made["status"], made["user_decision"], made["resume_timestamp"]) == (
+        "active",
+        None,
+        None,
+    )
     assert tried.get("/pause-state") == made
     assert tried.resume("revise", feedback="shorter") == 200
     assert tried.get("/pause-state") is None
     resolved = tried.client.get(f"/api/v1/pauses/{made['id']}").json()
-    assert (resolved["status"], resolved["user_decision"], resolved["user_feedback"]) == ("resolved", "revise", "shorter")
+    assert (resolved["status"], resolved["user_decision"], resolved["user_feedback"]) == (
+        "resolved",
+        "revise",
+        "shorter",
+    )
     assert resolved["resume_timestamp"] > made["pause_timestamp"]
 
 
@@ -177,7 +207,11 @@ def after_each_of_three_steps(tried: Try) -> None:
     found = [tried.paused()["pause_phase"]]
     while tried.resume("approve") == 200 and (pause := tried.work()):
         found.append(pause["pause_phase"])
-    assert found == ["awaiting_plan_approval", "awaiting_implementation_review", "awaiting_review_decision"]
+    assert found == [
+        "awaiting_plan_approval",
+        "awaiting_implementation_review",
+        "awaiting_review_decision",
+    ]
     assert [step for step, _ in steps.CALLS] == ["planning", "execute", "review", "finish"]
 
 
@@ -186,7 +220,10 @@ def a_revision(tried: Try) -> None:
     assert tried.resume("revise", feedback="Add error handling") == 200
     second = tried.work()
     assert [step for step, _ in steps.CALLS] == ["planning", "planning"]
-    assert "Add error handling" in second["pause_content"] and "Add error handling" not in first["pause_content"]
+    assert (
+        "Add error handling" in second["pause_content"]
+        and "Add error handling" not in first["pause_content"]
+    )
 
 
 def a_cancellation(tried: Try) -> None:
@@ -194,7 +231,10 @@ def a_cancellation(tried: Try) -> None:
     assert tried.resume("cancel") == 200
     assert tried.work() is None
     order = tried.get()
-    assert (order["status"], order["error_message"]) == ("failed", "Cancelled by user at planning phase")
+    assert (order["status"], order["error_message"]) == (
+        "failed",
+        "Cancelled by user at planning phase",
+    )
     assert [step for step, _ in steps.CALLS] == ["planning"]
 
 
@@ -210,7 +250,14 @@ def the_routes(tried: Try) -> None:
 def the_card(tried: Try) -> None:
     tried.paused()
     [card] = re.findall(r'<article class="card pause".*?</article>', tried.shown(), re.DOTALL)
-    for words in ("⏸️ Waiting for Plan Approval", "<h1>Plan 1</h1>", "Paused just now", "Approve", "Revise", "Cancel"):
+    for words in (
+        "⏸️ Waiting for Plan Approval",
+        "<h1>Plan 1</h1>",
+        "Paused just now",
+        "Approve",
+        "Revise",
+        "Cancel",
+    ):
         assert words in card
 
 
@@ -231,11 +278,17 @@ def the_page_shows_it(tried: Try) -> None:
     assert "⏸️" not in tried.shown()
     tried.work()
     shown = tried.shown()
-    assert shown.index("<h1>Writing") < shown.index("⏸️ Waiting for Plan Approval") < shown.index("Execution log")
+    assert (
+        shown.index("<h1>Writing")
+        < shown.index("⏸️ Waiting for Plan Approval")
+        < shown.index("Execution log")
+    )
 
 
 def the_tests_are_run(_: Try) -> None:
-    """That they pass is told by the run that this one is of; here, that it leaves none out and takes no failure for a success."""
+    """That they pass is told by the run that this one is of; here, that it leaves none out and
+    takes no failure for a success.
+    """
     assert "-m tests.run" in would_run("test")
     assert not {"-k", "-m", "--ignore", "--deselect", "--lf"} & set(run.SPREAD)
     lenient = "x" + "fail"
@@ -245,29 +298,51 @@ def the_tests_are_run(_: Try) -> None:
 def the_browsers_tests_are_run(_: Try) -> None:
     """As above: the run fails without a browser, and no story steps aside."""
     assert "chromium" in run.NEEDED
-    stories = [text for path in (ROOT / "tests" / "stories").rglob("test_*.py") if "open_page" in (text := path.read_text())]
-    assert len(stories) > 5 and not [text for text in stories if re.search(r"mark\.skip|pytest\.skip|importorskip", text)]
+    stories = [
+        text
+        for path in (ROOT / "tests" / "stories").rglob("test_*.py")
+        if "open_page" in (text := path.read_text())
+    ]
+    assert len(stories) > 5 and not [
+        text for text in stories if re.search(r"mark\.skip|pytest\.skip|importorskip", text)
+    ]
 
 
 def the_linters_are_run(_: Try) -> None:
     check = would_run("check")
-    for command in ("ruff format --check .", "ruff check .", "mypy project hitl runs checkpoints tests", "-m tests.node.javascript"):
+    for command in (
+        "ruff format --check .",
+        "ruff check .",
+        "mypy project hitl runs checkpoints tests",
+        "-m tests.node.javascript",
+    ):
         assert command in check
     programs = json.loads((ROOT / "tests" / "node" / "package.json").read_text())["dependencies"]
     assert {"typescript", "@biomejs/biome"} <= set(programs)
 
 
 def would_run(target: str) -> str:
-    return subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        ["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
 
 
 def a_whole_cycle(tried: Try) -> None:
     first = tried.paused()
     assert tried.resume("approve") == 200
     second = tried.work()
-    assert (second["id"] != first["id"], second["pause_phase"]) == (True, "awaiting_implementation_review")
-    assert log_lines(tried.row)[-3:] == ["Workflow resumed with decision: approve", "Executing step: execute", "Workflow paused"]
-    assert [step for step, _ in steps.CALLS] == ["planning", "execute"], "what was done before the pause is not done again"
+    assert (second["id"] != first["id"], second["pause_phase"]) == (
+        True,
+        "awaiting_implementation_review",
+    )
+    assert log_lines(tried.row)[-3:] == [
+        "Workflow resumed with decision: approve",
+        "Executing step: execute",
+        "Workflow paused",
+    ]
+    assert [step for step, _ in steps.CALLS] == ["planning", "execute"], (
+        "what was done before the pause is not done again"
+    )
 
 
 def several_pauses(tried: Try) -> None:
@@ -284,9 +359,12 @@ def no_pauses(tried: Try) -> None:
 
 
 LOOKS = [
-    the_table_of_pauses, what_an_order_resumes_from, the_phases, the_model_of_a_pause, the_decisions, the_service_of_pauses,
-    the_orchestrator_pauses, a_decision_wakes, after_each_of_three_steps, a_revision, a_cancellation, the_routes, the_card, the_polling,
-    the_page_shows_it, the_tests_are_run, the_browsers_tests_are_run, the_linters_are_run, a_whole_cycle, several_pauses, no_pauses,
+    the_table_of_pauses, what_an_order_resumes_from, the_phases, the_model_of_a_pause,
+    the_decisions, the_service_of_pauses,
+    the_orchestrator_pauses, a_decision_wakes, after_each_of_three_steps, a_revision,
+    a_cancellation, the_routes, the_card, the_polling,
+    the_page_shows_it, the_tests_are_run, the_browsers_tests_are_run, the_linters_are_run,
+    a_whole_cycle, several_pauses, no_pauses,
 ]  # fmt: skip
 """What is looked at for each box, in their order."""
 BOXES = dict(zip(CHECKLIST.strip().splitlines(), LOOKS, strict=True))
@@ -294,5 +372,7 @@ BOXES = dict(zip(CHECKLIST.strip().splitlines(), LOOKS, strict=True))
 
 @pytest.mark.parametrize("box", BOXES)
 def test_each_box_of_the_completion_checklist_is_ticked(tried, box):
-    """S4-64: before, a box was ticked where the docstring of any test named its numbers, whatever that test did."""
+    """S4-64: before, a box was ticked where the docstring of any test named its numbers, whatever
+    that test did.
+    """
     BOXES[box](tried)

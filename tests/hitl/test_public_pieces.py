@@ -1,4 +1,6 @@
-"""The pieces that other programs build on, each of which does what it says; and the decisions between the documents."""
+"""The pieces that other programs build on, each of which does what it says; and the decisions
+between the documents.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,29 @@ TESTS = Path(__file__).resolve().parent.parent
 
 @pytest.mark.django_db
 def test_a_run_is_checkpointed_logged_asked_about_answered_and_restored_by_public_names(ana):
-    """S2-3: a checkpointed run, its event log, the resume by a person's answer, and the state with that answer in it."""
-    schema = {"type": "object", "required": ["vat_id"], "properties": {"vat_id": {"type": "string"}}}
-    opened = primitives.create_checkpoint("trace-1", "decide", {"invoice": 7}, schema, "missing_supplier_data", by=ana, question="Which?")
+    """S2-3: a checkpointed run, its event log, the resume by a person's answer, and the state with
+    that answer in it.
+    """
+    schema = {
+        "type": "object",
+        "required": ["vat_id"],
+        "properties": {"vat_id": {"type": "string"}},
+    }
+    opened = primitives.create_checkpoint(
+        "trace-1",
+        "decide",
+        {"invoice": 7},
+        schema,
+        "missing_supplier_data",
+        by=ana,
+        question="Which?",
+    )
     thread = opened.pause.run.thread_id
     told = log.after(thread, 0)
     assert EventKind.AWAIT_HUMAN_INPUT in [event.kind for event in told]
-    assert [event.seq for event in log.after(thread, told[0].seq)] == [event.seq for event in told[1:]], "read on from any number"
+    assert [event.seq for event in log.after(thread, told[0].seq)] == [
+        event.seq for event in told[1:]
+    ], "read on from any number"
     primitives.ingest_resume_event("trace-1", {"vat_id": "DE1"}, by=ana)
     restored = primitives.resume_from_checkpoint("trace-1", by=ana)
     assert (restored.node_id, restored.run_id) == ("decide", "trace-1")
@@ -63,16 +81,23 @@ def test_an_orchestrator_stops_answers_and_resumes_runs_with_a_token(make_order,
     assert (order.status, pause["run_id"], pause["id"]) == ("paused", run, pause_of(order).shown_id)
     paused = tool.get("/api/v1/runs?status=paused").json()["results"]
     assert [one["id"] for one in paused] == [run]
-    assert tool.post(f"{address}/resume", {"decision": "approve"}, format="json").json()["success"] is True
+    assert (
+        tool.post(f"{address}/resume", {"decision": "approve"}, format="json").json()["success"]
+        is True
+    )
     assert (drive(order).status, tool.get(address).json()["run_id"]) == ("completed", run)
 
 
 class Orchestrator:
-    """An agent's runtime that knows nothing but the definitions: it makes requests of the tools' calls."""
+    """An agent's runtime that knows nothing but the definitions: it makes requests of the tools'
+    calls.
+    """
 
     def __init__(self, client):
         self.client = client
-        self.tools = {tool["name"]: tool for tool in client.get("/api/v1/tools/definitions").json()["tools"]}
+        self.tools = {
+            tool["name"]: tool for tool in client.get("/api/v1/tools/definitions").json()["tools"]
+        }
 
     def call(self, name, **arguments):
         tool = self.tools[name]
@@ -83,7 +108,10 @@ class Orchestrator:
             path = path.replace(f"{{{key}}}", arguments.pop(key))
         query = {key: arguments.pop(key) for key in tool["query"] if key in arguments}
         return self.client.generic(
-            tool["method"], f"{path}?{urlencode(query)}", json.dumps(arguments), content_type="application/json"
+            tool["method"],
+            f"{path}?{urlencode(query)}",
+            json.dumps(arguments),
+            content_type="application/json",
         ).json()
 
 
@@ -97,7 +125,12 @@ def test_an_orchestrator_needs_nothing_but_the_definitions_of_its_tools(ana, api
     [waiting] = agent.call("list_runs", status="pending_input", mine=True)["results"]
     asked = agent.call("get_pause_state", order_id=order)
     assert asked["run_id"] == waiting["id"] and waiting["work_order_id"] == order
-    assert agent.call("resume_work_order", order_id=order, decision="revise", feedback="shorter")["success"] is True
+    assert (
+        agent.call("resume_work_order", order_id=order, decision="revise", feedback="shorter")[
+            "success"
+        ]
+        is True
+    )
     assert agent.call("suspend_work_order", order_id=order)["success"]
     assert agent.call("cancel_work_order", order_id=order) == {"success": True}
     assert agent.call("get_work_order", order_id=order)["failure_code"] == "cancelled_by_user"
@@ -112,7 +145,11 @@ def test_an_orchestrator_needs_nothing_but_the_definitions_of_its_tools(ana, api
     [
         ("read", {"get_work_order"}, {"resume_work_order", "create_work_order"}),
         ("ask", {"create_work_order", "cancel_work_order"}, {"resume_work_order"}),
-        ("answer", {"resume_work_order", "get_pause_state"}, {"create_work_order", "get_work_order"}),
+        (
+            "answer",
+            {"resume_work_order", "get_pause_state"},
+            {"create_work_order", "get_work_order"},
+        ),
     ],
 )
 def test_a_program_is_offered_the_tools_that_its_token_may_use(ana, scope, can, cannot):
@@ -126,13 +163,30 @@ def test_a_program_is_offered_the_tools_that_its_token_may_use(ana, scope, can, 
 @pytest.mark.one_database
 def test_every_decision_between_the_documents_has_its_tests():
     """C1..31: eleven of them were decided, and named by no test that would see a change of mind."""
-    decided = set(re.findall(r"^- \*\*(C\d+)\*\*", (TESTS.parent / "docs" / "reference" / "requirements.md").read_text(), re.MULTILINE))
+    decided = set(
+        re.findall(
+            r"^- \*\*(C\d+)\*\*",
+            (TESTS.parent / "docs" / "reference" / "requirements.md").read_text(),
+            re.MULTILINE,
+        )
+    )
     assert len(decided) >= 31
-    assert decided - {name for docstring in docstrings() for name in re.findall(r"\bC\d+\b", docstring)} == set()
+    assert (
+        decided
+        - {name for docstring in docstrings() for name in re.findall(r"\bC\d+\b", docstring)}
+        == set()
+    )
 
 
 def docstrings() -> list[str]:
     """Of the tests in the files that name a decision."""
-    texts = [text for path in TESTS.rglob("test_*.py") if re.search(r"\bC\d", text := path.read_text())]
-    functions = [node for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    texts = [
+        text for path in TESTS.rglob("test_*.py") if re.search(r"\bC\d", text := path.read_text())
+    ]
+    functions = [
+        node
+        for text in texts
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
     return [ast.get_docstring(node) or "" for node in functions if node.name.startswith("test_")]

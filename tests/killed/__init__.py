@@ -1,1 +1,3 @@
-"""Servers and workers that are killed: at a chosen statement, at each COMMIT, in the middle of a request."""
+"""Servers and workers that are killed: at a chosen statement, at each COMMIT, in the middle of a
+request.
+"""

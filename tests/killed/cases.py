@@ -1,4 +1,6 @@
-"""What `tests.killed.keys` sends to the addresses that do nothing with the table's body: each on a world that has what it is about."""
+"""What `tests.killed.keys` sends to the addresses that do nothing with the table's body: each on a
+world that has what it is about.
+"""
 
 from __future__ import annotations
 
@@ -47,44 +49,82 @@ class Sent:
 
 
 def of(world: World) -> dict[str, Sent]:
-    """Address of the matrix → what is sent there. Makes what they are about; call where it is to stay."""
+    """Address of the matrix → what is sent there.
+
+    Makes what they are about; call where it is to stay.
+    """
     settings.WAYSTATION_OUTBOUND_ALLOW = [OUTSIDE]
     ana = world.people["ana"]
     ended, paused = world.states["completed"], world.states["paused"]
     soon = timezone.now() + dt.timedelta(hours=1)
     rules: list[dict[str, Any]] = [{}, {"deadline": {"after": "PT4H"}}, {"undo": 3600}, {}]
     claimed, timed, patient, bulk = (asking(world, **review) for review in rules)
-    assert world.client(BY_NAME["owner"]).post(f"/{API}pauses/{claimed.shown_id}/claim", content_type="application/json").status_code < 300
+    assert (
+        world.client(BY_NAME["owner"])
+        .post(f"/{API}pauses/{claimed.shown_id}/claim", content_type="application/json")
+        .status_code
+        < 300
+    )
     decision = services.decide(patient.pk, action="approve", by=ana, via=Via.REST)
     endpoint, _ = endpoints.make(ana, channel="webhook", target=f"http://{OUTSIDE}:9/")
     dead = Delivery.objects.create(
-        pause=claimed, occasion="asked", channel="email", place="y", recipient=ana, next_at=soon, made_at=soon, status="dead", attempts=10
+        pause=claimed,
+        occasion="asked",
+        channel="email",
+        place="y",
+        recipient=ana,
+        next_at=soon,
+        made_at=soon,
+        status="dead",
+        attempts=10,
     )
-    document = world.client(BY_NAME["owner"]).get(f"/{API}threads/{ended['thread_id']}/export").content
+    document = (
+        world.client(BY_NAME["owner"]).get(f"/{API}threads/{ended['thread_id']}/export").content
+    )
     InboundSource.objects.create(name="signing", user=ana, secrets=[SECRET])
     event = {"run_id": world.states["talking"]["run_id"], "payload": {"decision": "approve"}}
-    wait = {"run_id": "outer-1", "node_id": "decide", "blocking_reason": "missing", "question": "Which?", "state": {"lines": [1, 2]}}
+    wait = {
+        "run_id": "outer-1",
+        "node_id": "decide",
+        "blocking_reason": "missing",
+        "question": "Which?",
+        "state": {"lines": [1, 2]},
+    }
     trace = {"traceId": paused["run_id"], "promptId": paused["pause_id"], "response": "approve"}
     sent = {
         f"{API}work-orders/{ORDER}/erasure": Sent(
-            fill(world, f"{API}work-orders/{ORDER}/erasure", "completed")[0], {"confirm": ended["order_id"], "reason": "asked"}, "superuser"
+            fill(world, f"{API}work-orders/{ORDER}/erasure", "completed")[0],
+            {"confirm": ended["order_id"], "reason": "asked"},
+            "superuser",
         ),
         f"{API}threads/{THREAD}/erasure": Sent(
-            fill(world, f"{API}threads/{THREAD}/erasure", "completed")[0], {"confirm": ended["thread_id"], "reason": "asked"}, "superuser"
+            fill(world, f"{API}threads/{THREAD}/erasure", "completed")[0],
+            {"confirm": ended["thread_id"], "reason": "asked"},
+            "superuser",
         ),
         f"{API}tools/explain": Sent(f"/{API}tools/explain", {"tool": "clock"}),
         f"{API}threads/import": Sent(f"/{API}threads/import", document, "superuser"),
         f"{API}pauses/bulk": Sent(
             f"/{API}pauses/bulk",
-            {"decision": "approve", "pauses": [{"pause_id": one.shown_id, "revision": one.revision} for one in (bulk, timed)]},
+            {
+                "decision": "approve",
+                "pauses": [
+                    {"pause_id": one.shown_id, "revision": one.revision} for one in (bulk, timed)
+                ],
+            },
         ),
         f"{API}pauses/{PAUSE}/release": Sent(f"/{API}pauses/{claimed.shown_id}/release"),
         f"{API}pauses/{PAUSE}/extend": Sent(
-            f"/{API}pauses/{timed.shown_id}/extend", {"until": (soon + dt.timedelta(hours=4)).isoformat(), "reason": "x"}
+            f"/{API}pauses/{timed.shown_id}/extend",
+            {"until": (soon + dt.timedelta(hours=4)).isoformat(), "reason": "x"},
         ),
-        f"{API}pauses/{PAUSE}/snooze": Sent(f"/{API}pauses/{timed.shown_id}/snooze", {"until": soon.isoformat()}),
+        f"{API}pauses/{PAUSE}/snooze": Sent(
+            f"/{API}pauses/{timed.shown_id}/snooze", {"until": soon.isoformat()}
+        ),
         f"{API}decisions/{DECISION}/undo": Sent(f"/{API}decisions/{decision.shown_id}/undo"),
-        f"{API}endpoints": Sent(f"/{API}endpoints", {"channel": "webhook", "target": f"http://{OUTSIDE}:9/new"}),
+        f"{API}endpoints": Sent(
+            f"/{API}endpoints", {"channel": "webhook", "target": f"http://{OUTSIDE}:9/new"}
+        ),
         f"{API}endpoints/{ENDPOINT}/secret": Sent(f"/{API}endpoints/{endpoint.shown_id}/secret"),
         f"{API}endpoints/{ENDPOINT}/test": Sent(f"/{API}endpoints/{endpoint.shown_id}/test"),
         f"{API}deliveries/{DELIVERY}/again": Sent(f"/{API}deliveries/{dead.shown_id}/again"),
@@ -96,9 +136,16 @@ def of(world: World) -> dict[str, Sent]:
 
 def asking(world: World, **review: Any) -> Pause:
     """The question of a new order under these rules."""
-    first = {"step_type": "planning", "step_template_slug": "test-plan", "pause_after": True, "pause_phase": "awaiting_plan_approval"}
+    first = {
+        "step_type": "planning",
+        "step_template_slug": "test-plan",
+        "pause_after": True,
+        "pause_phase": "awaiting_plan_approval",
+    }
     last = {"step_type": "deliver", "name": "finish", "step_template_slug": "test-finish"}
-    definitions.edit_template("ruled", steps=[{**first, "review": review}, last], title="Ruled", needs_repository=False)
+    definitions.edit_template(
+        "ruled", steps=[{**first, "review": review}, last], title="Ruled", needs_repository=False
+    )
     return pause_of(drive(submit(world.people, Group.objects.get(name="platform"), "ruled")))
 
 
@@ -106,4 +153,13 @@ def signed(url: str, body: dict[str, Any]) -> Sent:
     """As a source sends it: its message's id is the key."""
     raw, now = json.dumps(body).encode(), timezone.now()
     signature = signatures.sign(SECRET, "msg_1", now, raw)
-    return Sent(url, raw, "", {signatures.ID: "msg_1", signatures.TIMESTAMP: str(int(now.timestamp())), signatures.SIGNATURE: signature})
+    return Sent(
+        url,
+        raw,
+        "",
+        {
+            signatures.ID: "msg_1",
+            signatures.TIMESTAMP: str(int(now.timestamp())),
+            signatures.SIGNATURE: signature,
+        },
+    )

@@ -1,11 +1,13 @@
-"""Every address that makes something, on a server that is killed with `kill -9` at each statement and each COMMIT; then the same key again.
+"""Every address that makes something, on a server that is killed with `kill -9` at each statement
+and each COMMIT; then the same key again.
 
     python -m tests.killed.keys --seconds 60 --from 0    # DATABASE_URL names the server
 
-The addresses are those of the matrix, so a new one cannot be forgotten; what is sent where the table's body does nothing is in
-`tests.killed.cases`. Each case has a database of its own, a copy of the matrix's
-world, and a server that is a forked child of this process. What is there afterwards is counted from outside, and compared with what
-one request that nobody disturbs leaves. Prints one line of JSON: how many cases, and what was wrong.
+The addresses are those of the matrix, so a new one cannot be forgotten; what is sent where the
+table's body does nothing is in `tests.killed.cases`. Each case has a database of its own, a copy of
+the matrix's world, and a server that is a forked child of this process. What is there afterwards is
+counted from outside, and compared with what one request that nobody disturbs leaves. Prints one
+line of JSON: how many cases, and what was wrong.
 """
 
 from __future__ import annotations
@@ -68,16 +70,21 @@ class Server:
         """Table → how many rows it has."""
         with psycopg.connect(self.url.replace("/postgres?", f"/{name}?")) as looking:
             tables = looking.execute(
-                "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+                "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = "
+                "'public'::regnamespace"
             ).fetchall()
             names = sorted({str(table) for (table,) in tables} - UNCOUNTED)
-            counts = " UNION ALL ".join(f"SELECT '{table}', count(*) FROM \"{table}\"" for table in names)
+            counts = " UNION ALL ".join(
+                f"SELECT '{table}', count(*) FROM \"{table}\"" for table in names
+            )
             return dict(looking.execute(counts).fetchall())
 
 
 @contextmanager
 def killed_at(number: int) -> Iterator[Callable[[], tuple[int, tuple[int, ...]]]]:
-    """This process is killed before its statement of that number, or after that COMMIT, whose answer it never hears."""
+    """This process is killed before its statement of that number, or after that COMMIT, whose
+    answer it never hears.
+    """
     from django.db import connection
 
     backend, sent, commits = cast(Any, connection), 0, []
@@ -114,8 +121,14 @@ def in_a_child(name: str, ask: Callable[[], Told]) -> Told:
         try:
             connection.settings_dict["NAME"] = name
             told = ask()
-            os.write(writes, json.dumps([told.status, told.replayed, told.text[:4000], told.points, told.commits]).encode())
-        except BaseException:  # noqa: BLE001  # the child of a fork may not go on with what its parent does
+            os.write(
+                writes,
+                json.dumps(
+                    [told.status, told.replayed, told.text[:4000], told.points, told.commits]
+                ).encode(),
+            )
+        # the child of a fork may not go on with what its parent does
+        except BaseException:  # noqa: BLE001
             os.write(writes, json.dumps([599, "", traceback.format_exc()[-2000:], 0, []]).encode())
         os._exit(0)
     os.close(writes)
@@ -139,11 +152,22 @@ class Killing:
         wanted = self.sent[path]
         client = wanted.client(self.world)
         with killed_at(at) as sent:
-            answer = client.post(wanted.url, wanted.raw, content_type="application/json", headers={**KEY, **wanted.headers})
+            answer = client.post(
+                wanted.url,
+                wanted.raw,
+                content_type="application/json",
+                headers={**KEY, **wanted.headers},
+            )
             points, commits = sent()
         if at == END:
             os.kill(os.getpid(), signal.SIGKILL)
-        return Told(answer.status_code, answer.get("Idempotent-Replayed", ""), answer.content.decode(errors="replace"), points, commits)
+        return Told(
+            answer.status_code,
+            answer.get("Idempotent-Replayed", ""),
+            answer.content.decode(errors="replace"),
+            points,
+            commits,
+        )
 
     def undisturbed(self, path: str) -> tuple[Told, dict[str, int]]:
         self.server.copy(WORLD, CASE)
@@ -162,16 +186,24 @@ class Killing:
         where = f"{path} killed at {'its answer' if at == END else f'{at} of {usual.points}'}"
         found = self.server.rows(CASE)
         if found != left:
-            more = {table: found[table] - count for table, count in left.items() if found[table] != count}
+            more = {
+                table: found[table] - count
+                for table, count in left.items()
+                if found[table] != count
+            }
             self.wrong.append(f"{where}: it left {more} more than one request does")
         for told in (again, third):
             if not (200 <= told.status < 300 or "idempotency_answer_not_kept" in told.text):
-                self.wrong.append(f"{where}: the same key is then answered {told.status}, {told.text[:300]}")
+                self.wrong.append(
+                    f"{where}: the same key is then answered {told.status}, {told.text[:300]}"
+                )
         if 200 <= again.status < 300 and not third.replayed and again.points:
             self.wrong.append(f"{where}: the third request does not say that it is one sent again")
 
     def run(self, seconds: float, first: int, *, brief: bool) -> None:
-        """Case after case from number `first` of all, until the time is over; `brief` takes one of each address."""
+        """Case after case from number `first` of all, until the time is over; `brief` takes one of
+        each address.
+        """
         ends, number = time.monotonic() + seconds, 0
         for place, path in enumerate(self.paths):
             usual: Told | None = None
@@ -190,7 +222,9 @@ class Killing:
         self.next = 0  # from the beginning
 
     def points(self, path: str, place: int, *, brief: bool) -> list[int]:
-        """The places of a request; negative ones count COMMITs: -1 right after the first, -2 right before it."""
+        """The places of a request; negative ones count COMMITs: -1 right after the first, -2 right
+        before it.
+        """
         return [[-1, -2, END][place % 3]] if brief else [*range(1, ENOUGH), END]
 
     def exact(self, at: int, usual: Told) -> int:
@@ -237,10 +271,12 @@ def make_world() -> tuple[World, dict[str, Sent]]:
     from tests.matrix.walk import fill
 
     settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, "testserver"]
-    replay.ANSWERING = dt.timedelta(0)  # nobody waits here for the answer of a server that is known to be dead
+    # nobody waits here for the answer of a server that is known to be dead
+    replay.ANSWERING = dt.timedelta(0)
     worlds.load_templates()
     world = worlds.build()
-    world.client(worlds.BY_NAME["owner"]).get("/api/v1/work-orders")  # what a first request imports, no child imports again
+    # what a first request imports, no child imports again
+    world.client(worlds.BY_NAME["owner"]).get("/api/v1/work-orders")
     sent = {
         path: Sent(fill(world, path, address.done)[0], dict(address.body))
         for path, address in ADDRESSES.items()

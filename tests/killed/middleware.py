@@ -1,4 +1,6 @@
-"""A server that is killed with `kill -9` where a request's header says: middleware that stands right before the views."""
+"""A server that is killed with `kill -9` where a request's header says: middleware that stands
+right before the views.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from django.http import HttpRequest, HttpResponse
 HEADER = "X-Dies"
 
 
-def middleware(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+def middleware(
+    get_response: Callable[[HttpRequest], HttpResponse],
+) -> Callable[[HttpRequest], HttpResponse]:
     def die() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 

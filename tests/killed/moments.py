@@ -1,7 +1,8 @@
 """Dying at a chosen moment, coming back as production does, and steps whose effects can be counted.
 
-A moment is the start of any statement, the end of one that commits itself, and either side of a COMMIT. Moments are numbered as they
-come, so a test that goes 1, 2, 3 … until an operation gets through has met all of them.
+A moment is the start of any statement, the end of one that commits itself, and either side of a
+COMMIT. Moments are numbered as they come, so a test that goes 1, 2, 3 … until an operation gets
+through has met all of them.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ def leave() -> None:
 
 
 class Moments:
-    def __init__(self, kill_at: int, die: Callable[[], None] | None, *, statements: bool = True) -> None:
+    def __init__(
+        self, kill_at: int, die: Callable[[], None] | None, *, statements: bool = True
+    ) -> None:
         self.kill_at, self.die, self.statements = kill_at, die, statements
         self.count = 0
         self.dead = False
@@ -65,7 +68,9 @@ class Moments:
             raise Killed
 
     def around(self, execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        if not self.statements and (connection.in_atomic_block or sql.startswith(("SELECT", "BEGIN"))):
+        if not self.statements and (
+            connection.in_atomic_block or sql.startswith(("SELECT", "BEGIN"))
+        ):
             return execute(sql, params, many, context)
         self.tick()
         result = execute(sql, params, many, context)
@@ -90,12 +95,17 @@ class Moments:
 
 
 @contextmanager
-def killing(kill_at: int = 0, die: Callable[[], None] | None = None, *, statements: bool = True) -> Iterator[Moments]:
-    """Die at that moment of this block (0: never, only count). In the test's own process a death is `Killed` and a rollback.
+def killing(
+    kill_at: int = 0, die: Callable[[], None] | None = None, *, statements: bool = True
+) -> Iterator[Moments]:
+    """Die at that moment of this block (0: never, only count).
+
+    In the test's own process a death is `Killed` and a rollback.
 
     Without `statements` moments are the two sides of each commit only.
 
-    A step with a time limit, in a thread and with a connection of its own, dies alike. The heartbeat is left out: it comes when it likes.
+    A step with a time limit, in a thread and with a connection of its own, dies alike. The
+    heartbeat is left out: it comes when it likes.
     """
     moments = Moments(kill_at, die, statements=statements)
     backend: Any = connection
@@ -118,10 +128,14 @@ def killing(kill_at: int = 0, die: Callable[[], None] | None = None, *, statemen
         del backend._commit  # the class's own is there again
 
 
-# -- steps with effects outside, told apart by their key ----------------------------------------------------------------------------
+# -- steps with effects outside, told apart by their key
+# ----------------------------------------------------------------------------
 
 EFFECTS: Counter[str] = Counter()
-"""key → how often the effect was asked for. A service that honours keys does each once, however often it is asked."""
+"""key → how often the effect was asked for.
+
+A service that honours keys does each once, however often it is asked.
+"""
 FAILURES: Counter[str] = Counter()
 """`<order>/<step>` → how often it still has to fail."""
 CHARGES: Counter[str] = Counter()
@@ -137,7 +151,9 @@ def effect(state: State, context: Context) -> dict[str, Any]:
 @step("model.work")
 def work(state: State, context: Context) -> Outcome:
     context.log(f"working on {context.step}")
-    return Go(update=effect(state, context), report=Report(content=f"{context.step} {context.loop_num}"))
+    return Go(
+        update=effect(state, context), report=Report(content=f"{context.step} {context.loop_num}")
+    )
 
 
 @step("model.fail")
@@ -162,7 +178,9 @@ def loop(state: State, context: Context) -> Outcome:
     times = int(context.order.input["loops"])
     if rounds < times:
         return Go(update={**effect(state, context), "rounds": rounds}, to=context.step)
-    return Go(update={**effect(state, context), "rounds": 0}, report=Report(content=f"{times} rounds"))
+    return Go(
+        update={**effect(state, context), "rounds": 0}, report=Report(content=f"{times} rounds")
+    )
 
 
 @step("model.flow")
@@ -172,7 +190,11 @@ def flow(state: State, context: Context) -> Outcome:
     assert isinstance(outcome, Go)
     rounds = state.get("rounds", 0) + 1
     again = rounds < int(str(context.config["loops"]))
-    return replace(outcome, update={**outcome.update, "rounds": rounds if again else 0}, to=context.step if again else None)
+    return replace(
+        outcome,
+        update={**outcome.update, "rounds": rounds if again else 0},
+        to=context.step if again else None,
+    )
 
 
 @step("model.end")
@@ -214,26 +236,46 @@ def freeze(state: State, context: Context) -> Outcome:
 
 
 def load() -> None:
-    """Templates for crashing: `crash` pauses after its first step, `crash-straight` nowhere, `frozen` stops its worker.
+    """Templates for crashing: `crash` pauses after its first step, `crash-straight` nowhere,
+    `frozen` stops its worker.
 
-    The others are named for what their step `do` does: it fails and is not, or is, tried again; it records a charge and is tried again;
-    it is passed over; it has a time limit of next to nothing, or of an hour.
+    The others are named for what their step `do` does: it fails and is not, or is, tried again; it
+    records a charge and is tried again; it is passed over; it has a time limit of next to nothing,
+    or of an hour.
     """
     EFFECTS.clear()
     FAILURES.clear()
     CHARGES.clear()
     for name in ("work", "fail", "branch", "loop", "end", "charge", "slow", "freeze"):
-        definitions.edit_step_template(f"model-{name}", title=name.capitalize(), function=f"model.{name}", config={})
-    ask = {"step_type": "planning", "name": "plan", "step_template_slug": "model-work", "pause_after": True, "pause_phase": "asking"}
+        definitions.edit_step_template(
+            f"model-{name}", title=name.capitalize(), function=f"model.{name}", config={}
+        )
+    ask = {
+        "step_type": "planning",
+        "name": "plan",
+        "step_template_slug": "model-work",
+        "pause_after": True,
+        "pause_phase": "asking",
+    }
     finish = {"step_type": "deliver", "name": "finish", "step_template_slug": "model-end"}
 
     def template(slug: str, *steps: dict[str, Any]) -> None:
         definitions.edit_template(slug, title=slug, needs_repository=False, steps=list(steps))
 
-    template("crash", ask, {"step_type": "execute", "name": "do", "step_template_slug": "model-work"}, finish)
+    template(
+        "crash",
+        ask,
+        {"step_type": "execute", "name": "do", "step_template_slug": "model-work"},
+        finish,
+    )
 
     def do(kind: str, **policy: Any) -> dict[str, Any]:
-        return {"step_type": "execute", "name": "do", "step_template_slug": f"model-{kind}", **policy}
+        return {
+            "step_type": "execute",
+            "name": "do",
+            "step_template_slug": f"model-{kind}",
+            **policy,
+        }
 
     draft = {"step_type": "planning", "name": "draft", "step_template_slug": "model-work"}
     template("crash-straight", draft, do("work"), finish)
@@ -246,7 +288,8 @@ def load() -> None:
     template("frozen", do("freeze"), finish)
 
 
-# -- what production does afterwards -------------------------------------------------------------------------------------------------
+# -- what production does afterwards
+# -------------------------------------------------------------------------------------------------
 
 
 def expire_leases() -> None:
@@ -270,7 +313,9 @@ def work_off() -> None:
 
 
 def _due_in_order() -> list[uuid.UUID]:
-    """Lost runs first, then the longest due: which of a family goes first is no part of a story, and must not depend on who died."""
+    """Lost runs first, then the longest due: which of a family goes first is no part of a story,
+    and must not depend on who died.
+    """
     lost = set(Run.objects.filter(status=RUNNING).values_list("pk", flat=True))
     due = [run_id for run_id, _ in recovery.due_again(now=timezone.now(), patience=-LONG_AGO)]
     since = dict(Run.objects.filter(pk__in=due).values_list("pk", "due_at"))
@@ -278,16 +323,22 @@ def _due_in_order() -> list[uuid.UUID]:
 
 
 def latest_run(order_id: uuid.UUID) -> Run:
-    return Run.objects.select_related("work_order").get(pk=WorkOrder.objects.values_list("latest_run", flat=True).get(pk=order_id))
+    return Run.objects.select_related("work_order").get(
+        pk=WorkOrder.objects.values_list("latest_run", flat=True).get(pk=order_id)
+    )
 
 
 def finish_order(order_id: uuid.UUID, by: User) -> None:
-    """Everybody does their part until the order ends: workers work, and a person approves what is asked and retries what failed."""
+    """Everybody does their part until the order ends: workers work, and a person approves what is
+    asked and retries what failed.
+    """
     for _ in range(20):
         work_off()
         run = latest_run(order_id)
         if run.status == PAUSED:
-            services.decide(Pause.objects.open().get(run=run).pk, action="approve", by=by, via=Via.REST)
+            services.decide(
+                Pause.objects.open().get(run=run).pk, action="approve", by=by, via=Via.REST
+            )
         elif run.status == FAILED:
             runs.retry(order_id, by=by)
         elif run.status in ENDED:
@@ -296,19 +347,27 @@ def finish_order(order_id: uuid.UUID, by: User) -> None:
 
 
 def insist(operation: Callable[[], object]) -> None:
-    """A person whose answer was not acknowledged gives it again, and is content to read that it was taken."""
+    """A person whose answer was not acknowledged gives it again, and is content to read that it was
+    taken.
+    """
     with suppress(AlreadyAnswered, RunEnded, NothingToFork):
         operation()
 
 
-# -- what must be the same whatever happened in between ------------------------------------------------------------------------------
+# -- what must be the same whatever happened in between
+# ------------------------------------------------------------------------------
 
 
 def story(order_id: uuid.UUID) -> dict[str, Any]:
-    """All that a person could tell about an order, without ids, times and log lines. Also checks what holds at any moment."""
+    """All that a person could tell about an order, without ids, times and log lines.
+
+    Also checks what holds at any moment.
+    """
     order = WorkOrder.objects.shown().get(pk=order_id)
     names: dict[str, str] = {}
-    for number, run in enumerate(Run.objects.filter(work_order=order).order_by("created_at"), start=1):
+    for number, run in enumerate(
+        Run.objects.filter(work_order=order).order_by("created_at"), start=1
+    ):
         names[run.shown_id] = f"run {number}"
 
     def nameless(keys: list[str]) -> list[str]:
@@ -323,13 +382,21 @@ def story(order_id: uuid.UUID) -> dict[str, Any]:
     done = [key for key in EFFECTS if key.split("/")[0] in names]
     return {
         "status": (order.status, order.phase, order.current_step),
-        "runs": list(Run.objects.filter(work_order=order).order_by("created_at").values_list("status", "failure_code", "error")),
+        "runs": list(
+            Run.objects.filter(work_order=order)
+            .order_by("created_at")
+            .values_list("status", "failure_code", "error")
+        ),
         "state": {**state, "results": nameless(results)},
         "effects": sorted(nameless(done)),
         "checkpoints": [told(at) for at in check_thread(order)],
-        "left behind": sorted([told(at) for at in chain_to(leaf)] for leaf in leaves(order) if leaf.pk != head.pk),
+        "left behind": sorted(
+            [told(at) for at in chain_to(leaf)] for leaf in leaves(order) if leaf.pk != head.pk
+        ),
         "pauses": list(
-            Pause.objects.filter(run__work_order=order).order_by("opened_at").values_list("step", "revision", "status", "content")
+            Pause.objects.filter(run__work_order=order)
+            .order_by("opened_at")
+            .values_list("step", "revision", "status", "content")
         ),
         "decisions": list(
             Decision.objects.filter(pause__run__work_order=order)
@@ -341,7 +408,10 @@ def story(order_id: uuid.UUID) -> dict[str, Any]:
 
 
 def facts(thread_id: uuid.UUID) -> list[tuple[str, str]]:
-    """The thread's events as (kind, step), without log lines. A step begun again by the next worker is told once."""
+    """The thread's events as (kind, step), without log lines.
+
+    A step begun again by the next worker is told once.
+    """
     found: list[tuple[str, str]] = []
     for event in Event.objects.filter(thread=thread_id).exclude(kind=EventKind.LOG).order_by("seq"):
         fact = (str(event.kind), str(event.data.get("step", "")))
@@ -369,22 +439,34 @@ def leaves(order: WorkOrder) -> list[Checkpoint]:
 
 
 def check_thread(order: WorkOrder) -> list[Checkpoint]:
-    """What holds for every order at every moment: a log without gaps, a chain of checkpoints, one answer per answered pause.
+    """What holds for every order at every moment: a log without gaps, a chain of checkpoints, one
+    answer per answered pause.
 
-    The history branches where somebody forked, and nowhere else. Returns the chain that ends in the head.
+    The history branches where somebody forked, and nowhere else. Returns the chain that ends in the
+    head.
     """
-    seqs = list(Event.objects.filter(thread=order.thread_id).order_by("seq").values_list("seq", flat=True))
+    seqs = list(
+        Event.objects.filter(thread=order.thread_id).order_by("seq").values_list("seq", flat=True)
+    )
     assert seqs == list(range(1, Thread.objects.get(pk=order.thread_id).last_seq + 1)), seqs
     head = order.thread.head
     assert head in leaves(order), "a history that goes on behind the head"
     forks: Counter[uuid.UUID | None] = Counter(
-        Run.objects.filter(work_order=order, forked_from__isnull=False).values_list("forked_from", flat=True)
+        Run.objects.filter(work_order=order, forked_from__isnull=False).values_list(
+            "forked_from", flat=True
+        )
     )
-    children: Counter[uuid.UUID | None] = Counter(Checkpoint.objects.filter(thread=order.thread_id).values_list("parent", flat=True))
-    assert all(count <= 1 + forks[parent] for parent, count in children.items()), "a branch that nobody made"
+    children: Counter[uuid.UUID | None] = Counter(
+        Checkpoint.objects.filter(thread=order.thread_id).values_list("parent", flat=True)
+    )
+    assert all(count <= 1 + forks[parent] for parent, count in children.items()), (
+        "a branch that nobody made"
+    )
     for run in Run.objects.filter(work_order=order):
         first = [
-            at for at in Checkpoint.objects.filter(run_id=run.pk).select_related("parent") if not at.parent or at.parent.run_id != run.pk
+            at
+            for at in Checkpoint.objects.filter(run_id=run.pk).select_related("parent")
+            if not at.parent or at.parent.run_id != run.pk
         ]
         assert len(first) == 1, "a run that begins twice, or never"
         assert run.forked_from_id in {None, first[0].parent_id}, "a fork from elsewhere"
@@ -392,7 +474,9 @@ def check_thread(order: WorkOrder) -> list[Checkpoint]:
         assert len(pause.decisions.all()) == (pause.status != "open"), pause.status
     live = Run.objects.filter(work_order=order).exclude(status__in=ENDED)
     assert len(live) <= 1
-    assert Pause.objects.open().filter(run__work_order=order).count() == sum(run.status == PAUSED for run in live)
+    assert Pause.objects.open().filter(run__work_order=order).count() == sum(
+        run.status == PAUSED for run in live
+    )
     return chain_to(head)
 
 
@@ -408,21 +492,36 @@ def check_ledgers() -> None:
         assert ledger.tip == tip
 
 
-# -- children: real processes on the test's database ---------------------------------------------------------------------------------
+# -- children: real processes on the test's database
+# ---------------------------------------------------------------------------------
 
 
 def child_environment(**more: str) -> dict[str, str]:
     """Environment of a child process that works on the database of this test."""
     parts = connection.settings_dict
     name = parts["NAME"]
-    url = f"sqlite:///{name}" if connection.vendor == "sqlite" else f"postgresql://{parts['USER']}@/{name}?host={parts['HOST']}"
-    return {**os.environ, "DATABASE_URL": url, "REDIS_URL": "", "PYTHONWARNINGS": "error", "WAYSTATION_MODEL_ALLOW": "127.0.0.1", **more}
+    url = (
+        f"sqlite:///{name}"
+        if connection.vendor == "sqlite"
+        else f"postgresql://{parts['USER']}@/{name}?host={parts['HOST']}"
+    )
+    return {
+        **os.environ,
+        "DATABASE_URL": url,
+        "REDIS_URL": "",
+        "PYTHONWARNINGS": "error",
+        "WAYSTATION_MODEL_ALLOW": "127.0.0.1",
+        **more,
+    }
 
 
 def die_in_turn(operation: str, ids: list[str]) -> None:
-    """In a child: do an operation on each order in a process of its own, the n-th of which ends at its n-th moment; print exit codes."""
+    """In a child: do an operation on each order in a process of its own, the n-th of which ends at
+    its n-th moment; print exit codes.
+    """
     for each in ids:
-        assert latest_run(uuid.UUID(each)).frozen  # as a worker that has been at work for a while has read it
+        # as a worker that has been at work for a while has read it
+        assert latest_run(uuid.UUID(each)).frozen
     connection.close()
     codes = []
     for number, each in enumerate(ids, start=1):
@@ -443,11 +542,24 @@ def advance_order(order_id: uuid.UUID) -> None:
 
 
 def approve_order(order_id: uuid.UUID) -> None:
-    services.answer_order(order_id, action="approve", by=User.objects.get(username="ben"), via=Via.REST)
+    services.answer_order(
+        order_id, action="approve", by=User.objects.get(username="ben"), via=Via.REST
+    )
 
 
-OPERATIONS: dict[str, Callable[[uuid.UUID], None]] = {"advance": advance_order, "approve": approve_order}
+OPERATIONS: dict[str, Callable[[uuid.UUID], None]] = {
+    "advance": advance_order,
+    "approve": approve_order,
+}
 
 
-def make(template: str, *, by: User, team: Group | None, title: str = "", input: dict[str, Any] | None = None, **stops: Any) -> WorkOrder:
+def make(
+    template: str,
+    *,
+    by: User,
+    team: Group | None,
+    title: str = "",
+    input: dict[str, Any] | None = None,
+    **stops: Any,
+) -> WorkOrder:
     return runs.submit(template, by=by, team=team, title=title, input=input or {}, **stops)

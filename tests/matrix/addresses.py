@@ -1,17 +1,18 @@
-"""Who may do what at which address. An address that is not here makes `test_every_address_is_in_the_table` fail.
+"""Who may do what at which address.
+
+An address that is not here makes `test_every_address_is_in_the_table` fail.
 
 To add one, add a line: `"pauses/<pse:pause_id>/claim": own("POST"),`
 
-    public("GET")    anybody
-    login("GET")     whoever is logged in, or sends a token; it shows and changes only what is theirs
-    own("GET POST")  speaks of one thread, order, run, question or checkpoint: for those who see it, 404 for all others
-    operator("x.y")  holders of that right, 403 for all others
-    Address("owner", …)  who made it, 404 for all others
-    signed("POST")   whoever signs what they send, 401 for all others, whoever they are
+    public("GET")    anybody login("GET")     whoever is logged in, or sends a token; it shows and
+    changes only what is theirs own("GET POST")  speaks of one thread, order, run, question or
+    checkpoint: for those who see it, 404 for all others operator("x.y")  holders of that right, 403
+    for all others Address("owner", …)  who made it, 404 for all others signed("POST")   whoever
+    signs what they send, 401 for all others, whoever they are
 
-`needs={"PUT": "x.y"}` asks for a right for one method. `body` is what is posted, `done` the state of
-tests/matrix/world.py in which that is not only allowed but done.
-An argument of a new name gets its id in tests/matrix/world.py: per state in `ids_of`, or in `World.shared`.
+`needs={"PUT": "x.y"}` asks for a right for one method. `body` is what is posted, `done` the state
+of tests/matrix/world.py in which that is not only allowed but done. An argument of a new name gets
+its id in tests/matrix/world.py: per state in `ids_of`, or in `World.shared`.
 """
 
 from __future__ import annotations
@@ -43,13 +44,27 @@ class Address:
     refused: str = ""
     """How who sees it may be refused all the same: an answer is taken back by who gave it."""
     done: str = ""
-    """The state in which a POST of `body` does it: answered 2xx or 3xx, and something is written."""
+    """The state in which a POST of `body` does it: answered 2xx or 3xx, and something is
+    written.
+    """
 
 
 def _maker(who: str) -> Any:
-    def make(methods: str = "", *, body: Mapping[str, Any] | None = None, needs: Mapping[str, str] | None = None, **more: Any) -> Address:
+    def make(
+        methods: str = "",
+        *,
+        body: Mapping[str, Any] | None = None,
+        needs: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> Address:
         named = set(methods.split())
-        return Address(who, frozenset(named | ({"HEAD"} if "GET" in named else set())), body or {}, needs or {}, **more)
+        return Address(
+            who,
+            frozenset(named | ({"HEAD"} if "GET" in named else set())),
+            body or {},
+            needs or {},
+            **more,
+        )
 
     return make
 
@@ -58,13 +73,20 @@ public, login, own, signed = _maker("public"), _maker("login"), _maker("own"), _
 
 
 def operator(right: str, methods: str, *, whole: bool = False) -> Address:
-    made: Address = login(methods, needs=dict.fromkeys((*methods.split(), "HEAD", "OPTIONS"), right), whole=whole)
+    made: Address = login(
+        methods, needs=dict.fromkeys((*methods.split(), "HEAD", "OPTIONS"), right), whole=whole
+    )
     return made
 
 
 YES = {"decision": "approve", "action": "approve"}
 WHY = {"reason": "why not"}
-DECISION, DELIVERY, ENDPOINT, TURN = "<dec:decision_id>", "<dlv:delivery_id>", "<end:endpoint_id>", "<trn:turn_id>"
+DECISION, DELIVERY, ENDPOINT, TURN = (
+    "<dec:decision_id>",
+    "<dlv:delivery_id>",
+    "<end:endpoint_id>",
+    "<trn:turn_id>",
+)
 ORDER, PAUSE, THREAD, RUN, CHECKPOINT = (
     "<wo:order_id>",
     "<pse:pause_id>",
@@ -99,7 +121,9 @@ ADDRESSES: dict[str, Address] = {
     "delegations/<int:delegation_id>/end": Address("owner", frozenset({"POST"})),
     "operations/": operator("runs.view_run", "GET", whole=True),
     f"operations/{RUN}/accept-code": operator("runs.change_run", "POST"),
-    "tokens/": login("GET POST", body={"name": "mine", "scope": "read", "days": "30"}, done="paused"),
+    "tokens/": login(
+        "GET POST", body={"name": "mine", "scope": "read", "days": "30"}, done="paused"
+    ),
     "tokens/<uuid:token_id>/revoke": Address("owner", frozenset({"POST"})),
     "templates/": login("GET"),
     "templates/steps/<slug:slug>/texts": login("GET POST", needs={"POST": "runs.add_steptemplate"}),
@@ -138,7 +162,9 @@ ADDRESSES: dict[str, Address] = {
     f"{API}work-orders/{ORDER}/cancel": own("POST", done="paused"),
     f"{API}work-orders/{ORDER}/retry": own("POST", done="failed"),
     f"{API}work-orders/{ORDER}/again": own("POST", done="failed"),
-    f"{API}work-orders/{ORDER}/erasure": operator("checkpoints.erase_thread", "GET POST", whole=True),
+    f"{API}work-orders/{ORDER}/erasure": operator(
+        "checkpoints.erase_thread", "GET POST", whole=True
+    ),
     f"{API}work-orders/{ORDER}/suspend": own("POST", done="running"),
     f"{API}templates/workflows": login("GET"),
     f"{API}templates/workflows/<slug:slug>": login("GET PUT", needs={"PUT": "runs.add_template"}),
@@ -159,7 +185,9 @@ ADDRESSES: dict[str, Address] = {
     f"{API}threads/{THREAD}/history": own("GET"),
     f"{API}threads/{THREAD}/branches": own("GET"),
     f"{API}threads/{THREAD}/events": own("GET"),
-    f"{API}threads/{THREAD}/runs": own("GET POST", body={"input": "APPROVE", "template": "writing"}, done="talking"),
+    f"{API}threads/{THREAD}/runs": own(
+        "GET POST", body={"input": "APPROVE", "template": "writing"}, done="talking"
+    ),
     f"{API}runs": login("GET"),
     f"{API}runs/{RUN}": own("GET"),
     f"{API}runs/{RUN}/checkpoints": own("GET"),
@@ -177,7 +205,9 @@ ADDRESSES: dict[str, Address] = {
     f"{API}pauses/{PAUSE}/claim": own("POST", done="paused"),
     f"{API}pauses/{PAUSE}/release": own("POST"),
     f"{API}pauses/{PAUSE}/presence": own("GET POST", body={"writing": True}, done="paused"),
-    f"{API}pauses/{PAUSE}/extend": own("POST", body={"until": "2999-01-01T00:00:00Z", "reason": "x"}),
+    f"{API}pauses/{PAUSE}/extend": own(
+        "POST", body={"until": "2999-01-01T00:00:00Z", "reason": "x"}
+    ),
     f"{API}pauses/{PAUSE}/snooze": own("POST", body={"until": "2999-01-01T00:00:00Z"}),
     f"{API}decisions/{DECISION}": own("GET"),
     f"{API}decisions/{DECISION}/undo": own("POST", refused="403"),
@@ -194,36 +224,57 @@ ADDRESSES: dict[str, Address] = {
     f"{API}workflows/wait": login("POST", body={"run_id": "wait"}),
     f"{API}workflows/<str:run_id>": own("GET"),
     f"{API}workflows/<str:run_id>/resume": own("POST", body={"payload": "approve"}, done="paused"),
-    f"{API}workflows/<str:run_id>/resume-and-continue": own("POST", body={"payload": "approve"}, done="paused"),
+    f"{API}workflows/<str:run_id>/resume-and-continue": own(
+        "POST", body={"payload": "approve"}, done="paused"
+    ),
     f"{API}resume": login("POST"),
     f"{API}inbound/<slug:source>": signed("POST"),
     f"{API}pauses/{PAUSE}": own("GET"),
     f"{API}pauses/{PAUSE}/decisions": own("POST", body=YES, done="talking"),
     f"{API}repositories": operator("runs.change_repository", "GET"),
     f"{API}repositories/<repo:repository_id>": operator("runs.change_repository", "GET PUT"),
-    f"{API}repositories/<repo:repository_id>/template-execution": operator("runs.change_repository", "PUT"),
+    f"{API}repositories/<repo:repository_id>/template-execution": operator(
+        "runs.change_repository", "PUT"
+    ),
     API: Address("nowhere", frozenset()),
     PRINTED: login("GET POST", body={"template": "writing"}, done="paused"),
     f"{PRINTED}{ORDER}": own("GET"),
     f"{PRINTED}{ORDER}/pause-state": own("GET"),
     f"{PRINTED}{ORDER}/resume": own("POST", body=YES, done="paused"),
-    f"{PRINTED}templates/workflows/<slug:slug>": login("GET PUT", needs={"PUT": "runs.add_template"}),
-    f"{PRINTED}repositories/<repo:repository_id>/template-execution": operator("runs.change_repository", "PUT"),
+    f"{PRINTED}templates/workflows/<slug:slug>": login(
+        "GET PUT", needs={"PUT": "runs.add_template"}
+    ),
+    f"{PRINTED}repositories/<repo:repository_id>/template-execution": operator(
+        "runs.change_repository", "PUT"
+    ),
     f"{PRINTED}.": Address("nowhere", frozenset()),
 }
-"""Address as the resolver writes it → who may what. The last one is every other address below it: a 404."""
+"""Address as the resolver writes it → who may what.
+
+The last one is every other address below it: a 404.
+"""
 
 
 def twin(path: str) -> str:
-    """The address below /api/v1/ that one of PRINTED is the same as; every other path is its own."""
+    """The address below /api/v1/ that one of PRINTED is the same as; every other path is its
+    own.
+    """
     rest = path.removeprefix(PRINTED)
     if not path.startswith(PRINTED) or rest == ".":
         return path
-    return API + (rest if rest.startswith(("templates/", "repositories/")) else f"work-orders/{rest}".rstrip("/"))
+    return API + (
+        rest
+        if rest.startswith(("templates/", "repositories/"))
+        else f"work-orders/{rest}".rstrip("/")
+    )
 
 
-def served(resolver: Any = None, prefix: str = "", namespaces: tuple[str, ...] = ()) -> Iterator[tuple[str, str, bool]]:
-    """Every address of the project: its pattern, the name of its view, and whether it is the admin's."""
+def served(
+    resolver: Any = None, prefix: str = "", namespaces: tuple[str, ...] = ()
+) -> Iterator[tuple[str, str, bool]]:
+    """Every address of the project: its pattern, the name of its view, and whether it is the
+    admin's.
+    """
     for entry in (resolver or get_resolver()).url_patterns:
         path = prefix + str(entry.pattern)
         if isinstance(entry, URLResolver):

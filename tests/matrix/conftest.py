@@ -15,7 +15,9 @@ from tests.matrix.world import World
 
 
 @pytest.fixture(scope="module")
-def world(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(
+    django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
     folder: Path = tmp_path_factory.mktemp("matrix")
     here = override_settings(WAYSTATION_DATA=folder / "data", WAYSTATION_REPOSITORIES=[folder])
     quiet = logging.getLogger("django.request")

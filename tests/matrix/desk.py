@@ -1,7 +1,9 @@
-"""The admin: who may open which page, and who may do which action. What the tables do not know makes a test fail.
+"""The admin: who may open which page, and who may do which action.
 
-To add a model: nothing, where its rows are only looked at; else a line in CHANGED. A page beyond Django's own: a line in PAGES. An
-action: a line in ACTIONS.
+What the tables do not know makes a test fail.
+
+To add a model: nothing, where its rows are only looked at; else a line in CHANGED. A page beyond
+Django's own: a line in PAGES. An action: a line in ACTIONS.
 """
 
 from __future__ import annotations
@@ -20,10 +22,18 @@ CHANGED: dict[str, frozenset[str]] = {
     "auth_user": EVERYTHING,
     "auth_group": EVERYTHING,
 }
-"""What may be done by its pages to rows of a model, by those who hold the right; to rows of all others nothing, by nobody."""
+"""What may be done by its pages to rows of a model, by those who hold the right; to rows of all
+others nothing, by nobody.
+"""
 SUPERUSERS = {"hitl_delegation"}
 """Models whose rows superusers alone make: a delegation may be anybody's."""
-STANDARD = {"changelist": "view", "history": "view", "change": "view", "add": "add", "delete": "delete"}
+STANDARD = {
+    "changelist": "view",
+    "history": "view",
+    "change": "view",
+    "add": "add",
+    "delete": "delete",
+}
 """Django's pages of a model, and the right that each takes."""
 OFFICE = {
     "index",
@@ -38,10 +48,15 @@ OFFICE = {
     "view_on_site",
     "",
 }
-"""Django's pages of no model, for whoever has staff status; "" sends on to another page, or is a 404."""
+"""Django's pages of no model, for whoever has staff status; "" sends on to another page, or is a
+404.
+"""
 PAGES: dict[str, tuple[str, ...]] = {
     "checkpoints_checkpoint_diff": ("checkpoints.view_checkpoint",),
-    "checkpoints_checkpoint_resume": ("checkpoints.view_checkpoint", "checkpoints.change_checkpoint"),
+    "checkpoints_checkpoint_resume": (
+        "checkpoints.view_checkpoint",
+        "checkpoints.change_checkpoint",
+    ),
     "checkpoints_checkpoint_fork": ("checkpoints.view_checkpoint", "checkpoints.change_checkpoint"),
     "checkpoints_thread_export": ("checkpoints.view_thread", "checkpoints.view_event"),
     "auth_user_password_change": ("auth.change_user",),
@@ -51,7 +66,10 @@ PAGES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Action:
-    """What is done to chosen rows. `own`: only to those of threads that the person may see, whatever their rights."""
+    """What is done to chosen rows.
+
+    `own`: only to those of threads that the person may see, whatever their rights.
+    """
 
     right: str
     own: bool = True
@@ -69,7 +87,9 @@ ACTIONS: dict[str, Action] = {
     "runs.WorkOrder retry": Action("runs.change_workorder", state="failed"),
     "runs.Run cancel_order": Action("runs.change_run"),
     "runs.Run retry": Action("runs.change_run", state="failed"),
-    "checkpoints.Thread erase": Action("checkpoints.erase_thread", own=False, fields=REASON, state="completed"),
+    "checkpoints.Thread erase": Action(
+        "checkpoints.erase_thread", own=False, fields=REASON, state="completed"
+    ),
     "hitl.Delivery send_again": Action("hitl.change_delivery", own=False),
     "hitl.Endpoint switch_off": Action("hitl.change_endpoint", own=False),
     "hitl.Endpoint switch_on": Action("hitl.change_endpoint", own=False),

@@ -1,6 +1,8 @@
-"""Every door of the product, read from the tables that serve it: pages, REST, the admin, streams and sockets.
+"""Every door of the product, read from the tables that serve it: pages, REST, the admin, streams
+and sockets.
 
-Whoever walks or attacks all doors begins with `doors()`. A door that no table of the matrix names fails `test_every_door_is_in_a_table`.
+Whoever walks or attacks all doors begins with `doors()`. A door that no table of the matrix names
+fails `test_every_door_is_in_a_table`.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ SOCKETS: dict[str, bool | None] = {
 }
 """Address → whether it speaks of one thread; None is every other address."""
 STREAMS = {
-    "api/v1/work-orders/<wo:order_id>/logs/stream", "api/v1/threads/<thr:thread_id>/stream", "api/v1/runs/<run:run_id>/stream",
+    "api/v1/work-orders/<wo:order_id>/logs/stream", "api/v1/threads/<thr:thread_id>/stream",
+    "api/v1/runs/<run:run_id>/stream",
     "api/agent-work-orders/<wo:order_id>/logs/stream", "api/v1/workflows/<str:run_id>/stream",
 }  # fmt: skip
 """Addresses of server-sent events: GET alone, for those who see the thread."""
@@ -47,7 +50,10 @@ class Door:
 def doors() -> list[Door]:
     """All of them, in the order of their tables."""
     return [
-        *(Door("admin" if admin else "rest" if path.startswith(REST) else "page", path, name) for path, name, admin in served()),
+        *(
+            Door("admin" if admin else "rest" if path.startswith(REST) else "page", path, name)
+            for path, name, admin in served()
+        ),
         *(Door("stream", str(entry.pattern)) for entry in asgi.http if str(entry.pattern)),
         *(Door("socket", str(entry.pattern)) for entry in SERVED),
     ]

@@ -1,6 +1,8 @@
-"""Every door at which one question can be answered, ended or disturbed, as one line each; and what must hold when many go through at once.
+"""Every door at which one question can be answered, ended or disturbed, as one line each; and what
+must hold when many go through at once.
 
-To add a door, add a line to DOORS: `"link": Door(lambda at, who: ...)`. It gives `Told`: what whoever stood there was told.
+To add a door, add a line to DOORS: `"link": Door(lambda at, who: ...)`. It gives `Told`: what
+whoever stood there was told.
 """
 
 from __future__ import annotations
@@ -50,12 +52,16 @@ class Question:
     def of(cls, pause: Pause) -> Question:
         order = pause.run.work_order
         assert order is not None
-        return cls(order.shown_id, pause.run.thread.shown_id, pause.run.shown_id, pause.shown_id, pause.pk)
+        return cls(
+            order.shown_id, pause.run.thread.shown_id, pause.run.shown_id, pause.shown_id, pause.pk
+        )
 
 
 @dataclass
 class Racer:
-    """Somebody with a browser, a token and a shell, in the team and with the rights to answer in the admin."""
+    """Somebody with a browser, a token and a shell, in the team and with the rights to answer in
+    the admin.
+    """
 
     user: User
     browser: Client
@@ -64,7 +70,10 @@ class Racer:
 
 @dataclass(frozen=True)
 class Told:
-    """`done`: what was asked for was done. Else `words` must name who was first; `status` is 409 where there is one."""
+    """`done`: what was asked for was done.
+
+    Else `words` must name who was first; `status` is 409 where there is one.
+    """
 
     done: bool
     words: str
@@ -75,7 +84,10 @@ class Told:
 class Door:
     go: Callable[[Question, Racer], Told]
     answers: bool = True
-    """It answers the question. Otherwise it asks for something that may come before or after the answer: a retry, a suspension."""
+    """It answers the question.
+
+    Otherwise it asks for something that may come before or after the answer: a retry, a suspension.
+    """
     ends: bool = False
     """It ends the order: also after somebody else's answer, as a second act."""
     silent: bool = False
@@ -89,7 +101,9 @@ def page(at: Question, who: Racer, url: str, **body: str) -> Told:
     response = who.browser.post(url, body)
     told = said(response)
     return Told(
-        response.status_code == 302 and (not told or told.startswith("You ")), response.content.decode() + told, response.status_code
+        response.status_code == 302 and (not told or told.startswith("You ")),
+        response.content.decode() + told,
+        response.status_code,
     )
 
 
@@ -99,12 +113,20 @@ def rest(at: Question, who: Racer, url: str, **body: Any) -> Told:
 
 
 def desk(at: Question, who: Racer, action: str, **fields: str) -> Told:
-    body = {"action": action, ACTION_CHECKBOX_NAME: str(at.key), "confirmed": "1", f"revision_{at.pause}": "1", **fields}
+    body = {
+        "action": action,
+        ACTION_CHECKBOX_NAME: str(at.key),
+        "confirmed": "1",
+        f"revision_{at.pause}": "1",
+        **fields,
+    }
     who.browser.cookies.pop("messages", None)
     response = who.browser.post("/admin/runs/pause/", body)
     words = said(response)
     return Told(
-        response.status_code == 302 and ("approved" in words or "cancelled" in words) and "Already" not in words,
+        response.status_code == 302
+        and ("approved" in words or "cancelled" in words)
+        and "Already" not in words,
         words,
         response.status_code,
     )
@@ -123,11 +145,19 @@ def said(response: Any) -> str:
 
 
 def socket(at: Question, who: Racer) -> Told:
-    """What a consumer does with a message; the sockets themselves are in tests/hitl/live/test_socket_answers.py."""
+    """What a consumer does with a message; the sockets themselves are in
+    tests/hitl/live/test_socket_answers.py.
+    """
     header = who.program.defaults["HTTP_AUTHORIZATION"].encode()
-    text = json.dumps({"type": "decision", "pause_id": at.pause, "decision": "approve", "revision": 1})
+    text = json.dumps(
+        {"type": "decision", "pause_id": at.pause, "decision": "approve", "revision": 1}
+    )
     scope = {"headers": [(b"authorization", header)], "subprotocols": []}
-    reply = json.loads(socket_messages.answer(text, scope=scope, place=socket_messages.Place(), problem_of=exception_handler))
+    reply = json.loads(
+        socket_messages.answer(
+            text, scope=scope, place=socket_messages.Place(), problem_of=exception_handler
+        )
+    )
     accepted = reply["type"] == "accepted"
     return Told(accepted, json.dumps(reply), 200 if accepted else reply["problem"]["status"])
 
@@ -137,10 +167,22 @@ def link(at: Question, who: Racer, *, outside: bool = False) -> Told:
     person = {"contact": outside_of(who.user)} if outside else {"recipient": who.user}
     now, place = timezone.now(), f"race:{who.user.pk}:{uuid.uuid4().hex}"
     delivery = Delivery.objects.create(
-        pause_id=at.key, occasion="asked", channel="email", place=place, status="sent", sent_at=now, next_at=now, made_at=now, **person
+        pause_id=at.key,
+        occasion="asked",
+        channel="email",
+        place=place,
+        status="sent",
+        sent_at=now,
+        next_at=now,
+        made_at=now,
+        **person,
     )
-    path = links.url_of(Delivery.objects.select_related("pause").get(pk=delivery.pk)).partition("/l/")[2]
-    response = Client(raise_request_exception=False, SERVER_NAME="localhost").post(f"/l/{path}", {"action": "approve", "me": "yes"})
+    path = links.url_of(Delivery.objects.select_related("pause").get(pk=delivery.pk)).partition(
+        "/l/"
+    )[2]
+    response = Client(raise_request_exception=False, SERVER_NAME="localhost").post(
+        f"/l/{path}", {"action": "approve", "me": "yes"}
+    )
     return Told(response.status_code == 200, response.content.decode(), response.status_code)
 
 
@@ -149,9 +191,14 @@ def outside_of(user: User) -> str:
 
 
 def expiry(at: Question, who: Racer) -> Told:
-    """The question's deadline comes at this moment, and the sweep meets it: from then on no answer is taken."""
-    now = timezone.now()  # who comes later does not move the moment: it would be ahead of the other sweep
-    Pause.objects.open().filter(pk=at.key).exclude(deadline_at__lte=now).update(deadline_at=now, next_at=now)
+    """The question's deadline comes at this moment, and the sweep meets it: from then on no answer
+    is taken.
+    """
+    # who comes later does not move the moment: it would be ahead of the other sweep
+    now = timezone.now()
+    Pause.objects.open().filter(pk=at.key).exclude(deadline_at__lte=now).update(
+        deadline_at=now, next_at=now
+    )
     with suppress(PauseClosed):
         fire(at.key, now=timezone.now())
     return Told(Pause.objects.get(pk=at.key).status == PauseStatus.EXPIRED, "")
@@ -159,14 +206,32 @@ def expiry(at: Question, who: Racer) -> Told:
 
 WORD = re.compile(r"[\w-]+")
 DOORS: dict[str, Door] = {
-    "page": Door(lambda at, who: page(at, who, f"/pauses/{at.pause}/decide", action="approve", revision="1")),
-    "page, revise": Door(lambda at, who: page(at, who, f"/pauses/{at.pause}/decide", action="revise", feedback="shorter", revision="1")),
-    "page, cancel": Door(lambda at, who: page(at, who, f"/pauses/{at.pause}/decide", action="cancel")),
-    "rest": Door(lambda at, who: rest(at, who, f"pauses/{at.pause}/decisions", decision="approve", revision=1)),
-    "rest, of the order": Door(lambda at, who: rest(at, who, f"work-orders/{at.order}/resume", decision="approve", pause_id=at.pause)),
+    "page": Door(
+        lambda at, who: page(at, who, f"/pauses/{at.pause}/decide", action="approve", revision="1")
+    ),
+    "page, revise": Door(
+        lambda at, who: page(
+            at, who, f"/pauses/{at.pause}/decide", action="revise", feedback="shorter", revision="1"
+        )
+    ),
+    "page, cancel": Door(
+        lambda at, who: page(at, who, f"/pauses/{at.pause}/decide", action="cancel")
+    ),
+    "rest": Door(
+        lambda at, who: rest(
+            at, who, f"pauses/{at.pause}/decisions", decision="approve", revision=1
+        )
+    ),
+    "rest, of the order": Door(
+        lambda at, who: rest(
+            at, who, f"work-orders/{at.order}/resume", decision="approve", pause_id=at.pause
+        )
+    ),
     "message": Door(lambda at, who: rest(at, who, f"threads/{at.thread}/runs", input="APPROVE")),
     "message, no": Door(lambda at, who: rest(at, who, f"threads/{at.thread}/runs", input="REJECT")),
-    "input of the run": Door(lambda at, who: rest(at, who, f"runs/{at.run}/input", content="APPROVE")),
+    "input of the run": Door(
+        lambda at, who: rest(at, who, f"runs/{at.run}/input", content="APPROVE")
+    ),
     "socket": Door(socket),
     "link": Door(link),
     "link, outside": Door(partial(link, outside=True), outside=True),
@@ -174,18 +239,26 @@ DOORS: dict[str, Door] = {
     "admin": Door(lambda at, who: desk(at, who, "approve")),
     "admin, cancel": Door(lambda at, who: desk(at, who, "cancel_order")),
     "command": Door(lambda at, who: shell(at, who, "approve", at.order, "--pause", at.pause)),
-    "cancel on the page": Door(lambda at, who: page(at, who, f"/work-orders/{at.order}/cancel"), ends=True),
-    "cancel over rest": Door(lambda at, who: rest(at, who, f"work-orders/{at.order}/cancel"), ends=True),
+    "cancel on the page": Door(
+        lambda at, who: page(at, who, f"/work-orders/{at.order}/cancel"), ends=True
+    ),
+    "cancel over rest": Door(
+        lambda at, who: rest(at, who, f"work-orders/{at.order}/cancel"), ends=True
+    ),
     "cancel of the run": Door(lambda at, who: rest(at, who, f"runs/{at.run}/cancel"), ends=True),
     "retry": Door(lambda at, who: rest(at, who, f"work-orders/{at.order}/retry"), answers=False),
-    "suspend": Door(lambda at, who: rest(at, who, f"work-orders/{at.order}/suspend"), answers=False),
+    "suspend": Door(
+        lambda at, who: rest(at, who, f"work-orders/{at.order}/suspend"), answers=False
+    ),
 }
 
 
 OVER = "he time to answer"
 """What whoever comes after the deadline is told."""
 TWICE = frozenset({"expiry", "retry"})
-"""What expired may be retried and is asked again then: a second question, which a race about one is not about."""
+"""What expired may be retried and is asked again then: a second question, which a race about one is
+not about.
+"""
 
 
 def one_question(names: Iterable[str]) -> list[str]:
@@ -208,10 +281,15 @@ def people(number: int) -> list[Racer]:
     rights = Permission.objects.filter(codename__in=["view_pause", "change_pause"])
     found = []
     for place in range(number):
-        user = User.objects.create_user(f"racer{place:02}", first_name=f"Racer-{place:02}", is_staff=True)
+        user = User.objects.create_user(
+            f"racer{place:02}", first_name=f"Racer-{place:02}", is_staff=True
+        )
         user.groups.add(team)
         user.user_permissions.set(rights)
-        browser, program = Client(raise_request_exception=False), Client(raise_request_exception=False)
+        browser, program = (
+            Client(raise_request_exception=False),
+            Client(raise_request_exception=False),
+        )
         for client in (browser, program):
             client.defaults["SERVER_NAME"] = "localhost"
         browser.force_login(user)
@@ -224,9 +302,13 @@ Together = Callable[..., list[Any]]
 """Runs jobs at the same moment, and gives what each returned or raised."""
 
 
-def race(at: Question, names: Sequence[str], who: Sequence[Racer], together: Together, tally: Tally) -> None:
+def race(
+    at: Question, names: Sequence[str], who: Sequence[Racer], together: Together, tally: Tally
+) -> None:
     """Send one person through each of these doors at once, and look whether all holds."""
-    told = together(*(partial(DOORS[name].go, at, person) for name, person in zip(names, who, strict=True)))
+    told = together(
+        *(partial(DOORS[name].go, at, person) for name, person in zip(names, who, strict=True))
+    )
     for name, one in zip(names, told, strict=True):
         if isinstance(one, Exception):
             tally.wrong.append(f"{names}: {name} raised {one!r}")
@@ -234,7 +316,9 @@ def race(at: Question, names: Sequence[str], who: Sequence[Racer], together: Tog
     tally.wrong += [f"{tuple(names)}: {words}" for words in _broken(at, names, who, told, tally)]
 
 
-def _broken(at: Question, names: Sequence[str], who: Sequence[Racer], told: Sequence[Told], tally: Tally) -> list[str]:
+def _broken(
+    at: Question, names: Sequence[str], who: Sequence[Racer], told: Sequence[Told], tally: Tally
+) -> list[str]:
     """What does not hold of a question after that, as sentences."""
     wrong = []
     decisions = list(Decision.objects.filter(pause=at.key).select_related("decided_by"))
@@ -246,7 +330,12 @@ def _broken(at: Question, names: Sequence[str], who: Sequence[Racer], told: Sequ
     winners = 0
     for name, person, one in zip(names, who, told, strict=True):
         door = DOORS[name]
-        won = door.silent if expired else not door.silent and first == (outside_of(person.user) if door.outside else person.user.first_name)
+        won = (
+            door.silent
+            if expired
+            else not door.silent
+            and first == (outside_of(person.user) if door.outside else person.user.first_name)
+        )
         tally.counts[f"{name}: {'first' if won else 'done after' if one.done else 'told'}"] += 1
         winners += won
         if one.status >= 500:
@@ -255,8 +344,15 @@ def _broken(at: Question, names: Sequence[str], who: Sequence[Racer], told: Sequ
             wrong.append(f"{name} was recorded and told {one.status} {one.words[:200]}")
         if one.done and not won and door.answers and not door.ends:
             wrong.append(f"{name} was told that it was done; {first} was first")
-        if door.answers and not one.done and not door.silent and not _was_told(at, door, one, first, who):
-            wrong.append(f"{name} was not told that {first} was first: {one.status} {one.words[-300:]}")
+        if (
+            door.answers
+            and not one.done
+            and not door.silent
+            and not _was_told(at, door, one, first, who)
+        ):
+            wrong.append(
+                f"{name} was not told that {first} was first: {one.status} {one.words[-300:]}"
+            )
     if answering and winners != 1 and not expired:
         wrong.append(f"{winners} winners")
     return wrong + _inconsistent(at, decisions)
@@ -280,7 +376,10 @@ def _was_told(at: Question, door: Door, one: Told, first: str, who: Sequence[Rac
 
 def _ended_by_one(at: Question, one: Told, who: Sequence[Racer]) -> bool:
     """Whether a loser was told of the one who ended the order after the answer."""
-    return any({person.user.first_name, person.user.username} & set(WORD.findall(one.words)) for person in who)
+    return any(
+        {person.user.first_name, person.user.username} & set(WORD.findall(one.words))
+        for person in who
+    )
 
 
 def _inconsistent(at: Question, decisions: Sequence[Decision]) -> list[str]:
@@ -305,9 +404,15 @@ def _inconsistent(at: Question, decisions: Sequence[Decision]) -> list[str]:
 
 
 def ask(order: WorkOrder, who: Sequence[Racer] = ()) -> Question:
-    """The open question of an order that waits, with every door open: links and people outside may answer, and its deadline is to come."""
+    """The open question of an order that waits, with every door open: links and people outside may
+    answer, and its deadline is to come.
+    """
     due = timezone.now() + dt.timedelta(days=1)
-    pause = Pause.objects.open().select_related("run__thread", "run__work_order").get(run__thread=order.thread_id)
+    pause = (
+        Pause.objects.open()
+        .select_related("run__thread", "run__work_order")
+        .get(run__thread=order.thread_id)
+    )
     to = [outside_of(person.user) for person in who]
     Pause.objects.filter(pk=pause.pk).update(
         review={"risk": "low", "link_answers": True, "deadline": {"after": "P1D"}, "external": to},

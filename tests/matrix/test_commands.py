@@ -1,4 +1,7 @@
-"""Commands of the shell that act for a person: who may have what done (F4). A new command is refused until it is in the table."""
+"""Commands of the shell that act for a person: who may have what done (F4).
+
+A new command is refused until it is in the table.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,11 @@ pytestmark = pytest.mark.django_db
 
 OURS = {"checkpoints", "runs", "hitl"}
 MACHINE = {
-    "anchor_ledger", "check_inflight", "credential bind", "credential list", "credential remove", "credential set", "drop_stray_bodies",
+    "anchor_ledger", "check_inflight", "credential bind", "credential list", "credential remove",
+    "credential set", "drop_stray_bodies",
     "erase_thread", "export_ledger", "export_thread",
-    "invariants", "load_templates", "prune", "rotate_keys", "sample_invoices", "sample_repository", "send_test",
+    "invariants", "load_templates", "prune", "rotate_keys", "sample_invoices", "sample_repository",
+    "send_test",
     "standalone", "verify_checkpoints", "verify_ledger",
 }  # fmt: skip
 """Speak for nobody: whoever has the shell has the machine."""
@@ -34,7 +39,15 @@ FOR_PEOPLE: dict[str, tuple[list[str], bool]] = {
     "import_thread": (["{document}", "--owner", "{who}"], False),
 }
 """Command → its words, and whether it acts on somebody's thread: then only for who sees it."""
-PEOPLE = {"zoe": False, "ben": True, "ana": True, "sam": False, "vic": False, "oli": False, "root": True}
+PEOPLE = {
+    "zoe": False,
+    "ben": True,
+    "ana": True,
+    "sam": False,
+    "vic": False,
+    "oli": False,
+    "root": True,
+}
 """Name → whether that person sees Ana's threads. Ida is inactive, and nobody is called nemo."""
 
 
@@ -44,20 +57,42 @@ def test_every_command_is_in_the_table() -> None:
     for name, app in get_commands().items():
         if app in OURS:
             parser = load_command_class(str(app), name).create_parser("manage.py", name)
-            subs = [action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+            subs = [
+                action.choices
+                for action in parser._actions
+                if isinstance(action, argparse._SubParsersAction)
+            ]
             found |= {f"{name} {sub}" for choices in subs for sub in choices} or {name}
-    new, gone = sorted(found - set(FOR_PEOPLE) - MACHINE), sorted((set(FOR_PEOPLE) | MACHINE) - found)
-    assert not new, f"Say for whom {new} act: add one line each to FOR_PEOPLE in tests/matrix/test_commands.py, or the name to MACHINE."
-    assert not gone, f"There are no commands {gone} any more: take them out of tests/matrix/test_commands.py."
+    new, gone = (
+        sorted(found - set(FOR_PEOPLE) - MACHINE),
+        sorted((set(FOR_PEOPLE) | MACHINE) - found),
+    )
+    assert not new, (
+        f"Say for whom {new} act: add one line each to FOR_PEOPLE in "
+        "tests/matrix/test_commands.py, or the name to MACHINE."
+    )
+    assert not gone, (
+        f"There are no commands {gone} any more: take them out of tests/matrix/test_commands.py."
+    )
 
 
 @pytest.mark.parametrize("who", [*PEOPLE, "ida", "nemo"])
 @pytest.mark.parametrize("command", FOR_PEOPLE)
-def test_a_command_acts_only_for_who_may(world: World, tmp_path: Path, command: str, who: str) -> None:
-    """F4: a refusal is a sentence, and nothing is written; of things erased there is nothing for anybody."""
+def test_a_command_acts_only_for_who_may(
+    world: World, tmp_path: Path, command: str, who: str
+) -> None:
+    """F4: a refusal is a sentence, and nothing is written; of things erased there is nothing for
+    anybody.
+    """
     words, own = FOR_PEOPLE[command]
     document = tmp_path / "thread.json"
-    call_command("export_thread", world.states["completed"]["thread_id"], "--output", str(document), stderr=StringIO())
+    call_command(
+        "export_thread",
+        world.states["completed"]["thread_id"],
+        "--output",
+        str(document),
+        stderr=StringIO(),
+    )
     before = digest()
     for state in ("paused", "completed", "erased") if own else ("paused",):
         filled = [word.format(who=who, document=document, **world.states[state]) for word in words]

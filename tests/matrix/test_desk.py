@@ -23,7 +23,9 @@ FREE = {"login", "logout", "jsi18n"}
 
 
 def of_model(name: str) -> tuple[str, str]:
-    """The model and the page that a view's name speaks of; ("", "") where it is none of Django's own."""
+    """The model and the page that a view's name speaks of; ("", "") where it is none of Django's
+    own.
+    """
     model, _, page = name.rpartition("_")
     return (model, page) if model in MODELS and page in STANDARD else ("", "")
 
@@ -39,15 +41,28 @@ def rights(name: str, method: str) -> tuple[str, ...] | None:
         needed = "change"
     if needed != "view" and needed not in CHANGED.get(model, ()):
         return None
-    return ("superusers alone",) if model in SUPERUSERS and needed == "add" else (f"{app}.{needed}_{kind}",)
+    return (
+        ("superusers alone",)
+        if model in SUPERUSERS and needed == "add"
+        else (f"{app}.{needed}_{kind}",)
+    )
 
 
 def test_every_page_of_the_admin_is_in_the_table() -> None:
     """F4: a page of our own is refused here until somebody says who may open it."""
-    new = sorted(name for name in DESK.values() if name not in OFFICE and name not in PAGES and not of_model(name)[0])
-    assert not new, f"Say who may open {new}: add one line each to PAGES in tests/matrix/desk.py, such as {new[0]!r}: ('runs.view_run',)."
+    new = sorted(
+        name
+        for name in DESK.values()
+        if name not in OFFICE and name not in PAGES and not of_model(name)[0]
+    )
+    assert not new, (
+        f"Say who may open {new}: add one line each to PAGES in tests/matrix/desk.py, such "
+        f"as {new[0]!r}: ('runs.view_run',)."
+    )
     gone = sorted(set(PAGES) - set(DESK.values()))
-    assert not gone, f"The admin has no {gone} any more: take the lines out of PAGES in tests/matrix/desk.py."
+    assert not gone, (
+        f"The admin has no {gone} any more: take the lines out of PAGES in tests/matrix/desk.py."
+    )
 
 
 def test_every_action_of_the_admin_is_in_the_table() -> None:
@@ -56,26 +71,40 @@ def test_every_action_of_the_admin_is_in_the_table() -> None:
     for model, pages in admin.site._registry.items():
         listed = [
             *(pages.actions or ()),
-            *(name for kind in ("row", "detail", "list", "submit_line") for name in getattr(pages, f"actions_{kind}", ())),
+            *(
+                name
+                for kind in ("row", "detail", "list", "submit_line")
+                for name in getattr(pages, f"actions_{kind}", ())
+            ),
         ]
         found |= {f"{model._meta.label} {getattr(action, '__name__', action)}" for action in listed}
     new, gone = sorted(found - set(ACTIONS)), sorted(set(ACTIONS) - found)
     assert not new, (
-        f"Say who may do {new}: add one line each to ACTIONS in tests/matrix/desk.py, such as {new[0]!r}: Action('runs.change_run')."
+        f"Say who may do {new}: add one line each to ACTIONS in tests/matrix/desk.py, such "
+        f"as {new[0]!r}: Action('runs.change_run')."
     )
-    assert not gone, f"The admin has no {gone} any more: take the lines out of ACTIONS in tests/matrix/desk.py."
+    assert not gone, (
+        f"The admin has no {gone} any more: take the lines out of ACTIONS in tests/matrix/desk.py."
+    )
 
 
 @pytest.mark.parametrize(
     ("method", "role"),
     [
         *((method, role) for method in ("GET", "POST") for role in SIGNED_IN),
-        *((method, role) for method in ("HEAD", "OPTIONS") for role in (BY_NAME["staff-without-rights"], BY_NAME["superuser"])),
+        *(
+            (method, role)
+            for method in ("HEAD", "OPTIONS")
+            for role in (BY_NAME["staff-without-rights"], BY_NAME["superuser"])
+        ),
     ],
     ids=str,
 )
 def test_a_page_opens_for_those_who_hold_its_rights(world: World, method: str, role: Role) -> None:
-    """F4, F1: and looking writes nothing, by whichever method. A refused POST writes nothing either."""
+    """F4, F1: and looking writes nothing, by whichever method.
+
+    A refused POST writes nothing either.
+    """
     person = world.people[role.user]
     before, wrong = digest(), []
     for path, name in DESK.items():
@@ -111,14 +140,18 @@ def test_whoever_is_not_staff_is_sent_to_the_login(world: World, role: Role) -> 
             url = url_of(world, path)
             with undone(), watched() as written:
                 got = verdict(send(world, role, method, url))
-            if (got != "login" and name not in FREE) or (written and not (name == "logout" and method == "POST")):
+            if (got != "login" and name not in FREE) or (
+                written and not (name == "logout" and method == "POST")
+            ):
                 wrong.append(f"{role} {method} {url}: {got} {written}")
     assert not wrong, "\n".join(wrong)
     assert digest() == before
 
 
 @pytest.mark.parametrize("action", sorted(ACTIONS))
-def test_an_action_is_done_by_those_who_hold_its_right_to_what_they_see(world: World, action: str) -> None:
+def test_an_action_is_done_by_those_who_hold_its_right_to_what_they_see(
+    world: World, action: str
+) -> None:
     """F4: by nobody else, asked or confirmed; and rights in the admin open nobody's threads."""
     about = ACTIONS[action]
     wrong = []
@@ -131,7 +164,10 @@ def test_an_action_is_done_by_those_who_hold_its_right_to_what_they_see(world: W
             acts = [one for one in written if "django_session" not in one]
             should = may and confirmed and (role.sees or not about.own)
             if bool(acts) != should or response.status_code >= 500:
-                wrong.append(f"{role} {'confirmed' if confirmed else 'asked'} {action}: {response.status_code}, wrote {acts}")
+                wrong.append(
+                    f"{role} {'confirmed' if confirmed else 'asked'} {action}: "
+                    f"{response.status_code}, wrote {acts}"
+                )
     assert not wrong, "\n".join(wrong)
 
 
@@ -142,6 +178,7 @@ def do(world: World, role: Role, action: str, about: Action, *, confirmed: bool)
     if confirmed:
         fields |= {"confirmed": "1"}
         if label == "runs.Pause":
-            fields[f"revision_{row.shown_id}"] = "1"  # type: ignore[attr-defined]  # every row here has an id that is shown
+            # every row here has an id that is shown
+            fields[f"revision_{row.shown_id}"] = "1"  # type: ignore[attr-defined]
     app, model = label.lower().split(".")
     return send(world, role, "POST", f"/admin/{app}/{model}/", fields)

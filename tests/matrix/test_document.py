@@ -1,6 +1,8 @@
-"""The OpenAPI document is true: every operation is asked what it allows and what it forbids, and the answers are judged by it.
+"""The OpenAPI document is true: every operation is asked what it allows and what it forbids, and
+the answers are judged by it.
 
-Each request is taken back, so that all of them meet the world of the matrix. tests/hitl/live/test_streams.py asks the streams.
+Each request is taken back, so that all of them meet the world of the matrix.
+tests/hitl/live/test_streams.py asks the streams.
 """
 
 from __future__ import annotations
@@ -15,8 +17,14 @@ pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
 
 def test_every_operation_does_what_the_document_says(world: World) -> None:
-    """Before, 279 answers were none that the document knew: no refusal was in it, lists were told as arrays, nulls as texts."""
+    """Before, 279 answers were none that the document knew: no refusal was in it, lists were told
+    as arrays, nulls as texts.
+    """
     _, secret = ApiToken.make(world.people["root"], name="document")
-    ids = {name: value for name, value in {**world.states["paused"], **world.shared}.items() if not name.startswith("token")}
+    ids = {
+        name: value
+        for name, value in {**world.states["paused"], **world.shared}.items()
+        if not name.startswith("token")
+    }
     found = openapi.breaches(ids, secret, around=undone)
     assert not found, "\n\n".join(f"{name}\n{words}" for name, words in found.items())

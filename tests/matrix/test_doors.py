@@ -1,4 +1,6 @@
-"""No door is outside the tables of the matrix, and a method that a door does not know does nothing there (F4, F1)."""
+"""No door is outside the tables of the matrix, and a method that a door does not know does nothing
+there (F4, F1).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from tests.matrix.world import BY_NAME, Role, World, digest, undone, watched
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
-WALKERS = [BY_NAME[name] for name in ("anonymous", "owner", "staff-without-rights", "strangers-token")]
+WALKERS = [
+    BY_NAME[name] for name in ("anonymous", "owner", "staff-without-rights", "strangers-token")
+]
 """Who try the methods that no door knows: one of each kind that a door tells apart."""
 
 
@@ -21,11 +25,16 @@ def is_in_a_table(door: Door) -> bool:
     if door.kind == "admin":
         standard = {f"{model}_{page}" for model in MODELS for page in STANDARD}
         return door.name in {*OFFICE, *PAGES, *standard}
-    return door.path in {"page": ADDRESSES, "rest": ADDRESSES, "stream": STREAMS, "socket": SOCKETS}[door.kind]
+    return (
+        door.path
+        in {"page": ADDRESSES, "rest": ADDRESSES, "stream": STREAMS, "socket": SOCKETS}[door.kind]
+    )
 
 
 def test_every_door_is_in_a_table() -> None:
-    """F4: before, streams, sockets and the admin were compared in places of their own, and nothing said that these are all there are."""
+    """F4: before, streams, sockets and the admin were compared in places of their own, and nothing
+    said that these are all there are.
+    """
     found = doors()
     assert {door.kind for door in found} == {"page", "rest", "admin", "stream", "socket"}
     assert len(found) == len(set(found))
@@ -34,12 +43,18 @@ def test_every_door_is_in_a_table() -> None:
 
 @pytest.mark.parametrize("role", WALKERS, ids=str)
 def test_a_method_that_no_door_knows_does_nothing(world: World, role: Role) -> None:
-    """Before, only the seven methods of REST were tried, and of the admin GET and POST alone: another one was read as whatever fitted."""
+    """Before, only the seven methods of REST were tried, and of the admin GET and POST alone:
+    another one was read as whatever fitted.
+    """
     before, wrong = digest(), []
     for number, door in enumerate(doors()):
         if door.kind in {"stream", "socket"} or door.path in DEAR:
             continue
-        url = url_of(world, door.path) if door.kind == "admin" else fill(world, door.path, "paused")[0]
+        url = (
+            url_of(world, door.path)
+            if door.kind == "admin"
+            else fill(world, door.path, "paused")[0]
+        )
         odd = ("PUT", "PATCH", "DELETE", *UNKNOWN_METHODS)
         for method in [odd[number % len(odd)]] if door.kind == "admin" else UNKNOWN_METHODS:
             with undone(), watched() as written:

@@ -1,4 +1,6 @@
-"""What comes from another site, and what only looks like reading: no form without its token, and no query that does anything (F1)."""
+"""What comes from another site, and what only looks like reading: no form without its token, and no
+query that does anything (F1).
+"""
 
 from __future__ import annotations
 
@@ -58,32 +60,51 @@ MORE = (
 
 def everywhere(world: World, state: str) -> list[str]:
     """Every address, the admin's too, of things in that state."""
-    return [url_of(world, path) if of_admin else fill(world, path, state)[0] for path, _, of_admin in served()]
+    return [
+        url_of(world, path) if of_admin else fill(world, path, state)[0]
+        for path, _, of_admin in served()
+    ]
 
 
 def test_no_change_comes_from_another_site(world: World) -> None:
-    """F1: with a superuser's session but without the page's token, every method that may change something is refused, everywhere."""
+    """F1: with a superuser's session but without the page's token, every method that may change
+    something is refused, everywhere.
+    """
     client = Client(enforce_csrf_checks=True, raise_request_exception=False)
     client.force_login(world.people["root"])
     before, wrong = digest(), []
     for path, _, of_admin in served():
         url = url_of(world, path) if of_admin else fill(world, path, "paused")[0]
         address = ADDRESSES.get(path)
-        methods = ["POST"] if address is None else [method for method in UNSAFE if method in address.methods]
+        methods = (
+            ["POST"]
+            if address is None
+            else [method for method in UNSAFE if method in address.methods]
+        )
         for method in methods:
             body = json.dumps(dict(address.body) if address else {})
             with undone(), watched() as written:
                 if path.startswith(REST):
                     response = client.generic(method, url, body, content_type="application/json")
                 else:
-                    response = client.generic(method, url, "a=b", content_type="application/x-www-form-urlencoded")
-            if (response.status_code != 403 and path not in HARMLESS | PARSED) or response.status_code < 300 or written:
+                    response = client.generic(
+                        method, url, "a=b", content_type="application/x-www-form-urlencoded"
+                    )
+            if (
+                (response.status_code != 403 and path not in HARMLESS | PARSED)
+                or response.status_code < 300
+                or written
+            ):
                 wrong.append(f"{method} {url}: {response.status_code}, wrote {written}")
     assert not wrong, "\n".join(wrong)
     assert digest() == before
 
 
-@pytest.mark.parametrize("value", ["", "1", "-9" * 2500, "%00%FF%D9%A3", "id"], ids=["nothing", "one", "long", "bytes", "ids"])
+@pytest.mark.parametrize(
+    "value",
+    ["", "1", "-9" * 2500, "%00%FF%D9%A3", "id"],
+    ids=["nothing", "one", "long", "bytes", "ids"],
+)
 def test_no_query_changes_anything_or_is_an_error(world: World, value: str) -> None:
     """F1, F24: each parameter at once, with sense and without; `id` is the id of what is there."""
     before, wrong = digest(), []
@@ -117,5 +138,6 @@ def test_the_world_knows_every_argument(world: World) -> None:
     asked = {name for path in ADDRESSES for _, name in ARGUMENT.findall(path)}
     unknown = sorted(asked - known)
     assert not unknown, (
-        f"No state of the matrix' world has {unknown}: give each an id in tests/matrix/world.py, in ids_of() or World.shared."
+        f"No state of the matrix' world has {unknown}: give each an id in "
+        "tests/matrix/world.py, in ids_of() or World.shared."
     )

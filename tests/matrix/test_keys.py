@@ -1,4 +1,6 @@
-"""Every address that makes something makes it once per `Idempotency-Key`, also when the server dies before it answers."""
+"""Every address that makes something makes it once per `Idempotency-Key`, also when the server dies
+before it answers.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,17 @@ TABLES = {"hitl.IdempotencyKey", "hitl.Presence"}
 
 
 def left() -> dict[str, list[int]]:
-    return {label: [row["id"] for row in found if "id" in row] for label, found in rows().items() if label not in TABLES}
+    return {
+        label: [row["id"] for row in found if "id" in row]
+        for label, found in rows().items()
+        if label not in TABLES
+    }
 
 
 def test_what_is_sent_again_after_its_server_died_makes_nothing_more(world: World) -> None:
-    """F7: whatever was done when the server died was done again a minute later, at every address."""
+    """F7: whatever was done when the server died was done again a minute later, at every
+    address.
+    """
     wrong = []
     for path, address in ADDRESSES.items():
         if not (path.startswith(REST) and address.done):
@@ -39,7 +47,9 @@ def test_what_is_sent_again_after_its_server_died_makes_nothing_more(world: Worl
 
         def post(url: str = url, body: str = json.dumps(dict(address.body))) -> tuple[int, str]:
             client = world.client(BY_NAME["owner"])
-            answer = client.post(url, body, content_type="application/json", headers={"Idempotency-Key": "one"})
+            answer = client.post(
+                url, body, content_type="application/json", headers={"Idempotency-Key": "one"}
+            )
             return answer.status_code, answer.get("Idempotent-Replayed", "")
 
         with undone():
@@ -53,5 +63,8 @@ def test_what_is_sent_again_after_its_server_died_makes_nothing_more(world: Worl
                 key.save()
             again = post()
             if left() != made or (path not in AGAIN and (again[0] >= 400 or not again[1])):
-                wrong.append(f"{path}: {first}, then {again}; {[kind for kind in made if made[kind] != left()[kind]]}")
+                wrong.append(
+                    f"{path}: {first}, then {again}; "
+                    f"{[kind for kind in made if made[kind] != left()[kind]]}"
+                )
     assert wrong == []

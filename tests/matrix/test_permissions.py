@@ -1,4 +1,7 @@
-"""Who may do what: every address × role × state (F4), and that reading changes nothing (F1). The addresses come from the resolver."""
+"""Who may do what: every address × role × state (F4), and that reading changes nothing (F1).
+
+The addresses come from the resolver.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,21 @@ def test_every_address_is_in_the_table() -> None:
     """F4: what is new is refused here until somebody says who may use it."""
     found = {path for path, _, admin in served() if not admin}
     new, gone = sorted(found - set(ADDRESSES)), sorted(set(ADDRESSES) - found)
-    assert not new, f"Say who may use {new}: add one line each to ADDRESSES in tests/matrix/addresses.py, such as {new[0]!r}: own('POST')."
-    assert not gone, f"{gone} are served no more: take their lines out of ADDRESSES in tests/matrix/addresses.py."
+    assert not new, (
+        f"Say who may use {new}: add one line each to ADDRESSES in "
+        f"tests/matrix/addresses.py, such as {new[0]!r}: own('POST')."
+    )
+    assert not gone, (
+        f"{gone} are served no more: take their lines out of ADDRESSES in "
+        "tests/matrix/addresses.py."
+    )
 
 
 @pytest.mark.parametrize("role", ROLES, ids=str)
 def test_reading_shows_what_is_theirs_and_changes_nothing(world: World, role: Role) -> None:
-    """F1, F4, C20: GET, HEAD and OPTIONS of every address in every state: the right answer, and the same bytes after."""
+    """F1, F4, C20: GET, HEAD and OPTIONS of every address in every state: the right answer, and the
+    same bytes after.
+    """
     before = digest()
     wrong = walk(world, role, SAFE)
     assert not wrong, "\n".join(wrong[:40])
@@ -30,7 +41,9 @@ def test_reading_shows_what_is_theirs_and_changes_nothing(world: World, role: Ro
 
 @pytest.mark.parametrize("role", ROLES, ids=str)
 def test_acting_is_for_those_who_may(world: World, role: Role) -> None:
-    """F4, C20: POST, PUT, PATCH and DELETE of every address in every state; a refused one writes nothing."""
+    """F4, C20: POST, PUT, PATCH and DELETE of every address in every state; a refused one writes
+    nothing.
+    """
     before = digest()
     wrong = walk(world, role, [method for method in METHODS if method not in SAFE])
     assert not wrong, "\n".join(wrong[:40])

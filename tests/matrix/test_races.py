@@ -1,4 +1,6 @@
-"""One question, every door, at once: one outcome, no server error, every loser told who was first (P1, P2, F0)."""
+"""One question, every door, at once: one outcome, no server error, every loser told who was first
+(P1, P2, F0).
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,11 @@ Ask = Callable[..., WorkOrder]
 
 def held(tally: Tally) -> None:
     assert not tally.wrong, "\n".join(tally.wrong[:20])
-    broken = [result.invariant.code for result in invariants.check(now=timezone.now(), late=LATE) if result.count]
+    broken = [
+        result.invariant.code
+        for result in invariants.check(now=timezone.now(), late=LATE)
+        if result.count
+    ]
     assert broken == []
 
 
@@ -36,19 +42,27 @@ def ready(make_order: Ask, racer: Racer) -> WorkOrder:
 
 
 def test_of_any_two_doors_one_wins(make_order: Ask) -> None:
-    """P1, F0, F8, F23: every second pair of doors, since most doors are alike; `make bench ARGS=races` has them all, twenty at a time."""
+    """P1, F0, F8, F23: every second pair of doors, since most doors are alike; `make bench
+    ARGS=races` has them all, twenty at a time.
+    """
     tally, two = Tally(), people(2)
-    pairs = [pair for pair in combinations(DOORS, 2) if set(pair) != TWICE] + [(name, name) for name in DOORS]
+    pairs = [pair for pair in combinations(DOORS, 2) if set(pair) != TWICE] + [
+        (name, name) for name in DOORS
+    ]
     for pair in pairs[:: 2 if connection.vendor == "postgresql" else 5]:
         race(ask(ready(make_order, two[0]), two), pair, two, at_once, tally)
     held(tally)
 
 
 def test_who_comes_late_is_told_who_was_first(make_order: Ask) -> None:
-    """P1: through every second door after each of four outcomes, through every one after the deadline."""
+    """P1: through every second door after each of four outcomes, through every one after the
+    deadline.
+    """
     tally, two = Tally(), people(2)
     for at, first in enumerate(("rest", "page, revise", "page, cancel", "link, outside", "expiry")):
-        for late in list(DOORS)[0 if first == "expiry" else at % 2 :: 1 if first == "expiry" else 2]:
+        for late in list(DOORS)[
+            0 if first == "expiry" else at % 2 :: 1 if first == "expiry" else 2
+        ]:
             if {first, late} != TWICE:
                 race(ask(ready(make_order, two[0]), two), (first, late), two, one_by_one, tally)
     held(tally)
@@ -59,10 +73,18 @@ def one_by_one(*jobs: Callable[[], object]) -> list[object]:
 
 
 def test_of_all_doors_at_once_one_wins(make_order: Ask) -> None:
-    """P1, F0: one person through each door, again and again; every other time the deadline comes too."""
+    """P1, F0: one person through each door, again and again; every other time the deadline comes
+    too.
+    """
     tally, everybody = Tally(), people(len(DOORS))
     for turn in range(8 if connection.vendor == "postgresql" else 3):
         names = list(DOORS)[turn:] + list(DOORS)[:turn]
         names = one_question(names) if turn % 2 else [name for name in names if name != "expiry"]
-        race(ask(ready(make_order, everybody[0]), everybody), names, everybody[: len(names)], at_once, tally)
+        race(
+            ask(ready(make_order, everybody[0]), everybody),
+            names,
+            everybody[: len(names)],
+            at_once,
+            tally,
+        )
     held(tally)

@@ -1,4 +1,6 @@
-"""Votes, claims and undos through every door at once: one outcome, no server error, every loser told (P1, F0, F8)."""
+"""Votes, claims and undos through every door at once: one outcome, no server error, every loser
+told (P1, F0, F8).
+"""
 
 from __future__ import annotations
 
@@ -15,30 +17,60 @@ from hitl.operations import invariants
 from runs.models import Pause, Run, WorkOrder
 from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
-from tests.matrix.races import DOORS, OVER, Question, Racer, Told, ask, outside_of, page, people, rest
+from tests.matrix.races import (
+    DOORS,
+    OVER,
+    Question,
+    Racer,
+    Told,
+    ask,
+    outside_of,
+    page,
+    people,
+    rest,
+)
 from tests.matrix.test_races import LATE, ready
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
 
-VOTES = ("page", "rest", "rest, of the order", "socket", "link", "link, outside", "message", "command")
+VOTES = (
+    "page",
+    "rest",
+    "rest, of the order",
+    "socket",
+    "link",
+    "link, outside",
+    "message",
+    "command",
+)
 """Doors that approve, one each."""
 Ask = Callable[..., WorkOrder]
 
 
 def whole() -> None:
-    broken = [result.invariant.code for result in invariants.check(now=timezone.now(), late=LATE) if result.count]
+    broken = [
+        result.invariant.code
+        for result in invariants.check(now=timezone.now(), late=LATE)
+        if result.count
+    ]
     assert broken == []
 
 
 def through(at: Question, names: tuple[str, ...], who: list[Racer]) -> list[Told]:
-    told = at_once(*(partial(DOORS[name].go, at, person) for name, person in zip(names, who, strict=True)))
+    told = at_once(
+        *(partial(DOORS[name].go, at, person) for name, person in zip(names, who, strict=True))
+    )
     assert not [one for one in told if isinstance(one, Exception) or one.status >= 500], told
     return told
 
 
 @pytest.mark.parametrize("ends", ["", "page, cancel", "expiry"])
-def test_of_votes_through_every_door_the_quorum_closes_the_question_once(make_order: Ask, ends: str) -> None:
-    """P1, F0: page × REST × socket × links × message × command, with a cancel or the deadline among them."""
+def test_of_votes_through_every_door_the_quorum_closes_the_question_once(
+    make_order: Ask, ends: str
+) -> None:
+    """P1, F0: page × REST × socket × links × message × command, with a cancel or the deadline among
+    them.
+    """
     names = (*VOTES, *([ends] if ends else []))
     who = people(len(names))
     at = ask(ready(make_order, who[0]), who)
@@ -56,21 +88,31 @@ def test_of_votes_through_every_door_the_quorum_closes_the_question_once(make_or
     assert len(votes) == pause.approvals <= 3
     voted = {vote.voter.username if vote.voter else vote.external for vote in votes}
     for name, person, one in zip(names, who, told, strict=True):
-        counted = (outside_of(person.user) if DOORS[name].outside else person.user.username) in voted
-        late = any(words in one.words for words in ("lready", "expired", "closed", "answered first", "decided_by", OVER))
+        counted = (
+            outside_of(person.user) if DOORS[name].outside else person.user.username
+        ) in voted
+        late = any(
+            words in one.words
+            for words in ("lready", "expired", "closed", "answered first", "decided_by", OVER)
+        )
         assert name == ends or counted or late or one.done, f"{name} was told {one}"
     whole()
 
 
 def test_of_claims_and_answers_at_once_one_holds(make_order: Ask) -> None:
-    """F0: who claims, who answers, who comes too late; a claim that was won keeps the others out, whichever their door."""
+    """F0: who claims, who answers, who comes too late; a claim that was won keeps the others out,
+    whichever their door.
+    """
     who = people(6)
     at = ask(ready(make_order, who[0]), who)
     claims = [
         partial(page, at, who[0], f"/pauses/{at.pause}/claim"),
         partial(rest, at, who[1], f"pauses/{at.pause}/claim"),
     ]
-    doors = [partial(DOORS[name].go, at, person) for name, person in zip(("page", "socket", "link", "link, outside"), who[2:], strict=True)]
+    doors = [
+        partial(DOORS[name].go, at, person)
+        for name, person in zip(("page", "socket", "link", "link, outside"), who[2:], strict=True)
+    ]
     told = at_once(*claims, *doors)
     assert not [one for one in told if isinstance(one, Exception) or one.status >= 500], told
     pause, decisions = Pause.objects.get(pk=at.key), Decision.objects.filter(pause=at.key).count()

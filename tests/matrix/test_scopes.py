@@ -1,4 +1,5 @@
-"""What a token's scope lets it do: every REST address × method × scope, as docs/reference/tokens.md says.
+"""What a token's scope lets it do: every REST address × method × scope, as docs/reference/tokens.md
+says.
 
 The addresses come from the resolver.
 """
@@ -38,7 +39,9 @@ def told() -> dict[tuple[str, str], set[str]]:
     for routes, methods, scopes in ROW.findall(PAGE.read_text()):
         for route in re.findall(r"`([^`]+)`", routes):
             for method in methods.split(", "):
-                assert (API + route, method) not in found, f"docs/reference/tokens.md says twice what {method} {route} takes"
+                assert (API + route, method) not in found, (
+                    f"docs/reference/tokens.md says twice what {method} {route} takes"
+                )
                 found[API + route, method] = set(re.findall(r"`([^`]+)`", scopes))
     return found
 
@@ -82,16 +85,22 @@ def code(response: HttpResponse) -> str:
 
 
 def test_the_page_names_addresses_that_there_are() -> None:
-    """Its table is compared with the resolver's: a route that went, or was misspelt, would be a promise about nothing."""
+    """Its table is compared with the resolver's: a route that went, or was misspelt, would be a
+    promise about nothing.
+    """
     gone = set(told()) - set(doors())
     assert not gone, f"docs/reference/tokens.md speaks of {sorted(gone)}, which are not served"
-    assert {path for path, _, admin in served() if path.startswith(REST) and not admin} == {p for p in ADDRESSES if p.startswith(REST)}
+    assert {path for path, _, admin in served() if path.startswith(REST) and not admin} == {
+        p for p in ADDRESSES if p.startswith(REST)
+    }
 
 
 def test_every_view_takes_the_scopes_that_the_page_says() -> None:
-    """A token that might write might do everything: there was no way to let a program ask that could not approve itself.
+    """A token that might write might do everything: there was no way to let a program ask that
+    could not approve itself.
 
-    A view that says nothing takes `write` for what changes something, and `read` beside it for what does not.
+    A view that says nothing takes `write` for what changes something, and `read` beside it for what
+    does not.
     """
     said, by_path = told(), views()
     for path, method in doors():
@@ -107,7 +116,9 @@ def test_what_a_view_lets_a_token_that_asks_reach_is_looked_at_for_its_owner() -
 
 
 @pytest.mark.parametrize("scope", Scope.values)
-def test_every_door_lets_in_the_scopes_that_the_page_says_and_refuses_the_others(world: World, scope: str) -> None:
+def test_every_door_lets_in_the_scopes_that_the_page_says_and_refuses_the_others(
+    world: World, scope: str
+) -> None:
     """As above, asked at the doors themselves."""
     said = told()
     wrong = []
@@ -122,7 +133,10 @@ def test_every_door_lets_in_the_scopes_that_the_page_says_and_refuses_the_others
         wanted = "" if takes else "scope_ask_cannot_answer" if answers else "scope_missing"
         got = code(response) if code(response).startswith("scope") else ""
         if got != wanted:
-            wrong.append(f"{method} {path}: {wanted or 'no refusal by scope'} was expected, not {response.status_code} {got}")
+            wrong.append(
+                f"{method} {path}: {wanted or 'no refusal by scope'} was expected, not "
+                f"{response.status_code} {got}"
+            )
     assert not wrong, "\n".join(wrong)
 
 
@@ -138,7 +152,11 @@ def test_a_token_that_asks_sees_nothing_of_its_persons_team(world: World) -> Non
             if ARGUMENT.search(path):
                 assert response.status_code == 404, f"{method} {path}"
             elif path.endswith("wait/counts"):
-                counts = {name: number for name, number in json.loads(response.content).items() if name != "since"}
+                counts = {
+                    name: number
+                    for name, number in json.loads(response.content).items()
+                    if name != "since"
+                }
                 assert counts == dict.fromkeys(counts, 0), path
             elif not path.endswith(("templates/workflows", "tools/definitions")):
                 assert json.loads(response.content)["results"] == [], path

@@ -1,4 +1,6 @@
-"""Sockets and streams: who is let in, in every state, and that what a client sends changes nothing that is not listed (F4, F1)."""
+"""Sockets and streams: who is let in, in every state, and that what a client sends changes nothing
+that is not listed (F4, F1).
+"""
 
 from __future__ import annotations
 
@@ -23,34 +25,52 @@ from tests.matrix.world import ROLES, STATES, Role, World, digest
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
 
 READING = {"ThreadConsumer", "RunConsumer", "WorkflowConsumer", "InboxConsumer"}
-"""Consumers that read what a client sends, by `LiveConsumer.receive`; who may answer by it is tried in
-tests/hitl/live/test_socket_answers.py.
+"""Consumers that read what a client sends, by `LiveConsumer.receive`; who may answer by it is tried
+in tests/hitl/live/test_socket_answers.py.
 What is sent here is nothing that they take, so it changes nothing."""
 SENT = [
     "nonsense",
     "{",
     "[]",
-    *(json.dumps({"type": kind, "decision": "approve", "content": "APPROVE"}) for kind in ("claim", "approve", "undo")),
+    *(
+        json.dumps({"type": kind, "decision": "approve", "content": "APPROVE"})
+        for kind in ("claim", "approve", "undo")
+    ),
 ]
 
 
 def test_every_socket_and_stream_is_in_the_table() -> None:
     """F4."""
     sockets = {str(entry.pattern) for entry in SERVED}
-    assert sockets == set(SOCKETS), f"Say who may open {sorted(sockets ^ set(SOCKETS))}: a line each in SOCKETS in tests/matrix/doors.py."
+    assert sockets == set(SOCKETS), (
+        f"Say who may open {sorted(sockets ^ set(SOCKETS))}: a line each in SOCKETS in "
+        "tests/matrix/doors.py."
+    )
     streams = {str(entry.pattern) for entry in asgi.http} - {""}
-    assert streams == STREAMS, f"Say who may read {sorted(streams ^ STREAMS)}: a line each in STREAMS in tests/matrix/doors.py."
+    assert streams == STREAMS, (
+        f"Say who may read {sorted(streams ^ STREAMS)}: a line each in STREAMS in "
+        "tests/matrix/doors.py."
+    )
 
 
 def test_no_socket_reads_what_a_client_sends_unless_it_is_listed() -> None:
-    """F4: a message that acts is a door; it needs its line in READING and a test that a stranger's does nothing."""
+    """F4: a message that acts is a door; it needs its line in READING and a test that a stranger's
+    does nothing.
+    """
     kinds = {entry.callback.consumer_class for entry in SERVED}
     reading = {kind.__name__ for kind in kinds if kind.receive != consumers.NoSuchSocket.receive}
-    assert reading == READING, f"{sorted(reading ^ READING)}: see READING in tests/matrix/test_sockets.py."
+    assert reading == READING, (
+        f"{sorted(reading ^ READING)}: see READING in tests/matrix/test_sockets.py."
+    )
 
 
-async def test_who_may_listen_and_that_listening_changes_nothing(transactional_db: None, settings: Any, tmp_path: Any) -> None:
-    """F4, C20, F1: every socket and stream × role × state. A transaction of its own for each thread, so the world is committed."""
+async def test_who_may_listen_and_that_listening_changes_nothing(
+    transactional_db: None, settings: Any, tmp_path: Any
+) -> None:
+    """F4, C20, F1: every socket and stream × role × state.
+
+    A transaction of its own for each thread, so the world is committed.
+    """
     settings.WAYSTATION_DATA, settings.WAYSTATION_REPOSITORIES = tmp_path / "data", [tmp_path]
 
     def make() -> tuple[World, dict[str, str]]:
@@ -64,16 +84,24 @@ async def test_who_may_listen_and_that_listening_changes_nothing(transactional_d
         for role in ROLES:
             for path in STREAMS:
                 for method in {*METHODS, *UNKNOWN_METHODS} - {"GET"}:
-                    async with stream(fill(world, path, "paused")[0], world.headers(role), method) as opened:
+                    async with stream(
+                        fill(world, path, "paused")[0], world.headers(role), method
+                    ) as opened:
                         if opened.status != 405:
-                            wrong.append(f"{role} {method} {path}: 405 was expected, not {opened.status}")
+                            wrong.append(
+                                f"{role} {method} {path}: 405 was expected, not {opened.status}"
+                            )
     async with asyncio.timeout(120):
         for role in ROLES:
             for path in [*SOCKETS, *STREAMS]:
                 for state in STATES if ARGUMENT.search(path) else ["paused"]:
                     url, present = fill(world, path, state)
                     wanted = expected(path, role, present=present)
-                    got = await (reading(world, role, url) if path in STREAMS else listening(world, role, url, wanted=wanted))
+                    got = await (
+                        reading(world, role, url)
+                        if path in STREAMS
+                        else listening(world, role, url, wanted=wanted)
+                    )
                     if got != wanted:
                         wrong.append(f"{role} {url} ({state}): {wanted} was expected, not {got}")
     assert not wrong, "\n".join(wrong[:40])
@@ -97,7 +125,8 @@ async def listening(world: World, role: Role, url: str, *, wanted: int) -> int:
     accepted, code = await communicator.connect(timeout=10)
     if not accepted:
         return int(code or 1006)
-    if wanted or not await communicator.receive_nothing(timeout=0.2):  # a thread that has not run has nothing to tell
+    # a thread that has not run has nothing to tell
+    if wanted or not await communicator.receive_nothing(timeout=0.2):
         message = await communicator.receive_output(timeout=10)
         if message["type"] == "websocket.close":
             return int(message["code"])

@@ -20,12 +20,16 @@ DEAR = {"api/schema/"}
 NOTED = 'UPDATE "hitl_apitoken" SET "last_used_at"'
 """That a token asked for a change is noted, whatever it is told; of a reader nothing is."""
 THOROUGH = {"stranger", "member", "owner"}
-"""Who try every state; the others see as much as one of these, and try the one that waits for an answer."""
+"""Who try every state; the others see as much as one of these, and try the one that waits for an
+answer.
+"""
 LOGIN = ("/login?next=", "/admin/login/?next=")
 
 
 def fill(world: World, path: str, state: str) -> tuple[str, bool]:
-    """The address with the ids of that state in it, and whether there is all of that in this state."""
+    """The address with the ids of that state in it, and whether there is all of that in this
+    state.
+    """
     known = {**world.shared, **world.states[state]}
     present = state != "erased"
 
@@ -40,11 +44,14 @@ def fill(world: World, path: str, state: str) -> tuple[str, bool]:
 
 def speaks_of_something(path: str) -> bool:
     return bool(
-        {name for _, name in ARGUMENT.findall(path)} & {"order_id", "thread_id", "run_id", "pause_id", "checkpoint_id", "decision_id"}
+        {name for _, name in ARGUMENT.findall(path)}
+        & {"order_id", "thread_id", "run_id", "pause_id", "checkpoint_id", "decision_id"}
     )
 
 
-def expected(path: str, address: Address, role: Role, method: str, *, present: bool, user: User | None) -> str:
+def expected(
+    path: str, address: Address, role: Role, method: str, *, present: bool, user: User | None
+) -> str:
     """`taken`, or the refusal."""
     api = path.startswith(REST)
     if address.who == "anybody":
@@ -74,7 +81,13 @@ def expected(path: str, address: Address, role: Role, method: str, *, present: b
         return "404"
     if address.who == "owner" and role.user != "ana":
         return "404"
-    return " or ".join(["taken", *(["404"] if address.sparse else []), *([address.refused] if address.refused else [])])
+    return " or ".join(
+        [
+            "taken",
+            *(["404"] if address.sparse else []),
+            *([address.refused] if address.refused else []),
+        ]
+    )
 
 
 def verdict(response: HttpResponse) -> str:
@@ -85,14 +98,18 @@ def verdict(response: HttpResponse) -> str:
     return "taken" if response.status_code < 500 else f"a server error, {response.status_code}"
 
 
-def send(world: World, role: Role, method: str, url: str, body: Mapping[str, Any] | None = None) -> HttpResponse:
+def send(
+    world: World, role: Role, method: str, url: str, body: Mapping[str, Any] | None = None
+) -> HttpResponse:
     """One request; the client's cookies stay as they were."""
     client = world.client(role)
     cookies = dict(client.cookies)
     try:
         if "/api/" in url:
             # Django's test response.
-            return client.generic(method, url, json.dumps(body or {}), content_type="application/json")  # type: ignore[return-value]
+            return client.generic(
+                method, url, json.dumps(body or {}), content_type="application/json"
+            )  # type: ignore[return-value]
         if method == "POST":
             return client.post(url, body or {})  # type: ignore[return-value]  # as above
         return client.generic(method, url)  # type: ignore[return-value]  # as above
@@ -104,22 +121,28 @@ def send(world: World, role: Role, method: str, url: str, body: Mapping[str, Any
 def steps(role: Role, methods: Iterable[str]) -> Iterator[tuple[str, Address, str, str]]:
     """Every address × state × method to try.
 
-    One state is enough where no door looks at it: of an address that speaks of nothing, for who is not known or sees as much as others
-    do, of HEAD and OPTIONS. That a method is not served is asked by those who try every state, and by nobody.
+    One state is enough where no door looks at it: of an address that speaks of nothing, for who is
+    not known or sees as much as others do, of HEAD and OPTIONS. That a method is not served is
+    asked by those who try every state, and by nobody.
     """
     thorough = role.name in THOROUGH
     for path, address in ADDRESSES.items():
         for state in STATES if thorough and speaks_of_something(path) else ["paused"]:
             for method in methods:
                 usual = method in address.methods and method != "HEAD"
-                if not usual and (state != "paused" or not (thorough or not role.user or method in SAFE)):
+                if not usual and (
+                    state != "paused" or not (thorough or not role.user or method in SAFE)
+                ):
                     continue
                 if path not in DEAR or (role.name == "anonymous" and method != "HEAD"):
                     yield path, address, state, method
 
 
 def walk(world: World, role: Role, methods: Iterable[str]) -> list[str]:
-    """Everything that this role got and should not have got, as sentences. Nothing stays of what it did."""
+    """Everything that this role got and should not have got, as sentences.
+
+    Nothing stays of what it did.
+    """
     wrong: list[str] = []
     user = world.people.get(role.user)
     for path, address, state, method in steps(role, methods):
@@ -130,14 +153,28 @@ def walk(world: World, role: Role, methods: Iterable[str]) -> list[str]:
             response = send(world, role, method, url, address.body)
             got = verdict(response)
         what = f"{role} {method} {url} ({state})"
-        if got.startswith("a server error") or (wanted != "any" and got not in wanted.split(" or ")):
+        if got.startswith("a server error") or (
+            wanted != "any" and got not in wanted.split(" or ")
+        ):
             wrong.append(f"{what}: {wanted} was expected, not {got}")
         noted = [] if method in SAFE else [one for one in written if NOTED in one]
         if len(written) > len(noted) and (refused or method in SAFE):
             wrong.append(f"{what}: wrote {written}")
-        if address.done == state and method == "POST" and wanted == "taken" and not (200 <= response.status_code < 400 and written):
-            wrong.append(f"{what}: {response.status_code}, and nothing was done: {response.content[:200]!r}")
-        if not role.sees and not address.whole and response.status_code == 200 and (told := told_of(world, response)):
+        if (
+            address.done == state
+            and method == "POST"
+            and wanted == "taken"
+            and not (200 <= response.status_code < 400 and written)
+        ):
+            wrong.append(
+                f"{what}: {response.status_code}, and nothing was done: {response.content[:200]!r}"
+            )
+        if (
+            not role.sees
+            and not address.whole
+            and response.status_code == 200
+            and (told := told_of(world, response))
+        ):
             wrong.append(f"{what}: tells of {told}")
     return wrong
 
@@ -146,4 +183,11 @@ def told_of(world: World, response: HttpResponse) -> str:
     """An id of somebody's thread in an answer for somebody who may not see it."""
     text = response.content.decode(errors="replace") if not response.streaming else ""
     shown = {value for state in world.states.values() for name, value in state.items()}
-    return next((value for value in sorted(shown) if value in text or str(ids.parse(value.partition("_")[0], value)) in text), "")
+    return next(
+        (
+            value
+            for value in sorted(shown)
+            if value in text or str(ids.parse(value.partition("_")[0], value)) in text
+        ),
+        "",
+    )

@@ -1,4 +1,6 @@
-"""One small world for the whole matrix: people of every role, and one order or thread in every state."""
+"""One small world for the whole matrix: people of every role, and one order or thread in every
+state.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,15 @@ from hitl.wait_gate import primitives
 from runs import definitions
 from runs.definitions import shipped
 from runs.engine.advance import advance
-from runs.models import Artifact, Credential, Pause, QueuedTurn, Repository, TemplateAccess, WorkOrder
+from runs.models import (
+    Artifact,
+    Credential,
+    Pause,
+    QueuedTurn,
+    Repository,
+    TemplateAccess,
+    WorkOrder,
+)
 from runs.threads import message_queue
 from runs.threads import turns as turns
 from tests.conftest import drive, fresh, head_of, pause_of
@@ -43,8 +53,8 @@ NOTHING = "0" * 26
 class Role:
     """Somebody at a door.
 
-    `user` is whose session or token it is. `sees`: own threads, or those of the team; a superuser's are all. `known`: the door knows who
-    it is. `token`: "" for a session, else what kind.
+    `user` is whose session or token it is. `sees`: own threads, or those of the team; a superuser's
+    are all. `known`: the door knows who it is. `token`: "" for a session, else what kind.
     """
 
     name: str
@@ -80,7 +90,10 @@ ROLES = [
     Role("revoked-token", "ana", token="revoked", known=False),
     Role("inactive-persons-token", "ida", token="write", known=False),
 ]
-"""Whoever may stand before a door. `staff-with-all-rights` is in no team: rights in the admin open nobody's threads."""
+"""Whoever may stand before a door.
+
+`staff-with-all-rights` is in no team: rights in the admin open nobody's threads.
+"""
 BY_NAME = {role.name: role for role in ROLES}
 
 
@@ -106,14 +119,26 @@ class World:
 
 
 def build() -> World:
-    """Make it. Call with the templates of the tests loaded; leaves nothing that a worker would have to do."""
+    """Make it.
+
+    Call with the templates of the tests loaded; leaves nothing that a worker would have to do.
+    """
     people = make_people()
     team = Group.objects.get(name="platform")
     states = {name: ids_of(make(people, team)) for name, make in STATES.items()}
     repository = Repository.objects.create(name="one", url="/tmp/one")
-    came = {"thread": "thr_elsewhere", "exported_at": "2026-01-01T00:00:00Z", "digest": "", "runs": [], "pauses": [], "decisions": []}
+    came = {
+        "thread": "thr_elsewhere",
+        "exported_at": "2026-01-01T00:00:00Z",
+        "digest": "",
+        "runs": [],
+        "pauses": [],
+        "decisions": [],
+    }
     elsewhere = turns.open_thread(by=people["ana"], team=team)
-    Import.objects.create(thread=elsewhere, imported_by=people["root"], at=timezone.now(), source=came)
+    Import.objects.create(
+        thread=elsewhere, imported_by=people["root"], at=timezone.now(), source=came
+    )
     TemplateAccess.objects.create(slug="writing-fail")
     Credential.objects.create(name="forge", value="a token of the forge")
     pause = Pause.objects.get(pk=ids.parse("pse", states["paused"]["pause_id"]))
@@ -128,12 +153,20 @@ def build() -> World:
         "artifact_id": artifact_of(pause).shown_id,
         "delegation_id": str(delegation_of(people).pk),
     }
-    facts = {"content_digest": pause.content_digest, "voted_at": timezone.now(), "via": Via.PAGE, "digest": "0" * 64}
+    facts = {
+        "content_digest": pause.content_digest,
+        "voted_at": timezone.now(),
+        "via": Via.PAGE,
+        "digest": "0" * 64,
+    }
     done = Pause.objects.get(pk=ids.parse("pse", states["completed"]["pause_id"]))
-    Vote.objects.create(pause=done, action="approve", voter=people["ben"], seat=people["ben"], **facts)
+    Vote.objects.create(
+        pause=done, action="approve", voter=people["ben"], seat=people["ben"], **facts
+    )
     anchors.drop_due(now=timezone.now())
     primitives.create_checkpoint("outer", "node", {}, {}, "blocked", by=people["ana"])
-    primitives.ingest_resume_event("outer", {"x": 1}, {}, node_id="later", by=people["ana"])  # early
+    # early
+    primitives.ingest_resume_event("outer", {"x": 1}, {}, node_id="later", by=people["ana"])
     world = World(people, states, shared)
     for role in ROLES:
         world.clients[role.name] = make_client(world, role)
@@ -145,24 +178,46 @@ def endpoint_of(people: dict[str, User], team: Group) -> Endpoint:
     """A webhook of the team, which Ana and Ben look after."""
     for name in ("ana", "ben"):
         people[name].user_permissions.add(Permission.objects.get(codename="change_endpoint"))
-    return Endpoint.objects.create(channel="webhook", team=team, target="https://example.org/", secrets=[])
+    return Endpoint.objects.create(
+        channel="webhook", team=team, target="https://example.org/", secrets=[]
+    )
 
 
 def delivery_of(pause: Pause, to: User) -> Delivery:
     now = timezone.now()
-    return Delivery.objects.create(pause=pause, occasion="asked", channel="email", place="x", recipient=to, next_at=now, made_at=now)
+    return Delivery.objects.create(
+        pause=pause,
+        occasion="asked",
+        channel="email",
+        place="x",
+        recipient=to,
+        next_at=now,
+        made_at=now,
+    )
 
 
 def artifact_of(pause: Pause) -> Artifact:
     run = pause.run
     digest = store.put_blob(b"what an agent wrote")
-    return Artifact.objects.create(thread_id=run.thread_id, run=run, step=pause.step, loop_num=1, name="output", digest=digest, size=19)
+    return Artifact.objects.create(
+        thread_id=run.thread_id,
+        run=run,
+        step=pause.step,
+        loop_num=1,
+        name="output",
+        digest=digest,
+        size=19,
+    )
 
 
 def delegation_of(people: dict[str, User]) -> Delegation:
     now = timezone.now()
     return Delegation.objects.create(
-        from_user=people["ana"], to_user=people["ben"], starts_at=now, ends_at=now + dt.timedelta(days=1), created_by=people["ana"]
+        from_user=people["ana"],
+        to_user=people["ben"],
+        starts_at=now,
+        ends_at=now + dt.timedelta(days=1),
+        created_by=people["ana"],
     )
 
 
@@ -222,7 +277,8 @@ def answered(people: dict[str, User], team: Group) -> WorkOrder:
 
 def erased(people: dict[str, User], team: Group) -> dict[str, str]:
     order = answered(people, team)
-    gone = {name: shown for name, shown in ids_of(order).items() if name != "decision_id"}  # of a decision a receipt stays
+    # of a decision a receipt stays
+    gone = {name: shown for name, shown in ids_of(order).items() if name != "decision_id"}
     erasure.erase(order.thread_id, by="root", reason="asked for")
     return gone
 
@@ -259,24 +315,38 @@ def ids_of(made: Thread | WorkOrder | Pause | dict[str, str]) -> dict[str, str]:
         found |= {"turn_id": waits.shown_id} if waits else {}
         return {**found, "pause_id": made.shown_id, "checkpoint_id": made.checkpoint.shown_id}
     pause = Pause.objects.filter(run__thread=made.thread_id).order_by("id").last()
-    decision = Decision.objects.filter(pause__run__thread=made.thread_id).order_by("position").first()
-    found = {"order_id": made.shown_id, "thread_id": made.thread.shown_id, "run_id": made.latest_run.shown_id}
-    found |= {"checkpoint_id": head_of(made).shown_id, **({"pause_id": pause.shown_id} if pause else {})}
+    decision = (
+        Decision.objects.filter(pause__run__thread=made.thread_id).order_by("position").first()
+    )
+    found = {
+        "order_id": made.shown_id,
+        "thread_id": made.thread.shown_id,
+        "run_id": made.latest_run.shown_id,
+    }
+    found |= {
+        "checkpoint_id": head_of(made).shown_id,
+        **({"pause_id": pause.shown_id} if pause else {}),
+    }
     return {**found, **({"decision_id": decision.shown_id} if decision else {})}
 
 
 def load_templates() -> None:
     shipped.load()
     steps.load()
-    definitions.edit_step_template("writing", title="Writing", function="test.plan", config={})  # so that one slug names both
+    # so that one slug names both
+    definitions.edit_step_template("writing", title="Writing", function="test.plan", config={})
 
 
 @contextmanager
 def undone() -> Iterator[None]:
-    """What happens in it, through `durable` transactions too, is taken back. On the database of a test only."""
+    """What happens in it, through `durable` transactions too, is taken back.
+
+    On the database of a test only.
+    """
     cache.clear()  # it counts requests
     around: Any = transaction.atomic()
-    around._from_testcase = True  # as Django's TestCase marks its own, so that durable ones may begin inside
+    # as Django's TestCase marks its own, so that durable ones may begin inside
+    around._from_testcase = True
     with around:
         try:
             yield
@@ -285,7 +355,8 @@ def undone() -> Iterator[None]:
 
 
 WRITES = re.compile(
-    r"^\s*(?!\s|\(*SELECT\b|WITH\b|SAVEPOINT|RELEASE|ROLLBACK|EXPLAIN|SET\b|PRAGMA)|\b(INSERT\s+INTO|DELETE\s+FROM|UPDATE)\s", re.IGNORECASE
+    r"^\s*(?!\s|\(*SELECT\b|WITH\b|SAVEPOINT|RELEASE|ROLLBACK|EXPLAIN|SET\b|PRAGMA)|\b(INSERT\s+INTO|DELETE\s+FROM|UPDATE)\s",
+    re.IGNORECASE,
 )
 
 
@@ -309,7 +380,10 @@ def digest() -> dict[str, str]:
     with connection.cursor() as cursor:
         for table in sorted(connection.introspection.table_names(cursor)):
             cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
-            lines = sorted(repr([bytes(value) if isinstance(value, memoryview) else value for value in row]) for row in cursor.fetchall())
+            lines = sorted(
+                repr([bytes(value) if isinstance(value, memoryview) else value for value in row])
+                for row in cursor.fetchall()
+            )
             found[table] = hashlib.sha256("\n".join(lines).encode()).hexdigest()
     return found
 
@@ -317,5 +391,7 @@ def digest() -> dict[str, str]:
 def row_of(label: str) -> Model:
     """Any row of a model, for its pages in the admin."""
     found: Model | None = apps.get_model(label)._default_manager.order_by("pk").first()
-    assert found is not None, f"The matrix' world has no row of {label}: make one in tests/matrix/world.py, build()."
+    assert found is not None, (
+        f"The matrix' world has no row of {label}: make one in tests/matrix/world.py, build()."
+    )
     return found

@@ -1,4 +1,6 @@
-"""Node's programs for checks and tests: which, in package.json; how they come onto this machine, in `install`."""
+"""Node's programs for checks and tests: which, in package.json; how they come onto this machine, in
+`install`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
-"""`python -m tests.node.install FOLDER`: package.json's programs into a folder. Where they cannot be had, it says so and goes on.
+"""`python -m tests.node.install FOLDER`: package.json's programs into a folder.
 
-Nothing is done where the folder holds them already, so that a new checkout with the same lock installs nothing.
+Where they cannot be had, it says so and goes on.
+
+Nothing is done where the folder holds them already, so that a new checkout with the same lock
+installs nothing.
 """
 
 from __future__ import annotations
@@ -43,18 +46,34 @@ def install(folder: Path) -> None:
     npm, own = found()
     for name in ("package.json", LOCK):
         shutil.copy(HERE / name, folder)
-    (folder / LOCK).rename(folder / "npm-shrinkwrap.json")  # npm reads it as the lock; LOCK itself says that all is there
+    # npm reads it as the lock; LOCK itself says that all is there
+    (folder / LOCK).rename(folder / "npm-shrinkwrap.json")
     words = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-    subprocess.run(words, cwd=folder, env={**os.environ, "PATH": f"{own}{os.environ['PATH']}"}, check=True, timeout=SECONDS)
+    subprocess.run(
+        words,
+        cwd=folder,
+        env={**os.environ, "PATH": f"{own}{os.environ['PATH']}"},
+        check=True,
+        timeout=SECONDS,
+    )
 
 
 def found() -> tuple[str, str]:
     """npm, and what PATH needs before it."""
     node, npm = shutil.which("node"), shutil.which("npm")
-    if node and npm and int(subprocess.check_output([node, "--version"], text=True).lstrip("v").split(".")[0]) >= OLDEST:
+    if (
+        node
+        and npm
+        and int(subprocess.check_output([node, "--version"], text=True).lstrip("v").split(".")[0])
+        >= OLDEST
+    ):
         return npm, ""
     uv = Path(sys.executable).with_name("uv")
-    subprocess.run([uv, "pip", "install", "--quiet", "--python", sys.executable, WHEEL], check=True, timeout=SECONDS)
+    subprocess.run(
+        [uv, "pip", "install", "--quiet", "--python", sys.executable, WHEEL],
+        check=True,
+        timeout=SECONDS,
+    )
     return str(uv.with_name("npm")), f"{uv.parent}{os.pathsep}"
 
 

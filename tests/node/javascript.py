@@ -1,9 +1,12 @@
-"""`python -m tests.node.javascript FOLDER [FILES…]`: lint and type-check the pages' JavaScript with Biome and TypeScript (S4-54).
+"""`python -m tests.node.javascript FOLDER [FILES…]`: lint and type-check the pages' JavaScript with
+Biome and TypeScript (S4-54).
 
-Biome's recommended rules, as `biome.json` has them. TypeScript reads plain JavaScript and its JSDoc, as strict as `tsconfig.json` says:
-strict but for null and for what has no type, since a selector's result has neither; `dom.d.ts` says what is taken to be on it.
+Biome's recommended rules, as `biome.json` has them. TypeScript reads plain JavaScript and its
+JSDoc, as strict as `tsconfig.json` says: strict but for null and for what has no type, since a
+selector's result has neither; `dom.d.ts` says what is taken to be on it.
 
-Where Node's programs are missing it says so, and why, and is no failure: somebody without a registry can still check the rest.
+Where Node's programs are missing it says so, and why, and is no failure: somebody without a
+registry can still check the rest.
 """
 
 from __future__ import annotations
@@ -29,14 +32,30 @@ def main(folder: Path, files: list[str]) -> int:
             print(f"JavaScript was not checked: {why}", flush=True)
             return 0
     given = [str(Path(file).resolve()) for file in files]
-    lint: Sequence[str | Path] = [biome, "lint", "--error-on-warnings", f"--config-path={HERE}", *(given or ["static/js"])]
+    lint: Sequence[str | Path] = [
+        biome,
+        "lint",
+        "--error-on-warnings",
+        f"--config-path={HERE}",
+        *(given or ["static/js"]),
+    ]
     types: Sequence[str | Path] = [tsc, "--project", HERE / "tsconfig.json"]
     if given:  # options of the project do not hold for files that are named
         types = [tsc, *OPTIONS, HERE / "dom.d.ts", *given]
     return max(abs(run(words).returncode) for words in (lint, types))
 
 
-OPTIONS = ["--noEmit", "--checkJs", "--allowJs", "--strict", "--strictNullChecks", "false", "--noImplicitAny", "false", "--skipLibCheck"]
+OPTIONS = [
+    "--noEmit",
+    "--checkJs",
+    "--allowJs",
+    "--strict",
+    "--strictNullChecks",
+    "false",
+    "--noImplicitAny",
+    "false",
+    "--skipLibCheck",
+]
 
 
 def why_not(program: Path, folder: Path) -> str | None:
@@ -45,16 +64,35 @@ def why_not(program: Path, folder: Path) -> str | None:
         tried = run([program, "--version"], quietly=True)
     except (OSError, subprocess.SubprocessError) as error:
         told = folder / WHY
-        return told.read_text().strip() if told.exists() else f"{program.name} does not run here: {error}."
-    return None if tried.returncode == 0 else f"{program.name} does not run here: {tried.stdout.strip()[-300:]}."
+        return (
+            told.read_text().strip()
+            if told.exists()
+            else f"{program.name} does not run here: {error}."
+        )
+    return (
+        None
+        if tried.returncode == 0
+        else f"{program.name} does not run here: {tried.stdout.strip()[-300:]}."
+    )
 
 
 def run(words: Sequence[str | Path], *, quietly: bool = False) -> subprocess.CompletedProcess[str]:
     own = Path(sys.executable).parent  # Node from a wheel is there
-    path = f"{own}{os.pathsep}{os.environ['PATH']}" if (own / "node").exists() else os.environ["PATH"]
+    path = (
+        f"{own}{os.pathsep}{os.environ['PATH']}" if (own / "node").exists() else os.environ["PATH"]
+    )
     into, errors = (subprocess.PIPE, subprocess.STDOUT) if quietly else (None, None)
     environment = {**os.environ, "PATH": path}
-    return subprocess.run(words, cwd=ROOT, env=environment, stdout=into, stderr=errors, check=False, text=True, timeout=SECONDS)
+    return subprocess.run(
+        words,
+        cwd=ROOT,
+        env=environment,
+        stdout=into,
+        stderr=errors,
+        check=False,
+        text=True,
+        timeout=SECONDS,
+    )
 
 
 if __name__ == "__main__":

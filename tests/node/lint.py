@@ -1,4 +1,7 @@
-"""`python -m tests.node.lint DOCUMENT`: Spectral and Redocly read the OpenAPI document. One that is not here is named, and left out."""
+"""`python -m tests.node.lint DOCUMENT`: Spectral and Redocly read the OpenAPI document.
+
+One that is not here is named, and left out.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,17 @@ def main(document: str) -> int:
     for name, arguments in LINTERS.items():
         found = program(name)
         if found is None:
-            print(f"LEFT OUT: {name} is not on this machine, so it has not read {document}. `make .venv/node` says why.", flush=True)
+            print(
+                (
+                    f"LEFT OUT: {name} is not on this machine, so it has not read {document}. "
+                    "`make .venv/node` says why."
+                ),
+                flush=True,
+            )
             continue
-        failed |= subprocess.run([found, *arguments, document], env={**os.environ, **QUIET}, check=False).returncode
+        failed |= subprocess.run(
+            [found, *arguments, document], env={**os.environ, **QUIET}, check=False
+        ).returncode
     return failed
 
 

@@ -1,4 +1,7 @@
-"""One person's order from migration to its end, over REST and on the pages. Its own process: a model of people is settled once in one."""
+"""One person's order from migration to its end, over REST and on the pages.
+
+Its own process: a model of people is settled once in one.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,9 @@ def main() -> None:
     cleaning.load_templates()
     token = said("api_token", ADA).split()[-1]
     pages = Client()
-    assert pages.post("/login", {"username": ADA, "password": "a long and odd one"}).status_code == 302
+    assert (
+        pages.post("/login", {"username": ADA, "password": "a long and odd one"}).status_code == 302
+    )
 
     api = Api("/api/v1/", token)
     call = api.call
@@ -46,13 +51,21 @@ def main() -> None:
     status, order = call("POST", "work-orders", {"template": "writing"})
     assert (status, order["created_by"]) == (201, ADA), order
     assert drive(order["id"]) == "paused"
-    for page in ("/", f"/work-orders/{order['id']}/", reverse("hitl:templates"), reverse("hitl:delegations")):
+    for page in (
+        "/",
+        f"/work-orders/{order['id']}/",
+        reverse("hitl:templates"),
+        reverse("hitl:delegations"),
+    ):
         shown = pages.get(page)
         assert shown.status_code == 200, page
     assert "Ada" in pages.get(f"/work-orders/{order['id']}/").content.decode()
     for model, desk in admin.site._registry.items():
         for query in ("", "?q=ada") if desk.search_fields else ("",):
-            listed = pages.get(reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist") + query)
+            listed = pages.get(
+                reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+                + query
+            )
             assert listed.status_code == 200, model
     assert api.approved(order["id"]) == "completed"
     assert "completed" in said("workorder", "--user", ADA, "list")

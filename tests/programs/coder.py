@@ -1,7 +1,9 @@
-"""A scripted coding agent: a real process that reads its prompt, speaks stream-JSON, and changes files. It does the same each time.
+"""A scripted coding agent: a real process that reads its prompt, speaks stream-JSON, and changes
+files. It does the same each time.
 
-`python coder.py <folder>`: each start leaves a file `<what>-<number>` with its process id there, and as long as `<folder>/hold-<what>`
-exists it waits, with a line each tenth of a second. `tests.programs.hostile` holds what a hostile one does.
+`python coder.py <folder>`: each start leaves a file `<what>-<number>` with its process id there,
+and as long as `<folder>/hold-<what>` exists it waits, with a line each tenth of a second.
+`tests.programs.hostile` holds what a hostile one does.
 """
 
 from __future__ import annotations
@@ -23,8 +25,14 @@ def words(text: str) -> None:
 
 
 def call(number: str, name: str, **arguments: object) -> None:
-    say(type="assistant", message={"content": [{"type": "tool_use", "id": number, "name": name, "input": arguments}]})
-    say(type="user", message={"content": [{"type": "tool_result", "tool_use_id": number, "content": "done"}]})
+    say(
+        type="assistant",
+        message={"content": [{"type": "tool_use", "id": number, "name": name, "input": arguments}]},
+    )
+    say(
+        type="user",
+        message={"content": [{"type": "tool_result", "tool_use_id": number, "content": "done"}]},
+    )
 
 
 def section(prompt: str, heading: str) -> str:
@@ -43,8 +51,15 @@ def plan(prompt: str) -> str:
     call("t1", "Read", path="README.md")
     feedback = section(prompt, "What a person says about that plan")
     focus = section(prompt, "What to look at most").split(":")[0] or "All of it"
-    small = "".join(f"\n\n{number}. A small step." for number in range(1, 31)) if "in small steps" in prompt else ""
-    return f"**{focus}.** Add `greeting.py` with a test.{f' As you say: {feedback}.' if feedback else ''}{small}"
+    small = (
+        "".join(f"\n\n{number}. A small step." for number in range(1, 31))
+        if "in small steps" in prompt
+        else ""
+    )
+    return (
+        f"**{focus}.** Add `greeting.py` with a "
+        f"test.{f' As you say: {feedback}.' if feedback else ''}{small}"
+    )
 
 
 def execute(prompt: str) -> str:
@@ -75,7 +90,14 @@ def main() -> None:
         time.sleep(0.1)  # until the test takes the file away
     answer = {"plan": plan, "merge": plan, "execute": execute, "review": review}[what](prompt)
     usage = {"input_tokens": 1000, "output_tokens": 200}
-    say(type="result", subtype="success", is_error=False, result=answer, usage=usage, total_cost_usd=0.0125)
+    say(
+        type="result",
+        subtype="success",
+        is_error=False,
+        result=answer,
+        usage=usage,
+        total_cost_usd=0.0125,
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""What programs in processes of their own walk with: the settings that DJANGO_SETTINGS_MODULE names, whichever project's they are."""
+"""What programs in processes of their own walk with: the settings that DJANGO_SETTINGS_MODULE
+names, whichever project's they are.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,34 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run(program: str, given: Mapping[str, str], *, cwd: Path = ROOT, search: str = "") -> subprocess.CompletedProcess[str]:
+def run(
+    program: str, given: Mapping[str, str], *, cwd: Path = ROOT, search: str = ""
+) -> subprocess.CompletedProcess[str]:
     """Run a module or a program of Django's with nothing of the tests' own environment."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("WAYSTATION_", "REDIS_", "TEST_", "DATABASE_"))}
-    environment = {**kept, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [search])]), **given}
-    return subprocess.run([sys.executable, "-m", *program.split()], cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("WAYSTATION_", "REDIS_", "TEST_", "DATABASE_"))
+    }
+    environment = {
+        **kept,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [search])]),
+        **given,
+    }
+    return subprocess.run(
+        [sys.executable, "-m", *program.split()],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def said(name: str, *arguments: str) -> str:
     """What a command prints."""
-    from django.core.management import call_command  # here, as below: whoever only starts such a program has other settings
+    # here, as below: whoever only starts such a program has other settings
+    from django.core.management import call_command
 
     out = io.StringIO()
     call_command(name, *arguments, stdout=out)
@@ -54,12 +74,20 @@ class Api:
         from django.test import Client
 
         headers = {"Authorization": f"Bearer {self.token}"}
-        answer = Client().generic(method, f"{self.prefix}{path}", json.dumps(body or {}), content_type="application/json", headers=headers)
+        answer = Client().generic(
+            method,
+            f"{self.prefix}{path}",
+            json.dumps(body or {}),
+            content_type="application/json",
+            headers=headers,
+        )
         return answer.status_code, json.loads(answer.content)
 
     def approved(self, order: str) -> str:
         """Approve whatever an order asks, until it asks nothing any more; its status."""
         while (came := drive(order)) == "paused":
-            status, answer = self.call("POST", f"work-orders/{order}/resume", {"decision": "approve"})
+            status, answer = self.call(
+                "POST", f"work-orders/{order}/resume", {"decision": "approve"}
+            )
             assert status == 200, answer
         return came

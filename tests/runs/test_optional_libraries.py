@@ -1,4 +1,6 @@
-"""A library that is not installed is named with the line that installs it, where it is first needed."""
+"""A library that is not installed is named with the line that installs it, where it is first
+needed.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def without(monkeypatch):
 @pytest.mark.parametrize("kind", ["github", "gitlab"])
 def test_a_forge_without_its_client_says_what_to_install(without, kind):
     without("github", "gitlab")
-    place = Place(kind=kind, url="https://git.example.org", project="ada/engine", token="x", seconds=1)
+    place = Place(
+        kind=kind, url="https://git.example.org", project="ada/engine", token="x", seconds=1
+    )
     failed = failure(proposing.connect, place)
     assert (failed.code, f"library {kind}, " in str(failed)) == ("not_installed", True)
     assert "pip install -r requirements-forges.txt" in str(failed)
@@ -43,11 +47,21 @@ def test_models_that_nobody_here_can_ask_are_named_once(without):
         {"function": "agent", "config": {"model": "openai:a"}},
         {"function": "agent", "config": {"model": "openai:b"}},
         {"function": "agent", "config": {}},
-        {"function": "coding.plan", "config": {"executor": {"name": "agent", "model": "anthropic:c"}}},
-        {"function": "flow.sub_steps", "config": {}, "sub_steps": [{"function": "agent", "config": {"model": "scripted"}}]},
+        {
+            "function": "coding.plan",
+            "config": {"executor": {"name": "agent", "model": "anthropic:c"}},
+        },
+        {
+            "function": "flow.sub_steps",
+            "config": {},
+            "sub_steps": [{"function": "agent", "config": {"model": "scripted"}}],
+        },
     ]
     words = extras.warnings_of(steps, default="scripted")
-    assert [("openai" in one, "anthropic" in one) for one in words] == [(False, True), (True, False)]
+    assert [("openai" in one, "anthropic" in one) for one in words] == [
+        (False, True),
+        (True, False),
+    ]
     assert extras.warnings_of(steps[2:3], default="anthropic:d") == words[:1]
     assert extras.warnings_of(steps[2:3], default="scripted") == []
 

@@ -1,4 +1,6 @@
-"""Demands and failures by number that no other test proves: what an answer is, what a lock covers, and how runs may end."""
+"""Demands and failures by number that no other test proves: what an answer is, what a lock covers,
+and how runs may end.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,8 @@ def called():
     return [step for step, _ in steps.CALLS]
 
 
-# -- what an answer is ---------------------------------------------------------------------------------------------------------------
+# -- what an answer is
+# --------------------------------------------------------------------------------------------------
 
 
 def asking(given, ways, **update):
@@ -55,28 +58,44 @@ def asking(given, ways, **update):
 
     def ask(state, context):
         given.append(state)
-        return Ask(question="Which account?", ways=ways, report=Report(content="Two fit."), update=update)
+        return Ask(
+            question="Which account?", ways=ways, report=Report(content="Two fit."), update=update
+        )
 
     return ask
 
 
 def test_a_valid_answer_joins_the_state_and_the_run_goes_on_from_the_saved_step(order_that, ana):
-    """S3-16, S3-17, S3-32: with all that was found out before the pause, and without finding it out again."""
+    """S3-16, S3-17, S3-32: with all that was found out before the pause, and without finding it out
+    again.
+    """
     given: list[State] = []
-    order = drive(order_that(asking(given, {"approve": "finish", "revise": "execute"}, extracted="invoice 7")))
+    order = drive(
+        order_that(asking(given, {"approve": "finish", "revise": "execute"}, extracted="invoice 7"))
+    )
     saved = state_of(order)
     assert saved["extracted"] == "invoice 7"
-    services.decide(pause_of(order).pk, action="revise", by=ana, via=Via.REST, feedback="account 4400")
+    services.decide(
+        pause_of(order).pk, action="revise", by=ana, via=Via.REST, feedback="account 4400"
+    )
     assert fresh(order).thread.head.next_step == "execute"
     order = drive(order)
-    assert given[1] == {**saved, "revision_feedback": "account 4400", "decided": {"execute": "revise"}}
+    assert given[1] == {
+        **saved,
+        "revision_feedback": "account 4400",
+        "decided": {"execute": "revise"},
+    }
     assert answer(order, ana).status == "completed"
     assert called() == ["planning", "finish"]
     assert kinds(order).count("run_started") == 1
 
 
-def test_a_run_goes_on_where_its_answer_says_though_the_template_says_otherwise_by_now(order_that, ana):
-    """S3-17: the node is stored with the question; nothing is looked up by position when the answer comes."""
+def test_a_run_goes_on_where_its_answer_says_though_the_template_says_otherwise_by_now(
+    order_that, ana
+):
+    """S3-17: the node is stored with the question; nothing is looked up by position when the answer
+    comes.
+    """
     given: list[State] = []
     order = drive(order_that(asking(given, {"approve": "finish", "back": "planning"})))
     order_that(lambda state, context: Done())  # another version of the template, and of the step
@@ -86,10 +105,22 @@ def test_a_run_goes_on_where_its_answer_says_though_the_template_says_otherwise_
 
 
 def test_an_answer_is_a_small_checkpoint_however_large_the_state_is(order_that, ana):
-    """S3-19: it holds the answer and nothing else, and nothing before the pause is run or told again."""
+    """S3-19: it holds the answer and nothing else, and nothing before the pause is run or told
+    again.
+    """
     given: list[State] = []
-    order = drive(order_that(asking(given, {"approve": "finish", "revise": "execute"}, transcript=["so much was said"] * 20_000)))
-    told = list(Event.objects.filter(thread=order.thread_id).order_by("seq").values_list("seq", "kind"))
+    order = drive(
+        order_that(
+            asking(
+                given,
+                {"approve": "finish", "revise": "execute"},
+                transcript=["so much was said"] * 20_000,
+            )
+        )
+    )
+    told = list(
+        Event.objects.filter(thread=order.thread_id).order_by("seq").values_list("seq", "kind")
+    )
     services.decide(pause_of(order).pk, action="revise", by=ana, via=Via.REST, feedback="shorter")
     head = fresh(order).thread.head
     assert not head.is_snapshot
@@ -98,7 +129,12 @@ def test_an_answer_is_a_small_checkpoint_however_large_the_state_is(order_that, 
     drive(order)
     assert called() == ["planning"]
     assert len(given) == 2
-    assert list(Event.objects.filter(thread=order.thread_id).order_by("seq").values_list("seq", "kind"))[: len(told)] == told
+    assert (
+        list(
+            Event.objects.filter(thread=order.thread_id).order_by("seq").values_list("seq", "kind")
+        )[: len(told)]
+        == told
+    )
 
 
 @pytest.fixture
@@ -115,7 +151,9 @@ def offline(monkeypatch):
 
 @pytest.mark.usefixtures("offline")
 def test_asking_checking_routing_and_storing_call_nobody(make_order, ana):
-    """S3-18: between the steps nothing thinks: the same answers lead to the same checkpoints, byte for byte, without a network."""
+    """S3-18: between the steps nothing thinks: the same answers lead to the same checkpoints, byte
+    for byte, without a network.
+    """
     digests = []
     for _ in range(2):
         order = drive(make_order())
@@ -123,7 +161,13 @@ def test_asking_checking_routing_and_storing_call_nobody(make_order, ana):
             answer(order, ana, "revise")
         order = answer(answer(answer(order, ana, "revise", "shorter"), ana), ana, "skip_review")
         assert order.status == "completed"
-        digests.append(list(Checkpoint.objects.filter(thread=order.thread_id).order_by("id").values_list("digest", "node_id", "next_step")))
+        digests.append(
+            list(
+                Checkpoint.objects.filter(thread=order.thread_id)
+                .order_by("id")
+                .values_list("digest", "node_id", "next_step")
+            )
+        )
     assert digests[0] == digests[1]
 
 
@@ -168,14 +212,24 @@ print("alone")
 
 
 def test_steps_get_all_they_use_from_outside_and_know_neither_a_framework_nor_a_model():
-    """S4-25, S3-18: in an interpreter where none of these can be imported, the shipped steps load, and one runs on stand-ins."""
-    found = subprocess.run([sys.executable, "-c", ALONE], cwd=ROOT, capture_output=True, text=True, check=False)
+    """S4-25, S3-18: in an interpreter where none of these can be imported, the shipped steps load,
+    and one runs on stand-ins.
+    """
+    found = subprocess.run(
+        [sys.executable, "-c", ALONE], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert found.stdout == "alone\n", found.stderr
 
 
 def test_a_pause_is_a_row_and_a_line_and_its_answer_is_read_from_the_rows(paused, ana):
-    """S4-27, S4-26: nothing is kept in memory that another process would miss, and nothing is left behind afterwards."""
-    [line] = [one.data for one in Event.objects.filter(thread=paused.thread_id, kind="log") if one.data["message"] == "Workflow paused"]
+    """S4-27, S4-26: nothing is kept in memory that another process would miss, and nothing is left
+    behind afterwards.
+    """
+    [line] = [
+        one.data
+        for one in Event.objects.filter(thread=paused.thread_id, kind="log")
+        if one.data["message"] == "Workflow paused"
+    ]
     assert (line["work_order_id"], line["phase"]) == (paused.shown_id, "awaiting_plan_approval")
     pause = pause_of(paused)
     services.decide(pause.pk, action="revise", by=ana, via=Via.PAGE, feedback="shorter")
@@ -186,18 +240,26 @@ def test_a_pause_is_a_row_and_a_line_and_its_answer_is_read_from_the_rows(paused
     assert state_of(drive(paused))["drafts"] == ["first", "shorter"]
 
 
-# -- what a lock covers --------------------------------------------------------------------------------------------------------------
+# -- what a lock covers
+# --------------------------------------------------------------------------------------------------
 
 
 def impatient(job):
     """Do a job on a connection that waits for no lock."""
     with connection.cursor() as cursor:
-        cursor.execute("PRAGMA busy_timeout = 0" if connection.vendor == "sqlite" else "SET lock_timeout = '100ms'")
+        cursor.execute(
+            "PRAGMA busy_timeout = 0"
+            if connection.vendor == "sqlite"
+            else "SET lock_timeout = '100ms'"
+        )
     return job()
 
 
 def at_its_commit(monkeypatch, job, other):
-    """Do `job`; right before it commits, somebody else tries `other`. Gives what became of `other`."""
+    """Do `job`; right before it commits, somebody else tries `other`.
+
+    Gives what became of `other`.
+    """
     backend: Any = connection
     found: list[Any] = []
     commit = backend._commit
@@ -215,13 +277,17 @@ def at_its_commit(monkeypatch, job, other):
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("file_database")
 def test_an_answer_holds_its_question_until_it_is_committed(paused, ana, ben, monkeypatch):
-    """F7, F0: nobody gets through between the end of the work and the commit; after it, the second is told who won."""
+    """F7, F0: nobody gets through between the end of the work and the commit; after it, the second
+    is told who won.
+    """
     pause = pause_of(paused)
 
     def decide(by):
         return services.decide(pause.pk, action="approve", by=by, via=Via.PAGE)
 
-    assert isinstance(at_its_commit(monkeypatch, lambda: decide(ana), lambda: decide(ben)), OperationalError)
+    assert isinstance(
+        at_its_commit(monkeypatch, lambda: decide(ana), lambda: decide(ben)), OperationalError
+    )
     with pytest.raises(services.AlreadyAnswered):
         decide(ben)
     assert [decision.decided_by for decision in Decision.objects.all()] == [ana]
@@ -244,8 +310,14 @@ def test_a_claim_holds_its_run_until_it_is_committed(make_order, monkeypatch):
 
 
 def test_a_run_whose_worker_is_gone_keeps_nobody_from_working(make_order, ana):
-    """F12: neither other orders, nor a person who cancels, nor what is begun anew; and it frees itself with the next sweep."""
-    ghost, other, cancelled = make_order("writing-quick"), make_order("writing-quick"), make_order("writing-quick")
+    """F12: neither other orders, nor a person who cancels, nor what is begun anew; and it frees
+    itself with the next sweep.
+    """
+    ghost, other, cancelled = (
+        make_order("writing-quick"),
+        make_order("writing-quick"),
+        make_order("writing-quick"),
+    )
     for order in (ghost, cancelled):
         assert lost_worker.claim(order.latest_run_id, now=timezone.now())
     Run.objects.filter(status="running").update(lease_until=LONG_AGO)
@@ -255,16 +327,23 @@ def test_a_run_whose_worker_is_gone_keeps_nobody_from_working(make_order, ana):
     services.fork(first.pk, by=ana, reason="begin anew")
     assert drive(cancelled).status == "completed"
     with pytest.raises(NothingToFork):
-        services.fork(fresh(ghost).thread.head.pk, by=ana, reason="impatient")  # it may still be at work, as far as anybody knows
+        # it may still be at work, as far as anybody knows
+        services.fork(fresh(ghost).thread.head.pk, by=ana, reason="impatient")
     assert recovery.take_back(now=timezone.now()) == [(ghost.latest_run_id, "steps")]
     assert drive(ghost).status == "completed"
     assert not Run.objects.filter(status="running").exists()
 
 
-def test_a_later_try_is_a_row_that_the_sweep_fires_and_no_message_waits_in_the_broker(order_that, monkeypatch):
+def test_a_later_try_is_a_row_that_the_sweep_fires_and_no_message_waits_in_the_broker(
+    order_that, monkeypatch
+):
     """F13: nothing is sent ahead of time; what is sent a hundred times is done once."""
     sent, tries = [], []
-    monkeypatch.setattr(tasks.advance_run, "apply_async", lambda args, kwargs=None, **options: sent.append((args, options)))
+    monkeypatch.setattr(
+        tasks.advance_run,
+        "apply_async",
+        lambda args, kwargs=None, **options: sent.append((args, options)),
+    )
     monkeypatch.setattr(tasks, "_broken_until", 0.0)
 
     def flaky(state, context):
@@ -288,21 +367,33 @@ def test_a_later_try_is_a_row_that_the_sweep_fires_and_no_message_waits_in_the_b
 
 def test_no_code_of_ours_lets_a_broker_keep_time():
     """F13: no `eta`, no `countdown`."""
-    sources = [path for app in ("checkpoints", "runs", "hitl", "project") for path in (ROOT / app).rglob("*.py")]
+    sources = [
+        path
+        for app in ("checkpoints", "runs", "hitl", "project")
+        for path in (ROOT / app).rglob("*.py")
+    ]
     assert len(sources) > 50
     assert not [path for path in sources if re.search(r"\b(eta|countdown)\s*=", path.read_text())]
 
 
-# -- whose answer it is --------------------------------------------------------------------------------------------------------------
+# -- whose answer it is
+# --------------------------------------------------------------------------------------------------
 
 
 def test_each_turn_of_a_loop_gets_the_answer_to_its_own_question(order_that, ana):
-    """F17: answers and recorded results belong to (step, turn, question), not to a place in a list."""
+    """F17: answers and recorded results belong to (step, turn, question), not to a place in a
+    list.
+    """
 
     def ask(state, context):
         number = context.once("number", lambda: context.loop_num)
         ways = {"more": "execute", "enough": "finish"}
-        return Ask(question=f"Turn {number}?", ways=ways, report=Report(content=str(number)), update={"turns": number})
+        return Ask(
+            question=f"Turn {number}?",
+            ways=ways,
+            report=Report(content=str(number)),
+            update={"turns": number},
+        )
 
     order = drive(order_that(ask, reducers={"turns": "append"}))
     first = pause_of(order)
@@ -316,15 +407,23 @@ def test_each_turn_of_a_loop_gets_the_answer_to_its_own_question(order_that, ana
         ("Turn 2?", 2, "more"),
         ("Turn 3?", 3, "enough"),
     ]
-    assert [memo.scope.rpartition("/")[2] for memo in Memo.objects.order_by("id")] == ["1", "2", "3"]
+    assert [memo.scope.rpartition("/")[2] for memo in Memo.objects.order_by("id")] == [
+        "1",
+        "2",
+        "3",
+    ]
     with pytest.raises(services.AlreadyAnswered):
         services.decide(first.pk, action="enough", by=ana, via=Via.PAGE)
 
 
 def test_a_branch_asks_for_itself_and_takes_no_answer_of_another_branch(make_order, ana):
-    """F17: after a fork from before the question, the old answer is nobody's; after one from behind it, it still holds."""
+    """F17: after a fork from before the question, the old answer is nobody's; after one from behind
+    it, it still holds.
+    """
     order = answer(drive(make_order()), ana, "revise", "shorter")
-    asked = Checkpoint.objects.get(thread=order.thread_id, node_id="planning", loop_num=1, status="pending_input")
+    asked = Checkpoint.objects.get(
+        thread=order.thread_id, node_id="planning", loop_num=1, status="pending_input"
+    )
     services.cancel_order(order.pk, by=ana, via=Via.PAGE)
     start = Checkpoint.objects.filter(thread=order.thread_id).earliest("id")
     services.fork(start.pk, by=ana, reason="another way")
@@ -337,18 +436,23 @@ def test_a_branch_asks_for_itself_and_takes_no_answer_of_another_branch(make_ord
     assert state_of(drive(order))["drafts"] == ["first", "shorter"]
 
 
-# -- what comes while a run ends -----------------------------------------------------------------------------------------------------
+# -- what comes while a run ends
+# --------------------------------------------------------------------------------------------------
 
 WISHES = {
     "cancel": lambda order, by: services.cancel_order(order.pk, by=by, via=Via.PAGE),
     "suspend": lambda order, by: runs.suspend(order.pk, by=by),
-    "answer": lambda order, by: services.answer_order(order.pk, action="approve", by=by, via=Via.REST),
+    "answer": lambda order, by: services.answer_order(
+        order.pk, action="approve", by=by, via=Via.REST
+    ),
 }
 
 
 @pytest.mark.parametrize("wish", WISHES)
 def test_a_wish_that_comes_after_the_end_is_refused_and_changes_nothing(make_order, ana, wish):
-    """F22: whoever is not refused was heard; there is no inbox in which a wish could be forgotten."""
+    """F22: whoever is not refused was heard; there is no inbox in which a wish could be
+    forgotten.
+    """
     order = drive(make_order("writing-quick"))
     before = rows()
     with pytest.raises((RunEnded, services.NotPaused)):
@@ -369,7 +473,9 @@ def test_a_cancellation_that_comes_during_the_last_step_counts(make_order, ana):
 
 @pytest.mark.parametrize("step", ["finish", "execute"])
 def test_a_suspension_wanted_while_a_run_ends_ends_with_it(make_order, ana, step):
-    """F22: it neither keeps the run from ending nor stops the next run, and the log says what became of the wish."""
+    """F22: it neither keeps the run from ending nor stops the next run, and the log says what
+    became of the wish.
+    """
     order = make_order("writing-quick" if step == "finish" else "writing-fail")
     steps.HOOKS[step] = lambda: WISHES["suspend"](order, ana)
     order = drive(order)
@@ -392,8 +498,12 @@ def wait_for_a_try(order_that):
 
 STANDING = {
     "paused": lambda make_order, order_that, ana: drive(make_order()),
-    "interrupted": lambda make_order, order_that, ana: drive(make_order("writing-quick", interrupt_before=["execute"])),
-    "asked by a step": lambda make_order, order_that, ana: drive(order_that(asking([], {"approve": "finish"}))),
+    "interrupted": lambda make_order, order_that, ana: drive(
+        make_order("writing-quick", interrupt_before=["execute"])
+    ),
+    "asked by a step": lambda make_order, order_that, ana: drive(
+        order_that(asking([], {"approve": "finish"}))
+    ),
     "waiting for its next try": lambda make_order, order_that, ana: wait_for_a_try(order_that),
     "pending": lambda make_order, order_that, ana: make_order(),
 }
@@ -417,7 +527,8 @@ def test_a_cancelled_run_waits_for_nothing_any_more(make_order, order_that, ana,
     assert after == before
 
 
-# -- how a run may end ---------------------------------------------------------------------------------------------------------------
+# -- how a run may end
+# --------------------------------------------------------------------------------------------------
 
 
 def broken(error):
@@ -449,14 +560,34 @@ ENDS: dict[str, tuple[str, str, Any, dict[str, Any]]] = {
     "cancelled": ("cancelled", "cancelled_by_user", asking([], {"approve": "finish"}), {}),
     "failed": ("failed", "shop_closed", broken(StepFailed("closed", code="shop_closed")), {}),
     "crashed": ("failed", "step_error", broken(ValueError("surprise")), {}),
-    "out of tries": ("failed", "step_error", broken(ValueError("surprise")), {"retry": {"attempts": 1}}),
+    "out of tries": (
+        "failed",
+        "step_error",
+        broken(ValueError("surprise")),
+        {"retry": {"attempts": 1}},
+    ),
     "out of time": ("failed", "timeout", endless, {"timeout": 0.02}),
-    "out of loops": ("failed", "loop_limit", lambda state, context: Go(to="execute"), {"max_loops": 2}),
+    "out of loops": (
+        "failed",
+        "loop_limit",
+        lambda state, context: Go(to="execute"),
+        {"max_loops": 2},
+    ),
     "not JSON": ("failed", "state_not_json", lambda state, context: Go(update={"x": object()}), {}),
-    "not mergeable": ("failed", "merge_failed", lambda state, context: Go(update={"n": "x"}), {"reducers": {"n": "add"}}),
+    "not mergeable": (
+        "failed",
+        "merge_failed",
+        lambda state, context: Go(update={"n": "x"}),
+        {"reducers": {"n": "add"}},
+    ),
     "nowhere to go": ("failed", "step_error", lambda state, context: Go(to="nowhere"), {}),
     "workers lost": ("failed", "incident", None, {}),
-    "expired": ("expired", "expired", asking([], {"approve": "finish"}), {"review": {"deadline": {"after": "PT1H"}}}),
+    "expired": (
+        "expired",
+        "expired",
+        asking([], {"approve": "finish"}),
+        {"review": {"deadline": {"after": "PT1H"}}},
+    ),
 }
 
 

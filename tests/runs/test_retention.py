@@ -1,4 +1,6 @@
-"""Keeping and dropping under real runs: every promise still holds, whatever was dropped, also while a run is at work."""
+"""Keeping and dropping under real runs: every promise still holds, whatever was dropped, also while
+a run is at work.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,11 @@ LONG_AGO = dt.timedelta(hours=1)
 
 
 def broken():
-    return {result.invariant.code: result.ids for result in invariants.check(now=timezone.now(), deep=True) if result.count}
+    return {
+        result.invariant.code: result.ids
+        for result in invariants.check(now=timezone.now(), deep=True)
+        if result.count
+    }
 
 
 def prune(*, days=0.0, now=None):
@@ -52,7 +58,10 @@ def prune(*, days=0.0, now=None):
 
 
 def looping(times):
-    return lambda state, context: Go(update={"n": context.loop_num, "pad": "x" * 300}, to="execute" if context.loop_num < times else None)
+    return lambda state, context: Go(
+        update={"n": context.loop_num, "pad": "x" * 300},
+        to="execute" if context.loop_num < times else None,
+    )
 
 
 def keep(template, **retention):
@@ -64,7 +73,9 @@ def answer(order, by, action="approve", feedback=""):
     return drive(order)
 
 
-def test_every_promise_holds_at_each_stop_of_an_order_that_keeps_next_to_nothing(make_order, ana, settings):
+def test_every_promise_holds_at_each_stop_of_an_order_that_keeps_next_to_nothing(
+    make_order, ana, settings
+):
     """F25, C4: dropped after each step, with old events going too."""
     keep("writing", count=1, days=0.5)
     order = drive(make_order())
@@ -80,7 +91,10 @@ def test_every_promise_holds_at_each_stop_of_an_order_that_keeps_next_to_nothing
     assert thread.first_seq == thread.last_seq, "all of the log but its last event is old"
     for pause in Pause.objects.select_related("checkpoint"):
         assert store.load(pause.checkpoint), "what a question was asked in stays"
-    assert Checkpoint.objects.filter(parent__in=Pause.objects.values("checkpoint")).count() == Pause.objects.count(), "and each answer"
+    assert (
+        Checkpoint.objects.filter(parent__in=Pause.objects.values("checkpoint")).count()
+        == Pause.objects.count()
+    ), "and each answer"
 
 
 def test_a_live_run_loses_old_checkpoints_but_none_of_its_log(order_that):
@@ -114,11 +128,15 @@ def test_a_failed_run_can_still_be_retried_and_a_fork_still_has_its_origin(order
 
 
 def test_an_order_of_one_template_is_kept_by_its_own_policy(make_order):
-    """S2-8, C4: completed runs do not pile up; per template, and by its newest version, also of orders that were made before the edit."""
+    """S2-8, C4: completed runs do not pile up; per template, and by its newest version, also of
+    orders that were made before the edit.
+    """
     short, long = drive(make_order("writing-quick")), drive(make_order("writing-fail"))
     keep("writing-quick", count=1)
     prune()
-    count = {order.pk: Checkpoint.objects.filter(thread=order.thread).count() for order in (short, long)}
+    count = {
+        order.pk: Checkpoint.objects.filter(thread=order.thread).count() for order in (short, long)
+    }
     assert count == {short.pk: 2, long.pk: 3}
 
 
@@ -128,7 +146,9 @@ def test_the_settings_hold_where_a_template_says_nothing(make_order, settings):
     keep("writing-quick", days=1)
     prune()
     assert Checkpoint.objects.filter(thread=order.thread).count() == 3
-    settings.WAYSTATION_KEEP_COUNT = settings.WAYSTATION_KEEP_DAYS = settings.WAYSTATION_KEEP_CHUNK_HOURS = 0
+    settings.WAYSTATION_KEEP_COUNT = settings.WAYSTATION_KEEP_DAYS = (
+        settings.WAYSTATION_KEEP_CHUNK_HOURS
+    ) = 0
     assert runs_keeping.usual() == keeping.Policy()
 
 
@@ -164,7 +184,9 @@ def test_a_fork_of_what_was_just_dropped_says_so(order_that, ana, monkeypatch):
 
 
 def test_a_run_at_work_and_dropping_do_not_disturb_each_other(order_that, file_database):
-    """Both databases: the run gets to its end with the state of one that nobody disturbed, and nothing that is kept is damaged."""
+    """Both databases: the run gets to its end with the state of one that nobody disturbed, and
+    nothing that is kept is damaged.
+    """
     order = order_that(looping(60))
     keep("anything", count=1)
     done = threading.Event()

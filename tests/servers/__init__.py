@@ -1,1 +1,3 @@
-"""Real processes: databases, brokers, the whole product, forges and models, and what goes wrong with each."""
+"""Real processes: databases, brokers, the whole product, forges and models, and what goes wrong
+with each.
+"""

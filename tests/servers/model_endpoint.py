@@ -1,4 +1,6 @@
-"""A model's endpoint over real HTTP, which says what a script tells it to: chat completions, streamed, and every way to fail at it."""
+"""A model's endpoint over real HTTP, which says what a script tells it to: chat completions,
+streamed, and every way to fail at it.
+"""
 
 from __future__ import annotations
 
@@ -54,10 +56,14 @@ class Endpoint:
 
 
 def by_loop(*answers: Answer) -> Script:
-    """The n-th answer to the n-th request of a turn, however often that comes; the last one from then on."""
+    """The n-th answer to the n-th request of a turn, however often that comes; the last one from
+    then on.
+    """
 
     def script(messages: list[dict[str, Any]]) -> Answer:
-        last: int = max(place for place, message in enumerate(messages) if message["role"] == "user")
+        last: int = max(
+            place for place, message in enumerate(messages) if message["role"] == "user"
+        )
         before: int = sum(one["role"] == "assistant" for one in messages[last:])
         return answers[min(before, len(answers) - 1)]
 
@@ -92,7 +98,9 @@ def serving(script: Script) -> Iterator[Endpoint]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+    )
     thread.start()
     endpoint.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
     try:
@@ -106,7 +114,11 @@ def _give(handler: BaseHTTPRequestHandler, endpoint: Endpoint, answer: Answer) -
     if answer.status != 200:
         body = json.dumps({"error": {"message": "no", "type": "x", **answer.error}}).encode()
         handler.send_response(answer.status)
-        for name, value in {"Content-Type": "application/json", "Content-Length": str(len(body)), **answer.headers}.items():
+        for name, value in {
+            "Content-Type": "application/json",
+            "Content-Length": str(len(body)),
+            **answer.headers,
+        }.items():
             handler.send_header(name, value)
         handler.end_headers()
         handler.wfile.write(body)
@@ -123,7 +135,8 @@ def _give(handler: BaseHTTPRequestHandler, endpoint: Endpoint, answer: Answer) -
             if number == 1 and answer.cut:
                 return
             if number == 1 and answer.hold is not None:
-                while not answer.hold.wait(LISTENS):  # a comment now and then finds out whether anybody still listens
+                # a comment now and then finds out whether anybody still listens
+                while not answer.hold.wait(LISTENS):
                     handler.wfile.write(b": still here\n\n")
                     handler.wfile.flush()
     except OSError:
@@ -133,7 +146,16 @@ def _give(handler: BaseHTTPRequestHandler, endpoint: Endpoint, answer: Answer) -
 def _pieces(answer: Answer) -> Iterator[str]:
     def piece(delta: dict[str, Any], finish: str | None = None, **more: Any) -> str:
         choices = [{"index": 0, "delta": delta, "finish_reason": finish}]
-        return json.dumps({"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "test", "choices": choices, **more})
+        return json.dumps(
+            {
+                "id": "c1",
+                "object": "chat.completion.chunk",
+                "created": 1,
+                "model": "test",
+                "choices": choices,
+                **more,
+            }
+        )
 
     yield piece({"role": "assistant", "content": ""})
     for word in answer.thinking.split():
@@ -144,15 +166,30 @@ def _pieces(answer: Answer) -> Iterator[str]:
         yield piece({"content": word if word in TAGS else f"{word} "})
     for place, (tool, arguments) in enumerate(answer.calls):
         written = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        head = {"index": place, "id": f"call_{place}", "type": "function", "function": {"name": tool, "arguments": ""}}
+        head = {
+            "index": place,
+            "id": f"call_{place}",
+            "type": "function",
+            "function": {"name": tool, "arguments": ""},
+        }
         yield piece({"tool_calls": [head]})
         yield piece({"tool_calls": [{"index": place, "function": {"arguments": written}}]})
     yield piece({}, answer.finish or ("tool_calls" if answer.calls else "stop"))
     read, wrote = answer.tokens
     usage = {"prompt_tokens": read, "completion_tokens": wrote, "total_tokens": read + wrote}
-    yield json.dumps({"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "test", "choices": [], "usage": usage})
+    yield json.dumps(
+        {
+            "id": "c1",
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": "test",
+            "choices": [],
+            "usage": usage,
+        }
+    )
     yield "[DONE]"
 
 
 with suppress(AttributeError):  # a client that hangs up is what the tests want
-    ThreadingHTTPServer.handle_error = lambda *_: None  # type: ignore[method-assign]  # clients that hang up are part of the tests
+    # clients that hang up are part of the tests
+    ThreadingHTTPServer.handle_error = lambda *_: None  # type: ignore[method-assign]

@@ -29,9 +29,16 @@ def faketime() -> Path | None:
 
 
 def wrong_clock(by: str) -> dict[str, str]:
-    """The environment of a process whose wall clock is off by so much, such as `+25s` or `-1h`; its monotonic clock is right."""
+    """The environment of a process whose wall clock is off by so much, such as `+25s` or `-1h`; its
+    monotonic clock is right.
+    """
     patch = Path(__file__).resolve().parent / "wrong_clock"
-    return {"LD_PRELOAD": str(faketime()), "FAKETIME": by, "FAKETIME_DONT_FAKE_MONOTONIC": "1", "PYTHONPATH": str(patch)}
+    return {
+        "LD_PRELOAD": str(faketime()),
+        "FAKETIME": by,
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "PYTHONPATH": str(patch),
+    }
 
 
 def free_port() -> int:
@@ -55,7 +62,10 @@ def wait_for(ready: Callable[[], bool], name: str, process: Server, seconds: flo
 
 @dataclass
 class PostgreSQL:
-    """A server on a unix socket in `folder`, which it makes. `durable` is for measuring: real commits."""
+    """A server on a unix socket in `folder`, which it makes.
+
+    `durable` is for measuring: real commits.
+    """
 
     folder: Path
     durable: bool = False
@@ -74,12 +84,26 @@ class PostgreSQL:
         self._settle()
         initdb = Path(str(find("postgres"))).with_name("initdb")
         options = ["-U", "waystation", "-A", "trust", "-N", "-E", "UTF8", "--locale=C"]
-        subprocess.run([*self.as_user, initdb, "-D", self.folder / "db", *options], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [*self.as_user, initdb, "-D", self.folder / "db", *options],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
 
     def copy(self, other: PostgreSQL, *options: str) -> None:
         """Be a hot standby of the other one, which runs; to be started."""
         self._settle()
-        whence = ["-h", str(other.folder), "-U", "waystation", "-D", str(self.folder / "db"), "-R", "-c", "fast"]
+        whence = [
+            "-h",
+            str(other.folder),
+            "-U",
+            "waystation",
+            "-D",
+            str(self.folder / "db"),
+            "-R",
+            "-c",
+            "fast",
+        ]
         command = [*self.as_user, str(find("pg_basebackup")), *whence, *options]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
@@ -91,14 +115,21 @@ class PostgreSQL:
 
     def start(self) -> None:
         settings = {
-            "fsync": "on" if self.durable else "off",  # a killed server's pages are in the system's cache; a power cut is another test
+            # a killed server's pages are in the system's cache; a power cut is another test
+            "fsync": "on" if self.durable else "off",
             "listen_addresses": "",
             "unix_socket_directories": str(self.folder),
             "max_connections": "300",
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         with (self.folder.parent / "postgresql.log").open("ab") as log:
-            command = [*self.as_user, str(find("postgres")), "-D", str(self.folder / "db"), *options]
+            command = [
+                *self.as_user,
+                str(find("postgres")),
+                "-D",
+                str(self.folder / "db"),
+                *options,
+            ]
             self.process = subprocess.Popen(command, stderr=log)
         wait_for(self._ready, "PostgreSQL", self.process, 60)
 
@@ -138,8 +169,22 @@ class Redis:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        words = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--databases", "32"]
-        self.process = subprocess.Popen([*words, "--dir", str(self.folder)], stdout=subprocess.DEVNULL)
+        words = [
+            "redis-server",
+            "--port",
+            str(self.port),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--databases",
+            "32",
+        ]
+        self.process = subprocess.Popen(
+            [*words, "--dir", str(self.folder)], stdout=subprocess.DEVNULL
+        )
         wait_for(lambda: answers(self.port), "Redis", self.process)
 
     def kill(self) -> None:

@@ -1,4 +1,6 @@
-"""A proxy in front of a private Redis that counts the commands that go through it, and breaks Redis at the n-th of them."""
+"""A proxy in front of a private Redis that counts the commands that go through it, and breaks Redis
+at the n-th of them.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +20,35 @@ RESET = struct.pack("ii", 1, 0)
 ANSWER_SECONDS = 0.02
 """What Redis gets to carry out a command whose answer the client shall not hear."""
 Direction = Callable[[socket.socket, socket.socket, threading.Event], None]
-PREFIXES = ("unacked", "_kombu", "steps", "control", "agents", "outbound", "specific", "asgi", "waystation", "celery")
+PREFIXES = (
+    "unacked",
+    "_kombu",
+    "steps",
+    "control",
+    "agents",
+    "outbound",
+    "specific",
+    "asgi",
+    "waystation",
+    "celery",
+)
 
 
 @dataclass(frozen=True)
 class Command:
-    """One command that a client sent. `name` has its first argument where that is a key of the product's."""
+    """One command that a client sent.
+
+    `name` has its first argument where that is a key of the product's.
+    """
 
     name: str
     raw: bytes
 
 
 class Commands:
-    """Takes a client's bytes, gives whole commands: RESP arrays of bulk strings, which is all that clients send."""
+    """Takes a client's bytes, gives whole commands: RESP arrays of bulk strings, which is all that
+    clients send.
+    """
 
     def __init__(self) -> None:
         self.buffer = b""
@@ -69,13 +87,15 @@ def _name(words: list[str]) -> str:
 
 @dataclass
 class RedisProxy:
-    """Clients connect to `url`. `arm(n, how)` breaks Redis at the n-th command from now on (of this name, where one is given: `BRPOP`,
-    `LPUSH`), and `mend()` ends that.
+    """Clients connect to `url`.
+
+    `arm(n, how)` breaks Redis at the n-th command from now on (of this name, where one is given:
+    `BRPOP`, `LPUSH`), and `mend()` ends that.
 
     How:
-        kill: Redis is killed before the command reaches it, with all that it kept, and refuses connections.
-        cut: Redis carries the command out, but all connections are reset before the answer comes. It keeps all.
-        hang: Redis is stopped (SIGSTOP) with the command in its hands.
+        kill: Redis is killed before the command reaches it, with all that it kept, and refuses
+        connections. cut: Redis carries the command out, but all connections are reset before the
+        answer comes. It keeps all. hang: Redis is stopped (SIGSTOP) with the command in its hands.
         oom, readonly: Redis refuses what writes. loading: it refuses everything.
     """
 
@@ -136,7 +156,10 @@ class RedisProxy:
                     self._refuses = False
 
     def _break(self, send: Callable[[], None]) -> None:
-        """Call with the lock held: nothing else goes through meanwhile. `send` lets the command through."""
+        """Call with the lock held: nothing else goes through meanwhile.
+
+        `send` lets the command through.
+        """
         match self._how:
             case "kill":
                 self.redis.kill()
@@ -165,7 +188,10 @@ class RedisProxy:
 
     def _ask(self, *words: str) -> None:
         with socket.create_connection(("127.0.0.1", self.redis.port), timeout=5) as own:
-            own.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word.encode()) for word in words))
+            own.sendall(
+                b"*%d\r\n" % len(words)
+                + b"".join(b"$%d\r\n%s\r\n" % (len(word), word.encode()) for word in words)
+            )
             answer = own.recv(1000)
             assert answer.startswith(b"+OK"), answer
 
@@ -191,7 +217,8 @@ class RedisProxy:
                 continue
             try:
                 server = socket.create_connection(("127.0.0.1", self.redis.port))
-            except OSError:  # whoever comes while Redis is killed is refused, whether or not more may come
+            # whoever comes while Redis is killed is refused, whether or not more may come
+            except OSError:
                 _reset(client)
                 continue
             self._carry(client, server)
@@ -215,7 +242,9 @@ class RedisProxy:
             for one in pair:
                 _reset(one)
 
-    def _until_the_end(self, work: Direction, client: socket.socket, server: socket.socket, silent: threading.Event) -> None:
+    def _until_the_end(
+        self, work: Direction, client: socket.socket, server: socket.socket, silent: threading.Event
+    ) -> None:
         """In a thread: however it ends, both sockets are closed then."""
         try:
             with contextlib.suppress(OSError):
@@ -226,17 +255,27 @@ class RedisProxy:
             for one in (client, server):
                 _reset(one)
 
-    def _to_server(self, client: socket.socket, server: socket.socket, silent: threading.Event) -> None:
+    def _to_server(
+        self, client: socket.socket, server: socket.socket, silent: threading.Event
+    ) -> None:
         commands = Commands()
         while data := client.recv(65536):
             self._pass(commands.feed(data), client, server, silent)
 
-    def _to_client(self, client: socket.socket, server: socket.socket, silent: threading.Event) -> None:
+    def _to_client(
+        self, client: socket.socket, server: socket.socket, silent: threading.Event
+    ) -> None:
         while data := server.recv(65536):
             if not silent.is_set():
                 client.sendall(data)
 
-    def _pass(self, batch: list[Command], client: socket.socket, server: socket.socket, silent: threading.Event) -> None:
+    def _pass(
+        self,
+        batch: list[Command],
+        client: socket.socket,
+        server: socket.socket,
+        silent: threading.Event,
+    ) -> None:
         for command in batch:
             with self._lock:
                 counts = command.name.startswith(self._only)

@@ -1,4 +1,7 @@
-"""Steps that take their time, for workers that are stopped or busy. Each leaves a line in a file: `began` or `done`, and its key."""
+"""Steps that take their time, for workers that are stopped or busy.
+
+Each leaves a line in a file: `began` or `done`, and its key.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,15 @@ def paper(state: State, context: Context) -> Outcome:
     """A long text to look at; a short one where its config says so."""
     parts = int(str(context.config.get("parts", 60)))
     lines = "\n\n".join(
-        f"{number}. What is to be done in part {number} of the work, said in so many words." for number in range(1, parts + 1)
+        f"{number}. What is to be done in part {number} of the work, said in so many words."
+        for number in range(1, parts + 1)
     )
-    return Go(report=Report(content=f"# The plan\n\n{lines}\n\nThe last line.", effects=["Pays 4 200 EUR to the supplier."]))
+    return Go(
+        report=Report(
+            content=f"# The plan\n\n{lines}\n\nThe last line.",
+            effects=["Pays 4 200 EUR to the supplier."],
+        )
+    )
 
 
 @step("slow.sleep")
@@ -49,7 +58,11 @@ def ask(state: State, context: Context) -> Outcome:
     """Asks for words, whatever was said."""
     report = Report(content=f"You said **{state['input']}**. I need the name of a city.")
     return Ask(
-        question="Which city?", ways={"answer": "tell"}, report=report, update=_said(context, "user", state["input"]), phase="asking"
+        question="Which city?",
+        ways={"answer": "tell"},
+        report=report,
+        update=_said(context, "user", state["input"]),
+        phase="asking",
     )
 
 
@@ -57,36 +70,68 @@ def ask(state: State, context: Context) -> Outcome:
 def tell(state: State, context: Context) -> Outcome:
     city = state["input"]
     return Done(
-        update={"messages": [*_said(context, "user", city)["messages"], *_said(context, "assistant", f"{city} it is.")["messages"]]}
+        update={
+            "messages": [
+                *_said(context, "user", city)["messages"],
+                *_said(context, "assistant", f"{city} it is.")["messages"],
+            ]
+        }
     )
 
 
 PACE = 0.1
 """Seconds between two words of the chat."""
 LAST = 5
-TRENDS = "Based on my research: **agents** that wait for people, `checkpoints`, and <b>calm</b> pages."
+TRENDS = (
+    "Based on my research: **agents** that wait for people, `checkpoints`, and <b>calm</b> pages."
+)
 
 
 @step("slow.chat")
 def chat(state: State, context: Context) -> Outcome:
-    """What an agent does, without a model (S0-3.3): five loops with a tool in each but the last, and a question in the second."""
+    """What an agent does, without a model (S0-3.3): five loops with a tool in each but the last,
+    and a question in the second.
+    """
     number, asked = context.loop_num, "answer" in state.get("decided", {}).values()
     if number == LAST:
         return Done(update=_loop(context, state, _spoken(context, TRENDS), []))
     if number == 2 and asked:
-        return Go(update=_loop(context, state, "I found several articles.", [_call(context, "ask_human", "Yes")]), to=context.step)
+        return Go(
+            update=_loop(
+                context, state, "I found several articles.", [_call(context, "ask_human", "Yes")]
+            ),
+            to=context.step,
+        )
     if number == 1:
         context.think("Trends of which year? This one.")
-    text = _spoken(context, "Let me search for information, " * 12 + "now." if number == 1 else f"Step {number} of the research.")
+    text = _spoken(
+        context,
+        "Let me search for information, " * 12 + "now."
+        if number == 1
+        else f"Step {number} of the research.",
+    )
     if number == 2:
         call = _call(context, "ask_human", "")
-        context.emit("tool_call_started", {name: call[name] for name in ("id", "tool", "arguments")} | {"loop_num": number})
+        context.emit(
+            "tool_call_started",
+            {name: call[name] for name in ("id", "tool", "arguments")} | {"loop_num": number},
+        )
         update = _loop(context, state, text, [{**call, "status": "waiting"}])
         report = Report(content="I found several articles.")
         ways = {"approve": context.step, "answer": context.step}
-        return Ask(question="Should I include market data?", ways=ways, report=report, update=update, phase="asking", midway=True)
+        return Ask(
+            question="Should I include market data?",
+            ways=ways,
+            report=report,
+            update=update,
+            phase="asking",
+            midway=True,
+        )
     call = _call(context, "search", f"Found {number} articles.")
-    context.emit("tool_call_started", {name: call[name] for name in ("id", "tool", "arguments")} | {"loop_num": number})
+    context.emit(
+        "tool_call_started",
+        {name: call[name] for name in ("id", "tool", "arguments")} | {"loop_num": number},
+    )
     time.sleep(PACE)  # slow enough to be watched
     context.emit("tool_call_completed", {**call, "loop_num": number})
     return Go(update=_loop(context, state, text, [call]), to=context.step)
@@ -102,16 +147,42 @@ def _spoken(context: Context, text: str) -> str:
 
 def _call(context: Context, tool: str, result: str) -> dict[str, object]:
     arguments = {"query": f"AI trends, part {context.loop_num}"}
-    return {"id": f"call_{context.key}", "tool": tool, "arguments": arguments, "result": result, "status": "done", "ms": 50}
+    return {
+        "id": f"call_{context.key}",
+        "tool": tool,
+        "arguments": arguments,
+        "result": result,
+        "status": "done",
+        "ms": 50,
+    }
 
 
-def _loop(context: Context, state: State, text: str, tools: list[dict[str, object]]) -> dict[str, object]:
+def _loop(
+    context: Context, state: State, text: str, tools: list[dict[str, object]]
+) -> dict[str, object]:
     about = {"run_id": context.run_id, "loop": context.loop_num, "at": "2026-01-01T00:00:00+00:00"}
-    said = {**about, "id": f"msg_{context.key}", "role": "assistant", "content": text, "tools": tools}
+    said = {
+        **about,
+        "id": f"msg_{context.key}",
+        "role": "assistant",
+        "content": text,
+        "tools": tools,
+    }
     said |= {"thinking": "Trends of which year? This one."} if context.loop_num == 1 else {}
     if context.loop_num > 1:
         return {"messages": [said]}
-    return {"messages": [{**about, "id": f"msg_{context.run_id}", "role": "user", "content": state["input"], "tools": []}, said]}
+    return {
+        "messages": [
+            {
+                **about,
+                "id": f"msg_{context.run_id}",
+                "role": "user",
+                "content": state["input"],
+                "tools": [],
+            },
+            said,
+        ]
+    }
 
 
 def _said(context: Context, role: str, words: str) -> dict[str, list[dict[str, str]]]:
@@ -134,31 +205,67 @@ def note(what: str, key: str) -> None:
 
 
 def load() -> None:
-    """`slow-ticks`: many short steps. `slow-sleep`, `slow-deaf`: one of a minute. `slow-agent`: one of a minute for the agents' queue.
-    `slow-asking`: asks, then goes on with a short step. `slow-mixed`: three short ones, the second for the agents' queue.
-    `slow-talk`: asks for a word, and says it. `slow-chat`: five loops of an agent, with a question in the second."""
+    """`slow-ticks`: many short steps.
+
+    `slow-sleep`, `slow-deaf`: one of a minute. `slow-agent`: one of a minute for the agents' queue.
+    `slow-asking`: asks, then goes on with a short step. `slow-mixed`: three short ones, the second
+    for the agents' queue. `slow-talk`: asks for a word, and says it. `slow-chat`: five loops of an
+    agent, with a question in the second."""
     from runs import definitions  # here: workers load the steps before the tables are known
 
     definitions.edit_step_template("slow-tick", title="Tick", function="slow.tick", config={})
-    definitions.edit_step_template("slow-sleep", title="Sleep", function="slow.sleep", config={"seconds": 60})
+    definitions.edit_step_template(
+        "slow-sleep", title="Sleep", function="slow.sleep", config={"seconds": 60}
+    )
     definitions.edit_step_template("slow-deaf", title="Deaf", function="slow.deaf", config={})
-    ticks = [{"name": f"tick{number}", "step_type": "execute", "step_template_slug": "slow-tick"} for number in range(TICKS)]
+    ticks = [
+        {"name": f"tick{number}", "step_type": "execute", "step_template_slug": "slow-tick"}
+        for number in range(TICKS)
+    ]
     sleep = {"step_type": "execute", "step_template_slug": "slow-sleep"}
-    asking = {"step_type": "planning", "step_template_slug": "slow-tick", "pause_after": True, "pause_phase": "awaiting_plan_approval"}
+    asking = {
+        "step_type": "planning",
+        "step_template_slug": "slow-tick",
+        "pause_after": True,
+        "pause_phase": "awaiting_plan_approval",
+    }
     templates = {
         "slow-ticks": ticks,
         "slow-sleep": [sleep],
         "slow-deaf": [{**sleep, "step_template_slug": "slow-deaf"}],
         "slow-agent": [{**sleep, "queue": "agents"}],
         "slow-asking": [asking, ticks[0]],
-        "slow-mixed": [{**ticks[0], "name": "before"}, {**ticks[0], "name": "agent", "queue": "agents"}, {**ticks[0], "name": "after"}],
+        "slow-mixed": [
+            {**ticks[0], "name": "before"},
+            {**ticks[0], "name": "agent", "queue": "agents"},
+            {**ticks[0], "name": "after"},
+        ],
     }
     for name in ("ask", "tell"):
-        definitions.edit_step_template(f"slow-{name}", title=name.capitalize(), function=f"slow.{name}", config={})
-    talk = [{"name": name, "step_type": "execute", "step_template_slug": f"slow-{name}"} for name in ("ask", "tell")]
-    definitions.edit_template("slow-talk", title="Talk", steps=talk, needs_repository=False, reducers={"messages": "upsert_by_id"})
-    definitions.edit_step_template("slow-chat", title="Agent", function="slow.chat", config={"max_loops": 8})
+        definitions.edit_step_template(
+            f"slow-{name}", title=name.capitalize(), function=f"slow.{name}", config={}
+        )
+    talk = [
+        {"name": name, "step_type": "execute", "step_template_slug": f"slow-{name}"}
+        for name in ("ask", "tell")
+    ]
+    definitions.edit_template(
+        "slow-talk",
+        title="Talk",
+        steps=talk,
+        needs_repository=False,
+        reducers={"messages": "upsert_by_id"},
+    )
+    definitions.edit_step_template(
+        "slow-chat", title="Agent", function="slow.chat", config={"max_loops": 8}
+    )
     agent = [{"name": "agent", "step_type": "agent", "step_template_slug": "slow-chat"}]
-    definitions.edit_template("slow-chat", title="Chat", steps=agent, needs_repository=False, reducers={"messages": "upsert_by_id"})
+    definitions.edit_template(
+        "slow-chat",
+        title="Chat",
+        steps=agent,
+        needs_repository=False,
+        reducers={"messages": "upsert_by_id"},
+    )
     for slug, steps in templates.items():
         definitions.edit_template(slug, steps=steps, needs_repository=False)

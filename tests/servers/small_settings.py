@@ -1,4 +1,6 @@
-"""For processes that need the tables of `checkpoints` and nothing else of the product: they start in a fraction of the time."""
+"""For processes that need the tables of `checkpoints` and nothing else of the product: they start
+in a fraction of the time.
+"""
 
 from runs import env
 

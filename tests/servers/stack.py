@@ -1,4 +1,6 @@
-"""The whole product in real processes: Daphne, Celery workers (prefork), beat, on PostgreSQL and Redis, or the one embedded process."""
+"""The whole product in real processes: Daphne, Celery workers (prefork), beat, on PostgreSQL and
+Redis, or the one embedded process.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,15 @@ ROOT = Path(__file__).resolve().parents[2]
 QUEUES = "control,steps,agents,outbound"
 SERVERS = {
     "daphne": ("-b", "127.0.0.1", "-p"),
-    "uvicorn": ("--host", "127.0.0.1", "--log-level", "warning", "--ws-per-message-deflate", "false", "--port"),
+    "uvicorn": (
+        "--host",
+        "127.0.0.1",
+        "--log-level",
+        "warning",
+        "--ws-per-message-deflate",
+        "false",
+        "--port",
+    ),
 }
 T = TypeVar("T")
 UMASK = 0o022
@@ -39,7 +49,10 @@ def until(look: Callable[[], T], *, seconds: float = 60, what: str = "it") -> T:
 
 
 class Stack:
-    """Processes that share a data folder and a database. Each runs in a group of its own, so that a kill takes its children along."""
+    """Processes that share a data folder and a database.
+
+    Each runs in a group of its own, so that a kill takes its children along.
+    """
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self.folder = folder
@@ -87,12 +100,21 @@ class Stack:
 
     def web(self, server: str = "daphne") -> subprocess.Popen[bytes]:
         self.environment["DATABASE_POOL"] = "8"
-        process = self.start("web", "-m", server, *SERVERS[server], str(self.port), "project.asgi:application")
+        process = self.start(
+            "web", "-m", server, *SERVERS[server], str(self.port), "project.asgi:application"
+        )
         del self.environment["DATABASE_POOL"]
         self.wait_for_web()
         return process
 
-    def worker(self, name: str = "worker", *, queues: str = QUEUES, concurrency: int = 2, pool: str = "prefork") -> subprocess.Popen[bytes]:
+    def worker(
+        self,
+        name: str = "worker",
+        *,
+        queues: str = QUEUES,
+        concurrency: int = 2,
+        pool: str = "prefork",
+    ) -> subprocess.Popen[bytes]:
         options = [
             f"--pool={pool}",
             f"--concurrency={concurrency}",
@@ -105,10 +127,21 @@ class Stack:
         return self.start(name, "-m", "celery", "-A", "project", "worker", *options)
 
     def beat(self) -> subprocess.Popen[bytes]:
-        return self.start("beat", "-m", "celery", "-A", "project", "beat", "--scheduler=celery.beat:Scheduler", "--max-interval=1")
+        return self.start(
+            "beat",
+            "-m",
+            "celery",
+            "-A",
+            "project",
+            "beat",
+            "--scheduler=celery.beat:Scheduler",
+            "--max-interval=1",
+        )
 
     def standalone(self, *options: str) -> subprocess.Popen[bytes]:
-        process = self.start("standalone", "manage.py", "standalone", "--port", str(self.port), *options)
+        process = self.start(
+            "standalone", "manage.py", "standalone", "--port", str(self.port), *options
+        )
         self.wait_for_web()
         return process
 
@@ -125,11 +158,18 @@ class Stack:
         until(answers, what="the server")
 
     def log_tail(self) -> str:
-        return " | ".join(path.read_text(errors="replace")[-1500:] for path in self.folder.glob("*.log"))
+        return " | ".join(
+            path.read_text(errors="replace")[-1500:] for path in self.folder.glob("*.log")
+        )
 
     def manage(self, *arguments: str, check: bool = True) -> str:
         done = subprocess.run(
-            [sys.executable, "manage.py", *arguments], cwd=ROOT, env=self.environment, capture_output=True, text=True, umask=UMASK
+            [sys.executable, "manage.py", *arguments],
+            cwd=ROOT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            umask=UMASK,
         )
         assert not check or done.returncode == 0, done.stderr
         return done.stdout + (done.stderr if not check else "")
@@ -145,16 +185,34 @@ class Stack:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait(10)
 
-    def call(self, method: str, path: str, body: Any = None, *, token: str = "", headers: dict[str, str] | None = None) -> tuple[int, Any]:
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        token: str = "",
+        headers: dict[str, str] | None = None,
+    ) -> tuple[int, Any]:
         """One request; gives the status, and the JSON or text of the answer."""
         status, _, answer = self.exchange(method, path, body, token=token, headers=headers)
         return status, answer
 
     def exchange(
-        self, method: str, path: str, body: Any = None, *, token: str = "", headers: dict[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        token: str = "",
+        headers: dict[str, str] | None = None,
     ) -> tuple[int, Any, Any]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        sent = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
+        sent = {
+            "Content-Type": "application/json",
+            **({"Authorization": f"Bearer {token}"} if token else {}),
+            **(headers or {}),
+        }
         connection.request(method, path, json.dumps(body) if body is not None else None, sent)
         response = connection.getresponse()
         text = response.read().decode()
@@ -162,10 +220,16 @@ class Stack:
         is_json = "json" in (response.getheader("Content-Type") or "")
         return response.status, response.headers, json.loads(text) if is_json and text else text
 
-    def events(self, order_id: str, token: str, *, after: int = 0) -> Generator[dict[str, Any], None, None]:
+    def events(
+        self, order_id: str, token: str, *, after: int = 0
+    ) -> Generator[dict[str, Any], None, None]:
         """The order's events from the live stream, until it ends."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        connection.request("GET", f"/api/v1/work-orders/{order_id}/logs/stream?after={after}", headers={"Authorization": f"Bearer {token}"})
+        connection.request(
+            "GET",
+            f"/api/v1/work-orders/{order_id}/logs/stream?after={after}",
+            headers={"Authorization": f"Bearer {token}"},
+        )
         with closing(connection), connection.getresponse() as response:
             assert response.status == 200, response.read()
             for line in response:
@@ -182,9 +246,16 @@ class Stack:
 
         def look() -> dict[str, Any] | None:
             state = self.call("GET", f"/api/v1/work-orders/{order_id}/pause-state", token=token)[1]
-            return state if state and (state["pause_phase"], state["revision"]) == (phase, revision) else None
+            return (
+                state
+                if state and (state["pause_phase"], state["revision"]) == (phase, revision)
+                else None
+            )
 
-        found = until(look, what=f"{phase} of {order_id}; it is {self.order(order_id, token)}; {self.log_tail()}")
+        found = until(
+            look,
+            what=f"{phase} of {order_id}; it is {self.order(order_id, token)}; {self.log_tail()}",
+        )
         assert found is not None
         return found
 
@@ -203,7 +274,12 @@ class Stack:
         return order
 
     def answer(self, order_id: str, token: str, decision: str, **more: Any) -> None:
-        status, answer = self.call("POST", f"/api/v1/work-orders/{order_id}/resume", {"decision": decision, **more}, token=token)
+        status, answer = self.call(
+            "POST",
+            f"/api/v1/work-orders/{order_id}/resume",
+            {"decision": decision, **more},
+            token=token,
+        )
         assert (status, answer["success"]) == (200, True), answer
 
 
@@ -213,15 +289,24 @@ class SlowStack(Stack):
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         super().__init__(folder, environment)
         self.ledger = folder / "ledger"
-        self.environment.update({"DJANGO_SETTINGS_MODULE": "tests.servers.slow_settings", "TEST_LEDGER": str(self.ledger)})
+        self.environment.update(
+            {
+                "DJANGO_SETTINGS_MODULE": "tests.servers.slow_settings",
+                "TEST_LEDGER": str(self.ledger),
+            }
+        )
 
     def load(self, more: str = "") -> None:
         """Make the templates, and what some more lines of Python make."""
-        self.manage("shell", "-c", f"from tests.servers import slow_steps; slow_steps.load()\n{more}")
+        self.manage(
+            "shell", "-c", f"from tests.servers import slow_steps; slow_steps.load()\n{more}"
+        )
 
     def begin(self, template: str, token: str) -> str:
         """Make a work order; gives its id."""
-        status, order = self.call("POST", "/api/v1/work-orders", {"template": template}, token=token)
+        status, order = self.call(
+            "POST", "/api/v1/work-orders", {"template": template}, token=token
+        )
         assert status == 201, order
         return str(order["id"])
 
@@ -233,7 +318,10 @@ class SlowStack(Stack):
 
 @contextmanager
 def standing_alone(folder: Path, *loads: str) -> Iterator[SlowStack]:
-    """All in one process on SQLite, whose tables are there; mail goes to files. `loads`: code that makes people and templates."""
+    """All in one process on SQLite, whose tables are there; mail goes to files.
+
+    `loads`: code that makes people and templates.
+    """
     stack = SlowStack(folder, {})
     copies.sqlite(stack.folder / "data")
     stack.load("".join(loads))

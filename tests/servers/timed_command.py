@@ -1,9 +1,10 @@
-"""`manage.py workorder …`, and the seconds that it stood waiting until its process ended, whatever the machine has to do besides.
+"""`manage.py workorder …`, and the seconds that it stood waiting until its process ended, whatever
+the machine has to do besides.
 
     python -m tests.servers.timed_command --user ana create --template writing
 
-Prints what the command prints, and as its last line a JSON object: call → seconds that the main thread spent in it. Waiting for
-PostgreSQL is libpq's own and does not count.
+Prints what the command prints, and as its last line a JSON object: call → seconds that the main
+thread spent in it. Waiting for PostgreSQL is libpq's own and does not count.
 """
 
 from __future__ import annotations
@@ -15,7 +16,20 @@ import time
 from types import FrameType
 from typing import Any
 
-BLOCKING = {"acquire", "recv", "recv_into", "recvfrom", "send", "sendall", "connect", "connect_ex", "poll", "select", "sleep", "join"}
+BLOCKING = {
+    "acquire",
+    "recv",
+    "recv_into",
+    "recvfrom",
+    "send",
+    "sendall",
+    "connect",
+    "connect_ex",
+    "poll",
+    "select",
+    "sleep",
+    "join",
+}
 """Functions of C in which a thread stands."""
 
 _waited: dict[str, float] = {}

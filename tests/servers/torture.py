@@ -1,4 +1,6 @@
-"""Clients that come back however they are cut, a proxy that cuts them, and what all must have seen: for a story, larger for a bench."""
+"""Clients that come back however they are cut, a proxy that cuts them, and what all must have seen:
+for a story, larger for a bench.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from tests.servers.stack import Stack
 BACKOFF = 0.05
 """Seconds between two attempts; a real client waits longer."""
 SILENCE = 2.0
-"""Seconds after which a client takes a connection that says nothing for dead; twice as many behind each that said nothing."""
+"""Seconds after which a client takes a connection that says nothing for dead; twice as many behind
+each that said nothing.
+"""
 HELD = 65_536
 CUTS = ("reset", "half a frame", "closed towards the client", "closed towards the server", "silent")
 
@@ -42,11 +46,16 @@ while left:
     left -= batch
     time.sleep(batch * {pause})  # so many events a second
 """
-"""Writes `count` events of a run, in batches, about `pause` seconds apart. For `manage.py shell`."""
+"""Writes `count` events of a run, in batches, about `pause` seconds apart.
+
+For `manage.py shell`.
+"""
 
 
 class Proxy:
-    """Stands between clients and a server, and after some chunks of each connection has one of the accidents that networks have."""
+    """Stands between clients and a server, and after some chunks of each connection has one of the
+    accidents that networks have.
+    """
 
     def __init__(self, port: int, *, rate: float, seed: int) -> None:
         self.target, self.rate, self.dice = port, rate, random.Random(seed)
@@ -71,9 +80,12 @@ class Proxy:
         task = asyncio.create_task(self._serve(from_client, to_client))
         self._open.add(task)
         task.add_done_callback(self._open.discard)
-        task.add_done_callback(lambda _: to_client.transport.abort())  # also where it was cancelled before it came to anything
+        # also where it was cancelled before it came to anything
+        task.add_done_callback(lambda _: to_client.transport.abort())
 
-    async def _serve(self, from_client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+    async def _serve(
+        self, from_client: asyncio.StreamReader, to_client: asyncio.StreamWriter
+    ) -> None:
         try:
             from_server, to_server = await asyncio.open_connection("127.0.0.1", self.target)
         except OSError:  # the server is away
@@ -93,7 +105,12 @@ class Proxy:
                 await writer.drain()
         writer.transport.abort()  # the client has gone
 
-    async def _answer(self, reader: asyncio.StreamReader, to_client: asyncio.StreamWriter, to_server: asyncio.StreamWriter) -> None:
+    async def _answer(
+        self,
+        reader: asyncio.StreamReader,
+        to_client: asyncio.StreamWriter,
+        to_server: asyncio.StreamWriter,
+    ) -> None:
         """Carry what the server sends until it ends, or until an accident ends it."""
         while data := await reader.read(HELD):
             cut = self.dice.choice(CUTS) if self.dice.random() < self.rate else None
@@ -142,14 +159,17 @@ class Client:
             with suppress(OSError, TimeoutError, WebSocketException, httpx.HTTPError, SSEError):
                 await self.attempt()
             self.patience = SILENCE if self.cursor > before else 2 * self.patience
-            await asyncio.sleep(0 if self.lives == 1 else BACKOFF)  # as a browser waits before it comes back
+            # as a browser waits before it comes back
+            await asyncio.sleep(0 if self.lives == 1 else BACKOFF)
 
     async def attempt(self) -> None:
         raise NotImplementedError
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[Callable[[], None]]:
-        """Raises TimeoutError when nothing was heard for too long; call what it gives whenever something was."""
+        """Raises TimeoutError when nothing was heard for too long; call what it gives whenever
+        something was.
+        """
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(self.patience) as limit:
             yield lambda: limit.reschedule(loop.time() + self.patience)
@@ -169,7 +189,9 @@ class Socket(Client):
         headers = {"Authorization": f"Bearer {self.token}"}
         async with (
             self.listening() as heard,
-            connect(url, additional_headers=headers, max_queue=None, compression=None, close_timeout=0.2) as opened,
+            connect(
+                url, additional_headers=headers, max_queue=None, compression=None, close_timeout=0.2
+            ) as opened,
         ):
             try:
                 async for text in opened:
@@ -184,12 +206,21 @@ class Socket(Client):
 class Stream(Client):
     """The library `httpx-sse`, with the standard's own way to come back."""
 
-    http: httpx.AsyncClient = field(default_factory=partial(httpx.AsyncClient, timeout=None, verify=False))  # TLS would take long to set up
+    # TLS would take long to set up
+    http: httpx.AsyncClient = field(
+        default_factory=partial(httpx.AsyncClient, timeout=None, verify=False)
+    )
 
     async def attempt(self) -> None:
         url = f"http://127.0.0.1:{self.port}/api/v1/runs/{self.run}/stream"
-        headers = {"Authorization": f"Bearer {self.token}", **({"Last-Event-ID": str(self.cursor)} if self.cursor else {})}
-        async with self.listening() as heard, aconnect_sse(self.http, "GET", url, headers=headers) as source:
+        headers = {
+            "Authorization": f"Bearer {self.token}",
+            **({"Last-Event-ID": str(self.cursor)} if self.cursor else {}),
+        }
+        async with (
+            self.listening() as heard,
+            aconnect_sse(self.http, "GET", url, headers=headers) as source,
+        ):
             self.ended = source.response.status_code == 204
             if self.ended:
                 return
@@ -200,17 +231,28 @@ class Stream(Client):
 
 
 def clients(count: int, *, port: int, run: str, token: str, late: int) -> list[Client]:
-    """Half sockets, half streams. Two begin at number `late` and leave after every single event, the others more rarely or never."""
+    """Half sockets, half streams.
+
+    Two begin at number `late` and leave after every single event, the others more rarely or never.
+    """
     lives = [None, 1000, 300, 100]
     made: list[Client] = []
     for index in range(count):
-        kind, often = (Socket, Stream)[index % 2], 1 if index < 2 else lives[index // 2 % len(lives)]
+        kind, often = (
+            (Socket, Stream)[index % 2],
+            1 if index < 2 else lives[index // 2 % len(lives)],
+        )
         made.append(kind(port, run, token, late if often == 1 else 0, often))
     return made
 
 
-async def follow_all(following: Collection[Client], *, while_: Coroutine[Any, Any, None], seconds: float) -> None:
-    """Let all follow while the accidents happen. Who does not come to the end in time shows in `faults`."""
+async def follow_all(
+    following: Collection[Client], *, while_: Coroutine[Any, Any, None], seconds: float
+) -> None:
+    """Let all follow while the accidents happen.
+
+    Who does not come to the end in time shows in `faults`.
+    """
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
             group.create_task(while_)
@@ -219,9 +261,17 @@ async def follow_all(following: Collection[Client], *, while_: Coroutine[Any, An
 
 
 async def storm(
-    web: Stack, server: subprocess.Popen[bytes], redis: Redis, following: Collection[Client], *, events: int, end: Callable[[], None]
+    web: Stack,
+    server: subprocess.Popen[bytes],
+    redis: Redis,
+    following: Collection[Client],
+    *,
+    events: int,
+    end: Callable[[], None],
 ) -> None:
-    """While they follow: Redis is killed and comes back, the server is killed and comes back as another one; then the run is ended."""
+    """While they follow: Redis is killed and comes back, the server is killed and comes back as
+    another one; then the run is ended.
+    """
     await _reached(following, events // 4)
     await asyncio.to_thread(redis.kill)
     await _reached(following, events // 3)
@@ -235,18 +285,33 @@ async def storm(
 
 async def _reached(following: Collection[Client], seq: int) -> None:
     """Wait until somebody has seen so far."""
-    await becomes(lambda: max((client.seen[-1] for client in following if client.seen), default=0) >= seq, seconds=3600)
+    await becomes(
+        lambda: max((client.seen[-1] for client in following if client.seen), default=0) >= seq,
+        seconds=3600,
+    )
 
 
 def faults(following: Collection[Client], *, last: int) -> list[str]:
-    """What is wrong with what they saw: nothing, if each saw every number once and in order, and the run's end with its checkpoint."""
+    """What is wrong with what they saw: nothing, if each saw every number once and in order, and
+    the run's end with its checkpoint.
+    """
     found = []
     for client in following:
         name = f"{type(client).__name__} that leaves after {client.lives}"
         expected = list(range(client.after + 1, last + 1))
         if client.seen != expected:
-            at = next((index for index, pair in enumerate(zip(client.seen, expected, strict=False)) if pair[0] != pair[1]), len(expected))
-            found.append(f"{name}: {len(client.seen)} of {len(expected)} in {client.attempts} attempts; at {at} {client.seen[at : at + 3]}")
+            at = next(
+                (
+                    index
+                    for index, pair in enumerate(zip(client.seen, expected, strict=False))
+                    if pair[0] != pair[1]
+                ),
+                len(expected),
+            )
+            found.append(
+                f"{name}: {len(client.seen)} of {len(expected)} in {client.attempts} "
+                f"attempts; at {at} {client.seen[at : at + 3]}"
+            )
         if not {"run_cancelled", "checkpoint_created"} <= set(client.kinds[-3:]):
             found.append(f"{name}: the end was {client.kinds[-3:]}")
     return found

@@ -1,4 +1,7 @@
-"""The running product that stories share, and the people in it. Stories speak to it only from outside."""
+"""The running product that stories share, and the people in it.
+
+Stories speak to it only from outside.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +25,30 @@ CHROMIUM = [
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 SCREENSHOTS = Path(__file__).resolve().parent.parent / ".artifacts" / "screenshots"
-REDIS_NUMBERS = {"stories": 1, "accidents": 2, "broker": 3, "shutdown": 4, "queues": 5, "threads": 6, "backends": 7, "clocks": 8}
+REDIS_NUMBERS = {
+    "stories": 1,
+    "accidents": 2,
+    "broker": 3,
+    "shutdown": 4,
+    "queues": 5,
+    "threads": 6,
+    "backends": 7,
+    "clocks": 8,
+}
 EXPECTED = re.compile(r"\b(409|422) \(")
 
 
 def make_stack(folder: Path, name: str) -> Stack:
-    """A stack with a database, in which are templates and people, and a Redis number of its own; nothing is started yet."""
+    """A stack with a database, in which are templates and people, and a Redis number of its own;
+    nothing is started yet.
+    """
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
     number = REDIS_NUMBERS[name] + len(REDIS_NUMBERS) * int(worker.removeprefix("gw"))
     redis = os.environ["TEST_REDIS_URL"].rsplit("/", 1)[0]
-    return Stack(folder, {"DATABASE_URL": copies.postgresql(f"{name}_{worker}"), "REDIS_URL": f"{redis}/{number}"})
+    return Stack(
+        folder,
+        {"DATABASE_URL": copies.postgresql(f"{name}_{worker}"), "REDIS_URL": f"{redis}/{number}"},
+    )
 
 
 def settle(stack: Stack) -> None:
@@ -40,7 +57,9 @@ def settle(stack: Stack) -> None:
 
 
 def make_slow_stack(folder: Path, name: str) -> SlowStack:
-    """A stack with people, and with the templates of `tests.servers.slow_steps`; nothing is started yet."""
+    """A stack with people, and with the templates of `tests.servers.slow_steps`; nothing is started
+    yet.
+    """
     slow = SlowStack(folder, make_stack(folder, name).environment)
     slow.load()
     return slow
@@ -71,7 +90,9 @@ def own_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
 
 @pytest.fixture
 def beside(stack: Stack, own_redis: Redis) -> Iterator[Stack]:
-    """For servers of a test's own, on the stories' database and the Redis that may be killed; nothing is started yet."""
+    """For servers of a test's own, on the stories' database and the Redis that may be killed;
+    nothing is started yet.
+    """
     beside = Stack(stack.folder, {**stack.environment, "REDIS_URL": own_redis.url})
     yield beside
     beside.stop()
@@ -85,7 +106,9 @@ def token() -> Callable[[str], str]:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """Closed with the file that uses it: while it is open its event loop runs, and Django refuses synchronous queries in that process."""
+    """Closed with the file that uses it: while it is open its event loop runs, and Django refuses
+    synchronous queries in that process.
+    """
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=CHROMIUM)
         yield browser
@@ -94,17 +117,25 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture
 def open_page(chromium: Browser, stack: Stack) -> Iterator[Callable[..., Page]]:
-    """A browser of a logged-in person. Any error in its console fails the test, unless the server is to be `cut` off."""
+    """A browser of a logged-in person.
+
+    Any error in its console fails the test, unless the server is to be `cut` off.
+    """
     contexts, errors = [], []
 
     def open_as(user: str, path: str = "/", *, cut: bool = False, **options: Any) -> Page:
         context = chromium.new_context(base_url=stack.url, **options)
         contexts.append(context)
         page = context.new_page()
-        # a lost race answers 409 and a form that is not filled in 422, which Chromium itself reports as errors though the page handles them
+        # a lost race answers 409 and a form that is not filled in 422, which Chromium itself
+        # reports as errors though the page handles them
         page.on(
             "console",
-            lambda message: errors.append(message.text) if message.type == "error" and not (cut or EXPECTED.search(message.text)) else None,
+            lambda message: (
+                errors.append(message.text)
+                if message.type == "error" and not (cut or EXPECTED.search(message.text))
+                else None
+            ),
         )
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(f"/login?next={path}")

@@ -1,4 +1,6 @@
-"""Agents for tests: tools whose calls are counted, templates, and a hand that drives a thread as a worker would."""
+"""Agents for tests: tools whose calls are counted, templates, and a hand that drives a thread as a
+worker would.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,13 @@ def search(arguments: Mapping[str, Any], use: ToolUse) -> Any:
     return _made("search", arguments, use)
 
 
-@tool("test_pay", description="Pay.", parameters=ANY, approval=[Rule(ask=True, why="Money leaves.")], editable=["/what"])
+@tool(
+    "test_pay",
+    description="Pay.",
+    parameters=ANY,
+    approval=[Rule(ask=True, why="Money leaves.")],
+    editable=["/what"],
+)
 def pay(arguments: Mapping[str, Any], use: ToolUse) -> Any:
     return _made("pay", arguments, use)
 
@@ -60,7 +68,9 @@ def broken(arguments: Mapping[str, Any], use: ToolUse) -> Any:
 TOOLS = ["test_look", "test_search", "test_pay", "test_broken", "ask_human"]
 
 
-def load(base_url: str, *, slug: str = "agent-test", retry: dict[str, Any] | None = None, **config: Any) -> None:
+def load(
+    base_url: str, *, slug: str = "agent-test", retry: dict[str, Any] | None = None, **config: Any
+) -> None:
     """A template of one agent at that endpoint."""
     MADE.clear()
     HOOKS.clear()
@@ -68,7 +78,13 @@ def load(base_url: str, *, slug: str = "agent-test", retry: dict[str, Any] | Non
     definitions.edit_step_template(slug, title="Agent", function="agent", config=settled)
     tried = {} if retry is None else {"retry": retry}
     steps = [{"step_type": "agent", "name": "agent", "step_template_slug": slug, **tried}]
-    definitions.edit_template(slug, title="Agent", needs_repository=False, steps=steps, reducers={"messages": "upsert_by_id"})
+    definitions.edit_template(
+        slug,
+        title="Agent",
+        needs_repository=False,
+        steps=steps,
+        reducers={"messages": "upsert_by_id"},
+    )
 
 
 @pytest.fixture
@@ -78,7 +94,9 @@ def thread(ana: User, team: Group) -> Thread:
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
-    """A model that says that all is well, until its `script` says otherwise; the template's agent tries again as the shipped one."""
+    """A model that says that all is well, until its `script` says otherwise; the template's agent
+    tries again as the shipped one.
+    """
     with serving(by_loop(FINE)) as found:
         load(found.url, retry=chat.RETRY)
         yield found
@@ -110,7 +128,13 @@ def mind(thread_id: uuid.UUID) -> dict[str, Any]:
 def told(thread: Thread) -> list[str]:
     """The kinds of what a client is shown, without lines of the log and steps."""
     kinds = Event.objects.filter(thread=thread).order_by("seq").values_list("kind", flat=True)
-    quiet = {EventKind.LOG, EventKind.STEP_STARTED, EventKind.STEP_COMPLETED, EventKind.RUN_RESUMED, EventKind.RUN_STARTED}
+    quiet = {
+        EventKind.LOG,
+        EventKind.STEP_STARTED,
+        EventKind.STEP_COMPLETED,
+        EventKind.RUN_RESUMED,
+        EventKind.RUN_STARTED,
+    }
     found: list[str] = []
     for kind in kinds:
         if kind not in quiet and not (kind == EventKind.STREAMING_CHUNK and found[-1:] == [kind]):
@@ -119,4 +143,8 @@ def told(thread: Thread) -> list[str]:
 
 
 def events(thread: Thread, kind: str) -> list[dict[str, Any]]:
-    return list(Event.objects.filter(thread=thread, kind=kind).order_by("seq").values_list("data", flat=True))
+    return list(
+        Event.objects.filter(thread=thread, kind=kind)
+        .order_by("seq")
+        .values_list("data", flat=True)
+    )

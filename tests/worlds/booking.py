@@ -20,7 +20,9 @@ from runs.models import Pause, WorkOrder
 from tests.conftest import drive, fresh, pause_of
 
 
-def sent(invoice: Invoice | bytes, name: str = "invoice.xml", write: Callable[[Invoice], bytes] = to_ubl) -> dict[str, Any]:
+def sent(
+    invoice: Invoice | bytes, name: str = "invoice.xml", write: Callable[[Invoice], bytes] = to_ubl
+) -> dict[str, Any]:
     """A work order's input that holds the invoice."""
     content = invoice if isinstance(invoice, bytes) else write(invoice)
     return {"invoice": {"name": name, "content": base64.b64encode(content).decode()}}
@@ -38,10 +40,14 @@ class House:
         """Make an order of an invoice and let a worker take it as far as it goes."""
         return drive(self.make_order("smart-booking", input=sent(invoice, **options)))
 
-    def answer(self, order: WorkOrder, payload: dict[str, Any] | None = None, action: str = "") -> WorkOrder:
+    def answer(
+        self, order: WorkOrder, payload: dict[str, Any] | None = None, action: str = ""
+    ) -> WorkOrder:
         """With `action` "" the answer that brings what is asked for."""
         usual = next(iter(pause_of(order).ways))
-        services.decide(pause_of(order).pk, action=action or usual, by=self.by, via=Via.PAGE, payload=payload)
+        services.decide(
+            pause_of(order).pk, action=action or usual, by=self.by, via=Via.PAGE, payload=payload
+        )
         return drive(order)
 
     def ledger(self) -> list[dict[str, str]]:

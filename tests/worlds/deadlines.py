@@ -21,10 +21,17 @@ HOUR = dt.timedelta(hours=1)
 
 @pytest.fixture
 def asked(make_order: Callable[..., WorkOrder]) -> Callable[..., WorkOrder]:
-    """`asked(deadline={"after": "PT4H"}, reminders=[…])`: an order that waits at a step with these rules; `step` is more of that step."""
+    """`asked(deadline={"after": "PT4H"}, reminders=[…])`: an order that waits at a step with these
+    rules; `step` is more of that step.
+    """
 
     def make(*, step: dict[str, Any] | None = None, **review: Any) -> WorkOrder:
-        first = {"step_type": "planning", "step_template_slug": "test-plan", "pause_after": True, "pause_phase": "awaiting_plan_approval"}
+        first = {
+            "step_type": "planning",
+            "step_template_slug": "test-plan",
+            "pause_after": True,
+            "pause_phase": "awaiting_plan_approval",
+        }
         last = {"step_type": "deliver", "name": "finish", "step_template_slug": "test-finish"}
         steps = [{**first, "review": review, **(step or {})}, last]
         hire(review)
@@ -35,7 +42,9 @@ def asked(make_order: Callable[..., WorkOrder]) -> Callable[..., WorkOrder]:
 
 
 def fire(pause_id: Any, *, now: dt.datetime) -> None:
-    """Let the rules of one question act, if it is due; raises PauseClosed where somebody was faster."""
+    """Let the rules of one question act, if it is due; raises PauseClosed where somebody was
+    faster.
+    """
     pause = Pause.objects.due(now=now).answerable().filter(pk=pause_id).first()
     if pause is not None:
         deadlines.fire(pause, now=now, asked=deadlines.People())
@@ -43,7 +52,12 @@ def fire(pause_id: Any, *, now: dt.datetime) -> None:
 
 def updates(order: WorkOrder) -> list[dict[str, Any]]:
     """What the log tells of a question's times."""
-    return [event.data for event in Event.objects.filter(thread=order.thread_id, kind="pause_updated").order_by("seq")]
+    return [
+        event.data
+        for event in Event.objects.filter(thread=order.thread_id, kind="pause_updated").order_by(
+            "seq"
+        )
+    ]
 
 
 def at(pause: Pause, hours: float) -> dt.datetime:
@@ -51,9 +65,14 @@ def at(pause: Pause, hours: float) -> dt.datetime:
 
 
 def overdue(pause: Pause, *, by: dt.timedelta = HOUR) -> Pause:
-    """The question, as if it had been opened so long ago that its deadline has passed by that; no sweep has looked since."""
+    """The question, as if it had been opened so long ago that its deadline has passed by that; no
+    sweep has looked since.
+    """
     assert pause.deadline_at is not None and pause.extendable_until is not None  # it has one
     back = pause.deadline_at - (timezone.now() - by)
-    moved = {name: getattr(pause, name) - back for name in ("opened_at", "deadline_at", "extendable_until")}
+    moved = {
+        name: getattr(pause, name) - back
+        for name in ("opened_at", "deadline_at", "extendable_until")
+    }
     Pause.objects.filter(pk=pause.pk).update(**moved, next_at=moved["deadline_at"])
     return Pause.objects.get(pk=pause.pk)

@@ -36,11 +36,18 @@ def holds():
 
 @pytest.fixture
 def told(make_order, ana):
-    """An order that was revised once, approved, and waits for its review: two decisions, three questions, a blob."""
+    """An order that was revised once, approved, and waits for its review: two decisions, three
+    questions, a blob.
+    """
     order = drive(make_order())
     services.decide(pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback="shorter")
     order = drive(order)
     services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
     order = drive(order)
-    Memo.objects.create(thread=order.thread, scope=f"{order.latest_run.shown_id}/execute/1", key="k", value=[{"a": None}])
+    Memo.objects.create(
+        thread=order.thread,
+        scope=f"{order.latest_run.shown_id}/execute/1",
+        key="k",
+        value=[{"a": None}],
+    )
     return order

@@ -17,4 +17,8 @@ def claim(run_id: uuid.UUID, *, now: dt.datetime) -> bool:
     """What the engine's claim does to the run's row."""
     due = Run.objects.filter(pk=run_id, due_at__lte=now)
     until = now + dt.timedelta(seconds=settings.WAYSTATION_LEASE_SECONDS)
-    return bool(due.move({PENDING}, RUNNING, epoch=F("epoch") + 1, lease_owner=lease.owner(), lease_until=until))
+    return bool(
+        due.move(
+            {PENDING}, RUNNING, epoch=F("epoch") + 1, lease_owner=lease.owner(), lease_until=until
+        )
+    )

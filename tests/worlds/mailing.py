@@ -1,4 +1,6 @@
-"""For tests of what goes out: people with mail addresses, a round of the relay, and a receiver of webhooks."""
+"""For tests of what goes out: people with mail addresses, a round of the relay, and a receiver of
+webhooks.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def relay() -> int:
 
 def later(hours: int = 24) -> None:
     """Messages that wait for their next try wait no longer."""
-    Delivery.objects.filter(status="queued").update(next_at=timezone.now() - dt.timedelta(hours=hours))
+    Delivery.objects.filter(status="queued").update(
+        next_at=timezone.now() - dt.timedelta(hours=hours)
+    )
 
 
 @pytest.fixture
@@ -39,7 +43,9 @@ def chatting(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
 
 @pytest.fixture
 def slack(ana: User) -> Endpoint:
-    return endpoints.make(ana, channel="apprise", target="slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/")[0]
+    return endpoints.make(
+        ana, channel="apprise", target="slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/"
+    )[0]
 
 
 @pytest.fixture
@@ -86,7 +92,9 @@ def receiver(settings: Any) -> Iterator[Receiver]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    ).start()
     settings.WAYSTATION_OUTBOUND_ALLOW = ["127.0.0.1"]
     made.url = f"http://127.0.0.1:{server.server_address[1]}/hook?a=1"
     yield made

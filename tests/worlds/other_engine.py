@@ -1,4 +1,6 @@
-"""Another engine that lets its runs wait here, and what becomes of its waits, for tests of more than one module."""
+"""Another engine that lets its runs wait here, and what becomes of its waits, for tests of more
+than one module.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,23 @@ URL = "/api/v1/workflows"
 
 def ask(client: Any, run_id: str, **changes: Any) -> Pause:
     """Open a wait for a verdict, with a deadline in an hour."""
-    body = {"run_id": run_id, "node_id": "decide", "blocking_reason": "needs_a_word", "deadline": "PT1H", **changes}
+    body = {
+        "run_id": run_id,
+        "node_id": "decide",
+        "blocking_reason": "needs_a_word",
+        "deadline": "PT1H",
+        **changes,
+    }
     made = client.post(f"{URL}/wait", body, format="json")
     assert made.status_code == 201, made.content
     return Pause.objects.select_related("run__thread").latest("id")
 
 
 def answer(client: Any, run_id: str) -> None:
-    assert client.post(f"{URL}/{run_id}/resume", {"payload": "approve"}, format="json").status_code == 200
+    assert (
+        client.post(f"{URL}/{run_id}/resume", {"payload": "approve"}, format="json").status_code
+        == 200
+    )
 
 
 def run_out(*pauses: Pause) -> None:

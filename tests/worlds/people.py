@@ -1,4 +1,6 @@
-"""People and groups of the tests: made where they are not there yet, so that a template may name them before a test asks for them."""
+"""People and groups of the tests: made where they are not there yet, so that a template may name
+them before a test asks for them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ def group(name: str) -> Group:
 
 def hire(review: Mapping[str, Any]) -> None:
     """Whoever these rules name."""
-    stages: Iterable[Mapping[str, Any]] = [review.get("reviewers", {}), *review.get("escalation", [])]
+    stages: Iterable[Mapping[str, Any]] = [
+        review.get("reviewers", {}),
+        *review.get("escalation", []),
+    ]
     for actors in stages:
         for name in actors.get("users", []):
             User.objects.get_or_create(username=name)

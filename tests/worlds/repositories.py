@@ -10,20 +10,36 @@ import pytest
 
 from runs.contrib.repo_tidy import steps
 from runs.git.workspace import GitWorkspace, Limits, Saved
-from runs.workflows.base import Approval, Commit, Context, Done, Go, Order, Outcome, Step, StepFailed
+from runs.workflows.base import (
+    Approval,
+    Commit,
+    Context,
+    Done,
+    Go,
+    Order,
+    Outcome,
+    Step,
+    StepFailed,
+)
 
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],
     "HOME": "/nonexistent",
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
-    **{f"GIT_{role}_{part}": "dev@example.org" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")},
+    **{
+        f"GIT_{role}_{part}": "dev@example.org"
+        for role in ("AUTHOR", "COMMITTER")
+        for part in ("NAME", "EMAIL")
+    },
 }
 SAFE = ["-c", "safe.directory=*", "-c", "core.hooksPath=/dev/null"]
 
 
 def git(folder: Path, *arguments: str, fine: bool = True) -> str:
-    done = subprocess.run(["git", *SAFE, *arguments], cwd=folder, env=ENVIRONMENT, capture_output=True, check=False)
+    done = subprocess.run(
+        ["git", *SAFE, *arguments], cwd=folder, env=ENVIRONMENT, capture_output=True, check=False
+    )
     assert not fine or done.returncode == 0, done.stderr
     return os.fsdecode(done.stdout).strip()
 
@@ -62,7 +78,9 @@ def order_for(origin: Path | str, **changes: Any) -> Order:
 
 
 class Desk:
-    """Plays the engine for one order: keeps the state and the commit, and hands each step a workspace."""
+    """Plays the engine for one order: keeps the state and the commit, and hands each step a
+    workspace.
+    """
 
     def __init__(self, folder: Path, origin: Path | str, **order: Any) -> None:
         self.path = folder / "workspaces" / "wo_1"
@@ -77,8 +95,14 @@ class Desk:
 
     def workspace(self, check: Callable[[], None] = never) -> GitWorkspace:
         commit = self.commit
-        at = Saved(sha=commit.sha, base=commit.base, read_bundle=lambda: commit.bundle) if commit else None
-        return GitWorkspace(self.path, self.order, at=at, check=check, limits=self.limits, sandbox=self.sandbox)
+        at = (
+            Saved(sha=commit.sha, base=commit.base, read_bundle=lambda: commit.bundle)
+            if commit
+            else None
+        )
+        return GitWorkspace(
+            self.path, self.order, at=at, check=check, limits=self.limits, sandbox=self.sandbox
+        )
 
     def log(self, message: str, *, level: str = "info", **data: Any) -> None:
         self.lines.append(message)

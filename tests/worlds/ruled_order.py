@@ -25,10 +25,19 @@ Door = Callable[[User, Pause, str, str], str]
 
 @pytest.fixture
 def ruled(make_order: Callable[..., WorkOrder]) -> Callable[..., WorkOrder]:
-    """`ruled({"quorum": 2})`: Ana's order, seen by her team, that waits with a question under these rules."""
+    """`ruled({"quorum": 2})`: Ana's order, seen by her team, that waits with a question under these
+    rules.
+    """
 
-    def make(review: dict[str, Any], *, order: dict[str, Any] | None = None, **step: Any) -> WorkOrder:
-        first = {"step_type": "planning", "step_template_slug": "test-plan", "pause_after": True, "pause_phase": "awaiting_plan_approval"}
+    def make(
+        review: dict[str, Any], *, order: dict[str, Any] | None = None, **step: Any
+    ) -> WorkOrder:
+        first = {
+            "step_type": "planning",
+            "step_template_slug": "test-plan",
+            "pause_after": True,
+            "pause_phase": "awaiting_plan_approval",
+        }
         skip = {"choices": [{"name": "skip", "label": "Go ahead at once", "to": "finish"}]}
         steps = [
             {**first, **skip, "review": review, **step},
@@ -56,12 +65,17 @@ def rest(user: User) -> APIClient:
 
 def _outcome(response: Any) -> str:
     """`decided`, `voted`, or the code of the refusal."""
-    return {200: "decided", 201: "decided", 202: "voted"}.get(response.status_code) or str(response.json()["code"])
+    return {200: "decided", 201: "decided", 202: "voted"}.get(response.status_code) or str(
+        response.json()["code"]
+    )
 
 
 def by_page(user: User, pause: Pause, action: str, words: str) -> str:
     before = Decision.objects.count(), Vote.objects.count()
-    response = browser(user).post(f"/pauses/{pause.shown_id}/decide", {"action": action, "feedback": words, "revision": pause.revision})
+    response = browser(user).post(
+        f"/pauses/{pause.shown_id}/decide",
+        {"action": action, "feedback": words, "revision": pause.revision},
+    )
     if response.status_code == 302:
         return "decided" if Decision.objects.count() > before[0] else "voted"
     assert (Decision.objects.count(), Vote.objects.count()) == before
@@ -70,38 +84,64 @@ def by_page(user: User, pause: Pause, action: str, words: str) -> str:
 
 def by_decisions(user: User, pause: Pause, action: str, words: str) -> str:
     body = {"decision": action, "feedback": words}
-    return _outcome(rest(user).post(f"/api/v1/pauses/{pause.shown_id}/decisions", body, format="json"))
+    return _outcome(
+        rest(user).post(f"/api/v1/pauses/{pause.shown_id}/decisions", body, format="json")
+    )
 
 
 def by_order(user: User, pause: Pause, action: str, words: str) -> str:
     assert pause.run.work_order is not None
     body = {"decision": action, "feedback": words}
-    return _outcome(rest(user).post(f"/api/v1/work-orders/{pause.run.work_order.shown_id}/resume", body, format="json"))
+    return _outcome(
+        rest(user).post(
+            f"/api/v1/work-orders/{pause.run.work_order.shown_id}/resume", body, format="json"
+        )
+    )
 
 
 def by_message(user: User, pause: Pause, action: str, words: str) -> str:
     text = {"approve": "APPROVE", "cancel": "REJECT"}.get(action, words)
-    response = rest(user).post(f"/api/v1/threads/{pause.run.thread.shown_id}/runs", {"input": text}, format="json")
-    return "voted" if response.status_code == 201 and response.json()["how"] == "voted" else _outcome(response)
+    response = rest(user).post(
+        f"/api/v1/threads/{pause.run.thread.shown_id}/runs", {"input": text}, format="json"
+    )
+    return (
+        "voted"
+        if response.status_code == 201 and response.json()["how"] == "voted"
+        else _outcome(response)
+    )
 
 
 def by_input(user: User, pause: Pause, action: str, words: str) -> str:
     text = {"approve": "APPROVE", "cancel": "REJECT"}.get(action, words)
-    response = rest(user).post(f"/api/v1/runs/{pause.run.shown_id}/input", {"content": text}, format="json")
-    return "voted" if response.status_code == 201 and response.json()["how"] == "voted" else _outcome(response)
+    response = rest(user).post(
+        f"/api/v1/runs/{pause.run.shown_id}/input", {"content": text}, format="json"
+    )
+    return (
+        "voted"
+        if response.status_code == 201 and response.json()["how"] == "voted"
+        else _outcome(response)
+    )
 
 
 def by_admin(user: User, pause: Pause, action: str, words: str) -> str:
     """Members of staff with every right on questions; the rules bind them as well."""
     user.is_staff = True
     user.save()
-    user.user_permissions.add(*Permission.objects.filter(codename__in=["view_pause", "change_pause"]))
+    user.user_permissions.add(
+        *Permission.objects.filter(codename__in=["view_pause", "change_pause"])
+    )
     name = {"cancel": "cancel_order"}.get(action, action)
     chosen = {"_selected_action": [pause.pk], f"revision_{pause.shown_id}": pause.revision}
     fields = {"action": name, "confirmed": "yes", "feedback": words, **chosen}
     response = browser(user).post(reverse("admin:runs_pause_changelist"), fields)
     [message] = get_messages(response.wsgi_request)
-    return "voted" if "your vote is recorded" in str(message) else "decided" if message.level_tag == "success" else str(message)
+    return (
+        "voted"
+        if "your vote is recorded" in str(message)
+        else "decided"
+        if message.level_tag == "success"
+        else str(message)
+    )
 
 
 def by_command(user: User, pause: Pause, action: str, words: str) -> str:
@@ -110,7 +150,9 @@ def by_command(user: User, pause: Pause, action: str, words: str) -> str:
     said = [words] if action == "revise" else [f"--reason={words}"]
     out = StringIO()
     try:
-        call_command("workorder", "--user", user.username, action, order.shown_id, *said, stdout=out)
+        call_command(
+            "workorder", "--user", user.username, action, order.shown_id, *said, stdout=out
+        )
     except CommandError as error:
         return str(error)
     return "voted" if "vote is recorded" in out.getvalue() else "decided"

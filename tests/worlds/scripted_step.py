@@ -34,20 +34,33 @@ def state_of(order: WorkOrder) -> State:
 def order_that(make_order: Callable[..., WorkOrder]) -> Callable[..., WorkOrder]:
     """`order_that(function)`: plans, pauses nowhere, calls `function` as its second step, finishes.
 
-    Further keywords are that step's policies; `reducers` is the template's, `order` what the order is made with.
+    Further keywords are that step's policies; `reducers` is the template's, `order` what the order
+    is made with.
     """
 
     def make(
-        function: Function, *, reducers: dict[str, str] | None = None, order: dict[str, Any] | None = None, **policy: Any
+        function: Function,
+        *,
+        reducers: dict[str, str] | None = None,
+        order: dict[str, Any] | None = None,
+        **policy: Any,
     ) -> WorkOrder:
         DOES["step"] = function
-        definitions.edit_step_template("test-anything", title="Anything", function="test.anything", config={})
+        definitions.edit_step_template(
+            "test-anything", title="Anything", function="test.anything", config={}
+        )
         steps = [
             {"step_type": "planning", "step_template_slug": "test-plan"},
             {"step_type": "execute", "step_template_slug": "test-anything", **policy},
             {"step_type": "deliver", "name": "finish", "step_template_slug": "test-finish"},
         ]
-        definitions.edit_template("anything", steps=steps, title="Anything", needs_repository=False, reducers=reducers or {})
+        definitions.edit_template(
+            "anything",
+            steps=steps,
+            title="Anything",
+            needs_repository=False,
+            reducers=reducers or {},
+        )
         return make_order("anything", **(order or {}))
 
     return make

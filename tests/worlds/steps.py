@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 CALLS: list[tuple[str, str]] = []
 """(step, key) of each call in this process: what really ran, and how often."""
 HOOKS: dict[str, object] = {}
-"""step → a function called while the step works, for tests that need something to happen just then."""
+"""step → a function called while the step works, for tests that need something to happen just
+then.
+"""
 
 
 def called(context: Context) -> None:
@@ -29,14 +31,20 @@ def called(context: Context) -> None:
 def plan(state: State, context: Context) -> Outcome:
     called(context)
     drafts = [*state.get("drafts", []), state["revision_feedback"] or "first"]
-    return Go(update={"drafts": drafts}, report=Report(content=f"# Plan {len(drafts)}\n\n{drafts[-1]}", facts={"Drafts": len(drafts)}))
+    return Go(
+        update={"drafts": drafts},
+        report=Report(
+            content=f"# Plan {len(drafts)}\n\n{drafts[-1]}", facts={"Drafts": len(drafts)}
+        ),
+    )
 
 
 @step("test.work")
 def work(state: State, context: Context) -> Outcome:
     called(context)
     return Go(
-        update={"worked": state.get("worked", 0) + 1}, report=Report(content="Worked.", patch="diff --git a/x b/x\n@@ -1 +1 @@\n-a\n+b\n")
+        update={"worked": state.get("worked", 0) + 1},
+        report=Report(content="Worked.", patch="diff --git a/x b/x\n@@ -1 +1 @@\n-a\n+b\n"),
     )
 
 
@@ -89,15 +97,24 @@ def load() -> None:
     """The templates of the tests."""
     forget()
     for name in ("plan", "work", "check", "finish", "fail", "crash", "unserialisable"):
-        definitions.edit_step_template(f"test-{name}", title=name.capitalize(), function=f"test.{name}", config={})
+        definitions.edit_step_template(
+            f"test-{name}", title=name.capitalize(), function=f"test.{name}", config={}
+        )
     pausing = [
-        {"step_type": "planning", "step_template_slug": "test-plan", "pause_after": True, "pause_phase": "awaiting_plan_approval"},
+        {
+            "step_type": "planning",
+            "step_template_slug": "test-plan",
+            "pause_after": True,
+            "pause_phase": "awaiting_plan_approval",
+        },
         {
             "step_type": "execute",
             "step_template_slug": "test-work",
             "pause_after": True,
             "pause_phase": "awaiting_implementation_review",
-            "choices": [{"name": "skip_review", "label": "Approve and skip review", "to": "finish"}],
+            "choices": [
+                {"name": "skip_review", "label": "Approve and skip review", "to": "finish"}
+            ],
         },
         {
             "step_type": "review",
@@ -106,11 +123,20 @@ def load() -> None:
             "pause_phase": "awaiting_review_decision",
             "revise_to": "execute",
         },
-        {"step_type": "deliver", "name": "finish", "step_template_slug": "test-finish", "pause_after": False},
+        {
+            "step_type": "deliver",
+            "name": "finish",
+            "step_template_slug": "test-finish",
+            "pause_after": False,
+        },
     ]
     straight = [{**step, "pause_after": False, "choices": []} for step in pausing]
     definitions.edit_template("writing", steps=pausing, title="Writing", needs_repository=False)
-    definitions.edit_template("writing-quick", steps=straight, title="Writing at once", needs_repository=False)
+    definitions.edit_template(
+        "writing-quick", steps=straight, title="Writing at once", needs_repository=False
+    )
     for name in ("fail", "crash", "unserialisable"):
         steps = [straight[0], {"step_type": "execute", "step_template_slug": f"test-{name}"}]
-        definitions.edit_template(f"writing-{name}", steps=steps, title=f"Writing, {name}", needs_repository=False)
+        definitions.edit_template(
+            f"writing-{name}", steps=steps, title=f"Writing, {name}", needs_repository=False
+        )

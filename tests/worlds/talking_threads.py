@@ -38,13 +38,23 @@ def talk(state: State, context: Context) -> Outcome:
     RAN.append(context.step)
     if context.step in FAIL:
         raise StepFailed("The line went dead.", code="dead_line")
-    return Go(update={**say(f"{context.step} heard {len(state.get('messages', []))}", "assistant"), "last": context.step})
+    return Go(
+        update={
+            **say(f"{context.step} heard {len(state.get('messages', []))}", "assistant"),
+            "last": context.step,
+        }
+    )
 
 
 @step("talk.ask")
 def ask(state: State, context: Context) -> Outcome:
     RAN.append(context.step)
-    return Ask(question="Which one?", ways={"answer": "step3"}, report=Report(content="This one or that one?"), phase="asking")
+    return Ask(
+        question="Which one?",
+        ways={"answer": "step3"},
+        report=Report(content="This one or that one?"),
+        phase="asking",
+    )
 
 
 @pytest.fixture
@@ -54,11 +64,27 @@ def thread(templates: None, ana, team) -> Thread:
     FAIL.clear()
     for name in ("step", "ask"):
         definitions.edit_step_template(f"talk-{name}", title="Talk", function=f"talk.{name}")
-    three = [{"step_type": "execute", "name": f"step{number}", "step_template_slug": "talk-step"} for number in (1, 2, 3)]
-    pausing = [{**three[0], "pause_after": True, "pause_phase": "awaiting_plan_approval"}, *three[1:]]
-    asking = [three[0], {"step_type": "execute", "name": "step2", "step_template_slug": "talk-ask"}, three[2]]
+    three = [
+        {"step_type": "execute", "name": f"step{number}", "step_template_slug": "talk-step"}
+        for number in (1, 2, 3)
+    ]
+    pausing = [
+        {**three[0], "pause_after": True, "pause_phase": "awaiting_plan_approval"},
+        *three[1:],
+    ]
+    asking = [
+        three[0],
+        {"step_type": "execute", "name": "step2", "step_template_slug": "talk-ask"},
+        three[2],
+    ]
     for slug, steps in {"talk": three, "talk-pausing": pausing, "talk-asking": asking}.items():
-        definitions.edit_template(slug, steps=steps, title=slug, needs_repository=False, reducers={"messages": "upsert_by_id"})
+        definitions.edit_template(
+            slug,
+            steps=steps,
+            title=slug,
+            needs_repository=False,
+            reducers={"messages": "upsert_by_id"},
+        )
     return turns.open_thread(by=ana, title="A talk", team=team)
 
 
@@ -67,7 +93,9 @@ def give(thread, ana) -> Callable[..., messages.Said]:
     """Give the thread a turn, and let workers work."""
 
     def give(by=ana, auto_resume_pending: bool = True, **turn: Any) -> messages.Said:
-        said = messages.say(thread.pk, Turn(**turn), by=by, via=Via.REST, auto_resume_pending=auto_resume_pending)
+        said = messages.say(
+            thread.pk, Turn(**turn), by=by, via=Via.REST, auto_resume_pending=auto_resume_pending
+        )
         drive(said.run)
         return said
 

@@ -9,17 +9,30 @@ from runs.agents.tools import ToolUse
 from runs.workflows.base import Context, Order, Told
 
 
-def context(*, config: Mapping[str, Any] | None = None, check_command: tuple[str, ...] = (), **more: Any) -> Context:
+def context(
+    *, config: Mapping[str, Any] | None = None, check_command: tuple[str, ...] = (), **more: Any
+) -> Context:
     """A step's context that keeps nothing."""
-    order = Order(id="wo_1", title="", request="", input={}, repository_url="", branch="waystation/wo_1", check_command=check_command)
+    order = Order(
+        id="wo_1",
+        title="",
+        request="",
+        input={},
+        repository_url="",
+        branch="waystation/wo_1",
+        check_command=check_command,
+    )
     given = {"workspace": None, **more}
     return Context(
-        run_id="run_1", step="agent", loop_num=1, key="run_1/agent/1", config=config or {}, order=order,
+        run_id="run_1", step="agent", loop_num=1, key="run_1/agent/1", config=config or {},
+        order=order,
         log=lambda *_, **__: None, once=_once, check=lambda: None, **given,
     )  # fmt: skip
 
 
-def _once(key: str, function: Callable[[], Any], *, tell: Callable[[Any], Told] | None = None) -> Any:
+def _once(
+    key: str, function: Callable[[], Any], *, tell: Callable[[Any], Told] | None = None
+) -> Any:
     return function()
 
 

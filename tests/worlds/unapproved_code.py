@@ -12,7 +12,9 @@ from tests.worlds.repositories import add_commit, git
 
 
 def swap_commit(order: WorkOrder, origin: Path, folder: Path) -> str:
-    """Let the order's head carry another commit than the one that it was asked about; gives that commit."""
+    """Let the order's head carry another commit than the one that it was asked about; gives that
+    commit.
+    """
     head = fresh(order).thread.head
     assert head is not None
     code = head.metadata["git"]

@@ -32,7 +32,9 @@ def command(*words):
 
 
 def answer(order, by, action="approve", feedback=""):
-    return services.decide(pause_of(order).pk, action=action, by=by, via=Via.PAGE, feedback=feedback)
+    return services.decide(
+        pause_of(order).pk, action=action, by=by, via=Via.PAGE, feedback=feedback
+    )
 
 
 @pytest.fixture
@@ -40,7 +42,14 @@ def finished(paused, ana, ben):
     """An order that was sent back twice, approved throughout and completed."""
     answer(paused, ana, "revise", "More words")
     drive(paused)
-    for action, feedback in (("approve", ""), ("revise", "Less"), ("approve", ""), ("revise", "Again"), ("approve", ""), ("approve", "")):
+    for action, feedback in (
+        ("approve", ""),
+        ("revise", "Less"),
+        ("approve", ""),
+        ("revise", "Again"),
+        ("approve", ""),
+        ("approve", ""),
+    ):
         answer(paused, ben, action, feedback)
         drive(paused)
     order = fresh(paused)

@@ -1,6 +1,7 @@
 """The faults, one module each with a `FAULT`, and what makes them one after the other.
 
-A fault's module imports what knows Django's models where it is used: the list of faults is wanted before Django is ready.
+A fault's module imports what knows Django's models where it is used: the list of faults is wanted
+before Django is ready.
 """
 
 from __future__ import annotations
@@ -17,28 +18,39 @@ if TYPE_CHECKING:
     from bench.chaos.world import World
 
 SIGN_OF_LIFE = 60.0
-"""Seconds to wait for an effect before the next fault. On a busy machine a worker may need many to start, and would die again before."""
+"""Seconds to wait for an effect before the next fault.
+
+On a busy machine a worker may need many to start, and would die again before.
+"""
 
 
 class Fault(ABC):
-    """Something that breaks. The docstring says what is done, for `--help`; the module's name is the fault's."""
+    """Something that breaks.
+
+    The docstring says what is done, for `--help`; the module's name is the fault's.
+    """
 
     def possible(self) -> str | None:
         """Why it cannot be made on this machine; None where it can."""
         return None
 
     def prepare(self, world: World) -> None:  # noqa: B027  # a hook: most faults need none
-        """Before any process of the product starts: what they need in `world.stack.environment`, or one in `world.stack.own[name]`."""
+        """Before any process of the product starts: what they need in `world.stack.environment`, or
+        one in `world.stack.own[name]`.
+        """
 
     @abstractmethod
     def make(self, world: World) -> str:
-        """Make it once, end it, and wait with `World.await_recovery` until everything goes on; gives which kind of it that was.
-        "" where it was not to be made this time, or has counted itself in `World.made`.
+        """Make it once, end it, and wait with `World.await_recovery` until everything goes on;
+        gives which kind of it that was. "" where it was not to be made this time, or has counted
+        itself in `World.made`.
 
-        What clients may notice is made within `World.outage`; what must not be is said by `World.breach`.
+        What clients may notice is made within `World.outage`; what must not be is said by
+        `World.breach`.
         """
 
-    def check(self, world: World) -> None:  # noqa: B027  # a hook: most faults leave nothing of their own to look at
+    # a hook: most faults leave nothing of their own to look at
+    def check(self, world: World) -> None:  # noqa: B027
         """After the last run: what else must hold."""
 
 
@@ -52,7 +64,9 @@ def known() -> dict[str, Fault]:
 
 
 class Maker(threading.Thread):
-    """Makes faults in turn, every few seconds, but not before the survivors have done something again."""
+    """Makes faults in turn, every few seconds, but not before the survivors have done something
+    again.
+    """
 
     def __init__(self, world: World, names: list[str], *, every: float, times: int) -> None:
         super().__init__(name="faults", daemon=True)
@@ -75,7 +89,8 @@ class Maker(threading.Thread):
             turn += 1
             try:
                 kind = known()[name].make(world)
-            except Exception as error:  # noqa: BLE001  # a thread's error would be lost; the summary names it
+            # a thread's error would be lost; the summary names it
+            except Exception as error:  # noqa: BLE001
                 world.breach("wrong", f"the fault {name} could not be made: {error!r}")
                 world.ended.set()
                 return
@@ -85,7 +100,11 @@ class Maker(threading.Thread):
 
     def _await_life(self) -> None:
         since = time.monotonic()
-        while self.world.effects.first(since) is None and time.monotonic() < since + SIGN_OF_LIFE and not self.world.ended.wait(0.1):
+        while (
+            self.world.effects.first(since) is None
+            and time.monotonic() < since + SIGN_OF_LIFE
+            and not self.world.ended.wait(0.1)
+        ):
             pass
 
     def stop(self) -> None:

@@ -1,4 +1,6 @@
-"""Redis breaks between two commands of a worker: at the first, the second, the third …, in every way in which it can."""
+"""Redis breaks between two commands of a worker: at the first, the second, the third …, in every
+way in which it can.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ WITHIN = 20.0
 
 
 class Broker(Fault):
-    """Redis is killed, loses its connections, hangs, is full, is read-only or loads, before the n-th command of a worker: n = 1, 2, 3 …,
+    """Redis is killed, loses its connections, hangs, is full, is read-only or loads, before the
+    n-th command of a worker: n = 1, 2, 3 …,
     while the worker is at work and while it starts."""
 
     def __init__(self) -> None:

@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 
 OFFSETS = ("+25s", "-25s", "+1h", "-1h", "+0s")
 HELD = 6.0
-"""Seconds until they change again, at least: a deadline of the chaos orders comes and goes in it."""
+"""Seconds until they change again, at least: a deadline of the chaos orders comes and goes in
+it.
+"""
 
 
 class Clocks(Fault):
-    """Every host's wall clock is moved by 25 s or an hour, forward or back, each by its own, again and again while it works: no deadline
+    """Every host's wall clock is moved by 25 s or an hour, forward or back, each by its own, again
+    and again while it works: no deadline
     is early, and no healthy run is taken from its worker."""
 
     def possible(self) -> str | None:
@@ -30,7 +33,10 @@ class Clocks(Fault):
             self._file(world, name).write_text(OFFSETS[-1])
             told = wrong_clock(OFFSETS[-1])
             del told["FAKETIME"]
-            more = {"FAKETIME_TIMESTAMP_FILE": str(self._file(world, name)), "FAKETIME_CACHE_DURATION": "1"}
+            more = {
+                "FAKETIME_TIMESTAMP_FILE": str(self._file(world, name)),
+                "FAKETIME_CACHE_DURATION": "1",
+            }
             world.stack.own.setdefault(name, {}).update({**told, **more})
 
     def make(self, world: World) -> str:
@@ -49,7 +55,10 @@ class Clocks(Fault):
         if {fault for fault, _ in world.made} != {"clocks"}:
             return
         lines = Event.objects.filter(kind=EventKind.LOG).iterator(chunk_size=500)
-        lost = sum("was lost; another one takes over" in str(event.data.get("message", "")) for event in lines)
+        lost = sum(
+            "was lost; another one takes over" in str(event.data.get("message", ""))
+            for event in lines
+        )
         if lost:
             world.breach("wrong", f"clocks: {lost} times a healthy run was taken from its worker")
 

@@ -26,8 +26,9 @@ PATIENCE = 20.0
 
 
 class Commit(Fault):
-    """The connection is cut when a COMMIT (or a statement that commits itself) was sent and its answer has not come: before the server
-    has it, while it is at it, or when its answer is on the way. Of order creation, decisions, claims, questions, results under `once` and
+    """The connection is cut when a COMMIT (or a statement that commits itself) was sent and its
+    answer has not come: before the server has it, while it is at it, or when its answer is on the
+    way. Of order creation, decisions, claims, questions, results under `once` and
     steps."""
 
     def __init__(self) -> None:

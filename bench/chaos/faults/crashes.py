@@ -13,11 +13,20 @@ from tests.servers.private import PostgreSQL, Redis
 if TYPE_CHECKING:
     from bench.chaos.world import Touched, World
 
-KINDS = ("kill worker", "restart redis", "kill worker", "restart postgresql", "freeze worker", "kill worker")
+KINDS = (
+    "kill worker",
+    "restart redis",
+    "kill worker",
+    "restart postgresql",
+    "freeze worker",
+    "kill worker",
+)
 
 
 class Crashes(Fault):
-    """A worker is killed with its children, or frozen past its lease; Redis is killed with all that is in it; PostgreSQL is killed."""
+    """A worker is killed with its children, or frozen past its lease; Redis is killed with all that
+    is in it; PostgreSQL is killed.
+    """
 
     def __init__(self) -> None:
         self._turn = list(KINDS)
@@ -38,7 +47,8 @@ class Crashes(Fault):
                 world.ended.wait(world.lease + 1)  # another one takes its runs before it comes back
                 os.killpg(host.process.pid, signal.SIGCONT)
             case "restart redis":
-                self._away(world, world.redis)  # with all messages in it: the product must not need one of them
+                # with all messages in it: the product must not need one of them
+                self._away(world, world.redis)
             case "restart postgresql":
                 touched = world.running()
                 self._away(world, world.postgresql)

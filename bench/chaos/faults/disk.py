@@ -17,8 +17,9 @@ FULL = (6.0, 12.0)
 
 
 class Disk(Fault):
-    """The disk of the database's tables is full for some seconds: a tmpfs under its tablespace shrinks to what is in use (the write-ahead
-    log is elsewhere, since PostgreSQL itself ends where that is full). Who asks for an order is told 507 or 503 in words, orders can be
+    """The disk of the database's tables is full for some seconds: a tmpfs under its tablespace
+    shrinks to what is in use (the write-ahead log is elsewhere, since PostgreSQL itself ends where
+    that is full). Who asks for an order is told 507 or 503 in words, orders can be
     read, and everything goes on when there is room again."""
 
     def possible(self) -> str | None:
@@ -55,11 +56,19 @@ class Disk(Fault):
     def _read(self, world: World) -> None:
         answer: Any
         try:
-            status, answer = world.stack.call("GET", "/api/v1/work-orders?limit=5", token=world.token)
+            status, answer = world.stack.call(
+                "GET", "/api/v1/work-orders?limit=5", token=world.token
+            )
         except (OSError, http.client.HTTPException) as error:
             status, answer = 0, error
         if status != 200:
-            world.breach("wrong", f"disk: work orders could not be read while it was full: {status} {str(answer)[:200]}")
+            world.breach(
+                "wrong",
+                (
+                    f"disk: work orders could not be read while it was full: {status} "
+                    f"{str(answer)[:200]}"
+                ),
+            )
 
 
 FAULT = Disk()

@@ -1,4 +1,6 @@
-"""The web is killed with `kill -9` while orders are asked for under keys, and at every statement of every address that makes something."""
+"""The web is killed with `kill -9` while orders are asked for under keys, and at every statement of
+every address that makes something.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,16 @@ if TYPE_CHECKING:
     from bench.chaos.world import World
 
 EVERY = 5
-"""Each fault of this number is a round of `tests.killed.keys`, which begins where the one before ended."""
+"""Each fault of this number is a round of `tests.killed.keys`, which begins where the one before
+ended.
+"""
 ROUND_SECONDS = 45
 
 
 class Keys(Fault):
-    """The web is killed while each order is asked for under a key; and beside it every creating address, at each statement and COMMIT,
-    on a server that is killed there: the same key then answers truly, and one thing is made per key, counted from outside."""
+    """The web is killed while each order is asked for under a key; and beside it every creating
+    address, at each statement and COMMIT, on a server that is killed there: the same key then
+    answers truly, and one thing is made per key, counted from outside."""
 
     def __init__(self) -> None:
         self._turn = self._done = 0
@@ -46,8 +51,18 @@ class Keys(Fault):
             "REDIS_URL": "",
             "LOG_LEVEL": "CRITICAL",
         }
-        command = [sys.executable, "-m", "tests.killed.keys", "--seconds", str(ROUND_SECONDS), "--from", str(self._done)]
-        ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        command = [
+            sys.executable,
+            "-m",
+            "tests.killed.keys",
+            "--seconds",
+            str(ROUND_SECONDS),
+            "--from",
+            str(self._done),
+        ]
+        ran = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
         if not ran.stdout:
             world.breach("wrong", f"keys: {ran.stderr[-500:]}")
             return "every address"

@@ -21,13 +21,16 @@ MOST = 12
 
 
 class Sessions(Fault):
-    """The server ends a worker's database session (pg_terminate_backend) before and after every statement of every call of the SDK, and
-    of the recording of what a step answers. No step fails of it, and no effect under `once` happens twice."""
+    """The server ends a worker's database session (pg_terminate_backend) before and after every
+    statement of every call of the SDK, and of the recording of what a step answers. No step fails
+    of it, and no effect under `once` happens twice."""
 
     def __init__(self) -> None:
         self._turn: list[tuple[int, str]] = []
         self._short = Counter[str]()
-        """How often calls were found to have no such statement; one that begins again has fewer than at first."""
+        """How often calls were found to have no such statement; one that begins again has fewer
+        than at first.
+        """
 
     def prepare(self, world: World) -> None:
         from bench.chaos import sabotage
@@ -36,21 +39,30 @@ class Sessions(Fault):
             (world.folder / name).mkdir()
         struck = {"once", *sabotage.CALLS, *sabotage.OUTCOMES}
         if forgotten := sabotage.sdk() - struck:
-            world.breach("wrong", f"calls of the SDK inside which no session is ended: {sorted(forgotten)}")
+            world.breach(
+                "wrong", f"calls of the SDK inside which no session is ended: {sorted(forgotten)}"
+            )
 
     def make(self, world: World) -> str:
         from bench.chaos import sabotage
 
         if not self._turn:
-            self._turn = [(number, moment) for number in range(1, MOST + 1) for moment in ("before", "after")]
+            self._turn = [
+                (number, moment) for number in range(1, MOST + 1) for moment in ("before", "after")
+            ]
             self._short.clear()
         number, moment = self._turn.pop(0)
-        calls = [name for name in sorted({"once", *sabotage.CALLS, *sabotage.OUTCOMES}) if self._short[name] < MISSES]
+        calls = [
+            name
+            for name in sorted({"once", *sabotage.CALLS, *sabotage.OUTCOMES})
+            if self._short[name] < MISSES
+        ]
         if not calls:
             self._turn.clear()
             return ""
         wishes = [f"{call}-{number}-{moment}" for call in calls]
-        with world.outage():  # a statement of a web host may meet rows that a session holds a moment longer
+        # a statement of a web host may meet rows that a session holds a moment longer
+        with world.outage():
             for name in wishes:
                 (world.folder / sabotage.WISHES / name).touch()
             touched = self._struck(world, wishes, world.folder / sabotage.STRUCK)

@@ -19,11 +19,17 @@ WORKER = {
     "question": r'INSERT INTO "runs_pause"',
     "log": r"UPDATE checkpoints_thread SET last_seq",
     "once": r'INSERT INTO "checkpoints_memo"',
-    "renewal": r'UPDATE "runs_run" SET "lease_until"|FROM "runs_run" WHERE "runs_run"."id" IN .* SKIP LOCKED',
+    "renewal": (
+        r'UPDATE "runs_run" SET "lease_until"|FROM "runs_run" WHERE "runs_run"."id" IN .* SKIP '
+        r"LOCKED"
+    ),
     "sweep": r'UPDATE "runs_pause" SET "told"|"lost_attempts" = |SKIP LOCKED',
     "housekeeping": r'UPDATE "checkpoints_chore"',
 }
-"""Kind of statement → how it begins, or what is in it. Within transactions of several statements, rows stay locked."""
+"""Kind of statement → how it begins, or what is in it.
+
+Within transactions of several statements, rows stay locked.
+"""
 WEB = {
     "decision": r'INSERT INTO "hitl_decision"',
     "ledger": r"UPDATE hitl_ledger SET length",
@@ -35,8 +41,9 @@ PATIENCE = 20.0
 
 
 class Silence(Fault):
-    """A worker or web host falls silent inside a claim, a commit, a renewal, a decision, a sweep, ...: its connections stay open, and
-    nothing passes over them in either direction. It comes back after two leases with all that it had to say, or never. Promised:
+    """A worker or web host falls silent inside a claim, a commit, a renewal, a decision, a sweep,
+    ...: its connections stay open, and nothing passes over them in either direction. It comes back
+    after two leases with all that it had to say, or never. Promised:
     everything else goes on within one lease, the runs that it had within two."""
 
     def __init__(self, name: str = "silence", kinds: tuple[str, ...] = (*WORKER, *WEB)) -> None:
@@ -83,7 +90,9 @@ class Silence(Fault):
     def _await(self, world: World, touched: list[Touched], since: float, *, watch: int = 2) -> None:
         """Watch the others for so many leases."""
         lease = world.lease
-        world.await_recovery(self._name, touched, since=since, others=lease, affected=2 * lease, watch=watch * lease)
+        world.await_recovery(
+            self._name, touched, since=since, others=lease, affected=2 * lease, watch=watch * lease
+        )
 
     def _catch(self, world: World, hosts: list[Host], pattern: str) -> tuple[Host, Trap]:
         """The first of the hosts that says such a statement, silent from then on."""

@@ -19,7 +19,8 @@ WAIT = 30.0
 
 
 class Standby(Fault):
-    """The primary is killed and its hot standby promoted (pg_basebackup, streaming, synchronous commits); everybody is sent to that one.
+    """The primary is killed and its hot standby promoted (pg_basebackup, streaming, synchronous
+    commits); everybody is sent to that one.
     Nothing that was acknowledged is lost. The next one is copied from it."""
 
     def __init__(self) -> None:
@@ -30,13 +31,19 @@ class Standby(Fault):
 
     def make(self, world: World) -> str:
         primary, standby = world.postgresql, PostgreSQL(world.folder / f"pg{next(self._numbers)}")
-        disk = world.small_disk(f"disk of {standby.folder.name}") if world.disk is not None else None
-        standby.copy(primary, *(["-T", f"{world.disk.folder}={disk.folder}"] if disk and world.disk else []))
+        disk = (
+            world.small_disk(f"disk of {standby.folder.name}") if world.disk is not None else None
+        )
+        standby.copy(
+            primary, *(["-T", f"{world.disk.folder}={disk.folder}"] if disk and world.disk else [])
+        )
         world.servers.append(standby)
         standby.start()
         say(primary, "ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
         until(
-            lambda: say(primary, "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'"), seconds=WAIT, what="a standby that follows"
+            lambda: say(primary, "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'"),
+            seconds=WAIT,
+            what="a standby that follows",
         )
         world.ended.wait(world.dice.uniform(1, 3))  # work goes on, and every commit waits for both
         touched = world.running()

@@ -23,8 +23,9 @@ NEEDED = 30.0
 
 
 class Wal(Fault):
-    """The disk of PostgreSQL's write-ahead log is full for some seconds: the server ends in the middle of a commit, and does not come up
-    before there is room. Who asks is told 503 or 507 in words; with room again a supervisor starts it, all that was acknowledged is
+    """The disk of PostgreSQL's write-ahead log is full for some seconds: the server ends in the
+    middle of a commit, and does not come up before there is room. Who asks is told 503 or 507 in
+    words; with room again a supervisor starts it, all that was acknowledged is
     there, and everything goes on."""
 
     def __init__(self) -> None:
@@ -32,23 +33,39 @@ class Wal(Fault):
         self._disk: Disk | None = None
 
     def possible(self) -> str | None:
-        return Disk.possible() or (None if find("pg_resetwal") else "PostgreSQL's pg_resetwal is not installed")
+        return Disk.possible() or (
+            None if find("pg_resetwal") else "PostgreSQL's pg_resetwal is not installed"
+        )
 
     def prepare(self, world: World) -> None:
-        """The log moves to a disk of its own, in segments so small that a few orders need another one."""
+        """The log moves to a disk of its own, in segments so small that a few orders need another
+        one.
+        """
         from django.db import connection
 
         connection.close()
-        say(world.postgresql, "ALTER SYSTEM SET min_wal_size = '2MB'", "ALTER SYSTEM SET wal_recycle = off")
+        say(
+            world.postgresql,
+            "ALTER SYSTEM SET min_wal_size = '2MB'",
+            "ALTER SYSTEM SET wal_recycle = off",
+        )
         self._move(world, segments="1")
 
     def _move(self, world: World, *, segments: str = "") -> None:
-        """The server stops, and comes up with its log on a new disk; in segments of so many MB from now on."""
+        """The server stops, and comes up with its log on a new disk; in segments of so many MB from
+        now on.
+        """
         server, disk = world.postgresql, world.small_disk(f"wal of {world.postgresql.folder.name}")
         log = server.folder / "db" / "pg_wal"
         server.stop()
         if segments:
-            command = [*server.as_user, str(find("pg_resetwal")), f"--wal-segsize={segments}", "-D", str(log.parent)]
+            command = [
+                *server.as_user,
+                str(find("pg_resetwal")),
+                f"--wal-segsize={segments}",
+                "-D",
+                str(log.parent),
+            ]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         subprocess.run(["cp", "-a", f"{log}/.", disk.folder], check=True)
         shutil.rmtree(log)
@@ -68,16 +85,23 @@ class Wal(Fault):
             world.hurry = True
             try:
                 needed = time.monotonic() + NEEDED
-                while self._refused(world) == before and time.monotonic() < needed and not world.ended.wait(0.1):
+                while (
+                    self._refused(world) == before
+                    and time.monotonic() < needed
+                    and not world.ended.wait(0.1)
+                ):
                     pass
                 world.ended.wait(world.dice.uniform(*FULL))
             finally:
                 world.hurry = False
                 self._disk.make_room()
-                ended = world.postgresql.process is None or world.postgresql.process.poll() is not None
+                ended = (
+                    world.postgresql.process is None or world.postgresql.process.poll() is not None
+                )
                 if ended:
                     world.postgresql.start()
-        if time.monotonic() - began > world.lease / 2:  # leases ran out meanwhile: whoever is first takes the run
+        # leases ran out meanwhile: whoever is first takes the run
+        if time.monotonic() - began > world.lease / 2:
             world.died_at |= {ids.show("run", one.run) for one in [*touched, *world.running()]}
         world.await_recovery("wal", touched, since=time.monotonic())
         if self._refused(world) == before:

@@ -6,10 +6,19 @@ from checkpoints.store import StoreUnavailable, orphans
 
 
 class Command(BaseCommand):
-    help = "Drop bodies of states, in a store beside the database, that no checkpoint refers to: a crash or a rollback leaves some."
+    help = (
+        "Drop bodies of states, in a store beside the database, that no checkpoint refers to: a "
+        "crash or a rollback leaves some."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--older-than", type=float, default=3600, metavar="SECONDS", help="leave younger ones (3600)")
+        parser.add_argument(
+            "--older-than",
+            type=float,
+            default=3600,
+            metavar="SECONDS",
+            help="leave younger ones (3600)",
+        )
         parser.add_argument("--dry-run", action="store_true", help="only count them")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -19,4 +28,6 @@ class Command(BaseCommand):
             number = orphans.drop(older_than=options["older_than"], dry_run=options["dry_run"])
         except StoreUnavailable as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(f"{number} stray bodies{', none dropped' if options['dry_run'] else ' dropped'}.")
+        self.stdout.write(
+            f"{number} stray bodies{', none dropped' if options['dry_run'] else ' dropped'}."
+        )

@@ -11,14 +11,22 @@ SHOWN = 5
 
 class Command(BaseCommand):
     help = (
-        "Bring all that is encrypted at rest to the first of WAYSTATION_ENCRYPTION_KEYS, in small batches. May be stopped and begun again. "
+        "Bring all that is encrypted at rest to the first of WAYSTATION_ENCRYPTION_KEYS, in "
+        "small batches. May be stopped and begun again. "
         "Exits with 1 where a value could not be opened."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--dry-run", action="store_true", help="only count, by column and key")
-        parser.add_argument("--new", action="store_true", help="print a new key and do nothing else")
-        parser.add_argument("--batch", type=int, default=key_rotation.BATCH, help=f"rows per transaction ({key_rotation.BATCH})")
+        parser.add_argument(
+            "--new", action="store_true", help="print a new key and do nothing else"
+        )
+        parser.add_argument(
+            "--batch",
+            type=int,
+            default=key_rotation.BATCH,
+            help=f"rows per transaction ({key_rotation.BATCH})",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["new"]:
@@ -33,16 +41,24 @@ class Command(BaseCommand):
             for line in self._lines(found):
                 self.stdout.write(line)
         done = "to bring" if options["dry_run"] else "brought"
-        self.stdout.write(f"{total} values {done} to {f'the key {newest.id}' if newest else 'plain text'}.")
+        self.stdout.write(
+            f"{total} values {done} to {f'the key {newest.id}' if newest else 'plain text'}."
+        )
         if unreadable:
             self.stderr.write(
-                f"{unreadable} values could not be opened, for want of their key or because their bytes were changed. See above."
+                f"{unreadable} values could not be opened, for want of their key or because "
+                "their bytes were changed. See above."
             )
             sys.exit(1)
 
     def _lines(self, found: key_rotation.Found) -> list[str]:
-        lines = [f"{found.column:<32} {count} under {key}" for key, count in sorted(found.keys.items())]
+        lines = [
+            f"{found.column:<32} {count} under {key}" for key, count in sorted(found.keys.items())
+        ]
         if found.unreadable:
             more = ", …" if len(found.unreadable) > SHOWN else ""
-            lines.append(f"{found.column:<32} {len(found.unreadable)} unreadable: {', '.join(found.unreadable[:SHOWN])}{more}")
+            lines.append(
+                f"{found.column:<32} {len(found.unreadable)} unreadable: "
+                f"{', '.join(found.unreadable[:SHOWN])}{more}"
+            )
         return lines

@@ -11,11 +11,16 @@ from checkpoints.models import Thread
 
 
 class Command(BaseCommand):
-    help = "Compute the digests of all checkpoints, blobs and chunks again, and name what was changed. Reads only; exits with 1 on damage."
+    help = (
+        "Compute the digests of all checkpoints, blobs and chunks again, and name what was "
+        "changed. Reads only; exits with 1 on damage."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--thread", help="only this thread (thr_…), and the blobs it refers to")
-        parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
+        parser.add_argument(
+            "--json", action="store_true", help="one JSON document instead of lines"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         check = Check(self._thread(options["thread"]))
@@ -26,10 +31,22 @@ class Command(BaseCommand):
                 self.stdout.write(f"{damage.kind} {damage.id}: {damage.words}")
         looked_at = {kind: check.looked_at[kind] for kind in ("checkpoints", "chunks", "blobs")}
         if options["json"]:
-            self.stdout.write(json.dumps({"ok": not found, "checked": looked_at, "damaged": [asdict(one) for one in found]}, indent=2))
+            self.stdout.write(
+                json.dumps(
+                    {
+                        "ok": not found,
+                        "checked": looked_at,
+                        "damaged": [asdict(one) for one in found],
+                    },
+                    indent=2,
+                )
+            )
         else:
             words = ", ".join(f"{count} {kind}" for kind, count in looked_at.items())
-            self.stdout.write(f"Checked {words}: {f'{len(found)} damaged.' if found else 'all as they were written.'}")
+            self.stdout.write(
+                f"Checked {words}: "
+                f"{f'{len(found)} damaged.' if found else 'all as they were written.'}"
+            )
         if found:
             sys.exit(1)
 

@@ -15,14 +15,22 @@ DAYS = 90
 
 
 class Command(BaseCommand):
-    help = "Make an API token for a user and print it once, as the last word of the output. Only its digest is kept."
+    help = (
+        "Make an API token for a user and print it once, as the last word of the output. Only "
+        "its digest is kept."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", help="the name to log in with")
         parser.add_argument("--name", default="command line")
         parser.add_argument("--scope", choices=ApiToken.Scope.values, default=ApiToken.Scope.WRITE)
         end = parser.add_mutually_exclusive_group()
-        end.add_argument("--days", type=int, default=DAYS, help=f"valid for so many days, {DAYS} unless said; 0 as --never")
+        end.add_argument(
+            "--days",
+            type=int,
+            default=DAYS,
+            help=f"valid for so many days, {DAYS} unless said; 0 as --never",
+        )
         end.add_argument("--never", action="store_true", help="valid without end")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -35,5 +43,7 @@ class Command(BaseCommand):
             raise CommandError("--name has up to 80 characters.")
         days = 0 if options["never"] else options["days"]
         expires_at = clock.now() + dt.timedelta(days=days) if days else None
-        _, secret = ApiToken.make(user, name=options["name"], scope=options["scope"], expires_at=expires_at)
+        _, secret = ApiToken.make(
+            user, name=options["name"], scope=options["scope"], expires_at=expires_at
+        )
         self.stdout.write(f"Token of {user.get_username()}, shown only now: {secret}")

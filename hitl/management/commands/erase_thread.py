@@ -9,7 +9,10 @@ from hitl.threads import erasure
 
 
 class Command(BaseCommand):
-    help = "Erase a thread with its child runs, checkpoints, log, questions, work order and workspace. The ledger keeps digests only."
+    help = (
+        "Erase a thread with its child runs, checkpoints, log, questions, work order and "
+        "workspace. The ledger keeps digests only."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("thread", help="thr_…")
@@ -29,5 +32,7 @@ class Command(BaseCommand):
             done = erasure.erase(key, by=options["by"], reason=options["reason"])
         except (ValueError, NotFound, erasure.CannotErase) as error:
             raise CommandError(str(error)) from error
-        words = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in done.counts.items())
+        words = ", ".join(
+            f"{count} {kind.replace('_', ' ')}" for kind, count in done.counts.items()
+        )
         self.stdout.write(f"Erased ({words}). Recorded as {done.shown_id}.")

@@ -9,12 +9,17 @@ from hitl.models import Ledger
 
 
 class Command(BaseCommand):
-    help = "Write ledgers as CSV, or as JSON with what each digest is over, so that the chain can be computed again elsewhere."
+    help = (
+        "Write ledgers as CSV, or as JSON with what each digest is over, so that the chain can "
+        "be computed again elsewhere."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--format", choices=list(export.FORMATS), default="json")
         parser.add_argument("--ledger", metavar="NAME", help="only this one, e.g. team:1")
-        parser.add_argument("--output", metavar="FILE", help="a new file; the output where none is named")
+        parser.add_argument(
+            "--output", metavar="FILE", help="a new file; the output where none is named"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         ledgers = list(Ledger.objects.order_by("pk").values_list("pk", flat=True))

@@ -14,12 +14,23 @@ from hitl.threads import export
 
 
 class Command(BaseCommand):
-    help = "Write a thread as one JSON document, in plain: checkpoints, events, runs, questions, decisions and blobs."
+    help = (
+        "Write a thread as one JSON document, in plain: checkpoints, events, runs, questions, "
+        "decisions and blobs."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("thread", nargs="?", default="", help="thr_…")
-        parser.add_argument("--output", default="-", help="a file, which must not be there yet; - for the standard output")
-        parser.add_argument("--schema", action="store_true", help="print the document's JSON Schema and do nothing else")
+        parser.add_argument(
+            "--output",
+            default="-",
+            help="a file, which must not be there yet; - for the standard output",
+        )
+        parser.add_argument(
+            "--schema",
+            action="store_true",
+            help="print the document's JSON Schema and do nothing else",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["schema"]:
@@ -36,5 +47,8 @@ class Command(BaseCommand):
             with Path(options["output"]).open("x") as file:
                 file.write(text)
         except OSError as error:
-            raise CommandError(f"{options['output']}: {error.strerror}; nothing was written.") from error
-        self.stderr.write(f"{len(text)} bytes in {options['output']}")  # the standard output may be a document
+            raise CommandError(
+                f"{options['output']}: {error.strerror}; nothing was written."
+            ) from error
+        # the standard output may be a document
+        self.stderr.write(f"{len(text)} bytes in {options['output']}")

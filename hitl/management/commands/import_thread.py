@@ -12,20 +12,33 @@ LIMIT = 1_000_000_000
 
 
 class Command(BaseCommand):
-    help = "Import a thread from a document of export_thread, under new ids; print its id as the last word."
+    help = (
+        "Import a thread from a document of export_thread, under new ids; print its id as the "
+        "last word."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file")
-        parser.add_argument("--owner", required=True, help="the name to log in with of the person whose thread it becomes")
-        parser.add_argument("--team", default="", help="a group of that person, whose members see it too")
+        parser.add_argument(
+            "--owner",
+            required=True,
+            help="the name to log in with of the person whose thread it becomes",
+        )
+        parser.add_argument(
+            "--team", default="", help="a group of that person, whose members see it too"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         owner = active(options["owner"])
         if owner is None:
-            raise CommandError(f"There is no active user {options['owner']!r}; nothing was imported.")
+            raise CommandError(
+                f"There is no active user {options['owner']!r}; nothing was imported."
+            )
         team = owner.groups.filter(name=options["team"]).first() if options["team"] else None
         if options["team"] and team is None:
-            raise CommandError(f"{options['owner']} is in no group {options['team']!r}; nothing was imported.")
+            raise CommandError(
+                f"{options['owner']} is in no group {options['team']!r}; nothing was imported."
+            )
         self.stdout.write(f"Imported as {self._load(options['file'], owner, team)}")
 
     def _load(self, name: str, owner: User, team: Group | None) -> str:

@@ -12,28 +12,51 @@ MAX_LATE = 86_400
 
 
 class Command(BaseCommand):
-    help = "Look whether the database keeps the product's promises, and name what breaks them. Reads only; exits with 1 on a breach."
+    help = (
+        "Look whether the database keeps the product's promises, and name what breaks them. "
+        "Reads only; exits with 1 on a breach."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
-        parser.add_argument("--late", type=int, default=60, metavar="SECONDS", help="how long a run may wait for a worker (60)")
-        parser.add_argument("--deep", action="store_true", help="also compute the digest of each decision again")
+        parser.add_argument(
+            "--json", action="store_true", help="one JSON document instead of lines"
+        )
+        parser.add_argument(
+            "--late",
+            type=int,
+            default=60,
+            metavar="SECONDS",
+            help="how long a run may wait for a worker (60)",
+        )
+        parser.add_argument(
+            "--deep", action="store_true", help="also compute the digest of each decision again"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not 0 <= options["late"] <= MAX_LATE:
             raise CommandError(f"--late is a number of seconds from 0 to {MAX_LATE}.")
         now = clock.now()
         found = []
-        for result in invariants.check(now=now, late=dt.timedelta(seconds=options["late"]), deep=options["deep"]):
+        for result in invariants.check(
+            now=now, late=dt.timedelta(seconds=options["late"]), deep=options["deep"]
+        ):
             found.append(result)
             if not options["json"]:
                 self.stdout.write(self._words(result))
         broken = [result for result in found if result.count]
         if options["json"]:
             rows = [self._row(result) for result in found]
-            self.stdout.write(json.dumps({"ok": not broken, "checked_at": now.isoformat(), "invariants": rows}, indent=2))
+            self.stdout.write(
+                json.dumps(
+                    {"ok": not broken, "checked_at": now.isoformat(), "invariants": rows}, indent=2
+                )
+            )
         else:
-            self.stdout.write(f"{len(found)} invariants, {len(broken)} of them broken." if broken else f"All {len(found)} invariants hold.")
+            self.stdout.write(
+                f"{len(found)} invariants, {len(broken)} of them broken."
+                if broken
+                else f"All {len(found)} invariants hold."
+            )
         if broken:
             sys.exit(1)
 
@@ -42,7 +65,10 @@ class Command(BaseCommand):
         if not result.count:
             return f"{start} ok"
         more = ", …" if result.count > len(result.ids) else ""
-        return f"{start} BROKEN {result.count}: {', '.join(result.ids)}{more} ({result.invariant.sentence})"
+        return (
+            f"{start} BROKEN {result.count}: {', '.join(result.ids)}{more} "
+            f"({result.invariant.sentence})"
+        )
 
     def _row(self, result: invariants.Result) -> dict[str, Any]:
         about = result.invariant

@@ -30,7 +30,11 @@ class Command(BaseCommand):
         if delivery.status != "sent":
             raise CommandError(f"{delivery}: {delivery.status}. {delivery.error}")
         folder: str = getattr(settings, "EMAIL_FILE_PATH", "")  # of that backend only
-        where = f" It was written to {folder}; set EMAIL_URL to send mail." if folder and delivery.channel == "email" else ""
+        where = (
+            f" It was written to {folder}; set EMAIL_URL to send mail."
+            if folder and delivery.channel == "email"
+            else ""
+        )
         self.stdout.write(f"{delivery}: sent.{where}")
 
     def _endpoint(self, shown: str | None) -> Endpoint | None:

@@ -1,4 +1,6 @@
-"""The embedded default: server, worker and beat in one process, on SQLite, with nothing else to install."""
+"""The embedded default: server, worker and beat in one process, on SQLite, with nothing else to
+install.
+"""
 
 from __future__ import annotations
 
@@ -34,29 +36,47 @@ from runs.git.samples import make_sample
 from runs.models import Repository, WorkOrder
 
 DEMO_USER = "reviewer"
-DEMO_INPUT = {"rules": "F, I, UP, E7", "target_version": "py311", "unsafe_fixes": False, "push": False}
+DEMO_INPUT = {
+    "rules": "F, I, UP, E7",
+    "target_version": "py311",
+    "unsafe_fixes": False,
+    "push": False,
+}
 STOP_SECONDS = 10
-"""A step at work when the stop comes may go on so long; then it is left to the next start, which does it again from its checkpoint."""
+"""A step at work when the stop comes may go on so long; then it is left to the next start, which
+does it again from its checkpoint.
+"""
 
 
 class Command(BaseCommand):
-    help = "Run everything in one process: web server, worker and timer. Ctrl-C stops it; start it again and it goes on."
+    help = (
+        "Run everything in one process: web server, worker and timer. Ctrl-C stops it; start it "
+        "again and it goes on."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--host", default="127.0.0.1")
         parser.add_argument("--port", type=int, default=8000)
-        parser.add_argument("--demo", action="store_true", help="make a reviewer with a printed password, and a first work order")
+        parser.add_argument(
+            "--demo",
+            action="store_true",
+            help="make a reviewer with a printed password, and a first work order",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if settings.REDIS_URL:
-            raise CommandError("REDIS_URL is set: run the server, workers and beat as processes of their own (docs/how-to/deploy.md).")
+            raise CommandError(
+                "REDIS_URL is set: run the server, workers and beat as processes of their "
+                "own (docs/how-to/deploy.md)."
+            )
         lock = self._lock(settings.WAYSTATION_DATA)
         self._check_port(options["host"], options["port"])
         if not connection.introspection.table_names():
             self._say("Making the database and the templates: a few seconds, only this once.")
         call_command("migrate", verbosity=0)
         shipped.load()
-        recovery.take_back(now=clock.now(), everything=True)  # the lock says that nobody else works here
+        # the lock says that nobody else works here
+        recovery.take_back(now=clock.now(), everything=True)
         base = f"http://{options['host']}:{options['port']}"
         if not os.environ.get("WAYSTATION_URL"):
             settings.WAYSTATION_URL = base  # all is in this process: what links begin with is known
@@ -64,7 +84,10 @@ class Command(BaseCommand):
             self._demo(base)
         else:
             self.stdout.write(f"Waystation runs on {base}/")
-        self._say("Stop it with  Ctrl-C; the same command starts it again, and work goes on where it stopped.")
+        self._say(
+            "Stop it with  Ctrl-C; the same command starts it again, and work goes on where "
+            "it stopped."
+        )
         self._serve(options["host"], options["port"])
         lock.close()
 
@@ -75,13 +98,20 @@ class Command(BaseCommand):
     def _lock(self, folder: Path) -> IO[str]:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            lock = open(folder / "standalone.lock", "a+")  # noqa: SIM115  # held for the life of the process
+            # held for the life of the process
+            lock = open(folder / "standalone.lock", "a+")  # noqa: SIM115
         except OSError as error:
-            raise CommandError(f"The folder {folder} cannot be written ({error.strerror}). Choose another one with DATA=.") from error
+            raise CommandError(
+                f"The folder {folder} cannot be written ({error.strerror}). Choose another "
+                "one with DATA=."
+            ) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise CommandError(f"Another Waystation already works in {folder}. Stop it, or choose another folder with DATA=.") from error
+            raise CommandError(
+                f"Another Waystation already works in {folder}. Stop it, or choose another "
+                "folder with DATA=."
+            ) from error
         return lock
 
     def _check_port(self, host: str, port: int) -> None:
@@ -90,45 +120,80 @@ class Command(BaseCommand):
             try:
                 probe.bind((host, port))
             except OSError as error:
-                raise CommandError(f"Port {port} on {host} cannot be used ({error.strerror}). Choose another with PORT=.") from error
+                raise CommandError(
+                    f"Port {port} on {host} cannot be used ({error.strerror}). Choose "
+                    "another with PORT=."
+                ) from error
 
     def _demo(self, base: str) -> None:
-        """A reviewer whose password is printed once, and one work order on a real repository; later starts make neither again."""
+        """A reviewer whose password is printed once, and one work order on a real repository; later
+        starts make neither again.
+        """
         user = User.objects.filter(called(DEMO_USER)).first()
         if user is None:
             password = secrets.token_urlsafe(9)
-            user = User.objects.create_superuser(**{NAME: DEMO_USER}, password=password, first_name="Demo", last_name="Reviewer")
-            self.stdout.write(f"Log in as     {DEMO_USER}   password   {password}   (shown only now; change it under Admin)")
+            user = User.objects.create_superuser(
+                **{NAME: DEMO_USER}, password=password, first_name="Demo", last_name="Reviewer"
+            )
+            self.stdout.write(
+                f"Log in as     {DEMO_USER}   password   {password}   (shown only now; "
+                "change it under Admin)"
+            )
         else:
-            self.stdout.write(f"Log in as     {DEMO_USER}   with the password of the first start. A new one: {self._new_password()}")
+            self.stdout.write(
+                f"Log in as     {DEMO_USER}   with the password of the first start. A new "
+                f"one: {self._new_password()}"
+            )
         if not WorkOrder.objects.exists():
             self._demo_bookings(user)
             repository = make_sample(Path(settings.WAYSTATION_DATA) / "sample" / "celery")
             check = [sys.executable, "-m", "compileall", "-q", "src"]
-            Repository.objects.create(name="celery (sample)", url=str(repository), check_command=check)
-            runs.submit("repo-tidy", by=user, title="Tidy the sample repository", repository_url=str(repository), input=DEMO_INPUT)
+            Repository.objects.create(
+                name="celery (sample)", url=str(repository), check_command=check
+            )
+            runs.submit(
+                "repo-tidy",
+                by=user,
+                title="Tidy the sample repository",
+                repository_url=str(repository),
+                input=DEMO_INPUT,
+            )
         self.stdout.write(f"Open          {base}{self._where_to_look()}")
 
     def _new_password(self) -> str:
         """The line that sets it, as a shell takes it in the folder of this process."""
         program = Path(sys.executable)
         shown = program.relative_to(Path.cwd()) if program.is_relative_to(Path.cwd()) else program
-        manage = "manage.py" if Path.cwd() == settings.BASE_DIR else str(settings.BASE_DIR / "manage.py")
-        data = [] if settings.WAYSTATION_DATA == settings.BASE_DIR / "data" else [f"WAYSTATION_DATA={settings.WAYSTATION_DATA}"]
+        manage = (
+            "manage.py" if Path.cwd() == settings.BASE_DIR else str(settings.BASE_DIR / "manage.py")
+        )
+        data = (
+            []
+            if settings.WAYSTATION_DATA == settings.BASE_DIR / "data"
+            else [f"WAYSTATION_DATA={settings.WAYSTATION_DATA}"]
+        )
         return shlex.join([*data, str(shown), manage, "changepassword", DEMO_USER])
 
     def _demo_bookings(self, user: User) -> None:
         """Three invoices: one books itself, one waits for a bookkeeper, one for the supplier."""
-        for path in make_invoices(Path(settings.WAYSTATION_SHARED) / "booking", Path(settings.WAYSTATION_DATA) / "inbox"):
+        for path in make_invoices(
+            Path(settings.WAYSTATION_SHARED) / "booking", Path(settings.WAYSTATION_DATA) / "inbox"
+        ):
             if path.name in DEMO_INVOICES:
                 runs.submit("smart-booking", by=user, input={"invoice": {"path": str(path)}})
 
     def _where_to_look(self) -> str:
-        order = WorkOrder.objects.filter(latest_run__status__in=["pending", "running", "paused"]).order_by("-id").first()
+        order = (
+            WorkOrder.objects.filter(latest_run__status__in=["pending", "running", "paused"])
+            .order_by("-id")
+            .first()
+        )
         return f"/work-orders/{order.shown_id}/" if order else "/"
 
     def _serve(self, host: str, port: int) -> None:
-        """The server has the main thread and its signals; when it returns, the worker finishes what it can."""
+        """The server has the main thread and its signals; when it returns, the worker finishes what
+        it can.
+        """
         application: Any = current_app
         worker = WorkController(
             app=application,
@@ -148,7 +213,11 @@ class Command(BaseCommand):
         for thread in threads:
             thread.start()
         server: Any = Server
-        server(get_default_application(), endpoints=[f"tcp:port={port}:interface={host}"], server_name="waystation").run()
+        server(
+            get_default_application(),
+            endpoints=[f"tcp:port={port}:interface={host}"],
+            server_name="waystation",
+        ).run()
         self._say("Stopping: what is at work is finished or kept for the next start.")
         shutdown.stop()
         beat.stop()

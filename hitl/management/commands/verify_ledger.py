@@ -11,15 +11,27 @@ from hitl.models import Ledger
 
 
 class Command(BaseCommand):
-    help = "Walk the chain of every ledger, with its evidence and anchors, and name what was changed. Reads only; exits with 1 on a breach."
+    help = (
+        "Walk the chain of every ledger, with its evidence and anchors, and name what was "
+        "changed. Reads only; exits with 1 on a breach."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--ledger", default="", metavar="NAME", help="only this one, e.g. team:1")
-        parser.add_argument("--against", metavar="FILE", help="lines of anchor_ledger that were kept elsewhere; - reads the input")
-        parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
+        parser.add_argument(
+            "--ledger", default="", metavar="NAME", help="only this one, e.g. team:1"
+        )
+        parser.add_argument(
+            "--against",
+            metavar="FILE",
+            help="lines of anchor_ledger that were kept elsewhere; - reads the input",
+        )
+        parser.add_argument(
+            "--json", action="store_true", help="one JSON document instead of lines"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        there = Ledger.objects.filter(pk=options["ledger"]).exists()  # asked first: where tables are missing, that is all to be said
+        # asked first: where tables are missing, that is all to be said
+        there = Ledger.objects.filter(pk=options["ledger"]).exists()
         if options["ledger"] and not there:
             raise CommandError(f"There is no ledger {options['ledger']}.")
         check, found = Check(options["ledger"], against=self._kept(options["against"])), []
@@ -28,16 +40,34 @@ class Command(BaseCommand):
                 found.append(breach)
                 if not options["json"]:
                     self.stdout.write(
-                        " ".join(filter(None, [breach.code, breach.ledger, self._place(breach.position), breach.id])) + f": {breach.words}"
+                        " ".join(
+                            filter(
+                                None,
+                                [
+                                    breach.code,
+                                    breach.ledger,
+                                    self._place(breach.position),
+                                    breach.id,
+                                ],
+                            )
+                        )
+                        + f": {breach.words}"
                     )
         except BadAnchor as error:
             raise CommandError(str(error)) from error
         if options["json"]:
-            document = {"ok": not found, "checked": check.looked_at, "breaches": [asdict(one) for one in found]}
+            document = {
+                "ok": not found,
+                "checked": check.looked_at,
+                "breaches": [asdict(one) for one in found],
+            }
             self.stdout.write(json.dumps(document, indent=2))
         else:
             words = ", ".join(f"{count} {kind}" for kind, count in check.looked_at.items())
-            self.stdout.write(f"Checked {words}: {f'{len(found)} breaches.' if found else 'all as they were written.'}")
+            self.stdout.write(
+                f"Checked {words}: "
+                f"{f'{len(found)} breaches.' if found else 'all as they were written.'}"
+            )
         if found:
             sys.exit(1)
 

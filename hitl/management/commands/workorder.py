@@ -60,32 +60,51 @@ def _meant(action: str, order: WorkOrder) -> str:
 
 
 class Command(BaseCommand):
-    help = "Make, list, show and answer work orders from the shell, as a user: workorder create|list|show|approve|revise|cancel."
+    help = (
+        "Make, list, show and answer work orders from the shell, as a user: workorder "
+        "create|list|show|approve|revise|cancel."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--user", required=True, help="act as this user")
         actions = parser.add_subparsers(dest="action", required=True)
         create = actions.add_parser("create", help="make a work order and start it; prints its id")
         create.add_argument("repository", nargs="?", default="")
-        create.add_argument("--template", default="", help="left out, the repository's own; without one, those there are are listed")
+        create.add_argument(
+            "--template",
+            default="",
+            help="left out, the repository's own; without one, those there are are listed",
+        )
         create.add_argument("--title", default="")
         create.add_argument("--request", default="")
         create.add_argument("--input", default="{}", help="a JSON object")
-        listing = actions.add_parser("list", help="the newest orders that the user may see, one a line")
+        listing = actions.add_parser(
+            "list", help="the newest orders that the user may see, one a line"
+        )
         listing.add_argument("--limit", type=int, default=20, help=f"how many, up to {MOST} (20)")
         actions.add_parser("show", help="status, phase and the open question").add_argument("order")
         for action in ("approve", "revise", "cancel"):
             answer = actions.add_parser(action)
             answer.add_argument("order")
-            answer.add_argument("--pause", help="refuse unless this is the open question, as `show` names it")
+            answer.add_argument(
+                "--pause", help="refuse unless this is the open question, as `show` names it"
+            )
             if action != "cancel":
-                answer.add_argument("--revision", type=int, help="refuse unless this is the open revision")
+                answer.add_argument(
+                    "--revision", type=int, help="refuse unless this is the open revision"
+                )
             if action == "revise":
                 answer.add_argument("feedback")
             else:
-                answer.add_argument("--reason", default="", help="kept with the answer; the rules of some steps ask for one")
+                answer.add_argument(
+                    "--reason",
+                    default="",
+                    help="kept with the answer; the rules of some steps ask for one",
+                )
             if action == "approve":
-                answer.add_argument("--input", help="a JSON object: the data that the question asks for")
+                answer.add_argument(
+                    "--input", help="a JSON object: the data that the question asks for"
+                )
 
     def handle(self, *args: Any, **options: Any) -> None:
         user = active(options["user"])
@@ -118,7 +137,10 @@ class Command(BaseCommand):
             raise CommandError(f"--limit is a number from 1 to {MOST}.")
         found = list(WorkOrder.objects.visible_to(user).shown().order_by("-id")[: limit + 1])
         for order in found[:limit]:
-            self.stdout.write(f"{order.shown_id}  {order.status:<9}  {invisible.plain(order.phase):<32}  {invisible.plain(order.title)}")
+            self.stdout.write(
+                f"{order.shown_id}  {order.status:<9}  {invisible.plain(order.phase):<32}  "
+                f"{invisible.plain(order.title)}"
+            )
         if not found:
             self.stdout.write("No work orders.")
         elif len(found) > limit:
@@ -145,7 +167,10 @@ class Command(BaseCommand):
             services.cancel_order(order_id, by=user, via=Via.COMMAND, reason=options["reason"])
             self.stdout.write("Cancelled.")
         else:
-            revision, feedback = options.get("revision"), options.get("feedback") or options.get("reason") or ""
+            revision, feedback = (
+                options.get("revision"),
+                options.get("feedback") or options.get("reason") or "",
+            )
             payload = self._object("--input", options["input"]) if options.get("input") else None
             given = services.answer_order(
                 order_id,
@@ -157,7 +182,9 @@ class Command(BaseCommand):
                 pause_id=options["pause"],
                 payload=payload,
             )
-            self.stdout.write(f"{voting.words(given).capitalize()}." if isinstance(given, Vote) else DONE[action])
+            self.stdout.write(
+                f"{voting.words(given).capitalize()}." if isinstance(given, Vote) else DONE[action]
+            )
 
     def _show(self, order: WorkOrder) -> None:
         pause = services.open_pause(order)

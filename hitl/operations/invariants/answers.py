@@ -1,4 +1,6 @@
-"""What must hold of decisions: each is the only one, given by who was asked, as the rules say, and as the ledger has it."""
+"""What must hold of decisions: each is the only one, given by who was asked, as the rules say, and
+as the ledger has it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,19 @@ import datetime as dt
 from collections.abc import Iterator
 from typing import Any
 
-from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q, QuerySet, Subquery, Value, Window
+from django.db.models import (
+    Count,
+    Exists,
+    F,
+    Max,
+    Min,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Value,
+    Window,
+)
 from django.db.models.functions import Coalesce, Lag
 
 from checkpoints.models import Checkpoint, CheckpointStatus
@@ -24,12 +38,22 @@ from runs.workflows.sequence import CANCEL, REVISE
 
 
 def decided_twice(before: dt.datetime) -> Broken:
-    twice = Decision.objects.filter(undoes=None).values("pause").annotate(count=Count("pk")).filter(count__gt=1).values("pause")
+    twice = (
+        Decision.objects.filter(undoes=None)
+        .values("pause")
+        .annotate(count=Count("pk"))
+        .filter(count__gt=1)
+        .values("pause")
+    )
     return Pause.objects.filter(pk__in=twice).only("pk")
 
 
 def decided_but_open(before: dt.datetime) -> Broken:
-    return Pause.objects.open().filter(Exists(Decision.objects.filter(pause=OuterRef("pk")))).only("pk")
+    return (
+        Pause.objects.open()
+        .filter(Exists(Decision.objects.filter(pause=OuterRef("pk"))))
+        .only("pk")
+    )
 
 
 def answered_by_nobody(before: dt.datetime) -> Broken:
@@ -44,13 +68,21 @@ BY_RULES = frozenset({Via.POLICY})
 
 
 def _went_on_by_people() -> QuerySet[Decision]:
-    return Decision.objects.filter(erasure=None).exclude(action__in=[REVISE, CANCEL]).exclude(via__in=BY_RULES)
+    return (
+        Decision.objects.filter(erasure=None)
+        .exclude(action__in=[REVISE, CANCEL])
+        .exclude(via__in=BY_RULES)
+    )
 
 
 def approved_without_quorum(before: dt.datetime) -> Broken:
     votes = Count("pause__votes", distinct=True)  # each is of another person: see its constraints
     return (
-        _went_on_by_people().filter(pause__panel__quorum__gt=1).annotate(count=votes).filter(count__lt=F("pause__panel__quorum")).only("pk")
+        _went_on_by_people()
+        .filter(pause__panel__quorum__gt=1)
+        .annotate(count=votes)
+        .filter(count__lt=F("pause__panel__quorum"))
+        .only("pk")
     )
 
 
@@ -62,13 +94,19 @@ def approved_by_asker(before: dt.datetime) -> Broken:
     """In person, or by who stood in for them."""
     forbidden = _went_on_by_people().filter(pause__panel__self_approval=False)
     asked = Q(decided_by=F("pause__run__thread__owner")) | Q(decided_by=F("pause__run__started_by"))
-    through = Q(on_behalf_of=F("pause__run__thread__owner")) | Q(on_behalf_of=F("pause__run__started_by"))
+    through = Q(on_behalf_of=F("pause__run__thread__owner")) | Q(
+        on_behalf_of=F("pause__run__started_by")
+    )
     return forbidden.filter(asked | through).only("pk")
 
 
 def vote_rewritten(before: dt.datetime) -> Iterator[Any]:
     """A vote that is not as it was written, and a decision that names others than there are."""
-    yield from (vote for vote in Vote.objects.iterator(chunk_size=2000) if vote.digest != vote.compute_digest())
+    yield from (
+        vote
+        for vote in Vote.objects.iterator(chunk_size=2000)
+        if vote.digest != vote.compute_digest()
+    )
     decisions = Decision.objects.filter(erasure=None).exclude(votes=[])
     for decision in decisions.prefetch_related("pause__votes").iterator(chunk_size=500):
         assert decision.pause is not None  # only an erased one has none
@@ -82,13 +120,20 @@ def early_answer_lost(before: dt.datetime) -> Broken:
 
 
 def answered_from_outside_unasked(before: dt.datetime) -> Iterator[Any]:
-    """Of answers and votes without an account: each was put to that address, with that way, and its link to that revision was sent there.
+    """Of answers and votes without an account: each was put to that address, with that way, and its
+    link to that revision was sent there.
 
-    Addresses are sealed, so they are compared here. An erasure takes address, question and links together.
+    Addresses are sealed, so they are compared here. An erasure takes address, question and links
+    together.
     """
     given = {"external": ""}
-    for one in (Decision.objects.filter(erasure=None).exclude(**given), Vote.objects.exclude(**given)):
-        for answer in one.select_related("pause").prefetch_related("pause__links").iterator(chunk_size=500):
+    for one in (
+        Decision.objects.filter(erasure=None).exclude(**given),
+        Vote.objects.exclude(**given),
+    ):
+        for answer in (
+            one.select_related("pause").prefetch_related("pause__links").iterator(chunk_size=500)
+        ):
             if not _was_asked(answer):
                 yield answer
 
@@ -112,7 +157,9 @@ def _was_asked(answer: Decision | Vote) -> bool:
 
 
 def counted_from_outside(before: dt.datetime) -> Iterator[Any]:
-    """Votes, and answers that count as a person's, under an address that the question's frozen rules do not name."""
+    """Votes, and answers that count as a person's, under an address that the question's frozen
+    rules do not name.
+    """
     given = {"external": ""}
     counting = Decision.objects.filter(erasure=None, data_only=False).exclude(**given)
     for one in (counting, Vote.objects.exclude(**given)):
@@ -126,16 +173,23 @@ def counted_from_outside(before: dt.datetime) -> Iterator[Any]:
 
 
 def decided_but_not_moved(before: dt.datetime) -> Broken:
-    """A run that waits though its question is closed, or that was cancelled by a person and is not."""
-    waits = Q(pause__run__status=PAUSED, pause__run__awaited=0) & ~Exists(Pause.objects.open().filter(run=OuterRef("pause__run")))
+    """A run that waits though its question is closed, or that was cancelled by a person and is
+    not.
+    """
+    waits = Q(pause__run__status=PAUSED, pause__run__awaited=0) & ~Exists(
+        Pause.objects.open().filter(run=OuterRef("pause__run"))
+    )
     ignored = Q(action=CANCEL) & ~Q(pause__run__status=CANCELLED)
     return Decision.objects.filter(waits | ignored, erasure=None).only("pk")
 
 
 def decided_without_checkpoint(before: dt.datetime) -> Broken:
-    written = Checkpoint.objects.filter(parent=OuterRef("pause__checkpoint"), run_id=OuterRef("pause__run"))
+    written = Checkpoint.objects.filter(
+        parent=OuterRef("pause__checkpoint"), run_id=OuterRef("pause__run")
+    )
     return (
-        Decision.objects.exclude(action__in=[CANCEL, STEP_AROUND])  # the latter names its run's first checkpoint itself
+        # the latter names its run's first checkpoint itself
+        Decision.objects.exclude(action__in=[CANCEL, STEP_AROUND])
         .filter(erasure=None)
         .filter(~Exists(written.exclude(status=CheckpointStatus.CANCELLED)))
         .only("pk")
@@ -143,7 +197,9 @@ def decided_without_checkpoint(before: dt.datetime) -> Broken:
 
 
 def early_answer_not_given(before: dt.datetime) -> Broken:
-    return EarlyAnswer.objects.filter(status=EarlyAnswer.Status.TAKING, changed_at__lt=before).only("pk")
+    return EarlyAnswer.objects.filter(status=EarlyAnswer.Status.TAKING, changed_at__lt=before).only(
+        "pk"
+    )
 
 
 # P6: what is approved is what was asked about
@@ -159,20 +215,30 @@ def decided_on_other_content(before: dt.datetime) -> Broken:
 
 def ledger_with_gaps(before: dt.datetime) -> Broken:
     counted = Ledger.objects.annotate(
-        count=Count("decisions"), lowest=Coalesce(Min("decisions__position"), 1), highest=Coalesce(Max("decisions__position"), 0)
+        count=Count("decisions"),
+        lowest=Coalesce(Min("decisions__position"), 1),
+        highest=Coalesce(Max("decisions__position"), 0),
     )
     return counted.exclude(count=F("length"), lowest=1, highest=F("length"))
 
 
 def ledger_tip_is_another(before: dt.datetime) -> Broken:
-    newest = Decision.objects.filter(ledger=OuterRef("pk")).order_by("-position").values("digest")[:1]
+    newest = (
+        Decision.objects.filter(ledger=OuterRef("pk")).order_by("-position").values("digest")[:1]
+    )
     return Ledger.objects.exclude(tip=Coalesce(Subquery(newest), Value("")))
 
 
 def ledger_unlinked(before: dt.datetime) -> Broken:
-    last = Window(Lag("digest", default=Value("")), partition_by=F("ledger"), order_by=F("position").asc())
+    last = Window(
+        Lag("digest", default=Value("")), partition_by=F("ledger"), order_by=F("position").asc()
+    )
     return Decision.objects.annotate(last=last).exclude(previous=F("last")).only("pk")
 
 
 def ledger_rewritten(before: dt.datetime) -> Broken:
-    return (decision for decision in Decision.objects.select_related("erasure").iterator(chunk_size=2000) if not decision.intact)
+    return (
+        decision
+        for decision in Decision.objects.select_related("erasure").iterator(chunk_size=2000)
+        if not decision.intact
+    )

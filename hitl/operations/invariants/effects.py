@@ -1,7 +1,9 @@
-"""P6: what was done behind a review, against the decisions that its frozen rules demand over exactly that.
+"""P6: what was done behind a review, against the decisions that its frozen rules demand over
+exactly that.
 
-Checked is what the engine wrote, by the function that it asks itself (`runs.engine.approvals.flaw`): the names of decisions at the heads
-of threads, what each step relied on, how runs began, and what answers to stops changed.
+Checked is what the engine wrote, by the function that it asks itself
+(`runs.engine.approvals.flaw`): the names of decisions at the heads of threads, what each step
+relied on, how runs began, and what answers to stops changed.
 """
 
 from __future__ import annotations
@@ -34,12 +36,16 @@ MEANT = ("decided", "revision_feedback", "decided_content")
 
 
 Named = Callable[[Mapping[str, Any]], Mapping[str, Mapping[str, str]]]
-"""Step → `{"decision", "material"}` that a checkpoint's metadata names; of the material "" where nothing is compared."""
+"""Step → `{"decision", "material"}` that a checkpoint's metadata names; of the material "" where
+nothing is compared.
+"""
 PART = 500
 
 
 def _unfounded(rows: QuerySet[Checkpoint], named: Named) -> Iterator[Checkpoint]:
-    """The checkpoints that name a decision which approves nothing of what that step came to, or not for the run that wrote them."""
+    """The checkpoints that name a decision which approves nothing of what that step came to, or not
+    for the run that wrote them.
+    """
     part: list[Checkpoint] = []
     for row in rows.defer("body").iterator(chunk_size=PART):
         part.append(row)
@@ -50,14 +56,28 @@ def _unfounded(rows: QuerySet[Checkpoint], named: Named) -> Iterator[Checkpoint]
 
 
 def _unfounded_in(part: Sequence[Checkpoint], named: Named) -> Iterator[Checkpoint]:
-    given = {row: found for row in part if isinstance(row.metadata, dict) and (found := named(row.metadata))}
+    given = {
+        row: found
+        for row in part
+        if isinstance(row.metadata, dict) and (found := named(row.metadata))
+    }
     if not given:
         return
-    keys = {key for found in given.values() for one in found.values() if (key := _key(one["decision"])) is not None}
+    keys = {
+        key
+        for found in given.values()
+        for one in found.values()
+        if (key := _key(one["decision"])) is not None
+    }
     known = Rows().find(keys)
-    runs = Run.objects.only("pk", "thread_id", "definition_id").in_bulk([row.run_id for row in given])
+    runs = Run.objects.only("pk", "thread_id", "definition_id").in_bulk(
+        [row.run_id for row in given]
+    )
     for row, found in given.items():
-        if not all(_counts(known.get(one["decision"]), step, runs.get(row.run_id), row, one["material"]) for step, one in found.items()):
+        if not all(
+            _counts(known.get(one["decision"]), step, runs.get(row.run_id), row, one["material"])
+            for step, one in found.items()
+        ):
             yield row
 
 
@@ -68,32 +88,49 @@ def _key(name: str) -> uuid.UUID | None:
         return None
 
 
-def _counts(record: DecisionRecord | None, step: str, run: Run | None, at: Checkpoint, material: str) -> bool:
+def _counts(
+    record: DecisionRecord | None, step: str, run: Run | None, at: Checkpoint, material: str
+) -> bool:
     if record is None or run is None or approvals.flaw(record, run, at, step):
         return False
     return material in {"", record.material}
 
 
 def approved_by_nobody(before: dt.datetime) -> Iterator[Checkpoint]:
-    """Heads that name as approved what the ledger does not have, or has for another run, other rules, or another state."""
+    """Heads that name as approved what the ledger does not have, or has for another run, other
+    rules, or another state.
+    """
     heads = Checkpoint.objects.filter(pk__in=Thread.objects.filter(head__graph=None).values("head"))
     return _unfounded(heads, _approved)
 
 
 def _approved(metadata: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Without those of earlier versions: they are looked up when they count, and believed no sooner."""
+    """Without those of earlier versions: they are looked up when they count, and believed no
+    sooner.
+    """
     found = metadata.get(approvals.KEY, {})
-    return {step: {"decision": name, "material": ""} for step, name in found.items() if isinstance(name, str) and name}
+    return {
+        step: {"decision": name, "material": ""}
+        for step, name in found.items()
+        if isinstance(name, str) and name
+    }
 
 
 def done_for_nobody(before: dt.datetime) -> Iterator[Checkpoint]:
     """What a step did relying on an approval that is none, or that was for something else."""
-    return _unfounded(Checkpoint.objects.filter(graph=None), lambda metadata: metadata.get(approvals.RELIED, {}))
+    return _unfounded(
+        Checkpoint.objects.filter(graph=None), lambda metadata: metadata.get(approvals.RELIED, {})
+    )
 
 
 def stepped_around_unrecorded(before: dt.datetime) -> Iterator[Run]:
-    """Runs that begin behind a review, not as a checkpoint of their own definition stands. An imported run is history."""
-    begun = Run.objects.filter(parent=None, thread__imported=None).only("pk", "definition_id", "retry_of")
+    """Runs that begin behind a review, not as a checkpoint of their own definition stands.
+
+    An imported run is history.
+    """
+    begun = Run.objects.filter(parent=None, thread__imported=None).only(
+        "pk", "definition_id", "retry_of"
+    )
     for run in begun.iterator(chunk_size=2000):
         if not any(is_reviewed(step) for step in run.frozen.steps) or not _stepped_around(run):
             continue
@@ -102,8 +139,18 @@ def stepped_around_unrecorded(before: dt.datetime) -> Iterator[Run]:
 
 
 def _stepped_around(run: Run) -> bool:
-    first = Checkpoint.objects.filter(run_id=run.pk).select_related("parent").defer("body", "parent__body").order_by("pk").first()
-    if first is None or first.dropped_before or not check_reviews(run.frozen.steps, first.next_step, around=True):
+    first = (
+        Checkpoint.objects.filter(run_id=run.pk)
+        .select_related("parent")
+        .defer("body", "parent__body")
+        .order_by("pk")
+        .first()
+    )
+    if (
+        first is None
+        or first.dropped_before
+        or not check_reviews(run.frozen.steps, first.next_step, around=True)
+    ):
         return False
     parent = first.parent
     if parent is None:
@@ -117,8 +164,12 @@ def _stepped_around(run: Run) -> bool:
 
 
 def edited_at_a_stop(before: dt.datetime) -> Iterator[Pause]:
-    """Answers to stops that changed the state behind a review, or kept the approvals of what they changed."""
-    stops = Pause.objects.filter(phase__in=sorted(STOPS), decisions__undoes=None, decisions__isnull=False)
+    """Answers to stops that changed the state behind a review, or kept the approvals of what they
+    changed.
+    """
+    stops = Pause.objects.filter(
+        phase__in=sorted(STOPS), decisions__undoes=None, decisions__isnull=False
+    )
     for pause in stops.select_related("run__thread", "checkpoint").iterator(chunk_size=200):
         answer = Checkpoint.objects.filter(parent=pause.checkpoint_id, run_id=pause.run_id).first()
         if (
@@ -154,9 +205,12 @@ def _told(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def called_for_nobody(before: dt.datetime) -> Iterator[Event]:
-    """Calls of tools that were made though the rules ask about them, and nobody approved them with just these arguments."""
+    """Calls of tools that were made though the rules ask about them, and nobody approved them with
+    just these arguments.
+    """
     made = Event.objects.filter(kind=EventKind.TOOL_CALL_COMPLETED).exclude(run_id=None)
-    made = made.exclude(thread__imported_at__gte=F("at"))  # what a document tells is its importer's word
+    # what a document tells is its importer's word
+    made = made.exclude(thread__imported_at__gte=F("at"))
     part: list[Event] = []
     for event in made.order_by("pk").iterator(chunk_size=PART):
         part.append(event)
@@ -167,35 +221,52 @@ def called_for_nobody(before: dt.datetime) -> Iterator[Event]:
 
 
 def _called_in(part: Sequence[Event]) -> Iterator[Event]:
-    done = [event for event in part if isinstance(event.data, Mapping) and event.data.get("status") == "done"]
+    done = [
+        event
+        for event in part
+        if isinstance(event.data, Mapping) and event.data.get("status") == "done"
+    ]
     if not done:
         return
     names = {str(event.data["decision"]) for event in done if event.data.get("decision")}
     known = Rows().find({key for name in names if (key := _key(name)) is not None}) if names else {}
-    runs = Run.objects.only("pk", "thread_id", "definition_id").in_bulk([event.run_id for event in done])
+    runs = Run.objects.only("pk", "thread_id", "definition_id").in_bulk(
+        [event.run_id for event in done]
+    )
     for event in done:
         run = runs.get(event.run_id) if event.run_id else None
         if run is not None and not _may_have_been_called(event.data, run, known):
             yield event
 
 
-def _may_have_been_called(call: Mapping[str, Any], run: Run, known: Mapping[str, DecisionRecord]) -> bool:
+def _may_have_been_called(
+    call: Mapping[str, Any], run: Run, known: Mapping[str, DecisionRecord]
+) -> bool:
     step = next((one for one in run.frozen.steps if one["name"] == call.get("step")), None)
     if step is None:
         return True
     if not call.get("decision"):
         return not _asks(step, call)
-    record, at = known.get(str(call["decision"])), Checkpoint.objects.filter(run_id=run.pk).defer("body").order_by("pk").last()
+    record, at = (
+        known.get(str(call["decision"])),
+        Checkpoint.objects.filter(run_id=run.pk).defer("body").order_by("pk").last(),
+    )
     if record is None or at is None or approvals.flaw(record, run, at, step["name"]):
         return False
     decided = record.decided_calls.get(str(call.get("id")), {})
     whole = _whole(call.get("arguments"))
     same = whole is None or approval.same(whole, decided.get("arguments"))
-    return decided.get("decision") in {tool_calls.APPROVE, tool_calls.EDIT} and decided.get("tool") == call.get("tool") and same
+    return (
+        decided.get("decision") in {tool_calls.APPROVE, tool_calls.EDIT}
+        and decided.get("tool") == call.get("tool")
+        and same
+    )
 
 
 def _asks(step: FrozenStep, call: Mapping[str, Any]) -> bool:
-    """Whether the rules of an agent's step, and the tool's own, ask about a call that is told whole."""
+    """Whether the rules of an agent's step, and the tool's own, ask about a call that is told
+    whole.
+    """
     arguments = _whole(call.get("arguments"))
     if step["function"] != "agent" or arguments is None:
         return False

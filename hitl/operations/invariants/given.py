@@ -15,9 +15,17 @@ from runs.workflows.schemas import asked_for
 
 
 def decided_late(before: dt.datetime) -> Broken:
-    """Answers of people after the deadline that their question closed with; of a vote, the answer that counts it."""
-    late = Q(decided_at__gt=F("pause__deadline_at")) | Q(pause__votes__voted_at__gt=F("pause__deadline_at"))
-    given = Decision.objects.filter(late, erasure=None).exclude(via=Via.POLICY).exclude(action__in=[UNDO, STEP_AROUND])
+    """Answers of people after the deadline that their question closed with; of a vote, the answer
+    that counts it.
+    """
+    late = Q(decided_at__gt=F("pause__deadline_at")) | Q(
+        pause__votes__voted_at__gt=F("pause__deadline_at")
+    )
+    given = (
+        Decision.objects.filter(late, erasure=None)
+        .exclude(via=Via.POLICY)
+        .exclude(action__in=[UNDO, STEP_AROUND])
+    )
     return given.only("pk").distinct()
 
 
@@ -26,19 +34,29 @@ def brought_unasked(before: dt.datetime) -> Iterator[Decision]:
     brought = Decision.objects.filter(erasure=None, payload__isnull=False).select_related("pause")
     for decision in brought.iterator(chunk_size=500):
         assert decision.pause is not None  # only an erased one has none
-        if isinstance(decision.payload, Mapping) and decision.payload.keys() - asked_for(decision.pause.required_inputs):
+        if isinstance(decision.payload, Mapping) and decision.payload.keys() - asked_for(
+            decision.pause.required_inputs
+        ):
             yield decision
 
 
 def judged_unseen(before: dt.datetime) -> Iterator[EarlyAnswer]:
-    """Verdicts that came before their question without naming the revision and the content which they were for."""
-    taken = EarlyAnswer.objects.filter(status=EarlyAnswer.Status.TAKEN, received_at__lt=F("pause__opened_at")).select_related("pause")
+    """Verdicts that came before their question without naming the revision and the content which
+    they were for.
+    """
+    taken = EarlyAnswer.objects.filter(
+        status=EarlyAnswer.Status.TAKEN, received_at__lt=F("pause__opened_at")
+    ).select_related("pause")
     for early in taken.iterator(chunk_size=500):
         pause = early.pause
         assert pause is not None  # early_answer_has_its_question
         given = Decision.objects.filter(pause=pause, undoes=None, decided_by=early.by_id).first()
         vote = given or Vote.objects.filter(pause=pause, voter=early.by_id).first()
-        if vote is not None and judges(pause, vote.action) and _named(early) != (pause.revision, pause.content_digest):
+        if (
+            vote is not None
+            and judges(pause, vote.action)
+            and _named(early) != (pause.revision, pause.content_digest)
+        ):
             yield early
 
 
@@ -46,5 +64,7 @@ def _named(early: EarlyAnswer) -> tuple[Any, Any]:
     """The revision and the content that an event names, beside its payload or in it."""
     said = early.event.get("payload")
     payload = said if isinstance(said, Mapping) else {}
-    revision, content = (early.event.get(name) or payload.get(name) for name in ("revision", "content_digest"))
+    revision, content = (
+        early.event.get(name) or payload.get(name) for name in ("revision", "content_digest")
+    )
     return revision, content

@@ -26,7 +26,9 @@ def deadline_missing(before: dt.datetime) -> Broken:
 
 
 def expired_early(before: dt.datetime) -> Broken:
-    return Pause.objects.filter(Q(deadline_at=None) | Q(closed_at__lt=F("deadline_at")), status=PauseStatus.EXPIRED).only("pk")
+    return Pause.objects.filter(
+        Q(deadline_at=None) | Q(closed_at__lt=F("deadline_at")), status=PauseStatus.EXPIRED
+    ).only("pk")
 
 
 def expired_and_its_run_did_not(before: dt.datetime) -> Broken:
@@ -56,7 +58,12 @@ def _is_due(decision: Decision) -> bool:
 
 def queued_but_not_begun(before: dt.datetime) -> Broken:
     """A message that waits on a thread where no run is alive."""
-    return QueuedTurn.objects.due().filter(created_at__lt=before).exclude(thread__runs__ended_at__gte=before).only("pk")
+    return (
+        QueuedTurn.objects.due()
+        .filter(created_at__lt=before)
+        .exclude(thread__runs__ended_at__gte=before)
+        .only("pk")
+    )
 
 
 # Outbound: who is to know of a question is told
@@ -64,15 +71,26 @@ def queued_but_not_begun(before: dt.datetime) -> Broken:
 
 def not_announced(before: dt.datetime) -> Broken:
     closed = ~Q(status=PauseStatus.OPEN) & Q(closed_at__lt=before)
-    return Pause.objects.untold().filter(closed | Q(status=PauseStatus.OPEN, opened_at__lt=before)).only("pk")
+    return (
+        Pause.objects.untold()
+        .filter(closed | Q(status=PauseStatus.OPEN, opened_at__lt=before))
+        .only("pk")
+    )
 
 
 def not_delivered(before: dt.datetime) -> Broken:
-    """A message whose time came, or whose worker was lost, and that nobody took up. An hour's grace: thousands may be due at once."""
+    """A message whose time came, or whose worker was lost, and that nobody took up.
+
+    An hour's grace: thousands may be due at once.
+    """
     return Delivery.objects.due(now=before - dt.timedelta(hours=1)).only("pk")
 
 
 def sent_after_the_end(before: dt.datetime) -> Broken:
-    """A reminder that went out well after its question was closed: past the time that a try may take."""
+    """A reminder that went out well after its question was closed: past the time that a try may
+    take.
+    """
     late = F("pause__closed_at") + dt.timedelta(minutes=5)
-    return Delivery.objects.filter(status=DeliveryStatus.SENT, occasion__in=ASKING, sent_at__gt=late).only("pk")
+    return Delivery.objects.filter(
+        status=DeliveryStatus.SENT, occasion__in=ASKING, sent_at__gt=late
+    ).only("pk")

@@ -20,8 +20,18 @@ from runs.states import COMPLETED, ENDED, EXPIRED, LIVE, PAUSED, PENDING, RUNNIN
 from runs.workflows import compatibility
 from runs.workflows.sequence import CANCEL
 
-ENDS = (EventKind.RUN_COMPLETED, EventKind.RUN_FAILED, EventKind.RUN_CANCELLED, EventKind.RUN_EXPIRED)
-WORK = (EventKind.STEP_STARTED, EventKind.STEP_COMPLETED, EventKind.TOOL_CALL_STARTED, EventKind.TOOL_CALL_COMPLETED)
+ENDS = (
+    EventKind.RUN_COMPLETED,
+    EventKind.RUN_FAILED,
+    EventKind.RUN_CANCELLED,
+    EventKind.RUN_EXPIRED,
+)
+WORK = (
+    EventKind.STEP_STARTED,
+    EventKind.STEP_COMPLETED,
+    EventKind.TOOL_CALL_STARTED,
+    EventKind.TOOL_CALL_COMPLETED,
+)
 
 # P3: nothing waits for a worker for long
 
@@ -35,7 +45,9 @@ def not_taken_back(before: dt.datetime) -> Broken:
 
 
 def lease_too_long(before: dt.datetime) -> Broken:
-    """A lease that ends later than one taken or renewed now: its worker could be lost for long before anybody finds out."""
+    """A lease that ends later than one taken or renewed now: its worker could be lost for long
+    before anybody finds out.
+    """
     latest = clock.FromNow(2 * settings.WAYSTATION_LEASE_SECONDS)
     return Run.objects.filter(status=RUNNING, lease_until__gt=latest).only("pk")
 
@@ -49,12 +61,22 @@ def latest_run_is_another(before: dt.datetime) -> Broken:
 
 
 def ran_changed_code_unsaid(before: dt.datetime) -> Iterator[Run]:
-    begun = Event.objects.filter(run_id=OuterRef("pk"), kind=EventKind.STEP_STARTED).order_by("-seq")
-    at_work = Run.objects.filter(status=RUNNING).annotate(begun=Subquery(begun.values("at")[:1])).filter(begun__lt=before)
+    begun = Event.objects.filter(run_id=OuterRef("pk"), kind=EventKind.STEP_STARTED).order_by(
+        "-seq"
+    )
+    at_work = (
+        Run.objects.filter(status=RUNNING)
+        .annotate(begun=Subquery(begun.values("at")[:1]))
+        .filter(begun__lt=before)
+    )
     for run in at_work.select_related("thread__head", "definition"):
         name = run.thread.head.next_step if run.thread.head else ""
         step = next((step for step in run.frozen.steps if step["name"] == name), None)
-        if step and compatibility.judge(step) == "changed" and run.code_seen.get(name) != compatibility.current(step):
+        if (
+            step
+            and compatibility.judge(step) == "changed"
+            and run.code_seen.get(name) != compatibility.current(step)
+        ):
             yield run
 
 
@@ -63,27 +85,43 @@ def ran_changed_code_unsaid(before: dt.datetime) -> Iterator[Run]:
 
 def _made_here(rows: QuerySet[Any], at: str) -> QuerySet[Any]:
     """Without what was imported: it is what another server says of itself."""
-    return rows.filter(~Exists(Import.objects.filter(thread=OuterRef("thread"), at__gte=OuterRef(at))))
+    return rows.filter(
+        ~Exists(Import.objects.filter(thread=OuterRef("thread"), at__gte=OuterRef(at)))
+    )
 
 
 def step_done_twice(before: dt.datetime) -> Broken:
-    twice = _made_here(steps_done(), "created_at").values("run_id", "node_id", "loop_num").annotate(count=Count("pk")).filter(count__gt=1)
+    twice = (
+        _made_here(steps_done(), "created_at")
+        .values("run_id", "node_id", "loop_num")
+        .annotate(count=Count("pk"))
+        .filter(count__gt=1)
+    )
     return Run.objects.filter(pk__in=twice.values("run_id")).only("pk")
 
 
 def history_forks(before: dt.datetime) -> Broken:
-    followers = _made_here(Checkpoint.objects.filter(parent__isnull=False, graph=None), "created_at")
+    followers = _made_here(
+        Checkpoint.objects.filter(parent__isnull=False, graph=None), "created_at"
+    )
     forks = followers.values("run_id", "parent").annotate(count=Count("pk")).filter(count__gt=1)
     return Run.objects.filter(pk__in=forks.values("run_id")).only("pk")
 
 
 def two_live_runs(before: dt.datetime) -> Broken:
-    live = Run.objects.filter(status__in=sorted(LIVE)).values("thread").annotate(count=Count("pk")).filter(count__gt=1)
+    live = (
+        Run.objects.filter(status__in=sorted(LIVE))
+        .values("thread")
+        .annotate(count=Count("pk"))
+        .filter(count__gt=1)
+    )
     return Thread.objects.filter(pk__in=live.values("thread")).only("pk")
 
 
 def end_without_result(before: dt.datetime) -> Broken:
-    completed = Q(latest_run__status=COMPLETED) & ~Q(thread__head__status=CheckpointStatus.COMPLETED)
+    completed = Q(latest_run__status=COMPLETED) & ~Q(
+        thread__head__status=CheckpointStatus.COMPLETED
+    )
     asking = Q(latest_run__status=PAUSED, latest_run__awaited=0)
     waiting = asking & ~Q(thread__head__status=CheckpointStatus.PENDING_INPUT)
     return WorkOrder.objects.filter(completed | waiting).only("pk")
@@ -94,13 +132,25 @@ def end_without_result(before: dt.datetime) -> Broken:
 
 def paused_without_question(before: dt.datetime) -> Broken:
     opened = Count("pauses", filter=Q(pauses__status=PauseStatus.OPEN))
-    return Run.objects.filter(status=PAUSED, awaited=0).annotate(opened=opened).exclude(opened=1).only("pk")
+    return (
+        Run.objects.filter(status=PAUSED, awaited=0)
+        .annotate(opened=opened)
+        .exclude(opened=1)
+        .only("pk")
+    )
 
 
 def children_miscounted(before: dt.datetime) -> Broken:
-    """A parent woken by a failure still has live children for a moment; one that waits has exactly those it counts."""
+    """A parent woken by a failure still has live children for a moment; one that waits has exactly
+    those it counts.
+    """
     live = Count("children", filter=Q(children__status__in=sorted(LIVE)))
-    return Run.objects.filter(status=PAUSED, awaited__gt=0).annotate(live=live).exclude(live=F("awaited")).only("pk")
+    return (
+        Run.objects.filter(status=PAUSED, awaited__gt=0)
+        .annotate(live=live)
+        .exclude(live=F("awaited"))
+        .only("pk")
+    )
 
 
 def child_outlives_parent(before: dt.datetime) -> Broken:
@@ -125,23 +175,34 @@ def head_of_another_run(before: dt.datetime) -> Broken:
 
 def head_is_old(before: dt.datetime) -> Broken:
     """By descent, not by id: ids of two hosts are in order only as far as their clocks are."""
-    return Thread.objects.filter(Exists(Checkpoint.objects.filter(parent=OuterRef("head"), thread=OuterRef("pk")))).only("pk")
+    return Thread.objects.filter(
+        Exists(Checkpoint.objects.filter(parent=OuterRef("head"), thread=OuterRef("pk")))
+    ).only("pk")
 
 
 # P6: nothing is done for what was cancelled, or not answered
 
 
 def _went_on(status: CheckpointStatus) -> QuerySet[Checkpoint]:
-    """What a run wrote after a checkpoint of its own in that status. A fork is another run: a person began it, and its step runs anew."""
-    made_here = _made_here(Checkpoint.objects.filter(graph=None), "created_at")  # a graph has rules of its own
+    """What a run wrote after a checkpoint of its own in that status.
+
+    A fork is another run: a person began it, and its step runs anew.
+    """
+    # a graph has rules of its own
+    made_here = _made_here(Checkpoint.objects.filter(graph=None), "created_at")
     return made_here.filter(parent__status=status, parent__run_id=F("run_id"))
 
 
 def went_on_unasked(before: dt.datetime) -> Broken:
     approved = Decision.objects.filter(pause__checkpoint=OuterRef("parent")).exclude(action=CANCEL)
     after = _went_on(CheckpointStatus.PENDING_INPUT).exclude(status=CheckpointStatus.CANCELLED)
-    expired = Run.objects.filter(pk=OuterRef("run_id"), status=EXPIRED)  # its last checkpoint says so, and is a failure
-    return after.filter(~Exists(approved)).exclude(Exists(expired), status=CheckpointStatus.FAILED).only("pk")
+    # its last checkpoint says so, and is a failure
+    expired = Run.objects.filter(pk=OuterRef("run_id"), status=EXPIRED)
+    return (
+        after.filter(~Exists(approved))
+        .exclude(Exists(expired), status=CheckpointStatus.FAILED)
+        .only("pk")
+    )
 
 
 def went_on_cancelled(before: dt.datetime) -> Broken:
@@ -155,7 +216,11 @@ def _later(*kinds: EventKind) -> QuerySet[Event]:
 
 
 def worked_while_paused(before: dt.datetime) -> Broken:
-    following = Subquery(_later(EventKind.RUN_RESUMED, EventKind.RUN_CANCELLED, EventKind.RUN_EXPIRED, *WORK).values("kind")[:1])
+    following = Subquery(
+        _later(EventKind.RUN_RESUMED, EventKind.RUN_CANCELLED, EventKind.RUN_EXPIRED, *WORK).values(
+            "kind"
+        )[:1]
+    )
     paused = _made_here(Event.objects.filter(kind=EventKind.RUN_PAUSED), "at")
     unasked = paused.annotate(following=following).filter(following__in=WORK)
     return Run.objects.filter(pk__in=unasked.values("run_id")).only("pk")
@@ -163,7 +228,9 @@ def worked_while_paused(before: dt.datetime) -> Broken:
 
 def worked_after_end(before: dt.datetime) -> Broken:
     ended = _made_here(Event.objects.filter(kind__in=ENDS), "at")
-    return Run.objects.filter(pk__in=ended.filter(Exists(_later(*WORK))).values("run_id")).only("pk")
+    return Run.objects.filter(pk__in=ended.filter(Exists(_later(*WORK))).values("run_id")).only(
+        "pk"
+    )
 
 
 def question_of_ended_run(before: dt.datetime) -> Broken:
@@ -174,30 +241,55 @@ def question_of_ended_run(before: dt.datetime) -> Broken:
 
 
 def lease_without_work(before: dt.datetime) -> Broken:
-    return Run.objects.exclude(status=RUNNING).filter(Q(lease_until__isnull=False) | ~Q(lease_owner="")).only("pk")
+    return (
+        Run.objects.exclude(status=RUNNING)
+        .filter(Q(lease_until__isnull=False) | ~Q(lease_owner=""))
+        .only("pk")
+    )
 
 
 # P9: a client misses nothing and sees nothing twice
 
 
 def log_with_gaps(before: dt.datetime) -> Broken:
-    """What retention drops is the beginning, and `first_seq` moves with it; what it folds in the middle is counted."""
+    """What retention drops is the beginning, and `first_seq` moves with it; what it folds in the
+    middle is counted.
+    """
     counted = Thread.objects.annotate(
-        count=Count("events"), lowest=Coalesce(Min("events__seq"), F("first_seq")), highest=Coalesce(Max("events__seq"), F("first_seq") - 1)
+        count=Count("events"),
+        lowest=Coalesce(Min("events__seq"), F("first_seq")),
+        highest=Coalesce(Max("events__seq"), F("first_seq") - 1),
     )
-    return counted.exclude(count=F("last_seq") - F("first_seq") + 1 - F("folded"), lowest=F("first_seq"), highest=F("last_seq")).only("pk")
+    return counted.exclude(
+        count=F("last_seq") - F("first_seq") + 1 - F("folded"),
+        lowest=F("first_seq"),
+        highest=F("last_seq"),
+    ).only("pk")
 
 
 def step_untold(before: dt.datetime) -> Broken:
-    """The log may tell more steps than there are checkpoints of: where those were dropped, or never written, which both is counted."""
+    """The log may tell more steps than there are checkpoints of: where those were dropped, or never
+    written, which both is counted.
+    """
     events = Event.objects.filter(thread=OuterRef("pk"), kind=EventKind.STEP_COMPLETED)
     done = steps_done().filter(thread=OuterRef("pk"))
-    untraced = Run.objects.filter(thread=OuterRef("pk")).order_by().values("thread").annotate(count=Sum("untraced_steps")).values("count")
-    mine = Thread.objects.filter(imported=None)  # the log of another server may begin and end elsewhere
-    counted = mine.annotate(told=_count(events), done=_count(done), untraced=Coalesce(Subquery(untraced), 0))
+    untraced = (
+        Run.objects.filter(thread=OuterRef("pk"))
+        .order_by()
+        .values("thread")
+        .annotate(count=Sum("untraced_steps"))
+        .values("count")
+    )
+    # the log of another server may begin and end elsewhere
+    mine = Thread.objects.filter(imported=None)
+    counted = mine.annotate(
+        told=_count(events), done=_count(done), untraced=Coalesce(Subquery(untraced), 0)
+    )
     return counted.exclude(told=F("done") + F("step_balance") + F("untraced")).only("pk")
 
 
 def _count(rows: QuerySet[Any]) -> Coalesce:
     """How many rows of a thread."""
-    return Coalesce(Subquery(rows.order_by().values("thread").annotate(count=Count("pk")).values("count")), 0)
+    return Coalesce(
+        Subquery(rows.order_by().values("thread").annotate(count=Count("pk")).values("count")), 0
+    )

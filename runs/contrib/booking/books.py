@@ -1,7 +1,9 @@
-"""The books that `smart-booking` works with: CSV files in the shared folder, kept by people or exported by another system.
+"""The books that `smart-booking` works with: CSV files in the shared folder, kept by people or
+exported by another system.
 
-`suppliers.csv`: number, name, vat_id, iban, account, cost_centre · `accounts.csv`: account, cost_centre, title ·
-`purchase_orders.csv`: order, line, supplier, text, net, account, cost_centre, status (`open` or anything else), one row a line.
+`suppliers.csv`: number, name, vat_id, iban, account, cost_centre · `accounts.csv`: account,
+cost_centre, title · `purchase_orders.csv`: order, line, supplier, text, net, account, cost_centre,
+status (`open` or anything else), one row a line.
 """
 
 from __future__ import annotations
@@ -17,7 +19,12 @@ from typing import Any
 from runs.workflows.base import StepFailed
 
 MAX_BYTES = 50_000_000
-SUPPLIERS, ACCOUNTS, ORDERS, LEDGER = "suppliers.csv", "accounts.csv", "purchase_orders.csv", "ledger.csv"
+SUPPLIERS, ACCOUNTS, ORDERS, LEDGER = (
+    "suppliers.csv",
+    "accounts.csv",
+    "purchase_orders.csv",
+    "ledger.csv",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,22 +74,36 @@ class Books:
 
 
 def folder_of(shared: Path, config: Mapping[str, Any]) -> Path:
-    """The folder of the books, `books` of the step's configuration below the shared one. Raises StepFailed `books_outside`."""
+    """The folder of the books, `books` of the step's configuration below the shared one.
+
+    Raises StepFailed `books_outside`.
+    """
     folder = (shared / str(config.get("books", "booking"))).resolve()
     if not folder.is_relative_to(shared.resolve()):
-        raise StepFailed("The books are configured outside the shared folder. Name a folder inside it.", code="books_outside")
+        raise StepFailed(
+            "The books are configured outside the shared folder. Name a folder inside it.",
+            code="books_outside",
+        )
     return folder
 
 
 def read_books(folder: Path) -> Books:
-    """All master data. Raises StepFailed: `books_missing`, `books_unreadable`, with the file and what to change."""
+    """All master data.
+
+    Raises StepFailed: `books_missing`, `books_unreadable`, with the file and what to change.
+    """
     accounts = tuple(Account(**row) for row in _rows(folder / ACCOUNTS, Account))
     if not accounts:
-        raise StepFailed(f"{ACCOUNTS} has no account to book to. Fill it and retry.", code="books_unreadable")
+        raise StepFailed(
+            f"{ACCOUNTS} has no account to book to. Fill it and retry.", code="books_unreadable"
+        )
     return Books(
         suppliers=tuple(Supplier(**row) for row in _rows(folder / SUPPLIERS, Supplier)),
         accounts=accounts,
-        orders=tuple(OrderLine(**{**row, "net": _amount(folder / ORDERS, row["net"])}) for row in _rows(folder / ORDERS, OrderLine)),
+        orders=tuple(
+            OrderLine(**{**row, "net": _amount(folder / ORDERS, row["net"])})
+            for row in _rows(folder / ORDERS, OrderLine)
+        ),
     )
 
 
@@ -93,17 +114,30 @@ def _rows(path: Path, kind: type[Any]) -> list[dict[str, Any]]:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
         text = content.decode("utf-8-sig")
-        rows = list(csv.DictReader(io.StringIO(text, newline=""), strict=True)) if len(content) <= MAX_BYTES else None
+        rows = (
+            list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
+            if len(content) <= MAX_BYTES
+            else None
+        )
     except FileNotFoundError as error:
         raise StepFailed(
-            f"{path.name} is not in the folder of the books ({path.parent}). Put it there and retry.", code="books_missing"
+            (
+                f"{path.name} is not in the folder of the books ({path.parent}). Put it there "
+                "and retry."
+            ),
+            code="books_missing",
         ) from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise StepFailed(f"{path.name} cannot be read: {error}. Correct it and retry.", code="books_unreadable") from error
+        raise StepFailed(
+            f"{path.name} cannot be read: {error}. Correct it and retry.", code="books_unreadable"
+        ) from error
     if rows is None:
         raise StepFailed(f"{path.name} has more than {MAX_BYTES:,} bytes.", code="books_unreadable")
     if missing := [name for name in names if rows and name not in rows[0]]:
-        raise StepFailed(f"{path.name} has no column {missing[0]!r}. Correct it and retry.", code="books_unreadable")
+        raise StepFailed(
+            f"{path.name} has no column {missing[0]!r}. Correct it and retry.",
+            code="books_unreadable",
+        )
     return [{name: (row[name] or "").strip() for name in names} for row in rows]
 
 
@@ -112,7 +146,8 @@ def _amount(path: Path, text: str) -> Decimal:
         amount = Decimal(text)
     except InvalidOperation as error:
         raise StepFailed(
-            f"{path.name}: {text[:40]!r} is no amount; write it as 1234.50. Correct it and retry.", code="books_unreadable"
+            f"{path.name}: {text[:40]!r} is no amount; write it as 1234.50. Correct it and retry.",
+            code="books_unreadable",
         ) from error
     if not amount.is_finite():
         raise StepFailed(f"{path.name}: {text[:40]!r} is no amount.", code="books_unreadable")

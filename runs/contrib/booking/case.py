@@ -1,4 +1,6 @@
-"""What there is to decide about an invoice: what is missing, what is doubtful, and how sure the booking is. Pure."""
+"""What there is to decide about an invoice: what is missing, what is doubtful, and how sure the
+booking is. Pure.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,20 @@ from runs.contrib.einvoice.sums import recalculated
 
 REVERSE = {"AE": "reverse charge", "K": "an intra-Community supply"}
 """VAT categories by which the buyer owes the VAT."""
-SURE_OF_SUPPLIER = {"vat_id": "1.00", "bookkeeper": "1.00", "iban": "0.97", "name": "0.80", "": "0.00"}
-SURE_OF_ORDER = {"open": "1.00", "": "0.95", "closed": "0.70", "unknown": "0.70", "other_supplier": "0.50"}
+SURE_OF_SUPPLIER = {
+    "vat_id": "1.00",
+    "bookkeeper": "1.00",
+    "iban": "0.97",
+    "name": "0.80",
+    "": "0.00",
+}
+SURE_OF_ORDER = {
+    "open": "1.00",
+    "": "0.95",
+    "closed": "0.70",
+    "unknown": "0.70",
+    "other_supplier": "0.50",
+}
 AS_CALCULATED, ASK_SUPPLIER, REJECT = "as_calculated", "ask_supplier", "reject"
 
 
@@ -47,7 +61,9 @@ class Policy:
         except ArithmeticError as error:
             raise ValueError(f"{name} is no number") from error
         policy = cls(**known)
-        if not (policy.threshold.is_finite() and policy.limit.is_finite() and 0 <= policy.threshold <= 1):
+        if not (
+            policy.threshold.is_finite() and policy.limit.is_finite() and 0 <= policy.threshold <= 1
+        ):
             raise ValueError("threshold is a number from 0 to 1, limit an amount")
         return policy
 
@@ -63,7 +79,10 @@ class Doubt:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """An invoice with all that is known of it. `accepted` is what a bookkeeper said to earlier doubts, by their keys."""
+    """An invoice with all that is known of it.
+
+    `accepted` is what a bookkeeper said to earlier doubts, by their keys.
+    """
 
     invoice: Invoice
     findings: Sequence[Finding]
@@ -86,7 +105,11 @@ class Case:
     @property
     def booked(self) -> Invoice:
         """The invoice with the amounts that are booked."""
-        return recalculated(self.invoice) if self.wrong and self.accepted.get("amounts") == AS_CALCULATED else self.invoice
+        return (
+            recalculated(self.invoice)
+            if self.wrong and self.accepted.get("amounts") == AS_CALCULATED
+            else self.invoice
+        )
 
     @property
     def positions(self) -> list[Position]:
@@ -104,15 +127,28 @@ class Case:
 
     def sureness(self, position: str, assigned: Mapping[str, str]) -> Decimal:
         best = self.match["proposals"].get(position, [])
-        return Decimal(1) if position in assigned else Decimal(best[0]["confidence"] if best else "0.00")
+        return (
+            Decimal(1)
+            if position in assigned
+            else Decimal(best[0]["confidence"] if best else "0.00")
+        )
 
     def is_unsure(self, position: str, assigned: Mapping[str, str]) -> bool:
-        """Whether a bookkeeper must name its account: also with a threshold of 0 a position is not booked without one."""
-        return self.sureness(position, assigned) < self.policy.threshold or not self.key_of(position, assigned)
+        """Whether a bookkeeper must name its account: also with a threshold of 0 a position is not
+        booked without one.
+        """
+        return self.sureness(position, assigned) < self.policy.threshold or not self.key_of(
+            position, assigned
+        )
 
     def confidence(self, ids: Sequence[str], assigned: Mapping[str, str]) -> Decimal:
-        """How sure the booking of these positions is, 0.00 to 1.00: supplier, times order, times the least sure account."""
-        supplier, order = SURE_OF_SUPPLIER[self.match["found_by"]], SURE_OF_ORDER[self.match["order"]]
+        """How sure the booking of these positions is, 0.00 to 1.00: supplier, times order, times
+        the least sure account.
+        """
+        supplier, order = (
+            SURE_OF_SUPPLIER[self.match["found_by"]],
+            SURE_OF_ORDER[self.match["order"]],
+        )
         accounts = min((self.sureness(one, assigned) for one in ids), default=Decimal(1))
         return cents(Decimal(supplier) * Decimal(order) * accounts)
 
@@ -120,7 +156,10 @@ class Case:
 def doubts(case: Case, books: Books) -> list[Doubt]:
     """What a bookkeeper must say and has not said yet, in the order of weight."""
     found = [*_of_amounts(case), *_of_supplier(case, books), *_of_money(case), *_of_order(case)]
-    settled = {key for key, value in case.accepted.items() if (key, value) != ("amounts", ASK_SUPPLIER)}  # asked, and still wrong
+    # asked, and still wrong
+    settled = {
+        key for key, value in case.accepted.items() if (key, value) != ("amounts", ASK_SUPPLIER)
+    }
     return [one for one in found if one.key not in settled]
 
 
@@ -139,7 +178,9 @@ def _of_amounts(case: Case) -> list[Doubt]:
     options = []
     if case.can_be_calculated:
         due = recalculated(case.invoice)
-        options.append((AS_CALCULATED, f"Book what the parts come to: {due.gross} with VAT, {due.payable} due"))
+        options.append(
+            (AS_CALCULATED, f"Book what the parts come to: {due.gross} with VAT, {due.payable} due")
+        )
     if all(one.term in TOTALS for one in case.wrong):
         options.append((ASK_SUPPLIER, "Ask the supplier for the right amounts"))
     options.append((REJECT, "Reject the invoice; the supplier sends a right one"))
@@ -151,17 +192,31 @@ def _of_supplier(case: Case, books: Books) -> list[Doubt]:
     seller, known = case.invoice.seller, case.match["supplier"]
     if known is None:
         listed = [(one.number, f"{one.number} {one.name}"[:60]) for one in books.suppliers[:200]]
-        text = f"{seller.name or 'The seller'} is not in the list of suppliers, neither by VAT id nor by account nor by name."
+        text = (
+            f"{seller.name or 'The seller'} is not in the list of suppliers, neither by VAT id "
+            "nor by account nor by name."
+        )
         one_time = (case.policy.one_time, f"{case.policy.one_time} a supplier for this one time")
         return [_choose("supplier", text, "Which supplier is it?", [one_time, *listed])]
     found = []
     if case.match["booked_by"]:
-        text = f"An invoice of this number by this supplier was booked by {case.match['booked_by']}."
+        text = (
+            f"An invoice of this number by this supplier was booked by {case.match['booked_by']}."
+        )
         found.append(_confirm("not_duplicate", text, "It is another invoice all the same: book it"))
     iban, paid_to = case.invoice.iban, known["iban"]
     if iban and paid_to and "".join(iban.split()).upper() != "".join(paid_to.split()).upper():
-        text = f"The invoice asks for payment to {iban}, but the supplier's account is {paid_to}. That is how fraud begins."
-        found.append(_confirm("account_checked", text, "I asked the supplier by a way I knew before, and the new account is right"))
+        text = (
+            f"The invoice asks for payment to {iban}, but the supplier's account is {paid_to}. "
+            "That is how fraud begins."
+        )
+        found.append(
+            _confirm(
+                "account_checked",
+                text,
+                "I asked the supplier by a way I knew before, and the new account is right",
+            )
+        )
     return found
 
 
@@ -175,24 +230,53 @@ def _of_money(case: Case) -> list[Doubt]:
             "pattern": r"^([1-9][0-9]{0,5}[.][0-9]{1,8}|0[.][0-9]{0,7}[1-9])$",
         }
         rate["description"] = "A number such as 0.9213."
-        found.append(Doubt(key="rate", text=f"The invoice is in {invoice.currency}; the books are in {policy.currency}.", schema=rate))
-    if reverse := sorted({REVERSE[line.category] for line in invoice.lines if line.category in REVERSE}):
+        found.append(
+            Doubt(
+                key="rate",
+                text=f"The invoice is in {invoice.currency}; the books are in {policy.currency}.",
+                schema=rate,
+            )
+        )
+    if reverse := sorted(
+        {REVERSE[line.category] for line in invoice.lines if line.category in REVERSE}
+    ):
         text = f"By {' and '.join(reverse)} the buyer owes the VAT; this booking holds none."
         found.append(_confirm("reverse_charge", text, "I book the VAT that we owe ourselves"))
-    gross = ((invoice.gross or Decimal(0)) + invoice.collected) * Decimal(case.accepted.get("rate", "1"))
+    gross = ((invoice.gross or Decimal(0)) + invoice.collected) * Decimal(
+        case.accepted.get("rate", "1")
+    )
     if (not foreign or "rate" in case.accepted) and abs(gross) > policy.limit:
-        text = f"{cents(gross)} {policy.currency} is above the limit of {policy.limit} for booking without a person."
+        text = (
+            f"{cents(gross)} {policy.currency} is above the limit of {policy.limit} for booking "
+            "without a person."
+        )
         found.append(_confirm("above_limit", text, "Book it"))
     due = sum((cents(base * rate / 100) for (_, rate), base in bases(invoice).items()), Decimal(0))
-    if not case.wrong and abs((invoice.vat or Decimal(0)) - due) >= VAT_SLACK:  # each rate may be rounded, and there may be many
+    # each rate may be rounded, and there may be many
+    if not case.wrong and abs((invoice.vat or Decimal(0)) - due) >= VAT_SLACK:
         text = f"The VAT of all rates is rounded to {invoice.vat}, but comes to {due}."
         found.append(_confirm("vat_checked", text, "The VAT is right: book it"))
     if invoice.prepaid:
-        text = f"{invoice.prepaid} {invoice.currency} was paid in advance (BT-113); the whole total is booked as owed."
-        found.append(_confirm("prepaid_checked", text, "The payment is in our books and will be set off"))
+        text = (
+            f"{invoice.prepaid} {invoice.currency} was paid in advance (BT-113); the whole "
+            "total is booked as owed."
+        )
+        found.append(
+            _confirm("prepaid_checked", text, "The payment is in our books and will be set off")
+        )
     if invoice.is_credit_note and not case.match["credits_booked"]:
-        named = f"invoice {invoice.preceding}" if invoice.preceding else "an invoice that it does not name"
-        found.append(_confirm("credit_checked", f"It takes back {named}, which is not booked.", "The credit is right: book it"))
+        named = (
+            f"invoice {invoice.preceding}"
+            if invoice.preceding
+            else "an invoice that it does not name"
+        )
+        found.append(
+            _confirm(
+                "credit_checked",
+                f"It takes back {named}, which is not booked.",
+                "The credit is right: book it",
+            )
+        )
     return found
 
 
@@ -202,7 +286,13 @@ def _of_order(case: Case) -> list[Doubt]:
         text = f"The order is exceeded: {'; '.join(case.match['exceeded'][:10])}."
         found.append(_confirm("order_exceeded", text, "We got it and want it: book it"))
     if case.match["order"] == "other_supplier" and case.match["supplier"] is not None:
-        found.append(_confirm("other_order", f"Order {case.invoice.order} was placed with another supplier.", "Book it all the same"))
+        found.append(
+            _confirm(
+                "other_order",
+                f"Order {case.invoice.order} was placed with another supplier.",
+                "Book it all the same",
+            )
+        )
     return found
 
 
@@ -211,7 +301,13 @@ def reasons(case: Case) -> list[str]:
     match = case.match
     told = []
     if match["found_by"] in {"iban", "name"}:
-        told.append(f"The supplier was found by {'account' if match['found_by'] == 'iban' else 'name'} only.")
+        told.append(
+            "The supplier was found by "
+            f"{'account' if match['found_by'] == 'iban' else 'name'} only."
+        )
     if match["order"] in {"closed", "unknown"}:
-        told.append(f"Order {case.invoice.order} is {'closed' if match['order'] == 'closed' else 'not among our orders'}.")
+        told.append(
+            f"Order {case.invoice.order} is "
+            f"{'closed' if match['order'] == 'closed' else 'not among our orders'}."
+        )
     return told

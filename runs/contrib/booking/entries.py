@@ -1,4 +1,6 @@
-"""From a decided invoice to rows of the ledger: what they owe us and what we owe them come to nothing in sum. Pure."""
+"""From a decided invoice to rows of the ledger: what they owe us and what we owe them come to
+nothing in sum. Pure.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ from runs.contrib.einvoice.rules import Group, cents
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Positions of one invoice that are booked together. An invoice whose lines are decided one after the other has several."""
+    """Positions of one invoice that are booked together.
+
+    An invoice whose lines are decided one after the other has several.
+    """
 
     number: int
     """From 1."""
@@ -31,9 +36,16 @@ class Batch:
 
 
 def invoice_key(invoice: Invoice, match: Match, order: str, *, another: bool) -> str:
-    """Names an invoice in the ledger: one supplier's number is booked once, unless a person said that it is `another` invoice."""
+    """Names an invoice in the ledger: one supplier's number is booked once, unless a person said
+    that it is `another` invoice.
+    """
     supplier = (match["supplier"] or {}).get("number", "")
-    parts = [supplier, folded(invoice.number or ""), "credit" if invoice.is_credit_note else "invoice", order if another else ""]
+    parts = [
+        supplier,
+        folded(invoice.number or ""),
+        "credit" if invoice.is_credit_note else "invoice",
+        order if another else "",
+    ]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
 
 
@@ -45,7 +57,8 @@ def name_of(group: Group) -> str:
 def vat_of(invoice: Invoice, batch: Batch) -> dict[str, Decimal]:
     """The VAT of a batch by group: what is due on all positions so far, less what was booked.
 
-    At the end of an invoice of which nothing was refused that is what the invoice itself says (BT-117), to the cent.
+    At the end of an invoice of which nothing was refused that is what the invoice itself says
+    (BT-117), to the cent.
     """
     bases: dict[Group, Decimal] = defaultdict(Decimal)
     for position in batch.positions:
@@ -81,25 +94,42 @@ class Heading:
     payables_account: str
 
 
-def entries(invoice: Invoice, match: Match, batch: Batch, accounts: Mapping[str, str], heading: Heading) -> list[Entry]:
-    """The rows of a batch: each position, the VAT of each group, and what is owed for them. A credit note's are the other way round.
+def entries(
+    invoice: Invoice, match: Match, batch: Batch, accounts: Mapping[str, str], heading: Heading
+) -> list[Entry]:
+    """The rows of a batch: each position, the VAT of each group, and what is owed for them.
+
+    A credit note's are the other way round.
 
     Args:
         accounts: position → account/cost centre.
     """
     sign = -1 if invoice.is_credit_note else 1
     base = Entry(
-        entry="", order=heading.order, supplier=(match["supplier"] or {}).get("number", ""), invoice=invoice.number or "",
-        date=invoice.issued or "", position="", account="", cost_centre="", amount="0", currency=invoice.currency or "",
-        rate=f"{heading.rate:f}", base_amount="0", tax="", purchase_order=invoice.order or "", order_line="", text="",
+        entry="", order=heading.order, supplier=(match["supplier"] or {}).get("number", ""),
+        invoice=invoice.number or "",
+        date=invoice.issued or "", position="", account="", cost_centre="", amount="0",
+        currency=invoice.currency or "",
+        rate=f"{heading.rate:f}", base_amount="0", tax="", purchase_order=invoice.order or "",
+        order_line="", text="",
         document=heading.document, booked_at=heading.booked_at,
     )  # fmt: skip
     rows: list[Entry] = []
 
     def book(name: str, amount: Decimal, account: str, **more: str) -> None:
-        changes = {"entry": f"{heading.key}/{name}", "position": name.replace("/", " "), "account": account, **more}
+        changes = {
+            "entry": f"{heading.key}/{name}",
+            "position": name.replace("/", " "),
+            "account": account,
+            **more,
+        }
         value = sign * amount
-        row = {**base, "amount": f"{cents(value):f}", "base_amount": f"{cents(value * heading.rate):f}", **changes}
+        row = {
+            **base,
+            "amount": f"{cents(value):f}",
+            "base_amount": f"{cents(value * heading.rate):f}",
+            **changes,
+        }
         rows.append(row)  # type: ignore[arg-type]  # the keys are Entry's own
 
     for position in batch.positions:
@@ -107,11 +137,24 @@ def entries(invoice: Invoice, match: Match, batch: Batch, accounts: Mapping[str,
         best = match["proposals"].get(position.id, [])
         ordered = best[0]["order_line"] if best else ""
         tax = "" if position.third_party else name_of((position.category, position.rate))
-        book(f"line/{position.id}", position.net, account, cost_centre=cost_centre, tax=tax, order_line=ordered, text=position.text[:200])
+        book(
+            f"line/{position.id}",
+            position.net,
+            account,
+            cost_centre=cost_centre,
+            tax=tax,
+            order_line=ordered,
+            text=position.text[:200],
+        )
     for name, amount in sorted(vat_of(invoice, batch).items()):
         if amount:
             book(f"vat {name}/{batch.number}", amount, heading.vat_account, tax=name)
-    book(f"payable/{batch.number}", Decimal(0), heading.payables_account, text=(invoice.seller.name or "")[:200])
+    book(
+        f"payable/{batch.number}",
+        Decimal(0),
+        heading.payables_account,
+        text=(invoice.seller.name or "")[:200],
+    )
     total = sum((Decimal(row["amount"]) for row in rows[:-1]), Decimal(0))
     total_base = sum((Decimal(row["base_amount"]) for row in rows[:-1]), Decimal(0))
     rows[-1]["amount"], rows[-1]["base_amount"] = f"{-total:f}", f"{-total_base:f}"

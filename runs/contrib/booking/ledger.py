@@ -1,4 +1,6 @@
-"""The ledger that bookings are appended to: one CSV file, each entry at most once, whoever writes and whenever they are killed."""
+"""The ledger that bookings are appended to: one CSV file, each entry at most once, whoever writes
+and whenever they are killed.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from typing import TypedDict
 from runs.workflows.base import StepFailed
 
 COLUMNS = (
-    "entry", "order", "supplier", "invoice", "date", "position", "account", "cost_centre", "amount", "currency", "rate", "base_amount",
+    "entry", "order", "supplier", "invoice", "date", "position", "account", "cost_centre", "amount",
+    "currency", "rate", "base_amount",
     "tax", "purchase_order", "order_line", "text", "document", "booked_at",
 )  # fmt: skip
 WAIT = 30.0
@@ -26,7 +29,11 @@ FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
 class Entry(TypedDict):
-    """One row. Amounts are texts with a dot; debit is positive, credit negative, and an invoice's rows add up to nothing."""
+    """One row.
+
+    Amounts are texts with a dot; debit is positive, credit negative, and an invoice's rows add up
+    to nothing.
+    """
 
     entry: str  # what the row is the booking of, the same at every attempt: `<invoice>/line/7`
     order: str  # the work order that booked it
@@ -52,17 +59,25 @@ class AlreadyBooked(Exception):
     """An entry is in the ledger with other values, or by another order. Nothing was written."""
 
     def __init__(self, row: Mapping[str, str]) -> None:
-        super().__init__(f"{row.get('position')} of invoice {row.get('invoice')} is booked already, by {row.get('order')}")
+        super().__init__(
+            f"{row.get('position')} of invoice {row.get('invoice')} is booked already, by "
+            f"{row.get('order')}"
+        )
 
 
 def read(path: Path) -> list[dict[str, str]]:
-    """The ledger's rows; none where there is no ledger yet. Raises StepFailed `ledger_unreadable`."""
+    """The ledger's rows; none where there is no ledger yet.
+
+    Raises StepFailed `ledger_unreadable`.
+    """
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise StepFailed(f"The ledger cannot be read: {error.strerror}.", code="ledger_unreadable") from error
+        raise StepFailed(
+            f"The ledger cannot be read: {error.strerror}.", code="ledger_unreadable"
+        ) from error
     return _parsed(_whole(content))
 
 
@@ -72,7 +87,8 @@ def require_free(path: Path, entries: Sequence[Entry]) -> None:
 
 
 def append(path: Path, entries: Sequence[Entry], *, check: Callable[[], None]) -> int:
-    """Append the entries that are not there yet, in one write that is on the disk when this returns; how many that were.
+    """Append the entries that are not there yet, in one write that is on the disk when this
+    returns; how many that were.
 
     A line that a killed writer left half written is cut off first.
 
@@ -112,7 +128,11 @@ def _missing(rows: Sequence[Mapping[str, str]], entries: Sequence[Entry]) -> lis
         if row is None:
             missing.append(entry)
         # COLUMNS are Entry's own keys.
-        elif any(row.get(name) != safe(str(entry[name])) for name in COLUMNS if name != "booked_at"):  # type: ignore[literal-required]
+        elif any(
+            row.get(name) != safe(str(entry[name]))  # type: ignore[literal-required]
+            for name in COLUMNS
+            if name != "booked_at"
+        ):
             raise AlreadyBooked(row)
     return missing
 
@@ -122,12 +142,21 @@ def _parsed(content: bytes) -> list[dict[str, str]]:
         reader = csv.DictReader(io.StringIO(content.decode("utf-8"), newline=""), strict=True)
         rows = [dict(row) for row in reader]
     except (UnicodeDecodeError, csv.Error) as error:
-        raise StepFailed(f"The ledger is no CSV file that can be read: {error}. Nothing was booked.", code="ledger_unreadable") from error
+        raise StepFailed(
+            f"The ledger is no CSV file that can be read: {error}. Nothing was booked.",
+            code="ledger_unreadable",
+        ) from error
     if content and list(reader.fieldnames or ()) != list(COLUMNS):
-        raise StepFailed("The ledger has other columns than bookings do. Nothing was booked.", code="ledger_unreadable")
+        raise StepFailed(
+            "The ledger has other columns than bookings do. Nothing was booked.",
+            code="ledger_unreadable",
+        )
     for number, row in enumerate(rows, 2):
         if None in row or None in row.values() or not AMOUNT.fullmatch(row["amount"]):
-            raise StepFailed(f"Row {number} of the ledger is damaged. Correct it; nothing was booked.", code="ledger_unreadable")
+            raise StepFailed(
+                f"Row {number} of the ledger is damaged. Correct it; nothing was booked.",
+                code="ledger_unreadable",
+            )
     return rows
 
 
@@ -160,7 +189,9 @@ def _locked(path: Path, check: Callable[[], None]) -> Iterator[None]:
             except BlockingIOError:
                 check()
             if time.monotonic() > deadline:
-                raise StepFailed("The ledger was locked by others all the time. Retry.", code="ledger_busy")
+                raise StepFailed(
+                    "The ledger was locked by others all the time. Retry.", code="ledger_busy"
+                )
             time.sleep(0.02)  # nothing tells when a file's lock is free
         yield
     finally:

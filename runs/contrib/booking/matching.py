@@ -1,4 +1,7 @@
-"""Who an invoice is from, what was ordered, and which account each of its positions belongs to. Pure."""
+"""Who an invoice is from, what was ordered, and which account each of its positions belongs to.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ OVER = Decimal("1.02")
 
 @dataclass(frozen=True, kw_only=True)
 class Position:
-    """What is booked by itself: a line, an allowance or charge of the whole document, or what is collected for a third party."""
+    """What is booked by itself: a line, an allowance or charge of the whole document, or what is
+    collected for a third party.
+    """
 
     id: str
     text: str
@@ -47,9 +52,11 @@ class Match(TypedDict):
 
 
 def positions(invoice: Invoice) -> list[Position]:
-    """Every position under an id of its own: a line's number, or `#` and its place; A1, C1, T1 and so on for the others.
+    """Every position under an id of its own: a line's number, or `#` and its place; A1, C1, T1 and
+    so on for the others.
 
-    An id that is taken already gets another `#` in front: the numbers of lines are the supplier's, who may call a line A1.
+    An id that is taken already gets another `#` in front: the numbers of lines are the supplier's,
+    who may call a line A1.
     """
     found: dict[str, Position] = {}
 
@@ -63,28 +70,52 @@ def positions(invoice: Invoice) -> list[Position]:
         text = line.name or line.description or "(no name)"
         rate, ordered = line.rate or Decimal(0), line.order_line or ""
         found[name] = Position(
-            id=name, text=text, net=line.net or Decimal(0), category=line.category or "", rate=rate, order_line=ordered
+            id=name, text=text, net=line.net or Decimal(0), category=line.category or "", rate=rate,
+            order_line=ordered
         )  # fmt: skip
     for place, extra in enumerate(invoice.extras, 1):
         name, amount = free(f"{'C' if extra.charge else 'A'}{place}"), extra.amount or Decimal(0)
         text = extra.reason or ("Charge" if extra.charge else "Allowance")
         rate = extra.rate or Decimal(0)
-        found[name] = Position(id=name, text=text, net=amount if extra.charge else -amount, category=extra.category or "", rate=rate)
+        found[name] = Position(
+            id=name,
+            text=text,
+            net=amount if extra.charge else -amount,
+            category=extra.category or "",
+            rate=rate,
+        )
     for place, one in enumerate(invoice.third_parties, 1):
         name, text = free(f"T{place}"), one.reason or one.kind or "For a third party"
-        found[name] = Position(id=name, text=text, net=one.amount or Decimal(0), category="", rate=Decimal(0), third_party=True)
+        found[name] = Position(
+            id=name,
+            text=text,
+            net=one.amount or Decimal(0),
+            category="",
+            rate=Decimal(0),
+            third_party=True,
+        )
     return list(found.values())
 
 
-def match(invoice: Invoice, books: Books, ledger: Sequence[Mapping[str, str]], *, chosen: str = "") -> Match:
-    """What the books say of an invoice. `chosen` is the number of the supplier that a bookkeeper named."""
+def match(
+    invoice: Invoice, books: Books, ledger: Sequence[Mapping[str, str]], *, chosen: str = ""
+) -> Match:
+    """What the books say of an invoice.
+
+    `chosen` is the number of the supplier that a bookkeeper named.
+    """
     supplier, found_by = _supplier(invoice, books)
     if chosen:
-        supplier, found_by = books.supplier(chosen) or Supplier(number=chosen, name=invoice.seller.name or ""), "bookkeeper"
+        supplier, found_by = (
+            books.supplier(chosen) or Supplier(number=chosen, name=invoice.seller.name or ""),
+            "bookkeeper",
+        )
     ordered = [one for one in books.orders if invoice.order and one.order == invoice.order]
     state = _order_state(invoice, ordered, supplier)
     usable = [one for one in ordered if one.status == "open"] if state == "open" else []
-    proposals: dict[str, list[Proposal]] = {one.id: _proposals(one, supplier, usable, books) for one in positions(invoice)}
+    proposals: dict[str, list[Proposal]] = {
+        one.id: _proposals(one, supplier, usable, books) for one in positions(invoice)
+    }
     return Match(
         supplier=asdict(supplier) if supplier else None,
         found_by=found_by if supplier else "",
@@ -100,7 +131,9 @@ def _supplier(invoice: Invoice, books: Books) -> tuple[Supplier | None, str]:
     seller = invoice.seller
     for how, said in (("vat_id", seller.vat_id), ("iban", invoice.iban), ("name", seller.name)):
         compare = folded if how == "name" else compact
-        fitting = [one for one in books.suppliers if said and compare(getattr(one, how)) == compare(said)]
+        fitting = [
+            one for one in books.suppliers if said and compare(getattr(one, how)) == compare(said)
+        ]
         if len(fitting) == 1:
             return fitting[0], how
     return None, ""
@@ -125,8 +158,12 @@ def _order_state(invoice: Invoice, ordered: Sequence[OrderLine], supplier: Suppl
     return "open" if any(one.status == "open" for one in ordered) else "closed"
 
 
-def _proposals(position: Position, supplier: Supplier | None, ordered: Sequence[OrderLine], books: Books) -> list[Proposal]:
-    """Of the order's line, else of the order if all its lines agree, else of the supplier; only accounts that there are."""
+def _proposals(
+    position: Position, supplier: Supplier | None, ordered: Sequence[OrderLine], books: Books
+) -> list[Proposal]:
+    """Of the order's line, else of the order if all its lines agree, else of the supplier; only
+    accounts that there are.
+    """
     if position.third_party:
         return []
     found: list[tuple[str, str, str, str]] = []
@@ -134,11 +171,27 @@ def _proposals(position: Position, supplier: Supplier | None, ordered: Sequence[
     if not named and len(ordered) == 1:
         named = list(ordered)
     if named:
-        found.append((f"{named[0].account}/{named[0].cost_centre}", f"line {named[0].line} of the order", "1.00", named[0].line))
+        found.append(
+            (
+                f"{named[0].account}/{named[0].cost_centre}",
+                f"line {named[0].line} of the order",
+                "1.00",
+                named[0].line,
+            )
+        )
     elif len({(one.account, one.cost_centre) for one in ordered}) == 1:
-        found.append((f"{ordered[0].account}/{ordered[0].cost_centre}", "every line of the order", "0.97", ""))
+        found.append(
+            (
+                f"{ordered[0].account}/{ordered[0].cost_centre}",
+                "every line of the order",
+                "0.97",
+                "",
+            )
+        )
     if supplier and supplier.account:
-        found.append((f"{supplier.account}/{supplier.cost_centre}", "usual for this supplier", "0.95", ""))
+        found.append(
+            (f"{supplier.account}/{supplier.cost_centre}", "usual for this supplier", "0.95", "")
+        )
     keys: list[Proposal] = []
     for key, why, confidence, order_line in found:
         if books.account(key) and key not in {one["key"] for one in keys}:
@@ -147,21 +200,49 @@ def _proposals(position: Position, supplier: Supplier | None, ordered: Sequence[
 
 
 def _exceeded(
-    invoice: Invoice, proposals: Mapping[str, Sequence[Proposal]], ordered: Sequence[OrderLine], ledger: Sequence[Mapping[str, str]]
+    invoice: Invoice,
+    proposals: Mapping[str, Sequence[Proposal]],
+    ordered: Sequence[OrderLine],
+    ledger: Sequence[Mapping[str, str]],
 ) -> list[str]:
-    """The order's lines that this invoice, with what is booked against them already, goes beyond."""
+    """The order's lines that this invoice, with what is booked against them already, goes
+    beyond.
+    """
     told = []
     for one in ordered:
         booked = sum(
-            (Decimal(row["amount"]) for row in ledger if row["purchase_order"] == one.order and row["order_line"] == one.line), Decimal(0)
+            (
+                Decimal(row["amount"])
+                for row in ledger
+                if row["purchase_order"] == one.order and row["order_line"] == one.line
+            ),
+            Decimal(0),
         )
-        asked = sum((pos.net for pos in positions(invoice) if any(p["order_line"] == one.line for p in proposals[pos.id][:1])), Decimal(0))
+        asked = sum(
+            (
+                pos.net
+                for pos in positions(invoice)
+                if any(p["order_line"] == one.line for p in proposals[pos.id][:1])
+            ),
+            Decimal(0),
+        )
         if asked and booked + asked > one.net * OVER:
-            told.append(f"line {one.line} of {one.order}: {asked} invoiced, {one.net - booked} open")
+            told.append(
+                f"line {one.line} of {one.order}: {asked} invoiced, {one.net - booked} open"
+            )
     return told
 
 
-def _booked_by(said: str | None, supplier: Supplier | None, ledger: Sequence[Mapping[str, str]]) -> str:
+def _booked_by(
+    said: str | None, supplier: Supplier | None, ledger: Sequence[Mapping[str, str]]
+) -> str:
     number = folded(said or "")
-    same = (row for row in ledger if supplier and row["supplier"] == supplier.number and folded(row["invoice"]) == number and number)
+    same = (
+        row
+        for row in ledger
+        if supplier
+        and row["supplier"] == supplier.number
+        and folded(row["invoice"]) == number
+        and number
+    )
     return next((row["order"] for row in same), "")

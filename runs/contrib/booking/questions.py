@@ -1,4 +1,7 @@
-"""The two questions of a booking: what the supplier must tell, and what a bookkeeper must decide. Texts and schemas only."""
+"""The two questions of a booking: what the supplier must tell, and what a bookkeeper must decide.
+
+Texts and schemas only.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ BOOKKEEPER, SUPPLIER = "needs_bookkeeper_decision", "missing_supplier_data"
 AMOUNT = r"^-?\d{1,12}(\.\d{1,2})?$"
 ANSWERS = {"confirmed": "It is right as invoiced", "credited": "It is wrong; a credit note follows"}
 MAX_ASKED = 50
-"""Positions that one question is about: a form and its schema stay of a size that can be worked with. The next question has the next."""
+"""Positions that one question is about: a form and its schema stay of a size that can be worked
+with. The next question has the next.
+"""
 MAX_OPTIONS = 1_200
 """Of all fields that ask for an account together."""
 MAX_BYTES = 24_000
@@ -34,15 +39,21 @@ IBAN = "Without spaces, such as DE89370400440532013000."
 TERMS: dict[str, dict[str, Any]] = {
     "BT-1": {"title": "Invoice number", "minLength": 1, "maxLength": 100},
     "BT-2": {"title": "Issue date", "format": "date", "description": "As 2026-12-31."},
-    "BT-3": {"title": "Type of invoice", "oneOf": [{"const": "380", "title": "Invoice"}, {"const": "381", "title": "Credit note"}]},
-    "BT-5": {"title": "Currency", "pattern": "^[A-Z]{3}$", "description": "Three letters, such as EUR."},
+    "BT-3": {"title": "Type of invoice", "oneOf": [{"const": "380", "title": "Invoice"},
+    {"const": "381", "title": "Credit note"}]},
+    "BT-5": {"title": "Currency", "pattern": "^[A-Z]{3}$",
+    "description": "Three letters, such as EUR."},
     "BT-9": {"title": "Due date", "format": "date", "description": "As 2026-12-31."},
     "BT-27": {"title": "Name of the seller", "minLength": 1, "maxLength": 200},
-    "BT-31": {"title": "VAT id of the seller", "pattern": "^[A-Z]{2}[0-9A-Z+*]{2,13}$", "description": "Such as DE136695976."},
-    "BT-40": {"title": "Country of the seller", "pattern": "^[A-Z]{2}$", "description": "Two letters, such as DE."},
+    "BT-31": {"title": "VAT id of the seller", "pattern": "^[A-Z]{2}[0-9A-Z+*]{2,13}$",
+    "description": "Such as DE136695976."},
+    "BT-40": {"title": "Country of the seller", "pattern": "^[A-Z]{2}$",
+    "description": "Two letters, such as DE."},
     "BT-44": {"title": "Name of the buyer", "minLength": 1, "maxLength": 200},
-    "BT-84": {"title": "IBAN to pay to", "pattern": "^[A-Z]{2}[0-9]{2}[0-9A-Z]{11,30}$", "description": IBAN},
-    **{term: {"title": title, "pattern": AMOUNT, "description": "With a dot, such as 1190.00."} for term, title in TOTALS.items()},
+    "BT-84": {"title": "IBAN to pay to", "pattern": "^[A-Z]{2}[0-9]{2}[0-9A-Z]{11,30}$",
+    "description": IBAN},
+    **{term: {"title": title, "pattern": AMOUNT,
+    "description": "With a dot, such as 1190.00."} for term, title in TOTALS.items()},
 }  # fmt: skip
 assert TERMS.keys() == SUPPLIED
 
@@ -63,15 +74,24 @@ def cell(text: str, longest: int = 80) -> str:
 def about(case: Case) -> str:
     invoice = case.invoice
     kind = "Credit note" if invoice.is_credit_note else "Invoice"
-    return f"{kind} {cell(invoice.number or '(no number)')} of {cell(invoice.seller.name or '(no name)')}"
+    return (
+        f"{kind} {cell(invoice.number or '(no number)')} of "
+        f"{cell(invoice.seller.name or '(no name)')}"
+    )
 
 
 def facts(case: Case) -> dict[str, str | int]:
     invoice, known = case.booked, case.match["supplier"]
     return {
-        "With VAT": f"{invoice.gross if invoice.gross is not None else '?'} {invoice.currency or ''}".strip(),
+        "With VAT": (
+            f"{invoice.gross if invoice.gross is not None else '?'} {invoice.currency or ''}"
+        ).strip(),
         "Without": str(invoice.net if invoice.net is not None else "?"),
-        **({"For third parties": f"{invoice.collected} {invoice.currency or ''}".strip()} if invoice.third_parties else {}),
+        **(
+            {"For third parties": f"{invoice.collected} {invoice.currency or ''}".strip()}
+            if invoice.third_parties
+            else {}
+        ),
         "Due": invoice.due or invoice.terms or "?",
         "Supplier": f"{known['number']} {known['name']}"[:80] if known else "unknown",
         **({"Order": invoice.order[:60]} if invoice.order else {}),
@@ -85,27 +105,54 @@ def ask_supplier_for_terms(case: Case, missing: Sequence[Finding], *, again: boo
     listed = "\n".join(f"- {cell(one.text, 300)}" for one in missing)
     first = "The answer does not settle it yet. " if again else ""
     letter = _letter(case, terms, missing, again=first)
-    content = f"# {about(case)}\n\n{first}It cannot be booked until the supplier has told:\n\n{listed}\n\n{letter}"
-    report = Report(content=content, facts=facts(case), effects=["Checks the invoice again with these values; its file is not read again."])
+    content = (
+        f"# {about(case)}\n\n{first}It cannot be booked until the supplier has told:\n\n"
+        f"{listed}\n\n{letter}"
+    )
+    report = Report(
+        content=content,
+        facts=facts(case),
+        effects=["Checks the invoice again with these values; its file is not read again."],
+    )
     told = {**_told(case), "names": _named(terms), "again": first.strip(), "missing": listed}
-    subject = {**told, "invoice": _short(case), "supplier": plain(case.invoice.seller.name or "", 200)}
-    outside = Outside(to=[], question=_line("request_subject", case, subject), content=_fill("request", case.policy.texts, told))
+    subject = {
+        **told,
+        "invoice": _short(case),
+        "supplier": plain(case.invoice.seller.name or "", 200),
+    }
+    outside = Outside(
+        to=[],
+        question=_line("request_subject", case, subject),
+        content=_fill("request", case.policy.texts, told),
+    )
     asked = _ask(
-        SUPPLIER, f"Missing from the supplier: {_named(terms)}", report, way, required=_schema(properties, terms), send="Send the data"
+        SUPPLIER,
+        f"Missing from the supplier: {_named(terms)}",
+        report,
+        way,
+        required=_schema(properties, terms),
+        send="Send the data",
     )
     return replace(asked, outside=outside)
 
 
 def put_outside(question: Ask, mail: str) -> Ask:
-    """The question, put to the supplier too where there is an address; who holds its link sends the data, and cannot reject the invoice."""
+    """The question, put to the supplier too where there is an address; who holds its link sends the
+    data, and cannot reject the invoice.
+    """
     if not mail or question.outside is None:
         return replace(question, outside=None)
     report = replace(question.report, facts={**question.report.facts, "Asked by mail": mail})
-    return replace(question, report=report, outside=replace(question.outside, to=[mail], ways=[ANSWER]))
+    return replace(
+        question, report=report, outside=replace(question.outside, to=[mail], ways=[ANSWER])
+    )
 
 
 def _short(case: Case) -> str:
-    return f"{'credit note' if case.invoice.is_credit_note else 'invoice'} {plain(case.invoice.number or '(no number)', 60)}"
+    return (
+        f"{'credit note' if case.invoice.is_credit_note else 'invoice'} "
+        f"{plain(case.invoice.number or '(no number)', 60)}"
+    )
 
 
 def _told(case: Case) -> dict[str, str]:
@@ -122,7 +169,14 @@ _fill = partial(letters.fill, LETTERS)
 
 def _line(name: str, case: Case, told: Mapping[str, str]) -> str:
     """A subject, which is no Markdown."""
-    return plain(_fill(name, case.policy.texts, {**told, "issued": plain(case.invoice.issued or "(no date)", 60)}), 200)
+    return plain(
+        _fill(
+            name,
+            case.policy.texts,
+            {**told, "issued": plain(case.invoice.issued or "(no date)", 60)},
+        ),
+        200,
+    )
 
 
 def _named(terms: Sequence[str]) -> str:
@@ -134,7 +188,14 @@ def _term(term: str, findings: Sequence[Finding]) -> dict[str, Any]:
     part = {"type": "string", **TERMS[term]}
     part["title"] = f"{part['title']} ({term})"
     expected = next((one.expected for one in findings if one.expected), "")
-    return {**part, "description": f"{part.get('description', '')} The parts come to {expected}.".strip()} if expected else part
+    return (
+        {
+            **part,
+            "description": f"{part.get('description', '')} The parts come to {expected}.".strip(),
+        }
+        if expected
+        else part
+    )
 
 
 def _letter(case: Case, terms: Sequence[str], missing: Sequence[Finding], *, again: str) -> str:
@@ -163,24 +224,52 @@ def ask_supplier_about_lines(case: Case, held: Mapping[str, Held], *, way: str) 
                 "title": "Answer",
                 "oneOf": [{"const": value, "title": words} for value, words in ANSWERS.items()],
             },
-            "explanation": {"type": "string", "title": "Explanation", "minLength": 1, "maxLength": 1000},
+            "explanation": {
+                "type": "string",
+                "title": "Explanation",
+                "minLength": 1,
+                "maxLength": 1000,
+            },
         }
-        title, reason = f"Line {name}: {plain(by_id[name].text, 80)}", f"Sent back: {plain(line['reason'], 120)}"
+        title, reason = (
+            f"Line {name}: {plain(by_id[name].text, 80)}",
+            f"Sent back: {plain(line['reason'], 120)}",
+        )
         properties[name] = _object(said, list(said), title=title, description=reason)
-        listed.append(f"| {cell(name)} | {cell(by_id[name].text)} | {by_id[name].net} | {cell(line['reason'], 300)} |")
+        listed.append(
+            f"| {cell(name)} | {cell(by_id[name].text)} | {by_id[name].net} | "
+            f"{cell(line['reason'], 300)} |"
+        )
     lines = _object(properties, list(held), title="Lines")
     content = (
         f"# {about(case)}\n\n{count(len(held), 'line')} sent back. What was approved is booked.\n\n"
         f"| Line | What | Net | Why it came back |\n|---|---|---|---|\n" + "\n".join(listed)
     )
-    report = Report(content=content, facts=facts(case), effects=["A bookkeeper decides about these lines with what is said here."])
+    report = Report(
+        content=content,
+        facts=facts(case),
+        effects=["A bookkeeper decides about these lines with what is said here."],
+    )
     required = _schema({"lines": lines}, ["lines"])
     table = "| Line | What | Net | Why we ask |\n|---|---|---|---|\n" + "\n".join(listed)
     told = {**_told(case), "count": count(len(held), "line"), "lines": table}
-    subject = {**told, "invoice": _short(case), "supplier": plain(case.invoice.seller.name or "", 200)}
-    outside = Outside(to=[], question=_line("lines_subject", case, subject), content=_fill("lines", case.policy.texts, told))
+    subject = {
+        **told,
+        "invoice": _short(case),
+        "supplier": plain(case.invoice.seller.name or "", 200),
+    }
+    outside = Outside(
+        to=[],
+        question=_line("lines_subject", case, subject),
+        content=_fill("lines", case.policy.texts, told),
+    )
     asked = _ask(
-        SUPPLIER, f"Question to the supplier about {count(len(held), 'line')}", report, way, required=required, send="Send the answer"
+        SUPPLIER,
+        f"Question to the supplier about {count(len(held), 'line')}",
+        report,
+        way,
+        required=required,
+        send="Send the answer",
     )
     return replace(asked, outside=outside)
 
@@ -205,8 +294,12 @@ def part_of(case: Case, books: Books, ids: Sequence[str], assigned: Mapping[str,
     return taken
 
 
-def ask_bookkeeper(case: Case, books: Books, doubts: Sequence[Doubt], asked: Decide, *, way: str) -> Ask:
-    """Proposals and options: the doubts, an account for each line that has no sure one, and the lines to send back."""
+def ask_bookkeeper(
+    case: Case, books: Books, doubts: Sequence[Doubt], asked: Decide, *, way: str
+) -> Ask:
+    """Proposals and options: the doubts, an account for each line that has no sure one, and the
+    lines to send back.
+    """
     ids, assigned, held = asked["ids"], asked["assigned"], asked["held"]
     shown = [one for one in case.positions if one.id in ids]
     unsure = [one for one in shown if case.is_unsure(one.id, assigned)]
@@ -218,35 +311,65 @@ def ask_bookkeeper(case: Case, books: Books, doubts: Sequence[Doubt], asked: Dec
         required.append("assign")
     fresh = [one for one in shown if one.id not in held]
     if len(shown) > 1 and fresh:
-        about_them = "A line with a reason is not booked now: the supplier is asked about it. Leave it empty to book the line."
+        about_them = (
+            "A line with a reason is not booked now: the supplier is asked about it. Leave it "
+            "empty to book the line."
+        )
         properties["send_back"] = _reasons("Send lines back", about_them, fresh, "Why it goes back")
     if explained:
-        about_them = "A line with a reason is not booked and not paid. Leave it empty to book the line."
+        about_them = (
+            "A line with a reason is not booked and not paid. Leave it empty to book the line."
+        )
         properties["refuse"] = _reasons("Refuse lines", about_them, explained, "Why it is refused")
     total = sum((one.net for one in shown), Decimal(0))
     report = Report(
         content=_decision_text(case, doubts, shown, assigned, held),
-        facts={**facts(case), "Confidence": f"{case.confidence(ids, assigned)}, enough is {case.policy.threshold}"},
+        facts={
+            **facts(case),
+            "Confidence": f"{case.confidence(ids, assigned)}, enough is {case.policy.threshold}",
+        },
         effects=[
-            f"Books {count(len(shown), 'position')}, {total} {case.invoice.currency or ''} without VAT, less what is sent back or refused."
+            (
+                f"Books {count(len(shown), 'position')}, {total} {case.invoice.currency or ''} "
+                "without VAT, less what is sent back or refused."
+            )
         ],
     )
-    schema = {**_schema(properties, required), **({"$defs": {"account": _accounts(books)}} if unsure else {})}
-    return _ask(BOOKKEEPER, f"Bookkeeper: {_what(doubts, unsure, explained)}", report, way, required=schema, send="Book it")
+    schema = {
+        **_schema(properties, required),
+        **({"$defs": {"account": _accounts(books)}} if unsure else {}),
+    }
+    return _ask(
+        BOOKKEEPER,
+        f"Bookkeeper: {_what(doubts, unsure, explained)}",
+        report,
+        way,
+        required=schema,
+        send="Book it",
+    )
 
 
-def _what(doubts: Sequence[Doubt], unsure: Sequence[Position], explained: Sequence[Position]) -> str:
+def _what(
+    doubts: Sequence[Doubt], unsure: Sequence[Position], explained: Sequence[Position]
+) -> str:
     if explained:
         return f"the supplier answered about {count(len(explained), 'line')}"
     named = [one.key.replace("_", " ") for one in doubts[:3]]
-    return ", ".join([*named, *([f"account of {count(len(unsure), 'position')}"] if unsure else [])]) or "is this booking right?"
+    return (
+        ", ".join([*named, *([f"account of {count(len(unsure), 'position')}"] if unsure else [])])
+        or "is this booking right?"
+    )
 
 
 def _assign(case: Case, unsure: Sequence[Position]) -> dict[str, Any]:
     properties = {}
     for one in unsure:
         best = case.match["proposals"].get(one.id, [])
-        part: dict[str, Any] = {"type": "string", "title": f"{one.id}: {plain(one.text, 80)}, {one.net}", "$ref": "#/$defs/account"}
+        part: dict[str, Any] = {
+            "type": "string",
+            "title": f"{one.id}: {plain(one.text, 80)}, {one.net}",
+            "$ref": "#/$defs/account",
+        }
         if best:
             part |= {"default": best[0]["key"], "description": f"Proposed: {best[0]['why']}."}
         properties[one.id] = part
@@ -254,23 +377,40 @@ def _assign(case: Case, unsure: Sequence[Position]) -> dict[str, Any]:
 
 
 def _accounts(books: Books) -> dict[str, Any]:
-    """The accounts to choose from: by their titles, or by their numbers alone where there are too many for one question."""
-    options = [{"const": one.key, "title": plain(f"{one.account} {one.title} · {one.cost_centre}", 80)} for one in books.accounts]
-    if len(options) <= MAX_OPTIONS and len(json.dumps(options, ensure_ascii=False).encode()) <= MAX_BYTES:
+    """The accounts to choose from: by their titles, or by their numbers alone where there are too
+    many for one question.
+    """
+    options = [
+        {"const": one.key, "title": plain(f"{one.account} {one.title} · {one.cost_centre}", 80)}
+        for one in books.accounts
+    ]
+    if (
+        len(options) <= MAX_OPTIONS
+        and len(json.dumps(options, ensure_ascii=False).encode()) <= MAX_BYTES
+    ):
         return {"oneOf": options}
     return {"enum": [one.key for one in books.accounts]}
 
 
 def _reasons(title: str, description: str, shown: Sequence[Position], what: str) -> dict[str, Any]:
     properties = {
-        one.id: {"type": "string", "title": f"{one.id}: {plain(one.text, 80)}, {one.net}", "minLength": 1, "maxLength": 200}
+        one.id: {
+            "type": "string",
+            "title": f"{one.id}: {plain(one.text, 80)}, {one.net}",
+            "minLength": 1,
+            "maxLength": 200,
+        }
         for one in shown
     }
     return _object(properties, [], title=title, description=f"{what}. {description}")
 
 
 def _decision_text(
-    case: Case, doubts: Sequence[Doubt], shown: Sequence[Position], assigned: Mapping[str, str], held: Mapping[str, Held]
+    case: Case,
+    doubts: Sequence[Doubt],
+    shown: Sequence[Position],
+    assigned: Mapping[str, str],
+    held: Mapping[str, Held],
 ) -> str:
     parts = [f"# {about(case)}"]
     if told := [*(one.text for one in doubts), *reasons(case)]:
@@ -280,7 +420,10 @@ def _decision_text(
     parts.append(table)
     answers = [(one.id, held[one.id]) for one in shown if "answer" in held.get(one.id, {})]
     if answers:
-        said = "\n".join(f"- {cell(name)}: {ANSWERS[line['answer']].lower()}. {cell(line['explanation'], 500)}" for name, line in answers)
+        said = "\n".join(
+            f"- {cell(name)}: {ANSWERS[line['answer']].lower()}. {cell(line['explanation'], 500)}"
+            for name, line in answers
+        )
         parts.append(f"## What the supplier says\n\n{said}")
     return "\n\n".join(parts) + "\n"
 
@@ -289,7 +432,10 @@ def _row(case: Case, one: Position, assigned: Mapping[str, str]) -> str:
     best = case.match["proposals"].get(one.id, [])
     why = "chosen" if one.id in assigned else best[0]["why"] if best else "nothing known"
     key = case.key_of(one.id, assigned)
-    return f"| {cell(one.id)} | {cell(one.text)} | {one.net} | {cell(one.category)} {one.rate.normalize():f} | {cell(key)} {why} |"
+    return (
+        f"| {cell(one.id)} | {cell(one.text)} | {one.net} | {cell(one.category)} "
+        f"{one.rate.normalize():f} | {cell(key)} {why} |"
+    )
 
 
 def _schema(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
@@ -302,7 +448,9 @@ def _object(properties: Mapping[str, Any], required: Sequence[str], **words: str
     return {**fixed, **words, "properties": dict(properties), "required": list(required)}
 
 
-def _ask(phase: str, question: str, report: Report, way: str, *, required: Mapping[str, Any], send: str) -> Ask:
+def _ask(
+    phase: str, question: str, report: Report, way: str, *, required: Mapping[str, Any], send: str
+) -> Ask:
     usual = ANSWER if phase == SUPPLIER else "approve"
     return Ask(
         question=question,

@@ -1,7 +1,9 @@
-"""The ledger behind an HTTP interface: bookings are posted as JSON under a key, so that a second attempt books nothing twice.
+"""The ledger behind an HTTP interface: bookings are posted as JSON under a key, so that a second
+attempt books nothing twice.
 
-Where it is and what opens it is the operator's, by environment: `WAYSTATION_LEDGER_URL` and `WAYSTATION_LEDGER_TOKEN`. A template only
-says that it is used (`"ledger": "rest"` in the configuration of booking-post), so whoever edits one can send the token nowhere else.
+Where it is and what opens it is the operator's, by environment: `WAYSTATION_LEDGER_URL` and
+`WAYSTATION_LEDGER_TOKEN`. A template only says that it is used (`"ledger": "rest"` in the
+configuration of booking-post), so whoever edits one can send the token nowhere else.
 """
 
 from __future__ import annotations
@@ -22,40 +24,71 @@ LONGEST = 64_000
 
 
 def send(entries: Sequence[Entry], *, key: str) -> None:
-    """Post a batch of bookings: `{"entries": [Entry]}`, with `Idempotency-Key`. 2xx is booked; redirects are not followed.
+    """Post a batch of bookings: `{"entries": [Entry]}`, with `Idempotency-Key`. 2xx is booked;
+    redirects are not followed.
 
     Raises:
         AlreadyBooked: 409; the answer may hold `{"position", "invoice", "order"}` of what is there.
-        StepFailed: `ledger_unknown` where no address is set; `ledger_away` where it cannot be reached, does not answer in time, or
+        StepFailed: `ledger_unknown` where no address is set; `ledger_away` where it cannot be
+        reached, does not answer in time, or
             answers 408, 429 or 5xx: worth another try; `ledger_refused` with any other answer.
     """
-    status, answer = _post(os.environ.get("WAYSTATION_LEDGER_URL", ""), json.dumps({"entries": list(entries)}).encode(), key)
+    status, answer = _post(
+        os.environ.get("WAYSTATION_LEDGER_URL", ""),
+        json.dumps({"entries": list(entries)}).encode(),
+        key,
+    )
     if 200 <= status < 300:
         return
     if status == 409:
-        raise AlreadyBooked({"position": entries[0]["position"], "invoice": entries[0]["invoice"], "order": "another order", **answer})
+        raise AlreadyBooked(
+            {
+                "position": entries[0]["position"],
+                "invoice": entries[0]["invoice"],
+                "order": "another order",
+                **answer,
+            }
+        )
     if status in {408, 429} or status >= 500:
-        raise StepFailed(f"The ledger answered {status}. Nothing is known to be booked; the same batch is sent again.", code="ledger_away")
+        raise StepFailed(
+            (
+                f"The ledger answered {status}. Nothing is known to be booked; the same batch "
+                "is sent again."
+            ),
+            code="ledger_away",
+        )
     said = str(answer.get("detail") or answer.get("error") or "")[:300]
-    raise StepFailed(f"The ledger refused the batch with {status}. {said}".strip(), code="ledger_refused")
+    raise StepFailed(
+        f"The ledger refused the batch with {status}. {said}".strip(), code="ledger_refused"
+    )
 
 
 def _post(url: str, body: bytes, key: str) -> tuple[int, dict[str, str]]:
     place = urlsplit(url)
     if place.scheme not in {"http", "https"} or not place.hostname:
-        raise StepFailed("No ledger is named: set WAYSTATION_LEDGER_URL for the workers, then retry.", code="ledger_unknown")
+        raise StepFailed(
+            "No ledger is named: set WAYSTATION_LEDGER_URL for the workers, then retry.",
+            code="ledger_unknown",
+        )
     connect = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
     connection = connect(place.hostname, place.port, timeout=SECONDS)
-    headers = {"Content-Type": "application/json", "Accept": "application/json", "Idempotency-Key": key}
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json",
+        "Idempotency-Key": key,
+    }
     if token := os.environ.get("WAYSTATION_LEDGER_TOKEN"):
         headers["Authorization"] = f"Bearer {token}"
     try:
-        connection.request("POST", (place.path or "/") + (f"?{place.query}" if place.query else ""), body, headers)
+        connection.request(
+            "POST", (place.path or "/") + (f"?{place.query}" if place.query else ""), body, headers
+        )
         response = connection.getresponse()
         return response.status, _read(response.read(LONGEST))
     except (OSError, http.client.HTTPException) as error:
         raise StepFailed(
-            f"The ledger cannot be reached ({type(error).__name__}). The same batch is sent again.", code="ledger_away"
+            f"The ledger cannot be reached ({type(error).__name__}). The same batch is sent again.",
+            code="ledger_away",
         ) from error
     finally:
         connection.close()
@@ -67,4 +100,8 @@ def _read(content: bytes) -> dict[str, str]:
         found: Any = json.loads(content)
     except ValueError:
         return {}
-    return {str(name): value for name, value in found.items() if isinstance(value, str)} if isinstance(found, dict) else {}
+    return (
+        {str(name): value for name, value in found.items() if isinstance(value, str)}
+        if isinstance(found, dict)
+        else {}
+    )

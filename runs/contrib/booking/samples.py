@@ -1,4 +1,6 @@
-"""Books and invoices to try `smart-booking` on: all invented here, in the files that a real house would keep."""
+"""Books and invoices to try `smart-booking` on: all invented here, in the files that a real house
+would keep.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,22 @@ from runs.contrib.einvoice.writing import to_cii, to_pdf, to_ubl
 BOOKS: dict[str, list[list[str]]] = {
     SUPPLIERS: [
         ["number", "name", "vat_id", "iban", "account", "cost_centre"],
-        ["70001", "Papierhof Nord GmbH", "DE222222220", "DE02 1203 0000 0000 2020 51", "6815", "110"],
-        ["70002", "Wolkenwerk Hosting AG", "DE333333322", "DE02 5001 0517 0137 0750 30", "6810", "300"],
+        [
+            "70001",
+            "Papierhof Nord GmbH",
+            "DE222222220",
+            "DE02 1203 0000 0000 2020 51",
+            "6815",
+            "110",
+        ],
+        [
+            "70002",
+            "Wolkenwerk Hosting AG",
+            "DE333333322",
+            "DE02 5001 0517 0137 0750 30",
+            "6810",
+            "300",
+        ],
         ["70003", "Stahlbau Huber KG", "ATU12345675", "AT61 1904 3002 3457 3201", "5400", "210"],
     ],
     ACCOUNTS: [
@@ -36,7 +52,11 @@ BOOKS: dict[str, list[list[str]]] = {
 
 
 def _page(invoice: Invoice) -> bytes:
-    lines = [f"Invoice {invoice.number}", invoice.seller.name or "", *(f"{one.quantity} x {one.name}: {one.net}" for one in invoice.lines)]
+    lines = [
+        f"Invoice {invoice.number}",
+        invoice.seller.name or "",
+        *(f"{one.quantity} x {one.name}: {one.net}" for one in invoice.lines),
+    ]
     return to_pdf(invoice, lines=[*lines, f"Total with VAT: {invoice.gross} {invoice.currency}"])
 
 
@@ -56,7 +76,10 @@ DEMO = ("paper-and-toner.xml", "hosting.pdf", "steel-frames.xml")
 
 
 def make_samples(books: Path, inbox: Path) -> list[Path]:
-    """Write the books into one folder and the invoices into another; files that are there stay. Gives the invoices' paths."""
+    """Write the books into one folder and the invoices into another; files that are there stay.
+
+    Gives the invoices' paths.
+    """
     books.mkdir(parents=True, exist_ok=True)
     inbox.mkdir(parents=True, exist_ok=True)
     for name, rows in BOOKS.items():

@@ -19,10 +19,13 @@ REJECTED, POSTED, IN_PART = "rejected", "posted", "posted_in_part"
 
 
 MATERIAL = (
-    "document", "invoice", "supplied", "findings", "match", "accepted", "assigned", "cleared", "held", "refused", "posted", "batches",
+    "document", "invoice", "supplied", "findings", "match", "accepted", "assigned", "cleared",
+    "held", "refused", "posted", "batches",
     "net_posted", "vat_posted",
 )  # fmt: skip
-"""Keys of the state that money moves by: all of them are material of a question, together with what it asks about."""
+"""Keys of the state that money moves by: all of them are material of a question, together with what
+it asks about.
+"""
 BOOKKEEPERS = ("accepted", "assigned", "cleared")
 """Those that only a bookkeeper's answer fills, and that let money move which no rule would."""
 SETTLED = ("refused", "supplied", "held")
@@ -47,7 +50,9 @@ class Decision(TypedDict):
 
 
 class BookingState(TypedDict, total=False):
-    """Beside these keys it holds what the last answer brought, under the names in `asked["inputs"]`."""
+    """Beside these keys it holds what the last answer brought, under the names in
+    `asked["inputs"]`.
+    """
 
     decided: dict[str, str]  # set by the engine: a person's answers by step
     files: dict[str, Any]  # the invoice's file; empty once it is read
@@ -72,14 +77,23 @@ class BookingState(TypedDict, total=False):
 
 
 def invoice_of(state: BookingState) -> Invoice:
-    """The invoice as read, with what was supplied since. Raises NotAnInvoice for a state that was edited into something else."""
+    """The invoice as read, with what was supplied since.
+
+    Raises NotAnInvoice for a state that was edited into something else.
+    """
     return with_supplied(load(Invoice, state["invoice"]), state.get("supplied", {}))
 
 
 def case_of(state: BookingState, policy: Policy) -> Case:
     findings = [Finding(**one) for one in state["findings"]]
     accepted = state.get("accepted", {})
-    return Case(invoice=invoice_of(state), findings=findings, match=state["match"], policy=policy, accepted=accepted)
+    return Case(
+        invoice=invoice_of(state),
+        findings=findings,
+        match=state["match"],
+        policy=policy,
+        accepted=accepted,
+    )
 
 
 def open_positions(state: BookingState, case: Case) -> list[str]:
@@ -96,40 +110,64 @@ def outcome_of(state: BookingState) -> str:
 
 
 def material(state: BookingState, asked: Asked) -> dict[str, Any]:
-    """What an answer is about: what is asked, and all that is booked by in the end. As it was then it stays in the state, as `shown`."""
-    return {**{key: value for key in MATERIAL if (value := state.get(key)) is not None}, "asked": asked}
+    """What an answer is about: what is asked, and all that is booked by in the end.
+
+    As it was then it stays in the state, as `shown`.
+    """
+    return {
+        **{key: value for key in MATERIAL if (value := state.get(key)) is not None},
+        "asked": asked,
+    }
 
 
 def is_settled(state: BookingState) -> bool:
-    """Whether answers in the state are just what the last one made of what it was about. To have less of a bookkeeper's is no harm."""
+    """Whether answers in the state are just what the last one made of what it was about.
+
+    To have less of a bookkeeper's is no harm.
+    """
     shown: dict[str, Any] = state.get("shown", {})
     after = shown
     if shown:
         given = {key: state.get(key) for key in shown["asked"]["inputs"]}
-        after = {**shown, **answer_to(cast(BookingState, {**shown, **given, "decided": {"": "approve"}}), "")}
+        after = {
+            **shown,
+            **answer_to(cast(BookingState, {**shown, **given, "decided": {"": "approve"}}), ""),
+        }
     settled = all((state.get(key) or None) == (after.get(key) or None) for key in SETTLED)
     less = all(not state.get(key) or state.get(key) == after.get(key) for key in BOOKKEEPERS)
     return settled and less
 
 
 def answer_to(state: BookingState, step: str) -> dict[str, Any]:
-    """What the answer to the open question changes; empty where none is open or it has no answer yet (a fork, say)."""
+    """What the answer to the open question changes; empty where none is open or it has no answer
+    yet (a fork, say).
+    """
     asked, verdict = state.get("asked"), state.get("decided", {}).get(step, "")
     if not asked or not verdict:
         return {}
-    sent: dict[str, Any] = {key: value for key in asked["inputs"] if (value := state.get(key)) is not None}
+    sent: dict[str, Any] = {
+        key: value for key in asked["inputs"] if (value := state.get(key)) is not None
+    }
     if verdict not in {ANSWER, "approve"} or sent.get("amounts") == REJECT:
         return {"asked": None, "outcome": outcome_of({**state, "refused": {"all": "rejected"}})}
     if asked["reason"] == BOOKKEEPER:
         return {"asked": None, **_decided(state, asked["positions"], sent)}
     if asked["positions"]:
-        return {"asked": None, "held": {**state.get("held", {}), **_explained(state, sent.get("lines", {}))}}
+        return {
+            "asked": None,
+            "held": {**state.get("held", {}), **_explained(state, sent.get("lines", {}))},
+        }
     return {"asked": None, "supplied": {**state.get("supplied", {}), **sent}}
 
 
 def _explained(state: BookingState, lines: Mapping[str, Mapping[str, str]]) -> dict[str, Held]:
     held = state.get("held", {})
-    return {name: Held(reason=held[name]["reason"], answer=line["answer"], explanation=line["explanation"]) for name, line in lines.items()}
+    return {
+        name: Held(
+            reason=held[name]["reason"], answer=line["answer"], explanation=line["explanation"]
+        )
+        for name, line in lines.items()
+    }
 
 
 def _decided(state: BookingState, ids: list[str], sent: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,7 +175,10 @@ def _decided(state: BookingState, ids: list[str], sent: Mapping[str, Any]) -> di
     held: dict[str, Held] = {name: Held(reason=reason) for name, reason in back.items()}
     cleared = [name for name in ids if name not in back and name not in refused]
     return {
-        "accepted": {**state.get("accepted", {}), **{key: value for key, value in sent.items() if key not in LINES}},
+        "accepted": {
+            **state.get("accepted", {}),
+            **{key: value for key, value in sent.items() if key not in LINES},
+        },
         "assigned": {**state.get("assigned", {}), **sent.get("assign", {})},
         "held": {**state.get("held", {}), **held},
         "refused": {**state.get("refused", {}), **refused},

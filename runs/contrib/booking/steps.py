@@ -1,7 +1,9 @@
-"""`smart-booking`: an e-invoice is read, checked, matched and booked; what it lacks is asked of the supplier, what is doubtful of a
-bookkeeper (S3-49, 50). Deterministic and offline, without a language model (S3-18).
+"""`smart-booking`: an e-invoice is read, checked, matched and booked; what it lacks is asked of the
+supplier, what is doubtful of a bookkeeper (S3-49, 50). Deterministic and offline, without a
+language model (S3-18).
 
-extract → validate → enrich → decide → post. Every answer leads to `decide`: the file is read once (S3-51).
+extract → validate → enrich → decide → post. Every answer leads to `decide`: the file is read once
+(S3-51).
 """
 
 from __future__ import annotations
@@ -64,14 +66,21 @@ INPUT_SCHEMA: dict[str, Any] = {
     "x-order": ["invoice", "supplier_mail"],
     "properties": {
         "invoice": schema_of(
-            "Invoice", "An EN 16931 e-invoice: XRechnung or other UBL or CII XML, or a ZUGFeRD / Factur-X PDF. Up to 5 MB."
+            "Invoice",
+            (
+                "An EN 16931 e-invoice: XRechnung or other UBL or CII XML, or a ZUGFeRD / "
+                "Factur-X PDF. Up to 5 MB."
+            ),
         ),
         "supplier_mail": {
             "type": "string",
             "pattern": f"^{ADDRESS}$",
             "maxLength": 200,
             "title": "Mail address of the supplier",
-            "description": "Where the supplier is asked for what is missing. Empty: the address in the invoice (BT-43).",
+            "description": (
+                "Where the supplier is asked for what is missing. Empty: the address in the "
+                "invoice (BT-43)."
+            ),
         },
     },
 }
@@ -81,32 +90,47 @@ INPUT_SCHEMA: dict[str, Any] = {
 def extract(state: State, context: Context) -> Outcome:
     """Read the order's file.
 
-    Sets `invoice` (see `invoice_model.dump`) and `document`, its sha256. Fails with the codes of `read_invoice`, or `no_file`.
+    Sets `invoice` (see `invoice_model.dump`) and `document`, its sha256. Fails with the codes of
+    `read_invoice`, or `no_file`.
     """
     file = state.get(KEY, {}).get("invoice")
     if not file:
-        raise StepFailed("The order brought no invoice along. Make a new one with a file.", code="no_file")
+        raise StepFailed(
+            "The order brought no invoice along. Make a new one with a file.", code="no_file"
+        )
     try:
         invoice = read_invoice(bytes_of(file))
     except InvoiceUnreadable as error:
         raise StepFailed(f"{file['name']}: {error}", code=error.code) from error
-    context.log(f"Read {invoice.syntax} invoice {invoice.number or '(no number)'} with {count(len(invoice.lines), 'line')}")
+    context.log(
+        f"Read {invoice.syntax} invoice {invoice.number or '(no number)'} with "
+        f"{count(len(invoice.lines), 'line')}"
+    )
     return Go(update={"invoice": dump(invoice), "document": file["sha256"], KEY: {}})
 
 
 @step("booking.validate")
 def validate(state: State, context: Context) -> Outcome:
-    """Check mandatory terms, VAT id, IBAN and arithmetic. Sets `findings`; what they mean is for `decide`."""
+    """Check mandatory terms, VAT id, IBAN and arithmetic.
+
+    Sets `findings`; what they mean is for `decide`.
+    """
     found = check(_invoice(cast(BookingState, state)))
-    context.log(count(len(found), "finding") if found else "Everything is there and adds up", level="warning" if found else "info")
+    context.log(
+        count(len(found), "finding") if found else "Everything is there and adds up",
+        level="warning" if found else "info",
+    )
     return Go(update={"findings": [asdict(one) for one in found]})
 
 
 @step("booking.enrich")
 def enrich(state: State, context: Context) -> Outcome:
-    """Find the supplier, the order, an account for each position, and an earlier booking. Sets `match`.
+    """Find the supplier, the order, an account for each position, and an earlier booking.
 
-    Fails with `books_missing`, `books_outside`, `books_unreadable`, `ledger_unreadable`: put the files right and retry.
+    Sets `match`.
+
+    Fails with `books_missing`, `books_outside`, `books_unreadable`, `ledger_unreadable`: put the
+    files right and retry.
     """
     before = cast(BookingState, state)
     made = _match(before, context, read_books(_folder(context)))
@@ -121,16 +145,19 @@ def enrich(state: State, context: Context) -> Outcome:
 
 @step("booking.decide", check=partial(letters.check, LETTERS), asks=True, letters=LETTERS)
 def decide(state: State, context: Context) -> Outcome:
-    """Take in the answer to the last question; then book what is sure, ask for what is not, end when nothing is left.
+    """Take in the answer to the last question; then book what is sure, ask for what is not, end
+    when nothing is left.
 
-    Amounts are in the invoice's currency, confidence is 0.00 to 1.00. Configuration: `books`, and see `Policy`.
-    Fails as `enrich`, or with `bad_configuration`.
+    Amounts are in the invoice's currency, confidence is 0.00 to 1.00. Configuration: `books`, and
+    see `Policy`. Fails as `enrich`, or with `bad_configuration`.
     """
     before = cast(BookingState, dict(state))
-    update = answer_to(before, context.step) if before.get("shown") else {}  # one of before there was such a thing is asked again
+    # one of before there was such a thing is asked again
+    update = answer_to(before, context.step) if before.get("shown") else {}
     asked = before.get("asked")
     if update and asked and asked["reason"] == SUPPLIER and context.approved(context.step) is None:
-        # a supplier's word, which is data: what a bookkeeper said before it was said of something else
+        # a supplier's word, which is data: what a bookkeeper said before it was said of something
+        # else
         update |= {"accepted": {}, "assigned": {}, "cleared": []}
     if "outcome" in update:
         context.log(f"Ended: {update['outcome'].replace('_', ' ')}")
@@ -144,7 +171,10 @@ def decide(state: State, context: Context) -> Outcome:
     outcome = _next(now, _case(now, context), books, context)
     if isinstance(outcome, Go):
         made: Decision = outcome.update["decision"]
-        context.log(f"{count(len(made['positions']), 'position')} to book, confidence {made['confidence']}, decided by {made['by']}")
+        context.log(
+            f"{count(len(made['positions']), 'position')} to book, confidence "
+            f"{made['confidence']}, decided by {made['by']}"
+        )
     return replace(outcome, update={"asked": None, **update, **outcome.update})
 
 
@@ -161,63 +191,102 @@ def _next(now: BookingState, case: Case, books: Books, context: Context) -> Go |
     if not ready:
         waiting = {name: held[name] for name in left[:MAX_ASKED]}
         question = ask_supplier_about_lines(case, waiting, way=context.step)
-        return _asking(put_outside(question, _mail_of(case, context)), SUPPLIER, list(waiting), now, context)
+        return _asking(
+            put_outside(question, _mail_of(case, context)), SUPPLIER, list(waiting), now, context
+        )
     open_doubts = doubts(case, books)
     confidence = case.confidence(ready, assigned)
-    wanted = [name for name in ready if not case.key_of(name, assigned) or (name not in cleared and name in held)]
+    wanted = [
+        name
+        for name in ready
+        if not case.key_of(name, assigned) or (name not in cleared and name in held)
+    ]
     if confidence < case.policy.threshold:
         wanted += [name for name in ready if name not in cleared and name not in wanted]
     if open_doubts or wanted:
         ids = part_of(case, books, [name for name in ready if name in wanted] or ready, assigned)
-        asked = Decide(ids=ids, assigned=assigned, held={name: held[name] for name in ids if name in held})
-        return _asking(ask_bookkeeper(case, books, open_doubts, asked, way=context.step), BOOKKEEPER, ids, now, context)
+        asked = Decide(
+            ids=ids, assigned=assigned, held={name: held[name] for name in ids if name in held}
+        )
+        return _asking(
+            ask_bookkeeper(case, books, open_doubts, asked, way=context.step),
+            BOOKKEEPER,
+            ids,
+            now,
+            context,
+        )
     by = "bookkeeper" if set(ready) <= set(cleared) or case.accepted else "rule"
-    return Go(update={"decision": Decision(positions=ready, confidence=str(confidence), by=by, back=context.step)})
+    return Go(
+        update={
+            "decision": Decision(
+                positions=ready, confidence=str(confidence), by=by, back=context.step
+            )
+        }
+    )
 
 
-def _asking(question: Ask, reason: str, ids: Sequence[str], now: BookingState, context: Context) -> Ask:
+def _asking(
+    question: Ask, reason: str, ids: Sequence[str], now: BookingState, context: Context
+) -> Ask:
     """The question, with a note of what it is about; an earlier answer is no answer to it."""
     inputs = list(question.required_inputs["properties"])
     asked = Asked(reason=reason, positions=list(ids), inputs=inputs)
     shown = material(now, asked)
     note = {"asked": asked, "shown": shown, "decided": {context.step: ""}}
-    return replace(question, report=replace(question.report, material=shown), update={**dict.fromkeys(inputs), **note})
+    return replace(
+        question,
+        report=replace(question.report, material=shown),
+        update={**dict.fromkeys(inputs), **note},
+    )
 
 
 def _mail_of(case: Case, context: Context) -> str:
-    """Where the supplier is asked: as the order says, else as the invoice does; "" where neither names an address."""
+    """Where the supplier is asked: as the order says, else as the invoice does; "" where neither
+    names an address.
+    """
     named = context.order.input.get("supplier_mail") or (case.invoice.seller.email or "").strip()
     return str(named) if is_address(named) else ""
 
 
 @step("booking.post")
 def post(state: State, context: Context) -> Outcome:
-    """Append what was decided to the ledger, each entry once whatever happens; then back to decide where something is left.
+    """Append what was decided to the ledger, each entry once whatever happens; then back to decide
+    where something is left.
 
-    With the configuration `"ledger": "rest"` it is posted to `WAYSTATION_LEDGER_URL` first, and the file is its journal.
-    Sets `posted`, `net_posted`, `vat_posted` (VAT group → amount), and at the end `outcome`.
-    Where another order booked the invoice meanwhile, or the books were changed, that is for `decide` to ask about. Fails with
-    `approval_missing`, `content_changed`, `ledger_busy`, `ledger_unreadable`,
-    `ledger_unknown`, `ledger_away`, `ledger_refused`, or `already_booked` where this order itself booked it otherwise (after a fork).
+    With the configuration `"ledger": "rest"` it is posted to `WAYSTATION_LEDGER_URL` first, and the
+    file is its journal. Sets `posted`, `net_posted`, `vat_posted` (VAT group → amount), and at the
+    end `outcome`. Where another order booked the invoice meanwhile, or the books were changed, that
+    is for `decide` to ask about. Fails with `approval_missing`, `content_changed`, `ledger_busy`,
+    `ledger_unreadable`, `ledger_unknown`, `ledger_away`, `ledger_refused`, or `already_booked`
+    where this order itself booked it otherwise (after a fork).
     """
     now = cast(BookingState, dict(state))
     decision = now.get("decision")
     if not decision:
-        raise StepFailed("Nothing was decided, so nothing is booked. Go on from an earlier checkpoint.", code="nothing_decided")
+        raise StepFailed(
+            "Nothing was decided, so nothing is booked. Go on from an earlier checkpoint.",
+            code="nothing_decided",
+        )
     case = _case(now, context)
     _require_answers(now, context)
     path = _folder(context) / LEDGER
     if (anew := _decided_anew(now, decision, context)) is not None:
-        context.log("The books say something else than when this was decided: it is decided anew", level="warning")
+        context.log(
+            "The books say something else than when this was decided: it is decided anew",
+            level="warning",
+        )
         return Go(to=decision["back"], update={**anew, "decision": None})
     batch = _batch(now, case, decision)
     try:
-        added = context.once("append", lambda: _append(path, _rows(now, case, batch, context), context))
+        added = context.once(
+            "append", lambda: _append(path, _rows(now, case, batch, context), context)
+        )
     except ledger.AlreadyBooked as error:
         fresh = _match(now, context, read_books(path.parent))
         if not fresh["booked_by"]:
             raise StepFailed(
-                f"{error}, with other values. The ledger was not changed; correct it by hand.", code="already_booked"
+                f"{error}, with other values. The ledger was not changed; correct it by hand.",
+                code="already_booked",
             ) from error
         context.log(f"{error}: nothing was booked", level="warning")
         return Go(to=decision["back"], update={"match": fresh, "decision": None, "cleared": []})
@@ -229,34 +298,47 @@ def post(state: State, context: Context) -> Outcome:
 
 
 def _require_answers(now: BookingState, context: Context) -> None:
-    """Raise StepFailed unless everything that a person is said to have decided is what a person did decide, of just this."""
+    """Raise StepFailed unless everything that a person is said to have decided is what a person did
+    decide, of just this.
+    """
     shown = now.get("shown")
     context.require_approval("booking.decide", shown or {})
     if not is_settled(now):
         raise StepFailed(
-            "What is to be booked is not what was answered: accounts, rates, lines or the supplier were changed since. Nothing was booked. "
+            "What is to be booked is not what was answered: accounts, rates, lines or the "
+            "supplier were changed since. Nothing was booked. "
             "Go on from the checkpoint of the answer, or from before the question.",
             code="content_changed",
         )
     if any(now.get(key) for key in BOOKKEEPERS) and context.approved("booking.decide") is None:
         raise StepFailed(
-            "The state holds a bookkeeper's answers, and no bookkeeper gave them. Nothing was booked. Go on from before the question.",
+            (
+                "The state holds a bookkeeper's answers, and no bookkeeper gave them. Nothing "
+                "was booked. Go on from before the question."
+            ),
             code="approval_missing",
         )
 
 
 def _decided_anew(now: BookingState, decision: Decision, context: Context) -> dict[str, Any] | None:
-    """What the rules rest on, where the invoice and the books give another decision by now; None where they give this one.
+    """What the rules rest on, where the invoice and the books give another decision by now; None
+    where they give this one.
 
     So a decision, findings or a match that anybody wrote into the state moves no money.
     """
-    there = replace(context, step=decision["back"], config=context.configs.get("booking.decide", context.config))
+    there = replace(
+        context, step=decision["back"], config=context.configs.get("booking.decide", context.config)
+    )
     books = read_books(_folder(there))
     findings, made = [asdict(one) for one in check(_invoice(now))], _match(now, there, books)
     again = cast(BookingState, {**now, "findings": findings, "match": made})
     outcome = _next(again, _case(again, there), books, there)
     same = isinstance(outcome, Go) and outcome.update["decision"] == decision
-    return None if same and (now["findings"], now["match"]) == (findings, made) else {"findings": findings, "match": made}
+    return (
+        None
+        if same and (now["findings"], now["match"]) == (findings, made)
+        else {"findings": findings, "match": made}
+    )
 
 
 def _append(path: Path, rows: list[ledger.Entry], context: Context) -> int:
@@ -281,10 +363,16 @@ def _batch(now: BookingState, case: Case, decision: Decision) -> Batch:
 
 def _rows(now: BookingState, case: Case, batch: Batch, context: Context) -> list[ledger.Entry]:
     heading = Heading(
-        key=invoice_key(case.invoice, case.match, context.order.id, another=bool(case.accepted.get("not_duplicate"))),
+        key=invoice_key(
+            case.invoice,
+            case.match,
+            context.order.id,
+            another=bool(case.accepted.get("not_duplicate")),
+        ),
         order=context.order.id,
         document=now["document"],
-        booked_at=context.once("booked_at", lambda: timing.now().isoformat(timespec="seconds")),  # a key has one body
+        # a key has one body
+        booked_at=context.once("booked_at", lambda: timing.now().isoformat(timespec="seconds")),
         rate=Decimal(case.accepted.get("rate", "1")),
         vat_account=case.policy.vat_account,
         payables_account=case.policy.payables_account,
@@ -295,7 +383,10 @@ def _rows(now: BookingState, case: Case, batch: Batch, context: Context) -> list
 
 def _posted(now: BookingState, case: Case, batch: Batch) -> dict[str, Any]:
     def added(before: dict[str, str], more: dict[str, Decimal]) -> dict[str, str]:
-        return {**before, **{name: str(Decimal(before.get(name, "0")) + amount) for name, amount in more.items()}}
+        return {
+            **before,
+            **{name: str(Decimal(before.get(name, "0")) + amount) for name, amount in more.items()},
+        }
 
     return {
         "posted": [*now.get("posted", []), *(one.id for one in batch.positions)],
@@ -315,14 +406,22 @@ def _invoice(state: BookingState) -> Any:
         return invoice_of(state)
     except (NotAnInvoice, KeyError) as error:
         raise StepFailed(
-            f"The state holds no invoice that can be read: {error}. Go on from the first checkpoint.", code="no_invoice"
+            (
+                f"The state holds no invoice that can be read: {error}. Go on from the first "
+                "checkpoint."
+            ),
+            code="no_invoice",
         ) from error
 
 
 def _match(state: BookingState, context: Context, books: Books) -> Match:
     """What this order itself booked is no earlier booking."""
-    rows = [row for row in ledger.read(_folder(context) / LEDGER) if row["order"] != context.order.id]
-    return match(_invoice(state), books, rows, chosen=str(state.get("accepted", {}).get("supplier", "")))
+    rows = [
+        row for row in ledger.read(_folder(context) / LEDGER) if row["order"] != context.order.id
+    ]
+    return match(
+        _invoice(state), books, rows, chosen=str(state.get("accepted", {}).get("supplier", ""))
+    )
 
 
 def _case(state: BookingState, context: Context) -> Case:
@@ -330,4 +429,7 @@ def _case(state: BookingState, context: Context) -> Case:
     try:
         return case_of(state, Policy.of(context.config))
     except ValueError as error:
-        raise StepFailed(f"The booking is configured wrongly: {error}. Correct the step template.", code="bad_configuration") from error
+        raise StepFailed(
+            f"The booking is configured wrongly: {error}. Correct the step template.",
+            code="bad_configuration",
+        ) from error

@@ -1,7 +1,8 @@
-"""Which agent writes code where a step template leaves that open, and which programs step templates may start.
+"""Which agent writes code where a step template leaves that open, and which programs step templates
+may start.
 
-Both are settings of operators. They are looked at when an order is made, and what they come to is frozen with it: a setting that is changed
-later changes no order that runs.
+Both are settings of operators. They are looked at when an order is made, and what they come to is
+frozen with it: a setting that is changed later changes no order that runs.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ AGENT, COMMAND = "agent", "command"
 """The step functions that can do the work."""
 NO_CODER_CODE = "no_coder"
 NO_CODER = (
-    "Nothing here can write code yet. Set WAYSTATION_CODER to a command line agent, or WAYSTATION_MODEL (with WAYSTATION_MODEL_URL for an "
+    "Nothing here can write code yet. Set WAYSTATION_CODER to a command line agent, or "
+    "WAYSTATION_MODEL (with WAYSTATION_MODEL_URL for an "
     "endpoint of your own) to a language model; docs/how-to/coding-agents.md says how."
 )
 
@@ -38,14 +40,27 @@ class AllowedPrograms(ServerSide):
     """A step that starts the program which its configuration names."""
 
     def check(self, config: Config, setting: Setting) -> None:
-        """Raise ConfigInvalid where it starts a program, or passes on a variable, that operators have not allowed."""
+        """Raise ConfigInvalid where it starts a program, or passes on a variable, that operators
+        have not allowed.
+        """
         allowed = {*setting("WAYSTATION_COMMANDS"), *_program(_configured_or_nothing(setting))}
         for field in ("command", "read_command"):
             program = str(next(iter(config.get(field, ())), ""))
             if program and program not in allowed and "*" not in allowed:
-                raise command_config.invalid(field, f"{program!r} is not among the programs that operators allow (WAYSTATION_COMMANDS).")
-        if refused := sorted(set(config.get("environment", ())) - set(setting("WAYSTATION_COMMAND_ENVIRONMENT"))):
-            text = f"{', '.join(refused)}: not among the variables that operators allow (WAYSTATION_COMMAND_ENVIRONMENT)."
+                raise command_config.invalid(
+                    field,
+                    (
+                        f"{program!r} is not among the programs that operators allow "
+                        "(WAYSTATION_COMMANDS)."
+                    ),
+                )
+        if refused := sorted(
+            set(config.get("environment", ())) - set(setting("WAYSTATION_COMMAND_ENVIRONMENT"))
+        ):
+            text = (
+                f"{', '.join(refused)}: not among the variables that operators allow "
+                "(WAYSTATION_COMMAND_ENVIRONMENT)."
+            )
             raise command_config.invalid("environment", text)
 
 
@@ -56,7 +71,9 @@ class CodingAgent(AllowedPrograms):
     usual: Mapping[str, Any]
     """What an agent of ours may do in this step: READING or WRITING."""
     merges: bool = False
-    """It needs an agent only where its configuration says that one merges what the others planned."""
+    """It needs an agent only where its configuration says that one merges what the others
+    planned.
+    """
 
     def completed(self, config: Config, setting: Setting) -> dict[str, Any]:
         if not self._needs_one(config):
@@ -65,7 +82,8 @@ class CodingAgent(AllowedPrograms):
             return {"executor": COMMAND, **config}
         try:
             found = configured(setting)
-        except NotReady:  # said when an order is made (`require`); a template can be saved all the same
+        # said when an order is made (`require`); a template can be saved all the same
+        except NotReady:
             return dict(config)
         return {**found, **(self.usual if found["executor"] == AGENT else {}), **config}
 
@@ -75,7 +93,9 @@ class CodingAgent(AllowedPrograms):
             raise NotReady(NO_CODER_CODE, NO_CODER)
 
     def _needs_one(self, config: Config) -> bool:
-        return "executor" not in config and (not self.merges or config.get("merge", "sections") == "agent")
+        return "executor" not in config and (
+            not self.merges or config.get("merge", "sections") == "agent"
+        )
 
 
 def configured(setting: Setting) -> dict[str, Any]:
@@ -106,7 +126,10 @@ def _read(named: str) -> dict[str, Any]:
         command_config.check(found)
     except OSError as error:
         known = ", ".join(PRESETS)
-        text = f"WAYSTATION_CODER={named!r} is neither a known agent ({known}) nor a file that can be read: {error.strerror}."
+        text = (
+            f"WAYSTATION_CODER={named!r} is neither a known agent ({known}) nor a file that can "
+            f"be read: {error.strerror}."
+        )
         raise NotReady(NO_CODER_CODE, text) from error
     except (ValueError, TypeError, ConfigInvalid) as error:
         text = f"{named}, which WAYSTATION_CODER names, is no configuration of an agent: {error}"

@@ -1,17 +1,21 @@
-"""What a command line agent writes, read line by line: words, tool calls, and what it came to. Configuration says where they stand.
+"""What a command line agent writes, read line by line: words, tool calls, and what it came to.
 
-A rule is a JSON object; the pointers in it are JSON Pointers (RFC 6901) into the JSON object on a line:
+Configuration says where they stand.
 
-    when            {pointer: value}: the rule is for lines of which all of these hold
-    each, where     pointer to a list in it: the rule is for each item of which `where` holds, and its pointers are into that item
-    text            pointer to words
-    call            {"id", "name", "arguments"}: pointers; a name that is no pointer is the name
-    answer          {"id", "result"}: pointers; what a tool call came to
-    result          pointer to the final answer, which counts in place of the words said
-    failed          {pointer: value}: with all of these, the agent says that it failed; `error` is the pointer to its words
-    input_tokens, output_tokens, cost    pointers to numbers, which are added up; cost is in US dollars
+A rule is a JSON object; the pointers in it are JSON Pointers (RFC 6901) into the JSON object on a
+line:
 
-Whatever a program writes is words: nothing of it is an event, an answer or an approval of ours (F6).
+    when            {pointer: value}: the rule is for lines of which all of these hold each, where
+    pointer to a list in it: the rule is for each item of which `where` holds, and its pointers are
+    into that item text            pointer to words call            {"id", "name", "arguments"}:
+    pointers; a name that is no pointer is the name answer          {"id", "result"}: pointers; what
+    a tool call came to result          pointer to the final answer, which counts in place of the
+    words said failed          {pointer: value}: with all of these, the agent says that it failed;
+    `error` is the pointer to its words input_tokens, output_tokens, cost    pointers to numbers,
+    which are added up; cost is in US dollars
+
+Whatever a program writes is words: nothing of it is an event, an answer or an approval of ours
+(F6).
 """
 
 from __future__ import annotations
@@ -24,7 +28,10 @@ from typing import Any
 
 Rule = Mapping[str, Any]
 
-PAIRS = {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean", "null"]}}
+PAIRS = {
+    "type": "object",
+    "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
+}
 POINTER = {"type": "string", "pattern": "^(/[^/]+)+$", "maxLength": 200}
 RULES: dict[str, Any] = {
     "type": "array",
@@ -38,11 +45,19 @@ RULES: dict[str, Any] = {
             "text": POINTER,
             "call": {
                 "type": "object",
-                "properties": {"id": POINTER, "name": {"type": "string", "maxLength": 200}, "arguments": POINTER},
+                "properties": {
+                    "id": POINTER,
+                    "name": {"type": "string", "maxLength": 200},
+                    "arguments": POINTER,
+                },
                 "required": ["name"],
                 "additionalProperties": False,
             },
-            "answer": {"type": "object", "properties": {"id": POINTER, "result": POINTER}, "additionalProperties": False},
+            "answer": {
+                "type": "object",
+                "properties": {"id": POINTER, "result": POINTER},
+                "additionalProperties": False,
+            },
             "result": POINTER,
             "failed": PAIRS,
             "error": POINTER,
@@ -81,7 +96,10 @@ Piece = str | Call | Answer
 
 @dataclass
 class Reader:
-    """Follows a program's output, and knows in the end what it came to. Without rules each line is words."""
+    """Follows a program's output, and knows in the end what it came to.
+
+    Without rules each line is words.
+    """
 
     rules: Sequence[Rule] = ()
     words: list[str] = field(default_factory=list)
@@ -106,7 +124,8 @@ class Reader:
             found = json.loads(line)
         except (ValueError, RecursionError):
             found = None
-        if not isinstance(found, dict):  # a warning of its runtime, say: shown, but no part of the answer
+        # a warning of its runtime, say: shown, but no part of the answer
+        if not isinstance(found, dict):
             yield f"{line}\n" if line.strip() else ""
             return
         for rule in self.rules:
@@ -120,17 +139,28 @@ class Reader:
         if "call" in rule:
             self.words, self._held = [], 0
             named = rule["call"]
-            name = _text(at(item, named["name"])) if named["name"].startswith("/") else named["name"]
-            yield Call(id=_text(at(item, named.get("id", ""))), name=name, arguments=at(item, named.get("arguments", "")))
+            name = (
+                _text(at(item, named["name"])) if named["name"].startswith("/") else named["name"]
+            )
+            yield Call(
+                id=_text(at(item, named.get("id", ""))),
+                name=name,
+                arguments=at(item, named.get("arguments", "")),
+            )
         if "answer" in rule:
-            yield Answer(id=_text(at(item, rule["answer"].get("id", ""))), result=_text(at(item, rule["answer"].get("result", ""))))
+            yield Answer(
+                id=_text(at(item, rule["answer"].get("id", ""))),
+                result=_text(at(item, rule["answer"].get("result", ""))),
+            )
         if "result" in rule and (text := _text(at(item, rule["result"]))):
             self.result = text
         if "failed" in rule and _holds(item, rule["failed"]):
             self.failed, self.error = True, _text(at(item, rule.get("error", "")))
         for name in ("input_tokens", "output_tokens", "cost"):
             if name in rule and (number := _number(at(item, rule[name]))) is not None:
-                self.usage[name] = self.usage.get(name, 0) + (number if name == "cost" else int(number))
+                self.usage[name] = self.usage.get(name, 0) + (
+                    number if name == "cost" else int(number)
+                )
 
     def _say(self, text: str) -> str:
         self.words.append(text)
@@ -156,14 +186,21 @@ def at(value: Any, pointer: str) -> Any:
 
 
 def _holds(value: Any, wanted: Mapping[str, Any]) -> bool:
-    return all((found := at(value, pointer)) == one and isinstance(found, bool) == isinstance(one, bool) for pointer, one in wanted.items())
+    return all(
+        (found := at(value, pointer)) == one and isinstance(found, bool) == isinstance(one, bool)
+        for pointer, one in wanted.items()
+    )
 
 
 def _items(found: dict[str, Any], rule: Rule) -> list[Any]:
     if "each" not in rule:
         return [found] if _holds(found, rule.get("where", {})) else []
     items = at(found, rule["each"])
-    return [item for item in items if _holds(item, rule.get("where", {}))] if isinstance(items, list) else []
+    return (
+        [item for item in items if _holds(item, rule.get("where", {}))]
+        if isinstance(items, list)
+        else []
+    )
 
 
 def _text(value: Any) -> str:
@@ -173,6 +210,11 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or not 0 <= value < LARGEST:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not math.isfinite(value)
+        or not 0 <= value < LARGEST
+    ):
         return None
     return value

@@ -1,6 +1,5 @@
-"""Well-known coding agents as configurations of the `command` step.
-
-Data, from their public documentation. See docs/how-to/coding-agents.md.
+"""Well-known coding agents as configurations of the `command` step: data, from their public
+documentation. See docs/how-to/coding-agents.md.
 """
 
 from __future__ import annotations
@@ -8,12 +7,33 @@ from __future__ import annotations
 from typing import Any
 
 CLAUDE_CODE: dict[str, Any] = {
-    "command": ["claude", "--print", "--output-format", "stream-json", "--verbose", "--permission-mode", "acceptEdits"],
-    "read_command": ["claude", "--print", "--output-format", "stream-json", "--verbose", "--permission-mode", "default"],
+    "command": [
+        "claude",
+        "--print",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+        "--permission-mode",
+        "acceptEdits",
+    ],
+    "read_command": [
+        "claude",
+        "--print",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+        "--permission-mode",
+        "default",
+    ],
     "stdin": True,
     "credentials": {"ANTHROPIC_API_KEY": "anthropic"},
     "output": [
-        {"when": {"/type": "assistant"}, "each": "/message/content", "where": {"/type": "text"}, "text": "/text"},
+        {
+            "when": {"/type": "assistant"},
+            "each": "/message/content",
+            "where": {"/type": "text"},
+            "text": "/text",
+        },
         {
             "when": {"/type": "assistant"},
             "each": "/message/content",
@@ -57,20 +77,45 @@ CODEX: dict[str, Any] = {
             "when": {"/type": "item.completed", "/item/type": "file_change"},
             "call": {"id": "/item/id", "name": "file_change", "arguments": "/item/changes"},
         },
-        {"when": {"/type": "turn.completed"}, "input_tokens": "/usage/input_tokens", "output_tokens": "/usage/output_tokens"},
-        {"when": {"/type": "turn.failed"}, "failed": {"/type": "turn.failed"}, "error": "/error/message"},
+        {
+            "when": {"/type": "turn.completed"},
+            "input_tokens": "/usage/input_tokens",
+            "output_tokens": "/usage/output_tokens",
+        },
+        {
+            "when": {"/type": "turn.failed"},
+            "failed": {"/type": "turn.failed"},
+            "error": "/error/message",
+        },
     ],
 }
 
 GEMINI: dict[str, Any] = {
-    "command": ["gemini", "--output-format", "stream-json", "--approval-mode", "auto_edit", "--skip-trust"],
-    "read_command": ["gemini", "--output-format", "stream-json", "--approval-mode", "default", "--skip-trust"],
+    "command": [
+        "gemini",
+        "--output-format",
+        "stream-json",
+        "--approval-mode",
+        "auto_edit",
+        "--skip-trust",
+    ],
+    "read_command": [
+        "gemini",
+        "--output-format",
+        "stream-json",
+        "--approval-mode",
+        "default",
+        "--skip-trust",
+    ],
     "stdin": True,
     "credentials": {"GEMINI_API_KEY": "gemini"},
     "exit_codes": {"42": "agent_input_refused", "53": "agent_turn_limit"},
     "output": [
         {"when": {"/type": "message", "/role": "assistant"}, "text": "/content"},
-        {"when": {"/type": "tool_use"}, "call": {"id": "/tool_id", "name": "/tool_name", "arguments": "/parameters"}},
+        {
+            "when": {"/type": "tool_use"},
+            "call": {"id": "/tool_id", "name": "/tool_name", "arguments": "/parameters"},
+        },
         {"when": {"/type": "tool_result"}, "answer": {"id": "/tool_id", "result": "/output"}},
         {
             "when": {"/type": "result"},
@@ -82,4 +127,8 @@ GEMINI: dict[str, Any] = {
     ],
 }
 
-PRESETS: dict[str, dict[str, Any]] = {"claude-code": CLAUDE_CODE, "codex": CODEX, "gemini-cli": GEMINI}
+PRESETS: dict[str, dict[str, Any]] = {
+    "claude-code": CLAUDE_CODE,
+    "codex": CODEX,
+    "gemini-cli": GEMINI,
+}

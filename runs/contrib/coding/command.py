@@ -1,4 +1,6 @@
-"""The step that lets a command line agent work in the order's tree (S4-71: whichever it is), and what other steps need to do the same."""
+"""The step that lets a command line agent work in the order's tree (S4-71: whichever it is), and
+what other steps need to do the same.
+"""
 
 from __future__ import annotations
 
@@ -45,43 +47,72 @@ class Ran:
         """For a card."""
         tokens = int(self.usage.get("input_tokens", 0) + self.usage.get("output_tokens", 0))
         cost = self.usage.get("cost", 0)
-        return {**({"Tokens": f"{tokens:,}"} if tokens else {}), **({"Cost": f"${cost:.4f}"} if cost else {})}
+        return {
+            **({"Tokens": f"{tokens:,}"} if tokens else {}),
+            **({"Cost": f"${cost:.4f}"} if cost else {}),
+        }
 
 
 @step("command", check=check, uses_models=True, server=AllowedPrograms())
 def command(state: State, context: Context) -> Outcome:
     """Run the configured agent, keep what it answers, and commit what it changed.
 
-    It may run twice where a worker is lost: the tree is put back to the last commit first, so only time and tokens are spent again.
+    It may run twice where a worker is lost: the tree is put back to the last commit first, so only
+    time and tokens are spent again.
     """
     config, workspace = context.config, context.workspace
     workspace.restore()
     start = workspace.head()
-    ran = run_agent(context, config, prompts.render(config.get("prompt", DEFAULT_PROMPT), state, context))
+    ran = run_agent(
+        context, config, prompts.render(config.get("prompt", DEFAULT_PROMPT), state, context)
+    )
     if config.get("changes", "commit") == "discard":
         workspace.reset(start)
-    changes = commits.commit(context, start, subject=context.order.title or "Work of an agent", secrets=secrets_of(context))
-    update = {config.get("into", "answer"): ran.answer, "git_commit_count": commits.count(workspace), **ran.usage}
+    changes = commits.commit(
+        context,
+        start,
+        subject=context.order.title or "Work of an agent",
+        secrets=secrets_of(context),
+    )
+    update = {
+        config.get("into", "answer"): ran.answer,
+        "git_commit_count": commits.count(workspace),
+        **ran.usage,
+    }
     code = workspace.snapshot()
     facts = {**changes.facts, **ran.facts}
-    report = Report(content=ran.answer or "It said nothing.", patch=changes.patch, facts=facts, material=deliver.leaving(code))
+    report = Report(
+        content=ran.answer or "It said nothing.",
+        patch=changes.patch,
+        facts=facts,
+        material=deliver.leaving(code),
+    )
     return Go(update=update, report=report, commit=code)
 
 
-def run_agent(context: Context, config: Mapping[str, Any], prompt: str, *, reading: bool = False) -> Ran:
+def run_agent(
+    context: Context, config: Mapping[str, Any], prompt: str, *, reading: bool = False
+) -> Ran:
     """Run the agent of a configuration in the work tree as it is.
 
-    What it says is shown live; the prompt and all that it wrote are kept as artifacts, also where it fails.
+    What it says is shown live; the prompt and all that it wrote are kept as artifacts, also where
+    it fails.
 
     Args:
-        reading: nothing is to be changed; its `read_command` is used where there is one. What it changes all the same is for the caller
+        reading: nothing is to be changed; its `read_command` is used where there is one. What it
+        changes all the same is for the caller
             to put back.
     Raises:
-        StepFailed: `program_missing`, `timeout`, `output_limit`, `command_killed`, `command_failed` or what the configuration makes of
-            the exit code, `agent_failed` where it says so itself, `prompt_too_long`, and what `Context.credential` raises.
+        StepFailed: `program_missing`, `timeout`, `output_limit`, `command_killed`, `command_failed`
+        or what the configuration makes of
+            the exit code, `agent_failed` where it says so itself, `prompt_too_long`, and what
+            `Context.credential` raises.
     """
     arguments = config.get("read_command", config["command"]) if reading else config["command"]
-    environment = {name: context.credential(credential) for name, credential in config.get("credentials", {}).items()}
+    environment = {
+        name: context.credential(credential)
+        for name, credential in config.get("credentials", {}).items()
+    }
     prompt = showable(prompt)
     context.keep("prompt", prompt)
     talk = _Talk(context, Reader(rules_of(config)))
@@ -118,7 +149,10 @@ def _filled(argument: str, prompt: str, context: Context) -> str:
     filled = PLACEHOLDER.sub(lambda match: value(match[1]), argument)
     if len(filled.encode()) > LONGEST_ARGUMENT:
         raise StepFailed(
-            "The prompt is too long for an argument of a program. Let the step template use {prompt_file} or standard input.",
+            (
+                "The prompt is too long for an argument of a program. Let the step template use "
+                "{prompt_file} or standard input."
+            ),
             code="prompt_too_long",
         )
     # words of others are no option: a request "--version" would be one
@@ -130,12 +164,21 @@ def _judge(program: str, code: int, talk: _Talk, config: Mapping[str, Any]) -> N
     kept = "What it wrote is kept with this order; what it changed is not."
     if code:
         known = config.get("exit_codes", {}).get(str(code))
-        usual = "command_killed" if code > 128 else "program_missing" if code == 127 else "command_failed"
+        usual = (
+            "command_killed"
+            if code > 128
+            else "program_missing"
+            if code == 127
+            else "command_failed"
+        )
         how = f"was killed by signal {code - 128}" if code > 128 else f"ended with exit code {code}"
         raise StepFailed(f"{program} {how}{talk.last_words}. {kept}", code=known or usual)
     if talk.reader.failed:
         said = talk.reader.error.strip()
-        raise StepFailed(f"{program} says that it failed{f': {said[:600]}' if said else ''}. {kept}", code="agent_failed")
+        raise StepFailed(
+            f"{program} says that it failed{f': {said[:600]}' if said else ''}. {kept}",
+            code="agent_failed",
+        )
 
 
 @dataclass
@@ -147,7 +190,9 @@ class _Talk:
     shown: int = 0
     calls: int = 0
     running: dict[str, tuple[dict[str, str], float]] = field(default_factory=dict)
-    """Tool calls that have not been said to have ended: what was told of each, and when it began."""
+    """Tool calls that have not been said to have ended: what was told of each, and when it
+    began.
+    """
     kept: _Kept = field(default_factory=lambda: _Kept())
     errors: deque[str] = field(default_factory=lambda: deque(maxlen=4))
 
@@ -168,13 +213,23 @@ class _Talk:
         if self.calls > TOLD_CALLS:
             return None
         if isinstance(piece, Call):
-            told = {"id": piece.id[:100], "tool": piece.name[:100], "arguments": _cut(piece.arguments, CUT_ARGUMENTS)}
+            told = {
+                "id": piece.id[:100],
+                "tool": piece.name[:100],
+                "arguments": _cut(piece.arguments, CUT_ARGUMENTS),
+            }
             self.running[piece.id] = (told, time.monotonic())
             self.context.emit("tool_call_started", {**told, "loop_num": self.context.loop_num})
         elif piece.id in self.running:
             told, began = self.running.pop(piece.id)
-            done = {"result": _cut(piece.result, CUT_RESULT), "status": "done", "ms": round((time.monotonic() - began) * 1000)}
-            self.context.emit("tool_call_completed", {**told, **done, "loop_num": self.context.loop_num})
+            done = {
+                "result": _cut(piece.result, CUT_RESULT),
+                "status": "done",
+                "ms": round((time.monotonic() - began) * 1000),
+            }
+            self.context.emit(
+                "tool_call_completed", {**told, **done, "loop_num": self.context.loop_num}
+            )
         return None
 
     def _show(self, text: str) -> None:
@@ -186,16 +241,23 @@ class _Talk:
 
     @property
     def last_words(self) -> str:
-        said = " / ".join(line.strip() for line in self.errors if line.strip()) or self.reader.answer[-300:].strip()
+        said = (
+            " / ".join(line.strip() for line in self.errors if line.strip())
+            or self.reader.answer[-300:].strip()
+        )
         return f": {said[:600]}" if said else ""
 
     def close(self) -> None:
         """The end of it, however it ended."""
         self.context.keep("output", self.kept.text)
         if usage := self.reader.usage:
-            told: dict[str, Any] = {name: usage.get(name, 0) for name in ("input_tokens", "output_tokens", "cost")}
+            told: dict[str, Any] = {
+                name: usage.get(name, 0) for name in ("input_tokens", "output_tokens", "cost")
+            }
             cost = f", ${told['cost']:.4f}" if told["cost"] else ""
-            words = f"{int(told['input_tokens']):,} tokens in, {int(told['output_tokens']):,} out{cost}"
+            words = (
+                f"{int(told['input_tokens']):,} tokens in, {int(told['output_tokens']):,} out{cost}"
+            )
             self.context.log(words, what="usage", loop_num=self.context.loop_num, **told)
 
 

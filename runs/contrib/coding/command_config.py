@@ -1,4 +1,7 @@
-"""What a step template says about a command line agent, and whether it can be meant. Checked when the template is saved."""
+"""What a step template says about a command line agent, and whether it can be meant.
+
+Checked when the template is saved.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,12 @@ from runs.workflows import prompts
 from runs.workflows.base import ConfigInvalid
 
 NAME = "^[A-Za-z_][A-Za-z0-9_]{0,99}$"
-ARGUMENTS = {"type": "array", "items": {"type": "string", "maxLength": 10_000}, "minItems": 1, "maxItems": 200}
+ARGUMENTS = {
+    "type": "array",
+    "items": {"type": "string", "maxLength": 10_000},
+    "minItems": 1,
+    "maxItems": 200,
+}
 PROPERTIES: dict[str, Any] = {
     "command": ARGUMENTS,
     "read_command": ARGUMENTS,
@@ -40,24 +48,40 @@ PROPERTIES: dict[str, Any] = {
     "changes": {"enum": ["commit", "discard"]},
     "into": {"type": "string", "pattern": NAME},
 }
-SCHEMA = {"type": "object", "properties": PROPERTIES, "required": ["command"], "additionalProperties": False}
+SCHEMA = {
+    "type": "object",
+    "properties": PROPERTIES,
+    "required": ["command"],
+    "additionalProperties": False,
+}
 """
-command         program and arguments; `{prompt}`, `{prompt_file}` and `{workspace}` are filled in. Never given to a shell.
-read_command    instead, where nothing is to be changed (planning, review)
-prompt          see `runs.workflows.prompts`; `{{request}}` where it is left out
-stdin           the prompt is given on standard input
-environment     names of the worker's variables that it gets, of those that operators allow
-credentials     variable → name of a credential
-output          "lines" (the default), the name of a preset whose output it writes, or rules (`runs.contrib.coding.cli_output`)
-exit_codes      exit code → failure code of ours
-seconds         time limit
-max_output      bytes that it may write
-changes         "commit" (the default) what it changed in the work tree, or "discard" it
-into            state key of its answer, "answer" by default
+command         program and arguments; `{prompt}`, `{prompt_file}` and `{workspace}` are filled in.
+Never given to a shell. read_command    instead, where nothing is to be changed (planning, review)
+prompt          see `runs.workflows.prompts`; `{{request}}` where it is left out stdin           the
+prompt is given on standard input environment     names of the worker's variables that it gets, of
+those that operators allow credentials     variable → name of a credential output          "lines"
+(the default), the name of a preset whose output it writes, or rules
+(`runs.contrib.coding.cli_output`) exit_codes      exit code → failure code of ours seconds
+time limit max_output      bytes that it may write changes         "commit" (the default) what it
+changed in the work tree, or "discard" it into            state key of its answer, "answer" by
+default
 """
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 PLACEHOLDERS = ("prompt", "prompt_file", "workspace")
-SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "fish", "csh", "tcsh", "busybox", "pwsh", "cmd", "cmd.exe"}
+SHELLS = {
+    "sh",
+    "bash",
+    "dash",
+    "zsh",
+    "ksh",
+    "fish",
+    "csh",
+    "tcsh",
+    "busybox",
+    "pwsh",
+    "cmd",
+    "cmd.exe",
+}
 DEFAULT_PROMPT = "{{request}}"
 
 
@@ -79,22 +103,44 @@ def check(config: Mapping[str, Any]) -> None:
 def check_prompt(field: str, template: str, *, more: Sequence[str] = ()) -> None:
     """Raise ConfigInvalid where a template of words names what there is not."""
     if names := prompts.unknown(template, more=more):
-        wrong, known = (", ".join(f"{{{{{name}}}}}" for name in some) for some in (names, (*prompts.FIXED, *more, "input.…", "state.…")))
+        wrong, known = (
+            ", ".join(f"{{{{{name}}}}}" for name in some)
+            for some in (names, (*prompts.FIXED, *more, "input.…", "state.…"))
+        )
         raise invalid(field, f"{wrong}: nothing stands for that. There are {known}.")
 
 
 def check_arguments(field: str, arguments: Sequence[str], *, stdin: bool) -> None:
     program, *rest = arguments
     if not program.strip() or PLACEHOLDER.search(program) or "\0" in "".join(arguments):
-        raise invalid(field, "The first argument is the program itself: a name or a path, without placeholders.")
+        raise invalid(
+            field,
+            "The first argument is the program itself: a name or a path, without placeholders.",
+        )
     if PurePath(program).name in SHELLS:
-        raise invalid(field, f"{program} is a shell, and words of others would become its commands. Name the program itself.")
+        raise invalid(
+            field,
+            (
+                f"{program} is a shell, and words of others would become its commands. Name the "
+                "program itself."
+            ),
+        )
     used = {name for argument in rest for name in PLACEHOLDER.findall(argument)}
     if unknown := sorted(used - set(PLACEHOLDERS)):
-        words, known = (", ".join(f"{{{name}}}" for name in names) for names in (unknown, PLACEHOLDERS))
-        raise invalid(field, f"{words}: no placeholder. There are {known}; no shell expands others.")
+        words, known = (
+            ", ".join(f"{{{name}}}" for name in names) for names in (unknown, PLACEHOLDERS)
+        )
+        raise invalid(
+            field, f"{words}: no placeholder. There are {known}; no shell expands others."
+        )
     if not stdin and not used & {"prompt", "prompt_file"}:
-        raise invalid(field, 'The program would not be told what to do: use {prompt}, {prompt_file}, or "stdin": true.')
+        raise invalid(
+            field,
+            (
+                "The program would not be told what to do: use {prompt}, {prompt_file}, or "
+                '"stdin": true.'
+            ),
+        )
 
 
 def rules_of(config: Mapping[str, Any]) -> Sequence[Rule]:

@@ -28,23 +28,38 @@ class Changes:
     @property
     def facts(self) -> Mapping[str, str | int]:
         lines = f"+{self.numbers['added']} −{self.numbers['removed']}"
-        return {"Commits": len(self.commits), "Files": self.numbers["files"], "Lines": lines, "Branch": self.branch}
+        return {
+            "Commits": len(self.commits),
+            "Files": self.numbers["files"],
+            "Lines": lines,
+            "Branch": self.branch,
+        }
 
 
 def commit(context: Context, start: str, *, subject: str, secrets: Sequence[str] = ()) -> Changes:
-    """Commit all that was changed since `start`, and put the order's branch there, whatever became of branches meanwhile.
+    """Commit all that was changed since `start`, and put the order's branch there, whatever became
+    of branches meanwhile.
 
-    Commits that the agent itself made upon `start` stay; where it left `start`'s history, its changes become one commit upon `start`.
-    Raises StepFailed(code="secret_in_change") where one of `secrets` stands in what was changed: it would be pushed.
+    Commits that the agent itself made upon `start` stay; where it left `start`'s history, its
+    changes become one commit upon `start`. Raises StepFailed(code="secret_in_change") where one of
+    `secrets` stands in what was changed: it would be pushed.
     """
     workspace = context.workspace
     _settle(context, start)
     changed = changed_paths(workspace)
     left_out = [path for path in changed if path.endswith("/")]
     words = " ".join(showable(subject).split())[:72] or "Work"
-    workspace.commit(f"{words}\n\nMade for the work order {context.order.id}, step {context.step}.\n", sorted(set(changed) - set(left_out)))
-    if secrets and _holds(workspace.git("log", "-p", *PLAINLY, "--text", f"{start}..HEAD"), secrets):
-        words = "The agent wrote a credential that it was given into the repository, so its changes were not kept."
+    workspace.commit(
+        f"{words}\n\nMade for the work order {context.order.id}, step {context.step}.\n",
+        sorted(set(changed) - set(left_out)),
+    )
+    if secrets and _holds(
+        workspace.git("log", "-p", *PLAINLY, "--text", f"{start}..HEAD"), secrets
+    ):
+        words = (
+            "The agent wrote a credential that it was given into the repository, so its changes "
+            "were not kept."
+        )
         raise StepFailed(words, code="secret_in_change")
     return since_base(context, start, left_out=left_out)
 
@@ -58,10 +73,14 @@ def since_base(context: Context, start: str, *, left_out: Sequence[str] = ()) ->
     """The branch's changes since its base; its commits since `start`."""
     workspace = context.workspace
     base = workspace.base()
-    made = showable(workspace.git("log", "--format=%s", "--reverse", f"{start}..HEAD")).split("\n")[:-1]
+    made = showable(workspace.git("log", "--format=%s", "--reverse", f"{start}..HEAD")).split("\n")[
+        :-1
+    ]
     numbers = read_numstat(workspace.git("diff", *PLAINLY, "--numstat", "-z", base, "HEAD"))
     patch = cut_patch(showable(workspace.git("diff", *PLAINLY, base, "HEAD")))
-    return Changes(commits=made, numbers=numbers, patch=patch, left_out=left_out, branch=context.order.branch)
+    return Changes(
+        commits=made, numbers=numbers, patch=patch, left_out=left_out, branch=context.order.branch
+    )
 
 
 def count(workspace: Workspace) -> int:

@@ -1,4 +1,6 @@
-"""Hands the work of a coding step to whoever does it: a command line agent in one go, or an agent of ours, loop by loop."""
+"""Hands the work of a coding step to whoever does it: a command line agent in one go, or an agent
+of ours, loop by loop.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Worked:
-    """The executor is done, and this is what it came to; `update` is what it keeps of its own in the state."""
+    """The executor is done, and this is what it came to; `update` is what it keeps of its own in
+    the state.
+    """
 
     ran: Ran
     update: Mapping[str, Any]
@@ -38,17 +42,28 @@ class Worked:
 
 
 def check(config: Mapping[str, Any]) -> None:
-    """Raise ConfigInvalid where a coding step's configuration names an executor that could not work with it. None named is fine."""
+    """Raise ConfigInvalid where a coding step's configuration names an executor that could not work
+    with it. None named is fine.
+    """
     name = config.get("executor", COMMAND)
     if name not in (AGENT, COMMAND):
-        raise ConfigInvalid({"executor": [f"{AGENT!r} or {COMMAND!r}; left out, it is what the server's settings say."]})
+        raise ConfigInvalid(
+            {
+                "executor": [
+                    f"{AGENT!r} or {COMMAND!r}; left out, it is what the server's settings say."
+                ]
+            }
+        )
     rest = {key: value for key, value in config.items() if key not in OWN}
     if rest or "executor" in config:
         registry.check_config(str(name), rest)
 
 
 def work(state: State, context: Context, job: Job) -> Worked | Outcome:
-    """Let the executor work from the checkpoint's tree on. What is no Worked goes on first: another loop, or a question of a tool's."""
+    """Let the executor work from the checkpoint's tree on.
+
+    What is no Worked goes on first: another loop, or a question of a tool's.
+    """
     prompt = prompts.render(context.config.get("prompt", job.usual), state, context, more=job.more)
     match context.config.get("executor"):
         case "command":
@@ -59,7 +74,9 @@ def work(state: State, context: Context, job: Job) -> Worked | Outcome:
 
 
 def secrets(context: Context) -> list[str]:
-    """What the executor was given and nobody else is to see; an agent of ours keeps its key to itself."""
+    """What the executor was given and nobody else is to see; an agent of ours keeps its key to
+    itself.
+    """
     return secrets_of(context) if context.config.get("executor") == COMMAND else []
 
 
@@ -72,15 +89,26 @@ def _command(context: Context, job: Job, prompt: str) -> Worked:
 
 
 def _agent(state: State, context: Context, job: Job, prompt: str) -> Worked | Outcome:
-    """One loop of an agent. Its tools say what it may do, so it changes nothing where it is given none that change."""
+    """One loop of an agent.
+
+    Its tools say what it may do, so it changes nothing where it is given none that change.
+    """
     theirs = {key: value for key, value in context.config.items() if key not in OWN}
-    # the agent fills in places of its prompt, and what looks like one in the words of others is none
-    outcome = registry.find(AGENT)(state, replace(context, config={**theirs, "prompt": prompt.replace("{{", "{ {")}))
+    # the agent fills in places of its prompt, and what looks like one in the words of others is
+    # none
+    outcome = registry.find(AGENT)(
+        state, replace(context, config={**theirs, "prompt": prompt.replace("{{", "{ {")})
+    )
     if not isinstance(outcome, Go) or outcome.to is not None:
         return outcome
-    if outcome.commit is None:  # nothing was done in the workspace, which another worker may have been at since
+    # nothing was done in the workspace, which another worker may have been at since
+    if outcome.commit is None:
         context.workspace.restore()
     answer = outcome.update.get("output", "")
     spent = outcome.update.get("agent", {}).get(context.step, {}).get("usage", {})
-    usage = {name: spent[name] for name in ("input_tokens", "output_tokens", "cost") if spent.get(name)}
-    return Worked(ran=Ran(answer=str(answer).strip(), usage=usage), update=outcome.update, committed=True)
+    usage = {
+        name: spent[name] for name in ("input_tokens", "output_tokens", "cost") if spent.get(name)
+    }
+    return Worked(
+        ran=Ran(answer=str(answer).strip(), usage=usage), update=outcome.update, committed=True
+    )

@@ -1,10 +1,15 @@
-"""What coding agents are told; a step template may say something else (`prompt`). See `runs.workflows.prompts`."""
+"""What coding agents are told; a step template may say something else (`prompt`).
+
+See `runs.workflows.prompts`.
+"""
 
 from __future__ import annotations
 
 PLAN = """\
-Plan a change to the git repository in the current directory. Read whatever you need, but change nothing: somebody else will carry
-the plan out, after a person has approved it. Answer with the plan alone, in Markdown: what there is now, what is to change in
+Plan a change to the git repository in the current directory. Read whatever you need, but change
+nothing: somebody else will carry
+the plan out, after a person has approved it. Answer with the plan alone, in Markdown: what there is
+now, what is to change in
 which files and why, what could go wrong, and how it will be proven.
 
 # The request: {{title}}
@@ -28,8 +33,10 @@ which files and why, what could go wrong, and how it will be proven.
 {{check_command}}
 """
 MERGE = """\
-Several people planned the same change apart from each other. Make one plan of theirs, in Markdown, that a person can approve:
-keep what they agree on, decide where they differ and say why, and leave out nothing that one of them alone saw. Change no file.
+Several people planned the same change apart from each other. Make one plan of theirs, in Markdown,
+that a person can approve:
+keep what they agree on, decide where they differ and say why, and leave out nothing that one of
+them alone saw. Change no file.
 
 # The request: {{title}}
 
@@ -44,8 +51,10 @@ keep what they agree on, decide where they differ and say why, and leave out not
 {{revision_feedback}}
 """
 EXECUTE = """\
-Carry out the change below in the git repository in the current directory, and nothing beyond it. Work until it is done; nobody
-can answer questions. You need not commit. End with a short summary in Markdown: what you changed, what you left, what a reviewer
+Carry out the change below in the git repository in the current directory, and nothing beyond it.
+Work until it is done; nobody
+can answer questions. You need not commit. End with a short summary in Markdown: what you changed,
+what you left, what a reviewer
 should look at.
 
 # The request: {{title}}
@@ -69,8 +78,10 @@ should look at.
 {{check_command}}
 """
 REVIEW = """\
-Review a change to the git repository in the current directory; it is committed already, and the patch is below. Change nothing.
-Answer in Markdown: first whether the change does what was asked, then what you found, the most serious first, each with its file
+Review a change to the git repository in the current directory; it is committed already, and the
+patch is below. Change nothing.
+Answer in Markdown: first whether the change does what was asked, then what you found, the most
+serious first, each with its file
 and line. If all is well, say so in a sentence.
 
 # The request: {{title}}

@@ -1,4 +1,7 @@
-"""Coding orders as they ship: two planners and a person at each step, or straight through. Who writes the code is a setting."""
+"""Coding orders as they ship: two planners and a person at each step, or straight through.
+
+Who writes the code is a setting.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,40 @@ from runs.workflows import deliver
 LOOPS = 500
 """Of one step in one run, all rounds together: an agent of ours has limits of its own per round."""
 SUB_STEPS: list[dict[str, Any]] = [
-    {"step_type": "planning", "name": "design", "step_template_slug": "planner-design", "queue": "agents", "max_loops": LOOPS},
-    {"step_type": "planning", "name": "risks", "step_template_slug": "planner-risks", "queue": "agents", "max_loops": LOOPS},
+    {
+        "step_type": "planning",
+        "name": "design",
+        "step_template_slug": "planner-design",
+        "queue": "agents",
+        "max_loops": LOOPS,
+    },
+    {
+        "step_type": "planning",
+        "name": "risks",
+        "step_template_slug": "planner-risks",
+        "queue": "agents",
+        "max_loops": LOOPS,
+    },
 ]
 DESIGN = "The design: the smallest change that does it well, and where it belongs in what there is."
 RISKS = "What could break, for whom, and how each of that is tested before it does."
 STEP_TEMPLATES: dict[str, dict[str, Any]] = {
     "simple-planning": {"title": "Planning", "function": "coding.plan"},
-    "planner-design": {"title": "Plan the design", "function": "coding.plan", "config": {"focus": DESIGN}},
-    "planner-risks": {"title": "Plan against the risks", "function": "coding.plan", "config": {"focus": RISKS}},
-    "multi-agent-planning": {"title": "Planning", "function": "coding.plan_together", "sub_steps": SUB_STEPS},
+    "planner-design": {
+        "title": "Plan the design",
+        "function": "coding.plan",
+        "config": {"focus": DESIGN},
+    },
+    "planner-risks": {
+        "title": "Plan against the risks",
+        "function": "coding.plan",
+        "config": {"focus": RISKS},
+    },
+    "multi-agent-planning": {
+        "title": "Planning",
+        "function": "coding.plan_together",
+        "sub_steps": SUB_STEPS,
+    },
     "standard-planning": {"title": "Planning", "function": "coding.plan"},
     "simple-execute": {"title": "Execute", "function": "coding.execute"},
     "standard-execute": {"title": "Execute", "function": "coding.execute"},
@@ -59,7 +86,9 @@ PAUSING: list[dict[str, Any]] = [
 TEMPLATES: dict[str, dict[str, Any]] = {
     "advanced-dev-workflow": {
         "title": "Change a repository, with review",
-        "description": "Two agents plan apart from each other, one makes the change, one reviews it; you approve each. "
+        "description": "Two agents plan apart from each other, one makes the change, one reviews "
+        "it; you "
+        "approve each. "
         "Needs a language model or a command line agent.",
         "steps": PAUSING,
         "input_schema": steps.INPUT_SCHEMA,
@@ -67,10 +96,23 @@ TEMPLATES: dict[str, dict[str, Any]] = {
     },
     "quick-fix-workflow": {
         "title": "Change a repository, without pauses",
-        "description": "One agent plans, one makes the change, and nobody is asked. Needs a language model or a command line agent.",
+        "description": (
+            "One agent plans, one makes the change, and nobody is asked. Needs a language model "
+            "or a command line agent."
+        ),
         "steps": [
-            {"step_type": "planning", "step_template_slug": "simple-planning", "queue": "agents", "max_loops": LOOPS},
-            {"step_type": "execute", "step_template_slug": "simple-execute", "queue": "agents", "max_loops": LOOPS},
+            {
+                "step_type": "planning",
+                "step_template_slug": "simple-planning",
+                "queue": "agents",
+                "max_loops": LOOPS,
+            },
+            {
+                "step_type": "execute",
+                "step_template_slug": "simple-execute",
+                "queue": "agents",
+                "max_loops": LOOPS,
+            },
             PAUSING[-1],
         ],
         "input_schema": steps.INPUT_SCHEMA,

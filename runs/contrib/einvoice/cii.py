@@ -1,4 +1,7 @@
-"""EN 16931 in UN/CEFACT Cross Industry Invoice D16B, as ZUGFeRD 2 and Factur-X carry it too. Source: CEN/TS 16931-3-3."""
+"""EN 16931 in UN/CEFACT Cross Industry Invoice D16B, as ZUGFeRD 2 and Factur-X carry it too.
+
+Source: CEN/TS 16931-3-3.
+"""
 
 from __future__ import annotations
 
@@ -16,27 +19,47 @@ DATE = "udt:DateTimeString"
 
 
 def read(root: Element) -> Invoice:
-    """The invoice below a CII root. What is missing stays None; what is no number or date is in `unread`."""
+    """The invoice below a CII root.
+
+    What is missing stays None; what is no number or date is in `unread`.
+    """
     r = Reader(NAMESPACES)
-    document, trade = r.one(root, "rsm:ExchangedDocument"), r.one(root, "rsm:SupplyChainTradeTransaction")
-    agreement, settlement = r.one(trade, "ram:ApplicableHeaderTradeAgreement"), r.one(trade, "ram:ApplicableHeaderTradeSettlement")
+    document, trade = (
+        r.one(root, "rsm:ExchangedDocument"),
+        r.one(root, "rsm:SupplyChainTradeTransaction"),
+    )
+    agreement, settlement = (
+        r.one(trade, "ram:ApplicableHeaderTradeAgreement"),
+        r.one(trade, "ram:ApplicableHeaderTradeSettlement"),
+    )
     totals = r.one(settlement, "ram:SpecifiedTradeSettlementHeaderMonetarySummation")
     means = r.one(settlement, "ram:SpecifiedTradeSettlementPaymentMeans")
     account = r.one(means, "ram:PayeePartyCreditorFinancialAccount")
     currency = r.text(settlement, "ram:InvoiceCurrencyCode")
-    happened = "ram:ApplicableHeaderTradeDelivery/ram:ActualDeliverySupplyChainEvent/ram:OccurrenceDateTime/"
+    happened = (
+        "ram:ApplicableHeaderTradeDelivery/ram:ActualDeliverySupplyChainEvent/"
+        "ram:OccurrenceDateTime/"
+    )
     read = Invoice(
         syntax="CII",
         number=r.text(document, "ram:ID"),
         issued=r.date(document, f"ram:IssueDateTime/{DATE}", "BT-2", compact=True),
         kind=r.text(document, "ram:TypeCode"),
         currency=currency,
-        due=r.date(settlement, f"ram:SpecifiedTradePaymentTerms/ram:DueDateDateTime/{DATE}", "BT-9", compact=True),
+        due=r.date(
+            settlement,
+            f"ram:SpecifiedTradePaymentTerms/ram:DueDateDateTime/{DATE}",
+            "BT-9",
+            compact=True,
+        ),
         buyer_reference=r.text(agreement, "ram:BuyerReference"),
         order=r.text(agreement, "ram:BuyerOrderReferencedDocument/ram:IssuerAssignedID"),
         terms=r.text(settlement, "ram:SpecifiedTradePaymentTerms/ram:Description"),
         preceding=r.text(settlement, "ram:InvoiceReferencedDocument/ram:IssuerAssignedID"),
-        profile=r.text(root, "rsm:ExchangedDocumentContext/ram:GuidelineSpecifiedDocumentContextParameter/ram:ID"),
+        profile=r.text(
+            root,
+            "rsm:ExchangedDocumentContext/ram:GuidelineSpecifiedDocumentContextParameter/ram:ID",
+        ),
         delivered=r.date(trade, f"{happened}{DATE}", "BT-72", compact=True),
         means=r.text(means, "ram:TypeCode"),
         iban=r.text(account, "ram:IBANID") or r.text(account, "ram:ProprietaryID"),
@@ -54,7 +77,10 @@ def read(root: Element) -> Invoice:
         lines=tuple(_line(r, one) for one in r.all(trade, "ram:IncludedSupplyChainTradeLineItem")),
         extras=(
             *(_extra(r, one) for one in r.all(settlement, "ram:SpecifiedTradeAllowanceCharge")),
-            *(_logistics(r, one) for one in r.all(settlement, "ram:SpecifiedLogisticsServiceCharge")),
+            *(
+                _logistics(r, one)
+                for one in r.all(settlement, "ram:SpecifiedLogisticsServiceCharge")
+            ),
         ),
         taxes=tuple(_tax(r, one) for one in r.all(settlement, "ram:ApplicableTradeTax")),
     )
@@ -83,7 +109,10 @@ def _party(r: Reader, node: Element | None) -> Party:
 
 
 def _line(r: Reader, node: Element) -> Line:
-    agreement, settlement = r.one(node, "ram:SpecifiedLineTradeAgreement"), r.one(node, "ram:SpecifiedLineTradeSettlement")
+    agreement, settlement = (
+        r.one(node, "ram:SpecifiedLineTradeAgreement"),
+        r.one(node, "ram:SpecifiedLineTradeSettlement"),
+    )
     own = r.all(settlement, "ram:SpecifiedTradeAllowanceCharge")
     billed = "ram:SpecifiedLineTradeDelivery/ram:BilledQuantity"
     measured = r.one(node, billed)
@@ -92,10 +121,16 @@ def _line(r: Reader, node: Element) -> Line:
         id=r.text(node, "ram:AssociatedDocumentLineDocument/ram:LineID"),
         quantity=r.number(node, billed, "BT-129"),
         unit=measured.get("unitCode") if measured is not None else None,
-        net=r.number(settlement, "ram:SpecifiedTradeSettlementLineMonetarySummation/ram:LineTotalAmount", "BT-131"),
+        net=r.number(
+            settlement,
+            "ram:SpecifiedTradeSettlementLineMonetarySummation/ram:LineTotalAmount",
+            "BT-131",
+        ),
         order_line=r.text(agreement, "ram:BuyerOrderReferencedDocument/ram:LineID"),
         accounting=r.text(settlement, "ram:ReceivableSpecifiedTradeAccountingAccount/ram:ID"),
-        allowances=r.sum([one for one in own if not _is_charge(r, one)], "ram:ActualAmount", "BT-136"),
+        allowances=r.sum(
+            [one for one in own if not _is_charge(r, one)], "ram:ActualAmount", "BT-136"
+        ),
         charges=r.sum([one for one in own if _is_charge(r, one)], "ram:ActualAmount", "BT-141"),
         price=r.number(price, "ram:ChargeAmount", "BT-146"),
         price_base=r.number(price, "ram:BasisQuantity", "BT-149"),
@@ -116,13 +151,17 @@ def _extra(r: Reader, node: Element) -> Extra:
         charge=charge,
         amount=r.number(node, "ram:ActualAmount", "BT-99" if charge else "BT-92"),
         category=r.text(node, "ram:CategoryTradeTax/ram:CategoryCode"),
-        rate=r.number(node, "ram:CategoryTradeTax/ram:RateApplicablePercent", "BT-103" if charge else "BT-96"),
+        rate=r.number(
+            node, "ram:CategoryTradeTax/ram:RateApplicablePercent", "BT-103" if charge else "BT-96"
+        ),
         reason=r.text(node, "ram:Reason"),
     )
 
 
 def _logistics(r: Reader, node: Element) -> Extra:
-    """A charge for freight and the like (BG-X-42): the EXTENDED profile of Factur-X and ZUGFeRD counts it among the charges of BT-108."""
+    """A charge for freight and the like (BG-X-42): the EXTENDED profile of Factur-X and ZUGFeRD
+    counts it among the charges of BT-108.
+    """
     return Extra(
         charge=True,
         amount=r.number(node, "ram:AppliedAmount", "BT-X-272"),

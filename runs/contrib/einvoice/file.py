@@ -1,4 +1,6 @@
-"""From the bytes that somebody sent to an invoice: XML as it is, or the XML that a Factur-X / ZUGFeRD PDF carries."""
+"""From the bytes that somebody sent to an invoice: XML as it is, or the XML that a Factur-X /
+ZUGFeRD PDF carries.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ if TYPE_CHECKING:
     from pypdf import PdfReader
 
 NAMES = ("factur-x.xml", "zugferd-invoice.xml", "xrechnung.xml")
-"""How the invoice inside a hybrid PDF is called, in lower case: Factur-X and ZUGFeRD 2.1, ZUGFeRD 1 and 2.0, XRechnung."""
+"""How the invoice inside a hybrid PDF is called, in lower case: Factur-X and ZUGFeRD 2.1, ZUGFeRD 1
+and 2.0, XRechnung.
+"""
 MAX_ATTACHMENTS = 50
 UBL_ROOTS = {
     "{urn:oasis:names:specification:ubl:schema:xsd:Invoice-2}Invoice",
@@ -29,42 +33,70 @@ def read_invoice(content: bytes) -> Invoice:
     """The invoice in a file's bytes.
 
     Raises:
-        InvoiceUnreadable: `empty`, `too_large`, `damaged_pdf`, `encrypted_pdf`, `no_invoice_in_pdf`, and what `read_xml` raises.
+        InvoiceUnreadable: `empty`, `too_large`, `damaged_pdf`, `encrypted_pdf`,
+        `no_invoice_in_pdf`, and what `read_xml` raises.
     """
     if not content.strip():
         raise InvoiceUnreadable("empty", "The file is empty.")
     if len(content) > MAX_BYTES:
-        raise InvoiceUnreadable("too_large", f"The file has {len(content):,} bytes; up to {MAX_BYTES:,} are read.")
+        raise InvoiceUnreadable(
+            "too_large", f"The file has {len(content):,} bytes; up to {MAX_BYTES:,} are read."
+        )
     return read_xml(xml_in_pdf(content) if b"%PDF-" in content[:1024] else content)
 
 
 def read_xml(content: bytes) -> Invoice:
-    """The invoice in an XML document. Raises InvoiceUnreadable as `parse`; `unknown_syntax` for neither UBL 2.1 nor CII D16B."""
+    """The invoice in an XML document.
+
+    Raises InvoiceUnreadable as `parse`; `unknown_syntax` for neither UBL 2.1 nor CII D16B.
+    """
     root = parse(content)
     if root.tag in UBL_ROOTS:
         return ubl.read(root)
     if root.tag == CII_ROOT:
         return cii.read(root)
-    raise InvoiceUnreadable("unknown_syntax", f"This is XML, but no EN 16931 invoice: its root is {root.tag[:150]}, neither UBL nor CII.")
+    raise InvoiceUnreadable(
+        "unknown_syntax",
+        f"This is XML, but no EN 16931 invoice: its root is {root.tag[:150]}, neither UBL nor CII.",
+    )
 
 
 def xml_in_pdf(content: bytes) -> bytes:
     """The invoice XML attached to a PDF. Raises InvoiceUnreadable."""
-    from pypdf import PdfReader  # here, since every process of every workflow would pay for it at its start
+    # here, since every process of every workflow would pay for it at its start
+    from pypdf import PdfReader
     from pypdf.errors import PyPdfError
 
     try:
         reader = PdfReader(io.BytesIO(content))
         if reader.is_encrypted:
-            raise InvoiceUnreadable("encrypted_pdf", "The PDF is encrypted, so nothing of it was read. Send it without a password.")
+            raise InvoiceUnreadable(
+                "encrypted_pdf",
+                "The PDF is encrypted, so nothing of it was read. Send it without a password.",
+            )
         found = _attached(reader)
     except InvoiceUnreadable:
         raise
-    except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, OSError, NotImplementedError) as error:
+    except (
+        PyPdfError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        IndexError,
+        RecursionError,
+        OSError,
+        NotImplementedError,
+    ) as error:
         # a damaged file ends in whatever the broken object leads to
-        raise InvoiceUnreadable("damaged_pdf", f"The PDF is damaged and cannot be read ({type(error).__name__}).") from error
+        raise InvoiceUnreadable(
+            "damaged_pdf", f"The PDF is damaged and cannot be read ({type(error).__name__})."
+        ) from error
     if found is None:
-        raise InvoiceUnreadable("no_invoice_in_pdf", f"The PDF carries no e-invoice: none of {', '.join(NAMES)} is attached to it.")
+        raise InvoiceUnreadable(
+            "no_invoice_in_pdf",
+            f"The PDF carries no e-invoice: none of {', '.join(NAMES)} is attached to it.",
+        )
     return found
 
 

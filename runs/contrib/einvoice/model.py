@@ -1,7 +1,8 @@
 """An invoice as EN 16931 means it: the standard's business terms, whichever syntax they came in.
 
-Amounts are `Decimal` in the invoice's currency, rates are percent, dates are ISO texts. What the document did not say is None.
-Source: EN 16931-1:2017, semantic data model; the term of each field is in its comment.
+Amounts are `Decimal` in the invoice's currency, rates are percent, dates are ISO texts. What the
+document did not say is None. Source: EN 16931-1:2017, semantic data model; the term of each field
+is in its comment.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 CREDIT_NOTES = frozenset({"81", "83", "381", "396", "532"})
-"""Values of BT-3 (UNTDID 1001) that take back instead of asking for money; their amounts are positive all the same."""
+"""Values of BT-3 (UNTDID 1001) that take back instead of asking for money; their amounts are
+positive all the same.
+"""
 
 Part = TypeVar("Part")
 
@@ -80,7 +83,9 @@ class Tax:
 
 @dataclass(frozen=True, kw_only=True)
 class ThirdParty:
-    """BG-DEX-09 of the XRechnung extension: what the seller collects for others; due beside the total, without VAT of this invoice."""
+    """BG-DEX-09 of the XRechnung extension: what the seller collects for others; due beside the
+    total, without VAT of this invoice.
+    """
 
     kind: str | None = None  # BT-DEX-001
     amount: Decimal | None = None  # BT-DEX-002
@@ -154,10 +159,16 @@ def dump(value: Any) -> Any:
 
 
 def load(kind: type[Part], kept: Mapping[str, Any]) -> Part:
-    """What `dump` made of a `kind`. Raises NotAnInvoice for anything else, such as a state that was edited by hand."""
+    """What `dump` made of a `kind`.
+
+    Raises NotAnInvoice for anything else, such as a state that was edited by hand.
+    """
     hints = _hints(kind)  # type: ignore[arg-type]  # every class is hashable
     if not isinstance(kept, Mapping) or not kept.keys() <= hints.keys():
-        raise NotAnInvoice(f"{kind.__name__} does not have these parts: {', '.join(sorted(set(kept) - set(hints)))}")
+        raise NotAnInvoice(
+            f"{kind.__name__} does not have these parts: "
+            f"{', '.join(sorted(set(kept) - set(hints)))}"
+        )
     try:
         return kind(**{name: _loaded(hints[name], value) for name, value in kept.items()})
     except (ArithmeticError, TypeError, ValueError) as error:

@@ -1,9 +1,11 @@
-"""What an invoice must hold and how it must add up: the business rules of EN 16931 that a booking rests on.
+"""What an invoice must hold and how it must add up: the business rules of EN 16931 that a booking
+rests on.
 
-The rules keep the standard's own names (BR-…, BR-CO-…; BR-DEX-… of the XRechnung extension; R120 of Peppol, since EN 16931 has no rule
-about quantity times price). Amounts are compared exactly to the cent. Two products may be rounded otherwise: quantity times price by two
-cents, or to a whole unit of a currency without cents; base times VAT rate by less than one unit of the currency, as in CEN's own rules.
-Source: the Schematron rules of EN 16931 that CEN publishes, release 1.3.16.
+The rules keep the standard's own names (BR-…, BR-CO-…; BR-DEX-… of the XRechnung extension; R120 of
+Peppol, since EN 16931 has no rule about quantity times price). Amounts are compared exactly to the
+cent. Two products may be rounded otherwise: quantity times price by two cents, or to a whole unit
+of a currency without cents; base times VAT rate by less than one unit of the currency, as in CEN's
+own rules. Source: the Schematron rules of EN 16931 that CEN publishes, release 1.3.16.
 """
 
 from __future__ import annotations
@@ -22,14 +24,32 @@ from runs.contrib.einvoice.model import Invoice, Line
 CENT = Decimal("0.01")
 LINE_SLACK = Decimal("0.02")
 WHOLE = frozenset({"CLP", "HUF", "ISK", "JPY", "KRW", "PYG", "UGX", "VND"})
-"""Currencies (ISO 4217) whose amounts are written in whole units: the forint has cents in the standard, and none in use."""
+"""Currencies (ISO 4217) whose amounts are written in whole units: the forint has cents in the
+standard, and none in use.
+"""
 VAT_SLACK = Decimal(1)
-"""In the invoice's currency. A difference of less than this passes in BT-117, and in BT-116 of the categories that bear VAT (`BEARING`)."""
+"""In the invoice's currency.
+
+A difference of less than this passes in BT-117, and in BT-116 of the categories that bear VAT
+(`BEARING`).
+"""
 WIDE = Context(prec=120)
-"""Enough digits for the product of any two numbers of an invoice, which Decimal's usual 28 are not."""
+"""Enough digits for the product of any two numbers of an invoice, which Decimal's usual 28 are
+not.
+"""
 BEARING = frozenset({"S", "L", "M"})
 """VAT categories with a rate above 0: standard, Canary Islands (IGIC), Ceuta and Melilla (IPSI)."""
-CATEGORY_RULES = {"S": "S", "Z": "Z", "E": "E", "AE": "AE", "K": "IC", "G": "G", "O": "O", "L": "AF", "M": "AG"}
+CATEGORY_RULES = {
+    "S": "S",
+    "Z": "Z",
+    "E": "E",
+    "AE": "AE",
+    "K": "IC",
+    "G": "G",
+    "O": "O",
+    "L": "AF",
+    "M": "AG",
+}
 """VAT category → how the standard names the rules about it: BR-IC-08 is about K."""
 EU = frozenset(vat_numbers.MEMBER_STATES) | {"el", "xi"}
 TRANSFERS = frozenset({"30", "58"})
@@ -45,13 +65,18 @@ TOTALS = {
     "BT-112": "The total with VAT",
     "BT-115": "The amount due",
 }
-SUPPLIED = frozenset({"BT-1", "BT-2", "BT-3", "BT-5", "BT-9", "BT-27", "BT-31", "BT-40", "BT-44", "BT-84", *TOTALS})
+SUPPLIED = frozenset(
+    {"BT-1", "BT-2", "BT-3", "BT-5", "BT-9", "BT-27", "BT-31", "BT-40", "BT-44", "BT-84", *TOTALS}
+)
 """Terms that a supplier can tell afterwards. What is wrong with any other takes another invoice."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What is wrong with an invoice. `kind` is `missing`, or `wrong` where something is there that cannot be right."""
+    """What is wrong with an invoice.
+
+    `kind` is `missing`, or `wrong` where something is there that cannot be right.
+    """
 
     rule: str
     term: str
@@ -69,8 +94,17 @@ def cents(amount: Decimal) -> Decimal:
 
 
 def check(invoice: Invoice) -> list[Finding]:
-    """All findings, in the order of the document: what is missing, what cannot be read, numbers of people and banks, arithmetic."""
-    return [*_missing(invoice), *_unread(invoice), *_numbers(invoice), *_lines(invoice), *_totals(invoice), *_breakdown(invoice)]
+    """All findings, in the order of the document: what is missing, what cannot be read, numbers of
+    people and banks, arithmetic.
+    """
+    return [
+        *_missing(invoice),
+        *_unread(invoice),
+        *_numbers(invoice),
+        *_lines(invoice),
+        *_totals(invoice),
+        *_breakdown(invoice),
+    ]
 
 
 def _missing(invoice: Invoice) -> Iterator[Finding]:
@@ -89,46 +123,82 @@ def _missing(invoice: Invoice) -> Iterator[Finding]:
         ("BR-14", "BT-112", "the total with VAT", invoice.gross),
         ("BR-15", "BT-115", "the amount due", invoice.payable),
     ]
-    taxed = any(tax.category == "S" for tax in invoice.taxes) or any(line.category == "S" for line in invoice.lines)
+    taxed = any(tax.category == "S" for tax in invoice.taxes) or any(
+        line.category == "S" for line in invoice.lines
+    )
     if taxed and not seller.vat_id and not seller.tax_number:
         wanted.append(("BR-S-02", "BT-31", "the seller's VAT id", None))
     elif not (seller.vat_id or seller.identifier or seller.registration):
         wanted.append(("BR-CO-26", "BT-31", "a number that identifies the seller", None))
     if invoice.payable is not None and invoice.payable > 0 and not invoice.is_credit_note:
-        wanted.append(("BR-CO-25", "BT-9", "the due date or the terms of payment", invoice.due or invoice.terms))
+        wanted.append(
+            (
+                "BR-CO-25",
+                "BT-9",
+                "the due date or the terms of payment",
+                invoice.due or invoice.terms,
+            )
+        )
     if invoice.means in TRANSFERS:
         wanted.append(("BR-61", "BT-84", "the account to pay to", invoice.iban))
     if invoice.vat is None and any(tax.amount for tax in invoice.taxes):
         wanted.append(("BR-CO-14", "BT-110", "the sum of VAT", None))
     for rule, term, name, value in wanted:
         if value is None and term not in unread:
-            yield Finding(rule=rule, term=term, kind="missing", text=f"{_capital(name)} ({term}) is missing.")
+            yield Finding(
+                rule=rule, term=term, kind="missing", text=f"{_capital(name)} ({term}) is missing."
+            )
     if not invoice.lines:
-        yield Finding(rule="BR-16", term="BG-25", kind="wrong", text="The invoice has no line. Its profile is too small to be booked from.")
+        yield Finding(
+            rule="BR-16",
+            term="BG-25",
+            kind="wrong",
+            text="The invoice has no line. Its profile is too small to be booked from.",
+        )
     if not invoice.taxes:
-        yield Finding(rule="BR-CO-18", term="BG-23", kind="wrong", text="The invoice has no VAT breakdown.")
+        yield Finding(
+            rule="BR-CO-18", term="BG-23", kind="wrong", text="The invoice has no VAT breakdown."
+        )
 
 
 def _unread(invoice: Invoice) -> Iterator[Finding]:
     for one in invoice.unread:
         yield Finding(
-            rule="format", term=one.term, kind="missing", text=f"{one.term} holds “{one.text}”, which is no number or date that can be."
+            rule="format",
+            term=one.term,
+            kind="missing",
+            text=f"{one.term} holds “{one.text}”, which is no number or date that can be.",
         )
 
 
 def _numbers(invoice: Invoice) -> Iterator[Finding]:
     number = invoice.seller.vat_id
     if number and (problem := vat_problem(number)):
-        yield Finding(rule="BR-CO-09", term="BT-31", kind="missing", text=f"The VAT id {number[:40]} (BT-31) {problem}.")
+        yield Finding(
+            rule="BR-CO-09",
+            term="BT-31",
+            kind="missing",
+            text=f"The VAT id {number[:40]} (BT-31) {problem}.",
+        )
     account = invoice.iban
-    if account and (invoice.means == "58" or looks_like_iban(account)) and (problem := iban_problem(account)):
-        yield Finding(rule="IBAN", term="BT-84", kind="missing", text=f"The account {account[:40]} (BT-84) {problem}.")
+    if (
+        account
+        and (invoice.means == "58" or looks_like_iban(account))
+        and (problem := iban_problem(account))
+    ):
+        yield Finding(
+            rule="IBAN",
+            term="BT-84",
+            kind="missing",
+            text=f"The account {account[:40]} (BT-84) {problem}.",
+        )
 
 
 def vat_problem(number: str) -> str:
     """Why this is no VAT id, to go on from "The VAT id … "; "" where it may be one.
 
-    Format and check digits for the European Union's members and Northern Ireland; of others only the country's two letters.
+    Format and check digits for the European Union's members and Northern Ireland; of others only
+    the country's two letters.
     """
     prefix = number.strip()[:2].lower()
     if not (prefix.isascii() and prefix.isalpha()):
@@ -148,7 +218,9 @@ def looks_like_iban(account: str) -> bool:
 
 
 def iban_problem(account: str) -> str:
-    """Why this is no IBAN: its check digits (ISO 13616, mod 97) or its country's format; "" where it is one."""
+    """Why this is no IBAN: its check digits (ISO 13616, mod 97) or its country's format; "" where
+    it is one.
+    """
     try:
         iban_numbers.validate(account)
     except ValidationError as error:
@@ -170,25 +242,45 @@ def _lines(invoice: Invoice) -> Iterator[Finding]:
         ]
         for rule, term, what, value in wanted:
             if value is None:
-                yield Finding(rule=rule, term=term, kind="wrong", line=name, text=f"Line {name} has no {what} ({term}).")
+                yield Finding(
+                    rule=rule,
+                    term=term,
+                    kind="wrong",
+                    line=name,
+                    text=f"Line {name} has no {what} ({term}).",
+                )
         if line.id in seen:
-            yield Finding(rule="BR-21", term="BT-126", kind="wrong", line=name, text=f"Two lines have the number {name}.")
+            yield Finding(
+                rule="BR-21",
+                term="BT-126",
+                kind="wrong",
+                line=name,
+                text=f"Two lines have the number {name}.",
+            )
         seen.add(name)
         net = line_net(line)
         if net is not None and line.net is not None and is_off(line.net, net, invoice.currency):
             text = f"Line {name}: quantity times price is {net}, not {line.net} (BT-131)."
-            yield Finding(rule="R120", term="BT-131", kind="wrong", line=name, text=text, expected=str(net))
+            yield Finding(
+                rule="R120", term="BT-131", kind="wrong", line=name, text=text, expected=str(net)
+            )
 
 
 def line_net(line: Line) -> Decimal | None:
-    """Quantity x price per base quantity, plus charges, less allowances; None where one of them is not there."""
+    """Quantity x price per base quantity, plus charges, less allowances; None where one of them is
+    not there.
+    """
     if line.quantity is None or line.price is None or line.price_base == 0:
         return None
-    return cents(line.quantity * line.price / (line.price_base or 1) + line.charges - line.allowances)
+    return cents(
+        line.quantity * line.price / (line.price_base or 1) + line.charges - line.allowances
+    )
 
 
 def is_off(said: Decimal, net: Decimal, currency: str | None) -> bool:
-    """Whether a line's net amount (BT-131) is further from quantity times price than rounding explains."""
+    """Whether a line's net amount (BT-131) is further from quantity times price than rounding
+    explains.
+    """
     rounded = currency in WHOLE and said == said.to_integral_value()
     return abs(net - said) > (Decimal("0.5") if rounded else LINE_SLACK)
 
@@ -201,19 +293,30 @@ def _totals(invoice: Invoice) -> Iterator[Finding]:
     vat = sum((tax.amount or zero for tax in invoice.taxes), zero)
     sums: list[tuple[str, str, Decimal | None, Decimal]] = []
     if nets and None not in nets:
-        sums.append(("BR-CO-10", "BT-106", invoice.line_total, sum((one or zero for one in nets), zero)))
+        sums.append(
+            ("BR-CO-10", "BT-106", invoice.line_total, sum((one or zero for one in nets), zero))
+        )
     sums.append(("BR-CO-11", "BT-107", invoice.allowance_total or zero, allowances))
     sums.append(("BR-CO-12", "BT-108", invoice.charge_total or zero, charges))
     if invoice.line_total is not None:
-        net = invoice.line_total - (invoice.allowance_total or zero) + (invoice.charge_total or zero)
+        net = (
+            invoice.line_total - (invoice.allowance_total or zero) + (invoice.charge_total or zero)
+        )
         sums.append(("BR-CO-13", "BT-109", invoice.net, net))
     if invoice.vat is not None:
         sums.append(("BR-CO-14", "BT-110", invoice.vat, vat))
     if invoice.net is not None:
         sums.append(("BR-CO-15", "BT-112", invoice.gross, invoice.net + (invoice.vat or zero)))
     if invoice.gross is not None:
-        due = invoice.gross - (invoice.prepaid or zero) + (invoice.rounding or zero) + invoice.collected
-        sums.append(("BR-DEX-09" if invoice.third_parties else "BR-CO-16", "BT-115", invoice.payable, due))
+        due = (
+            invoice.gross
+            - (invoice.prepaid or zero)
+            + (invoice.rounding or zero)
+            + invoice.collected
+        )
+        sums.append(
+            ("BR-DEX-09" if invoice.third_parties else "BR-CO-16", "BT-115", invoice.payable, due)
+        )
     for place, one in enumerate(invoice.third_parties, 1):
         if one.amount is None:
             text = f"Payment {place} to a third party has no amount (BT-DEX-002)."
@@ -230,7 +333,9 @@ def bases(invoice: Invoice) -> dict[Group, Decimal]:
     for line in invoice.lines:
         found[line.category or "", line.rate or Decimal(0)] += line.net or 0
     for extra in invoice.extras:
-        found[extra.category or "", extra.rate or Decimal(0)] += (extra.amount or 0) * (1 if extra.charge else -1)
+        found[extra.category or "", extra.rate or Decimal(0)] += (extra.amount or 0) * (
+            1 if extra.charge else -1
+        )
     return dict(found)
 
 
@@ -240,9 +345,17 @@ def _breakdown(invoice: Invoice) -> Iterator[Finding]:
         group: Group = (tax.category or "", tax.rate or Decimal(0))
         name = f"{group[0]} {group[1].normalize():f} %"
         right = due.pop(group, None)
-        for rule, term, what, value in (("BR-45", "BT-116", "base", tax.base), ("BR-46", "BT-117", "amount", tax.amount)):
+        for rule, term, what, value in (
+            ("BR-45", "BT-116", "base", tax.base),
+            ("BR-46", "BT-117", "amount", tax.amount),
+        ):
             if value is None:
-                yield Finding(rule=rule, term=term, kind="wrong", text=f"The VAT breakdown {name} has no {what} ({term}).")
+                yield Finding(
+                    rule=rule,
+                    term=term,
+                    kind="wrong",
+                    text=f"The VAT breakdown {name} has no {what} ({term}).",
+                )
         if tax.base is not None and tax.amount is not None:
             vat = cents(tax.base * group[1] / 100)
             off = abs(vat - tax.amount)
@@ -251,8 +364,16 @@ def _breakdown(invoice: Invoice) -> Iterator[Finding]:
                 rule = "BR-CO-17" if group[1] else _rule_of(group, "09")
                 yield Finding(rule=rule, term="BT-117", kind="wrong", text=text, expected=str(vat))
         if tax.base is not None and invoice.lines and _is_another(tax.base, right, group):
-            text = f"VAT {name} is taken of {tax.base} (BT-116), but its lines come to {right or 0}."
-            yield Finding(rule=_rule_of(group, "08"), term="BT-116", kind="wrong", text=text, expected=str(right or 0))
+            text = (
+                f"VAT {name} is taken of {tax.base} (BT-116), but its lines come to {right or 0}."
+            )
+            yield Finding(
+                rule=_rule_of(group, "08"),
+                term="BT-116",
+                kind="wrong",
+                text=text,
+                expected=str(right or 0),
+            )
     if invoice.taxes:
         for category, rate in due:
             text = f"VAT {category} {rate.normalize():f} % of the lines is not in the breakdown."
@@ -260,7 +381,10 @@ def _breakdown(invoice: Invoice) -> Iterator[Finding]:
 
 
 def _is_another(base: Decimal, right: Decimal | None, group: Group) -> bool:
-    """Whether a VAT base is none that the lines can come to. `right` is None where no line is of the group."""
+    """Whether a VAT base is none that the lines can come to.
+
+    `right` is None where no line is of the group.
+    """
     if right is None or group[0] not in BEARING:
         return base != right
     return abs(base - right) >= VAT_SLACK

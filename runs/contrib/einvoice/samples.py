@@ -1,4 +1,6 @@
-"""Invoices to try the booking on: written by this code, of firms that there are not, with numbers that pass their check digits."""
+"""Invoices to try the booking on: written by this code, of firms that there are not, with numbers
+that pass their check digits.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +12,52 @@ from runs.contrib.einvoice.rules import line_net
 from runs.contrib.einvoice.sums import added_up
 
 PROFILE = "urn:cen.eu:en16931:2017"
-BUYER = Party(name="Musterwerk Maschinenbau GmbH", vat_id="DE111111125", country="DE", email="rechnung@musterwerk.example")
-PAPER = Party(name="Papierhof Nord GmbH", vat_id="DE222222220", country="DE", email="buchhaltung@papierhof.example")
+BUYER = Party(
+    name="Musterwerk Maschinenbau GmbH",
+    vat_id="DE111111125",
+    country="DE",
+    email="rechnung@musterwerk.example",
+)
+PAPER = Party(
+    name="Papierhof Nord GmbH",
+    vat_id="DE222222220",
+    country="DE",
+    email="buchhaltung@papierhof.example",
+)
 PAPER_IBAN = "DE02120300000000202051"
-CLOUD = Party(name="Wolkenwerk Hosting AG", vat_id="DE333333322", country="DE", email="billing@wolkenwerk.example")
+CLOUD = Party(
+    name="Wolkenwerk Hosting AG",
+    vat_id="DE333333322",
+    country="DE",
+    email="billing@wolkenwerk.example",
+)
 CLOUD_IBAN = "DE02500105170137075030"
-STEEL = Party(name="Stahlbau Huber KG", vat_id="ATU12345675", country="AT", email="rechnung@stahlbau-huber.example")
+STEEL = Party(
+    name="Stahlbau Huber KG",
+    vat_id="ATU12345675",
+    country="AT",
+    email="rechnung@stahlbau-huber.example",
+)
 STEEL_IBAN = "AT611904300234573201"
 
 
 def line(number: int, name: str, quantity: str, price: str, **changes: object) -> Line:
     """A line whose net amount is right; `changes` are taken as they are."""
     made = Line(
-        id=str(number), name=name, quantity=Decimal(quantity), unit="C62", price=Decimal(price), category="S", rate=Decimal(19)
+        id=str(number), name=name, quantity=Decimal(quantity), unit="C62", price=Decimal(price),
+        category="S", rate=Decimal(19)
     )  # fmt: skip
-    made = replace(made, **changes)  # type: ignore[arg-type]  # a test says what it wants to be wrong
+    # a test says what it wants to be wrong
+    made = replace(made, **changes)  # type: ignore[arg-type]
     return made if "net" in changes else replace(made, net=line_net(made))
 
 
 def draft(seller: Party, iban: str | None, number: str, **changes: object) -> Invoice:
     made = Invoice(
-        number=number, issued="2026-11-02", delivered="2026-10-30", due="2026-12-02", kind="380", currency="EUR", means="58",
-        iban=iban, seller=seller, buyer=BUYER, profile=PROFILE, terms="30 days net", buyer_reference="Accounts payable",
+        number=number, issued="2026-11-02", delivered="2026-10-30", due="2026-12-02", kind="380",
+        currency="EUR", means="58",
+        iban=iban, seller=seller, buyer=BUYER, profile=PROFILE, terms="30 days net",
+        buyer_reference="Accounts payable",
     )  # fmt: skip
     return replace(made, **changes)  # type: ignore[arg-type]  # as for `line`
 
@@ -46,8 +72,13 @@ def correct() -> Invoice:
 
 
 def without_order() -> Invoice:
-    """A known supplier who names an order that there is not, for things that no rule knows an account for."""
-    lines = [line(1, "Managed hosting, November", "1", "480.00"), line(2, "Migration workshop, two days", "2", "1250.00")]
+    """A known supplier who names an order that there is not, for things that no rule knows an
+    account for.
+    """
+    lines = [
+        line(1, "Managed hosting, November", "1", "480.00"),
+        line(2, "Migration workshop, two days", "2", "1250.00"),
+    ]
     return added_up(draft(CLOUD, CLOUD_IBAN, "WW-88120", order="PO-9999"), lines)
 
 
@@ -66,14 +97,33 @@ def wrong_total() -> Invoice:
 
 
 def unknown_supplier() -> Invoice:
-    seller = Party(name="Blumen Weber e. K.", vat_id="DE444444427", country="DE", email="post@blumen-weber.example")
-    return added_up(draft(seller, "DE02100500000054540402", "2026-310"), [line(1, "Office plants, care in November", "1", "85.00")])
+    seller = Party(
+        name="Blumen Weber e. K.",
+        vat_id="DE444444427",
+        country="DE",
+        email="post@blumen-weber.example",
+    )
+    return added_up(
+        draft(seller, "DE02100500000054540402", "2026-310"),
+        [line(1, "Office plants, care in November", "1", "85.00")],
+    )
 
 
 def credit_note() -> Invoice:
     """Takes back one box of the paper of `correct`."""
     lines = [line(1, "Copy paper A4, damaged box returned", "1", "24.90", order_line="10")]
-    return added_up(draft(PAPER, PAPER_IBAN, "GS-2026-0077", kind="381", preceding="RE-2026-1041", order="PO-4711", due=None), lines)
+    return added_up(
+        draft(
+            PAPER,
+            PAPER_IBAN,
+            "GS-2026-0077",
+            kind="381",
+            preceding="RE-2026-1041",
+            order="PO-4711",
+            due=None,
+        ),
+        lines,
+    )
 
 
 def foreign_currency() -> Invoice:
@@ -83,5 +133,8 @@ def foreign_currency() -> Invoice:
 
 def fifty_lines() -> Invoice:
     """Fifty lines on one order line, so that a bookkeeper goes through them."""
-    lines = [line(number, f"Sheet metal part {number:02}", str(number % 7 + 1), f"{number % 11 + 3}.45") for number in range(1, 51)]
+    lines = [
+        line(number, f"Sheet metal part {number:02}", str(number % 7 + 1), f"{number % 11 + 3}.45")
+        for number in range(1, 51)
+    ]
     return added_up(draft(STEEL, STEEL_IBAN, "2026/0580", order="PO-9998"), lines)

@@ -11,19 +11,27 @@ from runs.contrib.einvoice.model import Extra, Invoice, Line, Tax
 from runs.contrib.einvoice.rules import bases, cents, is_off, line_net
 
 FIELDS = {
-    "BT-1": "number", "BT-2": "issued", "BT-3": "kind", "BT-5": "currency", "BT-9": "due", "BT-84": "iban",
-    "BT-27": "seller.name", "BT-31": "seller.vat_id", "BT-40": "seller.country", "BT-44": "buyer.name",
-    "BT-106": "line_total", "BT-107": "allowance_total", "BT-108": "charge_total", "BT-109": "net", "BT-110": "vat",
+    "BT-1": "number", "BT-2": "issued", "BT-3": "kind", "BT-5": "currency", "BT-9": "due",
+    "BT-84": "iban",
+    "BT-27": "seller.name", "BT-31": "seller.vat_id", "BT-40": "seller.country",
+    "BT-44": "buyer.name",
+    "BT-106": "line_total", "BT-107": "allowance_total", "BT-108": "charge_total", "BT-109": "net",
+    "BT-110": "vat",
     "BT-112": "gross", "BT-115": "payable",
 }  # fmt: skip
 AMOUNTS = frozenset({"BT-106", "BT-107", "BT-108", "BT-109", "BT-110", "BT-112", "BT-115"})
 
 
 def added_up(draft: Invoice, lines: Sequence[Line], extras: Sequence[Extra] = ()) -> Invoice:
-    """The draft with these lines and the totals and VAT that follow from them (BR-CO-10 to BR-CO-17, BR-DEX-09)."""
+    """The draft with these lines and the totals and VAT that follow from them (BR-CO-10 to
+    BR-CO-17, BR-DEX-09).
+    """
     zero = Decimal(0)
     found = bases(replace(draft, lines=tuple(lines), extras=tuple(extras)))
-    taxes = [Tax(category=key, rate=rate, base=base, amount=cents(base * rate / 100)) for (key, rate), base in found.items()]
+    taxes = [
+        Tax(category=key, rate=rate, base=base, amount=cents(base * rate / 100))
+        for (key, rate), base in found.items()
+    ]
     allowances = sum((one.amount or zero for one in extras if not one.charge), zero)
     charges = sum((one.amount or zero for one in extras if one.charge), zero)
     total = sum((one.net or zero for one in lines), zero)
@@ -44,8 +52,13 @@ def added_up(draft: Invoice, lines: Sequence[Line], extras: Sequence[Extra] = ()
 
 
 def recalculated(invoice: Invoice) -> Invoice:
-    """The invoice with the amounts that follow from its quantities and prices, where they can be told; else from its lines."""
-    lines = [replace(one, net=net) if _needs(one, net := line_net(one), invoice) else one for one in invoice.lines]
+    """The invoice with the amounts that follow from its quantities and prices, where they can be
+    told; else from its lines.
+    """
+    lines = [
+        replace(one, net=net) if _needs(one, net := line_net(one), invoice) else one
+        for one in invoice.lines
+    ]
     return added_up(invoice, lines, invoice.extras)
 
 
@@ -54,7 +67,9 @@ def _needs(line: Line, net: Decimal | None, invoice: Invoice) -> bool:
 
 
 def with_supplied(invoice: Invoice, told: Mapping[str, str]) -> Invoice:
-    """The invoice with terms that the supplier told afterwards; what could not be read of them before counts no more."""
+    """The invoice with terms that the supplier told afterwards; what could not be read of them
+    before counts no more.
+    """
     for term, text in told.items():
         value = Decimal(text) if term in AMOUNTS else text
         outer, _, inner = FIELDS[term].partition(".")

@@ -1,4 +1,7 @@
-"""EN 16931 in UBL 2.1: Invoice and CreditNote. Source: CEN/TS 16931-3-2, the binding of terms to UBL's elements."""
+"""EN 16931 in UBL 2.1: Invoice and CreditNote.
+
+Source: CEN/TS 16931-3-2, the binding of terms to UBL's elements.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +16,39 @@ NAMESPACES = {
 }
 
 XRECHNUNG_EXTENSION = "urn:xeinkauf.de:kosit:extension:xrechnung_"
-"""Part of BT-24. Under any other profile a PrepaidPayment explains the paid amount (BT-113), and nothing more is due for it."""
+"""Part of BT-24.
+
+Under any other profile a PrepaidPayment explains the paid amount (BT-113), and nothing more is due
+for it.
+"""
 
 
 def read(root: Element) -> Invoice:
-    """The invoice below a UBL root. What is missing stays None; what is no number or date is in `unread`."""
+    """The invoice below a UBL root.
+
+    What is missing stays None; what is no number or date is in `unread`.
+    """
     r = Reader(NAMESPACES)
     credit = root.tag.endswith("}CreditNote")
     totals, means = r.one(root, "cac:LegalMonetaryTotal"), r.one(root, "cac:PaymentMeans")
     due = r.date(root, "cbc:DueDate", "BT-9") or r.date(means, "cbc:PaymentDueDate", "BT-9")
     currency = r.text(root, "cbc:DocumentCurrencyCode")
-    tax_total = next((one for one in r.all(root, "cac:TaxTotal") if r.all(one, "cac:TaxSubtotal") or _in(one, r, currency)), None)
+    tax_total = next(
+        (
+            one
+            for one in r.all(root, "cac:TaxTotal")
+            if r.all(one, "cac:TaxSubtotal") or _in(one, r, currency)
+        ),
+        None,
+    )
     profile = r.text(root, "cbc:CustomizationID")
     extended = profile is not None and XRECHNUNG_EXTENSION in profile
     read = Invoice(
         syntax="UBL",
         number=r.text(root, "cbc:ID"),
         issued=r.date(root, "cbc:IssueDate", "BT-2"),
-        kind=r.text(root, "cbc:CreditNoteTypeCode" if credit else "cbc:InvoiceTypeCode") or ("381" if credit else None),
+        kind=r.text(root, "cbc:CreditNoteTypeCode" if credit else "cbc:InvoiceTypeCode")
+        or ("381" if credit else None),
         currency=currency,
         due=due,
         buyer_reference=r.text(root, "cbc:BuyerReference"),
@@ -52,10 +70,15 @@ def read(root: Element) -> Invoice:
         prepaid=r.number(totals, "cbc:PrepaidAmount", "BT-113"),
         rounding=r.number(totals, "cbc:PayableRoundingAmount", "BT-114"),
         payable=r.number(totals, "cbc:PayableAmount", "BT-115"),
-        lines=tuple(_line(r, one) for one in r.all(root, "cac:CreditNoteLine" if credit else "cac:InvoiceLine")),
+        lines=tuple(
+            _line(r, one)
+            for one in r.all(root, "cac:CreditNoteLine" if credit else "cac:InvoiceLine")
+        ),
         extras=tuple(_extra(r, one) for one in r.all(root, "cac:AllowanceCharge")),
         taxes=tuple(_tax(r, one) for one in r.all(tax_total, "cac:TaxSubtotal")),
-        third_parties=tuple(_third_party(r, one) for one in r.all(root, "cac:PrepaidPayment") if extended),
+        third_parties=tuple(
+            _third_party(r, one) for one in r.all(root, "cac:PrepaidPayment") if extended
+        ),
     )
     return r.finish(read)
 
@@ -67,10 +90,12 @@ def _in(tax_total: Element, r: Reader, currency: str | None) -> bool:
 
 def _party(r: Reader, node: Element | None) -> Party:
     schemes = {
-        (r.text(one, "cac:TaxScheme/cbc:ID") or "").upper(): r.text(one, "cbc:CompanyID") for one in r.all(node, "cac:PartyTaxScheme")
+        (r.text(one, "cac:TaxScheme/cbc:ID") or "").upper(): r.text(one, "cbc:CompanyID")
+        for one in r.all(node, "cac:PartyTaxScheme")
     }
     return Party(
-        name=r.text(node, "cac:PartyLegalEntity/cbc:RegistrationName") or r.text(node, "cac:PartyName/cbc:Name"),
+        name=r.text(node, "cac:PartyLegalEntity/cbc:RegistrationName")
+        or r.text(node, "cac:PartyName/cbc:Name"),
         identifier=r.text(node, "cac:PartyIdentification/cbc:ID"),
         registration=r.text(node, "cac:PartyLegalEntity/cbc:CompanyID"),
         vat_id=schemes.get("VAT"),
@@ -82,7 +107,11 @@ def _party(r: Reader, node: Element | None) -> Party:
 
 def _line(r: Reader, node: Element) -> Line:
     own = r.all(node, "cac:AllowanceCharge")
-    quantity = "cbc:InvoicedQuantity" if r.one(node, "cbc:InvoicedQuantity") is not None else "cbc:CreditedQuantity"
+    quantity = (
+        "cbc:InvoicedQuantity"
+        if r.one(node, "cbc:InvoicedQuantity") is not None
+        else "cbc:CreditedQuantity"
+    )
     measured = r.one(node, quantity)
     category = r.one(node, "cac:Item/cac:ClassifiedTaxCategory")
     return Line(

@@ -1,4 +1,5 @@
-"""Writes an invoice as UBL, as CII, or as a PDF that carries CII: for samples and tests, which so need no foreign files.
+"""Writes an invoice as UBL, as CII, or as a PDF that carries CII: for samples and tests, which so
+need no foreign files.
 
 What is None is left out, so a document with any fault can be written.
 """
@@ -20,7 +21,9 @@ NAMESPACES = {**ubl.NAMESPACES, **cii.NAMESPACES}
 
 
 def put(parent: Element, path: str, value: str | Decimal | None, **attributes: str | None) -> None:
-    """A new last element below `parent`, inside the elements of `path`, which are found or made; nothing for None."""
+    """A new last element below `parent`, inside the elements of `path`, which are found or made;
+    nothing for None.
+    """
     if value is None:
         return
     *above, name = path.split("/")
@@ -28,7 +31,9 @@ def put(parent: Element, path: str, value: str | Decimal | None, **attributes: s
         found = parent.find(step, NAMESPACES)
         parent = found if found is not None else SubElement(parent, _tag(step))
     text = format(value, "f") if isinstance(value, Decimal) else value
-    SubElement(parent, _tag(name), {key: said for key, said in attributes.items() if said is not None}).text = text
+    SubElement(
+        parent, _tag(name), {key: said for key, said in attributes.items() if said is not None}
+    ).text = text
 
 
 def new(parent: Element, name: str) -> Element:
@@ -71,13 +76,23 @@ def to_ubl(invoice: Invoice) -> bytes:
         _ubl_tax(root, tax, money)
     totals = new(root, "cac:LegalMonetaryTotal")
     for name, amount in (
-        ("LineExtension", invoice.line_total), ("TaxExclusive", invoice.net), ("TaxInclusive", invoice.gross),
-        ("AllowanceTotal", invoice.allowance_total), ("ChargeTotal", invoice.charge_total), ("Prepaid", invoice.prepaid),
-        ("PayableRounding", invoice.rounding), ("Payable", invoice.payable),
-    ):  # fmt: skip
+        ("LineExtension", invoice.line_total),
+        ("TaxExclusive", invoice.net),
+        ("TaxInclusive", invoice.gross),
+        ("AllowanceTotal", invoice.allowance_total),
+        ("ChargeTotal", invoice.charge_total),
+        ("Prepaid", invoice.prepaid),
+        ("PayableRounding", invoice.rounding),
+        ("Payable", invoice.payable),
+    ):
         put(totals, f"cbc:{name}Amount", amount, currencyID=money)
     for line in invoice.lines:
-        _ubl_line(new(root, f"cac:{kind}Line"), line, money, "Invoiced" if kind == "Invoice" else "Credited")
+        _ubl_line(
+            new(root, f"cac:{kind}Line"),
+            line,
+            money,
+            "Invoiced" if kind == "Invoice" else "Credited",
+        )
     return _bytes(root)
 
 
@@ -137,7 +152,11 @@ def _ubl_line(node: Element, line: Line, money: str | None, measured: str) -> No
     put(node, "cac:Item/cbc:Description", line.description)
     put(node, "cac:Item/cbc:Name", line.name)
     item = node.find("cac:Item", NAMESPACES)
-    _ubl_category(new(item if item is not None else new(node, "cac:Item"), "cac:ClassifiedTaxCategory"), line.category, line.rate)
+    _ubl_category(
+        new(item if item is not None else new(node, "cac:Item"), "cac:ClassifiedTaxCategory"),
+        line.category,
+        line.rate,
+    )
     put(node, "cac:Price/cbc:PriceAmount", line.price, currencyID=money)
     put(node, "cac:Price/cbc:BaseQuantity", line.price_base, unitCode=line.unit)
 
@@ -146,7 +165,10 @@ def to_cii(invoice: Invoice) -> bytes:
     root = Element(_tag("rsm:CrossIndustryInvoice"))
     context = new(root, "rsm:ExchangedDocumentContext")
     put(context, "ram:GuidelineSpecifiedDocumentContextParameter/ram:ID", invoice.profile)
-    document, trade = new(root, "rsm:ExchangedDocument"), new(root, "rsm:SupplyChainTradeTransaction")
+    document, trade = (
+        new(root, "rsm:ExchangedDocument"),
+        new(root, "rsm:SupplyChainTradeTransaction"),
+    )
     put(document, "ram:ID", invoice.number)
     put(document, "ram:TypeCode", invoice.kind)
     _cii_date(document, "ram:IssueDateTime", invoice.issued)
@@ -158,7 +180,9 @@ def to_cii(invoice: Invoice) -> bytes:
     _cii_party(new(agreement, "ram:BuyerTradeParty"), invoice.buyer)
     put(agreement, "ram:BuyerOrderReferencedDocument/ram:IssuerAssignedID", invoice.order)
     delivery = new(trade, "ram:ApplicableHeaderTradeDelivery")
-    _cii_date(delivery, "ram:ActualDeliverySupplyChainEvent/ram:OccurrenceDateTime", invoice.delivered)
+    _cii_date(
+        delivery, "ram:ActualDeliverySupplyChainEvent/ram:OccurrenceDateTime", invoice.delivered
+    )
     _cii_settlement(new(trade, "ram:ApplicableHeaderTradeSettlement"), invoice)
     return _bytes(root)
 
@@ -166,7 +190,11 @@ def to_cii(invoice: Invoice) -> bytes:
 def _cii_settlement(node: Element, invoice: Invoice) -> None:
     put(node, "ram:InvoiceCurrencyCode", invoice.currency)
     put(node, "ram:SpecifiedTradeSettlementPaymentMeans/ram:TypeCode", invoice.means)
-    put(node, "ram:SpecifiedTradeSettlementPaymentMeans/ram:PayeePartyCreditorFinancialAccount/ram:IBANID", invoice.iban)
+    put(
+        node,
+        "ram:SpecifiedTradeSettlementPaymentMeans/ram:PayeePartyCreditorFinancialAccount/ram:IBANID",
+        invoice.iban,
+    )
     for tax in invoice.taxes:
         one = new(node, "ram:ApplicableTradeTax")
         put(one, "ram:CalculatedAmount", tax.amount)
@@ -222,8 +250,15 @@ def _cii_line(node: Element, line: Line) -> None:
     agreement = new(node, "ram:SpecifiedLineTradeAgreement")
     put(agreement, "ram:BuyerOrderReferencedDocument/ram:LineID", line.order_line)
     put(agreement, "ram:NetPriceProductTradePrice/ram:ChargeAmount", line.price)
-    put(agreement, "ram:NetPriceProductTradePrice/ram:BasisQuantity", line.price_base, unitCode=line.unit)
-    put(node, "ram:SpecifiedLineTradeDelivery/ram:BilledQuantity", line.quantity, unitCode=line.unit)
+    put(
+        agreement,
+        "ram:NetPriceProductTradePrice/ram:BasisQuantity",
+        line.price_base,
+        unitCode=line.unit,
+    )
+    put(
+        node, "ram:SpecifiedLineTradeDelivery/ram:BilledQuantity", line.quantity, unitCode=line.unit
+    )
     settlement = new(node, "ram:SpecifiedLineTradeSettlement")
     _cii_category(new(settlement, "ram:ApplicableTradeTax"), line.category, line.rate)
     for charge, amount in (("false", line.allowances), ("true", line.charges)):
@@ -231,7 +266,11 @@ def _cii_line(node: Element, line: Line) -> None:
             one = new(settlement, "ram:SpecifiedTradeAllowanceCharge")
             put(one, "ram:ChargeIndicator/udt:Indicator", charge)
             put(one, "ram:ActualAmount", amount)
-    put(settlement, "ram:SpecifiedTradeSettlementLineMonetarySummation/ram:LineTotalAmount", line.net)
+    put(
+        settlement,
+        "ram:SpecifiedTradeSettlementLineMonetarySummation/ram:LineTotalAmount",
+        line.net,
+    )
     put(settlement, "ram:ReceivableSpecifiedTradeAccountingAccount/ram:ID", line.accounting)
 
 
@@ -240,8 +279,12 @@ def _bytes(root: Element) -> bytes:
     return written
 
 
-def to_pdf(invoice: Invoice, *, name: str = "factur-x.xml", password: str = "", lines: Sequence[str] = ()) -> bytes:
-    """A PDF of one page that shows `lines` (Latin-1) and carries the invoice as CII under `name`; with a password encrypted."""
+def to_pdf(
+    invoice: Invoice, *, name: str = "factur-x.xml", password: str = "", lines: Sequence[str] = ()
+) -> bytes:
+    """A PDF of one page that shows `lines` (Latin-1) and carries the invoice as CII under `name`;
+    with a password encrypted.
+    """
     from pypdf import PdfWriter  # here, as in `invoice_file`
     from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
@@ -250,8 +293,19 @@ def to_pdf(invoice: Invoice, *, name: str = "factur-x.xml", password: str = "", 
     words = "".join(f"({_escaped(line)}) Tj 0 -16 Td " for line in lines)
     stream = DecodedStreamObject()
     stream.set_data(f"BT /F1 11 Tf 60 780 Td {words}ET".encode("latin-1", "replace"))
-    font = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica", "/Encoding": "/WinAnsiEncoding"}
-    fonts = DictionaryObject({NameObject("/F1"): DictionaryObject({NameObject(key): NameObject(value) for key, value in font.items()})})
+    font = {
+        "/Type": "/Font",
+        "/Subtype": "/Type1",
+        "/BaseFont": "/Helvetica",
+        "/Encoding": "/WinAnsiEncoding",
+    }
+    fonts = DictionaryObject(
+        {
+            NameObject("/F1"): DictionaryObject(
+                {NameObject(key): NameObject(value) for key, value in font.items()}
+            )
+        }
+    )
     page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
     page[NameObject("/Contents")] = writer._add_object(stream)
     writer.add_attachment(name, to_cii(invoice))

@@ -1,4 +1,6 @@
-"""The XML of an e-invoice, read without trusting it: no DTD, no entity, nothing fetched, nothing without a limit."""
+"""The XML of an e-invoice, read without trusting it: no DTD, no entity, nothing fetched, nothing
+without a limit.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,18 @@ MAX_ELEMENTS = 400_000
 MAX_TEXT = 2_000
 """Signs of a text that are kept; the longest term of an invoice that a person reads is shorter."""
 NUMBER = re.compile(r"[+-]?(\d{1,15}(\.\d{0,40})?|\.\d{1,40})", re.ASCII)
-"""A decimal of XML Schema. The standard limits the decimals of no quantity and no price: some programs write eleven, most of them 0."""
+"""A decimal of XML Schema.
+
+The standard limits the decimals of no quantity and no price: some programs write eleven, most of
+them 0.
+"""
 
 
 class InvoiceUnreadable(Exception):
-    """A document that cannot be read as an invoice. `code` is stable; the message is for the person who sent it."""
+    """A document that cannot be read as an invoice.
+
+    `code` is stable; the message is for the person who sent it.
+    """
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -34,20 +43,34 @@ def parse(content: bytes) -> Element:
     """The root element.
 
     Raises:
-        InvoiceUnreadable: `too_large`, `hostile_xml` (a document type or an entity, whatever it says), `no_xml`.
+        InvoiceUnreadable: `too_large`, `hostile_xml` (a document type or an entity, whatever it
+        says), `no_xml`.
     """
     if len(content) > MAX_BYTES:
-        raise InvoiceUnreadable("too_large", f"The invoice has {len(content):,} bytes; up to {MAX_BYTES:,} are read.")
+        raise InvoiceUnreadable(
+            "too_large", f"The invoice has {len(content):,} bytes; up to {MAX_BYTES:,} are read."
+        )
     try:
-        root: Element = fromstring(content, forbid_dtd=True, forbid_entities=True, forbid_external=True)
+        root: Element = fromstring(
+            content, forbid_dtd=True, forbid_entities=True, forbid_external=True
+        )
     except DefusedXmlException as error:
         raise InvoiceUnreadable(
-            "hostile_xml", "The XML declares a document type or entities. No e-invoice does; nothing of it was read."
+            "hostile_xml",
+            (
+                "The XML declares a document type or entities. No e-invoice does; nothing of it "
+                "was read."
+            ),
         ) from error
-    except (ParseError, ValueError, LookupError) as error:  # LookupError: an encoding that there is not
-        raise InvoiceUnreadable("no_xml", f"This is no well-formed XML: {str(error)[:200]}.") from error
+    # LookupError: an encoding that there is not
+    except (ParseError, ValueError, LookupError) as error:
+        raise InvoiceUnreadable(
+            "no_xml", f"This is no well-formed XML: {str(error)[:200]}."
+        ) from error
     if sum(1 for _ in root.iter()) > MAX_ELEMENTS:
-        raise InvoiceUnreadable("too_large", f"The invoice has more than {MAX_ELEMENTS:,} elements.")
+        raise InvoiceUnreadable(
+            "too_large", f"The invoice has more than {MAX_ELEMENTS:,} elements."
+        )
     return root
 
 
@@ -69,7 +92,9 @@ class Reader:
         return next(iter(self.all(node, path)), None)
 
     def text(self, node: Element | None, path: str = ".") -> str | None:
-        """The words of the first element there, without the space around them; None where there are none."""
+        """The words of the first element there, without the space around them; None where there are
+        none.
+        """
         found = self.one(node, path)
         words = "".join(found.itertext()).strip() if found is not None else ""
         return words[:MAX_TEXT] or None
@@ -86,7 +111,9 @@ class Reader:
     def sum(self, nodes: list[Element], path: str, term: str) -> Decimal:
         return sum((self.number(node, path, term) or Decimal(0) for node in nodes), Decimal(0))
 
-    def date(self, node: Element | None, path: str, term: str, *, compact: bool = False) -> str | None:
+    def date(
+        self, node: Element | None, path: str, term: str, *, compact: bool = False
+    ) -> str | None:
         """An ISO date; `compact` reads `20261231` (UNTDID 2379, format 102)."""
         words = self.text(node, path)
         if words is None:

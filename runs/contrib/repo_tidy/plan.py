@@ -1,4 +1,7 @@
-"""The plan of a tidy-up: what is kept of the findings, and how it reads. Pure: the same findings give the same bytes."""
+"""The plan of a tidy-up: what is kept of the findings, and how it reads.
+
+Pure: the same findings give the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ SHOWN_ERRORS = 20
 class Rule(TypedDict):
     code: str
     name: str
-    count: int  # findings when this rule's turn comes; fixes of earlier rules may add some (an import that is no longer used)
+    # findings when this rule's turn comes; fixes of earlier rules may add some (an import that is
+    # no longer used)
+    count: int
     fixable: int  # of these, those that ruff fixes with the scope's settings; 0 means reported only
     files: list[str]  # with something to fix; sorted
     examples: list[str]  # a few, `path:line message`
@@ -35,7 +40,8 @@ class Baseline(TypedDict):
 class Plan(TypedDict):
     base: str  # the commit it is about
     rules: list[Rule]  # in the order of their commits; those without fixes last
-    broken: list[str]  # files that do not parse and are left alone, a few of them as `path:line message`
+    # files that do not parse and are left alone, a few of them as `path:line message`
+    broken: list[str]
     broken_count: int
     checked: int  # Python files in scope
     fixes: int
@@ -45,7 +51,9 @@ class Plan(TypedDict):
 
 
 def fix_order(codes: Iterable[str]) -> list[str]:
-    """By code, but unused imports second to last and sorting last: the other fixes leave and bring imports."""
+    """By code, but unused imports second to last and sorting last: the other fixes leave and bring
+    imports.
+    """
     return sorted(codes, key=lambda code: ({"F401": 1, "I001": 2}.get(code, 0), code))
 
 
@@ -66,9 +74,16 @@ class Feedback:
 
 
 def render(plan: Plan, scope: Scope, feedback: Feedback) -> str:
-    """The plan as a reviewer reads it, in Markdown. Where nothing of their words was understood, that comes first."""
+    """The plan as a reviewer reads it, in Markdown.
+
+    Where nothing of their words was understood, that comes first.
+    """
     told = _feedback(feedback)
-    parts = [*told, _title(plan)] if feedback.not_understood and not feedback.applied else [_title(plan), *told]
+    parts = (
+        [*told, _title(plan)]
+        if feedback.not_understood and not feedback.applied
+        else [_title(plan), *told]
+    )
     parts += [*_rules(plan), *_examples(plan), *_files(plan), *_left_alone(plan)]
     return "\n\n".join([*parts, *_sources(scope), _risk(plan, scope), _asked(scope)]) + "\n"
 
@@ -77,10 +92,14 @@ def _title(plan: Plan) -> str:
     if not plan["checked"]:
         return "# Plan: nothing to do\n\nThere are no Python files in scope."
     if not plan["fixes"]:
-        return f"# Plan: nothing to do\n\nruff has no fix to offer in the {count(plan['checked'], 'Python file')} in scope."
+        return (
+            "# Plan: nothing to do\n\nruff has no fix to offer in the "
+            f"{count(plan['checked'], 'Python file')} in scope."
+        )
     return (
         f"# Plan: {count(plan['fixes'], 'fix', 'fixes')} in {count(plan['files'], 'file')}\n\n"
-        f"{count(plan['checked'], 'Python file')} checked at commit `{plan['base'][:10]}`. Each rule becomes one commit."
+        f"{count(plan['checked'], 'Python file')} checked at commit `{plan['base'][:10]}`. Each "
+        "rule becomes one commit."
         " Nothing outside the files listed here will be touched."
     )
 
@@ -88,15 +107,25 @@ def _title(plan: Plan) -> str:
 def _feedback(feedback: Feedback) -> list[str]:
     parts = []
     if feedback.applied:
-        words = "Your feedback was applied:" if feedback.whose == "feedback" else "Understood of the request:"
+        words = (
+            "Your feedback was applied:"
+            if feedback.whose == "feedback"
+            else "Understood of the request:"
+        )
         parts.append(f"**{words}** {'; '.join(feedback.applied)}.")
     if feedback.notes:
         parts.append("\n".join(f"- {plain(note, 400)}." for note in feedback.notes[:20]))
     if feedback.not_understood:
         wishes = "\n".join(f"- “{plain(text, 200)}”" for text in feedback.not_understood[:20])
-        nothing = "" if feedback.applied else "None of this was understood, so the plan below is as it was. "
+        nothing = (
+            ""
+            if feedback.applied
+            else "None of this was understood, so the plan below is as it was. "
+        )
         use = "Use a rule code or a path, as in “skip UP007, not in tests/”."
-        parts.append(f"{'##' if feedback.applied else '#'} Not understood\n\n{wishes}\n\n{nothing}{use}")
+        parts.append(
+            f"{'##' if feedback.applied else '#'} Not understood\n\n{wishes}\n\n{nothing}{use}"
+        )
     return parts
 
 
@@ -105,10 +134,17 @@ def _rules(plan: Plan) -> list[str]:
         return []
     rows = ["| Rule | | Findings | Fixed automatically | What happens |", "|---|---|---:|---:|---|"]
     for rule in plan["rules"]:
-        happens = f"fixed in {count(len(rule['files']), 'file')}, one commit" if rule["fixable"] else "reported only, no automatic fix"
+        happens = (
+            f"fixed in {count(len(rule['files']), 'file')}, one commit"
+            if rule["fixable"]
+            else "reported only, no automatic fix"
+        )
         if 0 < rule["fixable"] < rule["count"]:
             happens += f"; {rule['count'] - rule['fixable']} reported only"
-        rows.append(f"| {rule['code']} | {rule['name'].replace('-', ' ')} | {rule['count']} | {rule['fixable']} | {happens} |")
+        rows.append(
+            f"| {rule['code']} | {rule['name'].replace('-', ' ')} | {rule['count']} | "
+            f"{rule['fixable']} | {happens} |"
+        )
     return ["## Findings\n\n" + "\n".join(rows)]
 
 
@@ -133,8 +169,15 @@ def _left_alone(plan: Plan) -> list[str]:
     if not plan["broken_count"]:
         return []
     lines = [f"- {code(text)}" for text in plan["broken"]]
-    rest = [f"- … and {plan['broken_count'] - len(lines)} more"] if plan["broken_count"] > len(lines) else []
-    return ["## Left alone: files that do not parse, or not on the oldest Python\n\n" + "\n".join([*lines, *rest])]
+    rest = (
+        [f"- … and {plan['broken_count'] - len(lines)} more"]
+        if plan["broken_count"] > len(lines)
+        else []
+    )
+    return [
+        "## Left alone: files that do not parse, or not on the oldest Python\n\n"
+        + "\n".join([*lines, *rest])
+    ]
 
 
 def _sources(scope: Scope) -> list[str]:
@@ -148,14 +191,27 @@ def _sources(scope: Scope) -> list[str]:
 
 def _python(sources: Sources) -> list[str]:
     python = sources["python"]
-    said = f"by {code(python['source'])}" if python["source"] else "the repository does not say which it supports"
+    said = (
+        f"by {code(python['source'])}"
+        if python["source"]
+        else "the repository does not say which it supports"
+    )
     lines = [f"Oldest Python: **{python['version']}** ({said})."]
     if python["asked"] and python["asked"] != python["version"]:
-        lines[0] += f" The order asks for {python['asked']}; the older one counts, for the repository supports it."
+        lines[0] += (
+            f" The order asks for {python['asked']}; the older one counts, for the "
+            "repository supports it."
+        )
     elif not python["source"]:
-        lines[0] += " " + ("The order names it." if python["asked"] else "That is a guess: name another one in the order.")
+        lines[0] += " " + (
+            "The order names it."
+            if python["asked"]
+            else "That is a guess: name another one in the order."
+        )
     if version_of(python) < OLDEST_OF_RUFF:
-        lines.append(f"ruff writes Python 3.7 and newer, so the rules {', '.join(UPGRADES)} are left out.")
+        lines.append(
+            f"ruff writes Python 3.7 and newer, so the rules {', '.join(UPGRADES)} are left out."
+        )
     return lines
 
 
@@ -167,9 +223,16 @@ def _settings(sources: Sources) -> list[str]:
     named = ", ".join(code(path) for path in sources["settings"][:5])
     out = f" Left out by it: {', '.join(sources['ignored'][:20])}." if sources["ignored"] else ""
     lines = [
-        f"Its ruff configuration ({named}) is respected: ignored rules, per-file ignores, excluded files, unfixable rules, sorting.{out}"
+        (
+            f"Its ruff configuration ({named}) is respected: ignored rules, per-file ignores, "
+            f"excluded files, unfixable rules, sorting.{out}"
+        )
     ]
-    return [*lines, f"Overridden: {'; '.join(sources['overridden'])}."] if sources["overridden"] else lines
+    return (
+        [*lines, f"Overridden: {'; '.join(sources['overridden'])}."]
+        if sources["overridden"]
+        else lines
+    )
 
 
 def _risk(plan: Plan, scope: Scope) -> str:
@@ -178,22 +241,50 @@ def _risk(plan: Plan, scope: Scope) -> str:
         if scope["unsafe_fixes"]
         else "Only fixes that ruff calls safe; unsafe ones are out."
     )
-    tests = "The repository has tests." if plan["has_tests"] else "No tests were found in the repository."
-    lines = [f"{count(plan['files'], 'file')} of {plan['checked']} will change.", safety, tests, _baseline(plan["baseline"])]
+    tests = (
+        "The repository has tests."
+        if plan["has_tests"]
+        else "No tests were found in the repository."
+    )
+    lines = [
+        f"{count(plan['files'], 'file')} of {plan['checked']} will change.",
+        safety,
+        tests,
+        _baseline(plan["baseline"]),
+    ]
     return "## Risk\n\n" + "\n".join(f"- {line}" for line in lines)
 
 
 def _baseline(baseline: Baseline | None) -> str:
     if baseline is None:
-        return "There is no check command for this repository, so nothing but ruff and Python's parser judges the result."
+        return (
+            "There is no check command for this repository, so nothing but ruff and Python's "
+            "parser judges the result."
+        )
     command = code(" ".join(baseline["command"]))
     if baseline["exit_code"] is None:
-        return f"The check {command} could not be run to its end before the changes: {plain(baseline['end'], 300)}"
-    gave = "passes" if baseline["exit_code"] == 0 else f"**already fails** (exit code {baseline['exit_code']})"
-    return f"The check {command} {gave} before the changes; the review runs it again." + quoted(baseline["end"])
+        return (
+            f"The check {command} could not be run to its end before the changes: "
+            f"{plain(baseline['end'], 300)}"
+        )
+    gave = (
+        "passes"
+        if baseline["exit_code"] == 0
+        else f"**already fails** (exit code {baseline['exit_code']})"
+    )
+    return f"The check {command} {gave} before the changes; the review runs it again." + quoted(
+        baseline["end"]
+    )
 
 
 def _asked(scope: Scope) -> str:
     places = ", ".join(code(path) for path in scope["paths"]) or "the whole repository"
-    whose = "The repository's rules" if "sources" in scope and scope["sources"]["own_rules"] else "Asked for: rules"
-    return f"{whose} {', '.join(scope['select'])} in {places}, for Python {scope['target_version'][2]}.{scope['target_version'][3:]}."
+    whose = (
+        "The repository's rules"
+        if "sources" in scope and scope["sources"]["own_rules"]
+        else "Asked for: rules"
+    )
+    return (
+        f"{whose} {', '.join(scope['select'])} in {places}, for Python "
+        f"{scope['target_version'][2]}.{scope['target_version'][3:]}."
+    )

@@ -1,7 +1,8 @@
-"""Whether what a tidy-up changed fits the oldest Python that the repository supports, as far as that can be told without running it.
+"""Whether what a tidy-up changed fits the oldest Python that the repository supports, as far as
+that can be told without running it.
 
-ruff tells syntax by version; vermin tells modules, names and parameters of the standard library that came later. Nothing is imported: that
-would run the repository's code.
+ruff tells syntax by version; vermin tells modules, names and parameters of the standard library
+that came later. Nothing is imported: that would run the repository's code.
 """
 
 from __future__ import annotations
@@ -16,19 +17,31 @@ from runs.contrib.repo_tidy.report import Row
 from runs.contrib.repo_tidy.tools import Ruff, parses
 from runs.workflows.base import Workspace
 
-_NEEDS = re.compile(r"^L\d+(?: C\d+)?: (?P<what>.*) requires? \S+, (?P<major>\d)\.(?P<minor>\d+)$", re.MULTILINE)
+_NEEDS = re.compile(
+    r"^L\d+(?: C\d+)?: (?P<what>.*) requires? \S+, (?P<major>\d)\.(?P<minor>\d+)$", re.MULTILINE
+)
 _LATER = re.compile(rb"^from __future__ import .*\bannotations\b", re.MULTILINE)
-"""Annotations are not evaluated, so `X | Y` in them needs nothing; vermin tells it from other uses by nothing else."""
+"""Annotations are not evaluated, so `X | Y` in them needs nothing; vermin tells it from other uses
+by nothing else.
+"""
 _NAMED = 5
 
 
 def rows(ruff: Ruff, base: str, changed: Sequence[str], version: str) -> list[Row]:
-    """Two lines of the verdict. `version` is the oldest Python, as it is shown; `changed` are Python files that parse."""
-    return [_syntax(ruff, base, changed, version), _library(ruff.context.workspace, base, changed, version)]
+    """Two lines of the verdict.
+
+    `version` is the oldest Python, as it is shown; `changed` are Python files that parse.
+    """
+    return [
+        _syntax(ruff, base, changed, version),
+        _library(ruff.context.workspace, base, changed, version),
+    ]
 
 
 def _syntax(ruff: Ruff, base: str, changed: Sequence[str], version: str) -> Row:
-    errors = [finding for finding in ruff.find(["E902"], changed) if not finding.code] if changed else []
+    errors = (
+        [finding for finding in ruff.find(["E902"], changed) if not finding.code] if changed else []
+    )
     named = "; ".join(f"{error.path}:{error.line} {error.message}" for error in errors[:_NAMED])
     return Row(
         claim=f"The changed files have the syntax of Python {version}",
@@ -44,7 +57,9 @@ def _library(workspace: Workspace, base: str, changed: Sequence[str], version: s
     unread = 0
     for path in changed:
         now = needs((workspace.path / path).read_bytes(), (major, minor))
-        before = needs(os.fsencode(workspace.git("cat-file", "blob", f"{base}:{path}")), (major, minor))
+        before = needs(
+            os.fsencode(workspace.git("cat-file", "blob", f"{base}:{path}")), (major, minor)
+        )
         if now is None or before is None:
             unread += 1
             continue
@@ -55,11 +70,17 @@ def _library(workspace: Workspace, base: str, changed: Sequence[str], version: s
         found += f"; newer already before, and left so: {'; '.join(before_already[:_NAMED])}"
     if unread:
         found += f"; {unread} could not be looked at"
-    return Row(claim=f"They need nothing newer of the standard library than {version} has", passed=not newer, found=found)
+    return Row(
+        claim=f"They need nothing newer of the standard library than {version} has",
+        passed=not newer,
+        found=found,
+    )
 
 
 def needs(source: bytes, oldest: Version) -> set[str] | None:
-    """What a source uses that came after `oldest`, such as "'datetime.UTC' member (3.11)"; None where that cannot be told."""
+    """What a source uses that came after `oldest`, such as "'datetime.UTC' member (3.11)"; None
+    where that cannot be told.
+    """
     if not parses(source):  # also newer syntax than that of the Python that runs here
         return None
     import vermin

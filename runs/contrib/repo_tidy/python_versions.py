@@ -1,4 +1,7 @@
-"""The oldest Python that a repository supports, by its own words: read, never executed. Pure but for reading files of the work tree."""
+"""The oldest Python that a repository supports, by its own words: read, never executed.
+
+Pure but for reading files of the work tree.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,9 @@ ASSUMED = (3, 11)
 FROM_REPOSITORY = "repository"
 """An order's `target_version` for what the repository says."""
 UPGRADES = ("UP", "FURB", "FA")
-"""Families of rules that write newer Python. ruff writes that of 3.7 at least, so they are left out where older ones are supported."""
+"""Families of rules that write newer Python. ruff writes that of 3.7 at least, so they are left out
+where older ones are supported.
+"""
 _LONGEST = 1_000_000
 _PYTHON_2 = (2, 7)
 _CLASSIFIER = re.compile(r"Programming Language :: Python :: (\d)\.(\d+)\s*$")
@@ -49,9 +54,19 @@ class Declared:
 
 
 def settle(asked: str, found: Declared | None) -> Python:
-    """The older one of what the order names (as in "py311") and what the repository says: a fix must break neither."""
+    """The older one of what the order names (as in "py311") and what the repository says: a fix
+    must break neither.
+    """
     named = _of_ruff(asked) if asked.startswith("py") else None
-    version = min(one for one in (named, found.version if found else None, ASSUMED if not (named or found) else None) if one)
+    version = min(
+        one
+        for one in (
+            named,
+            found.version if found else None,
+            ASSUMED if not (named or found) else None,
+        )
+        if one
+    )
     return Python(
         version=".".join(map(str, version)),
         source=f"{found.path}: {found.words}" if found else "",
@@ -76,9 +91,11 @@ def _of_ruff(target: str) -> Version | None:
 
 
 def oldest(workspace: Workspace, files: Iterable[str]) -> Declared | None:
-    """The oldest Python that the packages of a repository support together; None where none of them says one.
+    """The oldest Python that the packages of a repository support together; None where none of them
+    says one.
 
-    In each folder the first of these counts: requires-python (python_requires), classifiers, ruff's target-version, tox, .python-version.
+    In each folder the first of these counts: requires-python (python_requires), classifiers, ruff's
+    target-version, tox, .python-version.
 
     Args:
         files: the repository's regular files.
@@ -91,7 +108,9 @@ def oldest(workspace: Workspace, files: Iterable[str]) -> Declared | None:
         for rank, version, words in _safely(reader, workspace.path / path):
             declared = Declared(version=version, path=path, words=words)
             by_folder.setdefault(str(PurePosixPath(path).parent), []).append((rank, declared))
-    counting = [min(found, key=lambda one: (one[0], one[1].version))[1] for found in by_folder.values()]
+    counting = [
+        min(found, key=lambda one: (one[0], one[1].version))[1] for found in by_folder.values()
+    ]
     return min(counting, key=lambda one: one.version, default=None)
 
 
@@ -107,7 +126,15 @@ def _safely(reader: Callable[[str], Found], path: Path) -> list[tuple[int, Versi
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return list(reader(text))
-    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError, configparser.Error, tomllib.TOMLDecodeError):
+    except (
+        OSError,
+        ValueError,
+        SyntaxError,
+        RecursionError,
+        MemoryError,
+        configparser.Error,
+        tomllib.TOMLDecodeError,
+    ):
         return []
 
 
@@ -117,10 +144,14 @@ def _pyproject(text: str) -> Found:
     poetry = _table(tools.get("poetry"))
     yield from _requires("requires-python", project.get("requires-python"))
     yield from _requires("tool.poetry python", _table(poetry.get("dependencies")).get("python"))
-    yield from _classified([*_listed(project.get("classifiers")), *_listed(poetry.get("classifiers"))])
+    yield from _classified(
+        [*_listed(project.get("classifiers")), *_listed(poetry.get("classifiers"))]
+    )
     yield from _ruffs(_table(tools.get("ruff")))
     tox = _table(tools.get("tox"))
-    yield from _environments(f"{tox.get('legacy_tox_ini', '')} {' '.join(_listed(tox.get('env_list')))}")
+    yield from _environments(
+        f"{tox.get('legacy_tox_ini', '')} {' '.join(_listed(tox.get('env_list')))}"
+    )
 
 
 def _ruff(text: str) -> Found:
@@ -157,13 +188,17 @@ def _setup_py(text: str) -> Found:
             if keyword.arg == "python_requires" and isinstance(value, ast.Constant):
                 yield from _requires("python_requires", value.value)
             if keyword.arg == "classifiers" and isinstance(value, ast.List | ast.Tuple):
-                yield from _classified(str(item.value) for item in value.elts if isinstance(item, ast.Constant))
+                yield from _classified(
+                    str(item.value) for item in value.elts if isinstance(item, ast.Constant)
+                )
 
 
 def _tox(text: str) -> Found:
     parser = configparser.ConfigParser(interpolation=None, strict=False)
     parser.read_string(text)
-    yield from _environments(" ".join(parser.get("tox", name, fallback="") for name in ("envlist", "env_list")))
+    yield from _environments(
+        " ".join(parser.get("tox", name, fallback="") for name in ("envlist", "env_list"))
+    )
 
 
 def _python_version(text: str) -> Found:
@@ -180,8 +215,12 @@ def _requires(name: str, value: Any) -> Found:
 
 
 def lowest(specifier: str) -> Version | None:
-    """The oldest Python that a version specifier takes, also in Poetry's way of writing; None where it says nothing of the kind."""
-    found = [version for part in specifier.split("||") if (version := _lowest(part.strip())) is not None]
+    """The oldest Python that a version specifier takes, also in Poetry's way of writing; None where
+    it says nothing of the kind.
+    """
+    found = [
+        version for part in specifier.split("||") if (version := _lowest(part.strip())) is not None
+    ]
     return min(found, default=None)
 
 
@@ -193,12 +232,20 @@ def _lowest(specifier: str) -> Version | None:
     except InvalidSpecifier:
         return None
     candidates = [_PYTHON_2, *((3, minor) for minor in range(50))]
-    fits = (one for one in candidates if any(allowed.contains(f"{one[0]}.{one[1]}{patch}") for patch in ("", ".99")))
+    fits = (
+        one
+        for one in candidates
+        if any(allowed.contains(f"{one[0]}.{one[1]}{patch}") for patch in ("", ".99"))
+    )
     return next(fits, None) if written else None
 
 
 def _classified(lines: Iterable[str]) -> Found:
-    versions = [(int(found[1]), int(found[2])) for line in lines if (found := _CLASSIFIER.match(str(line).strip()))]
+    versions = [
+        (int(found[1]), int(found[2]))
+        for line in lines
+        if (found := _CLASSIFIER.match(str(line).strip()))
+    ]
     if versions:
         yield 1, min(versions), f"classifier Python :: {min(versions)[0]}.{min(versions)[1]}"
 

@@ -14,7 +14,8 @@ class Fixed(TypedDict):
 
     code: str
     name: str
-    fixes: int  # as planned for these files, if the reviewer narrowed the plan: 0, unknown until the review
+    # as planned for these files, if the reviewer narrowed the plan: 0, unknown until the review
+    fixes: int
     files: list[str]  # that the commit changed
     planned: list[str]  # that the rule was allowed to change
     commit: str  # "" where nothing was left to fix
@@ -29,7 +30,14 @@ class Row(TypedDict):
     found: str
 
 
-def execution(fixed: Sequence[Fixed], numbers: Numbers, *, dropped: Sequence[str], applied: Sequence[str], answers: Sequence[str]) -> str:
+def execution(
+    fixed: Sequence[Fixed],
+    numbers: Numbers,
+    *,
+    dropped: Sequence[str],
+    applied: Sequence[str],
+    answers: Sequence[str],
+) -> str:
     commits = [rule for rule in fixed if rule["commit"]]
     parts = [
         f"# {count(len(commits), 'commit')}, {count(numbers['files'], 'file')} changed"
@@ -41,10 +49,18 @@ def execution(fixed: Sequence[Fixed], numbers: Numbers, *, dropped: Sequence[str
     if applied:
         parts.append(f"**Your feedback was applied:** {'; '.join(applied)}.")
     if answers:
-        parts.append("## Not done of your feedback\n\n" + "\n".join(f"- {answer}" for answer in answers[:20]))
+        parts.append(
+            "## Not done of your feedback\n\n" + "\n".join(f"- {answer}" for answer in answers[:20])
+        )
     if commits:
-        parts.append("## Commits\n\n" + "\n".join(f"- `{rule['commit'][:10]}` {subject(rule)}" for rule in commits))
-        parts.append(f"## Files: +{numbers['added']} −{numbers['removed']}\n\n" + bounded(numbers["lines"], 60))
+        parts.append(
+            "## Commits\n\n"
+            + "\n".join(f"- `{rule['commit'][:10]}` {subject(rule)}" for rule in commits)
+        )
+        parts.append(
+            f"## Files: +{numbers['added']} −{numbers['removed']}\n\n"
+            + bounded(numbers["lines"], 60)
+        )
     if left := [*dropped, *_left(fixed)]:
         parts.append("## Left as it was\n\n" + bounded([f"- {line}" for line in left], 40))
     return "\n\n".join(parts) + "\n"
@@ -52,10 +68,15 @@ def execution(fixed: Sequence[Fixed], numbers: Numbers, *, dropped: Sequence[str
 
 def _left(fixed: Sequence[Fixed]) -> list[str]:
     lines = [
-        f"{rule['code']}: there was nothing left to fix when its turn came" for rule in fixed if not rule["commit"] and not rule["put_back"]
+        f"{rule['code']}: there was nothing left to fix when its turn came"
+        for rule in fixed
+        if not rule["commit"] and not rule["put_back"]
     ]
     for rule in fixed:
-        lines += [f"{rule['code']} in {code(path)}: put back, the file no longer parsed after the fix" for path in rule["put_back"]]
+        lines += [
+            f"{rule['code']} in {code(path)}: put back, the file no longer parsed after the fix"
+            for path in rule["put_back"]
+        ]
     return lines
 
 
@@ -72,6 +93,12 @@ def subject(rule: Fixed) -> str:
 def verdict(rows: Sequence[Row], *, details: Sequence[str]) -> str:
     passed = all(row["passed"] for row in rows)
     table = ["| | Claim | Found |", "|---|---|---|"]
-    table += [f"| {'✓' if row['passed'] else '✗'} | {row['claim']} | {plain(row['found'], 400).replace('|', '¦')} |" for row in rows]
+    table += [
+        (
+            f"| {'✓' if row['passed'] else '✗'} | {row['claim']} | "
+            f"{plain(row['found'], 400).replace('|', '¦')} |"
+        )
+        for row in rows
+    ]
     title = "# ✓ The result holds" if passed else "# ✗ The result does not hold"
     return "\n\n".join([title, "\n".join(table), *details]) + "\n"

@@ -1,4 +1,7 @@
-"""Reads a reviewer's words about rules and paths: "skip UP007 and E711 in tests/; only src/". Pure."""
+"""Reads a reviewer's words about rules and paths: "skip UP007 and E711 in tests/; only src/".
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,36 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from runs.contrib.repo_tidy.scope import Change, Scope, Verb, clean_path, describe, selects, with_changes
+from runs.contrib.repo_tidy.scope import (
+    Change,
+    Scope,
+    Verb,
+    clean_path,
+    describe,
+    selects,
+    with_changes,
+)
 from runs.workflows.base import StepFailed
 
 LONGEST = 10_000
 _NEGATIONS = {"not", "no", "dont", "never", "cannot"}
 _VERBS: dict[str, Verb] = {
     **dict.fromkeys(
-        ["skip", "without", "except", "exclude", "excluding", "ignore", "ignoring", "leave", "drop", "remove", "omit", "minus", "avoid"],
+        [
+            "skip",
+            "without",
+            "except",
+            "exclude",
+            "excluding",
+            "ignore",
+            "ignoring",
+            "leave",
+            "drop",
+            "remove",
+            "omit",
+            "minus",
+            "avoid",
+        ],
         "skip",
     ),
     **dict.fromkeys(["only", "just", "solely", "limit", "restrict", "narrow"], "only"),
@@ -36,16 +61,36 @@ _ACTIONS = {
 _FILLERS = frozenset(
     re.findall(
         r"\w+",
-        "a all again alone an and any anything are as at be but can changes check code codes directories directory everything"
-        " everywhere file files find finding findings fixed fixes folder folders for from have i in inside it its keep let like now of"
-        " on or out path paths plan please project repo repository rest rule rules same should so stay than thank thanks that the them"
-        " then there these things this those to too under us want we well what within would up you your",
+        "a all again alone an and any anything are as at be but can changes check code codes "
+        "directories directory everything"
+        " everywhere file files find finding findings fixed fixes folder folders for from have i "
+        "in inside it its keep let like now of"
+        " on or out path paths plan please project repo repository rest rule rules same should "
+        "so stay than thank thanks that the them"
+        " then there these things this those to too under us want we well what within would up "
+        "you your",
     )
 )
 _TIDY = re.compile(r"\b(?:tid(?:y|ies|ying)|lint(?:ing)?|ruff|clean[ -]?up)\b", re.IGNORECASE)
 """Words that ask for what a tidy-up does anyway."""
 _PLACES = {"in", "inside", "within", "under", "from", "of", "at", "for", "on"}
-_JOINTS = {"and", "or", "but", "in", "inside", "under", "from", "for", "rule", "rules", "findings", "fixes", "too", "then", "please"}
+_JOINTS = {
+    "and",
+    "or",
+    "but",
+    "in",
+    "inside",
+    "under",
+    "from",
+    "for",
+    "rule",
+    "rules",
+    "findings",
+    "fixes",
+    "too",
+    "then",
+    "please",
+}
 _TOKEN = re.compile(r"""(?P<quoted>"[^"\n]+"|`[^`\n]+`)|(?P<word>[^\s,;"`]+)|(?P<stop>;)""")
 
 
@@ -56,23 +101,28 @@ class _Reader:
     changes: list[Change] = field(default_factory=list)
     not_understood: list[str] = field(default_factory=list)
     verb: Verb | None = None
-    negated: bool = False  # the verb is a bare "not": a verb that follows turns it round ("do not skip")
-    located: bool = False  # "in" was read after codes: the paths that follow say where, else they are wishes of their own
+    # the verb is a bare "not": a verb that follows turns it round ("do not skip")
+    negated: bool = False
+    # "in" was read after codes: the paths that follow say where, else they are wishes of their own
+    located: bool = False
     actions_mean: Verb = "add"  # what "fix F401" asks for
     codes: list[str] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
-    bare: list[str] = field(default_factory=list)  # words taken for paths though they are written as any other word
+    # words taken for paths though they are written as any other word
+    bare: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
 
     def end_clause(self) -> None:
         while self.unknown and self.unknown[-1].lower() in _FILLERS:
             self.unknown.pop()
-        if self.bare and self.unknown and not self.codes:  # "do not break security": a folder of that name is not what is meant
+        # "do not break security": a folder of that name is not what is meant
+        if self.bare and self.unknown and not self.codes:
             self.unknown, self.paths = [*self.bare, *self.unknown], []
         if self.verb and (self.codes or self.paths):
             self.changes += _changes(self.verb, self.codes, self.paths)
         elif self.codes or self.paths:
-            self.unknown = [*self.codes, *self.paths, *self.unknown]  # "F401" alone: skip it, or only it?
+            # "F401" alone: skip it, or only it?
+            self.unknown = [*self.codes, *self.paths, *self.unknown]
         if self.unknown:
             self.not_understood.append(" ".join(self.unknown))
         self.codes, self.paths, self.bare, self.unknown, self.located = [], [], [], [], False
@@ -106,8 +156,15 @@ class _Reader:
             self.not_understood.append(f"{word} (not a path inside the repository)")
             return
         anywhere = f"**/{path}"
-        # A bare name left out is left out at any depth; taken in, it is the one at the top if there is one.
-        found = [name for name in ([anywhere, path] if self.verb == "skip" and "/" not in path else [path, anywhere]) if self.exists(name)]
+        # A bare name left out is left out at any depth; taken in, it is the one at the top if there
+        # is one.
+        found = [
+            name
+            for name in (
+                [anywhere, path] if self.verb == "skip" and "/" not in path else [path, anywhere]
+            )
+            if self.exists(name)
+        ]
         if not found:
             self.not_understood.append(f"{word} (not in the repository)")
             return
@@ -120,7 +177,8 @@ class _Reader:
 def apply_feedback(
     scope: Scope, text: str, *, known_codes: Collection[str], exists: Callable[[str], bool]
 ) -> tuple[Scope, list[str], list[str]]:
-    """The scope after a reviewer's words, what was understood, and what was not: two lists of short texts.
+    """The scope after a reviewer's words, what was understood, and what was not: two lists of short
+    texts.
 
     Args:
         known_codes: full codes of all rules, such as `F401`; their prefixes are understood too.
@@ -133,8 +191,13 @@ def apply_feedback(
 def read_request(
     scope: Scope, text: str, *, known_codes: Collection[str], exists: Callable[[str], bool]
 ) -> tuple[Scope, list[str], list[str]] | None:
-    """As `apply_feedback`, of the words of an order: "fix F401 in src/" means only that. None where nothing of them is understood."""
-    changes, not_understood = read_changes(text, known_codes=known_codes, exists=exists, actions_mean="only")
+    """As `apply_feedback`, of the words of an order: "fix F401 in src/" means only that.
+
+    None where nothing of them is understood.
+    """
+    changes, not_understood = read_changes(
+        text, known_codes=known_codes, exists=exists, actions_mean="only"
+    )
     applied = [describe(change) for change in changes]
     if not changes:
         if not _TIDY.search(text):
@@ -144,7 +207,11 @@ def read_request(
 
 
 def read_changes(
-    text: str, *, known_codes: Collection[str], exists: Callable[[str], bool], actions_mean: Verb = "add"
+    text: str,
+    *,
+    known_codes: Collection[str],
+    exists: Callable[[str], bool],
+    actions_mean: Verb = "add",
 ) -> tuple[list[Change], list[str]]:
     """The wishes in a reviewer's words, in their order, and the words that were none."""
     reader = _Reader(known_codes, exists, actions_mean=actions_mean)
@@ -158,7 +225,10 @@ def read_changes(
         else:
             _read_word(reader, token["word"], following["word"] if following else None)
     reader.end_clause()
-    return reader.changes, [*reader.not_understood, *(["… (too long; the rest was not read)"] if len(text) > LONGEST else [])]
+    return reader.changes, [
+        *reader.not_understood,
+        *(["… (too long; the rest was not read)"] if len(text) > LONGEST else []),
+    ]
 
 
 def _read_word(reader: _Reader, raw: str, following: str | None) -> None:
@@ -177,7 +247,8 @@ def _read_word(reader: _Reader, raw: str, following: str | None) -> None:
         reader.not_understood.append(f"{word} (no rule that ruff knows)")
     elif plain in _FILLERS or not re.search(r"\w", word):
         reader.located |= plain in _PLACES
-        reader.unknown += [word] if reader.unknown else []  # said back as it was written: "make it nice"
+        # said back as it was written: "make it nice"
+        reader.unknown += [word] if reader.unknown else []
     elif reader.verb and (reader.exists(word) or reader.exists(f"**/{word}")):
         if reader.verb == "skip" or reader.located:
             reader.bare.append(word)
@@ -192,7 +263,10 @@ def _read_word(reader: _Reader, raw: str, following: str | None) -> None:
 
 
 def _code(word: str, plain: str, reader: _Reader, following: str | None) -> str | None:
-    """The rule code or prefix that a word is. A prefix of letters alone must be written in capitals, for "up" is also a word."""
+    """The rule code or prefix that a word is.
+
+    A prefix of letters alone must be written in capitals, for "up" is also a word.
+    """
     code = word.upper()
     if not re.fullmatch(r"[A-Z]{1,5}[0-9]{0,4}", code):
         return None
@@ -200,11 +274,15 @@ def _code(word: str, plain: str, reader: _Reader, following: str | None) -> str 
         return None
     if code in ("A", "I") and (reader.verb is None or _is_prose(following)):
         return None  # "I would", "A better …"
-    return code if code == "ALL" or any(selects(code, known) for known in reader.known_codes) else None
+    return (
+        code if code == "ALL" or any(selects(code, known) for known in reader.known_codes) else None
+    )
 
 
 def _is_prose(word: str | None) -> bool:
-    return word is not None and word.isalpha() and word.islower() and word not in {*_JOINTS, *_VERBS}
+    return (
+        word is not None and word.isalpha() and word.islower() and word not in {*_JOINTS, *_VERBS}
+    )
 
 
 def _looks_like_path(word: str) -> bool:

@@ -1,8 +1,10 @@
-"""A repository's own ruff configuration: whether it may be used, which files it is for, and what of it counts in a tidy-up.
+"""A repository's own ruff configuration: whether it may be used, which files it is for, and what of
+it counts in a tidy-up.
 
-ruff finds it by itself, file by file, as it does for whoever works there. Before that it is read here, so that ruff opens nothing outside
-the work tree: `extend` may name any file of the machine, and a tracked link may lead to one. A file that no configuration of the repository
-is for is checked without any: else ruff would go on looking above the work tree.
+ruff finds it by itself, file by file, as it does for whoever works there. Before that it is read
+here, so that ruff opens nothing outside the work tree: `extend` may name any file of the machine,
+and a tracked link may lead to one. A file that no configuration of the repository is for is checked
+without any: else ruff would go on looking above the work tree.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ NAMES = (".ruff.toml", "ruff.toml", "pyproject.toml")
 _LONGEST = 1_000_000
 _DEEPEST = 10
 _OVERRIDDEN = {"preview": True, "unsafe-fixes": True}
-"""Settings that a tidy-up does not take from it: stable rules alone, and unsafe fixes only where the order wants them."""
+"""Settings that a tidy-up does not take from it: stable rules alone, and unsafe fixes only where
+the order wants them.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +49,9 @@ class Config:
     target_version: str = ""
 
     def ignores(self, code: str) -> bool:
-        """Whether it leaves a rule out, as ruff reads it: the longest matching selector counts, of two alike the one that ignores."""
+        """Whether it leaves a rule out, as ruff reads it: the longest matching selector counts, of
+        two alike the one that ignores.
+        """
         out = 0  # the length of the selector that leaves it out
         for layer in self.layers:
             wanted, unwanted = _longest(layer.select, code), _longest(layer.ignore, code)
@@ -65,7 +71,9 @@ class Config:
 
 
 def _longest(selectors: Sequence[str], code: str) -> int:
-    return max((0 if one == "ALL" else len(one) for one in selectors if selects(one, code)), default=0)
+    return max(
+        (0 if one == "ALL" else len(one) for one in selectors if selects(one, code)), default=0
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,12 +146,19 @@ def _tools(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _read(workspace: Workspace, path: str, files: frozenset[str]) -> Config:
-    """One configuration with those it extends, the farthest first. Raises _Refused where it leads out of the repository."""
+    """One configuration with those it extends, the farthest first.
+
+    Raises _Refused where it leads out of the repository.
+    """
     chain: list[Mapping[str, Any]] = []
     at, seen = path, {path}
     while True:
         document = _parsed(workspace, at)
-        table = _table(_tools(document).get("ruff")) if posixpath.basename(at) == "pyproject.toml" else document
+        table = (
+            _table(_tools(document).get("ruff"))
+            if posixpath.basename(at) == "pyproject.toml"
+            else document
+        )
         chain.insert(0, table)
         if (extended := table.get("extend")) is None:
             break
@@ -160,8 +175,17 @@ def _read(workspace: Workspace, path: str, files: frozenset[str]) -> Config:
         for table in flat
     ]
     last = {key: value for table in flat for key, value in table.items()}
-    overridden = [f"{name} = {str(value).lower()}" for name, value in _OVERRIDDEN.items() if last.get(name) is value]
-    return Config(path=path, layers=layers, overridden=overridden, target_version=str(last.get("target-version", "")))
+    overridden = [
+        f"{name} = {str(value).lower()}"
+        for name, value in _OVERRIDDEN.items()
+        if last.get(name) is value
+    ]
+    return Config(
+        path=path,
+        layers=layers,
+        overridden=overridden,
+        target_version=str(last.get("target-version", "")),
+    )
 
 
 def _within(extended: str, path: str, files: frozenset[str]) -> str:

@@ -17,7 +17,10 @@ DEFAULT_RULES = ("F", "I", "UP", "E7")
 
 
 class Change(TypedDict):
-    """One wish: `skip F401 in tests`. Without codes it is about paths alone, without paths about codes alone."""
+    """One wish: `skip F401 in tests`.
+
+    Without codes it is about paths alone, without paths about codes alone.
+    """
 
     verb: Verb
     codes: list[str]
@@ -47,11 +50,15 @@ class Scope(TypedDict):
 def covers(scope: Scope, code: str, path: str) -> bool:
     """Whether findings of the rule `code` in the file `path` are in scope.
 
-    "Skip" stays in force under a later, wider "only"; it ends with an "add" that matches, or an "only" that names the very same.
+    "Skip" stays in force under a later, wider "only"; it ends with an "add" that matches, or an
+    "only" that names the very same.
     """
     by_code = _Side(on=any(selects(selector, code) for selector in scope["select"]))
-    by_path = _Side(on=not scope["paths"] or any(within(path, pattern) for pattern in scope["paths"]))
-    pair: bool | None = None  # the latest wish about this rule in this place, e.g. "skip F401 in tests"
+    by_path = _Side(
+        on=not scope["paths"] or any(within(path, pattern) for pattern in scope["paths"])
+    )
+    # the latest wish about this rule in this place, e.g. "skip F401 in tests"
+    pair: bool | None = None
     for change in scope["changes"]:
         codes = [selector for selector in change["codes"] if selects(selector, code)]
         paths = [pattern for pattern in change["paths"] if within(path, pattern)]
@@ -59,7 +66,10 @@ def covers(scope: Scope, code: str, path: str) -> bool:
             if codes and paths:
                 pair = change["verb"] == "add"
             continue
-        for side, named, matched in ((by_code, change["codes"], codes), (by_path, change["paths"], paths)):
+        for side, named, matched in (
+            (by_code, change["codes"], codes),
+            (by_path, change["paths"], paths),
+        ):
             if named and side.apply(change["verb"], matched):
                 pair = None
     return pair if pair is not None else by_code.open and by_path.open
@@ -80,7 +90,9 @@ class _Side:
         match verb:
             case "only":
                 self.on = bool(matched)
-                self.skipped -= {name for name in self.skipped if _bare(name) in map(_bare, matched)}
+                self.skipped -= {
+                    name for name in self.skipped if _bare(name) in map(_bare, matched)
+                }
                 return not matched
             case "skip":
                 self.skipped |= set(matched)
@@ -94,7 +106,10 @@ def _bare(name: str) -> str:
 
 
 def selects(selector: str, code: str) -> bool:
-    """As ruff reads selectors: `F` and `F4` select F401, but `E` does not select ERA001. `PL` stands for its four families."""
+    """As ruff reads selectors: `F` and `F4` select F401, but `E` does not select ERA001.
+
+    `PL` stands for its four families.
+    """
     if selector == "ALL" or selector == code:
         return True
     families = {_letters(selector)} | ({"PLC", "PLE", "PLR", "PLW"} if selector == "PL" else set())
@@ -106,7 +121,9 @@ def _letters(code: str) -> str:
 
 
 def within(path: str, pattern: str) -> bool:
-    """Whether a file is what the pattern names, or inside it: `src`, `docs/conf.py`, `**/migrations`, `*.pyi`."""
+    """Whether a file is what the pattern names, or inside it: `src`, `docs/conf.py`,
+    `**/migrations`, `*.pyi`.
+    """
     return _compiled(pattern).fullmatch(path) is not None
 
 
@@ -116,12 +133,18 @@ def _compiled(pattern: str) -> re.Pattern[str]:
         return re.compile(r".*", re.DOTALL)
     pieces = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     parts = re.split(r"(\*\*/|\*\*|\*|\?)", pattern)
-    return re.compile("".join(pieces.get(part) or re.escape(part) for part in parts) + r"(?:/.*)?", re.DOTALL)
+    return re.compile(
+        "".join(pieces.get(part) or re.escape(part) for part in parts) + r"(?:/.*)?", re.DOTALL
+    )
 
 
 def selectors(scope: Scope) -> list[str]:
-    """Every rule that may be in scope somewhere: what ruff is asked for, before `covers` sorts it out."""
-    named = {code for change in scope["changes"] if change["verb"] != "skip" for code in change["codes"]}
+    """Every rule that may be in scope somewhere: what ruff is asked for, before `covers` sorts it
+    out.
+    """
+    named = {
+        code for change in scope["changes"] if change["verb"] != "skip" for code in change["codes"]
+    }
     return sorted(named.union(scope["select"]))
 
 
@@ -131,10 +154,14 @@ def first_scope(order_input: Mapping[str, object], own_rules: Sequence[str] = ()
     Args:
         own_rules: those that the repository selects: they count where the order names none.
     """
-    rules = [rule.upper() for rule in _words(order_input.get("rules"))] or list(own_rules or DEFAULT_RULES)
+    rules = [rule.upper() for rule in _words(order_input.get("rules"))] or list(
+        own_rules or DEFAULT_RULES
+    )
     for rule in rules:
         if not RULE.fullmatch(rule):
-            raise StepFailed(f"“{rule}” is not a rule code; one looks like F401, UP or E7.", code="bad_rule")
+            raise StepFailed(
+                f"“{rule}” is not a rule code; one looks like F401, UP or E7.", code="bad_rule"
+            )
     return Scope(
         select=sorted(set(rules)),
         paths=sorted({clean_path(path) for path in _words(order_input.get("paths"))} - {"."}),
@@ -158,10 +185,21 @@ def _words(value: object) -> list[str]:
 
 
 def clean_path(path: str) -> str:
-    """The path as git writes it. Raises StepFailed where it would leave the repository or cannot be read."""
+    """The path as git writes it.
+
+    Raises StepFailed where it would leave the repository or cannot be read.
+    """
     parts = [part for part in path.strip().split("/") if part not in ("", ".")]
-    if path.startswith(("/", "-", "~")) or ".." in parts or ".git" in parts or not path.isprintable():
-        raise StepFailed(f"“{path}” is not a path inside the repository; write it like src/package.", code="bad_path")
+    if (
+        path.startswith(("/", "-", "~"))
+        or ".." in parts
+        or ".git" in parts
+        or not path.isprintable()
+    ):
+        raise StepFailed(
+            f"“{path}” is not a path inside the repository; write it like src/package.",
+            code="bad_path",
+        )
     if len(path) > 400 or path.count("*") > 4:
         raise StepFailed("A path may have 400 characters and four asterisks.", code="bad_path")
     return "/".join(parts) or "."
@@ -174,7 +212,9 @@ def describe(change: Change) -> str:
 
 
 def with_changes(scope: Scope, changes: Sequence[Change]) -> Scope:
-    """Said again, a wish takes the place of its first saying, so the same words twice leave the same scope."""
+    """Said again, a wish takes the place of its first saying, so the same words twice leave the
+    same scope.
+    """
     taken = list(scope["changes"])
     for change in changes:
         taken = [*(earlier for earlier in taken if earlier != change), change]

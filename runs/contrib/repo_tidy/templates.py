@@ -15,7 +15,12 @@ STEP_TEMPLATES: dict[str, dict[str, Any]] = {
 }
 
 PAUSING: list[dict[str, Any]] = [
-    {"step_type": "planning", "step_template_slug": "tidy-planning", "pause_after": True, "pause_phase": "awaiting_plan_approval"},
+    {
+        "step_type": "planning",
+        "step_template_slug": "tidy-planning",
+        "pause_after": True,
+        "pause_phase": "awaiting_plan_approval",
+    },
     {
         "step_type": "execute",
         "step_template_slug": "tidy-execute",
@@ -30,22 +35,37 @@ PAUSING: list[dict[str, Any]] = [
         "pause_phase": "awaiting_review_decision",
         "revise_to": "execute",
     },
-    {"step_type": "deliver", "step_template_slug": "tidy-deliver", "pause_after": False, "retry": deliver.RETRY},
+    {
+        "step_type": "deliver",
+        "step_template_slug": "tidy-deliver",
+        "pause_after": False,
+        "retry": deliver.RETRY,
+    },
 ]
 
 TEMPLATES: dict[str, dict[str, Any]] = {
     "repo-tidy": {
         "title": "Tidy a repository",
-        "description": "Plans what ruff finds in a Python repository, fixes what you approve, one commit a rule, and proves it. Offline.",
+        "description": (
+            "Plans what ruff finds in a Python repository, fixes what you approve, one commit a "
+            "rule, and proves it. Offline."
+        ),
         "steps": PAUSING,
         "input_schema": INPUT_SCHEMA,
     },
     "repo-tidy-quick": {
         "title": "Tidy a repository, without pauses",
-        "description": "The same work from end to end; it asks only where it understands nothing of the request. "
+        "description": "The same work from end to end; it asks only where it understands nothing "
+        "of the "
+        "request. "
         "A result that fails its own review is not delivered.",
         "steps": [
-            {key: value for key, value in step.items() if key not in {"choices", "pause_phase", "revise_to"}} | {"pause_after": False}
+            {
+                key: value
+                for key, value in step.items()
+                if key not in {"choices", "pause_phase", "revise_to"}
+            }
+            | {"pause_after": False}
             for step in PAUSING
         ],
         "input_schema": INPUT_SCHEMA,

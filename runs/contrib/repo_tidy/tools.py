@@ -1,4 +1,6 @@
-"""What a tidy-up does in its work tree: list files, ask ruff, let it fix, and make sure that nothing else happened."""
+"""What a tidy-up does in its work tree: list files, ask ruff, let it fix, and make sure that
+nothing else happened.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from runs.contrib.repo_tidy.python_versions import OLDEST_OF_RUFF, UPGRADES, Version, oldest, settle, target_of, version_of
+from runs.contrib.repo_tidy.python_versions import (
+    OLDEST_OF_RUFF,
+    UPGRADES,
+    Version,
+    oldest,
+    settle,
+    target_of,
+    version_of,
+)
 from runs.contrib.repo_tidy.ruff_settings import NO_SETTINGS, Settings, read
 from runs.contrib.repo_tidy.scope import Scope, Sources, selects
 from runs.workflows.base import Context, StepFailed, Workspace
@@ -20,7 +30,9 @@ from runs.workflows.text import last_lines
 
 # -I: else a `ruff.py` in the repository would run in place of ruff.
 RUFF = (sys.executable, "-I", "-m", "ruff")
-_FOREIGN_FOLDERS = frozenset({"node_modules", "site-packages", "venv", ".venv", ".tox", ".nox", ".eggs", "__pypackages__"})
+_FOREIGN_FOLDERS = frozenset(
+    {"node_modules", "site-packages", "venv", ".venv", ".tox", ".nox", ".eggs", "__pypackages__"}
+)
 _BATCH_FILES, _BATCH_BYTES = 400, 100_000  # a command line holds 128 KB and more on every system
 
 
@@ -48,13 +60,19 @@ class Ruff:
     """The Python that the code must run on, which may be older than ruff knows."""
 
     def find(self, codes: Sequence[str], files: Sequence[str]) -> list[Finding]:
-        """The findings in `uploads`, ordered by place; without those of rules that the repository's settings leave out there."""
+        """The findings in `uploads`, ordered by place; without those of rules that the repository's
+        settings leave out there.
+        """
         found: list[Finding] = []
         for batch in self._batches(files):
-            for item in json.loads(self._check(codes, batch, "--output-format", "json", fixing=False) or "[]"):
+            for item in json.loads(
+                self._check(codes, batch, "--output-format", "json", fixing=False) or "[]"
+            ):
                 found.append(self._finding(item))
         wanted = [finding for finding in found if not self._is_out(finding.code, finding.path)]
-        return sorted(wanted, key=lambda finding: (finding.path, finding.line, finding.code, finding.message))
+        return sorted(
+            wanted, key=lambda finding: (finding.path, finding.line, finding.code, finding.message)
+        )
 
     def fix(self, code: str, files: Sequence[str]) -> None:
         for batch in self._batches(files):
@@ -63,7 +81,9 @@ class Ruff:
     def _batches(self, files: Sequence[str]) -> Iterator[list[str]]:
         """Files that are checked alike, some at a time."""
         for own in (False, True):
-            for batch in batches([file for file in files if (self.settings.of(file) is not None) == own]):
+            for batch in batches(
+                [file for file in files if (self.settings.of(file) is not None) == own]
+            ):
                 self.context.check()
                 yield batch
 
@@ -71,16 +91,35 @@ class Ruff:
         too_new = self.oldest < OLDEST_OF_RUFF and any(selects(family, code) for family in UPGRADES)
         return bool(code) and (too_new or self.settings.ignores(code, path))
 
-    def _check(self, codes: Sequence[str], files: Sequence[str], *options: str, fixing: bool) -> str:
-        """Of files that are checked alike. What the repository's settings may say of fixing is said here, so that theirs does not count."""
+    def _check(
+        self, codes: Sequence[str], files: Sequence[str], *options: str, fixing: bool
+    ) -> str:
+        """Of files that are checked alike.
+
+        What the repository's settings may say of fixing is said here, so that theirs does not
+        count.
+        """
         own = self.settings.of(files[0]) is not None
         how = ["--fix-only"] if fixing else ["--no-fix", "--no-fix-only"]
         unsafe = "--unsafe-fixes" if self.unsafe_fixes and fixing else "--no-unsafe-fixes"
         told = ["--force-exclude", "--no-preview"] if own else ["--isolated"]
-        asked = [*told, *how, unsafe, "--no-cache", "--select", ",".join(codes), "--target-version", self.target_version, *options]
+        asked = [
+            *told,
+            *how,
+            unsafe,
+            "--no-cache",
+            "--select",
+            ",".join(codes),
+            "--target-version",
+            self.target_version,
+            *options,
+        ]
         answer = self.context.workspace.run([*RUFF, "check", *asked, "--", *files])
         if answer.returncode not in (0, 1):
-            raise StepFailed(f"ruff could not check the repository: {answer.errors.strip()[-1000:]}", code="ruff_failed")
+            raise StepFailed(
+                f"ruff could not check the repository: {answer.errors.strip()[-1000:]}",
+                code="ruff_failed",
+            )
         return answer.output
 
     def _finding(self, item: dict[str, object]) -> Finding:
@@ -90,7 +129,9 @@ class Ruff:
         return Finding(
             code="" if code == "invalid-syntax" else code,
             name=str(item.get("name") or ""),
-            path=os.path.relpath(str(item["filename"]), os.path.realpath(self.context.workspace.path)),
+            path=os.path.relpath(
+                str(item["filename"]), os.path.realpath(self.context.workspace.path)
+            ),
             line=int(location["row"]) if isinstance(location, dict) else 0,
             message=str(item.get("message") or ""),
             fixable=applicability == "safe" or (applicability == "unsafe" and self.unsafe_fixes),
@@ -101,12 +142,21 @@ def known_codes(workspace: Workspace) -> list[str]:
     """Every rule that runs without ruff's preview mode."""
     answer = workspace.run([*RUFF, "rule", "--all", "--output-format", "json"])
     if answer.returncode:
-        raise StepFailed(f"ruff could not list its rules: {answer.errors[-500:]}", code="ruff_failed")
-    return sorted(rule["code"] for rule in json.loads(answer.output) if not rule["preview"] and rule["status"] != "Removed")
+        raise StepFailed(
+            f"ruff could not list its rules: {answer.errors[-500:]}", code="ruff_failed"
+        )
+    return sorted(
+        rule["code"]
+        for rule in json.loads(answer.output)
+        if not rule["preview"] and rule["status"] != "Removed"
+    )
 
 
 def ruff_for(context: Context, scope: Scope) -> Ruff:
-    """ruff as a scope has it called. The work tree must be at a commit whose settings are the base's."""
+    """ruff as a scope has it called.
+
+    The work tree must be at a commit whose settings are the base's.
+    """
     used = scope["sources"]["settings"] if "sources" in scope else []
     oldest = version_of(scope["sources"]["python"]) if "sources" in scope else OLDEST_OF_RUFF
     settings = read(context.workspace, *tracked_entries(context.workspace)) if used else NO_SETTINGS
@@ -120,7 +170,9 @@ def ruff_for(context: Context, scope: Scope) -> Ruff:
 
 
 def look_around(context: Context, asked: str) -> tuple[Sources, Settings]:
-    """What the repository says of its Python and of ruff. Settings that ruff itself refuses are not used, and that is said.
+    """What the repository says of its Python and of ruff.
+
+    Settings that ruff itself refuses are not used, and that is said.
 
     Args:
         asked: the order's `target_version`; "" for none.
@@ -132,7 +184,11 @@ def look_around(context: Context, asked: str) -> tuple[Sources, Settings]:
         settings = Settings(refused=refused)
     configs = [settings.by_folder[folder] for folder in sorted(settings.by_folder)]
     target = target_of(python)
-    overridden = {f"target-version = {one.target_version}" for one in configs if one.target_version not in ("", target)}
+    overridden = {
+        f"target-version = {one.target_version}"
+        for one in configs
+        if one.target_version not in ("", target)
+    }
     sources = Sources(
         python=python,
         settings=[config.path for config in configs],
@@ -145,18 +201,41 @@ def look_around(context: Context, asked: str) -> tuple[Sources, Settings]:
 
 
 def _refusal(context: Context, settings: Settings, files: Collection[str]) -> str:
-    """Why ruff does not take the settings: another version is required, say, or a rule is named that it does not know."""
+    """Why ruff does not take the settings: another version is required, say, or a rule is named
+    that it does not know.
+    """
     for folder, config in sorted(settings.by_folder.items()):
-        file = next((path for path in sorted(files) if path.endswith(".py") and settings.of(path) is config), None)
+        file = next(
+            (
+                path
+                for path in sorted(files)
+                if path.endswith(".py") and settings.of(path) is config
+            ),
+            None,
+        )
         if file is None:
             continue
-        options = ["--no-fix", "--no-fix-only", "--no-cache", "--force-exclude", "--output-format", "json", "--select", "F"]
+        options = [
+            "--no-fix",
+            "--no-fix-only",
+            "--no-cache",
+            "--force-exclude",
+            "--output-format",
+            "json",
+            "--select",
+            "F",
+        ]
         answer = context.workspace.run([*RUFF, "check", *options, "--", file])
         if answer.returncode not in (0, 1):
             said = [
-                line.strip().removeprefix("Cause: ") for line in answer.errors.replace(str(context.workspace.path), folder).splitlines()
+                line.strip().removeprefix("Cause: ")
+                for line in answer.errors.replace(str(context.workspace.path), folder).splitlines()
             ]
-            return f"ruff does not take {config.path}: {said[-1] if said else 'it does not say why'}"[:300]
+            return (
+                f"ruff does not take {config.path}: {said[-1] if said else 'it does not say why'}"[
+                    :300
+                ]
+            )
     return ""
 
 
@@ -175,16 +254,20 @@ def batches(files: Sequence[str]) -> Iterator[list[str]]:
 
 
 def python_files(workspace: Workspace) -> list[str]:
-    """The Python files the commit holds: regular files with names that can be shown, outside folders of other people's packages.
+    """The Python files the commit holds: regular files with names that can be shown, outside
+    folders of other people's packages.
 
-    Symbolic links and submodules are left out: what they lead to is not this repository's to change.
+    Symbolic links and submodules are left out: what they lead to is not this repository's to
+    change.
     """
     files, _ = tracked_entries(workspace)
     return sorted(path for path in files if path.endswith((".py", ".pyi")))
 
 
 def tracked_entries(workspace: Workspace) -> tuple[list[str], list[str]]:
-    """The commit's regular files and its symbolic links: with names that can be shown, outside folders of other people's packages."""
+    """The commit's regular files and its symbolic links: with names that can be shown, outside
+    folders of other people's packages.
+    """
     files: list[str] = []
     links: list[str] = []
     for entry in workspace.git("ls-files", "--stage", "-z").split("\0"):
@@ -207,15 +290,22 @@ def _is_showable(path: str) -> bool:
 
 
 def unshowable(workspace: Workspace, paths: Collection[str]) -> list[Finding]:
-    """Files that git takes for binary, though ruff does not mind: a reviewer would not see in the patch what became of them."""
+    """Files that git takes for binary, though ruff does not mind: a reviewer would not see in the
+    patch what became of them.
+    """
     held = [path for path in sorted(paths) if b"\0" in (workspace.path / path).read_bytes()]
-    return [Finding(code="", name="", path=path, line=0, message="holds NUL bytes", fixable=False) for path in held]
+    return [
+        Finding(code="", name="", path=path, line=0, message="holds NUL bytes", fixable=False)
+        for path in held
+    ]
 
 
 def fix_rule(ruff: Ruff, code: str, files: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Let ruff fix one rule in `uploads`: the paths that changed, and those put back because they no longer parsed.
+    """Let ruff fix one rule in `uploads`: the paths that changed, and those put back because they
+    no longer parsed.
 
-    The work tree must be clean before. Raises StepFailed, with everything put back, if anything else changed.
+    The work tree must be clean before. Raises StepFailed, with everything put back, if anything
+    else changed.
     """
     workspace = ruff.context.workspace
     parsed = {path for path in files if _parses(workspace, path)}
@@ -224,7 +314,8 @@ def fix_rule(ruff: Ruff, code: str, files: Sequence[str]) -> tuple[list[str], li
     if outside := sorted(set(changed) - set(files)):
         workspace.reset(workspace.head())
         raise StepFailed(
-            f"While {code} was fixed, {len(outside)} paths changed that are not part of the approved plan, {outside[0]!r} first."
+            f"While {code} was fixed, {len(outside)} paths changed that are not part of the "
+            f"approved plan, {outside[0]!r} first."
             " Everything of this rule was put back.",
             code="outside_plan",
         )
@@ -244,27 +335,40 @@ def parses(source: bytes) -> bool:
         warnings.simplefilter("ignore")  # about the repository's own escapes and literals
         try:
             ast.parse(source)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):  # NUL bytes, and nesting deeper than the parser goes
+        # NUL bytes, and nesting deeper than the parser goes
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
             return False
     return True
 
 
 def broken_since(workspace: Workspace, base: str, paths: Collection[str]) -> list[str]:
     """Files of `paths` that parse at `base` and do not parse now."""
-    broken = [path for path in sorted(paths) if path.endswith((".py", ".pyi")) and not _parses(workspace, path)]
-    return [path for path in broken if parses(os.fsencode(workspace.git("cat-file", "blob", f"{base}:{path}")))]
+    broken = [
+        path
+        for path in sorted(paths)
+        if path.endswith((".py", ".pyi")) and not _parses(workspace, path)
+    ]
+    return [
+        path
+        for path in broken
+        if parses(os.fsencode(workspace.git("cat-file", "blob", f"{base}:{path}")))
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ran:
-    """The repository's own check, once: its exit code (None: it did not end by itself) and its last lines."""
+    """The repository's own check, once: its exit code (None: it did not end by itself) and its last
+    lines.
+    """
 
     exit_code: int | None
     end: str
 
 
 def run_check(context: Context) -> Ran:
-    """A check that cannot run is an answer too; the work tree is put back to its commit afterwards."""
+    """A check that cannot run is an answer too; the work tree is put back to its commit
+    afterwards.
+    """
     workspace = context.workspace
     head = workspace.head()
     try:

@@ -21,7 +21,10 @@ def connect(place: Place) -> GitHub:
 
 
 class GitHub:
-    """Implements `runs.git.forges.proposing.Forge`. It tries nothing twice: that is the step's retry policy, which holds no worker."""
+    """Implements `runs.git.forges.proposing.Forge`.
+
+    It tries nothing twice: that is the step's retry policy, which holds no worker.
+    """
 
     def __init__(self, place: Place) -> None:
         from github import Auth, Github
@@ -44,7 +47,9 @@ class GitHub:
         def look() -> Found | None:
             pulls = self._repository().get_pulls(state="open", head=label)
             # a forge that does not know the filter gives all of them
-            return next((_found(pull) for pull in pulls if pull.head.label.lower() == label.lower()), None)
+            return next(
+                (_found(pull) for pull in pulls if pull.head.label.lower() == label.lower()), None
+            )
 
         return self._asked(look)
 
@@ -52,7 +57,15 @@ class GitHub:
         def make() -> Found:
             repository = self._repository()
             base = wanted.base or repository.default_branch
-            return _found(repository.create_pull(base=base, head=wanted.branch, title=wanted.title, body=wanted.body, draft=wanted.draft))
+            return _found(
+                repository.create_pull(
+                    base=base,
+                    head=wanted.branch,
+                    title=wanted.title,
+                    body=wanted.body,
+                    draft=wanted.draft,
+                )
+            )
 
         return self._asked(make)
 
@@ -79,12 +92,23 @@ class GitHub:
             said = _said(error.data, error.message)
             if error.status == 422 and "already exists" in said:
                 raise Exists from error
-            raise failure(self._place, error.status, said, error.headers) from None  # what it came from may hold the request
+            # what it came from may hold the request
+            raise failure(self._place, error.status, said, error.headers) from None
         except RequestException as error:
             raise failure(self._place, 0, f"{type(error).__name__}: {error}") from None
-        except (BadAttributeException, AssertionError, AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        except (
+            BadAttributeException,
+            AssertionError,
+            AttributeError,
+            KeyError,
+            RuntimeError,
+            TypeError,
+            ValueError,
+        ) as error:
             # its client asserts what the answer is like, and takes no redirect to another host
-            raise failure(self._place, 502, f"its answer was not understood ({type(error).__name__})") from None
+            raise failure(
+                self._place, 502, f"its answer was not understood ({type(error).__name__})"
+            ) from None
 
 
 def _found(pull: PullRequest) -> Found:
@@ -96,5 +120,8 @@ def _said(data: object, message: str | None) -> str:
     if not isinstance(data, dict):
         return message or str(data or "")
     errors = data.get("errors")
-    more = [str(one.get("message") or one.get("code") or "") if isinstance(one, dict) else str(one) for one in errors or []]
+    more = [
+        str(one.get("message") or one.get("code") or "") if isinstance(one, dict) else str(one)
+        for one in errors or []
+    ]
     return ": ".join(filter(None, [str(data.get("message") or message or ""), *more]))

@@ -48,8 +48,14 @@ class GitLab:
     def find(self, branch: str) -> Found | None:
         def look() -> Found | None:
             project = self._project(lazy=True)
-            found = project.mergerequests.list(state="opened", source_branch=branch, get_all=False, **ONCE)
-            own = (one for one in found if one.source_branch == branch and one.source_project_id == one.target_project_id)
+            found = project.mergerequests.list(
+                state="opened", source_branch=branch, get_all=False, **ONCE
+            )
+            own = (
+                one
+                for one in found
+                if one.source_branch == branch and one.source_project_id == one.target_project_id
+            )
             return next(map(_found, own), None)
 
         return self._asked(look)
@@ -74,7 +80,9 @@ class GitLab:
             return
 
         def edit() -> None:
-            self._project(lazy=True).mergerequests.update(found.number, {"title": title, "description": wanted.body}, **ONCE)
+            self._project(lazy=True).mergerequests.update(
+                found.number, {"title": title, "description": wanted.body}, **ONCE
+            )
 
         self._asked(edit)
 
@@ -99,11 +107,15 @@ class GitLab:
                 raise Exists from error
             raise failure(self._place, error.response_code or 502, said, self._headers) from None
         except TooManyRedirects:
-            raise failure(self._place, 302, "it sends on to another address; name that one as the forge's") from None
+            raise failure(
+                self._place, 302, "it sends on to another address; name that one as the forge's"
+            ) from None
         except RequestException as error:
             raise failure(self._place, 0, f"{type(error).__name__}: {error}") from None
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise failure(self._place, 502, f"its answer was not understood ({type(error).__name__})") from None
+            raise failure(
+                self._place, 502, f"its answer was not understood ({type(error).__name__})"
+            ) from None
 
 
 def _found(merge_request: Any) -> Found:

@@ -1,7 +1,9 @@
-"""Opens a pull request, or brings the open one up to date: the same answer however often it is asked for.
+"""Opens a pull request, or brings the open one up to date: the same answer however often it is
+asked for.
 
-A worker may die, or an answer be lost, after the forge has opened one. So each try looks for an open one of the branch first; and forges
-refuse a second one for the same branch, which ends the race of two tries in one that finds what the other opened.
+A worker may die, or an answer be lost, after the forge has opened one. So each try looks for an
+open one of the branch first; and forges refuse a second one for the same branch, which ends the
+race of two tries in one that finds what the other opened.
 """
 
 from __future__ import annotations
@@ -72,29 +74,46 @@ def connect(place: Place) -> Forge:
 
 def _told(place: Place, found: Found, *, opened: bool) -> PullRequest:
     if not re.fullmatch(r"https?://[!-~]{1,480}", found.url):  # it becomes a link on our pages
-        raise failure(place, 502, "it gave no address of the pull request that a browser could open")
+        raise failure(
+            place, 502, "it gave no address of the pull request that a browser could open"
+        )
     return PullRequest(number=found.number, url=found.url, opened=opened)
 
 
-def failure(place: Place, status: int, said: str, headers: Mapping[str, str] | None = None) -> StepFailed:
+def failure(
+    place: Place, status: int, said: str, headers: Mapping[str, str] | None = None
+) -> StepFailed:
     """What a forge's answer means for the step. `status` is HTTP's, 0 where there was no answer.
 
     The forge's own words are kept, without the token, cut to LONGEST_SAID.
     """
     name = TITLES[place.kind]
-    words = " ".join(said.replace(place.token, "…").split())[:LONGEST_SAID].rstrip(".") or "it gave no reason"
+    words = (
+        " ".join(said.replace(place.token, "…").split())[:LONGEST_SAID].rstrip(".")
+        or "it gave no reason"
+    )
     kept = "The commits are kept in this run."
     wait = _wait(headers or {})
     if status == 429 or (status == 403 and wait is not None):
         seconds = LIMITED if wait is None else wait
         return StepFailed(
-            f"{name} is asked too much at the moment and wants to be left alone for {seconds:,.0f} seconds: {words}. {kept} Retry then.",
+            (
+                f"{name} is asked too much at the moment and wants to be left alone for "
+                f"{seconds:,.0f} seconds: {words}. {kept} Retry then."
+            ),
             code="forge_limit",
             after=seconds,
         )
     if status == 0 or status >= 500:
-        return StepFailed(f"{name} could not be reached: {words}. {kept} Retry later.", code="forge_away", after=wait or 0.0)
-    return StepFailed(f"{name} refused the pull request ({status}): {words}. {kept} Put that right, then retry.", code="forge_refused")
+        return StepFailed(
+            f"{name} could not be reached: {words}. {kept} Retry later.",
+            code="forge_away",
+            after=wait or 0.0,
+        )
+    return StepFailed(
+        f"{name} refused the pull request ({status}): {words}. {kept} Put that right, then retry.",
+        code="forge_refused",
+    )
 
 
 def _wait(headers: Mapping[str, str]) -> float | None:

@@ -9,24 +9,37 @@ from runs.definitions import compatibility
 
 
 class Command(BaseCommand):
-    help = "Whether this code still does what the runs under way were asked for. Run it before a deploy; exits with 1 where it does not."
+    help = (
+        "Whether this code still does what the runs under way were asked for. Run it before a "
+        "deploy; exits with 1 where it does not."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
+        parser.add_argument(
+            "--json", action="store_true", help="one JSON document instead of lines"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         found = compatibility.report()
         bad = sum(line.count for line in found if line.verdict in compatibility.BAD)
         if options["json"]:
-            self.stdout.write(json.dumps({"ok": not bad, "found": [asdict(line) for line in found]}, indent=2))
+            self.stdout.write(
+                json.dumps({"ok": not bad, "found": [asdict(line) for line in found]}, indent=2)
+            )
         else:
             for line in found:
                 self.stdout.write(self._words(line))
-            self.stdout.write(f"Runs under way: {sum(line.count for line in found)}. Of them {bad} would not go on as they were meant to.")
+            self.stdout.write(
+                f"Runs under way: {sum(line.count for line in found)}. Of them {bad} would "
+                "not go on as they were meant to."
+            )
         if bad:
             sys.exit(1)
 
     def _words(self, line: compatibility.Found) -> str:
         steps = f" ({', '.join(line.steps)})" if line.steps else ""
         more = ", …" if line.count > len(line.runs) else ""
-        return f"{line.template} {line.definition[:12]}: {line.verdict}{steps}, {line.count}: {', '.join(line.runs)}{more}"
+        return (
+            f"{line.template} {line.definition[:12]}: {line.verdict}{steps}, {line.count}: "
+            f"{', '.join(line.runs)}{more}"
+        )

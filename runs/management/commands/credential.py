@@ -18,7 +18,8 @@ COMMANDS = {
 
 class Command(BaseCommand):
     help = (
-        "Keep secrets that steps and tools use by name. A value is read from standard input, never from the command line, and never shown."
+        "Keep secrets that steps and tools use by name. A value is read from standard input, "
+        "never from the command line, and never shown."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -28,19 +29,32 @@ class Command(BaseCommand):
             one.add_argument("name", help="how steps call it, e.g. OPENAI_API_KEY")
             one.add_argument("--team", default="", help="for runs of this team only")
             if name == "set":
-                one.add_argument("--note", default=None, help="what it is for; no part of the secret")
+                one.add_argument(
+                    "--note", default=None, help="what it is for; no part of the secret"
+                )
             if name in {"set", "bind"}:
                 bound = one.add_mutually_exclusive_group(required=name == "bind")
                 bound.add_argument(
-                    "--host", action="append", dest="hosts", help="a host that it may be sent to, e.g. api.openai.com; again for more"
+                    "--host",
+                    action="append",
+                    dest="hosts",
+                    help="a host that it may be sent to, e.g. api.openai.com; again for more",
                 )
-                bound.add_argument("--any-host", action="store_const", const=[], dest="hosts", help="it may be sent to any host")
+                bound.add_argument(
+                    "--any-host",
+                    action="store_const",
+                    const=[],
+                    dest="hosts",
+                    help="it may be sent to any host",
+                )
         commands.add_parser("list", help="names, teams and times")
 
     def handle(self, *args: Any, **options: Any) -> None:
         match options["command"]:
             case "set":
-                self._set(options["name"], _team(options["team"]), options["note"], options["hosts"])
+                self._set(
+                    options["name"], _team(options["team"]), options["note"], options["hosts"]
+                )
             case "bind":
                 self._bind(options["name"], _team(options["team"]), options["hosts"])
             case "remove":
@@ -48,22 +62,36 @@ class Command(BaseCommand):
             case "list":
                 self._list()
 
-    def _set(self, name: str, team: Group | None, note: str | None, sent_to: list[str] | None) -> None:
-        value = getpass.getpass(f"Value of {name}, not shown: ") if sys.stdin.isatty() else sys.stdin.read(credentials.LONGEST + 2)
+    def _set(
+        self, name: str, team: Group | None, note: str | None, sent_to: list[str] | None
+    ) -> None:
+        value = (
+            getpass.getpass(f"Value of {name}, not shown: ")
+            if sys.stdin.isatty()
+            else sys.stdin.read(credentials.LONGEST + 2)
+        )
         try:
             kept = credentials.put(name, value, team=team, note=note, sent_to=sent_to)
         except credentials.CredentialInvalid as error:
             raise CommandError(f"{name} was not kept. {error}") from None
-        self.stdout.write(f"{name} {'replaced' if kept.rotated_at else 'kept'} for {_whose(kept)}. It may be sent to {kept.bound_to}.")
+        self.stdout.write(
+            f"{name} {'replaced' if kept.rotated_at else 'kept'} for {_whose(kept)}. It may "
+            f"be sent to {kept.bound_to}."
+        )
 
     def _bind(self, name: str, team: Group | None, sent_to: list[str]) -> None:
         try:
-            found = Credential.objects.filter(name=name, team=team).update(hosts=credentials.check_hosts(sent_to))
+            found = Credential.objects.filter(name=name, team=team).update(
+                hosts=credentials.check_hosts(sent_to)
+            )
         except credentials.CredentialInvalid as error:
             raise CommandError(f"{name} was not changed. {error}") from None
         if not found:
             raise CommandError(f"There is no credential {name!r} of {team or 'all teams'}.")
-        self.stdout.write(f"{name} may be sent to {Credential.objects.get(name=name, team=team).bound_to} from now on.")
+        self.stdout.write(
+            f"{name} may be sent to {Credential.objects.get(name=name, team=team).bound_to} "
+            "from now on."
+        )
 
     def _remove(self, name: str, team: Group | None) -> None:
         found = Credential.objects.filter(name=name, team=team).first()
@@ -74,7 +102,11 @@ class Command(BaseCommand):
 
     def _list(self) -> None:
         for one in Credential.objects.defer("value").select_related("team").order_by("name", "pk"):
-            used = f"used {timezone.localtime(one.used_at):%Y-%m-%d %H:%M}" if one.used_at else "never used"
+            used = (
+                f"used {timezone.localtime(one.used_at):%Y-%m-%d %H:%M}"
+                if one.used_at
+                else "never used"
+            )
             self.stdout.write(f"{one.name:<32} {_whose(one):<24} {used:<22} {one.bound_to}")
 
 

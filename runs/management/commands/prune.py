@@ -11,11 +11,16 @@ KINDS = ("checkpoints", "events", "memos", "artifacts", "chunks", "blobs")
 
 
 class Command(BaseCommand):
-    help = "Drop what is older or more than the templates and settings keep. The sweep does the same bit by bit; this does all of it now."
+    help = (
+        "Drop what is older or more than the templates and settings keep. The sweep does the "
+        "same bit by bit; this does all of it now."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--dry-run", action="store_true", help="only say what would go")
-        parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
+        parser.add_argument(
+            "--json", action="store_true", help="one JSON document instead of lines"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         dry = options["dry_run"]
@@ -25,10 +30,17 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         found = {kind: {"rows": tally.rows[kind], "bytes": tally.bytes[kind]} for kind in KINDS}
         if options["json"]:
-            self.stdout.write(json.dumps({"dry_run": dry, "dropped": found, "rebased": tally.rows["rebased"]}, indent=2))
+            self.stdout.write(
+                json.dumps(
+                    {"dry_run": dry, "dropped": found, "rebased": tally.rows["rebased"]}, indent=2
+                )
+            )
             return
         for kind, one in found.items():
             self.stdout.write(f"{kind:<12}{one['rows']:>10} rows {one['bytes']:>14} bytes")
         if not dry:
-            self.stdout.write(f"{tally.rows['rebased']} checkpoints were written anew as whole states, since what they built on is gone.")
+            self.stdout.write(
+                f"{tally.rows['rebased']} checkpoints were written anew as whole states, "
+                "since what they built on is gone."
+            )
         self.stdout.write("Nothing was dropped: this was a dry run." if dry else "Dropped.")

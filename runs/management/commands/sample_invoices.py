@@ -8,8 +8,13 @@ from runs.contrib.booking.samples import make_samples
 
 
 class Command(BaseCommand):
-    help = "Write sample books and e-invoices to try smart-booking on; prints the invoices' paths. What is there stays."
+    help = (
+        "Write sample books and e-invoices to try smart-booking on; prints the invoices' paths. "
+        "What is there stays."
+    )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        for path in make_samples(Path(settings.WAYSTATION_SHARED) / "booking", Path(settings.WAYSTATION_DATA) / "inbox"):
+        for path in make_samples(
+            Path(settings.WAYSTATION_SHARED) / "booking", Path(settings.WAYSTATION_DATA) / "inbox"
+        ):
             self.stdout.write(str(path))

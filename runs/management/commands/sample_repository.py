@@ -7,7 +7,10 @@ from runs.git.samples import FolderInUse, make_sample
 
 
 class Command(BaseCommand):
-    help = "Make a real git repository in DIR to try a work order on. Offline; does nothing if it is there already."
+    help = (
+        "Make a real git repository in DIR to try a work order on. Offline; does nothing if it "
+        "is there already."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("directory", metavar="DIR", type=Path)

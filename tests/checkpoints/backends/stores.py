@@ -1,4 +1,6 @@
-"""What the contract's tests need of each backend of ours: how to damage it, and how its write fails half-way."""
+"""What the contract's tests need of each backend of ours: how to damage it, and how its write fails
+half-way.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ class OnFiles(Hooks):
         self.folder = tmp_path / "kept"
 
     def setting(self):
-        return {"BACKEND": "checkpoints.backends.file.FileStore", "OPTIONS": {"folder": str(self.folder)}}
+        return {
+            "BACKEND": "checkpoints.backends.file.FileStore",
+            "OPTIONS": {"folder": str(self.folder)},
+        }
 
     def damage(self, store, thread_id, checkpoint_id):
         assert isinstance(store, FileStore)
@@ -53,7 +58,10 @@ class OnRedis(Hooks):
         self.url, self.prefix = os.environ["TEST_REDIS_URL"], f"contract-{uuid.uuid4()}"
 
     def setting(self):
-        return {"BACKEND": "checkpoints.backends.redis.RedisStore", "OPTIONS": {"url": self.url, "prefix": self.prefix}}
+        return {
+            "BACKEND": "checkpoints.backends.redis.RedisStore",
+            "OPTIONS": {"url": self.url, "prefix": self.prefix},
+        }
 
     def damage(self, store, thread_id, checkpoint_id):
         key = store._key(thread_id, "bodies")
@@ -67,7 +75,9 @@ class OnRedis(Hooks):
 
         def cut(self: Any, command: Any, check_health: bool = True) -> None:
             parts = [command] if isinstance(command, (str, bytes)) else list(command)
-            text = b"".join(part.encode() if isinstance(part, str) else bytes(part) for part in parts)
+            text = b"".join(
+                part.encode() if isinstance(part, str) else bytes(part) for part in parts
+            )
             if b"EVALSHA" not in text:
                 send(self, command, check_health)
                 return
@@ -107,7 +117,11 @@ class InRows(Hooks):
     def environment(self):
         name = connection.settings_dict["NAME"]
         server = os.environ["DATABASE_URL"]
-        url = f"sqlite:///{name}" if connection.vendor == "sqlite" else server.replace("/postgres?", f"/{name}?")
+        url = (
+            f"sqlite:///{name}"
+            if connection.vendor == "sqlite"
+            else server.replace("/postgres?", f"/{name}?")
+        )
         return {"DJANGO_SETTINGS_MODULE": "tests.servers.small_settings", "DATABASE_URL": url}
 
     def new_thread(self):
@@ -118,7 +132,10 @@ class InRows(Hooks):
         with connection.cursor() as cursor:
             key = checkpoint_id if connection.vendor == "postgresql" else checkpoint_id.hex
             cursor.execute("SELECT body FROM checkpoints_checkpoint WHERE id = %s", [key])
-            cursor.execute("UPDATE checkpoints_checkpoint SET body = %s WHERE id = %s", [forged(cursor.fetchone()[0]), key])
+            cursor.execute(
+                "UPDATE checkpoints_checkpoint SET body = %s WHERE id = %s",
+                [forged(cursor.fetchone()[0]), key],
+            )
 
     @contextmanager
     def failing(self, store):

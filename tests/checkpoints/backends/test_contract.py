@@ -1,4 +1,6 @@
-"""One contract, four backends (S2-2, S2-6, S2-25, S2-27, S3-44, S3-52, C18); the one of rows on both databases."""
+"""One contract, four backends (S2-2, S2-6, S2-25, S2-27, S3-44, S3-52, C18); the one of rows on
+both databases.
+"""
 
 from __future__ import annotations
 
@@ -39,20 +41,33 @@ class TestDatabaseStore(InRows, CheckpointContract):
 
 
 def test_every_store_there_is_passes_the_contract_and_rows_are_what_is_used_by_default():
-    """C18: the test classes above are all stores of `checkpoints.backends`; kill -9 and resume is a part of what each passes."""
+    """C18: the test classes above are all stores of `checkpoints.backends`; kill -9 and resume is a
+    part of what each passes.
+    """
     stores: set[str] = set()
     for module in pkgutil.iter_modules(backends.__path__):
         found = vars(importlib.import_module(f"checkpoints.backends.{module.name}")).values()
         stores |= {
             f"{one.__module__}.{one.__name__}"
             for one in found
-            if isinstance(one, type) and issubclass(one, CheckpointStore) and not inspect.isabstract(one)
+            if isinstance(one, type)
+            and issubclass(one, CheckpointStore)
+            and not inspect.isabstract(one)
         }
     tested = {kind for kind in CheckpointContract.__subclasses__() if kind.__module__ == __name__}
-    named = {re.findall(r"checkpoints\.backends\.\w+\.\w+", inspect.getsource(kind.setting))[0] for kind in tested}
+    named = {
+        re.findall(r"checkpoints\.backends\.\w+\.\w+", inspect.getsource(kind.setting))[0]
+        for kind in tested
+    }
     assert named == stores
-    assert any("kill" in name for name in dir(CheckpointContract)) and issubclass(CheckpointContract, Processes)
-    assert configured.DEFAULT["BACKEND"] == configured.DATABASE == env.checkpoints("database:", redis="")["BACKEND"]
+    assert any("kill" in name for name in dir(CheckpointContract)) and issubclass(
+        CheckpointContract, Processes
+    )
+    assert (
+        configured.DEFAULT["BACKEND"]
+        == configured.DATABASE
+        == env.checkpoints("database:", redis="")["BACKEND"]
+    )
 
 
 class ByHistory(MemoryStore):
@@ -62,13 +77,18 @@ class ByHistory(MemoryStore):
 
 
 def test_a_store_without_a_look_up_of_the_latest_takes_the_last_of_its_history():
-    """S1-16, S1-17: such a store could not be made before. Forks go behind the head, and a pruned thread has one; none is none."""
+    """S1-16, S1-17: such a store could not be made before.
+
+    Forks go behind the head, and a pruned thread has one; none is none.
+    """
     store, thread, run = ByHistory(), uuid.uuid4(), uuid.uuid4()
     assert store.latest(thread) is None
     first = store.put(thread, run, {"n": 0}, Entry(status="active", next_step="b"), parent=None)
     head = first
     for number in range(1, PAGE + 2):
-        head = store.put(thread, run, {"n": number}, Entry(status="active", next_step="b"), parent=head.id)
+        head = store.put(
+            thread, run, {"n": number}, Entry(status="active", next_step="b"), parent=head.id
+        )
         assert store.latest(thread) == head
     fork = store.fork(thread, first.id, run_id=run, reason="another way")
     assert store.latest(thread) == fork == MemoryStore.latest(store, thread)

@@ -1,4 +1,6 @@
-"""The engine with the bodies of its states in Redis, in files, in memory: the rows stay in the database and name them."""
+"""The engine with the bodies of its states in Redis, in files, in memory: the rows stay in the
+database and name them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ from tests.conftest import drive, fresh, pause_of
 from tests.worlds.scripted_step import order_that as order_that
 from tests.worlds.steps import CALLS
 
-pytestmark = [pytest.mark.django_db, pytest.mark.one_database]  # its parts are asked of each database by their own tests
+# its parts are asked of each database by their own tests
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 DATABASE = {"BACKEND": configured.DATABASE, "OPTIONS": {}}
 
 
@@ -41,7 +44,10 @@ def setting(name: str, folder: Path) -> dict[str, object]:
         "file": {"folder": str(folder / "kept")},
         "redis": {"url": os.environ.get("TEST_REDIS_URL"), "prefix": f"engine-{uuid.uuid4()}"},
     }
-    return {"BACKEND": f"checkpoints.backends.{name}.{name.capitalize()}Store", "OPTIONS": options[name]}
+    return {
+        "BACKEND": f"checkpoints.backends.{name}.{name.capitalize()}Store",
+        "OPTIONS": options[name],
+    }
 
 
 @pytest.fixture(params=["memory", "file", "redis"])
@@ -107,14 +113,18 @@ def test_a_step_costs_no_statement_more(settings, tmp_path, order_that):
     assert cost(order_that(loops)) <= in_rows
 
 
-def test_a_transaction_that_fails_leaves_a_stray_body_and_never_a_row_without_one(on_files, make_order, ben):
+def test_a_transaction_that_fails_leaves_a_stray_body_and_never_a_row_without_one(
+    on_files, make_order, ben
+):
     """What the commit does not name, does not count; the command drops it once it is old enough."""
     order = drive(make_order())
     before = set(on_files.bodies())
     with pytest.raises(RuntimeError), transaction.atomic():
         row = Checkpoint.objects.get(pk=str(order.thread.head_id))
         entry = store.Entry(status="active", next_step="execute")
-        store.save(order.thread_id, row.run_id, {"lost": True}, entry, parent=row, before=store.load(row))
+        store.save(
+            order.thread_id, row.run_id, {"lost": True}, entry, parent=row, before=store.load(row)
+        )
         raise RuntimeError("rolled back")
     (stray,) = set(on_files.bodies()) - before
     assert not Checkpoint.objects.filter(pk=stray[1]).exists()
@@ -129,7 +139,10 @@ def test_a_transaction_that_fails_leaves_a_stray_body_and_never_a_row_without_on
 
 def test_a_body_that_cannot_be_kept_stops_the_write_before_any_row(on_files, paused, ben):
     """A full disk: the answer is refused, nothing is recorded, and it can be given again."""
-    with mock.patch("os.rename", side_effect=OSError(28, "No space left on device")), pytest.raises(StoreUnavailable, match="No space"):
+    with (
+        mock.patch("os.rename", side_effect=OSError(28, "No space left on device")),
+        pytest.raises(StoreUnavailable, match="No space"),
+    ):
         services.decide(pause_of(paused).pk, action="approve", by=ben, via=Via.PAGE)
     assert pause_of(paused).status == "open"
     assert approve(paused, ben).latest_run.status == "paused"
@@ -137,7 +150,10 @@ def test_a_body_that_cannot_be_kept_stops_the_write_before_any_row(on_files, pau
 
 @pytest.mark.parametrize("accident", ["gone", "changed"])
 def test_a_body_that_is_gone_or_changed_ends_the_run_with_words(kept, make_order, ben, accident):
-    """C24: an incident that names both checkpoints, never a silent fresh start. The digest is in the row."""
+    """C24: an incident that names both checkpoints, never a silent fresh start.
+
+    The digest is in the row.
+    """
     order = drive(make_order())
     services.decide(pause_of(order).pk, action="approve", by=ben, via=Via.PAGE)
     head = fresh(order).thread.head
@@ -154,16 +170,23 @@ def test_a_body_that_is_gone_or_changed_ends_the_run_with_words(kept, make_order
 
 
 def test_the_setting_may_change_while_a_run_waits(settings, tmp_path, make_order, ben):
-    """Rows of both kinds follow each other; a store that was used before stays readable as a fallback."""
+    """Rows of both kinds follow each other; a store that was used before stays readable as a
+    fallback.
+    """
     settings.CHECKPOINTS = DATABASE
     order = drive(make_order())
     settings.CHECKPOINTS = setting("file", tmp_path)
     order = approve(order, ben)
-    settings.CHECKPOINTS, settings.CHECKPOINTS_FALLBACKS = setting("memory", tmp_path), [setting("file", tmp_path)]
+    settings.CHECKPOINTS, settings.CHECKPOINTS_FALLBACKS = (
+        setting("memory", tmp_path),
+        [setting("file", tmp_path)],
+    )
     order = approve(order, ben)
     memory = configured.primary()
     assert isinstance(memory, BodyStore)
-    assert {key for _, key in memory.bodies()} < set(Checkpoint.objects.filter(thread=order.thread_id).values_list("pk", flat=True))
+    assert {key for _, key in memory.bodies()} < set(
+        Checkpoint.objects.filter(thread=order.thread_id).values_list("pk", flat=True)
+    )
     rows = list(Checkpoint.objects.filter(thread=order.thread_id).order_by("pk"))
     assert len({refers(row) for row in rows}) == 2
     assert [store.load(row) is not None for row in rows] == [True] * len(rows)
@@ -173,7 +196,9 @@ def test_the_setting_may_change_while_a_run_waits(settings, tmp_path, make_order
         store.load(next(row for row in rows if refers(row)))
 
 
-def test_dropping_checkpoints_drops_their_bodies_once_that_is_committed(on_files, make_order, ben, committing):
+def test_dropping_checkpoints_drops_their_bodies_once_that_is_committed(
+    on_files, make_order, ben, committing
+):
     """F25 on rows whose bodies are elsewhere: what stays loads as before."""
     order = drive(make_order("writing-quick"))
     rows = Checkpoint.objects.filter(thread=order.thread_id)
@@ -189,7 +214,9 @@ def test_dropping_checkpoints_drops_their_bodies_once_that_is_committed(on_files
     assert {row.pk: store.load(row) for row in left} == {row.pk: states[row.pk] for row in left}
 
 
-def test_a_run_whose_states_cannot_be_reached_waits_and_is_not_counted_as_lost(on_files, make_order, ben):
+def test_a_run_whose_states_cannot_be_reached_waits_and_is_not_counted_as_lost(
+    on_files, make_order, ben
+):
     """No worker was lost and no step failed; it goes on by itself."""
     order = drive(make_order())
     services.decide(pause_of(order).pk, action="approve", by=ben, via=Via.PAGE)
@@ -204,12 +231,18 @@ def test_a_run_whose_states_cannot_be_reached_waits_and_is_not_counted_as_lost(o
     assert [name for name, _ in CALLS] == ["planning", "execute"]
 
 
-def test_while_the_store_is_away_doors_say_so_and_change_nothing(on_files, paused, ben, api, client):
+def test_while_the_store_is_away_doors_say_so_and_change_nothing(
+    on_files, paused, ben, api, client
+):
     """503 with a stable code, and a page with words instead of an error."""
     client.force_login(ben)
     pause = pause_of(paused)
-    with mock.patch.object(type(on_files), "get_bodies", side_effect=StoreUnavailable("The store is away.")):
-        answer = api(ben).post(f"/api/v1/work-orders/{paused.shown_id}/resume", {"decision": "approve"}, format="json")
+    with mock.patch.object(
+        type(on_files), "get_bodies", side_effect=StoreUnavailable("The store is away.")
+    ):
+        answer = api(ben).post(
+            f"/api/v1/work-orders/{paused.shown_id}/resume", {"decision": "approve"}, format="json"
+        )
         page = client.post(f"/pauses/{pause.shown_id}/decide", {"action": "approve", "revision": 1})
     assert (answer.status_code, answer.json()["code"]) == (503, "store_unavailable")
     assert (page.status_code, page["Retry-After"]) == (503, "5")
@@ -217,7 +250,8 @@ def test_while_the_store_is_away_doors_say_so_and_change_nothing(on_files, pause
     assert pause_of(paused) == pause
 
 
-# -- what is said at the start ---------------------------------------------------------------------------------------------------------
+# -- what is said at the start
+# --------------------------------------------------------------------------------------------------
 
 
 def found(settings, value, *, redis_url="") -> list[str | None]:
@@ -296,7 +330,9 @@ def test_the_environment_names_a_backend_by_url(url, backend, options):
     configured.make(made)
 
 
-@pytest.mark.parametrize("url", ["", "disk:", "file:relative", "file://host/x", "memory:x", "redis:"])
+@pytest.mark.parametrize(
+    "url", ["", "disk:", "file:relative", "file://host/x", "memory:x", "redis:"]
+)
 def test_a_url_that_means_nothing_stops_the_start(url):
     with pytest.raises(ImproperlyConfigured, match="CHECKPOINTS_URL"):
         env.checkpoints(url, redis="")

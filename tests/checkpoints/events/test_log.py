@@ -1,4 +1,6 @@
-"""The thread's log: numbers without a gap, the same facts for everybody, news only of what is committed."""
+"""The thread's log: numbers without a gap, the same facts for everybody, news only of what is
+committed.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,11 @@ def test_events_get_consecutive_numbers(thread):
     """S2-13, S2-17: each is numbered when it is written, and the next writer goes on from there."""
     log.append(thread.pk, None, [line("a"), line("b")])
     log.append(thread.pk, None, [line("c")])
-    assert [(event.seq, event.data["message"]) for event in log.after(thread.pk, 0)] == [(1, "a"), (2, "b"), (3, "c")]
+    assert [(event.seq, event.data["message"]) for event in log.after(thread.pk, 0)] == [
+        (1, "a"),
+        (2, "b"),
+        (3, "c"),
+    ]
     assert Thread.objects.get().last_seq == 3
 
 
@@ -107,7 +113,9 @@ def test_a_hint_stays_small_however_large_its_events_are(thread, sent, committin
 async def test_a_dead_channel_layer_costs_a_line_and_nothing_else(settings, caplog):
     """P2: no exception reaches whoever committed."""
     hosts = {"hosts": ["redis://127.0.0.1:1"]}
-    settings.CHANNEL_LAYERS = {"default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": hosts}}
+    settings.CHANNEL_LAYERS = {
+        "default": {"BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer", "CONFIG": hosts}
+    }
     await live._group_send("thread.x", {"type": "thread.hint"})
     assert "a live hint to thread.x was lost" in caplog.text
 
@@ -124,10 +132,17 @@ async def test_a_dead_channel_layer_costs_a_line_and_nothing_else(settings, capl
     ],
 )
 def test_hints_that_wait_for_their_turn_go_as_one(one, other, seq, numbers):
-    """P9: with the events of both where none is missing between them; without, whoever hears it reads the log."""
+    """P9: with the events of both where none is missing between them; without, whoever hears it
+    reads the log.
+    """
 
     def hint(last, numbers):
-        return {"type": "thread.hint", "thread": "x", "seq": last, "events": [{"seq": number} for number in numbers]}
+        return {
+            "type": "thread.hint",
+            "thread": "x",
+            "seq": last,
+            "events": [{"seq": number} for number in numbers],
+        }
 
     joined = live._joined(hint(*one), hint(*other))
     assert (joined["seq"], [event["seq"] for event in joined["events"]]) == (seq, numbers)

@@ -1,4 +1,6 @@
-"""A thread with a graph, as a document: the graph goes on from it elsewhere, and what was changed on the way is found."""
+"""A thread with a graph, as a document: the graph goes on from it elsewhere, and what was changed
+on the way is found.
+"""
 
 from __future__ import annotations
 
@@ -51,21 +53,31 @@ def saver(owner: User) -> Iterator[DjangoSaver]:
 @pytest.fixture
 def document(saver: DjangoSaver) -> Document:
     """A graph with lists that grew, a sub-graph, and an open question."""
-    graphs.nested(saver).invoke({"log": [f"message {number} " + "x" * 40 for number in range(20)]}, AT)
+    graphs.nested(saver).invoke(
+        {"log": [f"message {number} " + "x" * 40 for number in range(20)]}, AT
+    )
     return whole.export(Thread.objects.get().pk)
 
 
 def bring_in(document: Document, owner: User) -> Thread:
-    return whole.load(thread_document.read(signed(json.loads(codec.encode(document))), limit=10_000_000), owner=owner).thread
+    return whole.load(
+        thread_document.read(signed(json.loads(codec.encode(document))), limit=10_000_000),
+        owner=owner,
+    ).thread
 
 
 def values(owner: User, **at: Any) -> list[Any]:
     with DjangoSaver(owner=owner) as saver:
-        return [(state.values, state.next, state.interrupts) for state in graphs.nested(saver).get_state_history({"configurable": at})]
+        return [
+            (state.values, state.next, state.interrupts)
+            for state in graphs.nested(saver).get_state_history({"configurable": at})
+        ]
 
 
 def test_a_graph_goes_on_from_a_document_elsewhere(document, owner, zoe):
-    """S2-31: history, sub-graph, question and answer; the bytes are the same, and no value is kept twice."""
+    """S2-31: history, sub-graph, question and answer; the bytes are the same, and no value is kept
+    twice.
+    """
     Draft202012Validator(SCHEMA).validate(document)
     assert document["checkpoints"] == []
     thread = bring_in(document, zoe)
@@ -143,11 +155,15 @@ def bomb(space: Document) -> None:
 @pytest.mark.parametrize(
     ("harm", "code"),
     [
-        (damage_blob, "digest_mismatch"), (damage_checkpoint, "digest_mismatch"), (lose_blob, "blob_missing"), (twice, "duplicate_id"),
-        (grow_from_itself, "parent_missing"), (pickle, "document_invalid"), (no_base64, "document_invalid"), (bomb, "document_too_large"),
+        (damage_blob, "digest_mismatch"), (damage_checkpoint, "digest_mismatch"), (lose_blob,
+        "blob_missing"), (twice, "duplicate_id"),
+        (grow_from_itself, "parent_missing"), (pickle, "document_invalid"), (no_base64,
+        "document_invalid"), (bomb, "document_too_large"),
     ],
 )  # fmt: skip
-def test_a_graph_that_was_changed_is_refused_and_leaves_nothing(document, zoe, harm: Callable[[Document], None], code: str):
+def test_a_graph_that_was_changed_is_refused_and_leaves_nothing(
+    document, zoe, harm: Callable[[Document], None], code: str
+):
     """F15: nothing is unpickled; what unpacks to more than there is room for is not unpacked."""
     space = next(one for one in document["graph"]["spaces"] if one["blobs"] and one["writes"])
     harm(space)

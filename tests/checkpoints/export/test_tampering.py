@@ -18,7 +18,8 @@ from tests.worlds.documents import changed, places, signed
 from tests.worlds.exported_thread import LIMIT, read
 from tests.worlds.exported_thread import told as told
 
-pytestmark = [pytest.mark.django_db, pytest.mark.one_database]  # its parts are asked of each database by their own tests
+# its parts are asked of each database by their own tests
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
 
 def test_a_change_of_any_value_is_found(told, zoe):
@@ -47,7 +48,10 @@ def test_a_change_of_any_state_is_found_though_the_document_was_signed_again(tol
 
 def cycle(document):
     document["checkpoints"][0]["parent_id"] = document["checkpoints"][-1]["id"]
-    document["checkpoints"][0]["change"] = {"set": document["checkpoints"][0].pop("state"), "unset": []}
+    document["checkpoints"][0]["change"] = {
+        "set": document["checkpoints"][0].pop("state"),
+        "unset": [],
+    }
 
 
 def orphan(document):
@@ -87,7 +91,11 @@ def no_blob(document):
 
 
 def foreign_bundle(document):
-    document["checkpoints"][0]["metadata"]["git"] = {"commit": "a", "base": "b", "bundle": codec.digest("somebody else's")}
+    document["checkpoints"][0]["metadata"]["git"] = {
+        "commit": "a",
+        "base": "b",
+        "bundle": codec.digest("somebody else's"),
+    }
 
 
 def a_secret(document):
@@ -173,13 +181,20 @@ def large_id(document):
 
 
 REFUSALS = {
-    cycle: "parent_cycle", orphan: "parent_missing", two_ids: "duplicate_id", two_numbers: "duplicate_id", two_pauses: "duplicate_id",
-    other_head: "head_invalid", no_head: "head_invalid", bad_blob: "blob_mismatch", no_base64: "blob_mismatch", no_blob: "blob_missing",
-    foreign_bundle: "blob_missing", a_secret: "secret_in_document", a_deeper_secret: "secret_in_document",
-    a_secret_event: "secret_in_document", no_change: "document_invalid", odd_change: "document_invalid", a_nul: "document_invalid",
-    a_nul_title: "document_invalid", huge_number: "document_invalid", odd_loops: "document_invalid", no_time: "document_invalid",
-    local_time: "document_invalid", wild_time: "document_invalid", unknown_kind: "document_invalid", more: "document_invalid",
-    too_deep: "state_not_json", next_version: "unknown_version", no_version: "unknown_version", other_format: "document_invalid",
+    cycle: "parent_cycle", orphan: "parent_missing", two_ids: "duplicate_id",
+    two_numbers: "duplicate_id", two_pauses: "duplicate_id",
+    other_head: "head_invalid", no_head: "head_invalid", bad_blob: "blob_mismatch",
+    no_base64: "blob_mismatch", no_blob: "blob_missing",
+    foreign_bundle: "blob_missing", a_secret: "secret_in_document",
+    a_deeper_secret: "secret_in_document",
+    a_secret_event: "secret_in_document", no_change: "document_invalid",
+    odd_change: "document_invalid", a_nul: "document_invalid",
+    a_nul_title: "document_invalid", huge_number: "document_invalid", odd_loops: "document_invalid",
+    no_time: "document_invalid",
+    local_time: "document_invalid", wild_time: "document_invalid", unknown_kind: "document_invalid",
+    more: "document_invalid",
+    too_deep: "state_not_json", next_version: "unknown_version", no_version: "unknown_version",
+    other_format: "document_invalid",
     large_id: "document_invalid",
 }  # fmt: skip
 

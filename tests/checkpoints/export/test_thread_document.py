@@ -41,13 +41,18 @@ from tests.worlds.documents import alike
 from tests.worlds.exported_thread import bring_in, holds, read
 from tests.worlds.exported_thread import told as told
 
-pytestmark = [pytest.mark.django_db, pytest.mark.one_database]  # its parts are asked of each database by their own tests
+# its parts are asked of each database by their own tests
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
 
 def test_what_comes_out_goes_in_and_comes_out_again(told, zoe):
-    """Equal apart from ids and owner, also the second time round; and no invariant breaks for it."""
+    """Equal apart from ids and owner, also the second time round; and no invariant breaks for
+    it.
+    """
     document = whole.export(told.thread_id)
-    assert [len(document[section]) for section in ("runs", "pauses", "decisions", "blobs", "memos")] == [1, 3, 2, 3, 1]
+    assert [
+        len(document[section]) for section in ("runs", "pauses", "decisions", "blobs", "memos")
+    ] == [1, 3, 2, 3, 1]
     first = bring_in(document, zoe)
     again = whole.export(first.pk)
     assert alike(again) == alike(document)
@@ -57,18 +62,25 @@ def test_what_comes_out_goes_in_and_comes_out_again(told, zoe):
 
 
 def test_votes_evidence_and_what_was_taken_back_come_along(make_order, ana, ben, zoe, team):
-    """P11: who voted, what was shown, until when it could be taken back, and that it was; the second time too."""
+    """P11: who voted, what was shown, until when it could be taken back, and that it was; the
+    second time too.
+    """
     order = drive(make_order(team=team))
     rules = {"quorum": 2, "undo": 60, "external": ["a@supplier.example"]}
     Pause.objects.update(review=rules, outside={"to": ["a@supplier.example"], "ways": ["approve"]})
     pause = pause_of(order)
-    services.decide(pause.pk, action="approve", by=Outsider("a@supplier.example"), via=Via.LINK, feedback="fine")
+    services.decide(
+        pause.pk, action="approve", by=Outsider("a@supplier.example"), via=Via.LINK, feedback="fine"
+    )
     decision = services.decide(pause.pk, action="approve", by=ben, via=Via.PAGE)
     undo.undo(decision.pk, by=ben, via=Via.PAGE)
     document = whole.export(order.thread_id)
     first, second = document["decisions"]
     votes = {one["id"]: one["votes"] for one in document["pauses"]}[pause.shown_id]
-    assert [(one["external"], one["voter"], one["feedback"]) for one in votes] == [("a@supplier.example", None, "fine"), ("", "ben", "")]
+    assert [(one["external"], one["voter"], one["feedback"]) for one in votes] == [
+        ("a@supplier.example", None, "fine"),
+        ("", "ben", ""),
+    ]
     assert (first["votes"], second["undoes"]) == ([one["digest"] for one in votes], first["id"])
     assert first["goes_on_at"] == decision.goes_on_at.isoformat()
     shown = json.loads(base64.b64decode(document["blobs"][first["evidence"]]))
@@ -77,14 +89,20 @@ def test_votes_evidence_and_what_was_taken_back_come_along(make_order, ana, ben,
     again = whole.export(there.pk)
     assert again["decisions"][1]["undoes"] == again["decisions"][0]["id"]
     assert alike(again) == alike(document)
-    assert imported_patches("", 10)[0] >= {first["evidence"], second["evidence"]}, "kept as long as the thread is"
+    assert imported_patches("", 10)[0] >= {first["evidence"], second["evidence"]}, (
+        "kept as long as the thread is"
+    )
 
 
-updates = st.dictionaries(st.sampled_from(["a", "b", "list", "\x00"]), values | st.lists(values, max_size=3), max_size=3).filter(passes)
+updates = st.dictionaries(
+    st.sampled_from(["a", "b", "list", "\x00"]), values | st.lists(values, max_size=3), max_size=3
+).filter(passes)
 moves = st.tuples(updates, st.integers(0, 30))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.lists(moves, min_size=1, max_size=30))
 def test_any_tree_of_checkpoints_comes_back(ana, zoe, steps):
     """Lines that part anywhere; every state is the same to the letter, and so are the documents."""
@@ -94,10 +112,24 @@ def test_any_tree_of_checkpoints_comes_back(ana, zoe, steps):
         parent, before = made[place % len(made)] if made else (None, None)
         state = reducers.apply(before if before is not None else codec.state({}), update, {})
         run = uuid.uuid4()
-        made.append((store.save(thread.pk, run, state, Entry(status=CheckpointStatus.ACTIVE), parent=parent, before=before), state))
+        made.append(
+            (
+                store.save(
+                    thread.pk,
+                    run,
+                    state,
+                    Entry(status=CheckpointStatus.ACTIVE),
+                    parent=parent,
+                    before=before,
+                ),
+                state,
+            )
+        )
         log.append(thread.pk, run, [(EventKind.LOG, {"message": made[-1][0].shown_id})])
     parents = {checkpoint.parent_id for checkpoint, _ in made}
-    Thread.objects.filter(pk=thread.pk).update(head=next(one for one, _ in reversed(made) if one.pk not in parents))
+    Thread.objects.filter(pk=thread.pk).update(
+        head=next(one for one, _ in reversed(made) if one.pk not in parents)
+    )
     document = whole.export(thread.pk)
     loaded = whole.load(read(document), owner=zoe)
     assert alike(whole.export(loaded.thread.pk)) == alike(document)
@@ -113,8 +145,17 @@ def test_a_document_grows_as_the_history_and_not_with_its_square(ana):
         thread, parent = Thread.objects.create(owner=ana), None
         before: dict[str, Any] = codec.state({"messages": []})
         for number in range(count):
-            state = reducers.apply(before, {"messages": [f"{number} " + "x" * 1000]}, {"messages": "append"})
-            parent = store.save(thread.pk, uuid.uuid4(), state, Entry(status=CheckpointStatus.ACTIVE), parent=parent, before=before)
+            state = reducers.apply(
+                before, {"messages": [f"{number} " + "x" * 1000]}, {"messages": "append"}
+            )
+            parent = store.save(
+                thread.pk,
+                uuid.uuid4(),
+                state,
+                Entry(status=CheckpointStatus.ACTIVE),
+                parent=parent,
+                before=before,
+            )
             before = state
         sizes.append(len(codec.encode(whole.export(thread.pk))))
     assert sizes[1] < 2.2 * sizes[0]
@@ -129,7 +170,8 @@ def test_the_schema_is_one_and_documents_fit_it(told):
 
 
 def test_an_imported_question_is_history_and_its_run_can_be_resumed(told, zoe, committing):
-    """Its decisions are no part of this server's ledger: the first step that asks does so again here, and the run completes.
+    """Its decisions are no part of this server's ledger: the first step that asks does so again
+    here, and the run completes.
 
     Before, a run went on behind every question that a document said was answered.
     """
@@ -138,7 +180,10 @@ def test_an_imported_question_is_history_and_its_run_can_be_resumed(told, zoe, c
     run = Run.objects.get(thread=thread)
     assert (run.status, run.failure_code) == (RunStatus.FAILED, "imported")
     assert (Decision.objects.count(), Pause.objects.count()) == (decisions, pauses)
-    assert [one["action"] for one in Import.objects.get().source["decisions"]] == ["revise", "approve"]
+    assert [one["action"] for one in Import.objects.get().source["decisions"]] == [
+        "revise",
+        "approve",
+    ]
     followed = messages.resume(run.pk, by=zoe, via=Via.REST).run
     while advance(followed.pk, budget=60):
         pass
@@ -153,8 +198,16 @@ def test_an_imported_question_is_history_and_its_run_can_be_resumed(told, zoe, c
     assert state_at_head(thread.pk)["drafts"] == ["first", "shorter", "first"]
     assert holds() == []
     document = whole.export(thread.pk)
-    assert [len(document[section]) for section in ("runs", "pauses", "decisions")] == [2, 3 + len(asked), 2 + len(asked)]
-    assert [one.get("imported", False) for one in document["decisions"]] == [True, True, *[False for _ in asked]]
+    assert [len(document[section]) for section in ("runs", "pauses", "decisions")] == [
+        2,
+        3 + len(asked),
+        2 + len(asked),
+    ]
+    assert [one.get("imported", False) for one in document["decisions"]] == [
+        True,
+        True,
+        *[False for _ in asked],
+    ]
     assert alike(whole.export(bring_in(document, zoe).pk)) == alike(document)
 
 
@@ -191,7 +244,9 @@ def test_a_document_cannot_reach_what_other_runs_recorded(told, zoe):
 
 
 def test_a_document_brings_no_template_along(told, zoe):
-    """A definition says what is run, so only this server's own are used; without one there is history, and no run."""
+    """A definition says what is run, so only this server's own are used; without one there is
+    history, and no run.
+    """
     document = json.loads(codec.encode(whole.export(told.thread_id)))
     document["runs"][0]["definition"] = codec.digest("a definition of mine")
     definitions = Definition.objects.count()
@@ -214,11 +269,15 @@ def test_steps_that_the_template_does_not_have_make_no_run(told, zoe):
 
 
 def test_a_document_names_no_definition_of_before(told, zoe):
-    """Before, any that was ever frozen here could be named: one without the review that its template has by now, say."""
+    """Before, any that was ever frozen here could be named: one without the review that its
+    template has by now, say.
+    """
     document = json.loads(codec.encode(whole.export(told.thread_id)))
     digest, template = document["runs"][0]["definition"], definitions.current("writing")
     assert definitions.of_today(digest, "writing").pk == digest
-    definitions.edit_template("writing", steps=[*template.steps[:-1], {**template.steps[-1], "max_revisions": 7}])
+    definitions.edit_template(
+        "writing", steps=[*template.steps[:-1], {**template.steps[-1], "max_revisions": 7}]
+    )
     assert definitions.of_today(digest, "writing") is None
     assert definitions.of_today(digest, "no-such-template") is None
     thread = bring_in(document, zoe)
@@ -237,11 +296,20 @@ def test_old_ids_are_kept_and_others_point_to_what_is_here(told, zoe):
     document = whole.export(told.thread_id)
     thread = bring_in(document, zoe)
     heads = Thread.objects.get(pk=thread.pk).head
-    origin = {"id": document["thread"]["head"], "run_id": document["runs"][0]["id"], "thread_id": told.thread.shown_id}
+    origin = {
+        "id": document["thread"]["head"],
+        "run_id": document["runs"][0]["id"],
+        "thread_id": told.thread.shown_id,
+    }
     assert heads.metadata["imported"] == origin
-    created = [event.data["checkpoint_id"] for event in Event.objects.filter(thread=thread, kind="checkpoint_created")]
+    created = [
+        event.data["checkpoint_id"]
+        for event in Event.objects.filter(thread=thread, kind="checkpoint_created")
+    ]
     assert set(created) == {one.shown_id for one in Checkpoint.objects.filter(thread=thread)}
-    assert list(Event.objects.filter(thread=thread).order_by("seq").values_list("at", flat=True)) == list(
+    assert list(
+        Event.objects.filter(thread=thread).order_by("seq").values_list("at", flat=True)
+    ) == list(
         Event.objects.filter(thread=told.thread_id).order_by("seq").values_list("at", flat=True)
     )
 
@@ -250,7 +318,9 @@ def test_a_log_whose_beginning_was_dropped_is_numbered_anew(told, zoe):
     document = json.loads(codec.encode(whole.export(told.thread_id)))
     document["events"] = document["events"][5:]
     thread = bring_in(document, zoe)
-    numbers = list(Event.objects.filter(thread=thread).order_by("seq").values_list("seq", flat=True))
+    numbers = list(
+        Event.objects.filter(thread=thread).order_by("seq").values_list("seq", flat=True)
+    )
     assert numbers == list(range(1, len(document["events"]) + 1))
     assert thread.last_seq == len(numbers)
 
@@ -266,7 +336,10 @@ def test_a_parent_that_waited_for_child_runs_can_be_forked_only(told, zoe):
     """Their threads are not in the document."""
     document = json.loads(codec.encode(whole.export(told.thread_id)))
     head = next(row for row in document["checkpoints"] if row["id"] == document["thread"]["head"])
-    head["status"], head["metadata"]["gather"] = "active", {"to": "finish", "children": [], "report": None}
+    head["status"], head["metadata"]["gather"] = (
+        "active",
+        {"to": "finish", "children": [], "report": None},
+    )
     thread = bring_in(document, zoe)
     run = Run.objects.get(thread=thread)
     assert run.status == RunStatus.CANCELLED
@@ -285,7 +358,9 @@ def test_an_empty_thread_is_a_document_too(ana, zoe):
 def test_an_imported_thread_takes_the_next_turn(told, zoe):
     """With new input alone, from the accumulated state (S1)."""
     thread = bring_in(whole.export(told.thread_id), zoe)
-    said = messages.say(thread.pk, Turn(template="writing-quick", input={"more": 1}), by=zoe, via=Via.REST)
+    said = messages.say(
+        thread.pk, Turn(template="writing-quick", input={"more": 1}), by=zoe, via=Via.REST
+    )
     while advance(said.run.pk, budget=60):
         pass
     state = state_at_head(thread.pk)
@@ -297,7 +372,9 @@ def test_encryption_does_not_reach_into_a_document(make_order, zoe, ana):
     """What is sealed here comes out plain, and is sealed with the other server's key there."""
     with keys(NEW):
         order = drive(make_order())
-        services.decide(pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback="Wiesenschaumkraut")
+        services.decide(
+            pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback="Wiesenschaumkraut"
+        )
         drive(order)
         document = whole.export(order.thread_id)
         assert "wse1." not in codec.encode(document)
@@ -333,7 +410,11 @@ def test_reading_changes_nothing(told):
 def test_who_imports_is_who_owns(told, zoe):
     thread = bring_in(whole.export(told.thread_id), zoe)
     assert Thread.objects.visible_to(zoe).filter(pk=thread.pk).exists()
-    assert not Thread.objects.visible_to(User.objects.get(username="ana")).filter(pk=thread.pk).exists()
+    assert (
+        not Thread.objects.visible_to(User.objects.get(username="ana"))
+        .filter(pk=thread.pk)
+        .exists()
+    )
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -351,4 +432,9 @@ def test_pages_and_admin_show_what_was_imported(told, zoe, admin_client, known):
     assert "shorter" in shown
     assert admin_client.get("/admin/hitl/import/").status_code == 200
     for checkpoint in Checkpoint.objects.filter(thread=thread):
-        assert "Matches" in admin_client.get(f"/admin/checkpoints/checkpoint/{checkpoint.pk}/change/").content.decode()
+        assert (
+            "Matches"
+            in admin_client.get(
+                f"/admin/checkpoints/checkpoint/{checkpoint.pk}/change/"
+            ).content.decode()
+        )

@@ -1,4 +1,6 @@
-"""`manage.py verify_checkpoints`: silent over what is as it was written, and by name over each kind of damage."""
+"""`manage.py verify_checkpoints`: silent over what is as it was written, and by name over each kind
+of damage.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,10 @@ def test_what_is_as_it_was_written_is_counted_and_nothing_is_changed(tree, monke
     before = rows()
     code, text = verify()
     assert rows() == before
-    assert (code, text.strip()) == (0, "Checked 36 checkpoints, 3 chunks, 1 blobs: all as they were written.")
+    assert (code, text.strip()) == (
+        0,
+        "Checked 36 checkpoints, 3 chunks, 1 blobs: all as they were written.",
+    )
 
 
 def test_a_changed_delta_is_named_with_what_builds_on_it(tree):

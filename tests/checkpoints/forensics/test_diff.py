@@ -1,4 +1,6 @@
-"""The structural diff: what changed, by path, aligned as a person would, and never longer than a page can show."""
+"""The structural diff: what changed, by path, aligned as a person would, and never longer than a
+page can show.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,23 @@ def told(old, new):
 
 def test_what_was_added_removed_and_changed_is_told_by_path():
     """Issue 4, capability 2."""
-    old = {"plan": {"rules": ["I", "F"], "scope": "src"}, "gone": 1, "same": {"deep": [1, {"x": None}]}}
-    new = {"plan": {"rules": ["I", "UP", "F"], "scope": "tests"}, "came": [1], "same": {"deep": [1, {"x": None}]}}
+    old = {
+        "plan": {"rules": ["I", "F"], "scope": "src"},
+        "gone": 1,
+        "same": {"deep": [1, {"x": None}]},
+    }
+    new = {
+        "plan": {"rules": ["I", "UP", "F"], "scope": "tests"},
+        "came": [1],
+        "same": {"deep": [1, {"x": None}]},
+    }
     found = compare(old, new)
-    assert told(old, new) == [("added", "/came"), ("removed", "/gone"), ("added", "/plan/rules/1"), ("changed", "/plan/scope")]
+    assert told(old, new) == [
+        ("added", "/came"),
+        ("removed", "/gone"),
+        ("added", "/plan/rules/1"),
+        ("changed", "/plan/scope"),
+    ]
     assert (found.added, found.removed, found.changed, found.more) == (2, 1, 1, 0)
     scope = found.changes[-1]
     assert (scope.old.text, scope.new.text) == ('"src"', '"tests"')
@@ -37,7 +52,10 @@ def test_equal_states_differ_in_nothing():
     assert compare(state, json.loads(json.dumps(state))).total == 0
 
 
-@pytest.mark.parametrize(("one", "other"), [(1, True), (1, 1.0), (0, False), ("1", 1), (None, ""), ([], {}), (None, False)])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(1, True), (1, 1.0), (0, False), ("1", 1), (None, ""), ([], {}), (None, False)],
+)
 def test_values_that_json_tells_apart_are_told_apart(one, other):
     assert told({"x": one}, {"x": other}) == [("changed", "/x")]
     assert told({"x": [one]}, {"x": [other]}) == [("changed", "/x/0")]
@@ -78,18 +96,29 @@ def test_a_text_of_several_lines_is_told_as_a_unified_diff():
 def test_a_large_value_is_told_by_its_digest():
     [change] = compare({"blob": "a"}, {"blob": "b" * 5_000}).changes
     assert change.old.whole
-    assert (change.new.whole, change.new.size, len(change.new.text)) == (False, 5_002, differences.BEGINNING)
+    assert (change.new.whole, change.new.size, len(change.new.text)) == (
+        False,
+        5_002,
+        differences.BEGINNING,
+    )
     assert change.new.digest == codec.digest(json.dumps("b" * 5_000))
 
 
 def test_many_changes_are_counted_but_not_all_listed():
     found = compare({}, {str(number): number for number in range(1_000)})
-    assert (found.added, len(found.changes), found.more) == (1_000, differences.MOST, 1_000 - differences.MOST)
+    assert (found.added, len(found.changes), found.more) == (
+        1_000,
+        differences.MOST,
+        1_000 - differences.MOST,
+    )
 
 
 def written(found):
     return sum(
-        len(one.path) + sum(map(len, one.lines)) + sum(len(value.text) for value in (one.old, one.new) if value) for one in found.changes
+        len(one.path)
+        + sum(map(len, one.lines))
+        + sum(len(value.text) for value in (one.old, one.new) if value)
+        for one in found.changes
     )
 
 
@@ -108,13 +137,19 @@ def test_what_is_written_down_is_bounded_whatever_the_states_weigh():
 def test_lists_that_are_hard_to_match_take_no_time(length):
     """Matching goes by more than linear time, so it is kept to what is short."""
     began = time.process_time()
-    compare({"m": [number % 3 for number in range(length)]}, {"m": [(number * 7 + 1) % 4 for number in range(length)]})
+    compare(
+        {"m": [number % 3 for number in range(length)]},
+        {"m": [(number * 7 + 1) % 4 for number in range(length)]},
+    )
     assert time.process_time() - began < 10
 
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text("ab/~\n", max_size=4),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("ab/~", max_size=2), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text("ab/~", max_size=2), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 STATES = st.dictionaries(st.text("abc", max_size=2), JSON, max_size=4)
@@ -148,7 +183,14 @@ def test_every_path_leads_to_the_value_that_is_told(old, new):
 
 def put(thread, state, parent=None, **entry):
     said = store.Entry(status=CheckpointStatus.ACTIVE, **entry)
-    return store.save(thread.pk, ids.new(), state, said, parent=parent, before=store.load(parent) if parent else None)
+    return store.save(
+        thread.pk,
+        ids.new(),
+        state,
+        said,
+        parent=parent,
+        before=store.load(parent) if parent else None,
+    )
 
 
 @pytest.fixture
@@ -160,9 +202,14 @@ def thread(db):
 def test_two_branches_are_compared_with_what_the_checkpoints_say_beside_the_state(thread):
     root = put(thread, {"x": 1})
     left = put(thread, {"x": 2}, root, node_id="plan", metadata={"git": {"commit": "a" * 40}})
-    right = put(thread, {"x": 3, "y": 1}, root, node_id="work", metadata={"git": {"commit": "b" * 40}})
+    right = put(
+        thread, {"x": 3, "y": 1}, root, node_id="work", metadata={"git": {"commit": "b" * 40}}
+    )
     found = diff(left, right)
-    assert [(one.kind, one.path) for one in found.state.changes] == [("changed", "/x"), ("added", "/y")]
+    assert [(one.kind, one.path) for one in found.state.changes] == [
+        ("changed", "/x"),
+        ("added", "/y"),
+    ]
     assert ("node_id", "plan", "work") in found.fields
     assert ("commit", "a" * 40, "b" * 40) in found.fields
     assert diff(left, left).fields == []

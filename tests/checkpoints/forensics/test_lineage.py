@@ -1,4 +1,6 @@
-"""Which checkpoint came from which, which events belong to it, and its state as a tree: bounded, and the same on both databases."""
+"""Which checkpoint came from which, which events belong to it, and its state as a tree: bounded,
+and the same on both databases.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,19 @@ def put(thread, parent=None, run=None, node="work", state=None):
     """A checkpoint and the event that announces it, as the engine writes them."""
     run = run or (parent.run_id if parent else ids.new())
     entry = store.Entry(status=CheckpointStatus.ACTIVE, node_id=node)
-    made = store.save(thread.pk, run, state or {}, entry, parent=parent, before=store.load(parent) if parent else None)
-    log.append(thread.pk, run, [(EventKind.CHECKPOINT_CREATED, {"checkpoint_id": made.shown_id, "node_id": node})])
+    made = store.save(
+        thread.pk,
+        run,
+        state or {},
+        entry,
+        parent=parent,
+        before=store.load(parent) if parent else None,
+    )
+    log.append(
+        thread.pk,
+        run,
+        [(EventKind.CHECKPOINT_CREATED, {"checkpoint_id": made.shown_id, "node_id": node})],
+    )
     return made
 
 
@@ -42,7 +55,9 @@ def line(thread, count, parent=None):
 def shape(thread, **window):
     thread.refresh_from_db()
     tree = lineage.branches(thread, **window)
-    return [(one.number, one.level, len(one.nodes), one.start, one.is_current) for one in tree.branches]
+    return [
+        (one.number, one.level, len(one.nodes), one.start, one.is_current) for one in tree.branches
+    ]
 
 
 def test_a_thread_that_has_not_run_has_no_latest_and_no_history(thread):
@@ -110,7 +125,10 @@ def test_branches_are_made_out_in_one_query_within_a_window(thread):
     with CaptureQueriesContext(connection) as captured:
         tree = lineage.branches(Thread.objects.get(pk=thread.pk), window=6)
     assert len(captured) == 2  # the thread's own row, and the window
-    assert [(len(one.nodes), one.start) for one in tree.branches] == [(3, made[6].pk), (3, made[0].pk)]
+    assert [(len(one.nodes), one.start) for one in tree.branches] == [
+        (3, made[6].pk),
+        (3, made[0].pk),
+    ]
     assert tree.older == made[7].pk
     older = lineage.branches(thread, before=tree.older, window=50)
     assert [len(one.nodes) for one in older.branches] == [7]
@@ -132,12 +150,18 @@ def test_an_outline_names_ends_and_forks_and_passes_over_the_rest(thread):
 
 def test_the_events_of_a_step_are_found_in_three_queries_however_long_the_log(thread):
     made = line(thread, 3)
-    log.append(thread.pk, made[0].run_id, [(EventKind.LOG, {"message": str(number)}) for number in range(1_000)])
+    log.append(
+        thread.pk,
+        made[0].run_id,
+        [(EventKind.LOG, {"message": str(number)}) for number in range(1_000)],
+    )
     made += line(thread, 3, parent=made[-1])
     counts = set()
     for one in made:
         with CaptureQueriesContext(connection) as captured:
-            assert one.shown_id in {event.data.get("checkpoint_id") for event in steps.events_of(one)}
+            assert one.shown_id in {
+                event.data.get("checkpoint_id") for event in steps.events_of(one)
+            }
         counts.add(len(captured))
     assert counts == {3}
     assert len(steps.events_of(made[3])) <= steps.STEP_EVENTS + 20
@@ -148,7 +172,14 @@ def test_a_checkpoint_whose_events_were_pruned_or_never_written_has_none(thread)
     thread.events.filter(seq=2).delete()
     assert steps.events_of(made[1]) == []
     assert [event.seq for event in steps.events_of(made[2])] == [3]
-    silent = store.save(thread.pk, ids.new(), {}, store.Entry(status=CheckpointStatus.ACTIVE), parent=made[2], before=None)
+    silent = store.save(
+        thread.pk,
+        ids.new(),
+        {},
+        store.Entry(status=CheckpointStatus.ACTIVE),
+        parent=made[2],
+        before=None,
+    )
     assert steps.events_of(silent) == []
 
 
@@ -169,7 +200,11 @@ def test_a_state_is_a_tree_of_native_details_with_all_text_escaped():
 
 
 def test_a_search_shows_only_what_holds_the_words_and_marks_them():
-    state = {"plan": {"rules": ["F401", "I001"], "scope": "src"}, "other": {"F401": {"deep": 1}}, "none": "x"}
+    state = {
+        "plan": {"rules": ["F401", "I001"], "scope": "src"},
+        "other": {"F401": {"deep": 1}},
+        "none": "x",
+    }
     found = state_tree.show(state, find="f401")
     assert found.hits == 2
     assert "<mark>F401</mark>" in found.html
@@ -194,7 +229,9 @@ def test_a_wide_and_deep_state_never_makes_more_than_a_page():
     assert html(state).count("<li>") <= 2 * state_tree.NODES
 
 
-@pytest.mark.parametrize("at", ["/nowhere", "/plan/9", "/plan/x", "nonsense", "/plan/-1", "/plan/\u0661", "/x/~2"])
+@pytest.mark.parametrize(
+    "at", ["/nowhere", "/plan/9", "/plan/x", "nonsense", "/plan/-1", "/plan/\u0661", "/x/~2"]
+)
 def test_a_path_that_leads_nowhere_is_told(at):
     assert state_tree.show({"plan": [1]}, at=at).missing is (at != "nonsense")
 

@@ -1,7 +1,9 @@
-"""`make conformance`: LangGraph's own kit against DjangoSaver, on PostgreSQL and SQLite, a line per capability.
+"""`make conformance`: LangGraph's own kit against DjangoSaver, on PostgreSQL and SQLite, a line per
+capability.
 
-The kit says FULL when all capabilities that it detects pass; here each has to be detected and passed. The release on the package index
-knows eight. The ninth, delta_channel_history, is in the kit's repository only: `delta_channel_history.py` tests it, and its line says so.
+The kit says FULL when all capabilities that it detects pass; here each has to be detected and
+passed. The release on the package index knows eight. The ninth, delta_channel_history, is in the
+kit's repository only: `delta_channel_history.py` tests it, and its line says so.
 """
 
 from __future__ import annotations
@@ -38,13 +40,27 @@ def main() -> int:
 
     install_missing()
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="waystation-conformance-", ignore_cleanup_errors=True)))
+        folder = Path(
+            stack.enter_context(
+                tempfile.TemporaryDirectory(
+                    prefix="waystation-conformance-", ignore_cleanup_errors=True
+                )
+            )
+        )
         folder.chmod(0o755)
-        urls = [stack.enter_context(postgresql(folder / "pg")), f"sqlite:///{folder / 'data.sqlite3'}"]
+        urls = [
+            stack.enter_context(postgresql(folder / "pg")),
+            f"sqlite:///{folder / 'data.sqlite3'}",
+        ]
         codes = [
             subprocess.run(
                 [sys.executable, "-m", "tests.checkpoints.langgraph.conformance", "one"],
-                env={**os.environ, "DATABASE_URL": url, "WAYSTATION_DATA": str(folder), "REDIS_URL": ""},
+                env={
+                    **os.environ,
+                    "DATABASE_URL": url,
+                    "WAYSTATION_DATA": str(folder),
+                    "REDIS_URL": "",
+                },
                 cwd=ROOT,
                 check=False,
             ).returncode
@@ -85,14 +101,22 @@ def run(owner: Any) -> dict[str, Any]:
         async with DjangoSaver(owner=owner) as saver:
             return await run_delta_channel_history_tests(saver)
 
-    results: dict[str, Any] = dict(asyncio.run(validate(checkpointer_test(name="DjangoSaver")(make))).results)
+    results: dict[str, Any] = dict(
+        asyncio.run(validate(checkpointer_test(name="DjangoSaver")(make))).results
+    )
     if OURS not in results:
         results[OURS] = asyncio.run(ninth())
     return results
 
 
 def passed(result: Any) -> bool:
-    return bool(result and result.detected and result.passed is True and result.tests_passed and not result.tests_failed)
+    return bool(
+        result
+        and result.detected
+        and result.passed is True
+        and result.tests_passed
+        and not result.tests_failed
+    )
 
 
 def report(results: dict[str, Any]) -> bool:
@@ -100,14 +124,30 @@ def report(results: dict[str, Any]) -> bool:
     for name in CAPABILITIES:
         result = results.get(name)
         source = getattr(result, "source", kit)
-        verdict = "passed" if passed(result) else "FAILED" if result and result.detected else "not detected"
-        count = f"{result.tests_passed} of {result.tests_passed + result.tests_failed} tests" if result else "no tests"
+        verdict = (
+            "passed"
+            if passed(result)
+            else "FAILED"
+            if result and result.detected
+            else "not detected"
+        )
+        count = (
+            f"{result.tests_passed} of {result.tests_passed + result.tests_failed} tests"
+            if result
+            else "no tests"
+        )
         print(f"{name:<22} {verdict:<13} {count:<15} {source}")
         for failure in result.failures if result else []:
             print(f"    {failure}")
     good = [name for name in CAPABILITIES if passed(results.get(name))]
     own = [name for name in good if hasattr(results[name], "source")]
-    print(f"{len(good)}/{len(CAPABILITIES)} ({len(good) - len(own)} by the kit, {len(own)} by our own tests)", flush=True)
+    print(
+        (
+            f"{len(good)}/{len(CAPABILITIES)} ({len(good) - len(own)} by the kit, {len(own)} by "
+            "our own tests)"
+        ),
+        flush=True,
+    )
     return len(good) == len(CAPABILITIES)
 
 

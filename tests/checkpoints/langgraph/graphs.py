@@ -1,4 +1,5 @@
-"""Graphs for the tests of LangGraph's saver, built anew by each process that asks: `python -m tests.checkpoints.langgraph.graphs` makes
+"""Graphs for the tests of LangGraph's saver, built anew by each process that asks: `python -m
+tests.checkpoints.langgraph.graphs` makes
 some."""
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ def line(saver: Any) -> Any:
     graph = StateGraph(State)
     for name in ("a", "b", "c"):
         graph.add_node(name, step(name))
-    graph.add_node("ask", lambda state: {"answers": [interrupt({"question": "go on?", "so far": len(state["log"])})]})
+    graph.add_node(
+        "ask",
+        lambda state: {"answers": [interrupt({"question": "go on?", "so far": len(state["log"])})]},
+    )
     for left, right in ((START, "a"), ("a", "ask"), ("ask", "b"), ("b", "c"), ("c", END)):
         graph.add_edge(left, right)
     return graph.compile(checkpointer=saver)
@@ -51,7 +55,9 @@ def parallel(saver: Any) -> Any:
 
     graph = StateGraph(State)
     graph.add_node("ask", ask)
-    graph.add_conditional_edges(START, lambda state: [Send("ask", {"name": name}) for name in ("x", "y", "z")], ["ask"])
+    graph.add_conditional_edges(
+        START, lambda state: [Send("ask", {"name": name}) for name in ("x", "y", "z")], ["ask"]
+    )
     graph.add_edge("ask", END)
     return graph.compile(checkpointer=saver)
 
@@ -82,7 +88,9 @@ def looping(saver: Any, state: Any = State, times: int = 10) -> Any:
     graph: Any = StateGraph(state)
     graph.add_node("work", work)
     graph.add_edge(START, "work")
-    graph.add_conditional_edges("work", lambda given: END if len(given["log"]) % times == 0 else "work")
+    graph.add_conditional_edges(
+        "work", lambda given: END if len(given["log"]) % times == 0 else "work"
+    )
     return graph.compile(checkpointer=saver)
 
 
@@ -90,7 +98,9 @@ GRAPHS = {"line": line, "parallel": parallel, "nested": nested}
 
 
 def main(graph: str, owner: str, thread: str, *turns: str) -> None:
-    """Each turn in a process of its own, forked from this one, which has no connection: `answer` or `answer/node to die in`."""
+    """Each turn in a process of its own, forked from this one, which has no connection: `answer` or
+    `answer/node to die in`.
+    """
     import django
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
@@ -113,7 +123,12 @@ def take(graph: str, owner: str, thread: str, answer: str) -> None:
 
     given: Any = {"begin": {"log": ["in"]}, "": None}.get(answer, Command(resume=answer))
     with DjangoSaver(owner=User.objects.get(username=owner)) as saver:
-        print(os.getpid(), GRAPHS[graph](saver).invoke(given, {"configurable": {"thread_id": thread}}, durability="sync"))
+        print(
+            os.getpid(),
+            GRAPHS[graph](saver).invoke(
+                given, {"configurable": {"thread_id": thread}}, durability="sync"
+            ),
+        )
 
 
 if __name__ == "__main__":

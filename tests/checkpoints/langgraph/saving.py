@@ -27,7 +27,15 @@ def config(thread: str = "t", **more: Any) -> Any:
     return {"configurable": {"thread_id": thread, "checkpoint_ns": "", **more}}
 
 
-def put(saver: Any, values: dict[str, Any], *, parent: Any = None, thread: str = "t", version: Any = None, **metadata: Any) -> Any:
+def put(
+    saver: Any,
+    values: dict[str, Any],
+    *,
+    parent: Any = None,
+    thread: str = "t",
+    version: Any = None,
+    **metadata: Any,
+) -> Any:
     """A checkpoint with new versions of all its channels."""
     versions = {name: version or saver.get_next_version(None, None) for name in values}
     checkpoint = generate_checkpoint(channel_values=values, channel_versions=versions)

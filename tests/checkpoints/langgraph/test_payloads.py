@@ -1,4 +1,6 @@
-"""What may be in a LangGraph payload, how damage to one is found, and the small parts of the saver."""
+"""What may be in a LangGraph payload, how damage to one is found, and the small parts of the
+saver.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ from tests.databases.whole import file_database
 __all__ = ["file_database"]
 
 
-# -- what may be in a payload --------------------------------------------------------------------------------------------------------------
+# -- what may be in a payload
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass
@@ -114,7 +117,8 @@ def test_an_encrypting_serializer_keeps_values_from_whoever_looks(owner):
             put(saver, {"a": Mine(1)})
 
 
-# -- damage --------------------------------------------------------------------------------------------------------------------------------
+# -- damage
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("what", ["checkpoint", "blob", "blob gone", "unpacked"])
@@ -138,7 +142,8 @@ def test_damage_is_found_and_nothing_resumed(saver, what):
         store.load(last)
 
 
-# -- small parts ---------------------------------------------------------------------------------------------------------------------------
+# -- small parts
+# --------------------------------------------------------------------------------------------------
 
 
 json_like = st.recursive(
@@ -165,8 +170,16 @@ def test_lists_of_every_length_are_taken_apart(length):
         assert serde.loads_typed(apart.payload()) == value
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(st.sampled_from(["append", "cut", "same", "replace"]), st.integers(0, 400)), min_size=1, max_size=50))
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["append", "cut", "same", "replace"]), st.integers(0, 400)),
+        min_size=1,
+        max_size=50,
+    )
+)
 def test_every_version_of_a_list_is_read_as_it_was_written(saver, moves):
     """Grown, cut, repeated, replaced: of each checkpoint the value of then."""
     saver.delete_thread("t")
@@ -182,22 +195,34 @@ def test_every_version_of_a_list_is_read_as_it_was_written(saver, moves):
         at = put(saver, {"log": log}, parent=at)
         expected.append(log)
     saver._rows.forget()
-    assert [found.checkpoint["channel_values"]["log"] for found in saver.list(config())] == expected[::-1]
+    assert [
+        found.checkpoint["channel_values"]["log"] for found in saver.list(config())
+    ] == expected[::-1]
 
 
 @given(st.lists(st.integers(0, 2**40), min_size=2, max_size=20, unique=True))
 def test_our_ids_sort_as_theirs(ticks):
     made = [
-        uuid.UUID(int=(tick + keys.GREGORIAN) >> 12 << 80 | 6 << 76 | ((tick + keys.GREGORIAN) & 0xFFF) << 64 | 2 << 62) for tick in ticks
+        uuid.UUID(
+            int=(tick + keys.GREGORIAN) >> 12 << 80
+            | 6 << 76
+            | ((tick + keys.GREGORIAN) & 0xFFF) << 64
+            | 2 << 62
+        )
+        for tick in ticks
     ]
     ours = [keys.checkpoint_pk(1, key) for key in made]
-    assert sorted(range(len(made)), key=lambda n: made[n]) == sorted(range(len(made)), key=lambda n: ours[n])
+    assert sorted(range(len(made)), key=lambda n: made[n]) == sorted(
+        range(len(made)), key=lambda n: ours[n]
+    )
     assert all(one.version == 7 for one in ours)
     assert len({keys.checkpoint_pk(namespace, made[0]) for namespace in range(5)}) == 5
 
 
 def test_waystation_starts_without_langgraph():
-    """An optional dependency: the product asks for nothing of it, and who asks for the saver is told what to install."""
+    """An optional dependency: the product asks for nothing of it, and who asks for the saver is
+    told what to install.
+    """
     code = """
 import sys
 class Missing:

@@ -1,4 +1,6 @@
-"""What LangGraph expects of a saver and its kit does not look at, and what Waystation promises beyond it."""
+"""What LangGraph expects of a saver and its kit does not look at, and what Waystation promises
+beyond it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ from tests.databases.whole import at_once, file_database
 __all__ = ["file_database"]
 
 
-# -- rules the kit does not know -----------------------------------------------------------------------------------------------------------
+# -- rules the kit does not know
+# --------------------------------------------------------------------------------------------------
 
 
 def test_pending_writes_come_in_the_order_of_live_execution(saver):
@@ -53,7 +56,13 @@ def test_a_tasks_writes_stay_as_first_written_but_errors_and_questions_are_repla
         -4: "__resume__",
     }
     pending = {channel: value for _, channel, value in saver.get_tuple(config()).pending_writes}
-    assert pending == {"a": "first", "b": "new", "__interrupt__": "two", "__error__": "e", "__resume__": "r"}
+    assert pending == {
+        "a": "first",
+        "b": "new",
+        "__interrupt__": "two",
+        "__error__": "e",
+        "__resume__": "r",
+    }
 
 
 def test_writes_may_come_before_their_checkpoint(saver):
@@ -111,7 +120,9 @@ def test_a_parent_that_was_never_written_is_named_all_the_same(saver):
 def test_filters_look_into_objects_and_at_keys_with_underscores(saver):
     put(saver, {}, a__b={"c": 1, "d": 2})
     put(saver, {}, a__b={"c": 2})
-    assert [found.metadata["a__b"] for found in saver.list(config(), filter={"a__b": {"c": 1}})] == [{"c": 1, "d": 2}]
+    assert [
+        found.metadata["a__b"] for found in saver.list(config(), filter={"a__b": {"c": 1}})
+    ] == [{"c": 1, "d": 2}]
     assert list(saver.list(config(), filter={"a": {"b": {"c": 1}}})) == []
 
 
@@ -157,7 +168,8 @@ def test_prune_refuses_what_it_does_not_know(saver):
         saver.prune(["t"], strategy="keep_most")
 
 
-# -- whose threads -------------------------------------------------------------------------------------------------------------------------
+# -- whose threads
+# --------------------------------------------------------------------------------------------------
 
 
 def test_two_owners_may_use_the_same_name_and_never_meet(saver, owner):
@@ -176,7 +188,8 @@ def test_two_owners_may_use_the_same_name_and_never_meet(saver, owner):
     assert [found.config["configurable"]["thread_id"] for found in theirs.list(None)] == ["u"]
 
 
-# -- threads, connections, transactions ----------------------------------------------------------------------------------------------------
+# -- threads, connections, transactions
+# --------------------------------------------------------------------------------------------------
 
 
 def serving() -> list[str]:
@@ -221,11 +234,17 @@ def test_what_a_graph_wrote_stays_when_the_caller_rolls_back(saver):
 
 
 def test_a_bad_write_fails_alone(saver):
-    """Jobs that wait together go in one transaction; the one that cannot be written says why, the others are written."""
+    """Jobs that wait together go in one transaction; the one that cannot be written says why, the
+    others are written.
+    """
     held = threading.Event()
     blocked = saver._worker.submit(held.wait, worker.Kind.READ)
     waiting = [
-        saver._worker.submit(saver._put(config(str(n)), generate_checkpoint(), generate_metadata(), {}), worker.Kind.ADD) for n in range(3)
+        saver._worker.submit(
+            saver._put(config(str(n)), generate_checkpoint(), generate_metadata(), {}),
+            worker.Kind.ADD,
+        )
+        for n in range(3)
     ]
     bad = saver._worker.submit(lambda: 1 / 0, worker.Kind.ADD)
     held.set()
@@ -297,8 +316,12 @@ def test_a_fork_of_a_checkpoint_that_another_process_dropped_is_whole_all_the_sa
     put(saver, {"log": ["new"], "kept": ["new"]}, parent=at)
     with DjangoSaver(owner=owner) as other:
         other.prune(["t"])
-    versions = found.checkpoint["channel_versions"] | {"log": saver.get_next_version(found.checkpoint["channel_versions"]["log"], None)}
-    fork = generate_checkpoint(channel_values={"log": ["fork"], "kept": ["y" * 300]}, channel_versions=versions)
+    versions = found.checkpoint["channel_versions"] | {
+        "log": saver.get_next_version(found.checkpoint["channel_versions"]["log"], None)
+    }
+    fork = generate_checkpoint(
+        channel_values={"log": ["fork"], "kept": ["y" * 300]}, channel_versions=versions
+    )
     put_at = saver.put(at, fork, generate_metadata(), {"log": versions["log"]})
     assert values(saver, put_at) == {"log": ["fork"], "kept": ["y" * 300]}
 

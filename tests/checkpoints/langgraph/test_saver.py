@@ -1,4 +1,6 @@
-"""Graphs on DjangoSaver: they stop, are killed, go on elsewhere, go back in time; and their checkpoints are Waystation's."""
+"""Graphs on DjangoSaver: they stop, are killed, go on elsewhere, go back in time; and their
+checkpoints are Waystation's.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,13 @@ from langgraph.types import Command
 from checkpoints import store
 from checkpoints.langgraph import PayloadRefused, with_thread_id
 from checkpoints.models import Checkpoint, Thread
-from checkpoints.models.graphs import GraphBlob, GraphCheckpoint, GraphNamespace, GraphThread, GraphWrite
+from checkpoints.models.graphs import (
+    GraphBlob,
+    GraphCheckpoint,
+    GraphNamespace,
+    GraphThread,
+    GraphWrite,
+)
 from tests.checkpoints.langgraph import conformance, graphs
 from tests.checkpoints.langgraph.saving import owner as owner
 from tests.checkpoints.langgraph.saving import saver as saver
@@ -37,10 +45,19 @@ def at(thread: str = "t", **more: Any) -> Any:
 
 def in_a_process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.checkpoints.langgraph.graphs", *arguments]
-    return subprocess.run(command, env=child_environment(**environment), cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        command,
+        env=child_environment(**environment),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
-# -- the kit ---------------------------------------------------------------------------------------------------------------------------
+# -- the kit
+# --------------------------------------------------------------------------------------------------
 
 
 def test_all_nine_capabilities_are_detected_and_passed(owner, capsys):
@@ -54,12 +71,15 @@ def test_the_report_counts_a_capability_that_is_not_detected(capsys):
     from langgraph.checkpoint.conformance.report import CapabilityResult
 
     good = CapabilityResult(detected=True, passed=True, tests_passed=1)
-    results: dict[str, Any] = dict.fromkeys(conformance.CAPABILITIES, good) | {"prune": CapabilityResult(detected=False)}
+    results: dict[str, Any] = dict.fromkeys(conformance.CAPABILITIES, good) | {
+        "prune": CapabilityResult(detected=False)
+    }
     assert not conformance.report(results)
     assert "8/9" in capsys.readouterr().out
 
 
-# -- the two examples of S1 -------------------------------------------------------------------------------------------------------------
+# -- the two examples of S1
+# --------------------------------------------------------------------------------------------------
 
 
 def steps_one_to_three(saver: Any) -> Any:
@@ -71,13 +91,23 @@ def steps_one_to_three(saver: Any) -> Any:
 
 
 def test_a_thread_id_and_the_new_input_are_all_that_a_turn_needs(saver):
-    """S1-1, S1-6, S1-9, S1-12, S1-23: example 1. There was no helper for the config: each caller wrote `configurable` by hand."""
+    """S1-1, S1-6, S1-9, S1-12, S1-23: example 1.
+
+    There was no helper for the config: each caller wrote `configurable` by hand.
+    """
     graph = graphs.looping(saver, times=1)
     assert with_thread_id("conv-1") == {"configurable": {"thread_id": "conv-1"}}
     graph.invoke({"log": ["Hello"]}, with_thread_id("conv-1"))
     both = graph.invoke({"log": ["How are you?"]}, with_thread_id("conv-1"))["log"]
-    assert [line.split(" x")[0] for line in both] == ["Hello", "message 1", "How are you?", "message 3"]
-    assert graph.invoke({"log": ["Hello"]}, with_thread_id("conv-2"))["log"][0] == "Hello", "another thread knows nothing of it"
+    assert [line.split(" x")[0] for line in both] == [
+        "Hello",
+        "message 1",
+        "How are you?",
+        "message 3",
+    ]
+    assert graph.invoke({"log": ["Hello"]}, with_thread_id("conv-2"))["log"][0] == "Hello", (
+        "another thread knows nothing of it"
+    )
 
 
 def test_an_interrupted_thread_goes_on_at_its_next_step_with_nothing_but_its_id(saver):
@@ -88,11 +118,15 @@ def test_an_interrupted_thread_goes_on_at_its_next_step_with_nothing_but_its_id(
     assert graph.invoke(None, with_thread_id("thread-1"))["log"] == ["step1", "step2", "step3"]
 
 
-# -- stopping and going on -------------------------------------------------------------------------------------------------------------
+# -- stopping and going on
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_graph_killed_between_nodes_goes_on_in_another_process(saver, tmp_path):
-    """S2-25, S2-28..30: one process asks, one answers and is killed with -9 in node c, one goes on. Each has an app object of its own."""
+    """S2-25, S2-28..30: one process asks, one answers and is killed with -9 in node c, one goes on.
+
+    Each has an app object of its own.
+    """
     effects = tmp_path / "effects"
     done = in_a_process("line", "ana", "t", "begin", "yes/c", "", GRAPH_EFFECTS=str(effects))
     asked, first, killed, last, third = done.stdout.splitlines()
@@ -100,7 +134,9 @@ def test_a_graph_killed_between_nodes_goes_on_in_another_process(saver, tmp_path
     assert [first, killed, third] == ["ended with 0", "ended with -9", "ended with 0"], done.stderr
     assert asked.split()[0] != last.split()[0], "the same process"
     assert "'log': ['in', 'a', 'b', 'c'], 'answers': ['yes']" in last
-    assert effects.read_text().split() == ["a", "b", "c", "c"], "what was done before is not done again"
+    assert effects.read_text().split() == ["a", "b", "c", "c"], (
+        "what was done before is not done again"
+    )
     assert graphs.line(saver).get_state(at()).next == ()
 
 
@@ -148,23 +184,44 @@ async def test_a_graph_runs_and_resumes_in_an_event_loop(saver):
 def test_every_durability_ends_in_the_same_state(saver, durability):
     graph = graphs.line(saver)
     graph.invoke({"log": ["in"]}, at(), durability=durability)
-    assert graph.invoke(Command(resume="yes"), at(), durability=durability)["log"] == ["in", "a", "b", "c"]
+    assert graph.invoke(Command(resume="yes"), at(), durability=durability)["log"] == [
+        "in",
+        "a",
+        "b",
+        "c",
+    ]
     assert graph.get_state(at()).values == {"log": ["in", "a", "b", "c"], "answers": ["yes"]}
 
 
-# -- time travel -----------------------------------------------------------------------------------------------------------------------
+# -- time travel
+# --------------------------------------------------------------------------------------------------
 
 
 def test_history_is_whole_and_newest_first(saver):
     graph = graphs.looping(saver)
     graph.invoke({"log": ["in"]}, at())
     history = list(graph.get_state_history(at()))
-    assert [len(state.values.get("log", [])) for state in history] == [10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
+    assert [len(state.values.get("log", [])) for state in history] == [
+        10,
+        9,
+        8,
+        7,
+        6,
+        5,
+        4,
+        3,
+        2,
+        1,
+        0,
+    ]
     assert [state.values.get("log") for state in graph.get_state_history(at(), limit=2)] == [
         history[0].values["log"],
         history[1].values["log"],
     ]
-    assert [state.metadata["step"] for state in graph.get_state_history(at(), filter={"source": "input"})] == [-1]
+    assert [
+        state.metadata["step"]
+        for state in graph.get_state_history(at(), filter={"source": "input"})
+    ] == [-1]
 
 
 def test_a_fork_leaves_the_old_branch_as_it_was(saver):
@@ -177,10 +234,16 @@ def test_a_fork_leaves_the_old_branch_as_it_was(saver):
     fork = graph.update_state(asked.config, {"log": ["edited"]}, as_node="a")
     graph.invoke(None, fork)
     graph.invoke(Command(resume="no"), at())
-    assert graph.get_state(at()).values == {"log": ["in", "a", "edited", "b", "c"], "answers": ["no"]}
+    assert graph.get_state(at()).values == {
+        "log": ["in", "a", "edited", "b", "c"],
+        "answers": ["no"],
+    }
     assert graph.get_state(done.config).values == {"log": ["in", "a", "b", "c"], "answers": ["yes"]}
     assert (
-        Checkpoint.objects.get(pk=Checkpoint.objects.get(graph__key=asked.config["configurable"]["checkpoint_id"]).pk).children.count() == 2
+        Checkpoint.objects.get(
+            pk=Checkpoint.objects.get(graph__key=asked.config["configurable"]["checkpoint_id"]).pk
+        ).children.count()
+        == 2
     )
 
 
@@ -192,7 +255,8 @@ def test_replaying_from_a_checkpoint_runs_only_what_comes_after_it(saver):
     assert graph.invoke(None, before_c.config)["log"] == ["in", "a", "b", "c"]
 
 
-# -- seen as Waystation's own ----------------------------------------------------------------------------------------------------------
+# -- seen as Waystation's own
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_graphs_checkpoints_are_the_threads_checkpoints(saver, owner):
@@ -201,7 +265,10 @@ def test_a_graphs_checkpoints_are_the_threads_checkpoints(saver, owner):
     graph.invoke(Command(resume="yes"), at("conversation 7"))
     thread = Thread.objects.get(title="conversation 7")
     assert thread.owner == owner
-    seen = [(each.node_id, each.next_step, each.status) for each in Checkpoint.objects.filter(thread=thread).order_by("pk")]
+    seen = [
+        (each.node_id, each.next_step, each.status)
+        for each in Checkpoint.objects.filter(thread=thread).order_by("pk")
+    ]
     assert seen == [
         ("", "__start__", "active"),
         ("", "a", "active"),
@@ -213,7 +280,10 @@ def test_a_graphs_checkpoints_are_the_threads_checkpoints(saver, owner):
     last = Checkpoint.objects.filter(thread=thread).latest("pk")
     assert store.load(last) == {"log": ["in", "a", "b", "c"], "answers": ["yes"]}
     asked = Checkpoint.objects.get(thread=thread, status="pending_input")
-    assert store.load(asked)["__interrupt__"][0]["value"]["value"] == {"question": "go on?", "so far": 2}
+    assert store.load(asked)["__interrupt__"][0]["value"]["value"] == {
+        "question": "go on?",
+        "so far": 2,
+    }
     assert Checkpoint.objects.filter(thread=thread, parent=None).count() == 1
 
 
@@ -224,11 +294,21 @@ def test_the_api_and_the_admin_show_them_to_their_owner_only(saver, owner, api, 
     history = mine.get(f"/api/v1/threads/{thread.shown_id}/history").json()
     assert next(one["id"] for one in history["results"]) == last.shown_id
     assert mine.get(f"/api/v1/checkpoints/{last.shown_id}").json()["state"]["log"] == ["in", "a"]
-    assert mine.get(f"/api/v1/threads/{thread.shown_id}/state").json()["values"]["log"] == ["in", "a"]
-    for path in (f"threads/{thread.shown_id}/history", f"checkpoints/{last.shown_id}", f"threads/{thread.shown_id}/state"):
+    assert mine.get(f"/api/v1/threads/{thread.shown_id}/state").json()["values"]["log"] == [
+        "in",
+        "a",
+    ]
+    for path in (
+        f"threads/{thread.shown_id}/history",
+        f"checkpoints/{last.shown_id}",
+        f"threads/{thread.shown_id}/state",
+    ):
         assert theirs.get(f"/api/v1/{path}").status_code == 404
     client.force_login(User.objects.create_superuser("root"))
-    assert last.shown_id in client.get(f"/admin/checkpoints/checkpoint/?q={thread.shown_id}").content.decode()
+    assert (
+        last.shown_id
+        in client.get(f"/admin/checkpoints/checkpoint/?q={thread.shown_id}").content.decode()
+    )
     page = client.get(f"/admin/checkpoints/checkpoint/{last.pk}/change/").content.decode()
     assert "Matches" in page and "go on?" in page
 
@@ -242,7 +322,16 @@ def test_values_that_are_no_json_are_described(saver):
     class Odd(TypedDict):
         log: Annotated[list[Any], operator.add]
 
-    values = [HumanMessage("hello"), dt.date(2026, 1, 2), uuid.UUID(int=5), b"bytes", float("nan"), {1: "one"}, "nul\x00", {"deep"}]
+    values = [
+        HumanMessage("hello"),
+        dt.date(2026, 1, 2),
+        uuid.UUID(int=5),
+        b"bytes",
+        float("nan"),
+        {1: "one"},
+        "nul\x00",
+        {"deep"},
+    ]
     graphs.looping(saver, Odd, times=9).invoke({"log": values}, at())
     shown = store.load(Checkpoint.objects.latest("pk"))["log"]
     assert shown[0]["$type"] == "langchain_core.messages.human.HumanMessage"
@@ -254,7 +343,8 @@ def test_values_that_are_no_json_are_described(saver):
     assert shown[6] == "nul\N{REPLACEMENT CHARACTER}"
 
 
-# -- delta channels --------------------------------------------------------------------------------------------------------------------
+# -- delta channels
+# --------------------------------------------------------------------------------------------------
 
 
 def extend(state: list[str], writes: list[list[str]]) -> list[str]:
@@ -280,7 +370,19 @@ def test_a_delta_channel_survives_prune(saver):
 def test_a_delta_channels_history_can_be_walked(saver):
     graph = graphs.looping(saver, Delta)
     graph.invoke({"log": ["in"]}, at())
-    assert [len(state.values.get("log", [])) for state in graph.get_state_history(at())] == [10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
+    assert [len(state.values.get("log", [])) for state in graph.get_state_history(at())] == [
+        10,
+        9,
+        8,
+        7,
+        6,
+        5,
+        4,
+        3,
+        2,
+        1,
+        0,
+    ]
 
 
 def test_deleting_a_run_keeps_what_delta_channels_of_others_need(saver):
@@ -326,7 +428,9 @@ class Noted(TypedDict):
 
 
 def test_types_that_a_graphs_schema_names_are_taken_as_by_langgraphs_own_savers(saver):
-    """They were refused, but for LANGGRAPH_STRICT_MSGPACK=true; five of LangGraph's own tests failed."""
+    """They were refused, but for LANGGRAPH_STRICT_MSGPACK=true; five of LangGraph's own tests
+    failed.
+    """
     builder = StateGraph(Noted)
     builder.add_node("note", lambda state: {"notes": [Note("two")]})
     builder.add_edge(START, "note")
@@ -338,7 +442,8 @@ def test_types_that_a_graphs_schema_names_are_taken_as_by_langgraphs_own_savers(
         saver.get_tuple(at())  # without the graph nothing says so
 
 
-# -- what stays small, and what goes ----------------------------------------------------------------------------------------------------
+# -- what stays small, and what goes
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_list_that_grows_costs_its_new_items(saver):
@@ -366,7 +471,15 @@ def test_prune_leaves_no_orphans(saver):
     assert GraphBlob.objects.count() <= 3 + 20
     assert not GraphWrite.objects.exists()
     saver.delete_thread("t")
-    for table in (Thread, Checkpoint, GraphThread, GraphNamespace, GraphCheckpoint, GraphBlob, GraphWrite):
+    for table in (
+        Thread,
+        Checkpoint,
+        GraphThread,
+        GraphNamespace,
+        GraphCheckpoint,
+        GraphBlob,
+        GraphWrite,
+    ):
         assert not table.objects.exists(), table
 
 
@@ -393,16 +506,24 @@ def test_the_engine_does_not_take_a_graphs_checkpoint_for_one_of_its_own(saver, 
     graphs.line(saver).invoke({"log": ["in"]}, at())
     thread, last = Thread.objects.get(), Checkpoint.objects.latest("pk")
     client = api(owner)
-    forked = client.post(f"/api/v1/checkpoints/{last.shown_id}/fork", {"reason": "try", "state": {}}, format="json")
+    forked = client.post(
+        f"/api/v1/checkpoints/{last.shown_id}/fork", {"reason": "try", "state": {}}, format="json"
+    )
     assert forked.status_code in {404, 409}, forked.content
     assert forked.json()["code"]
-    begun = client.post(f"/api/v1/threads/{thread.shown_id}/runs", {"checkpoint_id": last.shown_id, "template": "x"}, format="json")
+    begun = client.post(
+        f"/api/v1/threads/{thread.shown_id}/runs",
+        {"checkpoint_id": last.shown_id, "template": "x"},
+        format="json",
+    )
     assert 400 <= begun.status_code < 500, begun.content
     assert Checkpoint.objects.latest("pk") == last
 
 
 def test_the_promises_hold_with_graphs_in_the_database(saver):
-    """A graph goes on from a checkpoint that waits without a decision of ours, and forks where it likes: with its run's id or without."""
+    """A graph goes on from a checkpoint that waits without a decision of ours, and forks where it
+    likes: with its run's id or without.
+    """
     from django.utils import timezone
 
     from hitl.operations import invariants
@@ -413,4 +534,6 @@ def test_the_promises_hold_with_graphs_in_the_database(saver):
     graph.invoke(Command(resume="yes"), config)
     old = next(state for state in graph.get_state_history(at()) if state.next == ("b",))
     graph.invoke(None, graph.update_state(old.config, {"log": ["edited"]}, as_node="ask"))
-    assert [result for result in invariants.check(now=timezone.now(), deep=True) if result.count] == []
+    assert [
+        result for result in invariants.check(now=timezone.now(), deep=True) if result.count
+    ] == []

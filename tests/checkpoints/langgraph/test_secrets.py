@@ -1,4 +1,6 @@
-"""A graph's checkpoints, encrypted at rest: nothing readable in a dump, all of it readable with the keys, and keys can change."""
+"""A graph's checkpoints, encrypted at rest: nothing readable in a dump, all of it readable with the
+keys, and keys can change.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,9 @@ def test_lists_still_grow_by_what_is_new_and_survive_a_change_of_keys(saver, own
         graph = graphs.looping(other)
         log = graph.invoke({"log": ["more"]}, AT)["log"]
         assert len(log) == 20
-        assert [len(state.values.get("log", [])) for state in graph.get_state_history(AT)][::-1] == [0, *range(1, 11), 10, *range(11, 21)]
+        assert [len(state.values.get("log", [])) for state in graph.get_state_history(AT)][
+            ::-1
+        ] == [0, *range(1, 11), 10, *range(11, 21)]
         assert GraphBlob.objects.filter(base__isnull=False).count() > before
 
 
@@ -106,6 +110,11 @@ def test_bytes_that_were_changed_are_found(saver, owner, model):
         graphs.line(saver).invoke({"log": ["in" * 200]}, AT)
         key = f"wse1.{encryption.Key.parse(NEW).id}."
         with connection.cursor() as cursor:
-            cursor.execute(f"UPDATE {model._meta.db_table} SET content = %s", [key.encode() + b"x" * 60])
-        with DjangoSaver(owner=owner) as other, pytest.raises(CheckpointDamaged, match="stored bytes were changed"):
+            cursor.execute(
+                f"UPDATE {model._meta.db_table} SET content = %s", [key.encode() + b"x" * 60]
+            )
+        with (
+            DjangoSaver(owner=owner) as other,
+            pytest.raises(CheckpointDamaged, match="stored bytes were changed"),
+        ):
             graphs.line(other).get_state(AT)

@@ -1,4 +1,6 @@
-"""Keeping and dropping: what stays is what it was, to the digest; what anything needs stays; what nothing names goes."""
+"""Keeping and dropping: what stays is what it was, to the digest; what anything needs stays; what
+nothing names goes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,18 @@ from hypothesis import strategies as st
 
 from checkpoints import store
 from checkpoints.events import log
-from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Chore, Chunk, Event, EventKind, Mark, Memo, Thread
+from checkpoints.models import (
+    Blob,
+    Checkpoint,
+    CheckpointStatus,
+    Chore,
+    Chunk,
+    Event,
+    EventKind,
+    Mark,
+    Memo,
+    Thread,
+)
 from checkpoints.retention import garbage, housekeeping
 from checkpoints.retention import rules as keeping
 from checkpoints.retention.jobs import claim
@@ -34,7 +47,12 @@ LONG_AGO = dt.timedelta(hours=1)
 
 
 def rules(policy, *, spared=(), live=()):
-    return Rules(policies=lambda threads: dict.fromkeys(threads, policy), spared=spared, live_runs=lambda _: list(live), sources=())
+    return Rules(
+        policies=lambda threads: dict.fromkeys(threads, policy),
+        spared=spared,
+        live_runs=lambda _: list(live),
+        sources=(),
+    )
 
 
 def prune(policy, *, now=None, **more):
@@ -46,7 +64,9 @@ def prune(policy, *, now=None, **more):
 
 
 class Tree:
-    """A thread with all states that were ever saved in it, kept beside the store as a plain fold."""
+    """A thread with all states that were ever saved in it, kept beside the store as a plain
+    fold.
+    """
 
     def __init__(self):
         self.thread, self.run = make_thread(), uuid.uuid4()
@@ -60,13 +80,25 @@ class Tree:
         assert head is not None
         return head
 
-    def save(self, update, parent, *, status=CheckpointStatus.ACTIVE, snapshot=False, metadata=None):
+    def save(
+        self, update, parent, *, status=CheckpointStatus.ACTIVE, snapshot=False, metadata=None
+    ):
         before = store.load(parent) if parent else {}
         state = reducers.apply(before, update, {})
         entry = Entry(status=status, metadata=metadata or {})
         with patch.object(store, "SNAPSHOT_EVERY", 0 if snapshot else 20):
-            made = store.save(self.thread.pk, self.run, state, entry, parent=parent, before=before if parent else None)
-        self.states[made.pk], self.digests[made.pk] = {**(self.states[parent.pk] if parent else {}), **update}, made.digest
+            made = store.save(
+                self.thread.pk,
+                self.run,
+                state,
+                entry,
+                parent=parent,
+                before=before if parent else None,
+            )
+        self.states[made.pk], self.digests[made.pk] = (
+            {**(self.states[parent.pk] if parent else {}), **update},
+            made.digest,
+        )
         return made
 
     def step(self, update, **more):
@@ -112,7 +144,9 @@ ACTIONS = st.lists(
 @settings(max_examples=25, deadline=None)
 @given(ACTIONS)
 def test_any_mix_of_updates_forks_prunes_and_reloads_is_a_plain_fold(actions):
-    """F25: states and digests of what is kept are those of a dict that was updated, chunks included."""
+    """F25: states and digests of what is kept are those of a dict that was updated, chunks
+    included.
+    """
     tree = Tree()
     for kind, value in actions:
         match kind:
@@ -123,7 +157,10 @@ def test_any_mix_of_updates_forks_prunes_and_reloads_is_a_plain_fold(actions):
                     tree.step({"n": n})
             case "list":
                 said = tree.states[tree.head.pk].get("said", [])
-                tree.step({"said": [*said, *({"text": "y" * 300, "n": n} for n in range(value))]}, snapshot=value % 2 == 0)
+                tree.step(
+                    {"said": [*said, *({"text": "y" * 300, "n": n} for n in range(value))]},
+                    snapshot=value % 2 == 0,
+                )
             case "fork":
                 kept = tree.kept()
                 tree.save({"forked": value}, kept[value % len(kept)])
@@ -153,7 +190,12 @@ def test_a_delta_whose_ancestors_go_becomes_a_snapshot_behind_the_nearest_that_s
     assert not kept.is_snapshot
     prune(Policy(count=1))
     kept.refresh_from_db()
-    assert (kept.is_snapshot, kept.depth, kept.parent_id, kept.dropped_before) == (True, 0, first.pk, 15)
+    assert (kept.is_snapshot, kept.depth, kept.parent_id, kept.dropped_before) == (
+        True,
+        0,
+        first.pk,
+        15,
+    )
     tree.check()
 
 
@@ -179,7 +221,12 @@ def test_what_waits_for_an_answer_and_what_is_spared_stay():
     tree.step({"n": 8})
     mine = Exists(Checkpoint.objects.filter(pk=OuterRef("pk"), digest=spared.digest))
     prune(Policy(count=1), spared=[mine])
-    assert [checkpoint.pk for checkpoint in tree.check()] == [min(tree.states), asked.pk, spared.pk, tree.head.pk]
+    assert [checkpoint.pk for checkpoint in tree.check()] == [
+        min(tree.states),
+        asked.pk,
+        spared.pk,
+        tree.head.pk,
+    ]
 
 
 def test_both_sides_of_a_fork_are_thinned_and_stay_apart():
@@ -191,7 +238,9 @@ def test_both_sides_of_a_fork_are_thinned_and_stay_apart():
         right = tree.save({"n": 10 + n}, right)
     prune(Policy(count=1))
     assert [checkpoint.pk for checkpoint in tree.check()] == [min(tree.states), right.pk]
-    assert not Checkpoint.objects.filter(pk=left.pk).exists(), "no newest of a live run, nothing refers to it"
+    assert not Checkpoint.objects.filter(pk=left.pk).exists(), (
+        "no newest of a live run, nothing refers to it"
+    )
 
 
 def test_a_checkpoint_of_the_first_version_is_rebased_in_its_own_format():
@@ -255,11 +304,20 @@ def test_a_reader_that_began_before_is_no_victim_of_it():
 
 
 def test_a_worker_goes_on_from_what_it_holds():
-    """It holds the head as a delta, and its next delta builds on that; the load finds the snapshot that the head has become."""
+    """It holds the head as a delta, and its next delta builds on that; the load finds the snapshot
+    that the head has become.
+    """
     tree = counted(6)
     held, state = tree.head, store.load(tree.head)
     prune(Policy(count=1))
-    after = store.save(tree.thread.pk, tree.run, {**state, "n": 7}, Entry(status=CheckpointStatus.ACTIVE), parent=held, before=state)
+    after = store.save(
+        tree.thread.pk,
+        tree.run,
+        {**state, "n": 7},
+        Entry(status=CheckpointStatus.ACTIVE),
+        parent=held,
+        before=state,
+    )
     assert not after.is_snapshot
     assert store.load(Checkpoint.objects.get(pk=after.pk)) == {**state, "n": 7}
 
@@ -273,7 +331,9 @@ def tell(tree, count, *, run=None, kind=EventKind.LOG):
 
 
 def seqs(tree):
-    return list(Event.objects.filter(thread=tree.thread).order_by("seq").values_list("seq", flat=True))
+    return list(
+        Event.objects.filter(thread=tree.thread).order_by("seq").values_list("seq", flat=True)
+    )
 
 
 def test_the_logs_old_beginning_goes_and_its_last_event_stays():
@@ -303,13 +363,21 @@ def test_a_young_event_keeps_all_after_it():
 
 
 def test_who_asks_for_what_is_gone_is_told_so_and_then_gets_the_rest():
-    """P9: never silence. The line stands under the last number that is gone, so that nothing is seen twice."""
+    """P9: never silence.
+
+    The line stands under the last number that is gone, so that nothing is seen twice.
+    """
     tree = Tree()
     tell(tree, 6)
     Event.objects.filter(seq__lt=4).update(at=timezone.now() - 2 * DAY)
     prune(Policy(days=1))
     told = log.told_after(tree.thread.pk, 1)
-    assert [(one["seq"], one["event"]) for one in told] == [(3, "log"), (4, "log"), (5, "log"), (6, "log")]
+    assert [(one["seq"], one["event"]) for one in told] == [
+        (3, "log"),
+        (4, "log"),
+        (5, "log"),
+        (6, "log"),
+    ]
     assert told[0]["data"]["dropped_to"] == 3 and "was dropped" in told[0]["data"]["message"]
     assert [one["seq"] for one in log.told_after(tree.thread.pk, 3)] == [4, 5, 6]
     assert log.told_after(tree.thread.pk, 6) == []
@@ -363,17 +431,24 @@ def chain_of(*names):
     """Chunks that nothing refers to, each before the next."""
     made = None
     for name in names:
-        made = Chunk.objects.create(digest=codec.digest(name), previous=made, content=zlib.compress(name.encode()))
+        made = Chunk.objects.create(
+            digest=codec.digest(name), previous=made, content=zlib.compress(name.encode())
+        )
     return made
 
 
 def test_a_chain_with_two_ends_loses_the_one_that_nothing_names(monkeypatch):
     monkeypatch.setattr(garbage, "TIPS", 1)
     trunk = chain_of("a", "b")
-    ends = [Chunk.objects.create(digest=codec.digest(name), previous=trunk, content=b"") for name in ("left", "right", "middle")]
+    ends = [
+        Chunk.objects.create(digest=codec.digest(name), previous=trunk, content=b"")
+        for name in ("left", "right", "middle")
+    ]
     Tree().step({"digest": ends[1].digest})
     prune(Policy())
-    assert set(Chunk.objects.values_list("pk", flat=True)) == {codec.digest(name) for name in ("a", "b", "right")}
+    assert set(Chunk.objects.values_list("pk", flat=True)) == {
+        codec.digest(name) for name in ("a", "b", "right")
+    }
 
 
 def test_long_chains_go_in_one_round(monkeypatch):
@@ -430,11 +505,17 @@ def test_a_dry_run_says_what_goes_and_drops_nothing():
     policy, later = rules(Policy(count=1, days=1)), timezone.now() + 2 * DAY
     before = [(model, model.objects.count()) for model in (Checkpoint, Event, Memo, Blob, Chunk)]
     said = housekeeping.report(policy, now=later)
-    assert before == [(model, model.objects.count()) for model in (Checkpoint, Event, Memo, Blob, Chunk)]
+    assert before == [
+        (model, model.objects.count()) for model in (Checkpoint, Event, Memo, Blob, Chunk)
+    ]
     assert not Mark.objects.exists()
     done = housekeeping.whole(policy, every=DAY, now=later)
     for name in ("checkpoints", "events", "memos", "blobs", "chunks"):
-        assert (name, said.rows[name], said.bytes[name]) == (name, done.rows[name], done.bytes[name])
+        assert (name, said.rows[name], said.bytes[name]) == (
+            name,
+            done.rows[name],
+            done.bytes[name],
+        )
         assert done.rows[name]
 
 
@@ -445,7 +526,10 @@ def test_a_round_goes_on_where_it_stopped_and_then_rests():
     """Bounded work per sweep: each turn does a piece, by whoever comes."""
     trees = [counted(20) for _ in range(3)]
     turns = 0
-    while not (chore := Chore.objects.filter(pk=housekeeping.NAME).first()) or chore.due_at <= timezone.now():
+    while (
+        not (chore := Chore.objects.filter(pk=housekeeping.NAME).first())
+        or chore.due_at <= timezone.now()
+    ):
         housekeeping.tend(rules(Policy(count=2)), seconds=0, every=DAY, now=timezone.now())
         turns += 1
         assert turns < 100
@@ -474,7 +558,9 @@ def test_a_round_whose_claim_is_lost_drops_nothing_more(monkeypatch):
     assert held is not None
     Chore.objects.update(epoch=99)
     held.place = {}
-    housekeeping._work(held, rules(Policy(count=1)), until=float("inf"), every=DAY, now=timezone.now())
+    housekeeping._work(
+        held, rules(Policy(count=1)), until=float("inf"), every=DAY, now=timezone.now()
+    )
     assert len(tree.check()) == 12
     assert User.objects.exists()
 

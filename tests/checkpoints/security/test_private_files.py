@@ -1,4 +1,6 @@
-"""What an earlier version left open to other users of the machine is closed, once, and nothing beside it is touched."""
+"""What an earlier version left open to other users of the machine is closed, once, and nothing
+beside it is touched.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,19 @@ def test_an_open_folder_is_closed_with_all_that_is_in_it(tmp_path, caplog):
     for path in (mail, program, outside):
         path.write_text("x")
     (data / "link").symlink_to(outside)
-    for path, mode in ((data, 0o755), (data / "mail", 0o755), (mail, 0o644), (program, 0o755), (outside, 0o644)):
+    for path, mode in (
+        (data, 0o755),
+        (data / "mail", 0o755),
+        (mail, 0o644),
+        (program, 0o755),
+        (outside, 0o644),
+    ):
         path.chmod(mode)
     assert private_files.tighten([data, tmp_path / "gone"], umask=0o077) == 4
     assert modes(data, data / "mail", mail, program, outside) == ["700", "700", "600", "700", "644"]
     assert caplog.text.count("could be read by other users") == 1
-    assert private_files.tighten([data], umask=0o077) == 0  # what is closed is not looked through again
+    # what is closed is not looked through again
+    assert private_files.tighten([data], umask=0o077) == 0
 
 
 def test_what_belongs_to_somebody_else_is_said_and_stays(tmp_path, caplog, monkeypatch):
@@ -42,7 +51,9 @@ def test_what_belongs_to_somebody_else_is_said_and_stays(tmp_path, caplog, monke
     assert f"could not be closed: {tmp_path}: Operation not permitted" in caplog.text
 
 
-@pytest.mark.parametrize(("given", "read"), [("", 0o077), ("027", 0o027), ("0027", 0o027), ("000", 0)])
+@pytest.mark.parametrize(
+    ("given", "read"), [("", 0o077), ("027", 0o027), ("0027", 0o027), ("000", 0)]
+)
 def test_the_umask_is_octal(monkeypatch, given, read):
     monkeypatch.setenv("X", given)
     assert env.umask("X", "077") == read

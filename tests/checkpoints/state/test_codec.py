@@ -17,8 +17,18 @@ from checkpoints.state.reducers import apply as merge
 
 texts = st.text(st.characters(codec=None, exclude_categories=()), max_size=8)
 """Any code point: NUL and lone surrogates too."""
-scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts
-values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4), max_leaves=12)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=12,
+)
 states = st.dictionaries(st.sampled_from(["a", "b", "c", "\x00", "\ud800"]), values)
 
 
@@ -47,9 +57,17 @@ def test_a_delta_turns_one_state_into_the_other(before, after):
 
 lists = st.lists(values, max_size=5)
 long = st.fixed_dictionaries(
-    {}, optional={"a": lists, "b": st.dictionaries(texts, values | lists, max_size=4), "c": values, "\ud800": lists}
+    {},
+    optional={
+        "a": lists,
+        "b": st.dictionaries(texts, values | lists, max_size=4),
+        "c": values,
+        "\ud800": lists,
+    },
 )
-rules = st.dictionaries(st.sampled_from(["a", "b", "c", "\x00", "\ud800"]), st.sampled_from(sorted(REDUCERS)))
+rules = st.dictionaries(
+    st.sampled_from(["a", "b", "c", "\x00", "\ud800"]), st.sampled_from(sorted(REDUCERS))
+)
 
 
 def follow(state, update, how):
@@ -68,12 +86,16 @@ def test_deltas_of_what_steps_return_turn_each_state_into_the_next(first, update
     for update in updates:
         after = follow(state, update, how)
         delta = json.loads(codec.encode(codec.difference(state, after)))
-        assert codec.encode(codec.apply(json.loads(codec.encode(state)), delta)) == codec.encode(after)
+        assert codec.encode(codec.apply(json.loads(codec.encode(state)), delta)) == codec.encode(
+            after
+        )
         state = after
 
 
 @settings(deadline=None)
-@given(long.filter(passes), st.lists(st.tuples(long.filter(passes), st.booleans()), max_size=6), rules)
+@given(
+    long.filter(passes), st.lists(st.tuples(long.filter(passes), st.booleans()), max_size=6), rules
+)
 def test_a_digest_by_what_changed_is_the_digest_from_scratch(first, updates, how):
     """Whether or not it was asked for in between."""
     state = codec.state(first)
@@ -81,7 +103,13 @@ def test_a_digest_by_what_changed_is_the_digest_from_scratch(first, updates, how
         if asked:
             codec.state_digest(state)
         state = follow(state, update, how)
-        state = codec.state({**state, **{key: [*value, 0] for key, value in state.items() if isinstance(value, list)}}, state)
+        state = codec.state(
+            {
+                **state,
+                **{key: [*value, 0] for key, value in state.items() if isinstance(value, list)},
+            },
+            state,
+        )
     scratch = codec.state(json.loads(codec.encode(state)))
     assert codec.state_digest(state) == codec.state_digest(scratch)
 
@@ -93,25 +121,62 @@ def test_states_have_the_same_digest_only_if_they_are_the_same_to_the_letter(one
     assert (codec.state_digest(codec.state(one)) == codec.state_digest(codec.state(other))) is same
 
 
-@pytest.mark.parametrize("place", [lambda x: x, lambda x: [x], lambda x: {"k": x}, lambda x: {"k": [x]}, lambda x: {"k": {"k": x}}])
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda x: x,
+        lambda x: [x],
+        lambda x: {"k": x},
+        lambda x: {"k": [x]},
+        lambda x: {"k": {"k": x}},
+    ],
+)
 def test_a_digest_tells_apart_what_python_calls_equal(place):
-    alike = [1, 1.0, True, "1", [1], [[1]], {"k": 1}, None, 0, 0.0, -0.0, False, "", [], {}, [{}], "[]"]
+    alike = [
+        1,
+        1.0,
+        True,
+        "1",
+        [1],
+        [[1]],
+        {"k": 1},
+        None,
+        0,
+        0.0,
+        -0.0,
+        False,
+        "",
+        [],
+        {},
+        [{}],
+        "[]",
+    ]
     digests = {codec.state_digest(codec.state({"key": place(value)})) for value in alike}
     assert len(digests) == len(alike)
 
 
 def test_the_digest_is_what_the_module_says():
     """Version 2 to the letter, since stored digests must stay true."""
-    state = codec.state({"list": [1, "é"], "object": {"list": [True], "deep": {"n": None}}, "n": 1.0})
+    state = codec.state(
+        {"list": [1, "é"], "object": {"list": [True], "deep": {"n": None}}, "n": 1.0}
+    )
     inner = {"deep": codec.digest('{"n":null}'), "list": codec.digest("[true]")}
-    outer = {"list": codec.digest('[1,"\\u00e9"]'), "object": codec.digest(codec.encode(inner)), "n": codec.digest("1.0")}
+    outer = {
+        "list": codec.digest('[1,"\\u00e9"]'),
+        "object": codec.digest(codec.encode(inner)),
+        "n": codec.digest("1.0"),
+    }
     assert codec.state_digest(state) == codec.digest(codec.encode(outer))
 
 
 def test_a_list_that_grew_is_told_by_its_new_items():
     """F26; the same for one that the step rebuilt, and for one right inside an object."""
     before = codec.state({"list": ["x"] * 100, "object": {"list": ["x"] * 100, "n": 1}})
-    grown = merge(before, {"list": ["new"], "object": {"list": ["x"] * 100 + ["new"]}}, {"list": "append", "object": "merge"})
+    grown = merge(
+        before,
+        {"list": ["new"], "object": {"list": ["x"] * 100 + ["new"]}},
+        {"list": "append", "object": "merge"},
+    )
     assert codec.difference(before, grown) == {
         "set": {},
         "unset": [],
@@ -123,7 +188,16 @@ def test_a_list_that_grew_is_told_by_its_new_items():
 
 
 @pytest.mark.parametrize(
-    ("before", "after"), [([1], [1.0, 2]), ([[0]], [[False], 1]), ([1, 2], [1]), ([1, 2], [2, 1, 3]), ([], [1]), ([1], [1]), ([1], [])]
+    ("before", "after"),
+    [
+        ([1], [1.0, 2]),
+        ([[0]], [[False], 1]),
+        ([1, 2], [1]),
+        ([1, 2], [2, 1, 3]),
+        ([], [1]),
+        ([1], [1]),
+        ([1], []),
+    ],
 )
 def test_a_list_that_did_not_just_grow_is_told_exactly(before, after):
     delta = codec.difference({"key": before}, {"key": after})
@@ -134,11 +208,18 @@ def test_a_list_that_did_not_just_grow_is_told_exactly(before, after):
 def test_an_object_that_changed_in_part_is_told_by_that_part():
     before = {"files": {f"{number}.py": "x" * 100 for number in range(50)}}
     after = {"files": {**before["files"], "3.py": "y"} | {"new.py": 1}}
-    assert codec.difference(before, after) == {"set": {}, "unset": [], "in": {"files": {"set": {"3.py": "y", "new.py": 1}, "unset": []}}}
+    assert codec.difference(before, after) == {
+        "set": {},
+        "unset": [],
+        "in": {"files": {"set": {"3.py": "y", "new.py": 1}, "unset": []}},
+    }
     assert codec.difference(before, {"files": {"other.py": 1}})["set"] == {"files": {"other.py": 1}}
 
 
-@pytest.mark.parametrize(("before", "after"), [(0, False), (1, 1.0), ([0], [False]), ({"cost": 0}, {"cost": 0.0}), (0.0, -0.0)])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(0, False), (1, 1.0), ([0], [False]), ({"cost": 0}, {"cost": 0.0}), (0.0, -0.0)],
+)
 def test_a_delta_tells_apart_what_python_calls_equal(before, after):
     delta = codec.difference({"key": before}, {"key": after})
     assert codec.encode(codec.apply({"key": before}, delta)) == codec.encode({"key": after})
@@ -146,7 +227,9 @@ def test_a_delta_tells_apart_what_python_calls_equal(before, after):
 
 def test_a_delta_leaves_out_what_stayed_the_same():
     """F26."""
-    delta = codec.difference({"long": "x" * 10_000, "gone": 1, "n": 1}, {"long": "x" * 10_000, "n": 2})
+    delta = codec.difference(
+        {"long": "x" * 10_000, "gone": 1, "n": 1}, {"long": "x" * 10_000, "n": 2}
+    )
     assert delta == {"set": {"n": 2}, "unset": ["gone"]}
 
 

@@ -1,4 +1,6 @@
-"""Encryption at rest: nothing readable in a dump, all of it readable with the keys, and none of it lost when keys change."""
+"""Encryption at rest: nothing readable in a dump, all of it readable with the keys, and none of it
+lost when keys change.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,17 @@ from django.utils import timezone
 
 from checkpoints import store
 from checkpoints.events import log
-from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Chunk, Event, EventKind, Memo, Thread, fields
+from checkpoints.models import (
+    Blob,
+    Checkpoint,
+    CheckpointStatus,
+    Chunk,
+    Event,
+    EventKind,
+    Memo,
+    Thread,
+    fields,
+)
 from checkpoints.security import key_rotation
 from checkpoints.state import encryption
 from checkpoints.store import CheckpointDamaged, Entry, StateLocked, bodies
@@ -51,26 +63,55 @@ def telling(state: State, context: Context) -> Outcome:
     got = context.once("thought", lambda: f"{WORD} memo")
     context.log(f"{WORD} line")
     long = [f"{WORD} item {number} " + "x" * 100 for number in range(200)]
-    return Go(update={"got": got, "long": long}, report=Report(content=f"{WORD} report", facts={"A": WORD}, patch=f"+{WORD}"))
+    return Go(
+        update={"got": got, "long": long},
+        report=Report(content=f"{WORD} report", facts={"A": WORD}, patch=f"+{WORD}"),
+    )
 
 
 @pytest.fixture
 def telling_template(templates):
-    definitions.edit_step_template("test-telling", title="Telling", function="test.telling", config={})
+    definitions.edit_step_template(
+        "test-telling", title="Telling", function="test.telling", config={}
+    )
     listed = [
-        {"step_type": "planning", "step_template_slug": "test-plan", "pause_after": True, "pause_phase": "awaiting_plan_approval"},
-        {"step_type": "telling", "step_template_slug": "test-telling", "pause_after": True, "pause_phase": "awaiting_review_decision"},
+        {
+            "step_type": "planning",
+            "step_template_slug": "test-plan",
+            "pause_after": True,
+            "pause_phase": "awaiting_plan_approval",
+        },
+        {
+            "step_type": "telling",
+            "step_template_slug": "test-telling",
+            "pause_after": True,
+            "pause_phase": "awaiting_review_decision",
+        },
         {"step_type": "deliver", "name": "finish", "step_template_slug": "test-finish"},
     ]
     definitions.edit_template("telling", steps=listed, title="Telling", needs_repository=False)
 
 
 def run_through(make_order, ana):
-    """Run, pause, revise, pause, approve, pause, approve, complete; something is said at every door."""
-    order = drive(make_order("telling", title="A title", request=f"{WORD} request", input={"a": f"{WORD} input"}))
-    services.decide(pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback=f"{WORD} feedback")
+    """Run, pause, revise, pause, approve, pause, approve, complete; something is said at every
+    door.
+    """
+    order = drive(
+        make_order(
+            "telling", title="A title", request=f"{WORD} request", input={"a": f"{WORD} input"}
+        )
+    )
+    services.decide(
+        pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback=f"{WORD} feedback"
+    )
     order = drive(order)
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE, update={"given": f"{WORD} payload"})
+    services.decide(
+        pause_of(order).pk,
+        action="approve",
+        by=ana,
+        via=Via.PAGE,
+        update={"given": f"{WORD} payload"},
+    )
     order = drive(order)
     services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
     return drive(order)
@@ -86,13 +127,25 @@ def test_a_dump_shows_nothing_and_the_product_everything(telling_template, make_
         assert len(state_at_head(order.thread_id)["long"]) == 200
         assert order.request == f"{WORD} request"
         assert order.input == {"a": f"{WORD} input"}
-        assert f"{WORD} line" in [event.data.get("message") for event in Event.objects.filter(kind="log")]
+        assert f"{WORD} line" in [
+            event.data.get("message") for event in Event.objects.filter(kind="log")
+        ]
         assert Memo.objects.get().value == [f"{WORD} memo"]
         last = Pause.objects.get(step="telling")
-        assert [last.content, last.facts, store.get_blob(last.patch_digest)] == [f"{WORD} report", [["A", WORD]], f"+{WORD}".encode()]
+        assert [last.content, last.facts, store.get_blob(last.patch_digest)] == [
+            f"{WORD} report",
+            [["A", WORD]],
+            f"+{WORD}".encode(),
+        ]
         assert Decision.objects.filter(feedback="").count() == 2
         assert f"{WORD} feedback" in {decision.feedback for decision in Decision.objects.all()}
-        assert not [found for found in invariants.check(now=timezone.now(), late=dt.timedelta(seconds=60), deep=True) if found.count]
+        assert not [
+            found
+            for found in invariants.check(
+                now=timezone.now(), late=dt.timedelta(seconds=60), deep=True
+            )
+            if found.count
+        ]
 
 
 def test_the_same_words_stand_in_a_dump_without_keys(telling_template, make_order, ana):
@@ -105,7 +158,14 @@ def test_the_same_words_stand_in_a_dump_without_keys(telling_template, make_orde
 
 def save(state, thread=None, parent=None, before=None):
     thread = thread or Thread.objects.create(owner=User.objects.get_or_create(username="keeper")[0])
-    return store.save(thread.pk, uuid.uuid4(), state, Entry(status=CheckpointStatus.ACTIVE), parent=parent, before=before)
+    return store.save(
+        thread.pk,
+        uuid.uuid4(),
+        state,
+        Entry(status=CheckpointStatus.ACTIVE),
+        parent=parent,
+        before=before,
+    )
 
 
 def reread(checkpoint):
@@ -126,7 +186,9 @@ def test_plain_and_encrypted_rows_live_together():
 
 
 def test_a_missing_key_is_named_and_nothing_begins_anew(telling_template, make_order, ana):
-    """C24: the run stops with words that name the key; with the key again it is retried and completes."""
+    """C24: the run stops with words that name the key; with the key again it is retried and
+    completes.
+    """
     with keys(OLD):
         order = drive(make_order("telling", input={"a": WORD}))
         services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
@@ -158,10 +220,19 @@ def test_rest_says_which_key_is_missing(telling_template, make_order, ana, api):
         head = client.get(f"/api/v1/checkpoints/{order.thread.head.shown_id}")
         assert (head.status_code, head.json()["code"]) == (503, "encryption_key_missing")
         assert encryption.Key.parse(OLD).id in head.json()["detail"]
-        answered = client.post(f"/api/v1/pauses/{pause.shown_id}/decisions", {"decision": "approve", "revision": 1}, format="json")
+        answered = client.post(
+            f"/api/v1/pauses/{pause.shown_id}/decisions",
+            {"decision": "approve", "revision": 1},
+            format="json",
+        )
         assert answered.status_code in {409, 503}
         for path in ("events", "history", ""):
-            assert client.get(f"/api/v1/threads/{order.thread.shown_id}/{path}".rstrip("/")).status_code == 200
+            assert (
+                client.get(
+                    f"/api/v1/threads/{order.thread.shown_id}/{path}".rstrip("/")
+                ).status_code
+                == 200
+            )
         events = client.get(f"/api/v1/threads/{order.thread.shown_id}/events").json()
         assert all(set(event["data"]) == {"unreadable"} for event in events)
         assert not Decision.objects.exists()
@@ -228,7 +299,9 @@ def test_text_that_only_looks_encrypted_comes_back(ana):
     for known in ((), (OLD,), (encryption.PLAIN, OLD)):
         with keys(*known):
             assert encryption.opened_text(encryption.seal_text(words, "a.b"), "a.b") == words
-            assert encryption.opened(encryption.seal(words.encode(), "a.b"), "a.b") == words.encode()
+            assert (
+                encryption.opened(encryption.seal(words.encode(), "a.b"), "a.b") == words.encode()
+            )
 
 
 def test_the_same_text_never_lies_there_twice_the_same():
@@ -250,7 +323,9 @@ def test_keys_are_in_no_repr():
 
 
 @pytest.mark.parametrize(
-    "text", ["x", "A" * 43 + "!", OLD[:-2], f"{OLD},plain", f"{NEW},{OLD[:20]}"], ids=["short", "signs", "cut", "plain", "second"]
+    "text",
+    ["x", "A" * 43 + "!", OLD[:-2], f"{OLD},plain", f"{NEW},{OLD[:20]}"],
+    ids=["short", "signs", "cut", "plain", "second"],
 )
 def test_a_bad_key_stops_the_start_without_being_shown(monkeypatch, text):
     monkeypatch.setenv("SOME_KEYS", text)
@@ -326,7 +401,11 @@ def test_a_rotation_that_was_killed_goes_on_where_it_stopped(monkeypatch):
         assert store.load(reread(head)) == state
         monkeypatch.setattr(key_rotation, "_take", take)
         left = rotate("--dry-run")
-        assert 0 < int(left.splitlines()[-1].split()[0]) < sum(model.objects.count() * 2 for model in (Checkpoint, Event, Blob, Memo))
+        assert (
+            0
+            < int(left.splitlines()[-1].split()[0])
+            < sum(model.objects.count() * 2 for model in (Checkpoint, Event, Blob, Memo))
+        )
         rotate("--batch", "4")
     with keys(NEW):
         assert store.load(reread(head)) == state
@@ -364,9 +443,12 @@ def test_rotation_never_writes_over_what_changed_meanwhile(make_order, monkeypat
 def test_every_sealed_column_is_rotated():
     """Also those of apps to come: they are found by the field."""
     assert {column.about for column in key_rotation.columns()} >= {
-        "checkpoints_checkpoint.body", "checkpoints_checkpoint.metadata", "checkpoints_event.data", "checkpoints_memo.value",
-        "checkpoints_blob.content", "checkpoints_chunk.content", "runs_pause.question", "runs_pause.content", "runs_pause.facts",
-        "runs_pause.effects", "runs_run.input", "runs_run.error", "runs_run.reason", "runs_workorder.request", "runs_workorder.input",
+        "checkpoints_checkpoint.body", "checkpoints_checkpoint.metadata", "checkpoints_event.data",
+        "checkpoints_memo.value",
+        "checkpoints_blob.content", "checkpoints_chunk.content", "runs_pause.question",
+        "runs_pause.content", "runs_pause.facts",
+        "runs_pause.effects", "runs_run.input", "runs_run.error", "runs_run.reason",
+        "runs_workorder.request", "runs_workorder.input",
         "hitl_decision.feedback",
     }  # fmt: skip
     assert {bodies.SEALED, store.ITEMS} <= {column.about for column in key_rotation.columns()}
@@ -385,7 +467,9 @@ def test_a_batch_without_bounds_is_refused(batch):
 
 
 def test_keys_change_while_a_run_is_under_way(make_order, ana):
-    """Between a question and its answer, and while a step works: the run holds what it needs, and goes on."""
+    """Between a question and its answer, and while a step works: the run holds what it needs, and
+    goes on.
+    """
     with keys(OLD):
         order = drive(make_order())
     with keys(NEW, OLD):
@@ -404,7 +488,13 @@ def test_keys_change_while_a_run_is_under_way(make_order, ana):
             services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
             order = drive(order)
         assert order.status == "completed"
-        assert not [found for found in invariants.check(now=timezone.now(), late=dt.timedelta(seconds=60), deep=True) if found.count]
+        assert not [
+            found
+            for found in invariants.check(
+                now=timezone.now(), late=dt.timedelta(seconds=60), deep=True
+            )
+            if found.count
+        ]
         assert WORD not in dump()
 
 
@@ -419,10 +509,20 @@ def staff(name, *rights):
     return client
 
 
-VIEWS = ("view_checkpoint", "view_event", "view_pause", "view_run", "view_workorder", "view_decision", "change_pause")
+VIEWS = (
+    "view_checkpoint",
+    "view_event",
+    "view_pause",
+    "view_run",
+    "view_workorder",
+    "view_decision",
+    "change_pause",
+)
 
 
-def test_the_admin_shows_ciphertext_without_the_right_and_plain_with_it(telling_template, make_order, ana):
+def test_the_admin_shows_ciphertext_without_the_right_and_plain_with_it(
+    telling_template, make_order, ana
+):
     """Not even in a heading, a list, or the page that asks before an action."""
     with keys(NEW):
         order = run_through(make_order, ana)
@@ -444,7 +544,9 @@ def test_the_admin_shows_ciphertext_without_the_right_and_plain_with_it(telling_
 
 def admin_pages(order, pause):
     head = order.thread.head
-    log_line = next(event for event in Event.objects.filter(thread=order.thread_id) if WORD in str(event.data))
+    log_line = next(
+        event for event in Event.objects.filter(thread=order.thread_id) if WORD in str(event.data)
+    )
     revised = next(decision for decision in Decision.objects.all() if decision.feedback)
     return [
         f"/admin/checkpoints/checkpoint/{head.pk}/change/",

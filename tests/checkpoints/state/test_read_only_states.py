@@ -22,7 +22,9 @@ from tests.checkpoints.state.test_codec import passes, states, values
 
 
 def make() -> State:
-    return codec.state({"messages": [{"id": 1, "tags": ["a"]}, 2], "plan": {"files": {"a.py": [1]}}, "n": 1})
+    return codec.state(
+        {"messages": [{"id": 1, "tags": ["a"]}, 2], "plan": {"files": {"a.py": [1]}}, "n": 1}
+    )
 
 
 CHANGES = {
@@ -64,7 +66,15 @@ def test_a_change_is_refused_with_words_that_help(change):
 
 @pytest.mark.parametrize(
     "copied",
-    [dict, copy.copy, copy.deepcopy, lambda x: {**x}, lambda x: x | {}, lambda x: x.copy(), lambda x: pickle.loads(pickle.dumps(x))],
+    [
+        dict,
+        copy.copy,
+        copy.deepcopy,
+        lambda x: {**x},
+        lambda x: x | {},
+        lambda x: x.copy(),
+        lambda x: pickle.loads(pickle.dumps(x)),
+    ],
 )
 def test_a_copy_of_an_object_is_ordinary(copied):
     assert type(copied(make())) is dict
@@ -110,7 +120,9 @@ def test_a_state_reads_and_dumps_as_what_it_was_made_of(value):
     assert state == value
     assert codec.encode(state) == codec.encode(value)
     assert json.dumps(state, sort_keys=True) == json.dumps(value, sort_keys=True)
-    assert json.dumps(state, sort_keys=True, indent=1) == json.dumps(value, sort_keys=True, indent=1)
+    assert json.dumps(state, sort_keys=True, indent=1) == json.dumps(
+        value, sort_keys=True, indent=1
+    )
 
 
 @settings(deadline=None)
@@ -148,7 +160,13 @@ class Odd:
 
 
 @pytest.mark.parametrize(
-    "place", [lambda odd: {"list": [odd]}, lambda odd: {"list": [1, odd]}, lambda odd: {"plan": {"n": odd}}, lambda odd: {"n": odd}]
+    "place",
+    [
+        lambda odd: {"list": [odd]},
+        lambda odd: {"list": [1, odd]},
+        lambda odd: {"plan": {"n": odd}},
+        lambda odd: {"n": odd},
+    ],
 )
 def test_what_does_not_even_compare_is_refused_by_name(place):
     """F14: the worker that holds the state before it must not stumble."""
@@ -158,7 +176,10 @@ def test_what_does_not_even_compare_is_refused_by_name(place):
 
 
 def test_what_a_schema_says_of_it_stays_true():
-    schema = {"type": "object", "properties": {"messages": {"type": "array"}, "plan": {"type": "object"}}}
+    schema = {
+        "type": "object",
+        "properties": {"messages": {"type": "array"}, "plan": {"type": "object"}},
+    }
     assert Draft202012Validator(schema).is_valid(make())
 
 
@@ -173,7 +194,14 @@ def test_a_state_does_not_change_with_what_it_was_made_of():
 def test_what_stayed_is_the_same_object_and_what_grew_knows_it():
     """What the costs rest on."""
     before = codec.state({"list": [{"a": 1}], "object": {"kept": [1], "other": 1}, "text": "x"})
-    after = codec.state({"list": [*before["list"], {"b": 2}], "object": {**before["object"], "other": 2}, "text": "x"}, before)
+    after = codec.state(
+        {
+            "list": [*before["list"], {"b": 2}],
+            "object": {**before["object"], "other": 2},
+            "text": "x",
+        },
+        before,
+    )
     assert after["list"][0] is before["list"][0]
     assert after["list"].origin() is before["list"]
     assert after["object"]["kept"] is before["object"]["kept"]
@@ -216,13 +244,23 @@ def passes_step_by_step(value, levels):
 
 
 def test_a_state_within_a_state_is_digested_as_what_it_is():
-    """The digest of an object depends on where it stands, so what is known of it must not travel."""
+    """The digest of an object depends on where it stands, so what is known of it must not
+    travel.
+    """
     state = codec.state({"object": {"inner": {"n": 1}}})
     codec.state_digest(state)
     both = codec.state(
-        {"copy": state, "object": state["object"], "moved": state["object"]["inner"], "list": [state, state["object"]]}, state
+        {
+            "copy": state,
+            "object": state["object"],
+            "moved": state["object"]["inner"],
+            "list": [state, state["object"]],
+        },
+        state,
     )
-    assert codec.state_digest(both) == codec.state_digest(codec.state(json.loads(codec.encode(both))))
+    assert codec.state_digest(both) == codec.state_digest(
+        codec.state(json.loads(codec.encode(both)))
+    )
 
 
 def test_values_that_only_look_like_json_become_json():
@@ -239,12 +277,16 @@ def test_the_check_names_the_place_in_a_list_that_grows():
     state = codec.state({"messages": [1, 2]})
     with pytest.raises(codec.NotJson, match=r"^state\.messages\[3\]\.socket is a object, which"):
         reducers.apply(state, {"messages": [3, {"socket": object()}]}, {"messages": "append"})
-    with pytest.raises(codec.NotJson, match=r"^a key of state\.messages\[2\] holds a character in two halves"):
+    with pytest.raises(
+        codec.NotJson, match=r"^a key of state\.messages\[2\] holds a character in two halves"
+    ):
         reducers.apply(state, {"messages": {"\ud83d\ude00": 1}}, {"messages": "append"})
 
 
 def test_only_what_is_new_is_checked(monkeypatch):
-    state = codec.state({"messages": ["old"] * 1000, "object": {"old": ["old"] * 1000}, "old": "old"})
+    state = codec.state(
+        {"messages": ["old"] * 1000, "object": {"old": ["old"] * 1000}, "old": "old"}
+    )
     seen: list[Any] = []
     freeze = codec._freeze
 
@@ -253,7 +295,11 @@ def test_only_what_is_new_is_checked(monkeypatch):
         return freeze(value, depth, names)
 
     monkeypatch.setattr(codec, "_freeze", watched)
-    reducers.apply(state, {"messages": ["new"], "object": {"new": 1}, "other": 2}, {"messages": "append", "object": "merge"})
+    reducers.apply(
+        state,
+        {"messages": ["new"], "object": {"new": 1}, "other": 2},
+        {"messages": "append", "object": "merge"},
+    )
     assert "old" not in seen
     assert len(seen) < 10
 

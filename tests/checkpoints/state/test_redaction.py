@@ -38,8 +38,14 @@ def login(state: State, context: Context) -> Outcome:
     """A step that is careless with its secrets at every turn it has."""
     got = context.once("login", lambda: {"access_token": SECRET, "user": "ana"})
     context.log("Logged in", api_key=SECRET, user="ana")
-    update = {"session": {"password": SECRET, "hosts": [{"Set-Cookie": SECRET, "name": "a"}]}, "token": SECRET, "memo": got}
-    return Go(update=update, report=Report(content="Logged in.", facts={"API key": SECRET, "User": "ana"}))
+    update = {
+        "session": {"password": SECRET, "hosts": [{"Set-Cookie": SECRET, "name": "a"}]},
+        "token": SECRET,
+        "memo": got,
+    }
+    return Go(
+        update=update, report=Report(content="Logged in.", facts={"API key": SECRET, "User": "ana"})
+    )
 
 
 @step("test.read_login")
@@ -50,9 +56,16 @@ def read_login(state: State, context: Context) -> Outcome:
 @pytest.fixture
 def careless(templates):
     for name in ("login", "read_login"):
-        definitions.edit_step_template(f"test-{name}", title=name, function=f"test.{name}", config={})
+        definitions.edit_step_template(
+            f"test-{name}", title=name, function=f"test.{name}", config={}
+        )
     steps = [
-        {"step_type": "login", "step_template_slug": "test-login", "pause_after": True, "pause_phase": "awaiting_plan_approval"},
+        {
+            "step_type": "login",
+            "step_template_slug": "test-login",
+            "pause_after": True,
+            "pause_phase": "awaiting_plan_approval",
+        },
         {"step_type": "rotate_secret", "step_template_slug": "test-read_login"},
     ]
     definitions.edit_template("careless", steps=steps, title="Careless", needs_repository=False)
@@ -60,8 +73,10 @@ def careless(templates):
 
 @pytest.mark.parametrize(
     "name",
-    ["token", "TOKEN", "github_token", "accessToken", "access-token", "x.token", "API key", "apiKey", "API-Key", "X_API_KEY", "apikey",
-     "AWS_SECRET_ACCESS_KEY", "Set-Cookie", "cookies", "Authorization", "proxy-authorization", "db_password", "password2", "secrets",
+    ["token", "TOKEN", "github_token", "accessToken", "access-token", "x.token", "API key",
+    "apiKey", "API-Key", "X_API_KEY", "apikey",
+     "AWS_SECRET_ACCESS_KEY", "Set-Cookie", "cookies", "Authorization", "proxy-authorization",
+     "db_password", "password2", "secrets",
      "HTTPCookie"],
 )  # fmt: skip
 def test_names_of_secrets_are_known_however_they_are_written(name):
@@ -70,7 +85,8 @@ def test_names_of_secrets_are_known_however_they_are_written(name):
 
 @pytest.mark.parametrize(
     "name",
-    ["tokens", "tokens_used", "next_token_count", "token_limit", "tokenizer", "secretary", "undersecretary", "authorized", "cookiecutter",
+    ["tokens", "tokens_used", "next_token_count", "token_limit", "tokenizer", "secretary",
+    "undersecretary", "authorized", "cookiecutter",
      "password_changed_at", "apikeys_total", "key", "api", "", "\x00", "\ud800", "messages"],
 )  # fmt: skip
 def test_other_names_are_none(name):
@@ -84,7 +100,10 @@ def test_what_gives_nothing_away_stays(value):
 
 
 def test_a_careless_step_leaves_no_secret_anywhere(careless, make_order, ana):
-    """S0: field redaction (api_key, password, secret, token). State, events, memo, pause and log line; what follows sees what is kept."""
+    """S0: field redaction (api_key, password, secret, token).
+
+    State, events, memo, pause and log line; what follows sees what is kept.
+    """
     order = drive(make_order("careless"))
     services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
     order = drive(order)
@@ -97,14 +116,22 @@ def test_a_careless_step_leaves_no_secret_anywhere(careless, make_order, ana):
     assert state["tokens_used"] == 12
     assert Memo.objects.get().value == [{"access_token": MARKER, "user": "ana"}]
     assert Pause.objects.get().facts == [["API key", MARKER], ["User", "ana"]]
-    assert {"api_key": MARKER, "user": "ana"}.items() <= Event.objects.get(data__contains="Logged in").data.items()
+    assert {"api_key": MARKER, "user": "ana"}.items() <= Event.objects.get(
+        data__contains="Logged in"
+    ).data.items()
 
 
 def test_the_names_of_steps_are_no_names_of_secrets(careless, make_order, ana):
     """`decided` is by step: what was decided about a step `rotate_secret` stays known."""
-    update = {"decided": {"rotate_secret": "approve"}, "gathered": {"find_secret": {"status": "completed", "token": "x"}}}
+    update = {
+        "decided": {"rotate_secret": "approve"},
+        "gathered": {"find_secret": {"status": "completed", "token": "x"}},
+    }
     after = reducers.apply(codec.state({}), update, {"decided": "merge"})
-    assert after == {"decided": {"rotate_secret": "approve"}, "gathered": {"find_secret": {"status": "completed", "token": MARKER}}}
+    assert after == {
+        "decided": {"rotate_secret": "approve"},
+        "gathered": {"find_secret": {"status": "completed", "token": MARKER}},
+    }
 
 
 def test_what_a_person_gives_is_not_kept_either_and_they_are_told(careless, make_order, ana):
@@ -118,23 +145,40 @@ def test_what_a_person_gives_is_not_kept_either_and_they_are_told(careless, make
     told = [words for words in log_lines(order) if "Not kept" in words]
     assert ["login.password" in told[0], "form[0].apiKey" in told[1]] == [True, True]
     thread = open_thread(by=ana)
-    messages.say(thread.pk, Turn(template="careless", input={"token": SECRET}), by=ana, via=Via.REST)
+    messages.say(
+        thread.pk, Turn(template="careless", input={"token": SECRET}), by=ana, via=Via.REST
+    )
     other = open_thread(by=ana)
-    messages.say(other.pk, Turn(template="careless", state={"a": {"cookie": SECRET}}), by=ana, via=Via.REST)
-    checkpoint = order.thread.checkpoints.filter(status="active", next_step="rotate_secret").latest("pk")
-    services.fork(checkpoint.pk, by=ana, reason="Try", state={**store.load(checkpoint), "secret": SECRET})
+    messages.say(
+        other.pk, Turn(template="careless", state={"a": {"cookie": SECRET}}), by=ana, via=Via.REST
+    )
+    checkpoint = order.thread.checkpoints.filter(status="active", next_step="rotate_secret").latest(
+        "pk"
+    )
+    services.fork(
+        checkpoint.pk, by=ana, reason="Try", state={**store.load(checkpoint), "secret": SECRET}
+    )
     assert SECRET not in dump()
 
 
 def test_an_answer_cannot_make_a_list_of_a_secret(careless):
     """The marker is no list, so a reducer has nothing to do with it."""
-    after = reducers.apply(codec.state({"token": MARKER, "a": 1}), {"token": ["x"]}, {"token": "append"})
+    after = reducers.apply(
+        codec.state({"token": MARKER, "a": 1}), {"token": ["x"]}, {"token": "append"}
+    )
     assert after == {"token": MARKER, "a": 1}
 
 
 def test_the_digest_is_of_what_is_kept(ana):
     thread = Thread.objects.create(owner=ana)
-    saved = store.save(thread.pk, uuid.uuid4(), {"token": SECRET}, Entry(status=CheckpointStatus.ACTIVE), parent=None, before=None)
+    saved = store.save(
+        thread.pk,
+        uuid.uuid4(),
+        {"token": SECRET},
+        Entry(status=CheckpointStatus.ACTIVE),
+        parent=None,
+        before=None,
+    )
     found = Checkpoint.objects.get(pk=saved.pk)
     assert store.load(found) == {"token": MARKER}
     assert found.digest == codec.state_digest(codec.state({"token": MARKER}))
@@ -144,12 +188,26 @@ def test_what_was_kept_before_still_loads_after_a_name_was_added(ana, redacting)
     """Redaction is at write: a load never changes what is stored, or its digest would not match."""
     redacting([])
     thread = Thread.objects.create(owner=ana)
-    first = store.save(thread.pk, uuid.uuid4(), {"token": "x" * 300}, Entry(status=CheckpointStatus.ACTIVE), parent=None, before=None)
+    first = store.save(
+        thread.pk,
+        uuid.uuid4(),
+        {"token": "x" * 300},
+        Entry(status=CheckpointStatus.ACTIVE),
+        parent=None,
+        before=None,
+    )
     redacting(["token"])
     before = store.load(Checkpoint.objects.get(pk=first.pk))
     assert before == {"token": "x" * 300}
     after = reducers.apply(before, {"n": 1}, {})
-    second = store.save(thread.pk, uuid.uuid4(), after, Entry(status=CheckpointStatus.ACTIVE), parent=first, before=before)
+    second = store.save(
+        thread.pk,
+        uuid.uuid4(),
+        after,
+        Entry(status=CheckpointStatus.ACTIVE),
+        parent=first,
+        before=before,
+    )
     assert store.load(Checkpoint.objects.get(pk=second.pk)) == {"token": "x" * 300, "n": 1}
     assert reducers.apply(before, {"token": "y"}, {})["token"] == MARKER
 
@@ -157,15 +215,26 @@ def test_what_was_kept_before_still_loads_after_a_name_was_added(ana, redacting)
 def test_names_only_so_a_secret_in_a_text_is_kept(ana):
     """Said in README: texts are never searched."""
     thread = Thread.objects.create(owner=ana)
-    log.append(thread.pk, None, [(EventKind.LOG, {"message": f"token={SECRET}", "headers": [["Authorization", SECRET]]})])
-    assert Event.objects.get().data == {"message": f"token={SECRET}", "headers": [["Authorization", SECRET]]}
+    log.append(
+        thread.pk,
+        None,
+        [(EventKind.LOG, {"message": f"token={SECRET}", "headers": [["Authorization", SECRET]]})],
+    )
+    assert Event.objects.get().data == {
+        "message": f"token={SECRET}",
+        "headers": [["Authorization", SECRET]],
+    }
 
 
 @pytest.mark.parametrize(
     "schema",
     [
         {"properties": {"api_key": {"type": "string"}}},
-        {"properties": {"shop": {"type": "object", "properties": {"password": {"type": "string"}}}}},
+        {
+            "properties": {
+                "shop": {"type": "object", "properties": {"password": {"type": "string"}}}
+            }
+        },
         {
             "properties": {"shops": {"type": "array", "items": {"$ref": "#/$defs/shop"}}},
             "$defs": {"shop": {"properties": {"accessToken": {}}}},
@@ -182,7 +251,10 @@ def test_a_template_that_asks_for_a_secret_is_refused(templates, schema):
 
 def test_a_template_may_ask_whether_there_is_a_secret(templates):
     definitions.edit_template(
-        "writing", input_schema={"properties": {"uses_password": {"type": "boolean"}, "token_limit": {"type": "integer"}}}
+        "writing",
+        input_schema={
+            "properties": {"uses_password": {"type": "boolean"}, "token_limit": {"type": "integer"}}
+        },
     )
 
 
@@ -193,18 +265,25 @@ def test_labels_of_a_report_are_names_too():
 
 names = st.sampled_from(["token", "a", "api-key", "tokens", "decided", "\x00"])
 trees = st.recursive(
-    st.none() | st.integers() | st.just(SECRET), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=4)
+    st.none() | st.integers() | st.just(SECRET),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=4),
 )
 SECRET_PLACE = re.compile(r'"(?:token|api-key)":(?!null|\[\]|\{\}|"\[redacted\]")')
 
 
 @given(st.dictionaries(names, trees, max_size=5))
 def test_all_walks_agree(tree):
-    """The one that freezes, the one that redacts any value, and the one that tells what was found."""
+    """The one that freezes, the one that redacts any value, and the one that tells what was
+    found.
+    """
     frozen = codec.state(tree, names=redaction.names())
     inside = {key: value for key, value in tree.items() if key != "decided"}
-    assert codec.encode({key: value for key, value in frozen.items() if key != "decided"}) == codec.encode(redaction.redact(inside))
-    assert (codec.encode(redaction.redact(inside)) != codec.encode(inside)) is bool(list(redaction.found(inside)))
+    assert codec.encode(
+        {key: value for key, value in frozen.items() if key != "decided"}
+    ) == codec.encode(redaction.redact(inside))
+    assert (codec.encode(redaction.redact(inside)) != codec.encode(inside)) is bool(
+        list(redaction.found(inside))
+    )
     assert not list(redaction.found(frozen))
     assert not SECRET_PLACE.search(codec.encode(redaction.redact(tree)))
 
@@ -216,5 +295,7 @@ def test_redacting_copies_nothing_where_there_is_nothing():
 
 def test_the_setting_is_what_the_documents_name():
     """S0: api_key, password, secret, token; and what a request carries."""
-    assert {"api_key", "password", "secret", "token", "authorization", "cookie"} <= set(product.WAYSTATION_REDACT)
+    assert {"api_key", "password", "secret", "token", "authorization", "cookie"} <= set(
+        product.WAYSTATION_REDACT
+    )
     assert json.loads(codec.encode(MARKER)) == MARKER

@@ -15,7 +15,9 @@ from checkpoints.state.reducers import REDUCERS, MergeFailed, apply
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 STATES = st.dictionaries(st.sampled_from("abcd"), JSON, max_size=4)
@@ -31,7 +33,12 @@ RULES = st.dictionaries(st.sampled_from("abcd"), st.sampled_from(sorted(REDUCERS
         ("merge", {"a": {"b": 1, "c": 2}}, {"a": {"b": 3}}, {"a": {"b": 3, "c": 2}}),
         ("add", None, 2, 2),
         ("add", 2, 0.5, 2.5),
-        ("upsert_by_id", [{"id": 1, "text": "a"}, {"id": 2}], {"id": 1, "text": "b"}, [{"id": 1, "text": "b"}, {"id": 2}]),
+        (
+            "upsert_by_id",
+            [{"id": 1, "text": "a"}, {"id": 2}],
+            {"id": 1, "text": "b"},
+            [{"id": 1, "text": "b"}, {"id": 2}],
+        ),
         ("upsert_by_id", None, [{"id": 1}, {"id": 2}], [{"id": 1}, {"id": 2}]),
     ],
 )
@@ -42,7 +49,14 @@ def test_each_rule_merges_as_it_says(rule, old, new, merged):
 
 
 @pytest.mark.parametrize(
-    ("rule", "old", "new"), [("append", 1, 2), ("add", "a", 1), ("add", 1, True), ("merge", {}, 1), ("upsert_by_id", [], 1)]
+    ("rule", "old", "new"),
+    [
+        ("append", 1, 2),
+        ("add", "a", 1),
+        ("add", 1, True),
+        ("merge", {}, 1),
+        ("upsert_by_id", [], 1),
+    ],
 )
 def test_a_value_that_does_not_fit_names_its_key(rule, old, new):
     with pytest.raises(MergeFailed, match=r"state\.key"):
@@ -77,8 +91,17 @@ def test_messages_keep_their_places_however_they_come():
     first = apply({}, {"m": [{"id": 1}, {"id": 2}]}, rules)
     second = apply(first, {"m": [{"id": 3}, {"id": 3, "text": "a"}]}, rules)
     other = apply(first, {"m": [{"id": 4}, {"id": 3}]}, rules)
-    assert apply(second, {"m": {"id": 3, "text": "b"}}, rules)["m"] == [{"id": 1}, {"id": 2}, {"id": 3, "text": "b"}]
-    assert apply(other, {"m": {"id": 3, "text": "c"}}, rules)["m"] == [{"id": 1}, {"id": 2}, {"id": 4}, {"id": 3, "text": "c"}]
+    assert apply(second, {"m": {"id": 3, "text": "b"}}, rules)["m"] == [
+        {"id": 1},
+        {"id": 2},
+        {"id": 3, "text": "b"},
+    ]
+    assert apply(other, {"m": {"id": 3, "text": "c"}}, rules)["m"] == [
+        {"id": 1},
+        {"id": 2},
+        {"id": 4},
+        {"id": 3, "text": "c"},
+    ]
     assert apply(first, {"m": {"id": 3}}, rules)["m"] == [{"id": 1}, {"id": 2}, {"id": 3}]
 
 

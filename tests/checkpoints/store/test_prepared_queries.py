@@ -28,23 +28,45 @@ def everything(one):
     """All that an object holds, and what came with it in the same query."""
     if one is None:
         return None
-    held = {field.attname: getattr(one, field.attname) for field in one._meta.concrete_fields if field.attname in one.__dict__}
-    return held, {name: everything(related) for name, related in one._state.fields_cache.items()}, one._state.db, one._state.adding
+    held = {
+        field.attname: getattr(one, field.attname)
+        for field in one._meta.concrete_fields
+        if field.attname in one.__dict__
+    }
+    return (
+        held,
+        {name: everything(related) for name, related in one._state.fields_cache.items()},
+        one._state.db,
+        one._state.adding,
+    )
 
 
-def test_it_gives_the_same_objects_in_one_query_and_makes_its_words_once(paused, make_order, ana, ben):
+def test_it_gives_the_same_objects_in_one_query_and_makes_its_words_once(
+    paused, make_order, ana, ben
+):
     """With relations that are there and that are not, on both databases."""
     pause, order = pause_of(paused), make_order()
     token, secret = ApiToken.make(ben, name="x", expires_at=timezone.now() + dt.timedelta(days=1))
     now, digest = timezone.now(), ApiToken.digest_of(secret)
     pairs: list[tuple[Any, Any]] = [
-        (lambda: _by_id.get(ben, pause.pk), Pause.objects.visible_to(ben).answerable().filter(pk=pause.pk)),
-        (lambda: _open_of_order.get(ana, paused.pk), Pause.objects.open().visible_to(ana).answerable().filter(run__work_order=paused.pk)),
+        (
+            lambda: _by_id.get(ben, pause.pk),
+            Pause.objects.visible_to(ben).answerable().filter(pk=pause.pk),
+        ),
+        (
+            lambda: _open_of_order.get(ana, paused.pk),
+            Pause.objects.open().visible_to(ana).answerable().filter(run__work_order=paused.pk),
+        ),
         (
             lambda: _claimable.get(order.latest_run_id),
-            Run.objects.select_related("thread__head", "work_order__repository").filter(pk=order.latest_run_id, status="pending"),
+            Run.objects.select_related("thread__head", "work_order__repository").filter(
+                pk=order.latest_run_id, status="pending"
+            ),
         ),
-        (lambda: _valid.get(now, digest), ApiToken.objects.valid(now=now).select_related("user").filter(digest=digest)),
+        (
+            lambda: _valid.get(now, digest),
+            ApiToken.objects.valid(now=now).select_related("user").filter(digest=digest),
+        ),
     ]
     for prepared, ordinary in pairs:
         for _ in range(2):
@@ -68,4 +90,6 @@ def test_a_stranger_and_one_who_was_locked_out_find_nothing_a_superuser_finds_al
 
 def test_a_value_that_is_no_parameter_is_found_out(ana):
     with pytest.raises(AssertionError, match="no parameter"):
-        Prepared(lambda key, other: Thread.objects.filter(pk=key), uuid.UUID, int).get(uuid.uuid4(), 1)
+        Prepared(lambda key, other: Thread.objects.filter(pk=key), uuid.UUID, int).get(
+            uuid.uuid4(), 1
+        )

@@ -24,7 +24,9 @@ from tests.checkpoints.state.test_codec import passes, values
 
 pytestmark = pytest.mark.django_db
 
-updates = st.dictionaries(st.sampled_from(["a", "b", "drafts", "long"]), values | st.just("x" * 500)).filter(passes)
+updates = st.dictionaries(
+    st.sampled_from(["a", "b", "drafts", "long"]), values | st.just("x" * 500)
+).filter(passes)
 
 
 def make_thread() -> Thread:
@@ -38,7 +40,14 @@ def save_all(changes):
     saved, states, parent, before = [], [], None, None
     for update in changes:
         state = {**(before or {}), **update}
-        parent = store.save(thread.pk, run, state, Entry(status=CheckpointStatus.ACTIVE), parent=parent, before=before)
+        parent = store.save(
+            thread.pk,
+            run,
+            state,
+            Entry(status=CheckpointStatus.ACTIVE),
+            parent=parent,
+            before=before,
+        )
         saved.append(parent.pk)
         states.append(state)
         before = state
@@ -69,7 +78,11 @@ def test_every_checkpoint_loads_as_a_plain_fold_of_the_updates(changes):
 def test_a_snapshot_comes_every_twenty_deltas_and_bytes_stay_flat():
     """F26."""
     saved, _ = counted(45)
-    assert [index for index, checkpoint in enumerate(saved) if checkpoint.is_snapshot] == [0, 21, 42]
+    assert [index for index, checkpoint in enumerate(saved) if checkpoint.is_snapshot] == [
+        0,
+        21,
+        42,
+    ]
     assert {checkpoint.size for checkpoint in saved if not checkpoint.is_snapshot} <= {
         len('{"set":{"n":0},"unset":[]}') + extra for extra in (0, 1)
     }
@@ -80,7 +93,18 @@ def test_the_newest_checkpoint_is_the_threads_head():
     assert Thread.objects.get().head == saved[-1]
 
 
-@pytest.mark.parametrize("text", ['{"set":{"fixed":"y"},"unset":[]}', '{"set":{},"unset":["fixed"]}', "{}", "[]", "null", '"', ""])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"set":{"fixed":"y"},"unset":[]}',
+        '{"set":{},"unset":["fixed"]}',
+        "{}",
+        "[]",
+        "null",
+        '"',
+        "",
+    ],
+)
 def test_a_changed_delta_is_never_loaded(text):
     """C24: neither that checkpoint nor one that needs it."""
     saved, states = counted(4)
@@ -104,7 +128,14 @@ def test_a_state_that_json_cannot_hold_writes_nothing():
     """F14."""
     thread = make_thread()
     with pytest.raises(codec.NotJson, match=r"state\.socket"):
-        store.save(thread.pk, uuid.uuid4(), {"socket": object()}, Entry(status=CheckpointStatus.ACTIVE), parent=None, before=None)
+        store.save(
+            thread.pk,
+            uuid.uuid4(),
+            {"socket": object()},
+            Entry(status=CheckpointStatus.ACTIVE),
+            parent=None,
+            before=None,
+        )
     assert not Checkpoint.objects.exists()
 
 
@@ -120,11 +151,20 @@ def fresh(checkpoint):
 
 
 def walk(parent, state, steps, update):
-    """Take steps from a checkpoint as a worker does, which holds the state; give each checkpoint with its state."""
+    """Take steps from a checkpoint as a worker does, which holds the state; give each checkpoint
+    with its state.
+    """
     taken = []
     for number in range(steps):
         after = reducers.apply(state, update(number), {"messages": "append"})
-        parent = store.save(parent.thread_id, uuid.uuid4(), after, Entry(status=CheckpointStatus.ACTIVE), parent=parent, before=state)
+        parent = store.save(
+            parent.thread_id,
+            uuid.uuid4(),
+            after,
+            Entry(status=CheckpointStatus.ACTIVE),
+            parent=parent,
+            before=state,
+        )
         state = after
         taken.append((parent, state))
     return taken
@@ -132,7 +172,14 @@ def walk(parent, state, steps, update):
 
 def begin(state=None):
     state = codec.state({"messages": [], "title": "t" * 2000} if state is None else state)
-    return store.save(make_thread().pk, uuid.uuid4(), state, Entry(status=CheckpointStatus.ACTIVE), parent=None, before=None), state
+    return store.save(
+        make_thread().pk,
+        uuid.uuid4(),
+        state,
+        Entry(status=CheckpointStatus.ACTIVE),
+        parent=None,
+        before=None,
+    ), state
 
 
 def message(number):
@@ -146,7 +193,13 @@ def test_states_of_version_1_load_for_ever():
     for row in known:
         stored = {key: row[key] for key in ("is_snapshot", "depth", "digest", "size")}
         parent = Checkpoint.objects.create(
-            thread=thread, run_id=uuid.uuid4(), parent=parent, status="active", body=codec.Text(row["body"]), schema_version=1, **stored
+            thread=thread,
+            run_id=uuid.uuid4(),
+            parent=parent,
+            status="active",
+            body=codec.Text(row["body"]),
+            schema_version=1,
+            **stored,
         )
         rows.append(parent)
     for checkpoint, row in zip(rows, known, strict=True):
@@ -165,7 +218,9 @@ def test_a_checkpoint_of_another_version_than_its_own_is_never_loaded(version):
     """C24: also one that a newer release wrote, after a release was taken back."""
     [checkpoint], _ = save_all([{"a": "x" * 100, "list": [1]}])
     Checkpoint.objects.update(schema_version=version)
-    with pytest.raises(CheckpointDamaged, match="newer version" if version == 3 else "does not match"):
+    with pytest.raises(
+        CheckpointDamaged, match="newer version" if version == 3 else "does not match"
+    ):
         store.load(fresh(checkpoint))
 
 
@@ -182,22 +237,30 @@ def test_bytes_stay_flat_though_a_list_grows_for_ever():
 
 @pytest.mark.django_db(transaction=True)
 def test_an_item_goes_to_one_chunk_only():
-    """Where no transaction is open a chunk is committed at once, and the next one goes on from it."""
+    """Where no transaction is open a chunk is committed at once, and the next one goes on from
+    it.
+    """
     first, state = begin()
     taken = walk(first, state, 64, message)
     assert Chunk.objects.count() == 3
-    texts = [zlib.decompress(content).decode() for content in Chunk.objects.values_list("content", flat=True)]
+    texts = [
+        zlib.decompress(content).decode()
+        for content in Chunk.objects.values_list("content", flat=True)
+    ]
     assert sum(len(json.loads(f"[{text}]")) for text in texts) == 63
     checkpoint, state = taken[-1]
     assert store.load(fresh(checkpoint)) == state
-    loaded = store.load(fresh(taken[41][0]))  # another worker takes over from a snapshot, and shares the chunks from there on
+    # another worker takes over from a snapshot, and shares the chunks from there on
+    loaded = store.load(fresh(taken[41][0]))
     walk(taken[41][0], loaded, 21, message)
     assert Chunk.objects.count() == 4
 
 
 @pytest.mark.django_db(transaction=True)
 def test_chunks_that_were_rolled_back_are_written_again():
-    """A snapshot never refers to a chunk that was not committed, though the worker still holds the list."""
+    """A snapshot never refers to a chunk that was not committed, though the worker still holds the
+    list.
+    """
     first, state = begin()
     taken = walk(first, state, 20, message)
     head, state = taken[-1]
@@ -226,7 +289,12 @@ def test_lines_that_part_keep_their_own_lists():
     first, state = begin()
     trunk = walk(first, state, 50, message)
     branches = [
-        walk(trunk[at][0], store.load(fresh(trunk[at][0])), 45, lambda number, at=at: {"messages": [f"of {at}: {number} " + "y" * 900]})
+        walk(
+            trunk[at][0],
+            store.load(fresh(trunk[at][0])),
+            45,
+            lambda number, at=at: {"messages": [f"of {at}: {number} " + "y" * 900]},
+        )
         for at in (0, 20, 21, 30, 49)
     ]
     for checkpoint, state in [*trunk, *(step for branch in branches for step in branch)]:
@@ -234,10 +302,20 @@ def test_lines_that_part_keep_their_own_lists():
 
 
 def test_large_deltas_bring_the_next_snapshot_forward():
-    """A load reads little more than the state weighs, also where each step sets a large value anew."""
+    """A load reads little more than the state weighs, also where each step sets a large value
+    anew.
+    """
     first, state = begin({"draft": "x" * 50_000, "kept": "y" * 100_000})
-    taken = [checkpoint for checkpoint, _ in walk(first, state, 12, lambda number: {"draft": str(number) * 50_000})]
-    assert [index for index, checkpoint in enumerate(taken) if checkpoint.is_snapshot] == [2, 5, 8, 11]
+    taken = [
+        checkpoint
+        for checkpoint, _ in walk(first, state, 12, lambda number: {"draft": str(number) * 50_000})
+    ]
+    assert [index for index, checkpoint in enumerate(taken) if checkpoint.is_snapshot] == [
+        2,
+        5,
+        8,
+        11,
+    ]
     resumed = fresh(taken[0])
     store.load(resumed)
     assert resumed.behind == taken[0].behind == taken[0].size
@@ -268,7 +346,14 @@ def test_a_changed_chunk_is_never_loaded(harm):
 def test_two_long_lists_that_are_the_same_share_their_chunk(db):
     parent, state = begin({})
     twice = reducers.apply(state, {"one": ["x" * 9000] * 3, "other": ["x" * 9000] * 3}, {})
-    checkpoint = store.save(parent.thread_id, uuid.uuid4(), twice, Entry(status=CheckpointStatus.ACTIVE), parent=parent, before=None)
+    checkpoint = store.save(
+        parent.thread_id,
+        uuid.uuid4(),
+        twice,
+        Entry(status=CheckpointStatus.ACTIVE),
+        parent=parent,
+        before=None,
+    )
     assert checkpoint.is_snapshot
     assert Chunk.objects.count() == 1
     assert store.load(fresh(checkpoint)) == twice
@@ -278,7 +363,9 @@ growing = st.fixed_dictionaries(
     {},
     optional={
         "messages": st.lists(values | st.just("x" * 5000), max_size=3),
-        "object": st.dictionaries(st.sampled_from("ab"), values | st.lists(st.just("y" * 5000), max_size=3)),
+        "object": st.dictionaries(
+            st.sampled_from("ab"), values | st.lists(st.just("y" * 5000), max_size=3)
+        ),
         "other": values,
     },
 ).filter(passes)
@@ -306,7 +393,14 @@ def test_every_checkpoint_of_growing_lists_loads_as_it_was(changes):
             state = reducers.apply(before, update, {} if rebuilt else GROWING)
         except reducers.MergeFailed:
             continue
-        parent = store.save(parent.thread_id, uuid.uuid4(), state, Entry(status=CheckpointStatus.ACTIVE), parent=parent, before=before)
+        parent = store.save(
+            parent.thread_id,
+            uuid.uuid4(),
+            state,
+            Entry(status=CheckpointStatus.ACTIVE),
+            parent=parent,
+            before=before,
+        )
         taken.append((parent, codec.encode(state)))
     for checkpoint, text in taken:
         assert codec.encode(store.load(fresh(checkpoint))) == text

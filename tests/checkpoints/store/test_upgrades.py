@@ -1,4 +1,6 @@
-"""What any release wrote is read by this one (S3-41): stored fixtures of every version, none of them ever changed."""
+"""What any release wrote is read by this one (S3-41): stored fixtures of every version, none of
+them ever changed.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,10 @@ SEALED = {
 
 def fixture(version):
     path = FOLDER / f"version_{version}.json"
-    assert path.exists(), f"SCHEMA_VERSION is {upgrades.SCHEMA_VERSION}: write {path.name} with the code that releases it"
+    assert path.exists(), (
+        f"SCHEMA_VERSION is {upgrades.SCHEMA_VERSION}: write {path.name} with the code that "
+        "releases it"
+    )
     return json.loads(path.read_text())
 
 
@@ -43,8 +48,15 @@ def write(version):
     parent, rows = None, []
     for row in known["rows"]:
         stored = {key: row[key] for key in ("is_snapshot", "depth", "digest", "size")}
-        same = {"thread": thread, "run_id": uuid.uuid4(), "status": "active", "schema_version": version}
-        parent = Checkpoint.objects.create(parent=parent, body=codec.Text(row["body"]), **same, **stored)
+        same = {
+            "thread": thread,
+            "run_id": uuid.uuid4(),
+            "status": "active",
+            "schema_version": version,
+        }
+        parent = Checkpoint.objects.create(
+            parent=parent, body=codec.Text(row["body"]), **same, **stored
+        )
         rows.append((Checkpoint.objects.get(pk=parent.pk), row["state"]))
     return rows
 
@@ -66,7 +78,10 @@ def test_history_goes_on_from_every_version(version):
     for number in range(store.SNAPSHOT_EVERY + 2):
         after = reducers.apply(state, {"n": number}, {})
         entry = Entry(status=CheckpointStatus.ACTIVE)
-        head, state = store.save(head.thread_id, uuid.uuid4(), after, entry, parent=head, before=state), after
+        head, state = (
+            store.save(head.thread_id, uuid.uuid4(), after, entry, parent=head, before=state),
+            after,
+        )
         assert store.load(Checkpoint.objects.get(pk=head.pk)) == state
     assert head.schema_version == upgrades.SCHEMA_VERSION
 
@@ -80,20 +95,35 @@ def test_every_version_loads_encrypted_too(version):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_fixture_holds_what_its_release_wrote(version):
-    assert hashlib.sha256((FOLDER / f"version_{version}.json").read_bytes()).hexdigest().startswith(SEALED[version])
+    assert (
+        hashlib.sha256((FOLDER / f"version_{version}.json").read_bytes())
+        .hexdigest()
+        .startswith(SEALED[version])
+    )
 
 
 def test_every_older_version_has_a_way_up():
     """SCHEMA_VERSION cannot grow without one, nor without a fixture."""
     assert sorted(upgrades.VERSIONS) == list(VERSIONS)[:-1]
-    assert [path.name for path in sorted(FOLDER.glob("version_*.json"))] == [f"version_{version}.json" for version in VERSIONS]
+    assert [path.name for path in sorted(FOLDER.glob("version_*.json"))] == [
+        f"version_{version}.json" for version in VERSIONS
+    ]
     assert sorted(SEALED) == list(VERSIONS)
 
 
 def test_the_newest_fixture_is_of_what_is_written_now():
-    """All kinds of body that there are: snapshots with and without chunks, deltas that set, unset, extend and go inside."""
+    """All kinds of body that there are: snapshots with and without chunks, deltas that set, unset,
+    extend and go inside.
+    """
     bodies = [json.loads(row["body"]) for row in fixture(upgrades.SCHEMA_VERSION)["rows"]]
-    assert {key for body in bodies for key in body} == {"state", "long", "set", "unset", "extend", "in"}
+    assert {key for body in bodies for key in body} == {
+        "state",
+        "long",
+        "set",
+        "unset",
+        "extend",
+        "in",
+    }
     assert any(body.get("unset") for body in bodies)
 
 
@@ -106,7 +136,9 @@ def passing(version):
 
 
 def test_upgrades_are_chained(monkeypatch):
-    """As two releases from now: a body of version 1 passes through every step, a digest is taken as its own version took it."""
+    """As two releases from now: a body of version 1 passes through every step, a digest is taken as
+    its own version took it.
+    """
     monkeypatch.setattr(upgrades, "VERSIONS", dict(upgrades.VERSIONS))
     monkeypatch.setattr(upgrades, "SCHEMA_VERSION", 4)
     for version in (2, 3):

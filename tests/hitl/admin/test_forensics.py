@@ -23,8 +23,10 @@ from tests.doors.admin import root as root
 pytestmark = pytest.mark.django_db
 
 READ_ONLY = [
-    "checkpoints_thread", "checkpoints_checkpoint", "checkpoints_event", "runs_steptemplate", "runs_definition", "runs_run", "runs_pause",
-    "runs_workorder", "hitl_decision", "hitl_vote", "hitl_ledger", "hitl_anchor", "hitl_import", "hitl_delivery", "hitl_endpoint",
+    "checkpoints_thread", "checkpoints_checkpoint", "checkpoints_event", "runs_steptemplate",
+    "runs_definition", "runs_run", "runs_pause",
+    "runs_workorder", "hitl_decision", "hitl_vote", "hitl_ledger", "hitl_anchor", "hitl_import",
+    "hitl_delivery", "hitl_endpoint",
     "hitl_earlyanswer", "hitl_wait",
 ]  # fmt: skip
 
@@ -43,27 +45,45 @@ def test_every_list_and_every_page_opens_for_a_superuser(one_of_each, desk):
 
 
 def test_an_empty_list_says_so(desk):
-    """Unfold's own words, "This page yielded into no results. Create a new item", stood also where nobody can create one."""
-    for query, words in (("", "No early answer has been recorded."), ("?q=zzz", "No early answer fits this search and these filters.")):
+    """Unfold's own words, "This page yielded into no results.
+
+    Create a new item", stood also where nobody can create one.
+    """
+    for query, words in (
+        ("", "No early answer has been recorded."),
+        ("?q=zzz", "No early answer fits this search and these filters."),
+    ):
         shown = desk.get(f"/admin/hitl/earlyanswer/{query}").content.decode()
         assert words in shown and "yielded" not in shown
 
 
 @pytest.mark.parametrize("page", READ_ONLY)
 def test_nothing_that_was_recorded_can_be_added_changed_or_deleted(page, one_of_each, desk):
-    model_admin = next(one for model, one in admin.site._registry.items() if f"{model._meta.app_label}_{model._meta.model_name}" == page)
+    model_admin = next(
+        one
+        for model, one in admin.site._registry.items()
+        if f"{model._meta.app_label}_{model._meta.model_name}" == page
+    )
     row = model_admin.model._default_manager.order_by("pk").last()
     count = model_admin.model._default_manager.count()
     assert desk.get(reverse(f"admin:{page}_add")).status_code == 403
     assert desk.post(reverse(f"admin:{page}_add"), {}).status_code == 403
     assert desk.post(page_of(page, row.pk), {"title": "forged", "_save": "1"}).status_code == 403
-    assert desk.post(reverse(f"admin:{page}_delete", args=[row.pk]), {"post": "yes"}).status_code == 403
+    assert (
+        desk.post(reverse(f"admin:{page}_delete", args=[row.pk]), {"post": "yes"}).status_code
+        == 403
+    )
     assert "delete_selected" not in desk.get(list_of(page)).text
-    desk.post(list_of(page), {"action": "delete_selected", "index": "0", "_selected_action": [row.pk], "post": "yes"})
+    desk.post(
+        list_of(page),
+        {"action": "delete_selected", "index": "0", "_selected_action": [row.pk], "post": "yes"},
+    )
     assert model_admin.model._default_manager.count() == count
 
 
-def test_the_number_of_queries_of_a_list_does_not_grow_with_its_rows(one_of_each, make_order, desk, ana):
+def test_the_number_of_queries_of_a_list_does_not_grow_with_its_rows(
+    one_of_each, make_order, desk, ana
+):
     def queries():
         counts = {}
         for page in [*READ_ONLY, "runs_template", "hitl_apitoken", "auth_user"]:
@@ -114,7 +134,10 @@ def test_rows_are_found_by_the_ids_that_people_see(page, found_by, make_order, d
         found = desk.get(list_of(page), {"q": rows[name].shown_id}).context["cl"].result_list
         assert found, name
         for row in found:
-            thread = {"checkpoints_thread": lambda row: row.pk, "runs_pause": lambda row: row.run.thread_id}
+            thread = {
+                "checkpoints_thread": lambda row: row.pk,
+                "runs_pause": lambda row: row.run.thread_id,
+            }
             thread["hitl_decision"] = lambda row: row.pause.run.thread_id
             assert thread.get(page, lambda row: row.thread_id)(row) == order.thread_id
     assert not desk.get(list_of(page), {"q": ids.show("thr", ids.new())}).context["cl"].result_list
@@ -123,7 +146,14 @@ def test_rows_are_found_by_the_ids_that_people_see(page, found_by, make_order, d
 
 
 def put(thread, state):
-    return store.save(thread.pk, ids.new(), state, store.Entry(status=CheckpointStatus.ACTIVE), parent=None, before=None)
+    return store.save(
+        thread.pk,
+        ids.new(),
+        state,
+        store.Entry(status=CheckpointStatus.ACTIVE),
+        parent=None,
+        before=None,
+    )
 
 
 def test_a_state_is_shown_as_text_and_never_as_markup(root, desk):
@@ -134,10 +164,26 @@ def test_a_state_is_shown_as_text_and_never_as_markup(root, desk):
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "<script>alert(" not in page
     assert "Matches" in page
-    child = store.save(thread.pk, ids.new(), {}, store.Entry(status=CheckpointStatus.ACTIVE), parent=checkpoint, before=None)
-    assert f'href="{page_of("checkpoints_checkpoint", child.pk)}"' in desk.get(page_of("checkpoints_checkpoint", checkpoint.pk)).text
-    assert f'href="{page_of("checkpoints_checkpoint", checkpoint.pk)}"' in desk.get(page_of("checkpoints_checkpoint", child.pk)).text
-    assert f'href="{page_of("checkpoints_checkpoint", child.pk)}"' in desk.get(page_of("checkpoints_thread", thread.pk)).text
+    child = store.save(
+        thread.pk,
+        ids.new(),
+        {},
+        store.Entry(status=CheckpointStatus.ACTIVE),
+        parent=checkpoint,
+        before=None,
+    )
+    assert (
+        f'href="{page_of("checkpoints_checkpoint", child.pk)}"'
+        in desk.get(page_of("checkpoints_checkpoint", checkpoint.pk)).text
+    )
+    assert (
+        f'href="{page_of("checkpoints_checkpoint", checkpoint.pk)}"'
+        in desk.get(page_of("checkpoints_checkpoint", child.pk)).text
+    )
+    assert (
+        f'href="{page_of("checkpoints_checkpoint", child.pk)}"'
+        in desk.get(page_of("checkpoints_thread", thread.pk)).text
+    )
     assert "<script>alert(" not in desk.get(page_of("checkpoints_thread", thread.pk)).text
     assert "<script>alert(" not in desk.get(list_of("checkpoints_thread")).text
 
@@ -177,7 +223,9 @@ def test_a_decision_that_was_changed_after_it_was_written_is_told(one_of_each, d
 
 def test_a_page_of_no_row_and_a_nonsense_filter_are_no_errors(desk):
     assert desk.get(page_of("runs_pause", "nonsense")).status_code == 302
-    assert desk.get(list_of("checkpoints_event"), {"thread__id__exact": "nonsense"}).status_code == 302
+    assert (
+        desk.get(list_of("checkpoints_event"), {"thread__id__exact": "nonsense"}).status_code == 302
+    )
 
 
 # Who may
@@ -185,7 +233,9 @@ def test_a_page_of_no_row_and_a_nonsense_filter_are_no_errors(desk):
 
 def test_staff_who_may_only_look_are_offered_no_action_and_cannot_post_one(paused, team):
     """F4: the refusal is the server's, not the page's."""
-    max = staff("max", "runs.view_pause", "runs.view_workorder", "runs.view_run", "hitl.view_apitoken")
+    max = staff(
+        "max", "runs.view_pause", "runs.view_workorder", "runs.view_run", "hitl.view_apitoken"
+    )
     max.groups.add(team)
     client, pause = client_of(max), pause_of(paused)
     token, _ = ApiToken.make(max, name="kept")
@@ -204,7 +254,15 @@ def test_staff_who_may_only_look_are_offered_no_action_and_cannot_post_one(pause
 
 def test_staff_outside_of_the_team_are_told_kindly(paused):
     """The right to act is not the right to see: `decide` has the last word."""
-    client = client_of(staff("max", "runs.view_pause", "runs.change_pause", "runs.view_workorder", "runs.change_workorder"))
+    client = client_of(
+        staff(
+            "max",
+            "runs.view_pause",
+            "runs.change_pause",
+            "runs.view_workorder",
+            "runs.change_workorder",
+        )
+    )
     for page, action, one in (
         ("runs_pause", "approve", pause_of(paused)),
         ("runs_workorder", "cancel_order", paused),
@@ -242,7 +300,12 @@ def test_approving_asks_first_and_then_decides_once(paused, desk, root):
     response = confirm(desk, "runs_pause", "approve", pause)
     assert said(response) == [("success", f"{pause.shown_id}: approved")]
     decision = Decision.objects.get()
-    assert (decision.action, decision.via, decision.decided_by, decision.revision) == ("approve", "admin", root, 1)
+    assert (decision.action, decision.via, decision.decided_by, decision.revision) == (
+        "approve",
+        "admin",
+        root,
+        1,
+    )
     assert "approval_received" in kinds(paused)
 
 
@@ -256,7 +319,10 @@ def test_a_post_without_its_token_is_refused(paused, root):
 def test_nothing_is_decided_by_a_get(paused, desk):
     """F1."""
     pause = pause_of(paused)
-    desk.get(list_of("runs_pause"), {"action": "approve", "confirmed": "yes", "_selected_action": str(pause.pk)})
+    desk.get(
+        list_of("runs_pause"),
+        {"action": "approve", "confirmed": "yes", "_selected_action": str(pause.pk)},
+    )
     assert not Decision.objects.exists()
 
 
@@ -273,7 +339,11 @@ def test_an_answer_to_a_revision_that_is_no_longer_open_is_refused(paused, desk)
     pause = pause_of(paused)
     Pause.objects.filter(pk=pause.pk).update(revision=2)
     for revision in ("1", "", "one", "²"):
-        [(level, words)] = said(confirm(desk, "runs_pause", "approve", pause, **{f"revision_{pause.shown_id}": revision}))
+        [(level, words)] = said(
+            confirm(
+                desk, "runs_pause", "approve", pause, **{f"revision_{pause.shown_id}": revision}
+            )
+        )
         assert level == "warning"
         assert "revision 2" in words
     assert not Decision.objects.exists()
@@ -296,17 +366,27 @@ def test_revise_needs_feedback_and_carries_it(paused, desk):
 def test_each_of_several_gets_its_own_message(make_order, desk, ana):
     first, second = (pause_of(drive(make_order())) for _ in range(2))
     services.decide(first.pk, action="approve", by=ana, via=Via.PAGE)
-    levels = {words.partition(":")[0]: level for level, words in said(confirm(desk, "runs_pause", "cancel_order", first, second))}
+    levels = {
+        words.partition(":")[0]: level
+        for level, words in said(confirm(desk, "runs_pause", "cancel_order", first, second))
+    }
     assert levels == {first.shown_id: "warning", second.shown_id: "success"}
-    assert list(Decision.objects.order_by("pk").values_list("action", "via")) == [("approve", "page"), ("cancel", "admin")]
+    assert list(Decision.objects.order_by("pk").values_list("action", "via")) == [
+        ("approve", "page"),
+        ("cancel", "admin"),
+    ]
 
 
 def test_ids_that_are_none_are_refused_without_an_error(paused, desk):
     for page in ("runs_pause", "runs_workorder", "hitl_apitoken"):
         action = {"hitl_apitoken": "revoke"}.get(page, "cancel_order")
-        response = desk.post(list_of(page), {"action": action, "index": "0", "_selected_action": "nonsense"})
+        response = desk.post(
+            list_of(page), {"action": action, "index": "0", "_selected_action": "nonsense"}
+        )
         assert said(response) == [("error", "These are no rows of this list; nothing was done.")]
-        response = desk.post(list_of(page), {"action": action, "index": "0", "_selected_action": str(ids.new())})
+        response = desk.post(
+            list_of(page), {"action": action, "index": "0", "_selected_action": str(ids.new())}
+        )
         assert said(response)[0][0] == "warning"
 
 
@@ -315,7 +395,9 @@ def test_an_order_is_cancelled_through_the_services(page, paused, desk):
     one = paused if page == "runs_workorder" else paused.latest_run
     assert "Cancel these orders?" in ask(desk, page, "cancel_order", one).text
     assert fresh(paused).status == "paused"
-    assert said(confirm(desk, page, "cancel_order", one)) == [("success", f"{one.shown_id}: cancelled")]
+    assert said(confirm(desk, page, "cancel_order", one)) == [
+        ("success", f"{one.shown_id}: cancelled")
+    ]
     decision = Decision.objects.get()
     assert (decision.action, decision.via) == ("cancel", "admin")
     for again in ("cancel_order", "retry"):
@@ -336,7 +418,10 @@ def test_a_failed_order_is_retried_through_the_services(page, make_order, desk):
     assert fresh(order).latest_run.shown_id in words
     assert said(confirm(desk, page, "retry", one))[0][0] == "warning"
     [(level, words)] = said(confirm(desk, "runs_run", "retry", ended))
-    assert (level, words) == ("warning", f"{ended.shown_id}: This is not the latest run of a work order, so nothing was done.")
+    assert (level, words) == (
+        "warning",
+        f"{ended.shown_id}: This is not the latest run of a work order, so nothing was done.",
+    )
     assert Run.objects.count() == 2
 
 

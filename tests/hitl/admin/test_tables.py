@@ -24,27 +24,59 @@ pytestmark = pytest.mark.django_db
 
 def repository_fields(url, **fields):
     usual = {"push_policy": "asked", "pull_request_policy": "never"}
-    return {"name": "one", "url": str(url), "check_command": '["pytest", "-q"]', "author": "", **usual, **fields}
+    return {
+        "name": "one",
+        "url": str(url),
+        "check_command": '["pytest", "-q"]',
+        "author": "",
+        **usual,
+        **fields,
+    }
 
 
 @pytest.mark.parametrize(
-    "command", ['"pytest -q"', '{"a": 1}', '["a", 1]', '[""]', '["a\\u0000"]', "null", "[not json", '["\\ud800"]', "[" * 9999]
+    "command",
+    [
+        '"pytest -q"',
+        '{"a": 1}',
+        '["a", 1]',
+        '[""]',
+        '["a\\u0000"]',
+        "null",
+        "[not json",
+        '["\\ud800"]',
+        "[" * 9999,
+    ],
 )
 def test_a_check_command_is_a_list_of_words(command, templates, desk, tmp_path):
     make_repository(tmp_path / "one", {"a.py": "a = 1\n"})
-    response = desk.post(reverse("admin:runs_repository_add"), repository_fields(tmp_path / "one", check_command=command))
+    response = desk.post(
+        reverse("admin:runs_repository_add"),
+        repository_fields(tmp_path / "one", check_command=command),
+    )
     assert response.status_code == 200
     assert not Repository.objects.exists()
 
 
-def test_a_repository_is_added_in_its_normal_form_and_refused_outside_of_the_allowed_folders(templates, desk, tmp_path):
+def test_a_repository_is_added_in_its_normal_form_and_refused_outside_of_the_allowed_folders(
+    templates, desk, tmp_path
+):
     make_repository(tmp_path / "one", {"a.py": "a = 1\n"})
     url = reverse("admin:runs_repository_add")
-    for bad in ("/etc", "file:///etc/passwd", "https://user:pw@github.com/a/b", "ext::sh -c id", "https://evil.example/x"):
+    for bad in (
+        "/etc",
+        "file:///etc/passwd",
+        "https://user:pw@github.com/a/b",
+        "ext::sh -c id",
+        "https://evil.example/x",
+    ):
         assert desk.post(url, repository_fields(bad)).status_code == 200
     assert desk.post(url, repository_fields(f"{tmp_path}/./one/")).status_code == 302
     repository = Repository.objects.get()
-    assert (repository.url, repository.check_command) == (str((tmp_path / "one").resolve()), ["pytest", "-q"])
+    assert (repository.url, repository.check_command) == (
+        str((tmp_path / "one").resolve()),
+        ["pytest", "-q"],
+    )
     assert desk.post(url, repository_fields(tmp_path / "one")).status_code == 200
     assert Repository.objects.count() == 1
 
@@ -63,13 +95,22 @@ def template_fields(template, **changed):
 def test_editing_a_template_makes_a_new_version_and_keeps_the_old_one(templates, desk, root):
     old = definitions.current("writing")
     steps = [{**step, "pause_after": False} for step in old.steps]
-    response = desk.post(page_of("runs_template", old.pk), template_fields(old, steps=json.dumps(steps), title="Written"))
+    response = desk.post(
+        page_of("runs_template", old.pk),
+        template_fields(old, steps=json.dumps(steps), title="Written"),
+    )
     new = definitions.current("writing")
     assert response["Location"] == page_of("runs_template", new.pk)
-    assert (new.version, new.title, new.steps, new.created_by) == (old.version + 1, "Written", steps, root)
+    assert (new.version, new.title, new.steps, new.created_by) == (
+        old.version + 1,
+        "Written",
+        steps,
+        root,
+    )
     old.refresh_from_db()
     assert (old.version, old.title) == (1, "Writing")
-    assert 'name="steps"' not in desk.get(page_of("runs_template", old.pk)).text  # an old version is only looked at
+    # an old version is only looked at
+    assert 'name="steps"' not in desk.get(page_of("runs_template", old.pk)).text
     assert 'name="steps"' in desk.get(page_of("runs_template", new.pk)).text
 
 
@@ -107,12 +148,21 @@ def test_a_template_is_only_looked_at_by_those_who_may_not_change_it(templates):
     old = definitions.current("writing")
     client = client_of(staff("max", "runs.view_template"))
     assert client.get(page_of("runs_template", old.pk)).status_code == 200
-    assert client.post(page_of("runs_template", old.pk), template_fields(old, title="Mine")).status_code == 403
+    assert (
+        client.post(
+            page_of("runs_template", old.pk), template_fields(old, title="Mine")
+        ).status_code
+        == 403
+    )
     assert definitions.current("writing").version == 1
 
 
 def test_a_new_token_is_told_once_and_works(desk, ana, api):
-    response = desk.post(reverse("admin:hitl_apitoken_add"), {"user": ana.pk, "name": "ci", "scope": "read"}, follow=True)
+    response = desk.post(
+        reverse("admin:hitl_apitoken_add"),
+        {"user": ana.pk, "name": "ci", "scope": "read"},
+        follow=True,
+    )
     token = ApiToken.objects.get()
     [secret] = {word for word in response.text.replace("<", " ").split() if word.startswith("wst_")}
     assert ApiToken.digest_of(secret) == token.digest
@@ -126,7 +176,12 @@ def test_a_new_token_is_told_once_and_works(desk, ana, api):
 def test_a_token_is_revoked_but_neither_edited_nor_deleted(desk, ana):
     token, _ = ApiToken.make(ana, name="ci")
     assert desk.post(page_of("hitl_apitoken", token.pk), {"name": "other"}).status_code == 403
-    assert desk.post(reverse("admin:hitl_apitoken_delete", args=[token.pk]), {"post": "yes"}).status_code == 403
+    assert (
+        desk.post(
+            reverse("admin:hitl_apitoken_delete", args=[token.pk]), {"post": "yes"}
+        ).status_code
+        == 403
+    )
     assert "Revoke these tokens?" in ask(desk, "hitl_apitoken", "revoke", token).text
     token.refresh_from_db()
     assert token.revoked_at is None
@@ -147,14 +202,28 @@ def test_staff_make_no_token_that_acts_as_somebody_else(root):
 def test_staff_who_manage_people_give_no_rights_and_take_over_nobody_who_has_some(root, ana, team):
     max = staff("max", "auth.view_user", "auth.change_user", "auth.view_group", "auth.change_group")
     client = client_of(max)
-    fields = {"username": "ana", "is_active": "on", "is_superuser": "on", "is_staff": "on", "first_name": "Anna"}
-    client.post(page_of("auth_user", ana.pk), {**fields, "date_joined_0": "2026-01-01", "date_joined_1": "00:00:00"})
+    fields = {
+        "username": "ana",
+        "is_active": "on",
+        "is_superuser": "on",
+        "is_staff": "on",
+        "first_name": "Anna",
+    }
+    client.post(
+        page_of("auth_user", ana.pk),
+        {**fields, "date_joined_0": "2026-01-01", "date_joined_1": "00:00:00"},
+    )
     ana.refresh_from_db()
     assert (ana.first_name, ana.is_superuser, ana.is_staff) == ("Anna", False, False)
     assert list(ana.groups.all()) == [team]
     assert client.post(page_of("auth_user", root.pk), fields).status_code == 403
     passwords = {"password1": "a new long one", "password2": "a new long one"}
-    assert client.post(reverse("admin:auth_user_password_change", args=[root.pk]), passwords).status_code == 403
+    assert (
+        client.post(
+            reverse("admin:auth_user_password_change", args=[root.pk]), passwords
+        ).status_code
+        == 403
+    )
     everything = Permission.objects.first()
     client.post(page_of("auth_group", team.pk), {"name": "renamed", "permissions": [everything.pk]})
     team.refresh_from_db()
@@ -164,7 +233,12 @@ def test_staff_who_manage_people_give_no_rights_and_take_over_nobody_who_has_som
 
 def test_a_superuser_makes_people(desk):
     password = "a long enough password"
-    fields = {"username": "new", "usable_password": "true", "password1": password, "password2": password}
+    fields = {
+        "username": "new",
+        "usable_password": "true",
+        "password1": password,
+        "password2": password,
+    }
     assert desk.post(reverse("admin:auth_user_add"), fields).status_code == 302
     assert User.objects.get(username="new").check_password(password)
 
@@ -176,10 +250,17 @@ def test_an_operator_sets_how_often_and_how_long_and_reads_what_then_holds(templ
     text = desk.get(address).content.decode()
     assert all(escape(words) in text for words in PROMISES.values())
     form = {
-        "title": template.title, "description": "", "steps": json.dumps(template.steps), "input_schema": "{}", "frequency": "failure",
+        "title": template.title, "description": "", "steps": json.dumps(template.steps),
+        "input_schema": "{}", "frequency": "failure",
         "retention": '{"days": 30, "count": null}', "size_budget": "1000000",
     }  # fmt: skip
-    assert desk.post(address, {**form, "retention": '{"days": -1}'}).status_code == 200, "refused, with the form"
+    assert desk.post(address, {**form, "retention": '{"days": -1}'}).status_code == 200, (
+        "refused, with the form"
+    )
     assert desk.post(address, form).status_code == 302
     saved = definitions.current("writing-quick")
-    assert (saved.frequency, saved.retention, saved.size_budget) == ("failure", {"days": 30, "count": None}, 1_000_000)
+    assert (saved.frequency, saved.retention, saved.size_budget) == (
+        "failure",
+        {"days": 30, "count": None},
+        1_000_000,
+    )

@@ -32,14 +32,37 @@ def asked(name: str) -> Pause:
 
 def test_sub_steps_are_saved_and_read_over_rest(call, templates, ana):
     """S4-5, S4-12: as the next version; a template that names them runs them."""
-    ana.user_permissions.add(*Permission.objects.filter(codename__in=["add_steptemplate", "add_template"]))
-    subs = [{"step_type": "planning", "name": name, "step_template_slug": "test-plan"} for name in ("one", "two")]
-    saved = call("put", "templates/steps/duo", {"title": "Duo", "config": {"parallel": True}, "sub_steps": subs})
+    ana.user_permissions.add(
+        *Permission.objects.filter(codename__in=["add_steptemplate", "add_template"])
+    )
+    subs = [
+        {"step_type": "planning", "name": name, "step_template_slug": "test-plan"}
+        for name in ("one", "two")
+    ]
+    saved = call(
+        "put",
+        "templates/steps/duo",
+        {"title": "Duo", "config": {"parallel": True}, "sub_steps": subs},
+    )
     assert (saved["version"], saved["function"], saved["sub_steps"]) == (1, "flow.sub_steps", subs)
     assert call("get", "templates/steps/duo") == saved
     assert call("put", "templates/steps/duo", {"title": "Duo", "sub_steps": subs})["version"] == 2
-    listed = [{"step_type": "planning", "step_template_slug": "duo", "interrupt_after": True, "queue": "agents"}]
-    assert call("put", "templates/workflows/duo", {"title": "Duo", "steps": listed, "needs_repository": False})["version"] == 1
+    listed = [
+        {
+            "step_type": "planning",
+            "step_template_slug": "duo",
+            "interrupt_after": True,
+            "queue": "agents",
+        }
+    ]
+    assert (
+        call(
+            "put",
+            "templates/workflows/duo",
+            {"title": "Duo", "steps": listed, "needs_repository": False},
+        )["version"]
+        == 1
+    )
     assert test_steps.CALLS == []
 
 
@@ -47,10 +70,24 @@ def test_sub_steps_are_saved_and_read_over_rest(call, templates, ana):
     "body",
     [
         {"title": "Bad", "sub_steps": [{"step_type": "planning", "step_template_slug": "nothing"}]},
-        {"title": "Bad", "sub_steps": [{"step_type": "planning", "step_template_slug": "test-plan", "queue": "nowhere"}]},
+        {
+            "title": "Bad",
+            "sub_steps": [
+                {"step_type": "planning", "step_template_slug": "test-plan", "queue": "nowhere"}
+            ],
+        },
         {"title": "Bad", "function": "nothing.at_all"},
         {"title": "Bad"},
-        {"title": "Bad", "sub_steps": [{"step_type": "planning", "step_template_slug": "test-plan", "interrupt_before": "yes"}]},
+        {
+            "title": "Bad",
+            "sub_steps": [
+                {
+                    "step_type": "planning",
+                    "step_template_slug": "test-plan",
+                    "interrupt_before": "yes",
+                }
+            ],
+        },
     ],
 )
 def test_step_templates_that_cannot_run_are_refused(call, templates, ana, body):
@@ -69,14 +106,28 @@ def test_with_several_questions_open_an_answer_must_name_its_own(call, crew):
     order = crew([sub("one", **ASKING), sub("two", **ASKING)], parallel=True)
     work_off()
     assert call("get", f"work-orders/{order.shown_id}")["status"] == "paused"
-    assert call("get", f"work-orders/{order.shown_id}/pause-state")["id"] == min(pause.shown_id for pause in Pause.objects.open())
-    refused = call("post", f"work-orders/{order.shown_id}/resume", {"decision": "approve"}, status=409)
+    assert call("get", f"work-orders/{order.shown_id}/pause-state")["id"] == min(
+        pause.shown_id for pause in Pause.objects.open()
+    )
+    refused = call(
+        "post", f"work-orders/{order.shown_id}/resume", {"decision": "approve"}, status=409
+    )
     assert refused["code"] == "several_questions"
     assert sorted(refused["pause_ids"]) == sorted(pause.shown_id for pause in Pause.objects.open())
-    assert call("post", f"threads/{order.thread.shown_id}/runs", {"input": "APPROVE"}, status=409)["code"] == "several_questions"
-    call("post", f"work-orders/{order.shown_id}/resume", {"decision": "approve", "pause_id": asked("two").shown_id})
+    assert (
+        call("post", f"threads/{order.thread.shown_id}/runs", {"input": "APPROVE"}, status=409)[
+            "code"
+        ]
+        == "several_questions"
+    )
+    call(
+        "post",
+        f"work-orders/{order.shown_id}/resume",
+        {"decision": "approve", "pause_id": asked("two").shown_id},
+    )
     assert [pause.run.child_name for pause in Pause.objects.open()] == ["one"]
-    call("post", f"work-orders/{order.shown_id}/resume", {"decision": "approve"})  # the only one left
+    # the only one left
+    call("post", f"work-orders/{order.shown_id}/resume", {"decision": "approve"})
     work_off()
     assert call("get", f"work-orders/{order.shown_id}")["status"] == "completed"
 
@@ -87,7 +138,11 @@ def test_a_child_run_is_seen_and_ended_by_itself(call, crew):
     work_off()
     run = kids(order)["one"]
     seen = call("get", f"runs/{run.shown_id}")
-    assert (seen["parent_run_id"], seen["child_name"], seen["work_order_id"]) == (order.latest_run.shown_id, "one", order.shown_id)
+    assert (seen["parent_run_id"], seen["child_name"], seen["work_order_id"]) == (
+        order.latest_run.shown_id,
+        "one",
+        order.shown_id,
+    )
     assert call("get", f"runs/{order.latest_run.shown_id}")["awaited"] == 1
     assert call("post", f"runs/{run.shown_id}/cancel")["status"] == "cancelled"
     work_off()
@@ -111,9 +166,15 @@ def test_a_childs_checkpoint_is_not_forked_by_itself(call, crew):
     child = kids(order)["crew"]
     head = child.thread.checkpoints.latest("created_at")
     for body in ({"reason": "x"}, {"reason": "x", "state": {}}):
-        assert call("post", f"checkpoints/{head.shown_id}/fork", body, status=409)["code"] == "cannot_fork"
+        assert (
+            call("post", f"checkpoints/{head.shown_id}/fork", body, status=409)["code"]
+            == "cannot_fork"
+        )
     first = child.thread.checkpoints.earliest("created_at")
-    assert "child run" in call("post", f"checkpoints/{first.shown_id}/fork", {"reason": "x"}, status=409)["detail"]
+    assert (
+        "child run"
+        in call("post", f"checkpoints/{first.shown_id}/fork", {"reason": "x"}, status=409)["detail"]
+    )
     refused = call("post", f"runs/{child.shown_id}/resume", {}, status=409)
     assert refused["code"] == "run_live"
 

@@ -34,7 +34,10 @@ def test_who_polls_gets_304_while_nothing_happened(url, paused, api, ana):
     assert client.get(url, HTTP_IF_NONE_MATCH=first["ETag"]).status_code == 304
     say(paused, (EventKind.LOG, {"message": "new"}))
     again = client.get(f"{url}?after={paused.thread.last_seq}", HTTP_IF_NONE_MATCH=first["ETag"])
-    assert (again.status_code, [event["data"] for event in again.json()]) == (200, [{"message": "new"}])
+    assert (again.status_code, [event["data"] for event in again.json()]) == (
+        200,
+        [{"message": "new"}],
+    )
     assert again["ETag"] != first["ETag"]
 
 
@@ -63,17 +66,31 @@ def test_a_runs_events_are_its_own(make_order, api, ana):
     assert before is not None
     second = runs.fork(before.pk, by=ana, reason="again")
     for run in (first.latest_run, second):
-        assert {event["run_id"] for event in api(ana).get(f"/api/v1/runs/{run.shown_id}/events").json()} == {run.shown_id}
+        assert {
+            event["run_id"] for event in api(ana).get(f"/api/v1/runs/{run.shown_id}/events").json()
+        } == {run.shown_id}
 
 
 def test_a_page_begins_with_what_the_step_at_work_has_said(paused, page):
-    """S0-3: who opens the page in the middle sees the beginning too; when the step is done, it is gone."""
+    """S0-3: who opens the page in the middle sees the beginning too; when the step is done, it is
+    gone.
+    """
     url = f"/work-orders/{paused.shown_id}/"
     say(paused, (EventKind.STREAMING_CHUNK, {"content": "of before"}))
     assert "of before" not in page.get(url).content.decode()
-    say(paused, (EventKind.STEP_STARTED, {"step": "execute", "loop_num": 1}), (EventKind.LOG, {"message": "x"}))
-    say(paused, *((EventKind.STREAMING_CHUNK, {"content": f"token {number} <b> "}) for number in range(3)))
-    assert "token 0 &lt;b&gt; token 1 &lt;b&gt; token 2 &lt;b&gt; </pre>" in page.get(f"{url}?live").content.decode()
+    say(
+        paused,
+        (EventKind.STEP_STARTED, {"step": "execute", "loop_num": 1}),
+        (EventKind.LOG, {"message": "x"}),
+    )
+    say(
+        paused,
+        *((EventKind.STREAMING_CHUNK, {"content": f"token {number} <b> "}) for number in range(3)),
+    )
+    assert (
+        "token 0 &lt;b&gt; token 1 &lt;b&gt; token 2 &lt;b&gt; </pre>"
+        in page.get(f"{url}?live").content.decode()
+    )
     say(paused, (EventKind.STEP_COMPLETED, {"step": "execute"}))
     assert "token 0" not in page.get(url).content.decode()
 

@@ -53,12 +53,18 @@ def test_a_document_goes_from_one_person_to_another(told, api, ben, zoe):
     document = json.loads(taken.content)
     made = post(api(zoe), taken.content)
     assert made.status_code == 201
-    assert (made.json()["owner"], made.json()["team"], made.json()["work_order_id"]) == ("zoe", None, None)
+    assert (made.json()["owner"], made.json()["team"], made.json()["work_order_id"]) == (
+        "zoe",
+        None,
+        None,
+    )
     again = api(zoe).get(f"/api/v1/threads/{made.json()['id']}/export")
     assert alike(json.loads(again.content)) == alike(document)
     history = api(zoe).get(f"/api/v1/threads/{made.json()['id']}/history").json()["results"]
     assert len(history) == len(document["checkpoints"])
-    assert api(zoe).get(f"/api/v1/threads/{made.json()['id']}/state").json()["values"]["drafts"] == ["first"]
+    assert api(zoe).get(f"/api/v1/threads/{made.json()['id']}/state").json()["values"][
+        "drafts"
+    ] == ["first"]
 
 
 def test_an_imported_run_is_resumed_over_rest(told, api, zoe):
@@ -82,7 +88,9 @@ def test_a_read_token_takes_out_and_brings_nothing_in(told, api, ana):
     assert post(client, document).status_code == 403
 
 
-def test_importing_needs_a_right_which_is_asked_before_the_document_is_read(told, api, ana, settings):
+def test_importing_needs_a_right_which_is_asked_before_the_document_is_read(
+    told, api, ana, settings
+):
     """Before, any user could bring in whatever she had written herself."""
     settings.WAYSTATION_IMPORT_BYTES = 10
     document = api(ana).get(url(told)).content
@@ -134,7 +142,9 @@ def test_a_changed_document_is_refused(told, api, ana, zoe):
 
 
 def test_another_media_type_is_not_read(api, zoe):
-    assert api(zoe).post("/api/v1/threads/import", {"file": "x"}, format="multipart").status_code in {400, 415}
+    assert api(zoe).post(
+        "/api/v1/threads/import", {"file": "x"}, format="multipart"
+    ).status_code in {400, 415}
 
 
 def test_what_is_locked_is_not_exported_and_the_key_is_named(make_order, api, ana):
@@ -157,7 +167,10 @@ def command(*arguments):
 def test_the_commands_take_out_and_bring_in(told, zoe, tmp_path):
     file = tmp_path / "thread.json"
     command("export_thread", told.thread.shown_id, "--output", str(file))
-    assert json.loads(command("export_thread", told.thread.shown_id))["checkpoints"] == json.loads(file.read_text())["checkpoints"]
+    assert (
+        json.loads(command("export_thread", told.thread.shown_id))["checkpoints"]
+        == json.loads(file.read_text())["checkpoints"]
+    )
     made = command("import_thread", str(file), "--owner", "zoe").split()[-1]
     thread = Thread.objects.get(owner=zoe)
     assert thread.shown_id == made

@@ -30,26 +30,40 @@ def source(ana):
     return InboundSource.objects.create(name="crm", user=ana, secrets=[SECRET])
 
 
-def post(body, *, name="crm", secret=SECRET, message_id="msg_1", at=None, signature=None, sent=None):
+def post(
+    body, *, name="crm", secret=SECRET, message_id="msg_1", at=None, signature=None, sent=None
+):
     at = at or timezone.now()
     text = json.dumps(body).encode() if not isinstance(body, bytes) else body
     headers = {
         signatures.ID: message_id,
         signatures.TIMESTAMP: str(int(at.timestamp())),
-        signatures.SIGNATURE: signature if signature is not None else signatures.sign(secret, message_id, at, text),
+        signatures.SIGNATURE: signature
+        if signature is not None
+        else signatures.sign(secret, message_id, at, text),
     }
-    return Client().post(f"/api/v1/inbound/{name}", sent or text, content_type="application/json", headers=headers)
+    return Client().post(
+        f"/api/v1/inbound/{name}", sent or text, content_type="application/json", headers=headers
+    )
 
 
 def event(order, **more):
-    return {"run_id": order.latest_run.shown_id, "payload": {"decision": "approve"}, "sender_metadata": {"ticket": 7}, **more}
+    return {
+        "run_id": order.latest_run.shown_id,
+        "payload": {"decision": "approve"},
+        "sender_metadata": {"ticket": 7},
+        **more,
+    }
 
 
 def test_the_signature_is_that_of_the_specification():
     """The vector of the Standard Webhooks documentation's own libraries."""
     at = dt.datetime.fromtimestamp(1614265330, dt.UTC)
     body = b'{"test": 2432232314}'
-    assert signatures.sign(SECRET, "msg_p5jXN8AQM9LWM0D4loKWxJek", at, body) == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+    assert (
+        signatures.sign(SECRET, "msg_p5jXN8AQM9LWM0D4loKWxJek", at, body)
+        == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+    )
 
 
 def test_a_signed_event_answers_as_its_sources_person(paused, source, ana):
@@ -62,11 +76,17 @@ def test_a_signed_event_answers_as_its_sources_person(paused, source, ana):
 
 
 def test_a_replay_is_the_same_answer_and_no_second_effect(paused, source):
-    """F24, S3-43: also with a fresh timestamp, and once the run has gone on to its next question."""
+    """F24, S3-43: also with a fresh timestamp, and once the run has gone on to its next
+    question.
+    """
     first = post(event(paused))
     drive(paused)
     again = post(event(paused), at=timezone.now() + dt.timedelta(minutes=2))
-    assert (again.status_code, again.content, again["Idempotent-Replayed"]) == (200, first.content, "true")
+    assert (again.status_code, again.content, again["Idempotent-Replayed"]) == (
+        200,
+        first.content,
+        "true",
+    )
     assert (pause_of(paused).step, Decision.objects.count()) == ("execute", 1)
     other = post(event(paused, payload={"decision": "cancel"}))
     assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
@@ -137,13 +157,26 @@ def test_a_step_waits_for_a_system_and_goes_on_with_what_that_sends(order_that, 
 
     order = drive(order_that(pay))
     assert pause_of(order).kind == "external"
-    sent = {"run_id": order.latest_run.shown_id, "input_type": "awaiting_payment", "payload": {"paid": True}}
+    sent = {
+        "run_id": order.latest_run.shown_id,
+        "input_type": "awaiting_payment",
+        "payload": {"paid": True},
+    }
     assert post(sent).status_code == 200
     assert state_of(drive(order))["done"] is True
 
 
 def test_a_step_that_asks_for_no_kind_that_there_is_fails(order_that):
-    order = drive(order_that(lambda state, context: Ask(question="?", ways={"answer": ""}, report=Report(content=""), kind="strange")))  # type: ignore[arg-type]
+    order = drive(
+        order_that(
+            lambda state, context: Ask(
+                question="?",
+                ways={"answer": ""},
+                report=Report(content=""),
+                kind="strange",  # type: ignore[arg-type]
+            )
+        )
+    )
     assert (order.status, order.latest_run.failure_code) == ("failed", "step_error")
 
 
@@ -163,7 +196,17 @@ def test_what_came_too_soon_may_come_again_under_its_id(paused, source):
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{", b"\xff", b"[" * 50_000, b'{"run_id": "\\u0000"}', b'{"run_id": 5, "payload": NaN}'], ids=range(7)
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b"\xff",
+        b"[" * 50_000,
+        b'{"run_id": "\\u0000"}',
+        b'{"run_id": 5, "payload": NaN}',
+    ],
+    ids=range(7),
 )
 def test_hostile_bodies_are_refused_with_a_code(source, body):
     refused = post(body)
@@ -179,12 +222,16 @@ def test_what_is_too_large_is_refused_before_it_is_read(source):
 def test_only_post_is_taken(source, ana, client):
     client.force_login(ana)
     assert client.get("/api/v1/inbound/crm").status_code in {401, 405}
-    assert client.post("/api/v1/inbound/crm", {}, content_type="application/json").status_code == 401
+    assert (
+        client.post("/api/v1/inbound/crm", {}, content_type="application/json").status_code == 401
+    )
 
 
 @pytest.mark.django_db(transaction=True)
 def test_replays_at_the_same_moment_are_one_answer(file_database, paused, source):
-    """F0: what is sent twelve times at once has one effect; others are told that it is worked on, or get its answer."""
+    """F0: what is sent twelve times at once has one effect; others are told that it is worked on,
+    or get its answer.
+    """
     ended = at_once(*[lambda: post(event(paused)).status_code] * 12)
     assert set(ended) <= {200, 409}
     assert 200 in ended
@@ -192,9 +239,12 @@ def test_replays_at_the_same_moment_are_one_answer(file_database, paused, source
 
 
 def test_secrets_are_among_what_is_sealed_at_rest():
-    assert {"hitl_inboundsource.secrets", "hitl_earlyanswer.event", "hitl_wait.callback_secret", "runs_pause.calls"} <= {
-        one.about for one in columns()
-    }
+    assert {
+        "hitl_inboundsource.secrets",
+        "hitl_earlyanswer.event",
+        "hitl_wait.callback_secret",
+        "runs_pause.calls",
+    } <= {one.about for one in columns()}
 
 
 # For operators
@@ -210,13 +260,20 @@ def desk(django_user_model):
 def act(client, action, *names, confirmed=True):
     return client.post(
         "/admin/hitl/inboundsource/",
-        {"action": action, "_selected_action": names, "index": "0", **({"confirmed": "yes"} if confirmed else {})},
+        {
+            "action": action,
+            "_selected_action": names,
+            "index": "0",
+            **({"confirmed": "yes"} if confirmed else {}),
+        },
         follow=True,
     ).content.decode()
 
 
 def test_a_source_is_made_in_the_admin_and_its_secret_is_told_once(desk, ana, paused):
-    told = desk.post("/admin/hitl/inboundsource/add/", {"name": "crm", "user": ana.pk}, follow=True).content.decode()
+    told = desk.post(
+        "/admin/hitl/inboundsource/add/", {"name": "crm", "user": ana.pk}, follow=True
+    ).content.decode()
     secret = InboundSource.objects.get().secrets[0]
     assert secret.replace("+", "&#x2B;") in told or secret in told
     for page in ("/admin/hitl/inboundsource/", "/admin/hitl/inboundsource/crm/change/"):
@@ -247,6 +304,11 @@ def test_staff_operate_no_source_that_acts_as_somebody_else(source, ben):
     client.force_login(ben)
     act(client, "switch_off", "crm")
     assert "acts as somebody else" in act(client, "new_secret", "crm")
-    assert client.post("/admin/hitl/inboundsource/add/", {"name": "mine", "user": source.user_id}).status_code == 200
+    assert (
+        client.post(
+            "/admin/hitl/inboundsource/add/", {"name": "mine", "user": source.user_id}
+        ).status_code
+        == 200
+    )
     source.refresh_from_db()
     assert (source.active, source.secrets, InboundSource.objects.count()) == (True, [SECRET], 1)

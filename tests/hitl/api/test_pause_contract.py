@@ -1,4 +1,6 @@
-"""The pause contract of S4 where no other test names it: columns, indexes, phases, routes, and what an answer refreshes."""
+"""The pause contract of S4 where no other test names it: columns, indexes, phases, routes, and what
+an answer refreshes.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,19 @@ def test_open_pauses_and_the_pauses_of_a_run_have_an_index_each(db):
 
 
 def test_two_open_pauses_of_one_run_are_refused_by_the_database(paused):
-    """S4-16, S4-23, C14: at most one is active; each child run is a run of its own (`test_children`)."""
+    """S4-16, S4-23, C14: at most one is active; each child run is a run of its own
+    (`test_children`).
+    """
     pause = pause_of(paused)
     pause.pk = None
     pause._state.adding = True
-    with pytest.raises(IntegrityError, match=r"pause_one_open_per_run|UNIQUE constraint failed: runs_pause\.run_id"), transaction.atomic():
+    with (
+        pytest.raises(
+            IntegrityError,
+            match=r"pause_one_open_per_run|UNIQUE constraint failed: runs_pause\.run_id",
+        ),
+        transaction.atomic(),
+    ):
         Pause.objects.bulk_create([pause])
     assert Pause.objects.open().count() == 1
 
@@ -47,24 +57,39 @@ def test_an_order_with_history_is_not_deleted_piecemeal(paused):
         WorkOrder.objects.get(pk=paused.pk).delete()
 
 
-def test_an_order_carries_the_context_it_is_resumed_from_and_what_its_steps_showed(paused, ana, api):
+def test_an_order_carries_the_context_it_is_resumed_from_and_what_its_steps_showed(
+    paused, ana, api
+):
     """S4-17, S4-18: before, the outputs of steps were not in it."""
     client, url = api(ana), f"/api/v1/work-orders/{paused.shown_id}"
     order = client.get(url).json()
     data = order["checkpoint_data"]
-    assert (data["node_id"], data["status"], data["completed_nodes"], data["total_nodes"]) == ("planning", "pending_input", 1, 4)
+    assert (data["node_id"], data["status"], data["completed_nodes"], data["total_nodes"]) == (
+        "planning",
+        "pending_input",
+        1,
+        4,
+    )
     assert order["last_checkpoint"] == "awaiting_plan_approval"
     first = pause_of(paused)
-    assert data["step_outputs"] == {"planning": {"pause_id": first.shown_id, "revision": 1, "content": first.content}}
+    assert data["step_outputs"] == {
+        "planning": {"pause_id": first.shown_id, "revision": 1, "content": first.content}
+    }
     services.decide(first.pk, action="revise", by=ana, via=Via.REST, feedback="shorter")
     services.decide(pause_of(drive(paused)).pk, action="approve", by=ana, via=Via.REST)
     done = pause_of(drive(paused))
     data = client.get(url).json()["checkpoint_data"]
     assert list(data["step_outputs"]) == ["planning", done.step]
-    assert data["step_outputs"]["planning"]["revision"] == 2 and data["step_outputs"][done.step]["content"] == done.content
+    assert (
+        data["step_outputs"]["planning"]["revision"] == 2
+        and data["step_outputs"][done.step]["content"] == done.content
+    )
     assert data["outputs"] == fresh(paused).outputs
     [listed] = client.get("/api/v1/work-orders").json()["results"]
-    assert "step_outputs" not in listed["checkpoint_data"] and listed["checkpoint_data"]["outputs"] == data["outputs"]
+    assert (
+        "step_outputs" not in listed["checkpoint_data"]
+        and listed["checkpoint_data"]["outputs"] == data["outputs"]
+    )
 
 
 def test_an_order_goes_through_the_seven_phases_in_their_order(make_order, ana):
@@ -77,7 +102,11 @@ def test_an_order_goes_through_the_seven_phases_in_their_order(make_order, ana):
         services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
         phases.append(fresh(order).phase)
         order = drive(order)
-    assert [phase for place, phase in enumerate([*phases, order.phase]) if place == 0 or phase != [*phases, order.phase][place - 1]] == [
+    assert [
+        phase
+        for place, phase in enumerate([*phases, order.phase])
+        if place == 0 or phase != [*phases, order.phase][place - 1]
+    ] == [
         "planning",
         "awaiting_plan_approval",
         "executing",
@@ -93,10 +122,15 @@ def test_a_pause_shows_the_output_of_its_step_and_sets_the_orders_phase(paused):
     """S4-22, S4-28, S4-38."""
     pause = pause_of(paused)
     assert pause.content.startswith("# Plan 1")
-    assert (pause.phase, fresh(paused).phase) == ("awaiting_plan_approval", "awaiting_plan_approval")
+    assert (pause.phase, fresh(paused).phase) == (
+        "awaiting_plan_approval",
+        "awaiting_plan_approval",
+    )
 
 
-@pytest.mark.parametrize(("action", "status"), [("approve", "pending"), ("revise", "pending"), ("cancel", "failed")])
+@pytest.mark.parametrize(
+    ("action", "status"), [("approve", "pending"), ("revise", "pending"), ("cancel", "failed")]
+)
 def test_the_three_answers_lead_on_back_and_out(paused, ana, action, status):
     """S4-21, S4-53."""
     services.decide(pause_of(paused).pk, action=action, by=ana, via=Via.PAGE, feedback="shorter")
@@ -107,7 +141,12 @@ def test_the_three_answers_lead_on_back_and_out(paused, ana, action, status):
 
 def test_every_route_of_a_work_order_lies_under_its_own_address():
     """S4-34."""
-    routes = {str(entry.pattern) for part in get_resolver().url_patterns if hasattr(part, "url_patterns") for entry in part.url_patterns}
+    routes = {
+        str(entry.pattern)
+        for part in get_resolver().url_patterns
+        if hasattr(part, "url_patterns")
+        for entry in part.url_patterns
+    }
     names = {"", "/pause-state", "/resume", "/cancel", "/retry", "/suspend"}
     assert {f"work-orders/<wo:order_id>{name}" for name in names} <= routes
 
@@ -117,7 +156,10 @@ def test_an_answer_changes_the_pause_state_and_the_detail_at_once(paused, ana, a
     client = api(ana)
     address = f"/api/v1/work-orders/{paused.shown_id}"
     etag = client.get(f"{address}/pause-state")["ETag"]
-    assert client.post(f"{address}/resume", {"decision": "approve"}, format="json").json()["success"] is True
+    assert (
+        client.post(f"{address}/resume", {"decision": "approve"}, format="json").json()["success"]
+        is True
+    )
     state = client.get(f"{address}/pause-state", HTTP_IF_NONE_MATCH=etag)
     assert (state.status_code, state.json()) == (200, None)
     assert client.get(address).json()["current_phase"] == "executing"
@@ -125,15 +167,30 @@ def test_an_answer_changes_the_pause_state_and_the_detail_at_once(paused, ana, a
 
 def test_the_card_is_there_whenever_a_question_is_open_whatever_the_status_is_called(paused, page):
     """S4-49, C5."""
-    assert "⏸️ Waiting for Plan Approval" in page.get(f"/work-orders/{paused.shown_id}/").content.decode()
+    assert (
+        "⏸️ Waiting for Plan Approval"
+        in page.get(f"/work-orders/{paused.shown_id}/").content.decode()
+    )
     services.decide(pause_of(paused).pk, action="approve", by=paused.created_by, via=Via.PAGE)
-    assert "Waiting for Plan Approval</h2>" not in page.get(f"/work-orders/{paused.shown_id}/").content.decode()
+    assert (
+        "Waiting for Plan Approval</h2>"
+        not in page.get(f"/work-orders/{paused.shown_id}/").content.decode()
+    )
 
 
 def test_one_command_checks_style_and_types_and_one_runs_the_tests():
     """S4-54, S4-55, S4-73: CI calls just these two."""
-    commands = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if line.startswith("make")]
+    commands = [
+        line for line in (ROOT / ".ci" / "run").read_text().splitlines() if line.startswith("make")
+    ]
     assert commands == ["make check", "make test"]
     check = (ROOT / "Makefile").read_text().partition("\ncheck:")[2].partition("\n\n")[0]
-    for tool in ("ruff format --check", "ruff check", "mypy", "lint-imports", "makemigrations --check", "spectacular --validate"):
+    for tool in (
+        "ruff format --check",
+        "ruff check",
+        "mypy",
+        "lint-imports",
+        "makemigrations --check",
+        "spectacular --validate",
+    ):
         assert tool in check

@@ -48,10 +48,20 @@ def resume(client, url, **answer):
 def test_a_pause_has_the_fields_of_the_document(ana_api, url, paused):
     """S4-13, S4-33, S4-20."""
     state = ana_api.get(f"{url}/pause-state").json()
-    asked = {"id", "agent_work_order_id", "pause_phase", "pause_content", "pause_timestamp", "resume_timestamp", "user_decision"}
+    asked = {
+        "id",
+        "agent_work_order_id",
+        "pause_phase",
+        "pause_content",
+        "pause_timestamp",
+        "resume_timestamp",
+        "user_decision",
+    }
     assert asked | {"user_feedback", "status", "created_at", "updated_at"} <= state.keys()
     assert state["id"] == pause_of(paused).shown_id
-    assert [state[name] for name in ("resume_timestamp", "user_decision", "user_feedback", "decided_by")] == [None] * 4
+    assert [
+        state[name] for name in ("resume_timestamp", "user_decision", "user_feedback", "decided_by")
+    ] == [None] * 4
     assert (state["status"], state["state"], state["revision"]) == ("active", "open", 1)
     assert state["created_at"] == state["pause_timestamp"]
 
@@ -111,7 +121,9 @@ def test_whatever_happens_on_the_order_changes_its_etag(ana_api, url, paused):
     assert changed.status_code == 200
     assert changed["ETag"] != etag
     resume(ana_api, url, decision="approve")
-    assert ana_api.get(f"{url}/pause-state", headers={"if-none-match": changed["ETag"]}).json() is None
+    assert (
+        ana_api.get(f"{url}/pause-state", headers={"if-none-match": changed["ETag"]}).json() is None
+    )
 
 
 def test_the_etag_tells_a_stranger_nothing(url, ana_api, zoe, api):
@@ -125,7 +137,11 @@ def test_an_answer_gets_success(ana_api, url, decision):
     response = resume(ana_api, url, decision=decision)
     assert (response.status_code, response.json()["success"]) == (200, True)
     told = response.json()["decision"]
-    assert (told["id"], told["action"], told["decided_by"]) == (Decision.objects.get().shown_id, decision, "ana")
+    assert (told["id"], told["action"], told["decided_by"]) == (
+        Decision.objects.get().shown_id,
+        decision,
+        "ana",
+    )
 
 
 @pytest.mark.parametrize("second", ["approve", "revise", "cancel"])
@@ -143,9 +159,17 @@ def test_the_second_answer_is_told_who_was_first(ana_api, ben_api, url, second):
 def test_the_same_holds_at_the_pauses_own_address(ana_api, ben_api, paused):
     """F4."""
     pause = pause_of(paused)
-    first = ana_api.post(f"/api/v1/pauses/{pause.shown_id}/decisions", {"decision": "approve"}, format="json")
-    assert (first.status_code, first.json()["decided_by"], first.json()["position"]) == (201, "ana", 1)
-    second = ben_api.post(f"/api/v1/pauses/{pause.shown_id}/decisions", {"decision": "cancel"}, format="json")
+    first = ana_api.post(
+        f"/api/v1/pauses/{pause.shown_id}/decisions", {"decision": "approve"}, format="json"
+    )
+    assert (first.status_code, first.json()["decided_by"], first.json()["position"]) == (
+        201,
+        "ana",
+        1,
+    )
+    second = ben_api.post(
+        f"/api/v1/pauses/{pause.shown_id}/decisions", {"decision": "cancel"}, format="json"
+    )
     assert problem(second, 409, "pause_closed")["decided_by"] == "ana"
 
 
@@ -215,12 +239,17 @@ NONSENSE = [
 @pytest.mark.parametrize("body", NONSENSE, ids=range(len(NONSENSE)))
 @pytest.mark.parametrize("place", ["resume", "decisions"])
 def test_nonsense_is_refused_and_the_question_stays_open(ana_api, paused, body, place):
-    paths = {"resume": f"{ORDERS}/{paused.shown_id}/resume", "decisions": f"/api/v1/pauses/{pause_of(paused).shown_id}/decisions"}
+    paths = {
+        "resume": f"{ORDERS}/{paused.shown_id}/resume",
+        "decisions": f"/api/v1/pauses/{pause_of(paused).shown_id}/decisions",
+    }
     response = ana_api.post(paths[place], body, content_type="application/json")
     problem(response, 400, response.json()["code"])
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     st.fixed_dictionaries(
         {},
@@ -235,12 +264,22 @@ def test_nonsense_is_refused_and_the_question_stays_open(ana_api, paused, body, 
 )
 def test_no_body_of_an_answer_is_a_server_error(ana_api, url, body):
     ana_api.raise_request_exception = False
-    assert ana_api.post(f"{url}/resume", json.dumps(body), content_type="application/json").status_code < 500
+    assert (
+        ana_api.post(f"{url}/resume", json.dumps(body), content_type="application/json").status_code
+        < 500
+    )
     assert ana_api.get(f"{url}/pause-state").status_code == 200
 
 
 @pytest.mark.parametrize(
-    "odd", ["\U0001f9d0 é\u202e", "<script>alert(1)</script>", "x" * 20_000, "{{ revision_feedback }}", "'; DROP TABLE"]
+    "odd",
+    [
+        "\U0001f9d0 é\u202e",
+        "<script>alert(1)</script>",
+        "x" * 20_000,
+        "{{ revision_feedback }}",
+        "'; DROP TABLE",
+    ],
 )
 def test_feedback_comes_back_to_the_letter(ana_api, url, paused, odd):
     """F28: what was said is what is kept and shown."""
@@ -252,14 +291,18 @@ def test_feedback_comes_back_to_the_letter(ana_api, url, paused, odd):
 def test_open_questions_are_listed_and_answered_ones_only_on_request(ana_api, url, paused):
     """F9."""
     pause = pause_of(paused)
-    assert [found["id"] for found in ana_api.get("/api/v1/pauses?open=1").json()["results"]] == [pause.shown_id]
+    assert [found["id"] for found in ana_api.get("/api/v1/pauses?open=1").json()["results"]] == [
+        pause.shown_id
+    ]
     resume(ana_api, url, decision="approve")
     assert ana_api.get("/api/v1/pauses?open=1").json()["results"] == []
     [found] = ana_api.get("/api/v1/pauses").json()["results"]
     assert (found["user_decision"], found["answers"]) == ("approve", [])
 
 
-def test_the_list_costs_the_same_number_of_queries_for_one_and_for_many(ana_api, make_order, django_assert_max_num_queries):
+def test_the_list_costs_the_same_number_of_queries_for_one_and_for_many(
+    ana_api, make_order, django_assert_max_num_queries
+):
     for _ in range(4):
         drive(make_order())
     with django_assert_max_num_queries(7):

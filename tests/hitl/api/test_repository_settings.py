@@ -1,4 +1,6 @@
-"""What operators settle about a repository, over REST and in the admin, and what an order on it begins with."""
+"""What operators settle about a repository, over REST and in the admin, and what an order on it
+begins with.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,10 @@ from tests.worlds.repositories import UNTIDY, make_repository
 
 pytestmark = pytest.mark.django_db
 GOOD = {
-    "push_policy": "branch", "pull_request_policy": "draft", "forge": "github", "credential": "forge-token", "base_branch": "stable/2",
-    "default_template": "repo-tidy-quick", "check_command": ["make", "test"], "forge_project": "ada/engine",
+    "push_policy": "branch", "pull_request_policy": "draft", "forge": "github",
+    "credential": "forge-token", "base_branch": "stable/2",
+    "default_template": "repo-tidy-quick", "check_command": ["make", "test"],
+    "forge_project": "ada/engine",
 }  # fmt: skip
 
 
@@ -42,7 +46,9 @@ def operator(ana):
 
 @pytest.fixture
 def put(operator, api, repository):
-    return lambda **values: api(operator).put(f"/api/v1/repositories/{repository.shown_id}", values, format="json")
+    return lambda **values: api(operator).put(
+        f"/api/v1/repositories/{repository.shown_id}", values, format="json"
+    )
 
 
 def test_settings_are_read_and_changed_over_rest(put, operator, api, repository):
@@ -81,11 +87,20 @@ def test_what_does_not_fit_together_is_refused_and_changes_nothing(put, reposito
     answer = put(**values)
     assert (answer.status_code, answer.json()["code"]) == (422, "repository_invalid")
     assert field in answer.json()["errors"]
-    assert Repository.objects.values().get() == {**Repository.objects.filter(pk=repository.pk).values().get(), "push_policy": "asked"}
+    assert Repository.objects.values().get() == {
+        **Repository.objects.filter(pk=repository.pk).values().get(),
+        "push_policy": "asked",
+    }
 
 
 @pytest.mark.parametrize(
-    "values", [{"push_policy": "force"}, {"check_command": "make test"}, {"name": "x" * 121}, {"check_command": [1, {}]}]
+    "values",
+    [
+        {"push_policy": "force"},
+        {"check_command": "make test"},
+        {"name": "x" * 121},
+        {"check_command": [1, {}]},
+    ],
 )
 def test_what_is_of_another_kind_is_not_understood(put, values):
     assert put(**values).status_code == 400
@@ -93,13 +108,21 @@ def test_what_is_of_another_kind_is_not_understood(put, values):
 
 def test_who_is_no_operator_neither_reads_nor_changes_them(api, ben, repository, put):
     address = f"/api/v1/repositories/{repository.shown_id}"
-    assert api(ben).get(address).status_code == api(ben).put(address, {"name": "x"}, format="json").status_code == 403
+    assert (
+        api(ben).get(address).status_code
+        == api(ben).put(address, {"name": "x"}, format="json").status_code
+        == 403
+    )
     assert put().status_code == 200
 
 
 def test_an_unknown_repository_is_a_404(operator, api, repository):
     nothing = f"/api/v1/repositories/repo_{'0' * 26}"
-    assert api(operator).get(nothing).status_code == api(operator).put(nothing, {}, format="json").status_code == 404
+    assert (
+        api(operator).get(nothing).status_code
+        == api(operator).put(nothing, {}, format="json").status_code
+        == 404
+    )
 
 
 @pytest.mark.parametrize("bad", [{"push_policy": "force"}, {"pull_request_policy": "ready"}])
@@ -112,7 +135,13 @@ def test_the_admin_asks_the_same_questions(repository, admin_user):
     desk = Client()
     desk.force_login(admin_user)
     url = reverse("admin:runs_repository_change", args=[repository.pk])
-    fields = {**GOOD, "check_command": '["make", "test"]', "name": "engine", "url": repository.url, "use_template_execution": "on"}
+    fields = {
+        **GOOD,
+        "check_command": '["make", "test"]',
+        "name": "engine",
+        "url": repository.url,
+        "use_template_execution": "on",
+    }
     refused = desk.post(url, {**fields, "forge_url": "https://127.0.0.1/api"})
     assert "may not be reached from here" in refused.content.decode()
     assert desk.post(url, fields).status_code == 302
@@ -126,21 +155,40 @@ def test_the_admin_asks_the_same_questions(repository, admin_user):
 def test_an_order_without_a_template_takes_the_repositorys_own(put, operator, api, repository):
     """C29."""
     put(default_template="repo-tidy-quick")
-    made = api(operator).post("/api/v1/work-orders", {"repository_url": repository.url}, format="json")
+    made = api(operator).post(
+        "/api/v1/work-orders", {"repository_url": repository.url}, format="json"
+    )
     assert made.json()["template"] == "repo-tidy-quick"
-    named = api(operator).post("/api/v1/work-orders", {"repository_url": repository.url, "template": "repo-tidy"}, format="json")
+    named = api(operator).post(
+        "/api/v1/work-orders",
+        {"repository_url": repository.url, "template": "repo-tidy"},
+        format="json",
+    )
     assert named.json()["template"] == "repo-tidy"
 
 
-def test_an_order_that_names_no_template_is_told_which_there_are(put, operator, ana, api, repository):
-    """Before: "Add auth" without a template became an order to lint. Those that the asker may not use are not listed."""
+def test_an_order_that_names_no_template_is_told_which_there_are(
+    put, operator, ana, api, repository
+):
+    """Before: "Add auth" without a template became an order to lint.
+
+    Those that the asker may not use are not listed.
+    """
     TemplateAccess.objects.create(slug="quick-fix-workflow", enabled=False)
     order = {"repository_url": repository.url, "user_request": "Add auth"}
     refused = api(operator).post("/api/v1/work-orders", order, format="json")
     assert (refused.status_code, refused.json()["code"]) == (422, "template_required")
-    assert "You may use: " in refused.json()["detail"] and "repo-tidy, repo-tidy-quick" in refused.json()["detail"]
-    assert not {"quick-fix-workflow", "smart-booking"} & set(refused.json()["detail"].replace(".", "").replace(",", "").split())
-    assert "smart-booking" in api(operator).post("/api/v1/work-orders", {}, format="json").json()["detail"]
+    assert (
+        "You may use: " in refused.json()["detail"]
+        and "repo-tidy, repo-tidy-quick" in refused.json()["detail"]
+    )
+    assert not {"quick-fix-workflow", "smart-booking"} & set(
+        refused.json()["detail"].replace(".", "").replace(",", "").split()
+    )
+    assert (
+        "smart-booking"
+        in api(operator).post("/api/v1/work-orders", {}, format="json").json()["detail"]
+    )
     with pytest.raises(CommandError, match="repo-tidy-quick"):
         call_command("workorder", "--user", ana.username, "create", repository.url)
     page = Client()
@@ -150,7 +198,10 @@ def test_an_order_that_names_no_template_is_told_which_there_are(put, operator, 
     assert "Choose a template, so that it is plain what is done." in form.content.decode()
     assert page.get("/work-orders/new").status_code == 200
     Repository.objects.update(allowed_templates=["repo-tidy-quick"])
-    assert "You may use: repo-tidy-quick." in api(operator).post("/api/v1/work-orders", order, format="json").json()["detail"]
+    assert (
+        "You may use: repo-tidy-quick."
+        in api(operator).post("/api/v1/work-orders", order, format="json").json()["detail"]
+    )
     assert not WorkOrder.objects.exists()
 
 
@@ -158,10 +209,16 @@ def test_an_order_keeps_what_was_settled_when_it_was_made(put, ana, repository):
     put(**{**GOOD, "base_branch": "main"})
     order = runs.submit("repo-tidy", by=ana, repository_url=repository.url)
     put(base_branch="", pull_request_policy="never", push_policy="asked")
-    assert WorkOrder.objects.get(pk=order.pk).delivery == {"push": "branch", "pull_request": "draft", "base_branch": "main"}
+    assert WorkOrder.objects.get(pk=order.pk).delivery == {
+        "push": "branch",
+        "pull_request": "draft",
+        "base_branch": "main",
+    }
 
 
-def test_the_form_offers_repositories_that_one_knows_and_begins_with_their_settings(put, ana, zoe, repository, page):
+def test_the_form_offers_repositories_that_one_knows_and_begins_with_their_settings(
+    put, ana, zoe, repository, page
+):
     put(**GOOD)
     new = "/work-orders/new"
     assert repository.shown_id not in page.get(new).content.decode()  # nobody ordered on it yet
@@ -180,15 +237,31 @@ def test_the_form_offers_repositories_that_one_knows_and_begins_with_their_setti
         assert stranger.get(f"{new}?repository={unknown}").status_code == 404
 
 
-@pytest.mark.parametrize(("link", "shown"), [("https://forge.example/ada/engine/pull/7", True), ("javascript:alert(1)", False)])
-def test_a_pull_request_is_a_link_wherever_the_order_is_shown_if_it_is_one(folder, ana, page, api, admin_user, link, shown):
-    order = drive(runs.submit("repo-tidy-quick", by=ana, repository_url=str(folder), interrupt_after=["review"]))
+@pytest.mark.parametrize(
+    ("link", "shown"),
+    [("https://forge.example/ada/engine/pull/7", True), ("javascript:alert(1)", False)],
+)
+def test_a_pull_request_is_a_link_wherever_the_order_is_shown_if_it_is_one(
+    folder, ana, page, api, admin_user, link, shown
+):
+    order = drive(
+        runs.submit(
+            "repo-tidy-quick", by=ana, repository_url=str(folder), interrupt_after=["review"]
+        )
+    )
     services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
     order = drive(order)
     head = order.thread.head
-    type(head).objects.filter(pk=head.pk).update(metadata={**head.metadata, "outputs": {"github_pull_request_url": link}})
+    type(head).objects.filter(pk=head.pk).update(
+        metadata={**head.metadata, "outputs": {"github_pull_request_url": link}}
+    )
     desk = Client()
     desk.force_login(admin_user)
-    pages = [page.get(f"/work-orders/{order.shown_id}/"), desk.get(reverse("admin:runs_workorder_change", args=[order.pk]))]
+    pages = [
+        page.get(f"/work-orders/{order.shown_id}/"),
+        desk.get(reverse("admin:runs_workorder_change", args=[order.pk])),
+    ]
     assert [link in found.content.decode() for found in pages] == [shown, shown]
-    assert api(ana).get(f"/api/v1/work-orders/{order.shown_id}").json()["github_pull_request_url"] == (link if shown else None)
+    assert api(ana).get(f"/api/v1/work-orders/{order.shown_id}").json()[
+        "github_pull_request_url"
+    ] == (link if shown else None)

@@ -59,16 +59,32 @@ def test_a_conversation_over_rest(call):
 
 
 def test_what_a_caller_leaves_out_is_made_with_defaults(call, thread):
-    """S1-9: a body with all of it spelled out begins the same run, and no body at all goes on where the thread stands."""
+    """S1-9: a body with all of it spelled out begins the same run, and no body at all goes on where
+    the thread stands.
+    """
     spelled_out: dict[str, Any] = {
-        "template": "talk", "input": {"colour": "red"}, "state": None, "resume_from": "", "checkpoint_id": None, "interrupt_before": [],
-        "interrupt_after": [], "replaces": "", "reason": "", "step_around": False, "workflow_uri": "",
+        "template": "talk", "input": {"colour": "red"}, "state": None, "resume_from": "",
+        "checkpoint_id": None, "interrupt_before": [],
+        "interrupt_after": [], "replaces": "", "reason": "", "step_around": False,
+        "workflow_uri": "",
     }  # fmt: skip
     made = call("post", "threads", {}, status=201)["id"]
     call("post", f"threads/{made}/runs?auto_resume_pending=true", spelled_out, status=201)
-    call("post", f"threads/{thread.shown_id}/runs", {"template": "talk", "input": {"colour": "red"}}, status=201)
+    call(
+        "post",
+        f"threads/{thread.shown_id}/runs",
+        {"template": "talk", "input": {"colour": "red"}},
+        status=201,
+    )
     one, other = Run.objects.order_by("pk")
-    for name in ("definition_id", "input", "interrupt_before", "interrupt_after", "retry_of_id", "status"):
+    for name in (
+        "definition_id",
+        "input",
+        "interrupt_before",
+        "interrupt_after",
+        "retry_of_id",
+        "status",
+    ):
         assert getattr(one, name) == getattr(other, name), name
     stopping = {"template": "talk", "input": {}, "interrupt_after": ["step2"]}
     run = call("post", f"threads/{thread.shown_id}/runs", stopping, status=201)["id"]
@@ -95,14 +111,32 @@ def test_a_run_is_answered_resumed_and_cancelled_over_rest(call, thread):
 
 
 def test_a_run_that_waits_is_resumed_by_the_checkpoint_it_waits_at(call, thread):
-    """S0-42, S0-73: a client sends the checkpoint that it remembers. Before, that was 409, as if another run were wanted."""
-    run = call("post", f"threads/{thread.shown_id}/runs", {"template": "talk-pausing", "input": {}}, status=201)["id"]
+    """S0-42, S0-73: a client sends the checkpoint that it remembers.
+
+    Before, that was 409, as if another run were wanted.
+    """
+    run = call(
+        "post",
+        f"threads/{thread.shown_id}/runs",
+        {"template": "talk-pausing", "input": {}},
+        status=201,
+    )["id"]
     before = Run.objects.count()
     [pending] = call("get", "runs?status=pending_input&mine=true")["results"]
-    said = call("post", f"runs/{run}/resume", {"checkpoint_id": pending["pending_input"]["checkpoint_id"]})
-    assert (said["how"], said["id"], said["run"]["id"], said["run"]["status"]) == ("asked", run, run, "paused")
+    said = call(
+        "post", f"runs/{run}/resume", {"checkpoint_id": pending["pending_input"]["checkpoint_id"]}
+    )
+    assert (said["how"], said["id"], said["run"]["id"], said["run"]["status"]) == (
+        "asked",
+        run,
+        run,
+        "paused",
+    )
     earlier = Checkpoint.objects.filter(thread=thread).earliest("created_at").shown_id
-    assert call("post", f"runs/{run}/resume", {"checkpoint_id": earlier}, status=409)["code"] == "run_live"
+    assert (
+        call("post", f"runs/{run}/resume", {"checkpoint_id": earlier}, status=409)["code"]
+        == "run_live"
+    )
     assert Run.objects.count() == before
     assert call("post", f"runs/{run}/input", {"content": "APPROVE"}, status=201)["id"] == run
     assert call("get", f"runs/{run}")["status"] == "completed"
@@ -112,32 +146,66 @@ def test_a_run_that_waits_for_a_worker_is_followed_from_where_it_stands(api, ana
     """S0-42: its first checkpoint is the one that it stands at."""
     run = turns.invoke(thread.pk, Turn(template="talk", input={}), by=ana)
     head = Checkpoint.objects.get(thread=thread).shown_id
-    said = api(ana).post(f"/api/v1/runs/{run.shown_id}/resume", {"checkpoint_id": head}, format="json")
-    assert (said.status_code, said.json()["how"], said.json()["id"]) == (200, "following", run.shown_id)
+    said = api(ana).post(
+        f"/api/v1/runs/{run.shown_id}/resume", {"checkpoint_id": head}, format="json"
+    )
+    assert (said.status_code, said.json()["how"], said.json()["id"]) == (
+        200,
+        "following",
+        run.shown_id,
+    )
 
 
 def test_a_workflow_is_named_by_its_path_too(call, thread):
-    """S0-40: `workflow_uri` was no key that was known, so the first message of a thread was refused."""
+    """S0-40: `workflow_uri` was no key that was known, so the first message of a thread was
+    refused.
+    """
     path = f"threads/{thread.shown_id}/runs"
-    said = call("post", path, {"workflow_uri": "workflows/talk.yaml", "input": {"input": "Hello"}}, status=201)
+    said = call(
+        "post",
+        path,
+        {"workflow_uri": "workflows/talk.yaml", "input": {"input": "Hello"}},
+        status=201,
+    )
     assert (said["id"], said["run"]["template"]) == (said["run"]["id"], "talk")
-    assert call("post", path, {"workflow_uri": "talk", "template": "talk", "input": "More"}, status=201)["how"] == "started"
+    assert (
+        call(
+            "post", path, {"workflow_uri": "talk", "template": "talk", "input": "More"}, status=201
+        )["how"]
+        == "started"
+    )
     for wrong in (
         {"workflow_uri": "talk.yaml", "template": "talk-pausing"},
         {"workflow_uri": "../"},
         {"workflow_uri": "a b"},
         {"workflow_uri": 3.5},
     ):
-        assert call("post", path, {"input": "x", **wrong}, status=400)["errors"].keys() == {"workflow_uri"}
-    assert call("post", path, {"workflow_uri": "workflows/none.yaml", "input": "x"}, status=404)["code"] == "template_not_found"
+        assert call("post", path, {"input": "x", **wrong}, status=400)["errors"].keys() == {
+            "workflow_uri"
+        }
+    assert (
+        call("post", path, {"workflow_uri": "workflows/none.yaml", "input": "x"}, status=404)[
+            "code"
+        ]
+        == "template_not_found"
+    )
 
 
 def test_what_was_asked_last_comes_first_and_mine_is_mine(call, api, ana, ben, team, page):
-    """S0-57, S0-58, C26: before, by the age of the run; and the team's were among them. Page by page too."""
+    """S0-57, S0-58, C26: before, by the age of the run; and the team's were among them.
+
+    Page by page too.
+    """
     own = [turns.open_thread(by=ana, team=team).shown_id for _ in range(3)]
     theirs = turns.open_thread(by=ben, team=team).shown_id
     for opened, by in [*((one, ana) for one in own), (theirs, ben)]:
-        call("post", f"threads/{opened}/runs", {"template": "talk-pausing", "input": {}}, by=by, status=201)
+        call(
+            "post",
+            f"threads/{opened}/runs",
+            {"template": "talk-pausing", "input": {}},
+            by=by,
+            status=201,
+        )
     call("post", f"threads/{own[0]}/runs", {"input": "shorter"}, status=201)  # asked anew
 
     def asked(query: str) -> list[str]:
@@ -151,20 +219,33 @@ def test_what_was_asked_last_comes_first_and_mine_is_mine(call, api, ana, ben, t
     assert asked("") == [own[0], theirs, own[2], own[1]]
     assert asked("&mine=true") == [own[0], own[2], own[1]]
     [last] = call("get", "runs?status=pending_input&mine=1&limit=1")["results"]
-    assert {"run_id", "thread_id", "checkpoint_id", "prompt", "created_at"} <= last["pending_input"].keys()
+    assert {"run_id", "thread_id", "checkpoint_id", "prompt", "created_at"} <= last[
+        "pending_input"
+    ].keys()
     assert last["pending_input"]["run_id"] == last["id"]
     assert call("get", "runs?mine=perhaps", status=400)["code"] == "invalid"
     for one in (*own, theirs):
         call("post", f"threads/{one}/runs", {"input": "APPROVE"}, status=201)
-    assert Checkpoint.objects.filter(status="pending_input").count() == 5, "evidence of each time that was asked; kept for good"
-    assert (asked(""), asked("&mine=true"), page.get("/").context["waiting"]) == ([], [], []), "what was answered waits no more"
+    assert Checkpoint.objects.filter(status="pending_input").count() == 5, (
+        "evidence of each time that was asked; kept for good"
+    )
+    assert (asked(""), asked("&mine=true"), page.get("/").context["waiting"]) == ([], [], []), (
+        "what was answered waits no more"
+    )
 
 
 def test_a_run_and_its_child_runs_are_suspended_over_rest(api, thread, ana):
     """Issue 3, 5: each at its own next boundary."""
     run = turns.invoke(thread.pk, Turn(template="talk", input={}), by=ana)
     own = Thread.objects.create(owner=ana)
-    Run.objects.create(thread=own, definition=run.definition, parent=run, child_name="kid", depth=1, due_at=run.due_at)
+    Run.objects.create(
+        thread=own,
+        definition=run.definition,
+        parent=run,
+        child_name="kid",
+        depth=1,
+        due_at=run.due_at,
+    )
     address = f"/api/v1/runs/{run.shown_id}/suspend"
     assert api(ana).post(address).json()["id"] == run.shown_id
     assert set(Run.objects.values_list("suspend_by", flat=True)) == {"Ana Ruiz"}
@@ -176,7 +257,9 @@ def test_a_run_and_its_child_runs_are_suspended_over_rest(api, thread, ana):
 def test_a_failed_run_is_resumed_over_rest_as_the_run_to_follow(call, thread):
     """S0-42."""
     FAIL.add("step2")
-    run = call("post", f"threads/{thread.shown_id}/runs", {"template": "talk", "input": {}}, status=201)["run"]["id"]
+    run = call(
+        "post", f"threads/{thread.shown_id}/runs", {"template": "talk", "input": {}}, status=201
+    )["run"]["id"]
     FAIL.clear()
     said = call("post", f"runs/{run}/resume", {})
     assert (said["how"], said["run"]["retry_of"]) == ("resumed", run)
@@ -186,7 +269,12 @@ def test_a_failed_run_is_resumed_over_rest_as_the_run_to_follow(call, thread):
 def test_a_checkpoint_of_a_thread_is_forked_over_rest(call, thread):
     call("post", f"threads/{thread.shown_id}/runs", {"template": "talk", "input": {}}, status=201)
     after_one = Checkpoint.objects.get(thread=thread, node_id="step1")
-    run = call("post", f"checkpoints/{after_one.shown_id}/fork", {"reason": "try again", "state": {"x": 1}}, status=201)
+    run = call(
+        "post",
+        f"checkpoints/{after_one.shown_id}/fork",
+        {"reason": "try again", "state": {"x": 1}},
+        status=201,
+    )
     assert run["thread_id"] == thread.shown_id
     assert call("get", f"runs/{run['id']}")["status"] == "completed"
     assert state_of(thread)["x"] == 1
@@ -197,11 +285,29 @@ def test_a_checkpoint_of_a_thread_is_forked_over_rest(call, thread):
     [
         ("post", "threads/{t}/runs", {"template": "talk", "input": [1]}, 400, "invalid"),
         ("post", "threads/{t}/runs", {"template": "talk", "input": {"x": "\x00"}}, 400, "invalid"),
-        ("post", "threads/{t}/runs", {"template": "nothing", "input": {}}, 404, "template_not_found"),
+        (
+            "post",
+            "threads/{t}/runs",
+            {"template": "nothing", "input": {}},
+            404,
+            "template_not_found",
+        ),
         ("post", "threads/{t}/runs", {"input": {}}, 422, "input_invalid"),
-        ("post", "threads/{t}/runs", {"template": "talk", "input": {"messages": 3}}, 422, "merge_failed"),
+        (
+            "post",
+            "threads/{t}/runs",
+            {"template": "talk", "input": {"messages": 3}},
+            422,
+            "merge_failed",
+        ),
         ("post", "threads/{t}/runs", {"checkpoint_id": "ckpt_x"}, 400, "invalid"),
-        ("post", "threads/{t}/runs?auto_resume_pending=perhaps", {"template": "talk"}, 400, "invalid"),
+        (
+            "post",
+            "threads/{t}/runs?auto_resume_pending=perhaps",
+            {"template": "talk"},
+            400,
+            "invalid",
+        ),
         ("post", "threads", {"title": "x" * 201}, 400, "invalid"),
         ("post", "threads", {"team": "nobody's"}, 400, "invalid"),
         ("get", "threads/{t}/state", None, 404, "not_found"),
@@ -221,7 +327,12 @@ def test_nonsense_is_a_clear_refusal(call, thread, method, path, body, status, c
 
 
 def test_strangers_find_nothing_over_rest(call, thread, zoe):
-    call("post", f"threads/{thread.shown_id}/runs", {"template": "talk-pausing", "input": {}}, status=201)
+    call(
+        "post",
+        f"threads/{thread.shown_id}/runs",
+        {"template": "talk-pausing", "input": {}},
+        status=201,
+    )
     run, head = Run.objects.get(), head_of(thread)
     assert call("get", "threads", by=zoe)["results"] == []
     assert call("get", "runs", by=zoe)["results"] == []
@@ -231,19 +342,32 @@ def test_strangers_find_nothing_over_rest(call, thread, zoe):
         ("post", f"threads/{thread.shown_id}/runs"), ("get", f"runs/{run.shown_id}"), ("get", f"runs/{run.shown_id}/checkpoints"),
         ("post", f"runs/{run.shown_id}/resume"), ("post", f"runs/{run.shown_id}/cancel"), ("get", f"checkpoints/{head.shown_id}"),
     ]:  # fmt: skip
-        assert call(method, path, {} if method == "post" else None, by=zoe, status=404)["code"] == "not_found"
-    assert call("post", f"runs/{run.shown_id}/input", {"content": "APPROVE"}, by=zoe, status=404)["code"] == "not_found"
+        assert (
+            call(method, path, {} if method == "post" else None, by=zoe, status=404)["code"]
+            == "not_found"
+        )
+    assert (
+        call("post", f"runs/{run.shown_id}/input", {"content": "APPROVE"}, by=zoe, status=404)[
+            "code"
+        ]
+        == "not_found"
+    )
     assert not Decision.objects.exists()
 
 
 def test_the_examples_of_the_document_are_taken_by_the_shipped_chat_agent(api, ana, thread):
-    """S0-40: one of them was refused. They follow each other on one thread, as a reader would send them."""
+    """S0-40: one of them was refused.
+
+    They follow each other on one thread, as a reader would send them.
+    """
     shipped.load()
     said = []
     for example in sorted(threads.EXAMPLES, key=lambda one: "workflow_uri" not in one.value):
         if example.value.get("input") == "APPROVE":
             continue  # answers a question, which the model has to ask first
-        response = api(ana).post(f"/api/v1/threads/{thread.shown_id}/runs", example.value, format="json")
+        response = api(ana).post(
+            f"/api/v1/threads/{thread.shown_id}/runs", example.value, format="json"
+        )
         said.append((response.status_code, response.content))
         Run.objects.filter(status="pending").update(status="completed", ended_at=timezone.now())
     assert [status for status, _ in said] == [201, 201], said

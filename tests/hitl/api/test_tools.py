@@ -1,4 +1,7 @@
-"""What would ask? Told over REST and on a page, by a template's rules or by rules to try (S2-26)."""
+"""What would ask?
+
+Told over REST and on a page, by a template's rules or by rules to try (S2-26).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,12 @@ from runs.models import StepTemplate
 
 pytestmark = pytest.mark.django_db
 RULES = [
-    {"tool": "fetch", "when": {"argument": "/url", "op": "matches", "value": "^https://ours/"}, "ask": False, "why": "It is ours."},
+    {
+        "tool": "fetch",
+        "when": {"argument": "/url", "op": "matches", "value": "^https://ours/"},
+        "ask": False,
+        "why": "It is ours.",
+    },
     {"when": {"risk": "high"}, "ask": True, "why": "High risk."},
 ]
 
@@ -23,7 +31,10 @@ def asker(templates: None) -> None:
     """A template whose agent has `fetch` and rules, beside a step that is no agent's."""
     config = {"model": "scripted", "tools": ["fetch", "clock"], "approvals": RULES}
     definitions.edit_step_template("asker", title="Asker", function="agent", config=config)
-    steps = [{"name": "work", "step_template_slug": "asker"}, {"name": "finish", "step_template_slug": "test-finish"}]
+    steps = [
+        {"name": "work", "step_template_slug": "asker"},
+        {"name": "finish", "step_template_slug": "test-finish"},
+    ]
     definitions.edit_template("asking", title="Asking", steps=steps, needs_repository=False)
 
 
@@ -33,15 +44,31 @@ def explain(client: Any, **body: Any) -> Any:
 
 def test_the_tools_are_listed_with_schema_risk_and_rules(api, ana):
     told = {tool["name"]: tool for tool in api(ana).get("/api/v1/tools").json()["tools"]}
-    assert {"clock", "calculate", "fetch", "remember", "recall", "read_file", "write_file", "run_check"} <= told.keys()
+    assert {
+        "clock",
+        "calculate",
+        "fetch",
+        "remember",
+        "recall",
+        "read_file",
+        "write_file",
+        "run_check",
+    } <= told.keys()
     fetch = told["fetch"]
-    assert (fetch["risk"], fetch["editable"], fetch["rules"][0]["when"], fetch["rules"][0]["ask"]) == ("high", ["/url"], "always", True)
+    assert (
+        fetch["risk"],
+        fetch["editable"],
+        fetch["rules"][0]["when"],
+        fetch["rules"][0]["ask"],
+    ) == ("high", ["/url"], "always", True)
     assert fetch["parameters"]["required"] == ["url"]
 
 
 def test_a_templates_rules_tell_whether_a_call_asks_and_why(api, ana, asker):
     client = api(ana)
-    ours = explain(client, tool="fetch", arguments={"url": "https://ours/a"}, template="asking", step="work").json()
+    ours = explain(
+        client, tool="fetch", arguments={"url": "https://ours/a"}, template="asking", step="work"
+    ).json()
     assert ours == {
         "tool": "fetch",
         "risk": "high",
@@ -51,14 +78,24 @@ def test_a_templates_rules_tell_whether_a_call_asks_and_why(api, ana, asker):
         "place": "approvals.0",
         "offered": True,
     }
-    other = explain(client, tool="fetch", arguments={"url": "https://other/"}, template="asking", step="work").json()
+    other = explain(
+        client, tool="fetch", arguments={"url": "https://other/"}, template="asking", step="work"
+    ).json()
     assert (other["ask"], other["why"], other["place"]) == (True, "High risk.", "approvals.1")
-    assert explain(client, tool="calculate", arguments={"expression": "1"}, template="asking", step="work").json()["offered"] is False
+    assert (
+        explain(
+            client, tool="calculate", arguments={"expression": "1"}, template="asking", step="work"
+        ).json()["offered"]
+        is False
+    )
 
 
 def test_rules_are_tried_before_they_are_saved(api, ana):
     client = api(ana)
-    assert explain(client, tool="fetch", arguments={"url": "https://ours/"}, rules=RULES).json()["ask"] is False
+    assert (
+        explain(client, tool="fetch", arguments={"url": "https://ours/"}, rules=RULES).json()["ask"]
+        is False
+    )
     bare = explain(client, tool="clock").json()
     assert (bare["ask"], bare["rule"], bare["place"]) == (False, None, "")
 
@@ -70,7 +107,11 @@ def test_rules_are_tried_before_they_are_saved(api, ana):
         ({"tool": "fetch", "arguments": {}}, 422, "call_invalid"),
         ({"tool": "fetch", "arguments": []}, 400, "invalid"),
         ({"tool": "clock", "rules": [{"when": "always"}]}, 422, "rules_refused"),
-        ({"tool": "clock", "rules": [{"tool": "clokc", "when": "always", "ask": True}]}, 422, "rules_refused"),
+        (
+            {"tool": "clock", "rules": [{"tool": "clokc", "when": "always", "ask": True}]},
+            422,
+            "rules_refused",
+        ),
         ({"tool": "clock", "template": "none", "step": "work"}, 404, "template_not_found"),
         ({"tool": "clock", "template": "asking", "step": "finish"}, 422, "call_invalid"),
         ({"tool": "clock", "template": "asking"}, 400, "invalid"),
@@ -85,25 +126,51 @@ def test_what_cannot_be_explained_is_refused_with_a_code(api, ana, asker, body, 
 
 def test_a_step_template_with_rules_that_cannot_be_followed_is_not_saved(asker):
     """A rule on a tool that the agent does not have would silently never match."""
-    for rules in ([{"when": "always"}], [{"tool": "fetsch", "when": "always", "ask": True}], "always"):
+    for rules in (
+        [{"when": "always"}],
+        [{"tool": "fetsch", "when": "always", "ask": True}],
+        "always",
+    ):
         with pytest.raises(TemplateInvalid) as refused:
-            definitions.edit_step_template("asker", title="Asker", function="agent", config={"tools": ["fetch"], "approvals": rules})
+            definitions.edit_step_template(
+                "asker",
+                title="Asker",
+                function="agent",
+                config={"tools": ["fetch"], "approvals": rules},
+            )
         assert "approvals" in next(iter(refused.value.errors))
     assert StepTemplate.objects.filter(slug="asker").count() == 1
 
 
 def test_the_page_lists_the_tools_and_explains_a_call(page, asker):
     told = page.get("/tools/").content.decode()
-    assert "What would ask?" in told and "asking/work" in told and "It reaches outside this server" in told
-    query = {"tool": "fetch", "at": "asking/work", "arguments": json.dumps({"url": "https://ours/x"})}
+    assert (
+        "What would ask?" in told
+        and "asking/work" in told
+        and "It reaches outside this server" in told
+    )
+    query = {
+        "tool": "fetch",
+        "at": "asking/work",
+        "arguments": json.dumps({"url": "https://ours/x"}),
+    }
     answer = page.get("/tools/", query)
     text = answer.content.decode()
-    assert answer.status_code == 200 and "This call is made without asking." in text and "It is ours." in text
+    assert (
+        answer.status_code == 200
+        and "This call is made without asking." in text
+        and "It is ours." in text
+    )
     asks = page.get("/tools/", {**query, "at": ""}).content.decode()
     assert "A person is asked before this call is made." in asks and "<code>tool.0</code>" in asks
-    missing = page.get("/tools/", {"tool": "clock", "at": "asking/work", "arguments": ""}).content.decode()
+    missing = page.get(
+        "/tools/", {"tool": "clock", "at": "asking/work", "arguments": ""}
+    ).content.decode()
     assert "does not have clock" not in missing
-    assert "does not have recall" in page.get("/tools/", {"tool": "recall", "at": "asking/work"}).content.decode()
+    assert (
+        "does not have recall"
+        in page.get("/tools/", {"tool": "recall", "at": "asking/work"}).content.decode()
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,4 +186,8 @@ def test_the_page_lists_the_tools_and_explains_a_call(page, asker):
 )
 def test_the_page_says_what_is_wrong_beside_the_field(page, query, words):
     answer = page.get("/tools/", query)
-    assert answer.status_code == 422 and words in answer.content.decode() and "<script>" not in answer.content.decode()
+    assert (
+        answer.status_code == 422
+        and words in answer.content.decode()
+        and "<script>" not in answer.content.decode()
+    )

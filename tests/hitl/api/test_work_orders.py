@@ -25,7 +25,9 @@ pytestmark = pytest.mark.django_db
 
 def test_the_same_template_again_makes_no_new_version(editor_api):
     body = editor_api.get("/api/v1/templates/workflows/writing").json()
-    again = editor_api.put("/api/v1/templates/workflows/writing", {"steps": body["steps"]}, format="json")
+    again = editor_api.put(
+        "/api/v1/templates/workflows/writing", {"steps": body["steps"]}, format="json"
+    )
     assert again.json()["version"] == body["version"] == 1
 
 
@@ -33,7 +35,9 @@ def test_the_same_template_again_makes_no_new_version(editor_api):
 def test_who_may_not_edit_templates_does_not(ana_api, method):
     """C20."""
     before = rows()
-    response = getattr(ana_api, method)("/api/v1/templates/workflows/writing", {"steps": []}, format="json")
+    response = getattr(ana_api, method)(
+        "/api/v1/templates/workflows/writing", {"steps": []}, format="json"
+    )
     problem(response, 403, "permission_denied")
     assert rows() == before
 
@@ -78,21 +82,32 @@ GOOD = {"step_type": "planning", "step_template_slug": "test-plan"}
 )
 def test_a_template_that_makes_no_sense_is_refused_with_its_place(editor_api, steps):
     before = rows()
-    response = editor_api.put("/api/v1/templates/workflows/writing", json.dumps({"steps": steps}), content_type="application/json")
+    response = editor_api.put(
+        "/api/v1/templates/workflows/writing",
+        json.dumps({"steps": steps}),
+        content_type="application/json",
+    )
     assert "steps" in str(problem(response, 422, "template_invalid")["errors"])
     assert rows() == before
 
 
-@pytest.mark.parametrize("schema", [{"type": 5}, {"type": "object", "properties": []}, {"$ref": "#/nothing"}, {"title": "\x00"}])
+@pytest.mark.parametrize(
+    "schema",
+    [{"type": 5}, {"type": "object", "properties": []}, {"$ref": "#/nothing"}, {"title": "\x00"}],
+)
 def test_an_input_schema_that_is_none_is_refused(editor_api, schema):
     before = rows()
-    response = editor_api.put("/api/v1/templates/workflows/writing", {"input_schema": schema}, format="json")
+    response = editor_api.put(
+        "/api/v1/templates/workflows/writing", {"input_schema": schema}, format="json"
+    )
     problem(response, 422, "template_invalid")
     assert rows() == before
 
 
 def test_a_slug_that_is_too_long_is_refused(editor_api):
-    response = editor_api.put(f"/api/v1/templates/workflows/{'a' * 81}", {"steps": [GOOD]}, format="json")
+    response = editor_api.put(
+        f"/api/v1/templates/workflows/{'a' * 81}", {"steps": [GOOD]}, format="json"
+    )
     problem(response, 422, "template_invalid")
 
 
@@ -150,7 +165,9 @@ def test_an_order_that_makes_no_sense_is_refused_and_leaves_nothing(ana_api, bod
 def test_a_body_that_is_no_json_is_refused_and_leaves_nothing(ana_api, raw):
     before = rows()
     ana_api.raise_request_exception = False
-    response = ana_api.post(ORDERS, raw.encode("utf-8", "surrogateescape"), content_type="application/json")
+    response = ana_api.post(
+        ORDERS, raw.encode("utf-8", "surrogateescape"), content_type="application/json"
+    )
     assert response.status_code in {400, 422}
     assert response["Content-Type"] == "application/problem+json"
     assert rows() == before
@@ -160,12 +177,20 @@ def test_deep_input_is_refused_before_anything_is_made(ana_api):
     deep: dict[str, object] = {}
     for _ in range(100):
         deep = {"a": deep}
-    problem(ana_api.post(ORDERS, {"template": "writing", "input": deep}, format="json"), 422, "input_invalid")
+    problem(
+        ana_api.post(ORDERS, {"template": "writing", "input": deep}, format="json"),
+        422,
+        "input_invalid",
+    )
     assert not WorkOrder.objects.exists()
 
 
 def test_a_form_is_no_json(ana_api):
-    problem(ana_api.post(ORDERS, {"template": "writing"}, format="multipart"), 415, "unsupported_media_type")
+    problem(
+        ana_api.post(ORDERS, {"template": "writing"}, format="multipart"),
+        415,
+        "unsupported_media_type",
+    )
 
 
 def test_a_team_that_is_not_yours_cannot_be_given_an_order(templates, zoe, team, api):
@@ -176,8 +201,13 @@ def test_a_team_that_is_not_yours_cannot_be_given_an_order(templates, zoe, team,
 
 def test_nobody_learns_which_teams_there_are(templates, zoe, team, api):
     """F4: a team of others and no team at all get the same answer."""
-    said = [api(zoe).post(ORDERS, {"template": "writing", "team": name}, format="json").json()["errors"] for name in ("platform", "nobody")]
-    assert json.dumps(said[0]).replace("platform", "x") == json.dumps(said[1]).replace("nobody", "x")
+    said = [
+        api(zoe).post(ORDERS, {"template": "writing", "team": name}, format="json").json()["errors"]
+        for name in ("platform", "nobody")
+    ]
+    assert json.dumps(said[0]).replace("platform", "x") == json.dumps(said[1]).replace(
+        "nobody", "x"
+    )
 
 
 def test_a_client_cannot_make_up_state(ana_api):
@@ -198,7 +228,14 @@ def test_a_client_cannot_make_up_state(ana_api):
 
 def test_an_order_shows_the_same_after_reading_it_again(ana_api):
     made = ana_api.post(
-        ORDERS, {"template": "writing", "title": "Tidy é \U0001f9d0", "user_request": "a\nb", "input": {"k": [1, None, "é"]}}, format="json"
+        ORDERS,
+        {
+            "template": "writing",
+            "title": "Tidy é \U0001f9d0",
+            "user_request": "a\nb",
+            "input": {"k": [1, None, "é"]},
+        },
+        format="json",
     )
     assert made.status_code == 201
     assert ana_api.get(f"{ORDERS}/{made.json()['id']}").json() == made.json()
@@ -259,7 +296,10 @@ def test_an_order_that_ended_is_not_cancelled(ana_api, make_order):
     assert rows() == before
 
 
-@pytest.mark.parametrize("path", ["/api/v1/nothing", "/api/v1/work-orders/1", "/api/v1/work-orders/wo_" + "z" * 26, "/api/v1/"])
+@pytest.mark.parametrize(
+    "path",
+    ["/api/v1/nothing", "/api/v1/work-orders/1", "/api/v1/work-orders/wo_" + "z" * 26, "/api/v1/"],
+)
 def test_an_unknown_address_of_the_api_is_a_problem_document(ana_api, path):
     problem(ana_api.get(path), 404, "not_found")
 
@@ -278,14 +318,19 @@ bodies = st.fixed_dictionaries(
         "template": st.sampled_from(["writing", "writing-quick", "repo-tidy"]) | anything,
         "title": anything,
         "user_request": anything,
-        "input": st.dictionaries(st.text(st.characters(exclude_categories=()), max_size=5), anything, max_size=3) | anything,
+        "input": st.dictionaries(
+            st.text(st.characters(exclude_categories=()), max_size=5), anything, max_size=3
+        )
+        | anything,
         "repository_url": anything,
         "team": st.just("platform") | anything,
     },
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(bodies | anything)
 @example({"template": "writing", "input": {"a": "\ud800"}})
 def test_no_body_of_a_new_order_is_a_server_error(ana_api, body):
@@ -298,13 +343,26 @@ def test_no_body_of_a_new_order_is_a_server_error(ana_api, body):
         assert ana_api.get(ORDERS).status_code == 200
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     st.fixed_dictionaries(
         {
             "steps": st.lists(
                 st.dictionaries(
-                    st.sampled_from(["step_type", "name", "pause_after", "choices", "revise_to", "pause_phase", "max_revisions"]), anything
+                    st.sampled_from(
+                        [
+                            "step_type",
+                            "name",
+                            "pause_after",
+                            "choices",
+                            "revise_to",
+                            "pause_phase",
+                            "max_revisions",
+                        ]
+                    ),
+                    anything,
                 ).map(lambda step: {**GOOD, **step}),
                 max_size=2,
             )
@@ -315,6 +373,10 @@ def test_no_body_of_a_new_order_is_a_server_error(ana_api, body):
 )
 def test_no_template_is_a_server_error(editor_api, body):
     editor_api.raise_request_exception = False
-    response = editor_api.put("/api/v1/templates/workflows/any", json.dumps(body), content_type="application/json")
+    response = editor_api.put(
+        "/api/v1/templates/workflows/any", json.dumps(body), content_type="application/json"
+    )
     assert response.status_code < 500
-    assert editor_api.get("/api/v1/templates/workflows/any").status_code == (200 if Template.objects.filter(slug="any").exists() else 404)
+    assert editor_api.get("/api/v1/templates/workflows/any").status_code == (
+        200 if Template.objects.filter(slug="any").exists() else 404
+    )

@@ -1,4 +1,6 @@
-"""More time for everybody, and a while without the question for oneself: by page without JavaScript, and over REST."""
+"""More time for everybody, and a while without the question for oneself: by page without
+JavaScript, and over REST.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +34,13 @@ def browser(user):
 
 
 def move(user, pause, until, reason="Ana is ill"):
-    return browser(user).post(f"/pauses/{pause.shown_id}/extend", {"until": until.isoformat(), "reason": reason})
+    return browser(user).post(
+        f"/pauses/{pause.shown_id}/extend", {"until": until.isoformat(), "reason": reason}
+    )
 
 
-# -- the deadline -------------------------------------------------------------------------------------------------------------------
+# -- the deadline
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_deadline_is_moved_with_a_reason_and_everybody_sees_who_and_why(order, ben):
@@ -43,10 +48,17 @@ def test_a_deadline_is_moved_with_a_reason_and_everybody_sees_who_and_why(order,
     pause = pause_of(order)
     assert move(ben, pause, at(pause, 7)).status_code == 302
     moved = pause_of(order)
-    assert (moved.deadline_at, moved.next_at, moved.extendable_until) == (at(pause, 7), at(pause, 3), at(pause, 8))
+    assert (moved.deadline_at, moved.next_at, moved.extendable_until) == (
+        at(pause, 7),
+        at(pause, 3),
+        at(pause, 8),
+    )
     [told] = updates(order)
     assert (told["what"], told["by"], told["reason"]) == ("extended", "Ben", "Ana is ill")
-    assert (told["was"], told["deadline_at"]) == (at(pause, 4).isoformat(), at(pause, 7).isoformat())
+    assert (told["was"], told["deadline_at"]) == (
+        at(pause, 4).isoformat(),
+        at(pause, 7).isoformat(),
+    )
     deadlines.fire_due(now=at(pause, 4))
     assert fresh(order).status == "paused"
     shown = browser(ben).get(f"/work-orders/{order.shown_id}/").content.decode()
@@ -66,7 +78,9 @@ def test_a_deadline_is_moved_with_a_reason_and_everybody_sees_who_and_why(order,
         (6, "a\0b", "Say why"),
     ],
 )
-def test_it_goes_no_further_than_the_rules_allow_and_not_without_a_reason(order, ben, hours, reason, words):
+def test_it_goes_no_further_than_the_rules_allow_and_not_without_a_reason(
+    order, ben, hours, reason, words
+):
     pause = pause_of(order)
     before = rows()
     with pytest.raises(deadline_changes.PostponingInvalid, match=words):
@@ -100,7 +114,10 @@ def test_a_reviewer_who_takes_no_part_moves_it_and_hides_it_too(asked, zoe, api)
     pause = pause_of(order)
     assert move(zoe, pause, at(pause, 7)).status_code == 302
     until = {"until": at(pause, 1).isoformat()}
-    assert api(zoe).post(f"/api/v1/pauses/{pause.shown_id}/snooze", until, format="json").status_code == 200
+    assert (
+        api(zoe).post(f"/api/v1/pauses/{pause.shown_id}/snooze", until, format="json").status_code
+        == 200
+    )
     assert (pause_of(order).deadline_at, deadline_changes.inbox(zoe).count()) == (at(pause, 7), 0)
 
 
@@ -115,8 +132,16 @@ def test_what_is_over_is_not_moved(order, ben, api):
     """F8: the loser is told what happened."""
     pause = pause_of(order)
     deadlines.fire_due(now=at(pause, 4))
-    late = api(ben).post(f"/api/v1/pauses/{pause.shown_id}/extend", {"until": at(pause, 6).isoformat(), "reason": "x"}, format="json")
-    assert (late.status_code, late.json()["code"], late.json()["state"]) == (409, "pause_closed", "expired")
+    late = api(ben).post(
+        f"/api/v1/pauses/{pause.shown_id}/extend",
+        {"until": at(pause, 6).isoformat(), "reason": "x"},
+        format="json",
+    )
+    assert (late.status_code, late.json()["code"], late.json()["state"]) == (
+        409,
+        "pause_closed",
+        "expired",
+    )
     page = move(ben, pause, at(pause, 6))
     assert page.status_code == 409
     assert "It expired at" in page.content.decode()
@@ -142,9 +167,13 @@ def test_without_a_deadline_there_is_none_to_move(paused, ana, api):
 def test_what_is_no_time_is_refused_at_both_doors(order, ben, api, until):
     pause = pause_of(order)
     for act in ("extend", "snooze"):
-        answer = api(ben).post(f"/api/v1/pauses/{pause.shown_id}/{act}", {"until": until, "reason": "x"}, format="json")
+        answer = api(ben).post(
+            f"/api/v1/pauses/{pause.shown_id}/{act}", {"until": until, "reason": "x"}, format="json"
+        )
         assert answer.status_code == (200 if until is None and act == "snooze" else 400)
-    page = browser(ben).post(f"/pauses/{pause.shown_id}/extend", {"until": until or "", "reason": "x"})
+    page = browser(ben).post(
+        f"/pauses/{pause.shown_id}/extend", {"until": until or "", "reason": "x"}
+    )
     assert (page.status_code, "The deadline was not moved" in page.content.decode()) == (422, True)
     page = browser(ben).post(f"/pauses/{pause.shown_id}/snooze", {"hours": until or "99999999"})
     assert (page.status_code, "Nothing was hidden" in page.content.decode()) == (422, True)
@@ -155,26 +184,48 @@ def test_a_program_reads_and_moves_it(order, ben, api):
     pause = pause_of(order)
     shown = api(ben).get(f"/api/v1/pauses/{pause.shown_id}").json()
     assert (shown["deadline_outcome"], shown["stage"], shown["state"]) == ("expire", 0, "open")
-    times = {name: dt.datetime.fromisoformat(shown[name]) for name in ("deadline_at", "next_deadline", "extendable_until")}
-    assert times == {"deadline_at": at(pause, 4), "next_deadline": at(pause, 3), "extendable_until": at(pause, 8)}
+    times = {
+        name: dt.datetime.fromisoformat(shown[name])
+        for name in ("deadline_at", "next_deadline", "extendable_until")
+    }
+    assert times == {
+        "deadline_at": at(pause, 4),
+        "next_deadline": at(pause, 3),
+        "extendable_until": at(pause, 8),
+    }
     assert [dt.datetime.fromisoformat(one) for one in shown["reminders"]] == [at(pause, 3)]
-    moved = api(ben).post(f"/api/v1/pauses/{pause.shown_id}/extend", {"until": at(pause, 6).isoformat(), "reason": "x"}, format="json")
-    assert (moved.status_code, dt.datetime.fromisoformat(moved.json()["deadline_at"])) == (200, at(pause, 6))
+    moved = api(ben).post(
+        f"/api/v1/pauses/{pause.shown_id}/extend",
+        {"until": at(pause, 6).isoformat(), "reason": "x"},
+        format="json",
+    )
+    assert (moved.status_code, dt.datetime.fromisoformat(moved.json()["deadline_at"])) == (
+        200,
+        at(pause, 6),
+    )
     deadlines.fire_due(now=at(pause, 6))
     over = api(ben).get(f"/api/v1/pauses/{pause.shown_id}").json()
-    assert (over["status"], over["state"], over["user_decision"], over["next_deadline"]) == ("resolved", "expired", None, None)
+    assert (over["status"], over["state"], over["user_decision"], over["next_deadline"]) == (
+        "resolved",
+        "expired",
+        None,
+        None,
+    )
     order = api(ben).get(f"/api/v1/work-orders/{order.shown_id}").json()
     assert (order["status"], order["failure_code"]) == ("failed", "expired")
 
 
-# -- the own inbox ------------------------------------------------------------------------------------------------------------------
+# -- the own inbox
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_hidden_question_is_out_of_the_own_inbox_only_and_comes_back(asked, ana, ben):
     """F9: list, badge and socket agree; the deadline stays."""
     pause = pause_of(order := asked(deadline=FOUR))
     assert browser(ana).post(f"/pauses/{pause.shown_id}/snooze", {"hours": 1}).status_code == 302
-    assert [user.username for user in (ana, ben) if deadline_changes.inbox(user).exists()] == ["ben"]
+    assert [user.username for user in (ana, ben) if deadline_changes.inbox(user).exists()] == [
+        "ben"
+    ]
     inbox = browser(ana).get("/").content.decode()
     assert "1 hidden until later" in inbox
     assert f'data-row="{pause.shown_id}"' not in inbox
@@ -190,7 +241,12 @@ def test_it_is_shown_again_on_demand_and_when_people_are_reminded(order, ben, ap
         lambda: deadlines.fire_due(now=at(pause, 3)),
     ):
         until = at(pause, 3.5).isoformat()
-        assert api(ben).post(f"/api/v1/pauses/{pause.shown_id}/snooze", {"until": until}, format="json").status_code == 200
+        assert (
+            api(ben)
+            .post(f"/api/v1/pauses/{pause.shown_id}/snooze", {"until": until}, format="json")
+            .status_code
+            == 200
+        )
         assert not deadline_changes.inbox(ben).exists()
         again()
         assert deadline_changes.inbox(ben).get() == pause
@@ -198,7 +254,12 @@ def test_it_is_shown_again_on_demand_and_when_people_are_reminded(order, ben, ap
 
 def test_nothing_is_hidden_past_its_deadline(order, ben):
     pause = pause_of(order)
-    for until in (at(pause, 4), at(pause, 5), timezone.now(), timezone.now() + dt.timedelta(days=400)):
+    for until in (
+        at(pause, 4),
+        at(pause, 5),
+        timezone.now(),
+        timezone.now() + dt.timedelta(days=400),
+    ):
         with pytest.raises(deadline_changes.PostponingInvalid):
             deadline_changes.snooze(pause.pk, by=ben, until=until)
     assert deadline_changes.naps(pause, now=at(pause, 0)) == [HOUR]
@@ -212,7 +273,8 @@ def test_a_hidden_question_can_still_be_found_and_answered(order, ben):
     assert not deadline_changes.snoozed(ben).exists()
 
 
-# -- the card -----------------------------------------------------------------------------------------------------------------------
+# -- the card
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -226,7 +288,11 @@ def test_a_hidden_question_can_still_be_found_and_answered(order, ben):
 )
 def test_the_card_says_what_the_deadline_will_do_and_when(asked, ben, outcome, words):
     """S4 consequence on the card: before anybody answers."""
-    stages = {"escalation": [{"after": "PT2H", "users": ["zoe"], "groups": ["bosses"]}]} if "escalate" in outcome.values() else {}
+    stages = (
+        {"escalation": [{"after": "PT2H", "users": ["zoe"], "groups": ["bosses"]}]}
+        if "escalate" in outcome.values()
+        else {}
+    )
     order = asked(deadline={**FOUR, **outcome}, reminders=["PT3H"], **stages)
     shown = browser(ben).get(f"/work-orders/{order.shown_id}/").content.decode()
     assert "in 3 hours" in shown
@@ -238,7 +304,10 @@ def test_the_card_offers_later_deadlines_to_those_who_may_answer_only(order, ana
     for user, offered in ((ben, True), (ana, False)):
         shown = browser(user).get(f"/work-orders/{order.shown_id}/").content.decode()
         assert ("Move the deadline" in shown) is offered
-    assert deadline_changes.choices(pause_of(order), now=timezone.now()) == [at(pause_of(order), 5), at(pause_of(order), 8)]
+    assert deadline_changes.choices(pause_of(order), now=timezone.now()) == [
+        at(pause_of(order), 5),
+        at(pause_of(order), 8),
+    ]
 
 
 def test_the_inbox_says_when_things_are_due_and_what_expired(order, ben):

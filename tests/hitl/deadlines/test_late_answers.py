@@ -1,4 +1,6 @@
-"""Answers that come after the deadline, where no sweep has looked since: none is taken at any door, and the rules act right there (P8)."""
+"""Answers that come after the deadline, where no sweep has looked since: none is taken at any door,
+and the rules act right there (P8).
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,25 @@ pytestmark = pytest.mark.django_db
 
 FOUR = {"after": "PT4H"}
 DOORS = {
-    "service": lambda pause, ana, api: services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE),
-    "revise": lambda pause, ana, api: services.decide(pause.pk, action="revise", by=ana, via=Via.PAGE, feedback="x"),
-    "cancel": lambda pause, ana, api: services.cancel_order(pause.run.work_order_id, by=ana, via=Via.PAGE),
-    "order": lambda pause, ana, api: services.answer_order(pause.run.work_order_id, action="approve", by=ana, via=Via.PAGE),
+    "service": lambda pause, ana, api: services.decide(
+        pause.pk, action="approve", by=ana, via=Via.PAGE
+    ),
+    "revise": lambda pause, ana, api: services.decide(
+        pause.pk, action="revise", by=ana, via=Via.PAGE, feedback="x"
+    ),
+    "cancel": lambda pause, ana, api: services.cancel_order(
+        pause.run.work_order_id, by=ana, via=Via.PAGE
+    ),
+    "order": lambda pause, ana, api: services.answer_order(
+        pause.run.work_order_id, action="approve", by=ana, via=Via.PAGE
+    ),
     "claim": lambda pause, ana, api: claims.claim(pause.pk, by=ana),
-    "extend": lambda pause, ana, api: deadline_changes.extend(pause.pk, by=ana, until=pause.deadline_at + 2 * HOUR, reason="please"),
-    "snooze": lambda pause, ana, api: deadline_changes.snooze(pause.pk, by=ana, until=timezone.now() + HOUR),
+    "extend": lambda pause, ana, api: deadline_changes.extend(
+        pause.pk, by=ana, until=pause.deadline_at + 2 * HOUR, reason="please"
+    ),
+    "snooze": lambda pause, ana, api: deadline_changes.snooze(
+        pause.pk, by=ana, until=timezone.now() + HOUR
+    ),
 }
 
 
@@ -46,19 +60,30 @@ def whole():
 
 @pytest.mark.parametrize("door", DOORS)
 def test_nothing_that_people_do_is_taken_after_the_deadline(asked, ana, api, door):
-    """Before, every one of these was taken until the sweep came, and with no sweep for ever; an extension even revived the question."""
+    """Before, every one of these was taken until the sweep came, and with no sweep for ever; an
+    extension even revived the question.
+    """
     order = asked(deadline=FOUR)
     pause = overdue(pause_of(order))
-    with pytest.raises(services.DeadlinePassed, match=r"The time to answer was over at .* By its rules the question expires"):
+    with pytest.raises(
+        services.DeadlinePassed,
+        match=r"The time to answer was over at .* By its rules the question expires",
+    ):
         DOORS[door](pause, ana, api)
-    assert (fresh(order).latest_run.status, Decision.objects.count(), Vote.objects.count()) == ("expired", 0, 0)
+    assert (fresh(order).latest_run.status, Decision.objects.count(), Vote.objects.count()) == (
+        "expired",
+        0,
+        0,
+    )
     with pytest.raises(services.AlreadyAnswered, match="It expired at"):
         services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
     assert (kinds(order).count("run_expired"), whole()) == (1, [])
 
 
 def test_rest_and_page_say_which_deadline_it_was_and_what_the_rules_say(asked, ana, api, page):
-    """One code at every route, with the outcome: a program tells it from an answer that somebody else gave."""
+    """One code at every route, with the outcome: a program tells it from an answer that somebody
+    else gave.
+    """
     routes = {
         "pauses/{pause}/decisions": {"decision": "approve"},
         "work-orders/{order}/resume": {"decision": "approve"},
@@ -72,7 +97,12 @@ def test_rest_and_page_say_which_deadline_it_was_and_what_the_rules_say(asked, a
         named = {"pause": pause.shown_id, "order": order.shown_id, "run": pause.run.shown_id}
         late = api(ana).post(f"/api/v1/{route.format(**named)}", body, format="json")
         told = late.json()
-        assert (late.status_code, told["code"], told["outcome"], told["state"]) == (409, "deadline_passed", "cancel", "cancelled"), route
+        assert (late.status_code, told["code"], told["outcome"], told["state"]) == (
+            409,
+            "deadline_passed",
+            "cancel",
+            "cancelled",
+        ), route
         assert dt.datetime.fromisoformat(told["deadline_at"]) == pause.deadline_at
         assert Decision.objects.get(pause=pause).via == Via.POLICY
     order = asked(deadline={**FOUR, "outcome": "approve"})
@@ -99,8 +129,14 @@ def test_who_answers_by_a_link_is_told_that_the_time_is_over(asked):
     relay()
     overdue(pause_of(order))
     late = browser().post(link_to(), {"action": "approve", "me": "yes"})
-    assert (late.status_code, "The time to answer this is over" in late.content.decode()) == (409, True)
-    assert (fresh(order).latest_run.status, Link.objects.get(recipient=None).used_at) == ("expired", None)
+    assert (late.status_code, "The time to answer this is over" in late.content.decode()) == (
+        409,
+        True,
+    )
+    assert (fresh(order).latest_run.status, Link.objects.get(recipient=None).used_at) == (
+        "expired",
+        None,
+    )
 
 
 def test_a_vote_after_the_deadline_does_not_count(asked, ana, ben):
@@ -114,7 +150,9 @@ def test_a_vote_after_the_deadline_does_not_count(asked, ana, ben):
 
 
 def test_an_answer_is_not_taken_back_once_nobody_could_answer_again(asked, ana):
-    """Before, an undo asked the question once more, with its whole time anew, though that was over."""
+    """Before, an undo asked the question once more, with its whole time anew, though that was
+    over.
+    """
     order = asked(deadline=FOUR, undo=600)
     decision = services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
     overdue(Pause.objects.get())
@@ -131,8 +169,12 @@ ESCALATE = {
 
 
 @pytest.mark.parametrize("door", ["service", "order"])
-def test_where_the_rules_ask_further_people_their_answer_counts_and_the_first_ones_are_told(asked, ana, ben, zoe, api, door):
-    """The deadline was Ben's; Zoe is asked from then on, whether a sweep has told her yet or not."""
+def test_where_the_rules_ask_further_people_their_answer_counts_and_the_first_ones_are_told(
+    asked, ana, ben, zoe, api, door
+):
+    """The deadline was Ben's; Zoe is asked from then on, whether a sweep has told her yet or
+    not.
+    """
     order = asked(**ESCALATE)
     pause = overdue(pause_of(order))
     assert isinstance(DOORS[door](pause, zoe, api), Decision)
@@ -143,7 +185,9 @@ def test_where_the_rules_ask_further_people_their_answer_counts_and_the_first_on
         services.decide(pause_of(order).pk, action="approve", by=ben, via=Via.PAGE)
     pause = pause_of(order)
     assert (pause.status, pause.stage, pause.overdue) == ("open", 1, False)
-    assert isinstance(services.decide(pause.pk, action="approve", by=ben, via=Via.PAGE), Decision), "they have as long again"
+    assert isinstance(
+        services.decide(pause.pk, action="approve", by=ben, via=Via.PAGE), Decision
+    ), "they have as long again"
 
 
 def test_who_takes_part_and_is_asked_from_the_deadline_on_answers_then(asked, ana):
@@ -159,7 +203,9 @@ def test_whoever_may_not_see_a_question_learns_nothing_of_its_deadline(asked, zo
 
 
 def test_the_statement_that_closes_a_question_holds_its_deadline_itself(asked, ana, monkeypatch):
-    """The time may run out between the look and the write: then the write finds nothing, and the rules act."""
+    """The time may run out between the look and the write: then the write finds nothing, and the
+    rules act.
+    """
     order = asked(deadline=FOUR)
     pause = pause_of(order)
     record = services._record
@@ -177,12 +223,25 @@ def test_the_statement_that_closes_a_question_holds_its_deadline_itself(asked, a
 def test_of_many_who_come_too_late_one_lets_the_rules_act(file_database, asked, ana, ben):
     order = asked(deadline={**FOUR, "outcome": "approve"})
     pause = overdue(pause_of(order))
-    found = at_once(*[partial(services.decide, pause.pk, action="cancel", by=by, via=Via.PAGE) for by in (ana, ben)] * 3)
-    assert {type(one) for one in found} <= {services.DeadlinePassed, services.AlreadyAnswered}, found
-    assert (Decision.objects.get().action, Event.objects.filter(kind="approval_received").count()) == ("approve", 1)
+    found = at_once(
+        *[
+            partial(services.decide, pause.pk, action="cancel", by=by, via=Via.PAGE)
+            for by in (ana, ben)
+        ]
+        * 3
+    )
+    assert {type(one) for one in found} <= {services.DeadlinePassed, services.AlreadyAnswered}, (
+        found
+    )
+    assert (
+        Decision.objects.get().action,
+        Event.objects.filter(kind="approval_received").count(),
+    ) == ("approve", 1)
 
 
-def test_a_question_without_a_deadline_costs_no_look_at_the_clock(asked, ana, django_assert_num_queries):
+def test_a_question_without_a_deadline_costs_no_look_at_the_clock(
+    asked, ana, django_assert_num_queries
+):
     pause = pause_of(asked())
     assert due_times.outcome_of(pause) == ""
     with django_assert_num_queries(0):

@@ -1,4 +1,6 @@
-"""Nobody answers: who is reminded, who is asked besides, and what the rules do at the deadline, on a clock of the test's own."""
+"""Nobody answers: who is reminded, who is asked besides, and what the rules do at the deadline, on
+a clock of the test's own.
+"""
 
 from __future__ import annotations
 
@@ -41,18 +43,28 @@ def fire(now):
     return deadlines.fire_due(now=now)
 
 
-# -- the row ---------------------------------------------------------------------------------------------------------------------------
+# -- the row
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_question_opens_with_its_times(asked):
     """S3-9, F13: the times are columns, and the checkpoint says when it is due."""
-    order = asked(deadline=FOUR, reminders=["PT3H", "PT1H"], escalation=[{"after": "PT2H", "users": ["zoe"]}])
+    order = asked(
+        deadline=FOUR, reminders=["PT3H", "PT1H"], escalation=[{"after": "PT2H", "users": ["zoe"]}]
+    )
     pause = pause_of(order)
-    assert (pause.deadline_at, pause.next_at, pause.extendable_until) == (at(pause, 4), at(pause, 1), at(pause, 8))
+    assert (pause.deadline_at, pause.next_at, pause.extendable_until) == (
+        at(pause, 4),
+        at(pause, 1),
+        at(pause, 8),
+    )
     assert due_times.reminders(pause) == [at(pause, 1), at(pause, 3)]
     assert due_times.stages(pause) == [at(pause, 2)]
     assert order.thread.head.metadata["next_deadline"] == pause.deadline_at.isoformat()
-    assert Event.objects.get(kind="approval_requested").data["deadline_at"] == pause.deadline_at.isoformat()
+    assert (
+        Event.objects.get(kind="approval_requested").data["deadline_at"]
+        == pause.deadline_at.isoformat()
+    )
 
 
 def test_a_question_without_rules_waits_for_ever(paused):
@@ -76,13 +88,17 @@ def test_a_revision_has_a_deadline_of_its_own(asked, ana):
 
 def test_a_deadline_counts_in_its_zone_and_hours_of_work(asked, settings):
     settings.WAYSTATION_CALENDARS = {"sundays": {"days": ["sun"], "hours": ["10:00", "12:00"]}}
-    pause = pause_of(asked(deadline={"after": "PT2H", "calendar": "sundays", "zone": "Pacific/Kiritimati"}))
+    pause = pause_of(
+        asked(deadline={"after": "PT2H", "calendar": "sundays", "zone": "Pacific/Kiritimati"})
+    )
     there = pause.deadline_at.astimezone(dt.timezone(dt.timedelta(hours=14)))
     assert (there.weekday(), 10 <= there.hour <= 12) == (6, True)
 
 
 def test_a_question_keeps_the_zone_it_was_asked_in_wherever_its_server_moves(asked, settings):
-    """F21: an instant in UTC and the zone. Where the rules name none, the server's was not kept: an escalation over a change of the clock
+    """F21: an instant in UTC and the zone.
+
+    Where the rules name none, the server's was not kept: an escalation over a change of the clock
     counted its day in the zone that the server had by then, and was due at another hour."""
     settings.TIME_ZONE = "Europe/Berlin"
     deadline, stages = {"after": "P1D", "outcome": "escalate"}, [{"after": "P1D", "users": ["zoe"]}]
@@ -91,7 +107,8 @@ def test_a_question_keeps_the_zone_it_was_asked_in_wherever_its_server_moves(ask
     assert (pause.times["zone"], named.times["zone"]) == ("Europe/Berlin", "Asia/Tokyo")
     assert pause.deadline_at.utcoffset() == dt.timedelta(0)
     settings.TIME_ZONE = "America/New_York"
-    eve = dt.datetime(2026, 10, 24, 12, tzinfo=dt.UTC)  # Berlin's clock goes back in the night, New York's a week later
+    # Berlin's clock goes back in the night, New York's a week later
+    eve = dt.datetime(2026, 10, 24, 12, tzinfo=dt.UTC)
     assert due_times.longer(pause, eve) == dt.datetime(2026, 10, 25, 13, tzinfo=dt.UTC)
     assert due_times.longer(named, eve) == dt.datetime(2026, 10, 25, 12, tzinfo=dt.UTC)
     pause.times.pop("zone")  # as of a release that kept none
@@ -102,7 +119,9 @@ def test_a_calendar_that_is_gone_makes_no_early_deadline(asked, settings):
     """It opens without a deadline, says why, and `invariants` names it."""
     order = asked(deadline={"after": "PT2H", "calendar": "business"})
     settings.WAYSTATION_CALENDARS = {}
-    services.decide(pause_of(order).pk, action="revise", by=order.created_by, via=Via.PAGE, feedback="again")
+    services.decide(
+        pause_of(order).pk, action="revise", by=order.created_by, via=Via.PAGE, feedback="again"
+    )
     pause = pause_of(drive(order))
     assert (pause.deadline_at, pause.next_at) == (None, None)
     assert "no calendar 'business'" in pause.times["problem"]
@@ -111,10 +130,15 @@ def test_a_calendar_that_is_gone_makes_no_early_deadline(asked, settings):
 
 def broken(now=None):
     notifications.announce()
-    return {result.invariant.code for result in invariants.check(now=now or timezone.now(), deep=True) if result.count}
+    return {
+        result.invariant.code
+        for result in invariants.check(now=now or timezone.now(), deep=True)
+        if result.count
+    }
 
 
-# -- before the deadline ---------------------------------------------------------------------------------------------------------------
+# -- before the deadline
+# --------------------------------------------------------------------------------------------------
 
 
 def test_reminders_come_in_time_and_once(asked, ana, ben):
@@ -124,7 +148,9 @@ def test_reminders_come_in_time_and_once(asked, ana, ben):
     assert fire(at(pause, 2) - SECOND) == 0
     for _ in range(3):
         fire(at(pause, 2))
-    assert [(one["what"], one["to"], one["pause_id"]) for one in updates(order)] == [("reminded", ["ana", "ben"], pause.shown_id)]
+    assert [(one["what"], one["to"], one["pause_id"]) for one in updates(order)] == [
+        ("reminded", ["ana", "ben"], pause.shown_id)
+    ]
     fire(at(pause, 24))
     assert [one["what"] for one in updates(order)] == ["reminded", "reminded"]
     assert pause_of(order).next_at == pause.deadline_at
@@ -139,7 +165,9 @@ def test_reminders_that_were_missed_come_as_one(asked):
 
 def test_after_an_outage_past_the_deadline_only_the_deadline_acts(asked):
     """F30: nobody is reminded of what is over."""
-    order = asked(deadline=FOUR, reminders=["PT1H"], escalation=[{"after": "PT2H", "users": ["zoe"]}])
+    order = asked(
+        deadline=FOUR, reminders=["PT1H"], escalation=[{"after": "PT2H", "users": ["zoe"]}]
+    )
     fire(at(pause_of(order), 1000))
     assert updates(order) == []
     assert fresh(order).latest_run.status == "expired"
@@ -152,10 +180,13 @@ def test_a_stage_of_the_escalation_asks_further_people(asked, ana, ben, zoe):
     order = asked(deadline=FOUR, reviewers={"users": ["ben"]}, escalation=stages)
     fire(at(pause_of(order), 1))
     assert pause_of(order).stage == 1
-    assert [(one["what"], one["stage"], one["to"]) for one in updates(order)] == [("escalated", 1, ["zoe"])]
+    assert [(one["what"], one["stage"], one["to"]) for one in updates(order)] == [
+        ("escalated", 1, ["zoe"])
+    ]
     fire(at(pause_of(order), 3))
     assert [(one["stage"], one["to"]) for one in updates(order)][1:] == [(2, [boss.username])]
-    assert pause_of(order).deadline_at == at(pause_of(order), 4)  # they get no longer than the others
+    # they get no longer than the others
+    assert pause_of(order).deadline_at == at(pause_of(order), 4)
     fire(at(pause_of(order), 4))
     assert fresh(order).latest_run.status == "expired"
 
@@ -174,11 +205,15 @@ def test_rules_without_a_deadline_remind_and_escalate_all_the_same(asked, zoe):
     assert (pause_of(order).next_at, fire(at(pause_of(order), 10_000))) == (None, 0)
 
 
-# -- the deadline ----------------------------------------------------------------------------------------------------------------------
+# -- the deadline
+# --------------------------------------------------------------------------------------------------
 
 
 def test_what_nobody_answers_expires(asked, ana):
-    """P8, F29, S3-42, SPEC: expired is not rejected. The row, the log, the checkpoint and the order say so, and no decision does."""
+    """P8, F29, S3-42, SPEC: expired is not rejected.
+
+    The row, the log, the checkpoint and the order say so, and no decision does.
+    """
     order = asked(deadline=FOUR)
     pause = pause_of(order)
     fire(at(pause, 4) - SECOND)
@@ -188,11 +223,19 @@ def test_what_nobody_answers_expires(asked, ana):
     pause.refresh_from_db()
     order = fresh(order)
     run = order.latest_run
-    assert (pause.status, run.status, run.failure_code, order.status) == ("expired", "expired", "expired", "failed")
+    assert (pause.status, run.status, run.failure_code, order.status) == (
+        "expired",
+        "expired",
+        "expired",
+        "failed",
+    )
     assert (pause.closed_at, run.ended_at) == (at(pause, 4), at(pause, 4))
     assert run.error == "Expired at Plan Approval: nobody answered in time"
     assert kinds(order)[-3:] == ["log", "run_expired", "checkpoint_created"]
-    assert (order.thread.head.status, order.thread.head.metadata["failure_code"]) == ("failed", "expired")
+    assert (order.thread.head.status, order.thread.head.metadata["failure_code"]) == (
+        "failed",
+        "expired",
+    )
     assert not Decision.objects.exists()
     assert broken(at(pause, 5)) == set()
 
@@ -205,7 +248,12 @@ def test_silence_cancels_where_the_template_says_so(asked):
     run, decision = fresh(order).latest_run, Decision.objects.get()
     assert (run.status, run.failure_code) == ("cancelled", "cancelled_by_policy")
     assert run.error == "Cancelled by policy at planning phase"
-    assert (decision.action, decision.via, decision.decided_by, decision.decided_at) == ("cancel", "policy", None, at(pause, 4))
+    assert (decision.action, decision.via, decision.decided_by, decision.decided_at) == (
+        "cancel",
+        "policy",
+        None,
+        at(pause, 4),
+    )
     assert Pause.objects.get().status == "cancelled"
     assert broken(at(pause, 5)) == set()
 
@@ -236,15 +284,21 @@ def test_silence_brings_no_data(order_that):
         ways={"approve": "finish"},
         required_inputs={"type": "object", "properties": {"iban": {"type": "string"}}},
     )
-    order = drive(order_that(lambda state, context: asks, review={"deadline": {**FOUR, "outcome": "approve"}}))
+    order = drive(
+        order_that(lambda state, context: asks, review={"deadline": {**FOUR, "outcome": "approve"}})
+    )
     assert due_times.outcome_of(pause_of(order)) == "expire"
     fire(at(pause_of(order), 4))
     assert fresh(order).latest_run.status == "expired"
 
 
 def test_silence_gives_no_answer_that_there_is_not(order_that):
-    asks = Ask(question="Which?", report=Report(content="?"), ways={"left": "finish", "right": "finish"})
-    order = drive(order_that(lambda state, context: asks, review={"deadline": {**FOUR, "outcome": "approve"}}))
+    asks = Ask(
+        question="Which?", report=Report(content="?"), ways={"left": "finish", "right": "finish"}
+    )
+    order = drive(
+        order_that(lambda state, context: asks, review={"deadline": {**FOUR, "outcome": "approve"}})
+    )
     fire(at(pause_of(order), 4))
     assert fresh(order).latest_run.status == "expired"
 
@@ -253,18 +307,28 @@ def test_an_escalating_deadline_goes_through_the_stages_and_then_expires(asked, 
     """S3-47: each stage gets as long as the first people had, from when it is told."""
     User.objects.create_user("boss")
     stages = [{"after": "PT6H", "users": ["zoe"]}, {"after": "PT9H", "users": ["boss"]}]
-    order = asked(deadline={**FOUR, "outcome": "escalate"}, reviewers={"users": ["ben"]}, escalation=stages)
+    order = asked(
+        deadline={**FOUR, "outcome": "escalate"}, reviewers={"users": ["ben"]}, escalation=stages
+    )
     opened = pause_of(order).opened_at
     assert due_times.outcome_of(pause_of(order)) == "escalate"
     fire(opened + 5 * HOUR)  # an hour late
     pause = pause_of(order)
-    assert (pause.stage, pause.deadline_at, pause.extendable_until) == (1, opened + 9 * HOUR, opened + 13 * HOUR)
+    assert (pause.stage, pause.deadline_at, pause.extendable_until) == (
+        1,
+        opened + 9 * HOUR,
+        opened + 13 * HOUR,
+    )
     assert [(one["what"], one["to"], one["deadline_at"]) for one in updates(order)] == [
         ("escalated", ["zoe"], (opened + 9 * HOUR).isoformat())
     ]
     fire(opened + 9 * HOUR)
     pause = pause_of(order)
-    assert (pause.stage, pause.deadline_at, due_times.outcome_of(pause)) == (2, opened + 13 * HOUR, "expire")
+    assert (pause.stage, pause.deadline_at, due_times.outcome_of(pause)) == (
+        2,
+        opened + 13 * HOUR,
+        "expire",
+    )
     fire(opened + 13 * HOUR - SECOND)
     assert fresh(order).status == "paused"
     fire(opened + 13 * HOUR)
@@ -274,7 +338,9 @@ def test_an_escalating_deadline_goes_through_the_stages_and_then_expires(asked, 
 
 @pytest.mark.parametrize("moved", ["its deadline", "its stage"])
 def test_a_sweep_that_read_too_early_ends_nothing(asked, ana, moved):
-    """P8: it looked, then somebody gave more time, or further people were asked; then it acts on what it saw."""
+    """P8: it looked, then somebody gave more time, or further people were asked; then it acts on
+    what it saw.
+    """
     pause = pause_of(order := asked(deadline=FOUR))
     seen = Pause.objects.answerable().get(pk=pause.pk)
     if moved == "its deadline":
@@ -295,11 +361,21 @@ def test_who_answers_too_late_is_told_that_it_expired(asked, ana, api, page):
     order = asked(deadline=FOUR)
     pause = pause_of(order)
     fire(at(pause, 4))
-    with pytest.raises(services.AlreadyAnswered, match=r"It expired at .*: nobody had answered in time"):
+    with pytest.raises(
+        services.AlreadyAnswered, match=r"It expired at .*: nobody had answered in time"
+    ):
         services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
-    late = api(ana).post(f"/api/v1/pauses/{pause.shown_id}/decisions", {"decision": "approve"}, format="json")
-    assert (late.status_code, late.json()["code"], late.json()["state"]) == (409, "pause_closed", "expired")
-    late = api(ana).post(f"/api/v1/work-orders/{order.shown_id}/resume", {"decision": "approve"}, format="json")
+    late = api(ana).post(
+        f"/api/v1/pauses/{pause.shown_id}/decisions", {"decision": "approve"}, format="json"
+    )
+    assert (late.status_code, late.json()["code"], late.json()["state"]) == (
+        409,
+        "pause_closed",
+        "expired",
+    )
+    late = api(ana).post(
+        f"/api/v1/work-orders/{order.shown_id}/resume", {"decision": "approve"}, format="json"
+    )
     assert (late.status_code, late.json()["code"]) == (409, "pause_closed")
     shown = page.post(f"/pauses/{pause.shown_id}/decide", {"action": "approve", "revision": 1})
     assert shown.status_code == 409
@@ -316,7 +392,10 @@ def test_an_expired_order_asks_again_when_it_is_retried(asked, ana):
     new = pause_of(order)
     assert (new.run_id, new.content, new.revision) == (new_run.pk, old.content, old.revision)
     assert (new.deadline_at, new.next_at, new.reminded) == (at(new, 4), at(new, 1), 0)
-    assert (fresh(order).status, Run.objects.get(pk=new_run.pk).retry_of_id) == ("paused", old.run_id)
+    assert (fresh(order).status, Run.objects.get(pk=new_run.pk).retry_of_id) == (
+        "paused",
+        old.run_id,
+    )
     services.decide(new.pk, action="approve", by=ana, via=Via.PAGE)
     assert drive(order).status == "completed"
     assert broken() == set()
@@ -341,7 +420,12 @@ def test_a_thread_without_an_order_that_expired_is_asked_again_by_a_turn_without
     first.refresh_from_db()
     again = turns.invoke(thread.pk, turns.Turn(), by=ana)
     new = Pause.objects.open().get(run=again)
-    assert (first.status, again.status, again.retry_of_id, new.deadline_at) == ("expired", "paused", first.pk, at(new, 4))
+    assert (first.status, again.status, again.retry_of_id, new.deadline_at) == (
+        "expired",
+        "paused",
+        first.pk,
+        at(new, 4),
+    )
 
 
 def test_a_question_whose_run_does_not_wait_holds_up_no_other(asked):
@@ -353,7 +437,9 @@ def test_a_question_whose_run_does_not_wait_holds_up_no_other(asked):
     assert pause.status == "open"
 
 
-def test_a_child_run_that_expires_takes_its_parent_along_and_asks_again_with_it(make_order, templates, ana):
+def test_a_child_run_that_expires_takes_its_parent_along_and_asks_again_with_it(
+    make_order, templates, ana
+):
     family(make_order, review={"deadline": FOUR})
     order = drive(make_order("family"))
     child = question_of_child()
@@ -375,7 +461,15 @@ def family(make_order, **step):
         title="Gather",
         function="test.anything",
         config={},
-        sub_steps=[{"step_type": "planning", "step_template_slug": "test-plan", "pause_after": True, "pause_phase": "x", **step}],
+        sub_steps=[
+            {
+                "step_type": "planning",
+                "step_template_slug": "test-plan",
+                "pause_after": True,
+                "pause_phase": "x",
+                **step,
+            }
+        ],
     )
     steps = [
         {"step_type": "execute", "step_template_slug": "test-gather"},
@@ -390,7 +484,8 @@ def question_of_child():
     return Pause.objects.open().get()
 
 
-# -- many, and what goes wrong ---------------------------------------------------------------------------------------------------------
+# -- many, and what goes wrong
+# --------------------------------------------------------------------------------------------------
 
 
 def test_one_question_whose_rules_fail_holds_up_no_other(asked, monkeypatch):
@@ -414,17 +509,23 @@ def test_one_question_whose_rules_fail_holds_up_no_other(asked, monkeypatch):
 
 
 def test_what_a_deadline_costs_does_not_grow_with_what_is_open(asked):
-    """Statements, since seconds depend on the machine: so many for each question that is due, none for the others."""
+    """Statements, since seconds depend on the machine: so many for each question that is due, none
+    for the others.
+    """
     orders = [asked(deadline=FOUR) for _ in range(4)]
-    Pause.objects.filter(run__thread=orders[0].thread_id).update(next_at=timezone.now() + dt.timedelta(days=30))
+    Pause.objects.filter(run__thread=orders[0].thread_id).update(
+        next_at=timezone.now() + dt.timedelta(days=30)
+    )
     now, costs = at(pause_of(orders[-1]), 4), []
     for limit in (1, 2):
         with CaptureQueriesContext(connection) as queries:
             assert deadlines.fire_due(now=now, limit=limit) == limit
         costs.append(len(queries))
     each = costs[1] - costs[0]
-    assert each <= (6 if connection.vendor == "postgresql" else 12)  # with the beginning and the end of its transaction, where counted
-    # which are due, and what their rules need to know; on PostgreSQL also, in a transaction, which of them nobody holds
+    # with the beginning and the end of its transaction, where counted
+    assert each <= (6 if connection.vendor == "postgresql" else 12)
+    # which are due, and what their rules need to know; on PostgreSQL also, in a transaction, which
+    # of them nobody holds
     assert costs[0] - each <= (5 if connection.vendor == "postgresql" else 2)
 
 
@@ -437,7 +538,9 @@ def test_a_batch_is_bounded(asked):
 
 
 def test_a_reminder_looks_nobody_up_twice(asked):
-    """Who may answer, and where they are told, is the same for many questions: read once for a batch."""
+    """Who may answer, and where they are told, is the same for many questions: read once for a
+    batch.
+    """
     orders = [asked(deadline=FOUR, reminders=["PT1H"]) for _ in range(3)]
     now = at(pause_of(orders[-1]), 1)
     with CaptureQueriesContext(connection) as queries:
@@ -450,19 +553,27 @@ def test_a_reminder_looks_nobody_up_twice(asked):
 def test_sweeps_that_begin_at_different_places_share_what_is_due(asked):
     orders = [asked(deadline=FOUR) for _ in range(4)]
     assert deadlines.fire_due(now=at(pause_of(orders[-1]), 4), limit=1, share=0.5) == 1
-    assert [fresh(order).latest_run.status for order in orders] == ["paused", "paused", "expired", "paused"]
+    assert [fresh(order).latest_run.status for order in orders] == [
+        "paused",
+        "paused",
+        "expired",
+        "paused",
+    ]
 
 
 def test_the_sweep_is_on_the_timer_and_lets_what_is_due_act(asked, settings, committing):
     order = asked(deadline=FOUR)
-    Pause.objects.update(deadline_at=timezone.now(), next_at=timezone.now(), extendable_until=timezone.now())
+    Pause.objects.update(
+        deadline_at=timezone.now(), next_at=timezone.now(), extendable_until=timezone.now()
+    )
     assert settings.CELERY_BEAT_SCHEDULE["deadlines"]["task"] == fire_deadlines.name
     with committing():
         fire_deadlines.apply()
     assert fresh(order).latest_run.status == "expired"
 
 
-# -- rules of the database, and of the invariants --------------------------------------------------------------------------------------
+# -- rules of the database, and of the invariants
+# --------------------------------------------------------------------------------------
 
 
 def test_the_database_lets_nothing_expire_early(asked, paused):
@@ -512,6 +623,9 @@ def test_the_trail_of_a_silent_approval_reads_as_such(asked, page):
     fire(at(pause_of(order), 4))
     assert any("approve" in words for words in log_lines(order))
     shown = page.get(f"/work-orders/{order.shown_id}/").content.decode()
-    assert "the template&#x27;s rules</b> approved" in shown or "the template&#39;s rules</b> approved" in shown
+    assert (
+        "the template&#x27;s rules</b> approved" in shown
+        or "the template&#39;s rules</b> approved" in shown
+    )
     inbox = page.get("/").content.decode()
     assert "template&#x27;s rules" in inbox

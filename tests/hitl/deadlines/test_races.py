@@ -1,4 +1,6 @@
-"""Several sweeps at once, a sweep and an answer, a sweep that dies: one outcome, once, and the others are told."""
+"""Several sweeps at once, a sweep and an answer, a sweep that dies: one outcome, once, and the
+others are told.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,19 @@ from tests.worlds.deadlines import at, fire, updates
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
 FOUR = {"after": "PT4H"}
-ENDS = {"approve": ("answered", "pending"), "cancel": ("cancelled", "cancelled"), "expire": ("expired", "expired")}
+ENDS = {
+    "approve": ("answered", "pending"),
+    "cancel": ("cancelled", "cancelled"),
+    "expire": ("expired", "expired"),
+}
 
 
 def no_errors(results):
-    return [result for result in results if isinstance(result, Exception) and not isinstance(result, PauseClosed)] == []
+    return [
+        result
+        for result in results
+        if isinstance(result, Exception) and not isinstance(result, PauseClosed)
+    ] == []
 
 
 @pytest.mark.parametrize("outcome", ["expire", "approve", "cancel"])
@@ -67,12 +77,19 @@ def test_an_answer_meets_the_deadline(asked, ana, ben, action):
         decided = [result for result in results if isinstance(result, Decision)]
         won = Decision.objects.filter(pause=pause).first()
         assert (pause.status == "expired") is (won is None)
-        assert fresh(order).latest_run.status == ("expired" if won is None else ENDS[won.action][1]) or won.action == "approve"
+        assert (
+            fresh(order).latest_run.status == ("expired" if won is None else ENDS[won.action][1])
+            or won.action == "approve"
+        )
         if won is None:
             assert not decided
             assert "It expired at" in str(results[0])
         assert kinds(order).count("approval_received") + kinds(order).count("run_expired") == 1
-    assert [found.invariant.code for found in invariants.check(now=timezone.now(), deep=True) if found.count] == []
+    assert [
+        found.invariant.code
+        for found in invariants.check(now=timezone.now(), deep=True)
+        if found.count
+    ] == []
 
 
 def test_more_time_meets_the_deadline(asked, ana):
@@ -87,14 +104,22 @@ def test_more_time_meets_the_deadline(asked, ana):
             assert isinstance(results[0], deadline_changes.DeadlineMoved | services.AlreadyAnswered)
             assert pause.deadline_at == at(pause, 4)
         else:
-            assert (pause.status, pause.deadline_at, fresh(order).status) == ("open", at(pause, 6), "paused")
+            assert (pause.status, pause.deadline_at, fresh(order).status) == (
+                "open",
+                at(pause, 6),
+                "paused",
+            )
         assert len(updates(order)) == (pause.status == "open")
 
 
 @pytest.mark.parametrize("rules", [{}, {"outcome": "escalate"}], ids=["expire", "escalate"])
 def test_a_sweep_may_die_at_any_moment_of_a_deadline(asked, zoe, rules):
     """P8: what it did not commit the next one does, and what it did the next one does not."""
-    stages = {"escalation": [{"after": "PT9H", "users": ["zoe"]}]} if rules.get("outcome") == "escalate" else {}
+    stages = (
+        {"escalation": [{"after": "PT9H", "users": ["zoe"]}]}
+        if rules.get("outcome") == "escalate"
+        else {}
+    )
     moment, ends = 0, set()
     while True:
         moment += 1
@@ -105,7 +130,15 @@ def test_a_sweep_may_die_at_any_moment_of_a_deadline(asked, zoe, rules):
         deadlines.fire_due(now=at(pause, 4))
         pause.refresh_from_db()
         told = [one["what"] for one in updates(order)]
-        ends.add((pause.status, pause.stage, Run.objects.get(pk=pause.run_id).status, tuple(told), tuple(kinds(order)[-4:])))
+        ends.add(
+            (
+                pause.status,
+                pause.stage,
+                Run.objects.get(pk=pause.run_id).status,
+                tuple(told),
+                tuple(kinds(order)[-4:]),
+            )
+        )
         if not moments.dead:
             break
     assert len(ends) == 1
@@ -117,8 +150,16 @@ def test_a_sweep_may_die_at_any_moment_of_a_deadline(asked, zoe, rules):
 def test_two_sweeps_share_what_is_due_and_each_question_acts_once(asked, zoe, dies_at):
     """P8: also where one of them dies in the middle; then the other does its part too."""
     stages = {"escalation": [{"after": "PT9H", "users": ["zoe"]}]}
-    rules = [{"outcome": "expire"}, {"outcome": "cancel"}, {"outcome": "approve"}, {"outcome": "escalate"}]
-    orders = [asked(deadline={**FOUR, **rule}, **(stages if rule["outcome"] == "escalate" else {})) for rule in rules * 2]
+    rules = [
+        {"outcome": "expire"},
+        {"outcome": "cancel"},
+        {"outcome": "approve"},
+        {"outcome": "escalate"},
+    ]
+    orders = [
+        asked(deadline={**FOUR, **rule}, **(stages if rule["outcome"] == "escalate" else {}))
+        for rule in rules * 2
+    ]
     pauses = [pause_of(order) for order in orders]
     now, done = at(pauses[-1], 4), []
 
@@ -131,9 +172,31 @@ def test_two_sweeps_share_what_is_due_and_each_question_acts_once(asked, zoe, di
     assert no_errors(at_once(partial(sweep, 0.0, dies_at), partial(sweep, 0.6, 0)))
     assert len(done) == (1 if dies_at else 2)
     deadlines.fire_due(now=now)  # what died with its sweep after the other one had looked
-    ends = [(Pause.objects.get(pk=pause.pk).status, fresh(order).latest_run.status) for pause, order in zip(pauses, orders, strict=True)]
-    assert ends == [("expired", "expired"), ("cancelled", "cancelled"), ("answered", "pending"), ("open", "paused")] * 2
-    told = [[kind for kind in kinds(order) if kind in {"run_expired", "approval_received", "pause_updated"}] for order in orders]
-    assert told == [["run_expired"], ["approval_received"], ["approval_received"], ["pause_updated"]] * 2
+    ends = [
+        (Pause.objects.get(pk=pause.pk).status, fresh(order).latest_run.status)
+        for pause, order in zip(pauses, orders, strict=True)
+    ]
+    assert (
+        ends
+        == [
+            ("expired", "expired"),
+            ("cancelled", "cancelled"),
+            ("answered", "pending"),
+            ("open", "paused"),
+        ]
+        * 2
+    )
+    told = [
+        [
+            kind
+            for kind in kinds(order)
+            if kind in {"run_expired", "approval_received", "pause_updated"}
+        ]
+        for order in orders
+    ]
+    assert (
+        told
+        == [["run_expired"], ["approval_received"], ["approval_received"], ["pause_updated"]] * 2
+    )
     assert Decision.objects.count() == 4
     crash.check_ledgers()

@@ -1,4 +1,6 @@
-"""P6, at REST: nothing is paid behind a review without the decision that its rules demand over just that. Each hole was one once."""
+"""P6, at REST: nothing is paid behind a review without the decision that its rules demand over just
+that. Each hole was one once.
+"""
 
 from __future__ import annotations
 
@@ -69,20 +71,34 @@ def a_step(name: str, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def paying(templates, ana, ben, team) -> Thread:
-    """Ana's thread. `strict` pays what Ben has approved, `mild` what anybody has, `lax` asks nobody."""
+    """Ana's thread.
+
+    `strict` pays what Ben has approved, `mild` what anybody has, `lax` asks nobody.
+    """
     PAID.clear()
     WIRED.clear()
     for name in ("propose", "between", "pay", "wire"):
         definitions.edit_step_template(f"paying-{name}", title=name, function=f"paying.{name}")
-    definitions.edit_step_template("paying-each", title="each", function="paying.each", sub_steps=[a_step("between")])
+    definitions.edit_step_template(
+        "paying-each", title="each", function="paying.each", sub_steps=[a_step("between")]
+    )
     pausing = {"pause_after": True, "pause_phase": "awaiting_plan_approval"}
     empty = {"type": "object", "properties": {"amount": {"const": 0}}, "required": ["amount"]}
     made = {
         "strict": [a_step("propose", **pausing, review=RULES), a_step("between"), a_step("pay")],
         "mild": [a_step("propose", **pausing), a_step("between"), a_step("pay")],
-        "mild-too": [a_step("propose", **pausing), a_step("between"), a_step("pay"), {**a_step("between"), "name": "end"}],
+        "mild-too": [
+            a_step("propose", **pausing),
+            a_step("between"),
+            a_step("pay"),
+            {**a_step("between"), "name": "end"},
+        ],
         "lax": [a_step("propose"), a_step("between"), a_step("pay")],
-        "empty": [a_step("between"), a_step("propose", **pausing, review=RULES, skip_when=empty), a_step("pay")],
+        "empty": [
+            a_step("between"),
+            a_step("propose", **pausing, review=RULES, skip_when=empty),
+            a_step("pay"),
+        ],
         "many": [a_step("propose", **pausing, review=RULES), a_step("each"), a_step("pay")],
         "wiring": [a_step("between"), a_step("wire")],
     }
@@ -123,13 +139,20 @@ def last() -> Run:
 
 
 def begin(post, thread, template, **body):
-    assert post(f"threads/{thread.shown_id}/runs", template=template, input={"amount": 10}, **body).status_code == 201
+    assert (
+        post(
+            f"threads/{thread.shown_id}/runs", template=template, input={"amount": 10}, **body
+        ).status_code
+        == 201
+    )
     run: Run = last()
     return run
 
 
 def behind(thread, next_step="pay") -> Checkpoint:
-    return Checkpoint.objects.filter(thread=thread, next_step=next_step, status="active").latest("pk")
+    return Checkpoint.objects.filter(thread=thread, next_step=next_step, status="active").latest(
+        "pk"
+    )
 
 
 @pytest.fixture(params=["interrupt", "suspension"])
@@ -146,11 +169,20 @@ def stopped(request, paying, post, ben) -> Run:
 
 
 def test_an_object_at_a_stop_changes_nothing_behind_a_review(stopped, post):
-    """The requester stopped her run behind Ben's approval, answered the stop with `{"amount": 999}`, and 999 was paid."""
+    """The requester stopped her run behind Ben's approval, answered the stop with `{"amount":
+    999}`, and 999 was paid.
+    """
     before = written()
     refused = post(f"runs/{stopped.shown_id}/input", input={"amount": 999})
-    assert (refused.status_code, refused.json()["code"], written()) == (409, "review_stands", before)
-    assert post(f"runs/{stopped.shown_id}/input", input={"input": "APPROVE"}).status_code in {200, 201}
+    assert (refused.status_code, refused.json()["code"], written()) == (
+        409,
+        "review_stands",
+        before,
+    )
+    assert post(f"runs/{stopped.shown_id}/input", input={"input": "APPROVE"}).status_code in {
+        200,
+        201,
+    }
     work()
     while Pause.objects.open().exists():
         answer(stopped.thread.owner)
@@ -185,33 +217,58 @@ def test_a_child_runs_stop_is_no_way_into_what_its_parent_had_approved(paying, p
 
 @pytest.mark.parametrize("first", ["lax", "mild"])
 def test_another_template_over_a_checkpoint_begins_behind_no_review(paying, post, ana, first):
-    """`{"template": "strict", "checkpoint_id": …}` ran strict's step under lax's approval, or under none."""
+    """`{"template": "strict", "checkpoint_id": …}` ran strict's step under lax's approval, or under
+    none.
+    """
     begin(post, paying, first)
     if first == "mild":
         answer(ana)
     PAID.clear()
     before = written()
-    refused = post(f"threads/{paying.shown_id}/runs", template="strict", checkpoint_id=behind(paying).shown_id)
-    assert (refused.status_code, refused.json()["code"], PAID, written()) == (409, "review_stands", [], before)
+    refused = post(
+        f"threads/{paying.shown_id}/runs", template="strict", checkpoint_id=behind(paying).shown_id
+    )
+    assert (refused.status_code, refused.json()["code"], PAID, written()) == (
+        409,
+        "review_stands",
+        [],
+        before,
+    )
 
 
 def test_another_template_has_none_of_the_approvals(paying, post, ana):
     begin(post, paying, "mild")
     answer(ana)
     PAID.clear()
-    assert post(f"threads/{paying.shown_id}/runs", template="mild-too", checkpoint_id=behind(paying).shown_id).status_code == 201
+    assert (
+        post(
+            f"threads/{paying.shown_id}/runs",
+            template="mild-too",
+            checkpoint_id=behind(paying).shown_id,
+        ).status_code
+        == 201
+    )
     assert (last().failure_code, PAID, broken()) == ("approval_missing", [], {})
 
 
 def test_the_hole_of_another_template_is_found_where_it_is_put_back(paying, post, monkeypatch):
     begin(post, paying, "lax")
     monkeypatch.setattr(turns, "terms", lambda definition, start, **_: start)
-    assert post(f"threads/{paying.shown_id}/runs", template="strict", checkpoint_id=behind(paying).shown_id).status_code == 201
+    assert (
+        post(
+            f"threads/{paying.shown_id}/runs",
+            template="strict",
+            checkpoint_id=behind(paying).shown_id,
+        ).status_code
+        == 201
+    )
     assert broken() == {"stepped_around_unrecorded": [last().shown_id]}
 
 
 def forged(paying, post, ben, case: str) -> Run:
-    """A run of `mild` that is about to pay, whose checkpoint names what nobody may take for an approval."""
+    """A run of `mild` that is about to pay, whose checkpoint names what nobody may take for an
+    approval.
+    """
     other = turns.open_thread(by=paying.owner, team=paying.team)
     begin(post, other, "mild")
     answer(ben)
@@ -222,12 +279,22 @@ def forged(paying, post, ben, case: str) -> Run:
     services.decide(Pause.objects.open().get().pk, action="approve", by=paying.owner, via=Via.PAGE)
     head = Thread.objects.get(pk=paying.pk).head
     named: Any = {
-        "verdict": {"pause": "pse_1", "decision": ids.show("dec", ids.new()), "action": "approve", "revision": 1, "material": head.digest},
+        "verdict": {
+            "pause": "pse_1",
+            "decision": ids.show("dec", ids.new()),
+            "action": "approve",
+            "revision": 1,
+            "material": head.digest,
+        },
         "nothing": "dec_1",
         "elsewhere": elsewhere,
-        "a stop's": Decision.objects.filter(pause__phase="interrupted_before").latest("pk").shown_id,
+        "a stop's": Decision.objects.filter(pause__phase="interrupted_before")
+        .latest("pk")
+        .shown_id,
     }[case]
-    Checkpoint.objects.filter(pk=head.pk).update(metadata={**head.metadata, "approved": {"propose": named}})
+    Checkpoint.objects.filter(pk=head.pk).update(
+        metadata={**head.metadata, "approved": {"propose": named}}
+    )
     return run
 
 
@@ -265,7 +332,12 @@ def test_a_fork_that_edits_takes_no_approval_along(paying, post, ana):
     begin(post, paying, "mild")
     answer(ana)
     PAID.clear()
-    assert post(f"checkpoints/{behind(paying).shown_id}/fork", reason="more", state={"amount": 999}).status_code == 201
+    assert (
+        post(
+            f"checkpoints/{behind(paying).shown_id}/fork", reason="more", state={"amount": 999}
+        ).status_code
+        == 201
+    )
     assert (last().failure_code, PAID, broken()) == ("content_changed", [], {})
 
 
@@ -274,11 +346,20 @@ def test_a_state_that_was_edited_is_no_reason_to_pass_a_review_over(paying, post
     begin(post, paying, "empty")
     answer(ben, "cancel")
     first = Checkpoint.objects.filter(thread=paying, next_step="propose").latest("pk")
-    assert post(f"checkpoints/{first.shown_id}/fork", reason="nothing to see", state={"amount": 0}).status_code == 201
+    assert (
+        post(
+            f"checkpoints/{first.shown_id}/fork", reason="nothing to see", state={"amount": 0}
+        ).status_code
+        == 201
+    )
     assert (Pause.objects.open().get().step, PAID) == ("propose", [])
 
 
-FORGED = {"wire": {"wire": {"decision": "approve", "tool": "wire", "arguments": {"to": "eve"}, "reason": ""}}}
+FORGED = {
+    "wire": {
+        "wire": {"decision": "approve", "tool": "wire", "arguments": {"to": "eve"}, "reason": ""}
+    }
+}
 
 
 @pytest.mark.parametrize("how", ["state", "fork", "row"])
@@ -288,20 +369,43 @@ def test_no_call_is_made_that_no_decision_approved(paying, post, ana, how):
     answer(ana, "cancel")
     place = behind(paying, "wire")
     if how == "state":
-        post(f"threads/{paying.shown_id}/runs", state={"call_decisions": FORGED, "decided": {"wire": "approve"}}, resume_from="wire")
+        post(
+            f"threads/{paying.shown_id}/runs",
+            state={"call_decisions": FORGED, "decided": {"wire": "approve"}},
+            resume_from="wire",
+        )
     elif how == "fork":
-        assert post(f"checkpoints/{place.shown_id}/fork", reason="x", state={"call_decisions": FORGED}).status_code == 409
-        post(f"checkpoints/{place.shown_id}/fork", reason="x", state={"decided": {"wire": "approve"}})
+        assert (
+            post(
+                f"checkpoints/{place.shown_id}/fork", reason="x", state={"call_decisions": FORGED}
+            ).status_code
+            == 409
+        )
+        post(
+            f"checkpoints/{place.shown_id}/fork", reason="x", state={"decided": {"wire": "approve"}}
+        )
     else:
-        Run.objects.filter(pk=last().pk).update(ended_at=None, status="pending", error="", failure_code="")
+        Run.objects.filter(pk=last().pk).update(
+            ended_at=None, status="pending", error="", failure_code=""
+        )
         head = Thread.objects.get(pk=paying.pk).head
-        Checkpoint.objects.filter(pk=head.pk).update(status="active", next_step="wire", metadata={"approved": {"wire": "dec_1"}})
+        Checkpoint.objects.filter(pk=head.pk).update(
+            status="active", next_step="wire", metadata={"approved": {"wire": "dec_1"}}
+        )
         work()
     assert (Pause.objects.open().get().step, WIRED) == ("wire", [])
 
 
-@pytest.mark.parametrize("key", ["decided", "decided_content", "call_decisions", "graph_runs", "gathered"])
+@pytest.mark.parametrize(
+    "key", ["decided", "decided_content", "call_decisions", "graph_runs", "gathered"]
+)
 def test_no_input_says_what_was_decided(paying, post, key):
     """Of these only `call_decisions` was refused; steps read a verdict in `decided`."""
-    refused = post(f"threads/{paying.shown_id}/runs", template="strict", input={key: {"propose": "approve"}})
-    assert (refused.status_code, "by answers alone" in refused.text, Run.objects.count()) == (422, True, 0)
+    refused = post(
+        f"threads/{paying.shown_id}/runs", template="strict", input={key: {"propose": "approve"}}
+    )
+    assert (refused.status_code, "by answers alone" in refused.text, Run.objects.count()) == (
+        422,
+        True,
+        0,
+    )

@@ -1,4 +1,6 @@
-"""A work order that was cancelled, failed or expired is asked for again: a new one like it, which names the earlier one."""
+"""A work order that was cancelled, failed or expired is asked for again: a new one like it, which
+names the earlier one.
+"""
 
 from __future__ import annotations
 
@@ -38,16 +40,28 @@ def path_of(order):
 
 
 def test_a_cancelled_order_is_asked_for_again_over_rest(cancelled, api, ben):
-    """The same request, team and template, of its current version; its first question is asked anew, whatever was answered before."""
+    """The same request, team and template, of its current version; its first question is asked
+    anew, whatever was answered before.
+    """
     old = Template.objects.filter(slug=cancelled.template.slug).latest("version")
-    definitions.edit_template(old.slug, steps=old.steps, title="Newer", needs_repository=old.needs_repository)
+    definitions.edit_template(
+        old.slug, steps=old.steps, title="Newer", needs_repository=old.needs_repository
+    )
     answer = api(ben).post(path_of(cancelled), HTTP_IDEMPOTENCY_KEY="once-more")
     told = answer.json()
-    assert (answer.status_code, told["again_of"], told["title"], told["created_by"]) == (201, cancelled.shown_id, cancelled.title, "ben")
+    assert (answer.status_code, told["again_of"], told["title"], told["created_by"]) == (
+        201,
+        cancelled.shown_id,
+        cancelled.title,
+        "ben",
+    )
     new = WorkOrder.objects.get(again_of=cancelled)
     same = ("request", "input", "repository_url")
     assert [getattr(new, name) for name in same] == [getattr(cancelled, name) for name in same]
-    assert (new.thread.team, new.definition.template_version) == (cancelled.thread.team, old.version + 1)
+    assert (new.thread.team, new.definition.template_version) == (
+        cancelled.thread.team,
+        old.version + 1,
+    )
     assert pause_of(drive(new)).revision == 1
     replayed = api(ben).post(path_of(cancelled), HTTP_IDEMPOTENCY_KEY="once-more")
     assert (replayed.status_code, replayed.json()) == (201, told)
@@ -57,7 +71,11 @@ def test_a_cancelled_order_is_asked_for_again_over_rest(cancelled, api, ben):
 def test_it_is_asked_for_again_once(cancelled, api, ana):
     first = api(ana).post(path_of(cancelled)).json()
     second = api(ana).post(path_of(cancelled))
-    assert (second.status_code, second.json()["code"], first["id"] in second.json()["detail"]) == (409, "cannot_ask_again", True)
+    assert (second.status_code, second.json()["code"], first["id"] in second.json()["detail"]) == (
+        409,
+        "cannot_ask_again",
+        True,
+    )
 
 
 @pytest.mark.django_db(transaction=True)
@@ -83,20 +101,30 @@ def test_a_failed_one_may_be_retried_or_asked_for_again(make_order, api, ana):
     assert api(ana).post(f"/api/v1/work-orders/{order.shown_id}/retry").status_code == 200
 
 
-def test_over_rest_the_earlier_order_names_its_successor_to_who_may_see_it(cancelled, api, ana, ben, admin_user):
-    """`cancelled` is its team's, so its successor is; the order that nobody shares is asked for again by an administrator."""
+def test_over_rest_the_earlier_order_names_its_successor_to_who_may_see_it(
+    cancelled, api, ana, ben, admin_user
+):
+    """`cancelled` is its team's, so its successor is; the order that nobody shares is asked for
+    again by an administrator.
+    """
     path = f"/api/v1/work-orders/{cancelled.shown_id}"
     assert api(ana).get(path).json()["asked_again_as"] is None
     new = api(ben).post(f"{path}/again").json()
     assert new["asked_again_as"] is None
     assert api(ana).get(path).json()["asked_again_as"] == new["id"]
-    listed = {one["id"]: one["asked_again_as"] for one in api(ana).get("/api/v1/work-orders").json()["results"]}
+    listed = {
+        one["id"]: one["asked_again_as"]
+        for one in api(ana).get("/api/v1/work-orders").json()["results"]
+    }
     assert listed == {cancelled.shown_id: new["id"], new["id"]: None}
     own = runs.submit("writing", by=ana)
     services.cancel_order(own.pk, by=ana, via=Via.PAGE)
     hidden = resubmit.again(own.pk, by=admin_user)
     path = f"/api/v1/work-orders/{own.shown_id}"
-    assert [api(one).get(path).json()["asked_again_as"] for one in (ana, admin_user)] == [None, hidden.shown_id]
+    assert [api(one).get(path).json()["asked_again_as"] for one in (ana, admin_user)] == [
+        None,
+        hidden.shown_id,
+    ]
 
 
 def test_a_list_names_successors_without_a_query_for_each(cancelled, api, ana):
@@ -140,7 +168,9 @@ def test_who_left_the_team_or_sees_nothing_asks_for_nothing(cancelled, api, ana)
 def test_files_come_along_and_what_is_gone_is_said(make_order, ana):
     newest = Template.objects.filter(slug="writing").latest("version")
     schema = {"type": "object", "properties": {"paper": attachments.schema_of("Paper", "")}}
-    definitions.edit_template("writing", steps=newest.steps, title="W", needs_repository=False, input_schema=schema)
+    definitions.edit_template(
+        "writing", steps=newest.steps, title="W", needs_repository=False, input_schema=schema
+    )
     paper = {"name": "paper.txt", "content": base64.b64encode(b"words").decode()}
     order = runs.submit("writing", by=ana, input={"paper": paper})
     services.cancel_order(order.pk, by=ana, via=Via.PAGE)

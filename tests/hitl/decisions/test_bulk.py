@@ -23,7 +23,12 @@ def risky(templates):
 
     def make(name, **review):
         first, *others = Template.objects.current().get(slug="writing").steps
-        definitions.edit_template(name, steps=[{**first, "review": review}, *others], title=name.title(), needs_repository=False)
+        definitions.edit_template(
+            name,
+            steps=[{**first, "review": review}, *others],
+            title=name.title(),
+            needs_repository=False,
+        )
         return name
 
     return make
@@ -38,7 +43,13 @@ def asks_for_a_name(state, context):
     if state.get("name"):
         return Done()
     schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-    return Ask(question="Who?", ways={"approve": context.step}, report=Report(content=""), phase="who", required_inputs=schema)
+    return Ask(
+        question="Who?",
+        ways={"approve": context.step},
+        report=Report(content=""),
+        phase="who",
+        required_inputs=schema,
+    )
 
 
 def chosen(*orders):
@@ -57,8 +68,14 @@ def test_each_is_answered_by_itself(waiting, ben):
 
 
 def test_one_that_is_refused_stops_none_of_the_others(waiting, make_order, ana, ben, zoe):
-    """Answered meanwhile, changed meanwhile, out of sight, not there: each is told, the rest is done."""
-    answered, changed, hidden = drive(make_order()), drive(make_order()), drive(make_order(by=zoe, team=None))
+    """Answered meanwhile, changed meanwhile, out of sight, not there: each is told, the rest is
+    done.
+    """
+    answered, changed, hidden = (
+        drive(make_order()),
+        drive(make_order()),
+        drive(make_order(by=zoe, team=None)),
+    )
     wanted = [*chosen(answered, changed, hidden), (ids.new(), 1), *chosen(*waiting)]
     services.decide(pause_of(answered).pk, action="approve", by=ana, via=Via.PAGE)
     Pause.objects.filter(pk=wanted[1][0]).update(revision=2)
@@ -68,36 +85,60 @@ def test_one_that_is_refused_stops_none_of_the_others(waiting, make_order, ana, 
     assert pause_of(changed).status == pause_of(hidden).status == "open"
 
 
-def test_what_wants_a_look_of_its_own_is_left_out_and_said_why(waiting, make_order, risky, order_that, ben):
+def test_what_wants_a_look_of_its_own_is_left_out_and_said_why(
+    waiting, make_order, risky, order_that, ben
+):
     """Also where somebody posts past the preview."""
     high = drive(make_order(risky("dangerous", risk="high")))
     reason = drive(make_order(risky("wordy", reason_required=["approve"])))
     data = drive(order_that(asks_for_a_name))
-    results = bulk.decide(chosen(high, reason, data, *waiting), action="approve", by=ben, via=Via.PAGE)
+    results = bulk.decide(
+        chosen(high, reason, data, *waiting), action="approve", by=ben, via=Via.PAGE
+    )
     assert codes(results) == ["not_in_bulk"] * 3 + ["", ""]
     assert [one.words for one in results[:3]] == [
-        "Its risk is high: look at it by itself.", "This answer needs a reason of its own.", "It asks for data."
+        "Its risk is high: look at it by itself.", "This answer needs a reason of its own.",
+        "It asks for data."
     ]  # fmt: skip
-    assert codes(bulk.decide(chosen(high, reason, data), action="cancel", by=ben, via=Via.PAGE)) == ["not_in_bulk", "", ""]
+    assert codes(
+        bulk.decide(chosen(high, reason, data), action="cancel", by=ben, via=Via.PAGE)
+    ) == ["not_in_bulk", "", ""]
 
 
 def test_the_preview_is_by_workflow_and_risk(waiting, make_order, risky, ben):
-    low, high = drive(make_order(risky("easy", risk="low"))), drive(make_order(risky("dangerous", risk="high")))
-    seen = bulk.preview([pause_of(order).pk for order in (*waiting, low, high)] + [ids.new()], by=ben)
-    assert [(part.template, part.risk, len(part.pauses)) for part in seen.parts] == [("writing v1", "normal", 2), ("easy v1", "low", 1)]
+    low, high = (
+        drive(make_order(risky("easy", risk="low"))),
+        drive(make_order(risky("dangerous", risk="high"))),
+    )
+    seen = bulk.preview(
+        [pause_of(order).pk for order in (*waiting, low, high)] + [ids.new()], by=ben
+    )
+    assert [(part.template, part.risk, len(part.pauses)) for part in seen.parts] == [
+        ("writing v1", "normal", 2),
+        ("easy v1", "low", 1),
+    ]
     assert [pause.pk for pause, _ in seen.left_out] == [pause_of(high).pk]
     assert (seen.count, seen.gone) == (3, 1)
 
 
 def test_page_inbox_to_preview_to_results(waiting, make_order, risky, page, ben):
-    """Without JavaScript: boxes, a page that asks, a page that tells. Seeing it changes nothing (F1)."""
+    """Without JavaScript: boxes, a page that asks, a page that tells.
+
+    Seeing it changes nothing (F1).
+    """
     high = drive(make_order(risky("dangerous", risk="high")))
     inbox = page.get("/").content.decode()
     pauses = [pause_of(order) for order in (*waiting, high)]
     for pause in pauses:
         assert f'form="several" name="pause" value="{pause.shown_id}"' in inbox
-    asked = page.get(reverse("hitl:bulk"), {"pause": [pause.shown_id for pause in pauses]}).content.decode()
-    assert "Approve 2" in asked and "Its risk is high" in asked and f'value="{pauses[2].shown_id}:1"' not in asked
+    asked = page.get(
+        reverse("hitl:bulk"), {"pause": [pause.shown_id for pause in pauses]}
+    ).content.decode()
+    assert (
+        "Approve 2" in asked
+        and "Its risk is high" in asked
+        and f'value="{pauses[2].shown_id}:1"' not in asked
+    )
     assert Decision.objects.count() == 0
     services.decide(pauses[1].pk, action="cancel", by=ben, via=Via.PAGE)
     seen = [f"{pause.shown_id}:{pause.revision}" for pause in pauses[:2]]
@@ -110,11 +151,19 @@ def test_one_question_alone_has_no_box(paused, page):
     assert 'name="pause"' not in page.get("/").content.decode()
 
 
-@pytest.mark.parametrize("values", [[], ["pse_nonsense"], ["x:1"], ["{0}:x"], ["{0}:1", "{0}:1"], ["{0}:1"] * 101])
+@pytest.mark.parametrize(
+    "values", [[], ["pse_nonsense"], ["x:1"], ["{0}:x"], ["{0}:1", "{0}:1"], ["{0}:1"] * 101]
+)
 def test_a_selection_that_is_none_decides_nothing(waiting, page, values):
     shown = pause_of(waiting[0]).shown_id
-    response = page.post(reverse("hitl:bulk"), {"pause": [value.format(shown) for value in values], "action": "approve"}, follow=True)
-    assert response.redirect_chain[0][0] == "/" and "Nothing was decided" in response.content.decode()
+    response = page.post(
+        reverse("hitl:bulk"),
+        {"pause": [value.format(shown) for value in values], "action": "approve"},
+        follow=True,
+    )
+    assert (
+        response.redirect_chain[0][0] == "/" and "Nothing was decided" in response.content.decode()
+    )
     assert Decision.objects.count() == 0
 
 
@@ -127,12 +176,28 @@ def test_a_program_gets_a_result_for_each(waiting, make_order, risky, api, ana, 
     high = drive(make_order(risky("dangerous", risk="high")))
     pause_of_first = pause_of(waiting[0])
     pauses = [{"pause_id": pause_of(order).shown_id, "revision": 1} for order in (*waiting, high)]
-    told = api(ana).post("/api/v1/pauses/bulk", {"decision": "approve", "pauses": pauses}, format="json").json()
-    assert (told["decided"], [one["code"] for one in told["results"]]) == (2, ["", "", "not_in_bulk"])
+    told = (
+        api(ana)
+        .post("/api/v1/pauses/bulk", {"decision": "approve", "pauses": pauses}, format="json")
+        .json()
+    )
+    assert (told["decided"], [one["code"] for one in told["results"]]) == (
+        2,
+        ["", "", "not_in_bulk"],
+    )
     assert told["results"][0]["decision_id"] == Decision.objects.get(pause=pause_of_first).shown_id
-    blind = api(zoe).post("/api/v1/pauses/bulk", {"decision": "approve", "pauses": pauses}, format="json").json()
+    blind = (
+        api(zoe)
+        .post("/api/v1/pauses/bulk", {"decision": "approve", "pauses": pauses}, format="json")
+        .json()
+    )
     assert [one["code"] for one in blind["results"]] == ["not_found"] * 3
-    for bad in ({"decision": "revise", "pauses": pauses}, {"decision": "approve", "pauses": [{"pause_id": "x", "revision": 1}]}):
+    for bad in (
+        {"decision": "revise", "pauses": pauses},
+        {"decision": "approve", "pauses": [{"pause_id": "x", "revision": 1}]},
+    ):
         assert api(ana).post("/api/v1/pauses/bulk", bad, format="json").status_code == 400
-    none = api(ana).post("/api/v1/pauses/bulk", {"decision": "approve", "pauses": []}, format="json")
+    none = api(ana).post(
+        "/api/v1/pauses/bulk", {"decision": "approve", "pauses": []}, format="json"
+    )
     assert (none.status_code, none.json()["code"]) == (422, "bulk_invalid")

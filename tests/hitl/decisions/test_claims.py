@@ -25,14 +25,18 @@ pytestmark = pytest.mark.django_db
 
 
 def told():
-    return [event.data["what"] for event in Event.objects.filter(kind="pause_updated").order_by("seq")]
+    return [
+        event.data["what"] for event in Event.objects.filter(kind="pause_updated").order_by("seq")
+    ]
 
 
 def test_while_somebody_holds_it_others_do_not_answer(paused, ana, ben, door):
     """At every door; the refusal names who has it and until when."""
     pause = claims.claim(pause_of(paused).pk, by=ana)
     outcome = door(ben, pause, "approve", "")
-    assert any(sign in outcome for sign in ("409", "claimed", "Ana Ruiz has claimed this question until")), outcome
+    assert any(
+        sign in outcome for sign in ("409", "claimed", "Ana Ruiz has claimed this question until")
+    ), outcome
     assert not Decision.objects.exists()
     assert door(ana, pause, "approve", "") == "decided"
 
@@ -41,7 +45,9 @@ def test_the_refusal_names_the_holder_and_the_time(paused, ana, ben):
     pause = claims.claim(pause_of(paused).pk, by=ana)
     assert pause.claimed_until is not None
     until = dates.told(pause.claimed_until)
-    with pytest.raises(policy.NotNow, match=f"Ana Ruiz has claimed this question until {until}") as refused:
+    with pytest.raises(
+        policy.NotNow, match=f"Ana Ruiz has claimed this question until {until}"
+    ) as refused:
         services.decide(pause.pk, action="cancel", by=ben, via=Via.PAGE)
     assert refused.value.code == "claimed"
 
@@ -127,5 +133,8 @@ def test_pages_and_api_claim_and_release(paused, ana, ben):
 
 
 def test_half_a_claim_cannot_be_kept(paused, ana):
-    with pytest.raises(IntegrityError, match=r"pause_claim_is_whole|CHECK constraint failed"), transaction.atomic():
+    with (
+        pytest.raises(IntegrityError, match=r"pause_claim_is_whole|CHECK constraint failed"),
+        transaction.atomic(),
+    ):
         Pause.objects.update(claimed_by=ana)

@@ -1,4 +1,6 @@
-"""`decide`, the one way to answer: what each answer does, who is refused, and what the ledger then holds."""
+"""`decide`, the one way to answer: what each answer does, who is refused, and what the ledger then
+holds.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ pytestmark = pytest.mark.django_db
 
 
 def answer(order, by, action="approve", feedback="", **kwargs):
-    return services.decide(pause_of(order).pk, action=action, by=by, via=Via.PAGE, feedback=feedback, **kwargs)
+    return services.decide(
+        pause_of(order).pk, action=action, by=by, via=Via.PAGE, feedback=feedback, **kwargs
+    )
 
 
 @pytest.fixture
@@ -42,7 +46,12 @@ def test_an_approval_closes_the_pause_and_sets_the_run_going(paused, ana):
     pause = pause_of(paused)
     decision = answer(paused, ana)
     pause.refresh_from_db()
-    assert (pause.status, decision.action, decision.decided_by, decision.via) == ("answered", "approve", ana, "page")
+    assert (pause.status, decision.action, decision.decided_by, decision.via) == (
+        "answered",
+        "approve",
+        ana,
+        "page",
+    )
     assert pause.closed_at is not None
     assert (decision.revision, decision.content_digest) == (1, pause.content_digest)
     order = fresh(paused)
@@ -59,7 +68,12 @@ def test_an_answer_is_one_story_in_the_log(paused, ben):
     answer(paused, ben)
     assert kinds(paused)[-4:] == ["approval_received", "checkpoint_created", "run_resumed", "log"]
     received = Event.objects.get(kind="approval_received").data
-    assert (received["decision"], received["by"], received["to"], received["via"]) == ("approve", "Ben", "execute", "page")
+    assert (received["decision"], received["by"], received["to"], received["via"]) == (
+        "approve",
+        "Ben",
+        "execute",
+        "page",
+    )
     assert log_lines(paused)[-1] == "Workflow resumed with decision: approve"
 
 
@@ -90,11 +104,15 @@ def test_a_revision_needs_feedback(paused, ana, unchanged, feedback):
     assert (refused.value.code, list(refused.value.errors)) == ("feedback_required", ["feedback"])
 
 
-@pytest.mark.parametrize("action", ["", "APPROVE", "approved", "yes", "skip_review", "execute", "approve\x00", "x" * 500])
+@pytest.mark.parametrize(
+    "action", ["", "APPROVE", "approved", "yes", "skip_review", "execute", "approve\x00", "x" * 500]
+)
 def test_an_unknown_answer_is_refused_and_the_known_ones_are_named(paused, ana, unchanged, action):
     """F20: an outcome is never guessed from text."""
     unchanged()
-    with pytest.raises(services.AnswerInvalid, match="Answers are: approve, revise, cancel") as refused:
+    with pytest.raises(
+        services.AnswerInvalid, match="Answers are: approve, revise, cancel"
+    ) as refused:
         answer(paused, ana, action)
     assert refused.value.code == "unknown_answer"
 
@@ -130,20 +148,29 @@ def test_an_answer_to_another_revision_writes_nothing(paused, ana, unchanged):
     assert refused.value.pause == pause_of(paused)
 
 
-@pytest.mark.parametrize("later", [0, -3600], ids=["at the same instant", "by a clock that went back"])
+@pytest.mark.parametrize(
+    "later", [0, -3600], ids=["at the same instant", "by a clock that went back"]
+)
 def test_versions_are_compared_and_never_times(paused, ana, later):
-    """F21: the revision that came second is the one that is asked, whatever its time says; and the first one is stale."""
+    """F21: the revision that came second is the one that is asked, whatever its time says; and the
+    first one is stale.
+    """
     first = pause_of(paused)
     answer(paused, ana, "revise", "shorter")
     second = pause_of(drive(paused))
-    Pause.objects.filter(pk=second.pk).update(opened_at=first.opened_at + dt.timedelta(seconds=later))
+    Pause.objects.filter(pk=second.pk).update(
+        opened_at=first.opened_at + dt.timedelta(seconds=later)
+    )
     Checkpoint.objects.filter(thread=paused.thread_id).update(created_at=first.opened_at)
     Event.objects.filter(thread=paused.thread_id).update(at=first.opened_at)
     with pytest.raises(services.RevisionMismatch, match="at revision 2 by now"):
         answer(paused, ana, revision=1)
     assert services.open_pause(fresh(paused)) == second
     answer(paused, ana, revision=2)
-    assert (drive(paused).phase, state_of(paused)["drafts"]) == ("awaiting_implementation_review", ["first", "shorter"])
+    assert (drive(paused).phase, state_of(paused)["drafts"]) == (
+        "awaiting_implementation_review",
+        ["first", "shorter"],
+    )
 
 
 @contextmanager
@@ -164,12 +191,21 @@ def written(sql: str) -> list[str]:
 
 
 def test_an_answer_and_all_that_follows_from_it_are_one_commit(paused, ana):
-    """C3: whichever table fails, the answer was not given: no decision without its events, no move without its checkpoint."""
+    """C3: whichever table fails, the answer was not given: no decision without its events, no move
+    without its checkpoint.
+    """
     with CaptureQueriesContext(connection) as rehearsal:
         answer(paused, ana)
     drive(paused)
     tables = {table for query in rehearsal for table in written(query["sql"])}
-    assert tables >= {"hitl_decision", "hitl_ledger", "runs_pause", "runs_run", "checkpoints_checkpoint", "checkpoints_event"}
+    assert tables >= {
+        "hitl_decision",
+        "hitl_ledger",
+        "runs_pause",
+        "runs_run",
+        "checkpoints_checkpoint",
+        "checkpoints_event",
+    }
     before = rows()
     for table in sorted(tables):
         with failing_at(table), pytest.raises(OperationalError):
@@ -179,13 +215,21 @@ def test_an_answer_and_all_that_follows_from_it_are_one_commit(paused, ana):
 
 
 @pytest.mark.parametrize("second", ["approve", "revise", "cancel", "nonsense"])
-@pytest.mark.parametrize(("first", "words"), [("approve", "approved"), ("revise", "sent back for revision"), ("cancel", "cancelled")])
-def test_the_second_answer_is_told_who_won_and_writes_nothing(paused, ana, ben, unchanged, first, words, second):
+@pytest.mark.parametrize(
+    ("first", "words"),
+    [("approve", "approved"), ("revise", "sent back for revision"), ("cancel", "cancelled")],
+)
+def test_the_second_answer_is_told_who_won_and_writes_nothing(
+    paused, ana, ben, unchanged, first, words, second
+):
     """P1, F0, F8, S4-51."""
     pause = pause_of(paused)
     answer(paused, ana, first, "shorter")
     unchanged()
-    with pytest.raises(services.AlreadyAnswered, match=f"Already {words} by Ana Ruiz at .* Your answer was not recorded") as refused:
+    with pytest.raises(
+        services.AlreadyAnswered,
+        match=f"Already {words} by Ana Ruiz at .* Your answer was not recorded",
+    ) as refused:
         services.decide(pause.pk, action=second, by=ben, via=Via.PAGE, feedback="longer")
     decision = refused.value.decision
     assert decision is not None
@@ -197,7 +241,10 @@ def test_the_name_of_an_extra_answer_is_said_as_its_button_does(paused, ana, ben
     drive(paused)
     pause = pause_of(paused)
     answer(paused, ana, "skip_review")
-    with pytest.raises(services.AlreadyAnswered, match="Already answered with “Approve and skip review” by Ana Ruiz"):
+    with pytest.raises(
+        services.AlreadyAnswered,
+        match="Already answered with “Approve and skip review” by Ana Ruiz",
+    ):
         services.decide(pause.pk, action="approve", by=ben, via=Via.PAGE)
 
 
@@ -233,7 +280,11 @@ def test_a_cancelled_order_has_failed_and_says_why(paused, ana):
     answer(paused, ana, "cancel")
     order = drive(paused)
     run = order.latest_run
-    assert (order.status, run.status, run.error) == ("failed", "cancelled", "Cancelled by user at planning phase")
+    assert (order.status, run.status, run.error) == (
+        "failed",
+        "cancelled",
+        "Cancelled by user at planning phase",
+    )
     assert run.failure_code == "cancelled_by_user"
     assert Pause.objects.get(pk=pause.pk).status == "cancelled"
     assert not Pause.objects.open().exists()
@@ -242,7 +293,9 @@ def test_a_cancelled_order_has_failed_and_says_why(paused, ana):
     assert kinds(order)[-4:] == ["approval_received", "log", "run_cancelled", "checkpoint_created"]
 
 
-@pytest.mark.parametrize(("approvals", "phase"), [(0, "planning"), (1, "executing"), (2, "reviewing")])
+@pytest.mark.parametrize(
+    ("approvals", "phase"), [(0, "planning"), (1, "executing"), (2, "reviewing")]
+)
 def test_the_error_of_a_cancelled_order_names_the_phase_it_was_in(paused, ana, approvals, phase):
     """S4-61."""
     for _ in range(approvals):
@@ -256,7 +309,10 @@ def test_an_order_that_waits_for_a_worker_can_be_cancelled_too(make_order, ana):
     order = make_order()
     services.cancel_order(order.pk, by=ana, via=Via.PAGE)
     order = drive(order)
-    assert (order.status, order.latest_run.error) == ("failed", "Cancelled by user at planning phase")
+    assert (order.status, order.latest_run.error) == (
+        "failed",
+        "Cancelled by user at planning phase",
+    )
     assert steps.CALLS == []
 
 
@@ -292,7 +348,9 @@ def test_an_order_answers_its_open_question_only(paused, ana, unchanged):
     drive(paused)
     unchanged()
     with pytest.raises(services.RevisionMismatch):
-        services.answer_order(paused.pk, action="approve", by=ana, via=Via.REST, pause_id=first.shown_id)
+        services.answer_order(
+            paused.pk, action="approve", by=ana, via=Via.REST, pause_id=first.shown_id
+        )
 
 
 def test_an_order_that_asks_nothing_takes_no_answer(make_order, ana, unchanged):
@@ -307,7 +365,12 @@ def test_an_order_that_asks_nothing_takes_no_answer(make_order, ana, unchanged):
 def five_decisions(make_order, ana, ben, zoe):
     """Four of the team on two orders, and one of Zoe on her own."""
     orders = [drive(make_order()), drive(make_order())]
-    for order, by, action in [(0, ana, "revise"), (1, ben, "approve"), (0, ben, "approve"), (1, ana, "cancel")]:
+    for order, by, action in [
+        (0, ana, "revise"),
+        (1, ben, "approve"),
+        (0, ben, "approve"),
+        (1, ana, "cancel"),
+    ]:
         answer(orders[order], by, action, "again é\U0001f9d0")
         drive(orders[order])
     own = drive(make_order(by=zoe, team=None))
@@ -315,11 +378,18 @@ def five_decisions(make_order, ana, ben, zoe):
 
 
 def test_the_ledger_is_a_chain_without_a_gap(five_decisions, team, zoe):
-    """P11: each row names the digest of the one before, and every digest can be computed again from what is stored."""
+    """P11: each row names the digest of the one before, and every digest can be computed again from
+    what is stored.
+    """
     chain = list(Decision.objects.filter(ledger=f"team:{team.pk}").order_by("position"))
     assert [decision.position for decision in chain] == [1, 2, 3, 4]
-    assert [decision.previous for decision in chain] == ["", *(decision.digest for decision in chain[:-1])]
-    assert [decision.compute_digest() for decision in chain] == [decision.digest for decision in chain]
+    assert [decision.previous for decision in chain] == [
+        "",
+        *(decision.digest for decision in chain[:-1]),
+    ]
+    assert [decision.compute_digest() for decision in chain] == [
+        decision.digest for decision in chain
+    ]
     ledger = Ledger.objects.get(name=f"team:{team.pk}")
     assert (ledger.length, ledger.tip) == (4, chain[-1].digest)
     assert Decision.objects.get(ledger=f"user:{zoe.pk}").position == 1

@@ -25,7 +25,13 @@ HOUR = dt.timedelta(hours=1)
 def delegate(by, to_user, *, begins=-HOUR, lasts=2 * HOUR):
     """As an operator may: also to somebody who is in no team of theirs."""
     now = timezone.now()
-    return Delegation.objects.create(from_user=by, to_user=to_user, starts_at=now + begins, ends_at=now + begins + lasts, created_by=by)
+    return Delegation.objects.create(
+        from_user=by,
+        to_user=to_user,
+        starts_at=now + begins,
+        ends_at=now + begins + lasts,
+        created_by=by,
+    )
 
 
 def decide(pause, by, action="approve", **kwargs):
@@ -93,7 +99,9 @@ def test_who_is_in_the_team_himself_answers_for_himself(paused, ana, ben):
 
 
 def test_self_approval_is_not_dodged_by_a_delegate(ruled, ana, ben, zoe):
-    """F4: neither through who stands in for the asker, nor by the asker standing in for a reviewer."""
+    """F4: neither through who stands in for the asker, nor by the asker standing in for a
+    reviewer.
+    """
     pause = pause_of(ruled({"self_approval": False}))
     delegate(ana, zoe)
     delegate(ben, ana)
@@ -101,7 +109,11 @@ def test_self_approval_is_not_dodged_by_a_delegate(ruled, ana, ben, zoe):
         decide(pause, zoe)
     with pytest.raises(policy.NotAllowed, match="You asked for this work"):
         decide(pause, ana)
-    assert (policy.waiting_for(zoe).count(), policy.waiting_for(ana).count(), policy.waiting_for(ben).count()) == (0, 0, 1)
+    assert (
+        policy.waiting_for(zoe).count(),
+        policy.waiting_for(ana).count(),
+        policy.waiting_for(ben).count(),
+    ) == (0, 0, 1)
     assert {user.username for user in policy.answerers(pause)} == {"ben"}
 
 
@@ -124,8 +136,16 @@ def test_one_person_is_one_vote_and_so_is_one_seat(ruled, ana, ben, zoe):
 def test_the_api_names_for_whom_one_would_answer(ruled, ben, zoe):
     order = ruled({"reviewers": {"users": ["ben"]}})
     delegate(ben, zoe)
-    assert rest(zoe).get(f"/api/v1/work-orders/{order.shown_id}/pause-state").json()["review"]["on_behalf_of"] == "ben"
-    assert "You are answering for <b>" in browser(zoe).get(f"/work-orders/{order.shown_id}/").content.decode()
+    assert (
+        rest(zoe)
+        .get(f"/api/v1/work-orders/{order.shown_id}/pause-state")
+        .json()["review"]["on_behalf_of"]
+        == "ben"
+    )
+    assert (
+        "You are answering for <b>"
+        in browser(zoe).get(f"/work-orders/{order.shown_id}/").content.decode()
+    )
 
 
 def test_a_delegate_learns_what_became_of_what_was_open_in_his_time(make_order, ana, ben, zoe):
@@ -151,9 +171,17 @@ def days():
 
 def test_one_delegates_and_ends_it_on_a_page(ana, ben, days):
     page = browser(ana)
-    assert page.post("/delegations/", {"to_user": ben.pk, **days, "reason": "Holidays"}).status_code == 302
+    assert (
+        page.post("/delegations/", {"to_user": ben.pk, **days, "reason": "Holidays"}).status_code
+        == 302
+    )
     made = Delegation.objects.get()
-    assert (made.from_user, made.to_user, made.created_by, made.ends_at - made.starts_at) == (ana, ben, ana, dt.timedelta(days=8))
+    assert (made.from_user, made.to_user, made.created_by, made.ends_at - made.starts_at) == (
+        ana,
+        ben,
+        ana,
+        dt.timedelta(days=8),
+    )
     assert "Holidays" in page.get("/delegations/").content.decode()
     assert "Holidays" in browser(ben).get("/delegations/").content.decode()
     assert browser(ben).post(f"/delegations/{made.pk}/end").status_code == 404
@@ -179,7 +207,13 @@ def test_only_colleagues_are_named(ana, ben, zoe, days):
 
 
 @pytest.mark.parametrize(
-    ("first", "last"), [("2026-01-02", "2026-01-01"), ("2020-01-01", "2020-01-02"), ("2026-01-01", "9999-12-31"), ("x", "")]
+    ("first", "last"),
+    [
+        ("2026-01-02", "2026-01-01"),
+        ("2020-01-01", "2020-01-02"),
+        ("2026-01-01", "9999-12-31"),
+        ("x", ""),
+    ],
 )
 def test_dates_that_make_no_sense_are_refused_in_words(ana, ben, first, last):
     answered = browser(ana).post("/delegations/", {"to_user": ben.pk, "first": first, "last": last})
@@ -196,10 +230,16 @@ def test_an_operator_delegates_for_anybody_and_nobody_edits(zoe, ben):
         for name, at in (("starts_at", now), ("ends_at", now + 2 * HOUR))
         for part, value in (("0", at.date()), ("1", at.strftime("%H:%M:%S")))
     }
-    answered = page.post("/admin/hitl/delegation/add/", {"from_user": ben.pk, "to_user": zoe.pk, "reason": "", **times})
+    answered = page.post(
+        "/admin/hitl/delegation/add/",
+        {"from_user": ben.pk, "to_user": zoe.pk, "reason": "", **times},
+    )
     assert answered.status_code == 302, answered.content.decode()[:2000]
     made = Delegation.objects.get()
     assert made.created_by == root
-    assert page.post(f"/admin/hitl/delegation/{made.pk}/change/", {"reason": "x"}).status_code in {302, 403}
+    assert page.post(f"/admin/hitl/delegation/{made.pk}/change/", {"reason": "x"}).status_code in {
+        302,
+        403,
+    }
     made.refresh_from_db()
     assert made.reason == ""

@@ -1,4 +1,6 @@
-"""Approve with edits: both texts are kept, the next step gets the edited one, and the rules say where it may be done."""
+"""Approve with edits: both texts are kept, the next step gets the edited one, and the rules say
+where it may be done.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,10 @@ def test_the_page_takes_an_edit_without_javascript_and_shows_it_word_by_word(rul
     page = browser(ana).get(f"/work-orders/{order.shown_id}/").content.decode()
     assert "Edit and approve" in page
     assert 'name="edited_content"' in page
-    answered = browser(ana).post(f"/pauses/{pause.shown_id}/decide", {"edited": "approve", "edited_content": EDITED, "revision": 1})
+    answered = browser(ana).post(
+        f"/pauses/{pause.shown_id}/decide",
+        {"edited": "approve", "edited_content": EDITED, "revision": 1},
+    )
     assert answered.status_code == 302
     assert Decision.objects.get().edited_content == EDITED
     after = browser(ben).get(f"/work-orders/{order.shown_id}/").content.decode()
@@ -85,7 +90,9 @@ def test_the_page_takes_an_edit_without_javascript_and_shows_it_word_by_word(rul
 
 
 def test_the_plain_button_takes_the_text_as_it_stands_in_its_field(ruled, ana):
-    """Before: Approve approved the text as it was asked, and the edit beside it was gone without a word."""
+    """Before: Approve approved the text as it was asked, and the edit beside it was gone without a
+    word.
+    """
     pause = pause_of(ruled({"edits": True}))
     url = f"/pauses/{pause.shown_id}/decide"
     typed = {"edited_content": EDITED, "revision": 1}
@@ -100,32 +107,49 @@ def test_the_plain_button_takes_the_text_as_it_stands_in_its_field(ruled, ana):
 def test_an_untouched_field_is_no_edit(ruled, ana):
     """A browser sends the field always, and with other line ends."""
     pause = pause_of(ruled({"edits": True}))
-    browser(ana).post(f"/pauses/{pause.shown_id}/decide", {"action": "approve", "edited_content": pause.content.replace("\n", "\r\n")})
+    browser(ana).post(
+        f"/pauses/{pause.shown_id}/decide",
+        {"action": "approve", "edited_content": pause.content.replace("\n", "\r\n")},
+    )
     assert Decision.objects.get().edited_content == ""
 
 
 def test_an_answer_that_takes_no_edit_says_so_first(ruled, ana):
     """Before: Revise dropped it."""
     pause = pause_of(ruled({"edits": True}))
-    url, body = f"/pauses/{pause.shown_id}/decide", {"action": "revise", "wish": "Shorter.", "edited_content": EDITED, "revision": 1}
+    url, body = (
+        f"/pauses/{pause.shown_id}/decide",
+        {"action": "revise", "wish": "Shorter.", "edited_content": EDITED, "revision": 1},
+    )
     asked = browser(ana).post(url, body).content.decode()
     assert "Your edit of the text" in asked and "first, but shorter" in asked
     assert not Decision.objects.exists()
     assert browser(ana).post(url, {**body, "sure": "yes"}).status_code == 302
-    assert (Decision.objects.get().feedback, Decision.objects.get().edited_content) == ("Shorter.", "")
+    assert (Decision.objects.get().feedback, Decision.objects.get().edited_content) == (
+        "Shorter.",
+        "",
+    )
 
 
 def test_without_the_rule_there_is_nothing_to_edit(paused, ana):
-    assert "Edit and approve" not in browser(ana).get(f"/work-orders/{paused.shown_id}/").content.decode()
+    assert (
+        "Edit and approve"
+        not in browser(ana).get(f"/work-orders/{paused.shown_id}/").content.decode()
+    )
     services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
-    assert browser(ana).get(f"/pauses/{Decision.objects.get().pause.shown_id}/edits").status_code == 404
+    assert (
+        browser(ana).get(f"/pauses/{Decision.objects.get().pause.shown_id}/edits").status_code
+        == 404
+    )
 
 
 def test_the_api_takes_and_shows_an_edit(ruled, ana):
     order = ruled({"edits": True})
     pause = pause_of(order)
     answered = rest(ana).post(
-        f"/api/v1/pauses/{pause.shown_id}/decisions", {"decision": "approve", "edited_content": EDITED}, format="json"
+        f"/api/v1/pauses/{pause.shown_id}/decisions",
+        {"decision": "approve", "edited_content": EDITED},
+        format="json",
     )
     assert (answered.status_code, answered.json()["edited_content"]) == (201, EDITED)
     assert rest(ana).get(f"/api/v1/pauses/{pause.shown_id}").json()["edited_content"] == EDITED
@@ -137,7 +161,9 @@ def test_an_approval_without_an_edit_takes_back_an_older_one(ruled, ana):
     first = pause_of(order)
     decide(first, ana, edited_content=EDITED)
     drive(order)
-    run = services.fork(first.checkpoint_id, by=ana, reason="again", state={**state_of(order), "decided": {}})
+    run = services.fork(
+        first.checkpoint_id, by=ana, reason="again", state={**state_of(order), "decided": {}}
+    )
     again = pause_of(drive(fresh(order)))
     assert again.run_id == run.pk
     decide(again, ana)

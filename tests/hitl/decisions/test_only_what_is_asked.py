@@ -1,4 +1,6 @@
-"""What an answer may write into the state: what its question asks for by name, and never what the engine itself writes."""
+"""What an answer may write into the state: what its question asks for by name, and never what the
+engine itself writes.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,15 @@ def order(order_that):
     """It asks for an IBAN, by a schema that leaves further names open as JSON Schema does."""
 
     def make(schema=OPEN, **changes):
-        asks = {"question": "Which?", "report": Report(content="?"), "ways": {"answer": "finish"}, "required_inputs": schema}
-        return drive(order_that(lambda state, context: Ask(update={"amount": 5}, **{**asks, **changes})))
+        asks = {
+            "question": "Which?",
+            "report": Report(content="?"),
+            "ways": {"answer": "finish"},
+            "required_inputs": schema,
+        }
+        return drive(
+            order_that(lambda state, context: Ask(update={"amount": 5}, **{**asks, **changes}))
+        )
 
     return make
 
@@ -41,20 +50,39 @@ SCHEMAS = {
     "said to be open": {**OPEN, "additionalProperties": True},
     "open for texts": {**OPEN, "additionalProperties": {"type": ["string", "object", "number"]}},
     "in parts": {"type": "object", "allOf": [OPEN, {"properties": {"bic": {"type": "string"}}}]},
-    "alternatives": {"type": "object", "anyOf": [{"$ref": "#/$defs/it"}, {"required": ["bic"]}], "$defs": {"it": OPEN}},
-    "by condition": {"type": "object", "if": {"required": ["bic"]}, "then": {"required": ["bank"]}, "else": OPEN},
-    "by what else is there": {"type": "object", "required": ["iban"], "dependentSchemas": {"iban": {"properties": {"bic": {}}}}},
+    "alternatives": {
+        "type": "object",
+        "anyOf": [{"$ref": "#/$defs/it"}, {"required": ["bic"]}],
+        "$defs": {"it": OPEN},
+    },
+    "by condition": {
+        "type": "object",
+        "if": {"required": ["bic"]},
+        "then": {"required": ["bank"]},
+        "else": OPEN,
+    },
+    "by what else is there": {
+        "type": "object",
+        "required": ["iban"],
+        "dependentSchemas": {"iban": {"properties": {"bic": {}}}},
+    },
 }
 
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
 def test_what_was_not_asked_for_is_refused_with_its_name(order, ana, api, schema):
-    """Before, whoever answered overwrote any key of the state: here the amount that was to be paid."""
+    """Before, whoever answered overwrote any key of the state: here the amount that was to be
+    paid.
+    """
     order = order(schema)
     pause = pause_of(order)
     body = {"decision": "answer", "input": {**IBAN, "amount": 9_000}}
     refused = api(ana).post(f"/api/v1/pauses/{pause.shown_id}/decisions", body, format="json")
-    assert (refused.status_code, refused.json()["code"], list(refused.json()["errors"])) == (422, "input_invalid", ["input.amount"])
+    assert (refused.status_code, refused.json()["code"], list(refused.json()["errors"])) == (
+        422,
+        "input_invalid",
+        ["input.amount"],
+    )
     assert (pause_of(order).attempts, Decision.objects.count()) == (1, 0)
     for route, said in (
         (f"runs/{pause.run.shown_id}/input", {"input": {**IBAN, "amount": 9_000}}),
@@ -68,35 +96,58 @@ def test_what_was_not_asked_for_is_refused_with_its_name(order, ana, api, schema
 
 def test_names_are_found_in_every_part_that_asks():
     """All that a schema says in place; what it says of an inner value is that value's own."""
-    wide = {"allOf": [{"properties": {"a": {"properties": {"inner": {}}}}}], "oneOf": [{"required": ["b"]}], "not": {"required": ["x"]}}
-    more = {"dependentRequired": {"a": ["c"]}, "if": True, "additionalProperties": {"properties": {"y": {}}}}
+    wide = {
+        "allOf": [{"properties": {"a": {"properties": {"inner": {}}}}}],
+        "oneOf": [{"required": ["b"]}],
+        "not": {"required": ["x"]},
+    }
+    more = {
+        "dependentRequired": {"a": ["c"]},
+        "if": True,
+        "additionalProperties": {"properties": {"y": {}}},
+    }
     assert schemas.asked_for({**wide, **more}) == {"a", "b", "c"}
-    assert schemas.answer_faults({"type": "object"}, {"a": 1}) == {"a": ["This was not asked for. Leave it out."]}
+    assert schemas.answer_faults({"type": "object"}, {"a": 1}) == {
+        "a": ["This was not asked for. Leave it out."]
+    }
     assert primitives.validate_resume_payload is schemas.answer_faults
 
 
 @pytest.mark.parametrize("name", sorted(owned.KEYS))
 def test_what_the_engine_writes_is_taken_from_nobody(order, order_that, ana, api, name):
-    """Before, all but four of these names were free: an answer to a stop said what had been decided, and what an agent knew."""
+    """Before, all but four of these names were free: an answer to a stop said what had been
+    decided, and what an agent knew.
+    """
     order = order(ways={"answer": "finish", "other": ""}, required_inputs={}, kind="input")
     pause = pause_of(order)
     for update in ({name: {"planning": "approve"}}, {"input": "x", name: None}):
         with pytest.raises(services.AnswerInvalid) as refused:
             services.decide(pause.pk, action="answer", by=ana, via=Via.PAGE, update=update)
-        assert (refused.value.code, list(refused.value.errors)) == ("input_reserved", [f"input.{name}"])
+        assert (refused.value.code, list(refused.value.errors)) == (
+            "input_reserved",
+            [f"input.{name}"],
+        )
     assert (pause_of(order).status, Decision.objects.count()) == ("open", 0)
     thread = turns.open_thread(by=ana, title="Alone")
     with pytest.raises(InputInvalid):
         turns.invoke(thread.pk, Turn(template="writing", input={name: {}}), by=ana)
     assert (
-        api(ana).post(f"/api/v1/threads/{thread.shown_id}/runs", {"template": "writing", "input": {name: {}}}, format="json").status_code
+        api(ana)
+        .post(
+            f"/api/v1/threads/{thread.shown_id}/runs",
+            {"template": "writing", "input": {name: {}}},
+            format="json",
+        )
+        .status_code
         == 422
     )
 
 
 @pytest.mark.parametrize("name", sorted(owned.KEYS))
 def test_no_step_asks_for_what_the_engine_writes(order, name):
-    """Nor may a schema name it: the step fails and says so, instead of a question that writes a verdict."""
+    """Nor may a schema name it: the step fails and says so, instead of a question that writes a
+    verdict.
+    """
     order = order({"type": "object", "properties": {name: {}}})
     assert (order.status, name in fresh(order).latest_run.error) == ("failed", True)
 
@@ -104,11 +155,22 @@ def test_no_step_asks_for_what_the_engine_writes(order, name):
 def test_another_engines_wait_keeps_its_own_names_free(ana):
     """What no answer writes here is that engine's own business."""
     schema = {"type": "object", "properties": {"approved": {"type": "boolean"}}}
-    asked = waits.Asked(run_id="r", node_id="n", blocking_reason="b", required_inputs=schema, state={"agent": 1, "approved": False})
+    asked = waits.Asked(
+        run_id="r",
+        node_id="n",
+        blocking_reason="b",
+        required_inputs=schema,
+        state={"agent": 1, "approved": False},
+    )
     wait, _ = waits.open_wait(asked, by=ana)
-    services.decide(wait.pause_id, action="answer", by=ana, via=Via.REST, payload={"approved": True})
+    services.decide(
+        wait.pause_id, action="answer", by=ana, via=Via.REST, payload={"approved": True}
+    )
     assert primitives.look("r", by=ana).state == {"agent": 1, "approved": True}
-    reserved: list[dict[str, Any]] = [{"state": {"decided": {}}}, {"required_inputs": {"type": "object", "required": ["decided_content"]}}]
+    reserved: list[dict[str, Any]] = [
+        {"state": {"decided": {}}},
+        {"required_inputs": {"type": "object", "required": ["decided_content"]}},
+    ]
     for changes in reserved:
         with pytest.raises(waits.WaitInvalid):
             waits.open_wait(waits.Asked(**{**asked.told, "run_id": "other", **changes}), by=ana)

@@ -1,4 +1,6 @@
-"""The rules on who answers: each binds every door, and what a person is shown, counts and may do agree."""
+"""The rules on who answers: each binds every door, and what a person is shown, counts and may do
+agree.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def test_whom_the_rules_do_not_name_may_look_but_not_answer(ruled, ben, cleo, do
     """F4: at every door, and nothing changes."""
     pause = pause_of(ruled(REVIEWERS))
     outcome = door(ben, pause, "approve", "")
-    assert refused(outcome, "403", "not_a_reviewer", "You may look at this question, but not answer it"), outcome
+    assert refused(
+        outcome, "403", "not_a_reviewer", "You may look at this question, but not answer it"
+    ), outcome
     pause.refresh_from_db()
     assert (pause.status, Decision.objects.count(), pause.approvals) == ("open", 0, 0)
     assert browser(ben).get(f"/work-orders/{pause.run.work_order.shown_id}/").status_code == 200
@@ -70,21 +74,28 @@ def test_whom_the_rules_name_answers_without_being_in_the_team(ruled, cleo, audi
 def test_a_superuser_is_bound_as_everybody(ruled, root, cleo, door):
     """F4: no way past the rules without a trace."""
     pause = pause_of(ruled(REVIEWERS))
-    assert refused(door(root, pause, "approve", ""), "403", "not_a_reviewer", "You may look at this question")
+    assert refused(
+        door(root, pause, "approve", ""), "403", "not_a_reviewer", "You may look at this question"
+    )
     assert not Decision.objects.exists()
 
 
 def test_who_asked_for_the_work_does_not_approve_it(ruled, ana, ben, door):
     """F4: windmill#7896, #10262: enforced on one route and skipped on another."""
     pause = pause_of(ruled({"self_approval": False}))
-    assert refused(door(ana, pause, "approve", ""), "403", "self_approval", "You asked for this work")
+    assert refused(
+        door(ana, pause, "approve", ""), "403", "self_approval", "You asked for this work"
+    )
     assert not Decision.objects.exists()
     assert door(ben, pause, "approve", "") == "decided"
 
 
 @pytest.mark.parametrize("action", ["revise", "cancel"])
 def test_who_asked_for_the_work_may_send_it_back_or_cancel_it(ruled, ana, door, action):
-    assert door(ana, pause_of(ruled({"self_approval": False})), action, "on second thoughts") == "decided"
+    assert (
+        door(ana, pause_of(ruled({"self_approval": False})), action, "on second thoughts")
+        == "decided"
+    )
 
 
 def test_an_answer_of_the_templates_own_does_not_dodge_self_approval(ruled, ana):
@@ -98,7 +109,12 @@ def test_who_forks_the_work_has_asked_for_it(ruled, ana, ben):
     order = ruled({"self_approval": False})
     services.decide(pause_of(order).pk, action="cancel", by=ana, via=Via.PAGE)
     asked = Pause.objects.get()
-    services.fork(asked.checkpoint_id, by=ben, reason="mine", state={"drafts": ["mine"], "revision_feedback": ""})
+    services.fork(
+        asked.checkpoint_id,
+        by=ben,
+        reason="mine",
+        state={"drafts": ["mine"], "revision_feedback": ""},
+    )
     again = pause_of(drive(fresh(order)))
     with pytest.raises(policy.NotAllowed, match="You asked for this work"):
         services.decide(again.pk, action="approve", by=ben, via=Via.PAGE)
@@ -131,16 +147,28 @@ def test_the_page_asks_for_the_reasons_and_the_page_that_cancels_too(ruled, ben)
     pause = pause_of(ruled({"reason_required": ["approve", "cancel"]}))
     page = browser(ben).get(f"/work-orders/{pause.run.work_order.shown_id}/").content.decode()
     assert "needed for: Approve, Cancel" in page
-    for address in (f"/pauses/{pause.shown_id}/cancel", f"/work-orders/{pause.run.work_order.shown_id}/cancel"):
+    for address in (
+        f"/pauses/{pause.shown_id}/cancel",
+        f"/work-orders/{pause.run.work_order.shown_id}/cancel",
+    ):
         assert 'name="feedback"' in browser(ben).get(address).content.decode()
-    answered = browser(ben).post(f"/work-orders/{pause.run.work_order.shown_id}/cancel", {"feedback": ""})
+    answered = browser(ben).post(
+        f"/work-orders/{pause.run.work_order.shown_id}/cancel", {"feedback": ""}
+    )
     assert answered.status_code == 422
-    assert browser(ben).post(f"/work-orders/{pause.run.work_order.shown_id}/cancel", {"feedback": "x"}).status_code == 302
+    assert (
+        browser(ben)
+        .post(f"/work-orders/{pause.run.work_order.shown_id}/cancel", {"feedback": "x"})
+        .status_code
+        == 302
+    )
 
 
 def test_a_stage_of_the_escalation_counts_from_when_it_is_reached(ruled, ben, cleo, zoe):
     """Before, who is named there sees nothing; after, the team answers too."""
-    order = ruled({"escalation": [{"after": "P1D", "users": ["cleo"]}, {"after": "P2D", "users": ["zoe"]}]})
+    order = ruled(
+        {"escalation": [{"after": "P1D", "users": ["cleo"]}, {"after": "P2D", "users": ["zoe"]}]}
+    )
     pause = pause_of(order)
     assert refused(by_page(cleo, pause, "approve", ""), "404")
     Pause.objects.update(stage=1)
@@ -163,33 +191,69 @@ def guest(ruled, cleo):
 def test_who_is_asked_sees_the_page_the_question_and_its_news(guest):
     page, api, pause = guest
     order = pause.run.work_order.shown_id
-    for address in (f"/work-orders/{order}/", f"/work-orders/{order}/?live", f"/pauses/{pause.shown_id}/cancel"):
+    for address in (
+        f"/work-orders/{order}/",
+        f"/work-orders/{order}/?live",
+        f"/pauses/{pause.shown_id}/cancel",
+    ):
         assert page.get(address).status_code == 200, address
-    for address in (f"pauses/{pause.shown_id}", f"work-orders/{order}", f"work-orders/{order}/pause-state", "pauses?open=1"):
+    for address in (
+        f"pauses/{pause.shown_id}",
+        f"work-orders/{order}",
+        f"work-orders/{order}/pause-state",
+        "pauses?open=1",
+    ):
         assert api.get(f"/api/v1/{address}").status_code == 200, address
-    assert [one["id"] for one in api.get("/api/v1/pauses?open=1").json()["results"]] == [pause.shown_id]
+    assert [one["id"] for one in api.get("/api/v1/pauses?open=1").json()["results"]] == [
+        pause.shown_id
+    ]
 
 
 def test_who_is_only_asked_sees_and_does_nothing_else(guest):
-    """F4: cancel, suspend, retry, fork, export, states and checkpoints are for those who take part."""
+    """F4: cancel, suspend, retry, fork, export, states and checkpoints are for those who take
+    part.
+    """
     page, api, pause = guest
-    order, thread, checkpoint = pause.run.work_order.shown_id, pause.run.thread.shown_id, pause.checkpoint.shown_id
+    order, thread, checkpoint = (
+        pause.run.work_order.shown_id,
+        pause.run.thread.shown_id,
+        pause.checkpoint.shown_id,
+    )
     html = page.get(f"/work-orders/{order}/").content.decode()
     assert "History and branches" not in html and f"/work-orders/{order}/cancel" not in html
     before = rows()
-    for address in (f"threads/{thread}/history", f"checkpoints/{checkpoint}/", f"work-orders/{order}/cancel"):
+    for address in (
+        f"threads/{thread}/history",
+        f"checkpoints/{checkpoint}/",
+        f"work-orders/{order}/cancel",
+    ):
         assert page.get(f"/{address}").status_code == 404, address
-    for address in (f"threads/{thread}/state", f"threads/{thread}/export", f"threads/{thread}", f"checkpoints/{checkpoint}"):
+    for address in (
+        f"threads/{thread}/state",
+        f"threads/{thread}/export",
+        f"threads/{thread}",
+        f"checkpoints/{checkpoint}",
+    ):
         assert api.get(f"/api/v1/{address}").status_code == 404, address
-    for address in (f"work-orders/{order}/cancel", f"work-orders/{order}/suspend", f"checkpoints/{checkpoint}/fork"):
-        assert api.post(f"/api/v1/{address}", {"reason": "x"}, format="json").status_code == 404, address
+    for address in (
+        f"work-orders/{order}/cancel",
+        f"work-orders/{order}/suspend",
+        f"checkpoints/{checkpoint}/fork",
+    ):
+        assert api.post(f"/api/v1/{address}", {"reason": "x"}, format="json").status_code == 404, (
+            address
+        )
     assert rows() == before
 
 
 def test_a_guest_begins_no_run_on_a_thread(guest, ana):
     _, api, pause = guest
     services.decide(pause.pk, action="cancel", by=ana, via=Via.PAGE)
-    begun = api.post(f"/api/v1/threads/{pause.run.thread.shown_id}/runs", {"input": {"a": 1}, "template": "writing"}, format="json")
+    begun = api.post(
+        f"/api/v1/threads/{pause.run.thread.shown_id}/runs",
+        {"input": {"a": 1}, "template": "writing"},
+        format="json",
+    )
     assert begun.status_code == 404
 
 
@@ -197,8 +261,14 @@ def test_who_was_asked_learns_what_became_of_it(guest, ana, cleo):
     """F8: the loser is told who won, also one from outside the team."""
     page, api, pause = guest
     services.decide(pause.pk, action="cancel", by=ana, via=Via.PAGE)
-    lost = api.post(f"/api/v1/pauses/{pause.shown_id}/decisions", {"decision": "approve"}, format="json")
-    assert (lost.status_code, lost.json()["code"], lost.json()["decided_by"]) == (409, "pause_closed", "ana")
+    lost = api.post(
+        f"/api/v1/pauses/{pause.shown_id}/decisions", {"decision": "approve"}, format="json"
+    )
+    assert (lost.status_code, lost.json()["code"], lost.json()["decided_by"]) == (
+        409,
+        "pause_closed",
+        "ana",
+    )
     assert page.get(f"/work-orders/{pause.run.work_order.shown_id}/").status_code == 200
 
 
@@ -223,9 +293,15 @@ def test_buttons_are_off_with_the_reason_and_never_hidden(ruled, ben, ana, cleo)
     """SPEC §5: why you may or may not."""
     order = ruled(REVIEWERS)
     page = browser(ben).get(f"/work-orders/{order.shown_id}/").content.decode()
-    assert page.count('disabled aria-describedby="why-not"') == 4  # approve, revise, the template's own, cancel
-    assert "You may look at this question, but not answer it. Reviewers: cleo, group auditors." in page
-    assert 'disabled aria-describedby="why-not"' not in browser(cleo).get(f"/work-orders/{order.shown_id}/").content.decode()
+    # approve, revise, the template's own, cancel
+    assert page.count('disabled aria-describedby="why-not"') == 4
+    assert (
+        "You may look at this question, but not answer it. Reviewers: cleo, group auditors." in page
+    )
+    assert (
+        'disabled aria-describedby="why-not"'
+        not in browser(cleo).get(f"/work-orders/{order.shown_id}/").content.decode()
+    )
 
 
 def test_a_question_without_rules_says_as_little_as_before(paused, ben):
@@ -237,7 +313,11 @@ def test_a_question_without_rules_says_as_little_as_before(paused, ben):
 def test_the_api_says_who_answers_and_whether_you_may(ruled, ben, cleo):
     order = ruled({**REVIEWERS, "self_approval": False, "reason_required": ["cancel"]})
     review = rest(ben).get(f"/api/v1/work-orders/{order.shown_id}/pause-state").json()["review"]
-    assert (review["reviewers"], review["quorum"], review["self_approval"]) == (REVIEWERS["reviewers"], 1, False)
+    assert (review["reviewers"], review["quorum"], review["self_approval"]) == (
+        REVIEWERS["reviewers"],
+        1,
+        False,
+    )
     assert review["may_answer"] == []
     assert {one["code"] for one in review["why_not"].values()} == {"not_a_reviewer"}
     mine = rest(cleo).get(f"/api/v1/work-orders/{order.shown_id}/pause-state").json()["review"]
@@ -256,20 +336,36 @@ RULES = [
 
 
 def test_inbox_badge_api_and_decide_agree(ruled, ana, ben, cleo, auditor, zoe, root):
-    """F9: one query; what is listed can be approved, and what can be approved is listed; also after a vote."""
+    """F9: one query; what is listed can be approved, and what can be approved is listed; also after
+    a vote.
+    """
     people = [ana, ben, cleo, auditor, zoe, root]
     for rules in RULES:
         ruled(rules, order={"by": ana})
     Pause.objects.filter(review__contains="escalation").update(stage=1)
     for pause in Pause.objects.open():
         if pause.review.get("quorum") == 2:
-            services.decide(pause.pk, action="approve", by=cleo if pause.review.get("reviewers") else ben, via=Via.PAGE)
+            services.decide(
+                pause.pk,
+                action="approve",
+                by=cleo if pause.review.get("reviewers") else ben,
+                via=Via.PAGE,
+            )
     assert Vote.objects.count() == 2
     for one in people:
-        able = {pause.pk for pause in Pause.objects.open().answerable() if Standing(pause, one).refusal("approve") is None}
+        able = {
+            pause.pk
+            for pause in Pause.objects.open().answerable()
+            if Standing(pause, one).refusal("approve") is None
+        }
         assert set(policy.waiting_for(one).values_list("pk", flat=True)) == able, one
-        told = {pause.pk for pause in Pause.objects.open().answerable() if one in policy.answerers(pause)}
-        assert told == (set() if one == root else able)  # a superuser may answer more than he is told of
+        told = {
+            pause.pk
+            for pause in Pause.objects.open().answerable()
+            if one in policy.answerers(pause)
+        }
+        # a superuser may answer more than he is told of
+        assert told == (set() if one == root else able)
         page = browser(one).get("/").content.decode()
         assert page.count("data-row=") == len(able)
         assert f"<span data-count>{len(able)}</span>" in page
@@ -296,7 +392,8 @@ def test_rules_that_say_the_same_are_one_panel(ruled):
 def test_an_answer_without_rules_costs_no_query_more(paused, ana, ben, django_assert_num_queries):
     """The usual question is answered as quickly as before there were rules."""
     standing = Standing(pause_of(paused), ben, takes_part=True)
-    standing.pause.run.thread, standing.pause.run.work_order  # noqa: B018  # as `answerable` reads them
+    # as `answerable` reads them
+    standing.pause.run.thread, standing.pause.run.work_order  # noqa: B018
     with django_assert_num_queries(0):
         assert standing.seat_for("approve") == ben
 

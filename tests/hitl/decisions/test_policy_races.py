@@ -23,7 +23,10 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 @pytest.fixture
 def crowd(team, ana, ben):
     """Six of the team."""
-    more = [User.objects.create_user(name, first_name=name.capitalize()) for name in ("cleo", "dora", "egon", "fay")]
+    more = [
+        User.objects.create_user(name, first_name=name.capitalize())
+        for name in ("cleo", "dora", "egon", "fay")
+    ]
     for one in more:
         one.groups.add(team)
     return [ana, ben, *more]
@@ -39,7 +42,13 @@ def test_of_two_last_votes_at_once_one_closes_the_question(ruled, crowd):
     pause = pause_of(order)
     vote(pause, crowd[0])()
     results = at_once(*(vote(pause, by) for by in crowd[1:]))
-    assert sorted(type(one).__name__ for one in results) == ["AlreadyAnswered", "AlreadyAnswered", "AlreadyAnswered", "Decision", "Vote"]
+    assert sorted(type(one).__name__ for one in results) == [
+        "AlreadyAnswered",
+        "AlreadyAnswered",
+        "AlreadyAnswered",
+        "Decision",
+        "Vote",
+    ]
     decision = Decision.objects.get()
     assert len(decision.votes) == Vote.objects.count() == Pause.objects.get().approvals == 3
     assert kinds(order).count("approval_received") == 1
@@ -59,7 +68,9 @@ def test_a_refusal_meets_the_last_votes(ruled, crowd):
     """Either way one decision, and what it names is what there is."""
     pause = pause_of(ruled({"quorum": 2}))
     results = at_once(*(vote(pause, by) for by in crowd[:3]), vote(pause, crowd[3], "cancel"))
-    assert all(isinstance(one, Decision | Vote | services.AlreadyAnswered) for one in results), results
+    assert all(isinstance(one, Decision | Vote | services.AlreadyAnswered) for one in results), (
+        results
+    )
     assert len(Decision.objects.get().votes) == Vote.objects.count()
     assert broken() == {}
 
@@ -68,7 +79,11 @@ def test_of_four_who_claim_at_once_one_has_it(ruled, crowd):
     pause = pause_of(ruled({}))
     results = at_once(*(partial(claims.claim, pause.pk, by=by) for by in crowd[:4]))
     [won] = [one for one in results if isinstance(one, Pause)]
-    assert all(isinstance(one, policy.NotNow) and one.code == "claimed" for one in results if one is not won), results
+    assert all(
+        isinstance(one, policy.NotNow) and one.code == "claimed"
+        for one in results
+        if one is not won
+    ), results
     assert Pause.objects.get().claimed_by == won.claimed_by
     assert Event.objects.filter(kind="pause_updated").count() == 1
 

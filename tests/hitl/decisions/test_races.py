@@ -1,4 +1,6 @@
-"""Several at once, with real threads and connections: one wins, the others are told, and nothing is done twice."""
+"""Several at once, with real threads and connections: one wins, the others are told, and nothing is
+done twice.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 
 def gap_free(thread_id):
-    seqs = list(Event.objects.filter(thread=thread_id).order_by("seq").values_list("seq", flat=True))
+    seqs = list(
+        Event.objects.filter(thread=thread_id).order_by("seq").values_list("seq", flat=True)
+    )
     return seqs == list(range(1, Thread.objects.get(pk=thread_id).last_seq + 1))
 
 
@@ -57,10 +61,18 @@ def test_an_approval_and_another_answer_meet(paused, ana, ben, other):
 def test_answers_on_many_orders_of_one_team_keep_the_ledger_a_chain(make_order, ana):
     """P11, F7."""
     pauses = [pause_of(drive(make_order())) for _ in range(6)]
-    at_once(*(partial(services.decide, pause.pk, action="approve", by=ana, via=Via.PAGE) for pause in pauses))
+    at_once(
+        *(
+            partial(services.decide, pause.pk, action="approve", by=ana, via=Via.PAGE)
+            for pause in pauses
+        )
+    )
     chain = list(Decision.objects.order_by("position"))
     assert [decision.position for decision in chain] == [1, 2, 3, 4, 5, 6]
-    assert [decision.previous for decision in chain] == ["", *(decision.digest for decision in chain[:-1])]
+    assert [decision.previous for decision in chain] == [
+        "",
+        *(decision.digest for decision in chain[:-1]),
+    ]
     assert all(decision.compute_digest() == decision.digest for decision in chain)
     assert Ledger.objects.get().tip == chain[-1].digest
 
@@ -125,10 +137,17 @@ def test_of_two_retries_at_once_one_starts(make_order, ana):
 def test_a_cancellation_meets_a_worker_that_finishes(make_order, ana):
     """P6: the order is cancelled or complete, never both."""
     order = make_order("writing-quick")
-    at_once(partial(advance, order.latest_run_id, budget=60), partial(services.cancel_order, order.pk, by=ana, via=Via.PAGE))
+    at_once(
+        partial(advance, order.latest_run_id, budget=60),
+        partial(services.cancel_order, order.pk, by=ana, via=Via.PAGE),
+    )
     found = fresh(order)
-    ends = [kind for kind in kinds(order) if kind in {"run_completed", "run_cancelled", "run_failed"}]
-    assert ends == [{"completed": "run_completed", "cancelled": "run_cancelled"}[found.latest_run.status]]
+    ends = [
+        kind for kind in kinds(order) if kind in {"run_completed", "run_cancelled", "run_failed"}
+    ]
+    assert ends == [
+        {"completed": "run_completed", "cancelled": "run_cancelled"}[found.latest_run.status]
+    ]
     assert kinds(order)[-1] == "checkpoint_created"
     assert gap_free(order.thread_id)
 
@@ -142,7 +161,12 @@ def test_two_editors_at_once_make_two_versions_or_one_is_refused(templates):
     from runs import definitions
 
     plan = {"step_type": "planning", "step_template_slug": "test-plan"}
-    results = at_once(*(partial(definitions.edit_template, "writing", steps=[plan], title=f"T{number}") for number in range(3)))
+    results = at_once(
+        *(
+            partial(definitions.edit_template, "writing", steps=[plan], title=f"T{number}")
+            for number in range(3)
+        )
+    )
     made = [result for result in results if not isinstance(result, Exception)]
     refused = [result for result in results if isinstance(result, Exception)]
     assert len({template.version for template in made}) == len(made) >= 1

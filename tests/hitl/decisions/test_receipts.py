@@ -27,7 +27,9 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def decision(paused, ben):
     """Ben sent a plan back."""
-    made = services.decide(pause_of(paused).pk, action="revise", by=ben, via=Via.REST, feedback="=1+1 <b>shorter</b>")
+    made = services.decide(
+        pause_of(paused).pk, action="revise", by=ben, via=Via.REST, feedback="=1+1 <b>shorter</b>"
+    )
     drive(paused)
     return made
 
@@ -61,7 +63,10 @@ def test_a_receipt_says_who_what_when_and_where_it_stands(decision, paused, page
     ):
         assert words in html, words
     assert f"{decision.ledger_id}, number 1" in html
-    assert "Checked just now: this decision is as it was written" in html and "not yet: once a day" in html
+    assert (
+        "Checked just now: this decision is as it was written" in html
+        and "not yet: once a day" in html
+    )
     assert reverse("hitl:order", args=[paused.pk]) in html
 
 
@@ -70,16 +75,28 @@ def test_the_pages_lead_to_it(decision, paused, page, ana):
     assert address in page.get(reverse("hitl:order", args=[paused.pk])).content.decode()
     assert address in page.get(reverse("hitl:inbox")).content.decode()
     desk = client_of(staff("olga", "hitl.view_decision"))
-    assert address in desk.get(reverse("admin:hitl_decision_change", args=[decision.pk])).content.decode()
+    assert (
+        address
+        in desk.get(reverse("admin:hitl_decision_change", args=[decision.pk])).content.decode()
+    )
 
 
 @pytest.mark.usefixtures("unguarded")
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (lambda one: Decision.objects.filter(pk=one.pk).update(feedback="x"), "This row was changed after it was written."),
-        (lambda one: Decision.objects.filter(pk=one.pk).update(previous="0" * 64), "Its neighbours in the ledger name other digests."),
-        (lambda one: Blob.objects.filter(pk=one.evidence).delete(), "What was shown is gone or was changed."),
+        (
+            lambda one: Decision.objects.filter(pk=one.pk).update(feedback="x"),
+            "This row was changed after it was written.",
+        ),
+        (
+            lambda one: Decision.objects.filter(pk=one.pk).update(previous="0" * 64),
+            "Its neighbours in the ledger name other digests.",
+        ),
+        (
+            lambda one: Blob.objects.filter(pk=one.evidence).delete(),
+            "What was shown is gone or was changed.",
+        ),
     ],
 )
 def test_it_says_what_does_not_hold(decision, page, damage, words):
@@ -110,8 +127,19 @@ def test_of_an_erased_thread_it_says_what_is_left(decision, paused, page, api, a
 
 def test_a_program_reads_it_too(decision, api, ana):
     told = api(ana).get(f"/api/v1/decisions/{decision.shown_id}").json()
-    assert (told["action"], told["decided_by"], told["via"], told["position"]) == ("revise", "ben", "rest", 1)
-    assert told["verification"] == {"holds": True, "intact": True, "linked": True, "shown": True, "anchor": None}
+    assert (told["action"], told["decided_by"], told["via"], told["position"]) == (
+        "revise",
+        "ben",
+        "rest",
+        1,
+    )
+    assert told["verification"] == {
+        "holds": True,
+        "intact": True,
+        "linked": True,
+        "shown": True,
+        "anchor": None,
+    }
     text = json.dumps(told["shown"], sort_keys=True, separators=(",", ":"))
     assert hashlib.sha256(text.encode()).hexdigest() == told["evidence"]
 
@@ -126,7 +154,10 @@ def test_the_page_says_until_when_and_takes_it_back(held, page, ben, client):
     assert "Continues at" in html and f'action="{reverse("hitl:undo", args=[decision.pk])}"' in html
     client.force_login(ben)
     shown = client.get(home).content.decode()
-    assert "Only the person who answered" in shown and reverse("hitl:undo", args=[decision.pk]) not in shown
+    assert (
+        "Only the person who answered" in shown
+        and reverse("hitl:undo", args=[decision.pk]) not in shown
+    )
     client.post(reverse("hitl:undo", args=[decision.pk]))
     assert fresh(order).latest_run.status == "pending"
     answered = page.post(reverse("hitl:undo", args=[decision.pk]), follow=True)
@@ -150,7 +181,11 @@ def test_a_program_takes_it_back(held, api, ana, ben):
     refused = api(ben).post(address)
     assert (refused.status_code, refused.json()["code"]) == (403, "undo_not_yours")
     done = api(ana).post(address)
-    assert (done.status_code, done.json()["action"], done.json()["undoes"]) == (201, "undo", decision.shown_id)
+    assert (done.status_code, done.json()["action"], done.json()["undoes"]) == (
+        201,
+        "undo",
+        decision.shown_id,
+    )
     late = api(ana).post(address)
     assert (late.status_code, late.json()["code"]) == (409, "undo_too_late")
     told = api(ana).get(f"/api/v1/decisions/{decision.shown_id}").json()
@@ -167,7 +202,11 @@ def test_a_ledger_is_exported_as_csv_that_computes_nothing(decision, api, ana):
     response = api(ana).get("/api/v1/ledger?format=csv")
     assert (response["Content-Type"], response.streaming) == ("text/csv; charset=utf-8", True)
     [row] = csv.DictReader(io.StringIO(b"".join(response.streaming_content).decode()))
-    assert (row["feedback"], row["decided_by"], row["action"]) == ("'=1+1 <b>shorter</b>", "ben", "revise")
+    assert (row["feedback"], row["decided_by"], row["action"]) == (
+        "'=1+1 <b>shorter</b>",
+        "ben",
+        "revise",
+    )
     assert row["digest"] == decision.digest
 
 

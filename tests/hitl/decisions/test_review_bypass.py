@@ -1,4 +1,6 @@
-"""Explicit control of a thread's run (S1-20..22) against the review rules of its steps: who may not approve may not step around either."""
+"""Explicit control of a thread's run (S1-20..22) against the review rules of its steps: who may not
+approve may not step around either.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,13 @@ def reviewed(thread, give):
     steps = [{**plain, "name": f"step{number}"} for number in (1, 2, 3)]
     hire(RULES)
     steps[1] |= {"pause_after": True, "pause_phase": "awaiting_plan_approval", "review": RULES}
-    definitions.edit_template("talk-reviewed", steps=steps, title="Reviewed", needs_repository=False, reducers={"messages": "upsert_by_id"})
+    definitions.edit_template(
+        "talk-reviewed",
+        steps=steps,
+        title="Reviewed",
+        needs_repository=False,
+        reducers={"messages": "upsert_by_id"},
+    )
     give(template="talk-reviewed", input=say("Hello"))
     return thread
 
@@ -65,11 +73,16 @@ def turns(thread):
         "step and input": Turn(resume_from="step3", input=say("mine")),
         "step and state": Turn(resume_from="step3", state=say("mine")),
         "checkpoint and step": Turn(checkpoint_id=at(thread, "step1"), resume_from="step3"),
-        "checkpoint, step, input": Turn(checkpoint_id=at(thread, "step1"), resume_from="step3", input=say("mine")),
+        "checkpoint, step, input": Turn(
+            checkpoint_id=at(thread, "step1"), resume_from="step3", input=say("mine")
+        ),
     }
 
 
-@pytest.mark.parametrize("how", ["step", "step and input", "step and state", "checkpoint and step", "checkpoint, step, input"])
+@pytest.mark.parametrize(
+    "how",
+    ["step", "step and input", "step and state", "checkpoint and step", "checkpoint, step, input"],
+)
 @pytest.mark.parametrize("who", ["ana", "ben", "admin_user"])
 def test_nobody_begins_behind_a_step_that_has_to_be_approved(refused, how, who, request):
     """P6: neither who asked, nor who reviews (the step asks him), nor an administrator."""
@@ -82,14 +95,24 @@ def test_nobody_begins_behind_a_step_that_has_to_be_approved(refused, how, who, 
 
 
 def test_over_rest_it_is_a_409_with_a_stable_code(refused, ana):
-    response = rest(ana).post(f"/api/v1/threads/{refused.shown_id}/runs", {"resume_from": "step3"}, format="json")
+    response = rest(ana).post(
+        f"/api/v1/threads/{refused.shown_id}/runs", {"resume_from": "step3"}, format="json"
+    )
     assert (response.status_code, response.json()["code"]) == (409, "review_stands")
 
 
 @pytest.mark.parametrize(
-    "turn", [Turn(resume_from="step1"), Turn(resume_from="step2"), Turn(resume_from="step2", state=say("mine")), Turn(input=say("again"))]
+    "turn",
+    [
+        Turn(resume_from="step1"),
+        Turn(resume_from="step2"),
+        Turn(resume_from="step2", state=say("mine")),
+        Turn(input=say("again")),
+    ],
 )
-def test_at_the_step_or_before_it_a_run_begins_and_the_step_asks_by_its_rules(refused, turn, ana, ben):
+def test_at_the_step_or_before_it_a_run_begins_and_the_step_asks_by_its_rules(
+    refused, turn, ana, ben
+):
     """S1-20..22 hold as they are: what is named is what runs, up to the question."""
     run = drive(messages.say(refused.pk, turn, by=ana, via=Via.REST).run)
     pause = Pause.objects.open().get()
@@ -100,21 +123,31 @@ def test_at_the_step_or_before_it_a_run_begins_and_the_step_asks_by_its_rules(re
     assert drive(run).status == "completed"
 
 
-def test_a_checkpoint_that_was_written_after_the_approval_is_gone_on_from_as_it_is(reviewed, ana, ben):
-    """S0-11, S0-80: what Ben approved, and nothing else; with input of one's own it is another thing."""
+def test_a_checkpoint_that_was_written_after_the_approval_is_gone_on_from_as_it_is(
+    reviewed, ana, ben
+):
+    """S0-11, S0-80: what Ben approved, and nothing else; with input of one's own it is another
+    thing.
+    """
     services.decide(Pause.objects.get().pk, action="approve", by=ben, via=Via.PAGE)
     drive(Run.objects.get())
     approved = Checkpoint.objects.get(thread=reviewed, next_step="step3", status="active").pk
     with pytest.raises(ReviewStands):
-        messages.say(reviewed.pk, Turn(checkpoint_id=approved, input=say("and mine")), by=ana, via=Via.REST)
+        messages.say(
+            reviewed.pk, Turn(checkpoint_id=approved, input=say("and mine")), by=ana, via=Via.REST
+        )
     RAN.clear()
     drive(messages.say(reviewed.pk, Turn(checkpoint_id=approved), by=ana, via=Via.REST).run)
     assert RAN == ["step3"]
-    assert "began a run at step step3" in str(Event.objects.filter(thread=reviewed).order_by("-seq").values_list("data", flat=True)[:40])
+    assert "began a run at step step3" in str(
+        Event.objects.filter(thread=reviewed).order_by("-seq").values_list("data", flat=True)[:40]
+    )
 
 
 def test_a_fork_keeps_to_it_too(reviewed, ana, ben):
-    """An edited state behind the review is nobody's approved one; the approved one may be forked."""
+    """An edited state behind the review is nobody's approved one; the approved one may be
+    forked.
+    """
     services.decide(Pause.objects.get().pk, action="approve", by=ben, via=Via.PAGE)
     drive(Run.objects.get())
     approved = Checkpoint.objects.get(thread=reviewed, next_step="step3", status="active")
@@ -122,10 +155,17 @@ def test_a_fork_keeps_to_it_too(reviewed, ana, ben):
         services.fork(approved.pk, by=ana, reason="mine is better", state=say("mine"))
     services.fork(approved.pk, by=ana, reason="once more")
     with pytest.raises(ReviewStands):
-        forks.check_reviews(cast(list[FrozenStep], [{"name": "a", "title": "A", "sub_steps": [{"name": "b", "review": RULES}]}]), "")
+        forks.check_reviews(
+            cast(
+                list[FrozenStep],
+                [{"name": "a", "title": "A", "sub_steps": [{"name": "b", "review": RULES}]}],
+            ),
+            "",
+        )
 
 
-# -- on the record, by who has the right to it -----------------------------------------------------------------------------------------
+# -- on the record, by who has the right to it
+# -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -136,21 +176,45 @@ def operator(ana):
 
 
 def test_who_has_the_right_steps_around_a_review_on_the_record(refused, operator, page):
-    """S1-20: manual control wins. The ledger, the trail and the export name who, why, which review and what it was about."""
+    """S1-20: manual control wins.
+
+    The ledger, the trail and the export name who, why, which review and what it was about.
+    """
     asked = Pause.objects.get()
-    run = messages.say(refused.pk, Turn(resume_from="step3", reason="Ben is away", step_around=True), by=operator, via=Via.REST).run
+    run = messages.say(
+        refused.pk,
+        Turn(resume_from="step3", reason="Ben is away", step_around=True),
+        by=operator,
+        via=Via.REST,
+    ).run
     decision = Decision.objects.get(action=STEP_AROUND)
     pause = decision.pause
-    assert (decision.decided_by, decision.feedback, decision.via, pause.run, pause.step) == (operator, "Ben is away", "rest", run, "step2")
+    assert (decision.decided_by, decision.feedback, decision.via, pause.run, pause.step) == (
+        operator,
+        "Ben is away",
+        "rest",
+        run,
+        "step2",
+    )
     facts = dict(pause.facts)
-    assert facts["Last asked at step2"] == f"{asked.shown_id}, revision 1, cancelled: {asked.content_digest}"
+    assert (
+        facts["Last asked at step2"]
+        == f"{asked.shown_id}, revision 1, cancelled: {asked.content_digest}"
+    )
     assert facts["Begins with the state"] == pause.checkpoint.digest
     assert drive(run).status == "completed" and RAN == ["step3"]
     (told,) = [event.data for event in Event.objects.filter(thread=refused, kind="pause_updated")]
-    assert (told["what"], told["by"], told["reason"]) == ("stepped_around", decision.name, "Ben is away")
+    assert (told["what"], told["by"], told["reason"]) == (
+        "stepped_around",
+        decision.name,
+        "Ben is away",
+    )
     assert "bypassed the review of" in page.get(f"/threads/{refused.shown_id}/").content.decode()
     assert "Bypassed" in page.get(f"/decisions/{decision.shown_id}/").content.decode()
-    assert [row["action"] for row in map(export.told, export.rows([decision.ledger_id]))] == ["cancel", STEP_AROUND]
+    assert [row["action"] for row in map(export.told, export.rows([decision.ledger_id]))] == [
+        "cancel",
+        STEP_AROUND,
+    ]
     assert (list(verification.Check().breaches()), broken()) == ([], {})
     erasure.erase(refused.pk, by="admin", reason="asked for")
     assert (list(verification.Check().breaches()), broken()) == ([], {})
@@ -159,10 +223,20 @@ def test_who_has_the_right_steps_around_a_review_on_the_record(refused, operator
 def test_it_wants_the_right_and_a_reason(refused, operator, ben):
     before = rows()
     with pytest.raises(policy.NotAllowed) as error:
-        review_bypass.say(refused.pk, Turn(resume_from="step3", reason="why not", step_around=True), by=ben, via=Via.REST)
+        review_bypass.say(
+            refused.pk,
+            Turn(resume_from="step3", reason="why not", step_around=True),
+            by=ben,
+            via=Via.REST,
+        )
     assert error.value.code == "step_around_not_allowed"
     with pytest.raises(forks.ReasonMissing):
-        review_bypass.say(refused.pk, Turn(resume_from="step3", reason=" ", step_around=True), by=operator, via=Via.REST)
+        review_bypass.say(
+            refused.pk,
+            Turn(resume_from="step3", reason=" ", step_around=True),
+            by=operator,
+            via=Via.REST,
+        )
     assert rows() == before
 
 
@@ -182,9 +256,14 @@ def test_a_fork_with_an_edited_state_steps_around_on_the_record_too(reviewed, op
     services.decide(Pause.objects.get().pk, action="approve", by=ben, via=Via.PAGE)
     drive(Run.objects.get())
     approved = Checkpoint.objects.get(thread=reviewed, next_step="step3", status="active")
-    path, body = f"/api/v1/checkpoints/{approved.shown_id}/fork", {"reason": "a wrong total", "state": say("mine")}
+    path, body = (
+        f"/api/v1/checkpoints/{approved.shown_id}/fork",
+        {"reason": "a wrong total", "state": say("mine")},
+    )
     assert rest(operator).post(path, body, format="json").json()["code"] == "review_stands"
-    assert rest(operator).post(path, {**body, "step_around": True}, format="json").status_code == 201
+    assert (
+        rest(operator).post(path, {**body, "step_around": True}, format="json").status_code == 201
+    )
     decision = Decision.objects.get(action=STEP_AROUND)
     assert (decision.feedback, decision.pause.run.forked_from_id) == ("a wrong total", approved.pk)
     assert broken() == {}
@@ -201,7 +280,8 @@ def test_true_is_another_state_than_1(reviewed, operator, ben):
         services.fork(first.pk, by=operator, reason="now true", state={**state, "count": True})
 
 
-# -- in the admin ----------------------------------------------------------------------------------------------------------------------
+# -- in the admin
+# --------------------------------------------------------------------------------------------------
 
 DESK_RIGHTS = ("view_checkpoint", "change_checkpoint")
 
@@ -215,44 +295,63 @@ def approved_by(ben, thread):
 
 @pytest.fixture
 def forked(reviewed, ana, ben):
-    """`forked(around="why")`: Ana, an operator in the admin, forks the approved checkpoint with a state of her own."""
+    """`forked(around="why")`: Ana, an operator in the admin, forks the approved checkpoint with a
+    state of her own.
+    """
     User.objects.filter(pk=ana.pk).update(is_staff=True)
     ana.user_permissions.add(*Permission.objects.filter(codename__in=DESK_RIGHTS))
     door = reverse("admin:checkpoints_checkpoint_fork", args=[approved_by(ben, reviewed).pk])
     client = client_of(ana)
 
     def post(**fields):
-        return client.post(door, {"state": json.dumps(say("mine")), "reason": "a wrong total", **fields})
+        return client.post(
+            door, {"state": json.dumps(say("mine")), "reason": "a wrong total", **fields}
+        )
 
     return post
 
 
 def test_the_admin_asks_who_may_for_a_reason_of_its_own_and_records_it(forked, operator, page):
-    """S1-20, S0-80: first the words on what it means, with all that was typed; then the run, and the decision with her name."""
+    """S1-20, S0-80: first the words on what it means, with all that was typed; then the run, and
+    the decision with her name.
+    """
     before = rows()
     refused = forked()
     assert (refused.status_code, rows()) == (409, before)
-    assert "Reason for bypassing the review" in refused.text and "It approves nothing" in refused.text
+    assert (
+        "Reason for bypassing the review" in refused.text and "It approves nothing" in refused.text
+    )
     assert "(step2) has rules on who approves it" in refused.text
     kept = refused.context["form"]
     assert ('"mine"' in kept["state"].value(), kept["reason"].value()) == (True, "a wrong total")
     done = forked(around="Ben is away")
     decision = Decision.objects.get(action=STEP_AROUND)
     run = decision.pause.run
-    assert (decision.decided_by, decision.feedback, decision.via, run.reason) == (operator, "Ben is away", "admin", "a wrong total")
+    assert (decision.decided_by, decision.feedback, decision.via, run.reason) == (
+        operator,
+        "Ben is away",
+        "admin",
+        "a wrong total",
+    )
     assert f"recorded as {decision.shown_id}" in said(done)[1][1]
     assert "bypassed the review of" in page.get(f"/threads/{run.thread.shown_id}/").text
     assert (drive(run).status, broken()) == ("completed", {})
 
 
-@pytest.mark.parametrize(("around", "words"), [("", "Say why."), ("  ", "Say why."), ("x" * 2_001, "at most 2000"), ("a\0b", "Null")])
+@pytest.mark.parametrize(
+    ("around", "words"),
+    [("", "Say why."), ("  ", "Say why."), ("x" * 2_001, "at most 2000"), ("a\0b", "Null")],
+)
 @pytest.mark.usefixtures("operator")
 def test_without_a_reason_that_can_be_kept_the_admin_records_nothing(forked, around, words):
     before = rows()
     answer = forked(around=around)
     assert answer.status_code in {409, 422}
     assert words in str(answer.context["form"].errors["around"])
-    assert 'aria-describedby="id_around_helptext id_around_error"' in answer.text and 'id="id_around_error"' in answer.text
+    assert (
+        'aria-describedby="id_around_helptext id_around_error"' in answer.text
+        and 'id="id_around_error"' in answer.text
+    )
     assert rows() == before
 
 
@@ -273,13 +372,23 @@ def test_who_takes_the_edit_back_steps_around_nothing(forked):
 
 
 def test_where_nothing_is_stepped_around_nothing_is_recorded(refused, operator):
-    review_bypass.say(refused.pk, Turn(resume_from="step1", reason="from the start", step_around=True), by=operator, via=Via.REST)
+    review_bypass.say(
+        refused.pk,
+        Turn(resume_from="step1", reason="from the start", step_around=True),
+        by=operator,
+        via=Via.REST,
+    )
     assert not Decision.objects.filter(action=STEP_AROUND).exists()
 
 
 @pytest.mark.usefixtures("unguarded")
 def test_a_run_behind_a_review_without_its_record_is_found(refused, operator):
     """P6, among the invariants."""
-    run = review_bypass.say(refused.pk, Turn(resume_from="step3", reason="Ben is away", step_around=True), by=operator, via=Via.REST)
+    run = review_bypass.say(
+        refused.pk,
+        Turn(resume_from="step3", reason="Ben is away", step_around=True),
+        by=operator,
+        via=Via.REST,
+    )
     Decision.objects.filter(action=STEP_AROUND).delete()
     assert broken()["stepped_around_unrecorded"] == [run.shown_id]

@@ -41,7 +41,9 @@ def test_the_first_revision_has_nothing_to_compare(page, paused):
 
 
 @pytest.mark.parametrize("query", ["", "?view=side", "?from=1", "?from=1&view=side"])
-def test_the_page_of_changes_compares_with_any_earlier_revision_and_changes_nothing(page, revised, query):
+def test_the_page_of_changes_compares_with_any_earlier_revision_and_changes_nothing(
+    page, revised, query
+):
     """F1."""
     before = rows()
     shown = text(page.get(f"/pauses/{pause_of(revised).shown_id}/changes{query}"))
@@ -66,6 +68,10 @@ def test_who_may_not_see_the_question_does_not_see_its_changes(revised, zoe):
 def test_who_answers_an_older_revision_is_told_what_changed_since(api, ana, revised):
     """P6: a decision names what was looked at."""
     url = f"/api/v1/pauses/{pause_of(revised).shown_id}/decisions"
-    refused = problem(api(ana).post(url, {"decision": "approve", "revision": 1}, format="json"), 409, "revision_mismatch")
+    refused = problem(
+        api(ana).post(url, {"decision": "approve", "revision": 1}, format="json"),
+        409,
+        "revision_mismatch",
+    )
     assert "+ much shorter" in refused["changes"]
     assert refused["revision"] == 3

@@ -1,4 +1,6 @@
-"""Who may order by which template, use which repository and have work delivered: at every door, and at the push again (P6)."""
+"""Who may order by which template, use which repository and have work delivered: at every door, and
+at the push again (P6).
+"""
 
 from __future__ import annotations
 
@@ -47,20 +49,33 @@ def test_a_template_is_for_its_groups_at_every_door(ana, zoe, team, thread_of_zo
     for slug in ("writing", "writing-quick", "writing-fail"):
         restrict(slug, team)
     api = rest(zoe)
-    words = refused(api.post("/api/v1/work-orders", {"template": "writing"}, format="json"), 403, RIGHT)
+    words = refused(
+        api.post("/api/v1/work-orders", {"template": "writing"}, format="json"), 403, RIGHT
+    )
     assert "You may not order by the template writing" in words
     refused(api.post(f"/api/v1/work-orders/{failed.shown_id}/again", {}, format="json"), 403, RIGHT)
     body = {"template": "writing", "input": {"x": 1}}
-    refused(api.post(f"/api/v1/threads/{thread_of_zoe.shown_id}/runs", body, format="json"), 403, RIGHT)
+    refused(
+        api.post(f"/api/v1/threads/{thread_of_zoe.shown_id}/runs", body, format="json"), 403, RIGHT
+    )
     fork = Checkpoint.objects.filter(thread=paused.thread_id).order_by("pk").first()
     people.decide(pause_of(paused).pk, action="cancel", by=zoe, via=Via.PAGE)
-    refused(api.post(f"/api/v1/checkpoints/{fork.shown_id}/fork", {"reason": "again"}, format="json"), 403, RIGHT)
+    refused(
+        api.post(f"/api/v1/checkpoints/{fork.shown_id}/fork", {"reason": "again"}, format="json"),
+        403,
+        RIGHT,
+    )
     page = browser(zoe).post("/work-orders/new", {"template": "writing"})
     assert page.status_code != 302
-    assert browser(zoe).post(f"/threads/{thread_of_zoe.shown_id}/say", {"text": "Hello", "template": "writing"}).status_code in {403, 422}
+    assert browser(zoe).post(
+        f"/threads/{thread_of_zoe.shown_id}/say", {"text": "Hello", "template": "writing"}
+    ).status_code in {403, 422}
     with pytest.raises(CommandError, match="You may not order"):
         call_command("workorder", "--user", "zoe", "create", "--template", "writing")
-    assert rest(ana).post("/api/v1/work-orders", {"template": "writing"}, format="json").status_code == 201
+    assert (
+        rest(ana).post("/api/v1/work-orders", {"template": "writing"}, format="json").status_code
+        == 201
+    )
 
 
 @pytest.fixture
@@ -69,7 +84,9 @@ def thread_of_zoe(zoe):
 
 
 def test_what_was_put_in_line_is_asked_when_its_turn_comes(zoe, team, thread_of_zoe):
-    """Before, a message that waited would have begun by a template that was taken from its sender meanwhile."""
+    """Before, a message that waited would have begun by a template that was taken from its sender
+    meanwhile.
+    """
     run = turns.invoke(thread_of_zoe.pk, Turn(template="writing", input={}), by=zoe)
     turn = message_queue.put(thread_of_zoe.pk, Turn(input={"input": "later"}), by=zoe)
     restrict("writing", team)
@@ -81,18 +98,24 @@ def test_what_was_put_in_line_is_asked_when_its_turn_comes(zoe, team, thread_of_
         message_queue.put(thread_of_zoe.pk, Turn(input={"input": "again"}), by=zoe)
 
 
-def test_a_template_that_is_switched_off_begins_nothing_and_goes_on_with_what_it_began(ana, ben, admin_user):
+def test_a_template_that_is_switched_off_begins_nothing_and_goes_on_with_what_it_began(
+    ana, ben, admin_user
+):
     order = drive(services.submit("writing", by=ana))
     restrict("writing", enabled=False)
     for user in (ana, admin_user):
         assert "switched off" in refused(
-            rest(user).post("/api/v1/work-orders", {"template": "writing"}, format="json"), 409, "template_off"
+            rest(user).post("/api/v1/work-orders", {"template": "writing"}, format="json"),
+            409,
+            "template_off",
         )
     people.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
     assert drive(order).phase == "awaiting_implementation_review"
 
 
-def test_a_new_version_keeps_who_may_order_and_a_deleted_group_opens_nothing(ana, zoe, team, admin_user):
+def test_a_new_version_keeps_who_may_order_and_a_deleted_group_opens_nothing(
+    ana, zoe, team, admin_user
+):
     """A restriction that went away with a group would make everybody's what was a few people's."""
     few = group("few")
     restrict("writing", few)
@@ -106,7 +129,13 @@ def test_a_new_version_keeps_who_may_order_and_a_deleted_group_opens_nothing(ana
 
 
 def test_waits_of_other_engines_can_be_left_to_few(zoe, team):
-    body = {"run_id": "outer", "node_id": "n", "state": {}, "required_inputs": {}, "blocking_reason": "x"}
+    body = {
+        "run_id": "outer",
+        "node_id": "n",
+        "state": {},
+        "required_inputs": {},
+        "blocking_reason": "x",
+    }
     restrict("wait-gate", team)
     refused(rest(zoe).post("/api/v1/workflows/wait", body, format="json"), 403, RIGHT)
 
@@ -114,8 +143,15 @@ def test_waits_of_other_engines_can_be_left_to_few(zoe, team):
 def test_lists_and_pages_say_what_one_may_order_and_why_not(ana, zoe, team):
     restrict("writing", team)
     restrict("writing-quick", enabled=False)
-    rows = {row["slug"]: row for row in rest(zoe).get("/api/v1/templates/workflows?limit=200").json()["results"]}
-    assert (rows["writing"]["may_order"], rows["writing-quick"]["may_order"], rows["repo-tidy"]["may_order"]) == (False, False, True)
+    rows = {
+        row["slug"]: row
+        for row in rest(zoe).get("/api/v1/templates/workflows?limit=200").json()["results"]
+    }
+    assert (
+        rows["writing"]["may_order"],
+        rows["writing-quick"]["may_order"],
+        rows["repo-tidy"]["may_order"],
+    ) == (False, False, True)
     assert "You may not order by the template writing" in rows["writing"]["refusal"]
     read = rest(ana).get("/api/v1/templates/workflows/writing").json()
     assert (read["may_order"], read["who_may_order"]) == (True, "Members of platform")
@@ -126,7 +162,10 @@ def test_lists_and_pages_say_what_one_may_order_and_why_not(ana, zoe, team):
     offered = browser(zoe).get("/work-orders/new").content.decode()
     assert "?template=writing-fail" in offered
     assert '?template=writing"' not in offered
-    assert "Who may order: Members of platform." in browser(zoe).get("/templates/writing/").content.decode()
+    assert (
+        "Who may order: Members of platform."
+        in browser(zoe).get("/templates/writing/").content.decode()
+    )
     talk = browser(zoe).get(f"/threads/{turns.open_thread(by=zoe).shown_id}/").content.decode()
     assert 'value="writing-fail"' in talk
     assert 'value="writing"' not in talk
@@ -136,14 +175,18 @@ def test_operators_settle_it_in_the_admin(admin_user, team, zoe):
     desk = browser(admin_user)
     add = reverse("admin:runs_templateaccess_add")
     assert b"Did you mean writing" in desk.post(add, {"slug": "writin", "enabled": "on"}).content
-    assert desk.post(add, {"slug": "writing", "enabled": "on", "groups": [team.pk]}).status_code == 302
+    assert (
+        desk.post(add, {"slug": "writing", "enabled": "on", "groups": [team.pk]}).status_code == 302
+    )
     access = TemplateAccess.objects.get()
     assert access.restricted
     assert rights.why_not("writing", zoe) is not None
     change = reverse("admin:runs_templateaccess_change", args=[access.pk])
     assert desk.post(change, {"enabled": "on", "groups": []}).status_code == 302
     assert rights.why_not("writing", zoe) is None
-    template = desk.get(reverse("admin:runs_template_change", args=[definitions.current("writing").pk])).content.decode()
+    template = desk.get(
+        reverse("admin:runs_template_change", args=[definitions.current("writing").pk])
+    ).content.decode()
     assert "who may order" in template.lower()
     assert change in template
 
@@ -171,7 +214,9 @@ def branches(bare):
 
 
 def test_a_strangers_unreviewed_commits_are_not_pushed(bare, zoe, ana):
-    """Before, a stranger pushed eleven commits that nobody had seen, with the template that does not ask."""
+    """Before, a stranger pushed eleven commits that nobody had seen, with the template that does
+    not ask.
+    """
     words = refused(order(zoe, bare, push=True), 403, "delivery_unreviewed")
     assert "asks anybody before the work is pushed" in words
     assert "Order by a template that asks" in words
@@ -182,7 +227,9 @@ def test_a_strangers_unreviewed_commits_are_not_pushed(bare, zoe, ana):
 
 
 def made(user, bare, template="repo-tidy-quick"):
-    return services.submit(template, by=user, repository_url=str(bare), input={"rules": "F401", "push": True})
+    return services.submit(
+        template, by=user, repository_url=str(bare), input={"rules": "F401", "push": True}
+    )
 
 
 def test_the_right_is_asked_again_at_the_push(bare, zoe):
@@ -192,7 +239,11 @@ def test_the_right_is_asked_again_at_the_push(bare, zoe):
     ordered = made(User.objects.get(pk=zoe.pk), bare)
     zoe.user_permissions.remove(right)
     ended = drive(ordered)
-    assert (ended.status, ended.latest_run.failure_code, branches(bare)) == ("failed", "delivery_unreviewed", [])
+    assert (ended.status, ended.latest_run.failure_code, branches(bare)) == (
+        "failed",
+        "delivery_unreviewed",
+        [],
+    )
     assert "the commits are kept" in ended.latest_run.error
     zoe.user_permissions.add(right)
     services.retry(ended.pk, by=zoe)
@@ -210,13 +261,23 @@ def test_work_leaves_for_the_groups_that_may_deliver_alone(bare, repository, ana
     ordered = drive(fresh(ordered))
     people.decide(pause_of(ordered).pk, action="skip_review", by=ana, via=Via.PAGE)
     ended = drive(fresh(ordered))
-    assert (ended.status, ended.latest_run.failure_code, branches(bare)) == ("failed", "delivery_not_allowed", [])
+    assert (ended.status, ended.latest_run.failure_code, branches(bare)) == (
+        "failed",
+        "delivery_not_allowed",
+        [],
+    )
 
 
 def test_who_forks_an_order_needs_the_rights_too(bare, ana, ben, team):
     """Before, a fork by anybody pushed under the name of who had ordered."""
     ana.user_permissions.add(Permission.objects.get(codename="deliver_unreviewed"))
-    ordered = services.submit("repo-tidy-quick", by=ana, team=team, repository_url=str(bare), input={"rules": "F401", "push": True})
+    ordered = services.submit(
+        "repo-tidy-quick",
+        by=ana,
+        team=team,
+        repository_url=str(bare),
+        input={"rules": "F401", "push": True},
+    )
     assert drive(ordered).status == "completed"
     git(bare, "branch", "-D", *branches(bare))
     point = Checkpoint.objects.filter(thread=ordered.thread_id, next_step="deliver").first()
@@ -232,7 +293,9 @@ def test_a_repository_is_for_its_groups_and_its_templates(bare, repository, ana,
     words = refused(order(ana, bare), 409, "template_not_on_repository")
     assert "Allowed are repo-tidy" in words
     assert order(ana, bare, "repo-tidy").status_code == 201
-    offered = browser(ana).get(f"/work-orders/new?repository={repository.shown_id}").content.decode()
+    offered = (
+        browser(ana).get(f"/work-orders/new?repository={repository.shown_id}").content.decode()
+    )
     assert "template=repo-tidy&" in offered
     assert "template=repo-tidy-quick" not in offered
     assert "engine" not in browser(zoe).get("/work-orders/new").content.decode()
@@ -240,7 +303,11 @@ def test_a_repository_is_for_its_groups_and_its_templates(bare, repository, ana,
 
 def test_operators_settle_a_repository_over_rest_and_in_the_admin(repository, admin_user, team):
     url = f"/api/v1/repositories/{repository.shown_id}"
-    given = {"use_groups": ["platform"], "delivery_groups": ["platform"], "allowed_templates": ["repo-tidy"]}
+    given = {
+        "use_groups": ["platform"],
+        "delivery_groups": ["platform"],
+        "allowed_templates": ["repo-tidy"],
+    }
     told = rest(admin_user).put(url, given, format="json").json()
     assert {name: told[name] for name in given} == given
     repository.refresh_from_db()
@@ -248,13 +315,33 @@ def test_operators_settle_a_repository_over_rest_and_in_the_admin(repository, ad
     for wrong, words in (
         ({"use_groups": ["platfrom"]}, "Did you mean platform?"),
         ({"allowed_templates": ["repo-tydi"]}, "Did you mean repo-tidy?"),
-        ({"allowed_templates": ["repo-tidy-quick"], "default_template": "repo-tidy"}, "go by repo-tidy: allow it"),
+        (
+            {"allowed_templates": ["repo-tidy-quick"], "default_template": "repo-tidy"},
+            "go by repo-tidy: allow it",
+        ),
     ):
         answer = rest(admin_user).put(url, wrong, format="json")
-        assert (answer.status_code, words in json.dumps(answer.json()["errors"])) == (422, True), answer.json()
+        assert (answer.status_code, words in json.dumps(answer.json()["errors"])) == (422, True), (
+            answer.json()
+        )
     change = reverse("admin:runs_repository_change", args=[repository.pk])
-    fields = {"name": "engine", "url": repository.url, "push_policy": "asked", "pull_request_policy": "never", "check_command": "[]"}
-    assert browser(admin_user).post(change, {**fields, "allowed_templates": "", "use_template_execution": "on"}).status_code == 302
+    fields = {
+        "name": "engine",
+        "url": repository.url,
+        "push_policy": "asked",
+        "pull_request_policy": "never",
+        "check_command": "[]",
+    }
+    assert (
+        browser(admin_user)
+        .post(change, {**fields, "allowed_templates": "", "use_template_execution": "on"})
+        .status_code
+        == 302
+    )
     repository.refresh_from_db()
-    assert (repository.use_restricted, repository.delivery_restricted, repository.allowed_templates) == (False, False, [])
+    assert (
+        repository.use_restricted,
+        repository.delivery_restricted,
+        repository.allowed_templates,
+    ) == (False, False, [])
     assert Group.objects.filter(name="platform").exists()

@@ -1,4 +1,6 @@
-"""Tool approval through every door: a question about several calls, decided one by one in one answer."""
+"""Tool approval through every door: a question about several calls, decided one by one in one
+answer.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,13 @@ from tests.worlds.scripted_step import state_of
 pytestmark = pytest.mark.django_db
 
 WANTED = [
-    Call(id="mail", tool="send_mail", arguments={"to": "ana@example.org", "subject": "Hi"}, editable=["/subject"], preview="Mails *Ana*."),
+    Call(
+        id="mail",
+        tool="send_mail",
+        arguments={"to": "ana@example.org", "subject": "Hi"},
+        editable=["/subject"],
+        preview="Mails *Ana*.",
+    ),
     Call(id="drop", tool="drop_table", arguments={"name": "orders", "cascade": True}, risk="high"),
     Call(id="list", tool="list_files", arguments={}),
 ]
@@ -62,7 +70,11 @@ def test_each_call_is_decided_by_itself_and_the_rejected_one_is_never_made(waiti
     assert (pause.kind, pause.phase, pause.bare) == ("tools", "awaiting_tool_approval", ["approve"])
     assert MADE == []
     shown = api(ana).get(f"/api/v1/pauses/{pause.shown_id}").json()
-    assert (shown["kind"], [call["id"] for call in shown["calls"]], shown["calls"][0]["editable"]) == (
+    assert (
+        shown["kind"],
+        [call["id"] for call in shown["calls"]],
+        shown["calls"][0]["editable"],
+    ) == (
         "tools",
         ["mail", "drop", "list"],
         ["/subject"],
@@ -70,9 +82,15 @@ def test_each_call_is_decided_by_itself_and_the_rejected_one_is_never_made(waiti
     event = waiting.thread.events.get(kind="await_human_input").data
     assert [call["tool"] for call in event["calls"]] == ["send_mail", "drop_table", "list_files"]
     body = {"decision": "answer", "revision": 1, "input": ANSWER}
-    assert api(ana).post(f"/api/v1/pauses/{pause.shown_id}/decisions", body, format="json").status_code == 201
+    assert (
+        api(ana).post(f"/api/v1/pauses/{pause.shown_id}/decisions", body, format="json").status_code
+        == 201
+    )
     order = drive(waiting)
-    assert (order.status, MADE) == ("completed", [("mail", {"to": "ana@example.org", "subject": "Hello"}), ("list", {})])
+    assert (order.status, MADE) == (
+        "completed",
+        [("mail", {"to": "ana@example.org", "subject": "Hello"}), ("list", {})],
+    )
     assert state_of(order)["refused"] == {"drop": "not on a Friday"}
     decision = Decision.objects.get()
     assert (decision.payload, decision.intact) == (ANSWER, True)
@@ -99,16 +117,25 @@ def test_a_call_of_high_risk_is_never_approved_along_with_others(waiting, ana, p
     ("change", "path"),
     [
         ({"mail": None}, "input.calls.mail"),
-        ({"mail": {"decision": "edit", "arguments": {"to": "eve@example.org", "subject": "Hi"}}}, "input.calls.mail.arguments"),
+        (
+            {"mail": {"decision": "edit", "arguments": {"to": "eve@example.org", "subject": "Hi"}}},
+            "input.calls.mail.arguments",
+        ),
         ({"drop": {"decision": "reject"}}, "input.calls.drop.reason"),
         ({"other": {"decision": "approve"}}, "input.calls"),
     ],
 )
-def test_an_answer_that_does_not_decide_each_as_it_may_leaves_the_question_open(waiting, ana, change, path):
+def test_an_answer_that_does_not_decide_each_as_it_may_leaves_the_question_open(
+    waiting, ana, change, path
+):
     """S3-33: 422 with the place; counted, and asked again in words."""
-    answers = {name: value for name, value in {**ANSWER["calls"], **change}.items() if value is not None}
+    answers = {
+        name: value for name, value in {**ANSWER["calls"], **change}.items() if value is not None
+    }
     with pytest.raises(services.AnswerInvalid) as refused:
-        services.decide(pause_of(waiting).pk, action="answer", by=ana, via=Via.REST, payload={"calls": answers})
+        services.decide(
+            pause_of(waiting).pk, action="answer", by=ana, via=Via.REST, payload={"calls": answers}
+        )
     assert path in refused.value.errors
     pause = pause_of(waiting)
     assert (pause.attempts, bool(pause.refined), Decision.objects.count()) == (1, True, 0)
@@ -116,11 +143,19 @@ def test_an_answer_that_does_not_decide_each_as_it_may_leaves_the_question_open(
 
 def test_the_digest_covers_the_calls(order_that):
     """F16: other arguments are other content."""
-    first = pause_of(drive(order_that(lambda state, context: ask_about_calls({}, context, calls=WANTED[:1]))))
-    other = Call(
-        id="mail", tool="send_mail", arguments={"to": "eve@example.org", "subject": "Hi"}, editable=["/subject"], preview="Mails *Ana*."
+    first = pause_of(
+        drive(order_that(lambda state, context: ask_about_calls({}, context, calls=WANTED[:1])))
     )
-    second = pause_of(drive(order_that(lambda state, context: ask_about_calls({}, context, calls=[other]))))
+    other = Call(
+        id="mail",
+        tool="send_mail",
+        arguments={"to": "eve@example.org", "subject": "Hi"},
+        editable=["/subject"],
+        preview="Mails *Ana*.",
+    )
+    second = pause_of(
+        drive(order_that(lambda state, context: ask_about_calls({}, context, calls=[other])))
+    )
     assert first.content == second.content
     assert first.content_digest != second.content_digest
 
@@ -130,7 +165,9 @@ def test_the_receipt_shows_the_calls_that_were_decided_on(waiting, ana, page):
     services.decide(pause_of(waiting).pk, action="answer", by=ana, via=Via.PAGE, payload=ANSWER)
     decision = Decision.objects.get()
     kept = evidence.load(decision)
-    assert [(call["tool"], call["arguments"]) for call in kept["calls"]] == [(call.tool, dict(call.arguments)) for call in WANTED]
+    assert [(call["tool"], call["arguments"]) for call in kept["calls"]] == [
+        (call.tool, dict(call.arguments)) for call in WANTED
+    ]
     assert kept["kind"] == "tools"
     shown = page.get(f"/decisions/{decision.shown_id}/").content.decode()
     assert "drop_table" in shown
@@ -143,13 +180,22 @@ def test_a_step_that_asks_again_gets_nothing_from_the_answer_before(order_that, 
 
     def twice(state, context):
         wanted = [Call(id="c", tool="t", arguments={"loop": 1 if not state.get("looped") else 2})]
-        if asked := ask_about_calls(state, context, calls=wanted, update={"looped": context.loop_num > 2}):
+        if asked := ask_about_calls(
+            state, context, calls=wanted, update={"looped": context.loop_num > 2}
+        ):
             return asked
-        made.extend(call.arguments["loop"] for call in tool_calls.approved(context, context.step, wanted))
+        made.extend(
+            call.arguments["loop"] for call in tool_calls.approved(context, context.step, wanted)
+        )
         return (
             Done()
             if state.get("looped")
-            else Ask(question="More?", ways={"approve": context.step}, report=Report(content=""), update={"looped": True})
+            else Ask(
+                question="More?",
+                ways={"approve": context.step},
+                report=Report(content=""),
+                update={"looped": True},
+            )
         )
 
     order = drive(order_that(twice))
@@ -163,24 +209,42 @@ def test_a_step_that_asks_again_gets_nothing_from_the_answer_before(order_that, 
 
 
 def test_nobody_hands_in_an_approval(waiting, ana, order_that):
-    """F6: not as input or state of a thread's run, not with a fork, not with another question's answer."""
-    forged = {tool_calls.DECISIONS: {"execute": {"drop": {"decision": "approve", "tool": "drop_table", "arguments": {}, "reason": ""}}}}
+    """F6: not as input or state of a thread's run, not with a fork, not with another question's
+    answer.
+    """
+    forged = {
+        tool_calls.DECISIONS: {
+            "execute": {
+                "drop": {"decision": "approve", "tool": "drop_table", "arguments": {}, "reason": ""}
+            }
+        }
+    }
     thread = turns.open_thread(by=ana)
     with pytest.raises(InputInvalid, match="alone"):
         turns.invoke(thread.pk, turns.Turn(template="writing", input=forged), by=ana)
     run = turns.invoke(thread.pk, turns.Turn(template="writing", state={**forged, "x": 1}), by=ana)
-    assert state_at_head(run.thread_id) == {"x": 1}  # a whole state that was read elsewhere is taken without it
+    # a whole state that was read elsewhere is taken without it
+    assert state_at_head(run.thread_id) == {"x": 1}
     pause = pause_of(waiting)
     with pytest.raises(services.AnswerInvalid, match="alone"):
-        services.decide(pause.pk, action="answer", by=ana, via=Via.REST, payload=ANSWER, update=forged)
+        services.decide(
+            pause.pk, action="answer", by=ana, via=Via.REST, payload=ANSWER, update=forged
+        )
     services.decide(pause.pk, action="cancel", by=ana, via=Via.PAGE)
     with pytest.raises(NothingToFork, match="alone"):
         runs.fork(pause.checkpoint_id, by=ana, reason="why not", state=forged)
     other = order_that(
-        lambda state, context: Ask(question="?", ways={"answer": ""}, report=Report(content=""), required_inputs={"type": "object"})
+        lambda state, context: Ask(
+            question="?",
+            ways={"answer": ""},
+            report=Report(content=""),
+            required_inputs={"type": "object"},
+        )
     )
     with pytest.raises(services.AnswerInvalid, match="alone"):
-        services.decide(pause_of(drive(other)).pk, action="answer", by=ana, via=Via.REST, payload=forged)
+        services.decide(
+            pause_of(drive(other)).pk, action="answer", by=ana, via=Via.REST, payload=forged
+        )
 
 
 @pytest.mark.parametrize(
@@ -206,7 +270,13 @@ def test_the_card_has_a_choice_per_call_and_keeps_what_was_typed(waiting, ana, p
     assert "Mails <em>Ana</em>." in text
     assert "high risk" in text
     assert "Tool approval" in text
-    typed = {"action": "answer", "revision": 1, "call.0.decision": "edit", "call.0.edit.0": "Hello", "call.1.decision": "reject"}
+    typed = {
+        "action": "answer",
+        "revision": 1,
+        "call.0.decision": "edit",
+        "call.0.edit.0": "Hello",
+        "call.1.decision": "reject",
+    }
     answered = page.post(f"/pauses/{pause.shown_id}/decide", typed)
     text = answered.content.decode()
     assert answered.status_code == 422
@@ -216,7 +286,9 @@ def test_the_card_has_a_choice_per_call_and_keeps_what_was_typed(waiting, ana, p
     typed |= {"call.2.decision": "approve"}
     answered = page.post(f"/pauses/{pause.shown_id}/decide", typed)
     assert "Say why this call is rejected." in answered.content.decode()
-    answered = page.post(f"/pauses/{pause.shown_id}/decide", typed | {"call.1.reason": "not on a Friday"})
+    answered = page.post(
+        f"/pauses/{pause.shown_id}/decide", typed | {"call.1.reason": "not on a Friday"}
+    )
     assert answered.status_code == 302
     assert Decision.objects.get().payload == ANSWER
     assert fresh(waiting).status == "pending"

@@ -1,4 +1,6 @@
-"""Questions that ask for data: what fits lets the run go on, what does not is named and asked for again."""
+"""Questions that ask for data: what fits lets the run go on, what does not is named and asked for
+again.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,14 @@ SUPPLIER = {
     "additionalProperties": False,
     "properties": {
         "vat_id": {"type": "string", "title": "VAT number", "pattern": "^DE[0-9]{9}$"},
-        "lines": {"type": "array", "items": {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}},
+        "lines": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"sum": {"type": "integer"}},
+                "required": ["sum"],
+            },
+        },
     },
 }
 GOOD = {"vat_id": "DE123456789"}
@@ -57,19 +66,35 @@ def waiting(order_that):
 
 
 def answer(order, by, payload=None, action="answer", **more):
-    return services.decide(pause_of(order).pk, action=action, by=by, via=Via.PAGE, payload=payload, **more)
+    return services.decide(
+        pause_of(order).pk, action=action, by=by, via=Via.PAGE, payload=payload, **more
+    )
 
 
 def test_a_step_that_lacks_data_pauses_and_says_what_it_needs(waiting):
-    """S3-4, S3-5, S3-6, S3-7, S3-8, S3-10, S3-26, S3-27, S2-19: run, node, status, reason and schema are stored; the event carries them."""
+    """S3-4, S3-5, S3-6, S3-7, S3-8, S3-10, S3-26, S3-27, S2-19: run, node, status, reason and
+    schema are stored; the event carries them.
+    """
     pause = pause_of(waiting)
     head = pause.checkpoint
-    assert (head.run_id, head.node_id, head.status) == (waiting.latest_run_id, waiting.current_step, "pending_input")
+    assert (head.run_id, head.node_id, head.status) == (
+        waiting.latest_run_id,
+        waiting.current_step,
+        "pending_input",
+    )
     assert head.metadata["blocking_reason"] == REASON
     assert (pause.phase, waiting.phase, waiting.status) == (REASON, REASON, "paused")
-    assert (pause.required_inputs, pause.attempts, pause.refined) == (schemas.in_order(SUPPLIER), 0, "")
+    assert (pause.required_inputs, pause.attempts, pause.refined) == (
+        schemas.in_order(SUPPLIER),
+        0,
+        "",
+    )
     event = Event.objects.get(kind="await_human_input").data
-    assert (event["pause_id"], event["prompt"], event["phase"]) == (pause.shown_id, "Which supplier is it?", REASON)
+    assert (event["pause_id"], event["prompt"], event["phase"]) == (
+        pause.shown_id,
+        "Which supplier is it?",
+        REASON,
+    )
     assert event["required_inputs"] == schemas.in_order(SUPPLIER)
     assert "approval_requested" not in kinds(waiting)
 
@@ -86,7 +111,12 @@ def test_what_was_answered_joins_the_state_and_the_run_goes_on_from_the_same_ste
     decision = answer(waiting, ana, GOOD)
     order = drive(waiting)
     state = state_of(order)
-    assert (order.status, state["vat_id"], state["extracted"], state["booked"]) == ("completed", "DE123456789", 1, True)
+    assert (order.status, state["vat_id"], state["extracted"], state["booked"]) == (
+        "completed",
+        "DE123456789",
+        1,
+        True,
+    )
     assert decision.action == "answer"
 
 
@@ -101,7 +131,9 @@ def test_what_was_answered_joins_the_state_and_the_run_goes_on_from_the_same_ste
         ([], {"input": ["Must be an object."]}),
     ],
 )
-def test_an_answer_that_does_not_fit_leaves_the_question_open_and_is_asked_again_in_words(waiting, ana, payload, errors):
+def test_an_answer_that_does_not_fit_leaves_the_question_open_and_is_asked_again_in_words(
+    waiting, ana, payload, errors
+):
     """S3-33, C8: counted, kept, and told to those who watch."""
     before = pause_of(waiting)
     with pytest.raises(services.AnswerInvalid) as refused:
@@ -117,7 +149,9 @@ def test_an_answer_that_does_not_fit_leaves_the_question_open_and_is_asked_again
     assert drive(waiting).status == "completed"
 
 
-@pytest.mark.parametrize("payload", [{"vat_id": "DE123456789", "lines": [{"sum": 1, "note": "a\x00b"}]}])
+@pytest.mark.parametrize(
+    "payload", [{"vat_id": "DE123456789", "lines": [{"sum": 1, "note": "a\x00b"}]}]
+)
 def test_what_cannot_be_kept_is_refused(waiting, ana, payload):
     """F14."""
     with pytest.raises(services.AnswerInvalid, match="cannot be kept"):
@@ -148,8 +182,19 @@ def test_a_late_answer_that_does_not_fit_changes_nothing_and_hears_who_answered(
 
 
 def test_an_approval_gate_may_ask_for_data_too(make_order, ana):
-    steps = [{"step_type": "planning", "step_template_slug": "test-plan", "pause_after": True, "pause_phase": "awaiting_plan_approval"}]
-    steps[0]["required_inputs"] = {"type": "object", "required": ["budget"], "properties": {"budget": {"type": "integer"}}}
+    steps = [
+        {
+            "step_type": "planning",
+            "step_template_slug": "test-plan",
+            "pause_after": True,
+            "pause_phase": "awaiting_plan_approval",
+        }
+    ]
+    steps[0]["required_inputs"] = {
+        "type": "object",
+        "required": ["budget"],
+        "properties": {"budget": {"type": "integer"}},
+    }
     steps.append({"step_type": "deliver", "step_template_slug": "test-finish"})
     definitions.edit_template("writing", steps=steps)
     order = drive(make_order())
@@ -161,9 +206,13 @@ def test_an_approval_gate_may_ask_for_data_too(make_order, ana):
     assert state_of(drive(order))["budget"] == 5
 
 
-@pytest.mark.parametrize("schema", [{"type": "string"}, {"$ref": "#/x"}, {"type": "object", "pattern": "(?=x)"}, [], 5])
+@pytest.mark.parametrize(
+    "schema", [{"type": "string"}, {"$ref": "#/x"}, {"type": "object", "pattern": "(?=x)"}, [], 5]
+)
 def test_a_template_that_asks_for_what_cannot_be_asked_is_refused(templates, schema):
-    steps = [{"step_type": "planning", "step_template_slug": "test-plan", "required_inputs": schema}]
+    steps = [
+        {"step_type": "planning", "step_template_slug": "test-plan", "required_inputs": schema}
+    ]
     with pytest.raises(TemplateInvalid) as refused:
         definitions.edit_template("writing", steps=steps)
     assert next(iter(refused.value.errors)).startswith("steps.0.required_inputs")
@@ -171,24 +220,44 @@ def test_a_template_that_asks_for_what_cannot_be_asked_is_refused(templates, sch
 
 def test_a_template_that_asks_a_person_for_a_secret_is_refused(templates):
     """What is given under such a name is not kept, so no step would get it."""
-    wanted = {"type": "object", "properties": {"bank": {"type": "object", "properties": {"password": {"type": "string"}}}}}
-    steps = [{"step_type": "planning", "step_template_slug": "test-plan", "required_inputs": wanted}]
+    wanted = {
+        "type": "object",
+        "properties": {"bank": {"type": "object", "properties": {"password": {"type": "string"}}}},
+    }
+    steps = [
+        {"step_type": "planning", "step_template_slug": "test-plan", "required_inputs": wanted}
+    ]
     with pytest.raises(TemplateInvalid, match="named like a secret") as refused:
         definitions.edit_template("writing", steps=steps)
     assert list(refused.value.errors) == ["steps.0.required_inputs"]
 
 
 def test_a_step_that_asks_for_what_cannot_be_asked_fails_in_words(order_that):
-    ask = Ask(question="?", ways={"answer": ""}, report=Report(content=""), required_inputs={"type": "string"})
+    ask = Ask(
+        question="?",
+        ways={"answer": ""},
+        report=Report(content=""),
+        required_inputs={"type": "string"},
+    )
     order = drive(order_that(lambda state, context: ask))
     assert (order.status, order.latest_run.failure_code) == ("failed", "schema_refused")
 
 
 def test_the_gate_is_a_step_of_a_template_too(make_order, ana):
     """S3-10, S3-45."""
-    config = {"required_inputs": SUPPLIER, "blocking_reason": REASON, "question": "Which supplier is it?", "content": "Look *here*."}
-    definitions.edit_step_template("ask-supplier", title="Ask", function="gate.wait_for_input", config=config)
-    steps = [{"step_type": "planning", "step_template_slug": "ask-supplier"}, {"step_type": "deliver", "step_template_slug": "test-finish"}]
+    config = {
+        "required_inputs": SUPPLIER,
+        "blocking_reason": REASON,
+        "question": "Which supplier is it?",
+        "content": "Look *here*.",
+    }
+    definitions.edit_step_template(
+        "ask-supplier", title="Ask", function="gate.wait_for_input", config=config
+    )
+    steps = [
+        {"step_type": "planning", "step_template_slug": "ask-supplier"},
+        {"step_type": "deliver", "step_template_slug": "test-finish"},
+    ]
     definitions.edit_template("asking", steps=steps, needs_repository=False)
     order = drive(make_order("asking"))
     assert pause_of(order).content == "Look *here*."
@@ -197,8 +266,14 @@ def test_the_gate_is_a_step_of_a_template_too(make_order, ana):
 
 
 def test_a_gate_that_does_not_say_what_it_needs_fails_in_words(make_order):
-    definitions.edit_step_template("ask-nothing", title="Ask", function="gate.wait_for_input", config={"question": "?"})
-    definitions.edit_template("asking", steps=[{"step_type": "planning", "step_template_slug": "ask-nothing"}], needs_repository=False)
+    definitions.edit_step_template(
+        "ask-nothing", title="Ask", function="gate.wait_for_input", config={"question": "?"}
+    )
+    definitions.edit_template(
+        "asking",
+        steps=[{"step_type": "planning", "step_template_slug": "ask-nothing"}],
+        needs_repository=False,
+    )
     order = drive(make_order("asking"))
     assert order.latest_run.failure_code == "gate_unclear"
     assert "required_inputs" in order.latest_run.error
@@ -222,18 +297,31 @@ def ana_api(ana, api):
 def test_the_same_schema_is_read_and_answered_over_rest(ana_api, waiting):
     """S3-8, S3-33, F28."""
     state = ana_api.get(f"/api/v1/work-orders/{waiting.shown_id}/pause-state").json()
-    assert (state["required_inputs"], state["attempts"], state["answers"]) == (schemas.in_order(SUPPLIER), 0, ["answer", "cancel"])
+    assert (state["required_inputs"], state["attempts"], state["answers"]) == (
+        schemas.in_order(SUPPLIER),
+        0,
+        ["answer", "cancel"],
+    )
     url = f"/api/v1/pauses/{state['id']}/decisions"
-    refused = problem(ana_api.post(url, {"decision": "answer", "input": {"vat_id": "1"}}, format="json"), 422, "input_invalid")
+    refused = problem(
+        ana_api.post(url, {"decision": "answer", "input": {"vat_id": "1"}}, format="json"),
+        422,
+        "input_invalid",
+    )
     assert list(refused["errors"]) == ["input.vat_id"]
     assert ana_api.get(f"/api/v1/pauses/{state['id']}").json()["attempts"] == 1
-    assert ana_api.post(url, {"decision": "answer", "input": GOOD}, format="json").status_code == 201
+    assert (
+        ana_api.post(url, {"decision": "answer", "input": GOOD}, format="json").status_code == 201
+    )
 
 
 def test_the_resume_route_takes_data_too(ana_api, waiting):
     url = f"/api/v1/work-orders/{waiting.shown_id}/resume"
     problem(ana_api.post(url, {"decision": "answer"}, format="json"), 422, "input_invalid")
-    assert ana_api.post(url, {"decision": "answer", "input": GOOD}, format="json").json()["success"] is True
+    assert (
+        ana_api.post(url, {"decision": "answer", "input": GOOD}, format="json").json()["success"]
+        is True
+    )
 
 
 @pytest.mark.parametrize("depth", [30, 400, 900, 100_000])
@@ -263,9 +351,16 @@ def test_the_card_shows_a_form_and_only_the_answers_there_are(page, waiting):
     assert "<dt>If you approve" not in shown
 
 
-def test_a_form_that_does_not_fit_comes_back_with_the_fault_at_its_field_and_what_was_typed(page, waiting):
+def test_a_form_that_does_not_fit_comes_back_with_the_fault_at_its_field_and_what_was_typed(
+    page, waiting
+):
     """S3-33: without JavaScript."""
-    response = post(page, waiting, action="answer", **{"input.vat_id": "DE12", "input.lines.count": "1", "input.lines.0.sum": "x"})
+    response = post(
+        page,
+        waiting,
+        action="answer",
+        **{"input.vat_id": "DE12", "input.lines.count": "1", "input.lines.0.sum": "x"},
+    )
     shown = text(response)
     assert response.status_code == 422
     assert 'value="DE12"' in shown
@@ -277,14 +372,26 @@ def test_a_form_that_does_not_fit_comes_back_with_the_fault_at_its_field_and_wha
 
 def test_a_button_for_another_row_decides_nothing(page, waiting):
     before = rows()
-    shown = text(post(page, waiting, change="add:input.lines", **{"input.vat_id": "kept", "input.lines.count": "0"}))
+    shown = text(
+        post(
+            page,
+            waiting,
+            change="add:input.lines",
+            **{"input.vat_id": "kept", "input.lines.count": "0"},
+        )
+    )
     assert 'name="input.lines.0.sum"' in shown
     assert 'value="kept"' in shown
     assert rows() == before
 
 
 def test_the_answer_of_a_form_goes_on(page, waiting):
-    response = post(page, waiting, action="answer", **{"input.vat_id": " DE123456789 ", "input.lines.count": "1", "input.lines.0.sum": "7"})
+    response = post(
+        page,
+        waiting,
+        action="answer",
+        **{"input.vat_id": " DE123456789 ", "input.lines.count": "1", "input.lines.0.sum": "7"},
+    )
     assert response.status_code == 302
     state = state_of(drive(waiting))
     assert (state["vat_id"], state["lines"]) == ("DE123456789", [{"sum": 7}])
@@ -298,7 +405,8 @@ def test_who_comes_later_sees_what_was_wrong_before(page, waiting, ben):
 
 def test_what_is_known_is_in_the_form(page, order_that):
     order = drive(order_that(lambda state, context: wait_for_input(
-        {"vat_id": "DE1"}, context, required_inputs=SUPPLIER, blocking_reason=REASON, question="?") or Go()))  # fmt: skip
+        {"vat_id": "DE1"}, context, required_inputs=SUPPLIER, blocking_reason=REASON,
+        question="?") or Go()))  # fmt: skip
     assert 'value="DE1"' in text(page.get(f"/work-orders/{order.shown_id}/"))
 
 
@@ -317,8 +425,13 @@ def refusable(state, context):
     )
 
 
-def test_an_answer_that_brings_nothing_is_taken_without_data_and_refused_with_it(order_that, ana, api, page):
-    """S3-50: a refusal needs no data. REST says which answers are so; the page does not send along what was typed."""
+def test_an_answer_that_brings_nothing_is_taken_without_data_and_refused_with_it(
+    order_that, ana, api, page
+):
+    """S3-50: a refusal needs no data.
+
+    REST says which answers are so; the page does not send along what was typed.
+    """
     orders = [drive(order_that(refusable)) for _ in range(2)]
     with pytest.raises(services.AnswerInvalid) as refused:
         answer(orders[0], ana, GOOD, action="reject")
@@ -332,14 +445,17 @@ def test_an_answer_that_brings_nothing_is_taken_without_data_and_refused_with_it
     assert (decision.payload, state_of(drive(orders[0]))["verdict"]) == (None, "reject")
     body = {"action": "reject", "revision": "1", "input.vat_id": "half typ"}
     url = f"/pauses/{pause_of(orders[1]).shown_id}/decide"
-    assert "half typ" in page.post(url, body).content.decode()  # said before it is dropped: `test_second_look`
+    # said before it is dropped: `test_second_look`
+    assert "half typ" in page.post(url, body).content.decode()
     assert page.post(url, body | {"sure": "yes"}).status_code == 302
     assert state_of(drive(orders[1]))["verdict"] == "reject"
 
 
 @pytest.mark.usefixtures("unguarded")
 def test_what_came_with_an_answer_is_in_the_ledger(waiting, ana):
-    """S3-48: recorded with the decision and covered by its digest; an answer that brings nothing has the digest it always had."""
+    """S3-48: recorded with the decision and covered by its digest; an answer that brings nothing
+    has the digest it always had.
+    """
     decision = answer(waiting, ana, GOOD)
     assert (decision.payload, decision.intact) == (GOOD, True)
     Decision.objects.filter(pk=decision.pk).update(payload={"vat_id": "DE999999999"})
@@ -350,15 +466,29 @@ def test_what_came_with_an_answer_is_in_the_ledger(waiting, ana):
 
 def test_a_secret_in_an_answer_is_kept_nowhere(order_that, ana):
     """Neither in the state nor with the decision."""
-    schema = {"type": "object", "properties": {"password": {"type": "string"}}, "required": ["password"]}
+    schema = {
+        "type": "object",
+        "properties": {"password": {"type": "string"}},
+        "required": ["password"],
+    }
 
     def asks(state, context):
         if state.get("decided", {}).get(context.step):
             return Done()
-        return Ask(question="?", ways={"answer": context.step}, report=Report(content=""), phase=REASON, required_inputs=schema)
+        return Ask(
+            question="?",
+            ways={"answer": context.step},
+            report=Report(content=""),
+            phase=REASON,
+            required_inputs=schema,
+        )
 
     order = drive(order_that(asks))
     answer(order, ana, {"password": "hunter2hunter2"})
     drive(order)
     assert Decision.objects.get().payload == {"password": "[redacted]"}
-    assert not {table for table, found in rows().items() if any("hunter2hunter2" in str(row) for row in found)}
+    assert not {
+        table
+        for table, found in rows().items()
+        if any("hunter2hunter2" in str(row) for row in found)
+    }

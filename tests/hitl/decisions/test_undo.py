@@ -1,4 +1,6 @@
-"""Taking an answer back: the effect waits, a second act is recorded, and of undo and going on exactly one happens."""
+"""Taking an answer back: the effect waits, a second act is recorded, and of undo and going on
+exactly one happens.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,12 @@ def asked(make_order):
 def patient_template():
     template = Template.objects.current().get(slug="writing")
     first, *others = template.steps
-    definitions.edit_template("patient", steps=[{**first, "review": {"undo": SECONDS}}, *others], title="Patient", needs_repository=False)
+    definitions.edit_template(
+        "patient",
+        steps=[{**first, "review": {"undo": SECONDS}}, *others],
+        title="Patient",
+        needs_repository=False,
+    )
     return "patient"
 
 
@@ -50,7 +57,8 @@ def approve(order, by):
 
 
 def whole():
-    found = invariants.check(now=timezone.now(), late=dt.timedelta(hours=1), deep=True)  # here time passes without sweeps
+    # here time passes without sweeps
+    found = invariants.check(now=timezone.now(), late=dt.timedelta(hours=1), deep=True)
     assert [result.invariant.code for result in found if result.count] == []
     assert [breach.code for breach in verification.Check().breaches()] == []
 
@@ -68,7 +76,9 @@ def test_the_run_waits_until_the_time_is_up(asked, ana, later):
     assert decision.goes_on_at == Run.objects.get(pk=asked.latest_run_id).due_at
     whole()
     later(SECONDS + 10)
-    assert [run for run, _ in recovery.due_again(now=timezone.now(), patience=dt.timedelta(seconds=5))] == [asked.latest_run_id]
+    assert [
+        run for run, _ in recovery.due_again(now=timezone.now(), patience=dt.timedelta(seconds=5))
+    ] == [asked.latest_run_id]
     drive(asked)
     assert [step for step, _ in steps.CALLS] == ["execute"]
     assert status(asked) == "paused"
@@ -80,13 +90,32 @@ def test_taken_back_the_question_is_open_again_as_it_was(asked, ana, ben):
     undone = undoing.undo(decision.pk, by=ana, via=Via.PAGE)
     again = pause_of(asked)
     assert again.pk != before.pk
-    for name in ("question", "content", "facts", "revision", "content_digest", "ways", "review", "step"):
+    for name in (
+        "question",
+        "content",
+        "facts",
+        "revision",
+        "content_digest",
+        "ways",
+        "review",
+        "step",
+    ):
         assert getattr(again, name) == getattr(before, name)
     assert (undone.action, undone.undoes, undone.pause) == ("undo", decision, before)
     assert (undone.position, undone.previous) == (decision.position + 1, decision.digest)
     assert (status(asked), fresh(asked).phase) == ("paused", "awaiting_plan_approval")
-    told = list(Event.objects.filter(thread=asked.thread_id).order_by("-seq").values_list("kind", flat=True)[:5])
-    assert told == ["run_paused", "checkpoint_created", "approval_requested", "log", "pause_updated"]
+    told = list(
+        Event.objects.filter(thread=asked.thread_id)
+        .order_by("-seq")
+        .values_list("kind", flat=True)[:5]
+    )
+    assert told == [
+        "run_paused",
+        "checkpoint_created",
+        "approval_requested",
+        "log",
+        "pause_updated",
+    ]
     whole()
 
 
@@ -106,9 +135,17 @@ def test_it_may_be_answered_otherwise_then(asked, ana, ben, later):
 
 
 def test_a_revision_and_a_cancellation_act_at_once(asked, ana, make_order):
-    assert services.decide(pause_of(asked).pk, action="revise", by=ana, via=Via.PAGE, feedback="x").goes_on_at is None
+    assert (
+        services.decide(
+            pause_of(asked).pk, action="revise", by=ana, via=Via.PAGE, feedback="x"
+        ).goes_on_at
+        is None
+    )
     assert pause_of(drive(asked)).revision == 2
-    assert services.decide(pause_of(asked).pk, action="cancel", by=ana, via=Via.PAGE).goes_on_at is None
+    assert (
+        services.decide(pause_of(asked).pk, action="cancel", by=ana, via=Via.PAGE).goes_on_at
+        is None
+    )
 
 
 def test_only_who_answered_takes_it_back_or_an_administrator(asked, ana, ben, zoe):
@@ -152,7 +189,9 @@ def test_an_answer_without_such_a_time_is_not_taken_back(paused, ana):
 def test_a_step_that_failed_and_is_tried_again_is_not_taken_back(asked, ana, later, monkeypatch):
     """It waits for its time too, but its effect may have begun."""
     decision = approve(asked, ana)
-    Run.objects.filter(pk=asked.latest_run_id).update(due_at=decision.goes_on_at + dt.timedelta(seconds=1), epoch=9)
+    Run.objects.filter(pk=asked.latest_run_id).update(
+        due_at=decision.goes_on_at + dt.timedelta(seconds=1), epoch=9
+    )
     with pytest.raises(undoing.TooLate):
         undoing.undo(decision.pk, by=ana, via=Via.PAGE)
 
@@ -189,7 +228,9 @@ def test_the_process_that_decided_looks_again_at_the_end(asked, ana, committing,
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("file_database")
 def test_of_undo_and_going_on_exactly_one_happens(templates, make_order, ana, later, monkeypatch):
-    """At the very moment when the time is up: undo asks a clock that says "not yet", the worker one that says "now"."""
+    """At the very moment when the time is up: undo asks a clock that says "not yet", the worker one
+    that says "now".
+    """
     from runs.services import undo
 
     patient_template()
@@ -201,7 +242,10 @@ def test_of_undo_and_going_on_exactly_one_happens(templates, make_order, ana, la
         with monkeypatch.context() as clock:
             clock.setattr(undo, "clock", type("Clock", (), {"now": staticmethod(early)}))
             later(SECONDS + 1)
-            undone, _ = at_once(partial(undoing.undo, decision.pk, by=ana, via=Via.PAGE), partial(advance, pause_run, budget=60))
+            undone, _ = at_once(
+                partial(undoing.undo, decision.pk, by=ana, via=Via.PAGE),
+                partial(advance, pause_run, budget=60),
+            )
         paused = pause_of(order)
         if isinstance(undone, Decision):
             assert (paused.step, Pause.objects.filter(run=paused.run).count()) == ("planning", 2)

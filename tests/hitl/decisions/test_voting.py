@@ -1,4 +1,6 @@
-"""A quorum: so many different people, all of one mind, or the first refusal; and what of it the ledger holds."""
+"""A quorum: so many different people, all of one mind, or the first refusal; and what of it the
+ledger holds.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def decide(pause, by, action="approve", **kwargs):
 
 
 def test_an_approval_is_a_vote_until_there_are_enough(ruled, ana, ben, door):
-    """S4-72, F4: consensus, at every door; the one whose vote did not close the question is told so."""
+    """S4-72, F4: consensus, at every door; the one whose vote did not close the question is told
+    so.
+    """
     pause = pause_of(ruled({"quorum": 2}))
     assert door(ana, pause, "approve", "fine") == "voted"
     pause.refresh_from_db()
@@ -52,7 +56,9 @@ def test_one_person_has_one_vote_at_every_door(ruled, ana, door):
     pause = pause_of(ruled({"quorum": 2}))
     decide(pause, ana)
     outcome = door(ana, pause, "approve", "")
-    assert any(sign in outcome for sign in ("409", "already_voted", "You have voted already")), outcome
+    assert any(sign in outcome for sign in ("409", "already_voted", "You have voted already")), (
+        outcome
+    )
     assert Vote.objects.count() == 1
 
 
@@ -123,7 +129,9 @@ def test_a_vote_on_an_outdated_revision_is_refused(ruled, ana, ben):
 
 def test_the_api_answers_a_vote_with_202_and_the_count(ruled, ana, ben):
     order = ruled({"quorum": 2})
-    response = rest(ana).post(f"/api/v1/work-orders/{order.shown_id}/resume", {"decision": "approve"}, format="json")
+    response = rest(ana).post(
+        f"/api/v1/work-orders/{order.shown_id}/resume", {"decision": "approve"}, format="json"
+    )
     assert response.status_code == 202
     assert {key: response.json()[key] for key in ("success", "decided", "votes", "quorum")} == {
         "success": True, "decided": False, "votes": 1, "quorum": 2,
@@ -135,11 +143,15 @@ def test_the_api_answers_a_vote_with_202_and_the_count(ruled, ana, ben):
 def test_the_page_says_who_voted_and_what_is_missing(ruled, ana, ben):
     order = ruled({"quorum": 2})
     pause = pause_of(order)
-    answered = browser(ana).post(f"/pauses/{pause.shown_id}/decide", {"action": "approve"}, follow=True)
+    answered = browser(ana).post(
+        f"/pauses/{pause.shown_id}/decide", {"action": "approve"}, follow=True
+    )
     page = answered.content.decode()
     assert "Your vote is recorded: 1 of 2 approvals; the question stays open." in page
     assert "You have voted already; 1 of 2 approvals." in page
-    assert "Ana Ruiz voted" in browser(ben).get(f"/work-orders/{order.shown_id}/").content.decode().replace("\n", "")
+    assert "Ana Ruiz voted" in browser(ben).get(
+        f"/work-orders/{order.shown_id}/"
+    ).content.decode().replace("\n", "")
 
 
 def test_a_vote_is_told_in_the_log_and_the_decision_says_how_many(ruled, ana, ben):
@@ -153,7 +165,9 @@ def test_a_vote_is_told_in_the_log_and_the_decision_says_how_many(ruled, ana, be
     assert fresh(order).status == "pending"
 
 
-@pytest.mark.parametrize("change", [lambda: Vote.objects.update(feedback="x"), lambda: Vote.objects.all().delete()])
+@pytest.mark.parametrize(
+    "change", [lambda: Vote.objects.update(feedback="x"), lambda: Vote.objects.all().delete()]
+)
 def test_the_database_lets_nobody_change_a_vote(ruled, ana, change):
     """P11."""
     decide(pause_of(ruled({"quorum": 2})), ana)
@@ -164,7 +178,9 @@ def test_the_database_lets_nobody_change_a_vote(ruled, ana, change):
 
 @pytest.mark.usefixtures("unguarded")
 def test_the_ledger_covers_the_votes(ruled, ana, ben):
-    """P11: a vote that is changed afterwards is found, and so is one that is taken out of the decision."""
+    """P11: a vote that is changed afterwards is found, and so is one that is taken out of the
+    decision.
+    """
     order = ruled({"quorum": 2})
     decide(pause_of(order), ana)
     decision = decide(pause_of(order), ben)
@@ -174,9 +190,15 @@ def test_the_ledger_covers_the_votes(ruled, ana, ben):
     assert not decision.intact
     Vote.objects.filter(voter=ana).update(feedback="I never said so")
     assert list(broken()) == ["vote_rewritten"]
-    assert {breach.code for breach in verification.Check().breaches()} == {"unguarded", "vote_rewritten"}
+    assert {breach.code for breach in verification.Check().breaches()} == {
+        "unguarded",
+        "vote_rewritten",
+    }
     Vote.objects.filter(voter=ana).delete()
-    assert {breach.code for breach in verification.Check().breaches()} == {"unguarded", "vote_missing"}
+    assert {breach.code for breach in verification.Check().breaches()} == {
+        "unguarded",
+        "vote_missing",
+    }
 
 
 @pytest.mark.usefixtures("unguarded")
@@ -188,7 +210,10 @@ def test_the_ledger_covers_the_votes(ruled, ana, ben):
             {"votes_miscounted", "approved_without_quorum", "vote_rewritten", "approved_by_nobody"},
         ),
         (lambda: Pause.objects.update(approvals=1), {"votes_miscounted"}),
-        (lambda: Decision.objects.update(decided_by=User.objects.get(username="ana")), {"approved_by_asker", "ledger_rewritten"}),
+        (
+            lambda: Decision.objects.update(decided_by=User.objects.get(username="ana")),
+            {"approved_by_asker", "ledger_rewritten"},
+        ),
     ],
 )
 @pytest.mark.usefixtures("unguarded")

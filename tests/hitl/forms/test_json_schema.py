@@ -1,4 +1,6 @@
-"""The form of a JSON Schema: what it shows, and that a browser's answer becomes the payload that was meant."""
+"""The form of a JSON Schema: what it shows, and that a browser's answer becomes the payload that
+was meant.
+"""
 
 import datetime as dt
 from html.parser import HTMLParser
@@ -53,7 +55,9 @@ class Controls(HTMLParser):
 
 
 def html_of(form: SchemaForm) -> str:
-    return "".join(render_to_string("hitl/_schema_field.html", {"field": one}) for one in form.fields)
+    return "".join(
+        render_to_string("hitl/_schema_field.html", {"field": one}) for one in form.fields
+    )
 
 
 def untouched(form: SchemaForm) -> list[tuple[str, str]]:
@@ -75,7 +79,11 @@ def payload_of(schema, *pairs):
 
 
 def one(schema, *, needed=False):
-    return {"type": "object", "properties": {"a": schema}, **({"required": ["a"]} if needed else {})}
+    return {
+        "type": "object",
+        "properties": {"a": schema},
+        **({"required": ["a"]} if needed else {}),
+    }
 
 
 @pytest.mark.parametrize(
@@ -118,7 +126,9 @@ def test_what_is_left_empty_is_absent_and_asked_for_where_it_is_needed():
     form = SchemaForm(schemas.check(schema), query([("input.a", "  ")]))
     assert form.payload == {}
     assert schemas.validate_resume_payload(schema, form.payload) == {"a": ["This is needed."]}
-    assert payload_of(one({"type": ["string", "null"]}, needed=True), ("input.a", "")) == {"a": None}
+    assert payload_of(one({"type": ["string", "null"]}, needed=True), ("input.a", "")) == {
+        "a": None
+    }
     assert payload_of(one({"type": "boolean", "default": True})) == {"a": False}
     assert payload_of(one(one({"type": "string"})), ("input.a.a", "")) == {}
 
@@ -129,7 +139,10 @@ def test_a_moment_is_read_in_the_zone_of_the_page_and_kept_with_its_zone(setting
     meant = payload_of(schema, ("input.a", "2026-07-01T10:00"))["a"]
     assert dt.datetime.fromisoformat(meant).utcoffset() is not None
     assert schemas.validate_resume_payload(schema, {"a": meant}) == {}
-    assert dict(untouched(SchemaForm(schema, initial={"a": meant})))["input.a"] == "2026-07-01T10:00:00"
+    assert (
+        dict(untouched(SchemaForm(schema, initial={"a": meant})))["input.a"]
+        == "2026-07-01T10:00:00"
+    )
 
 
 COLOURS = {"anyOf": [{"enum": ["red", "green"]}, {"type": "string"}]}
@@ -146,28 +159,51 @@ def test_other_lets_a_person_write_their_own():
 
 def test_several_are_taken_in_the_schema_s_order():
     schema = one({"type": "array", "items": COLOURS})
-    posted = [("input.a", OTHER), ("input.a", "green"), ("input.a", "red"), ("input.a.other", "blue")]
+    posted = [
+        ("input.a", OTHER),
+        ("input.a", "green"),
+        ("input.a", "red"),
+        ("input.a.other", "blue"),
+    ]
     assert payload_of(schema, *posted) == {"a": ["red", "green", "blue"]}
     assert payload_of(schema, ("input.a", "forged")) == {}
     assert payload_of(one(schema["properties"]["a"], needed=True)) == {"a": []}
 
 
-LINE = {"type": "object", "required": ["sum"], "properties": {"sum": {"type": "integer"}, "note": {"type": "string"}}}
+LINE = {
+    "type": "object",
+    "required": ["sum"],
+    "properties": {"sum": {"type": "integer"}, "note": {"type": "string"}},
+}
 LINES = one({"type": "array", "items": LINE, "maxItems": 3})
 
 
 def test_a_list_of_objects_is_read_row_by_row_and_empty_rows_are_none():
-    rows = [("input.a.count", "3"), ("input.a.0.sum", "1"), ("input.a.1.sum", ""), ("input.a.2.sum", "0"), ("input.a.2.note", "x")]
+    rows = [
+        ("input.a.count", "3"),
+        ("input.a.0.sum", "1"),
+        ("input.a.1.sum", ""),
+        ("input.a.2.sum", "0"),
+        ("input.a.2.note", "x"),
+    ]
     assert payload_of(LINES, *rows) == {"a": [{"sum": 1}, {"sum": 0, "note": "x"}]}
 
 
 @pytest.mark.parametrize("count", ["", "-1", "x", "99999999999", "²", "201"])
 def test_a_forged_count_of_rows_is_bounded(count):
-    assert payload_of(LINES, ("input.a.count", count), ("input.a.0.sum", "1")) in ({}, {"a": [{"sum": 1}]})
+    assert payload_of(LINES, ("input.a.count", count), ("input.a.0.sum", "1")) in (
+        {},
+        {"a": [{"sum": 1}]},
+    )
 
 
 def test_rows_are_added_and_removed_by_buttons_without_losing_what_was_typed():
-    rows = [("input.a.count", "2"), ("input.a.0.sum", "1"), ("input.a.1.sum", "oops"), ("input.a.1.note", "kept")]
+    rows = [
+        ("input.a.count", "2"),
+        ("input.a.0.sum", "1"),
+        ("input.a.1.sum", "oops"),
+        ("input.a.1.note", "kept"),
+    ]
     grown = SchemaForm(LINES, query([*rows, ("change", "add:input.a")]))
     assert [len(grown.fields[0].parts), grown.fields[0].may_grow] == [3, False]
     assert untouched(grown) == [
@@ -179,13 +215,28 @@ def test_rows_are_added_and_removed_by_buttons_without_losing_what_was_typed():
         ("input.a.2.note", ""),
     ]
     shrunk = SchemaForm(LINES, query([*rows, ("change", "remove:input.a.0")]))
-    assert untouched(shrunk) == [("input.a.count", "1"), ("input.a.0.sum", "oops"), ("input.a.0.note", "kept")]
+    assert untouched(shrunk) == [
+        ("input.a.count", "1"),
+        ("input.a.0.sum", "oops"),
+        ("input.a.0.note", "kept"),
+    ]
 
 
 def test_each_fault_stands_at_its_field_also_after_an_empty_row():
-    rows = [("input.a.count", "3"), ("input.a.0.sum", ""), ("input.a.1.sum", "x"), ("input.a.2.note", "no sum")]
+    rows = [
+        ("input.a.count", "3"),
+        ("input.a.0.sum", ""),
+        ("input.a.1.sum", "x"),
+        ("input.a.2.note", "no sum"),
+    ]
     form = SchemaForm(LINES, query(rows))
-    left = form.add_errors({**schemas.validate_resume_payload(LINES, form.payload), "": ["General."], "gone.far": ["Elsewhere."]})
+    left = form.add_errors(
+        {
+            **schemas.validate_resume_payload(LINES, form.payload),
+            "": ["General."],
+            "gone.far": ["Elsewhere."],
+        }
+    )
     assert left == ["General.", "Elsewhere."]
     assert {one.name: one.errors for one in form.root.each() if one.errors} == {
         "input.a.0.sum": ["Must be a whole number."],
@@ -204,14 +255,26 @@ def test_what_is_no_json_is_said_and_kept():
 
 def test_names_that_look_like_paths_or_options_stay_apart():
     nested = {"type": "object", "properties": {"b": {"type": "string"}}}
-    schema = {"type": "object", "properties": {"a.b": {"type": "string"}, "a": nested, "~1": {"type": "string"}}}
-    posted = untouched(SchemaForm(schema, initial={"a.b": "dotted", "a": {"b": "nested"}, "~1": "tilde"}))
-    assert SchemaForm(schema, query(posted)).payload == {"a.b": "dotted", "a": {"b": "nested"}, "~1": "tilde"}
+    schema = {
+        "type": "object",
+        "properties": {"a.b": {"type": "string"}, "a": nested, "~1": {"type": "string"}},
+    }
+    posted = untouched(
+        SchemaForm(schema, initial={"a.b": "dotted", "a": {"b": "nested"}, "~1": "tilde"})
+    )
+    assert SchemaForm(schema, query(posted)).payload == {
+        "a.b": "dotted",
+        "a": {"b": "nested"},
+        "~1": "tilde",
+    }
 
 
 def test_what_the_schema_says_is_shown_as_text_never_as_markup():
     evil = "<script>alert(1)</script>"
-    schema = {"type": "object", "properties": {evil: {"title": evil, "description": evil, "enum": [evil]}}}
+    schema = {
+        "type": "object",
+        "properties": {evil: {"title": evil, "description": evil, "enum": [evil]}},
+    }
     assert "<script>" not in html_of(SchemaForm(schema, initial={evil: evil}))
 
 
@@ -221,10 +284,15 @@ def holding(schema, values):
 
 SOME = ["a", "1", 1, None, True, "~other", "x.y"]
 WORD = st.text("abc é<&\"'~.", min_size=1).map(str.strip).filter(bool)
-NUMBERS = st.sets(st.sampled_from([3, 1, 2]), min_size=1).map(lambda some: [number for number in (3, 1, 2) if number in some])
+NUMBERS = st.sets(st.sampled_from([3, 1, 2]), min_size=1).map(
+    lambda some: [number for number in (3, 1, 2) if number in some]
+)
 SCALARS = st.one_of(
     holding({"type": "string"}, WORD),
-    holding({"type": "string", "maxLength": 900}, st.text("abc\n", min_size=1, max_size=50).filter(str.strip)),
+    holding(
+        {"type": "string", "maxLength": 900},
+        st.text("abc\n", min_size=1, max_size=50).filter(str.strip),
+    ),
     holding({"type": "integer"}, st.integers()),
     holding({"type": "number"}, st.floats(allow_nan=False, allow_infinity=False)),
     holding({"type": "boolean"}, st.booleans()),
@@ -235,27 +303,40 @@ SCALARS = st.one_of(
     holding(COLOURS, st.sampled_from(["red", "green", "blue", "~0"])),
     holding({"type": "array", "items": {"type": "string"}}, st.lists(WORD, min_size=1)),
     holding({"type": "array", "items": {"enum": [3, 1, 2]}}, NUMBERS),
-    holding({}, st.recursive(st.integers() | WORD, lambda inner: st.lists(inner, min_size=1), max_leaves=4)),
+    holding(
+        {},
+        st.recursive(st.integers() | WORD, lambda inner: st.lists(inner, min_size=1), max_leaves=4),
+    ),
 )
 
 
 def objects(inner):
-    return st.dictionaries(st.sampled_from(["a", "b.c", "~", "d e"]), inner, min_size=1, max_size=3).map(
+    return st.dictionaries(
+        st.sampled_from(["a", "b.c", "~", "d e"]), inner, min_size=1, max_size=3
+    ).map(
         lambda parts: (
-            {"type": "object", "properties": {name: schema for name, (schema, _) in parts.items()}, "required": sorted(parts)},
+            {
+                "type": "object",
+                "properties": {name: schema for name, (schema, _) in parts.items()},
+                "required": sorted(parts),
+            },
             {name: value for name, (_, value) in parts.items()},
         )
     )
 
 
 def rows(inner):
-    return st.tuples(objects(inner), st.integers(1, 3)).map(lambda pair: ({"type": "array", "items": pair[0][0]}, [pair[0][1]] * pair[1]))
+    return st.tuples(objects(inner), st.integers(1, 3)).map(
+        lambda pair: ({"type": "array", "items": pair[0][0]}, [pair[0][1]] * pair[1])
+    )
 
 
 @settings(deadline=None)  # it renders templates
 @given(objects(st.recursive(SCALARS, lambda inner: objects(inner) | rows(inner), max_leaves=6)))
 def test_form_payload_and_validator_agree(pair):
-    """Whatever fits a schema is shown by its form, comes back from a browser that changes nothing, and fits the schema still."""
+    """Whatever fits a schema is shown by its form, comes back from a browser that changes nothing,
+    and fits the schema still.
+    """
     schema, value = pair
     kept = schemas.check(schema)
     assert schemas.validate_resume_payload(kept, value) == {}
@@ -266,9 +347,17 @@ def test_form_payload_and_validator_agree(pair):
 
 def test_rows_that_are_needed_stay_on_the_form_though_nobody_filled_them_in():
     needed = one({"type": "array", "items": LINE, "minItems": 2})
-    form = SchemaForm(needed, query([("input.a.count", "2"), ("input.a.0.sum", ""), ("input.a.1.sum", "5")]))
+    form = SchemaForm(
+        needed, query([("input.a.count", "2"), ("input.a.0.sum", ""), ("input.a.1.sum", "5")])
+    )
     assert form.payload == {"a": [{"sum": 5}]}
-    assert [name for name, _ in untouched(form)] == ["input.a.count", "input.a.0.sum", "input.a.0.note", "input.a.1.sum", "input.a.1.note"]
+    assert [name for name, _ in untouched(form)] == [
+        "input.a.count",
+        "input.a.0.sum",
+        "input.a.0.note",
+        "input.a.1.sum",
+        "input.a.1.note",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -284,7 +373,11 @@ def test_rows_that_are_needed_stay_on_the_form_though_nobody_filled_them_in():
 )
 def test_properties_are_shown_in_the_order_that_the_schema_names(order, shown):
     """Stored JSON sorts its keys; what is no order is none."""
-    schema = {"type": "object", "x-order": order, "properties": {name: {"type": "string"} for name in "abc"}}
+    schema = {
+        "type": "object",
+        "x-order": order,
+        "properties": {name: {"type": "string"} for name in "abc"},
+    }
     form = SchemaForm(schemas.check(schema))
     assert [field.path for field in form.fields] == shown
 
@@ -304,9 +397,17 @@ def test_a_group_of_many_fields_is_folded_until_something_stands_in_it():
     parts = {str(number): {"type": "string"} for number in range(9)}
     schema = one({"type": "object", "properties": parts})
     assert SchemaForm(schemas.check(schema)).fields[0].folded
-    assert "<details>" in render_to_string("hitl/_schema_field.html", {"field": SchemaForm(schemas.check(schema)).fields[0]})
+    assert "<details>" in render_to_string(
+        "hitl/_schema_field.html", {"field": SchemaForm(schemas.check(schema)).fields[0]}
+    )
     assert not SchemaForm(schemas.check(schema), query([("input.a.3", "x")])).fields[0].folded
-    assert not SchemaForm(schemas.check(one({"type": "object", "properties": dict(list(parts.items())[:8])}))).fields[0].folded
+    assert (
+        not SchemaForm(
+            schemas.check(one({"type": "object", "properties": dict(list(parts.items())[:8])}))
+        )
+        .fields[0]
+        .folded
+    )
     wrong = SchemaForm(schemas.check(schema))
     wrong.add_errors({"a.3": ["This is needed."]})
     assert not wrong.fields[0].folded
@@ -315,7 +416,10 @@ def test_a_group_of_many_fields_is_folded_until_something_stands_in_it():
 @pytest.mark.parametrize(
     ("part", "words"),
     [
-        ({"pattern": "^[A-Z]{3}$", "description": "Three letters."}, "'x' does not have the form that is asked for: Three letters."),
+        (
+            {"pattern": "^[A-Z]{3}$", "description": "Three letters."},
+            "'x' does not have the form that is asked for: Three letters.",
+        ),
         ({"oneOf": [{"const": "a"}, {"const": "b"}]}, "Must be one of the choices."),
         ({"oneOf": [{"type": "null"}, {"type": "integer"}]}, "Fits none of the allowed shapes."),
     ],

@@ -33,7 +33,11 @@ def shown(slug: str = "repo-tidy") -> dict[str, str]:
     """What a browser sends when nothing was changed."""
     form = TemplateForm(template=definitions.current(slug))
     values = {field.html_name: field.initial for field in form}
-    return {name: "on" if value is True else str(value) for name, value in values.items() if value is not False}
+    return {
+        name: "on" if value is True else str(value)
+        for name, value in values.items()
+        if value is not False
+    }
 
 
 def test_the_list_says_where_each_template_asks(editor):
@@ -49,10 +53,14 @@ def test_a_pause_is_taken_out_in_the_browser_and_the_next_order_runs_on(editor, 
     given = shown("writing")
     asked = [name for name in given if name.endswith(".pause_after")]
     assert asked
-    answer = editor.post(url("writing"), {name: value for name, value in given.items() if name not in asked})
+    answer = editor.post(
+        url("writing"), {name: value for name, value in given.items() if name not in asked}
+    )
     assert answer.status_code == 302
     assert "Saved as version 2" in editor.get(url("writing")).content.decode()
-    assert [step.get("pause_after") for step in Template.objects.get(slug="writing", version=1).steps] != [False] * 2
+    assert [
+        step.get("pause_after") for step in Template.objects.get(slug="writing", version=1).steps
+    ] != [False] * 2
     after = make_order("writing")
     assert not any(step["pause_after"] for step in after.definition.steps)
     assert any(step["pause_after"] for step in before.definition.steps)
@@ -67,7 +75,12 @@ def test_saving_what_is_shown_makes_no_version(editor, slug):
 def test_rules_of_a_step_are_written_and_others_stay(editor, ben):
     """S4-12: who answers, how many, by when; what the form does not know is kept."""
     current = definitions.current("repo-tidy")
-    steps = [{**step, "review": {"undo": 30, "reminders": ["PT1H"]}} if step["step_type"] == "planning" else step for step in current.steps]
+    steps = [
+        {**step, "review": {"undo": 30, "reminders": ["PT1H"]}}
+        if step["step_type"] == "planning"
+        else step
+        for step in current.steps
+    ]
     definitions.edit_template("repo-tidy", steps=steps)
     page = editor.get(url()).content.decode()
     assert "review.reminders, review.undo" in page
@@ -144,8 +157,21 @@ def test_there_is_no_page_of_a_template_that_is_none(editor):
 
 @given(value=st.text(max_size=60))
 def test_whatever_is_typed_is_kept_or_refused_but_never_an_error(value):
-    template = Template(slug="x", version=3, title="X", steps=[{"step_type": "planning", "step_template_slug": "p", "pause_after": True}])
-    names = ("title", "0.quorum", "0.reviewers.users", "0.deadline.after", "0.deadline.outcome", "0.pause_phase", "version")
+    template = Template(
+        slug="x",
+        version=3,
+        title="X",
+        steps=[{"step_type": "planning", "step_template_slug": "p", "pause_after": True}],
+    )
+    names = (
+        "title",
+        "0.quorum",
+        "0.reviewers.users",
+        "0.deadline.after",
+        "0.deadline.outcome",
+        "0.pause_phase",
+        "version",
+    )
     form = TemplateForm({**dict.fromkeys(names, value)}, template=template)
     if form.is_valid():
         assert form.fields_to_save()["steps"][0]["step_template_slug"] == "p"

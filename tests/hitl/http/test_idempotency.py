@@ -54,7 +54,11 @@ def test_a_decision_that_is_sent_twice_is_taken_once_and_answered_the_same(ana_a
     """S3-43, F7: the second is not told that somebody was quicker."""
     url = f"/api/v1/pauses/{pause_of(paused).shown_id}/decisions"
     first, second = (send(ana_api, url, {"decision": "approve"}) for _ in range(2))
-    assert (first.status_code, first.json()) == (second.status_code, second.json()) == (201, second.json())
+    assert (
+        (first.status_code, first.json())
+        == (second.status_code, second.json())
+        == (201, second.json())
+    )
     assert Decision.objects.count() == 1
 
 
@@ -67,7 +71,11 @@ def test_a_refusal_is_replayed_too(ana_api):
 def test_the_same_key_with_another_request_is_refused(ana_api):
     send(ana_api, ORDERS, ORDER)
     problem(send(ana_api, ORDERS, {**ORDER, "title": "Other"}), 422, "idempotency_key_reused")
-    problem(send(ana_api, f"{ORDERS}/wo_01m80tjaghfs8v8fct10r6c3jb/cancel", ORDER), 422, "idempotency_key_reused")
+    problem(
+        send(ana_api, f"{ORDERS}/wo_01m80tjaghfs8v8fct10r6c3jb/cancel", ORDER),
+        422,
+        "idempotency_key_reused",
+    )
     assert WorkOrder.objects.count() == 1
 
 
@@ -99,15 +107,23 @@ def test_who_is_not_known_leaves_no_key(db):
 
 def die(**made):
     """As after a server that was killed when all was committed and nothing answered."""
-    IdempotencyKey.objects.update(status=None, kept="", body=b"", made_at=F("made_at") - replay.ANSWERING, **made)
+    IdempotencyKey.objects.update(
+        status=None, kept="", body=b"", made_at=F("made_at") - replay.ANSWERING, **made
+    )
 
 
 def test_a_server_killed_before_it_answered_has_made_one_order_and_the_key_names_it(ana_api):
-    """F7: the key was free after a minute, and made a second order; before that it was 409, though nobody worked on it."""
+    """F7: the key was free after a minute, and made a second order; before that it was 409, though
+    nobody worked on it.
+    """
     made = send(ana_api, ORDERS, ORDER).json()
     die()
     again = send(ana_api, ORDERS, ORDER)
-    assert (again.status_code, again.json()["id"], again["Idempotent-Replayed"]) == (200, made["id"], "rebuilt")
+    assert (again.status_code, again.json()["id"], again["Idempotent-Replayed"]) == (
+        200,
+        made["id"],
+        "rebuilt",
+    )
     assert WorkOrder.objects.count() == 1
 
 
@@ -124,9 +140,15 @@ def test_what_was_undone_left_no_key(ana_api, monkeypatch):
 def test_keys_are_forgotten_after_a_day_by_the_sweep_and_at_once(ana_api, settings):
     """They stayed, with their answers, until their person sent the next one."""
     send(ana_api, ORDERS, ORDER)
-    IdempotencyKey.objects.update(made_at=timezone.now() - dt.timedelta(hours=settings.WAYSTATION_IDEMPOTENCY_HOURS, seconds=1))
+    IdempotencyKey.objects.update(
+        made_at=timezone.now()
+        - dt.timedelta(hours=settings.WAYSTATION_IDEMPOTENCY_HOURS, seconds=1)
+    )
     assert send(ana_api, ORDERS, ORDER).status_code == 201
-    IdempotencyKey.objects.update(made_at=timezone.now() - dt.timedelta(hours=settings.WAYSTATION_IDEMPOTENCY_HOURS, seconds=1))
+    IdempotencyKey.objects.update(
+        made_at=timezone.now()
+        - dt.timedelta(hours=settings.WAYSTATION_IDEMPOTENCY_HOURS, seconds=1)
+    )
     send(ana_api, ORDERS, ORDER, key="k2")
     tasks.announce()
     assert list(IdempotencyKey.objects.values_list("key", flat=True)) == ["k2"]
@@ -156,7 +178,9 @@ def test_answers_are_sealed_also_where_no_key_is_configured(ana_api):
 
 
 def test_a_secret_is_told_once_and_never_by_its_key(ana_api, settings):
-    """The secret of a new endpoint was kept in plain text, and told to the person's token that may only read."""
+    """The secret of a new endpoint was kept in plain text, and told to the person's token that may
+    only read.
+    """
     settings.WAYSTATION_OUTBOUND_ALLOW = ["127.0.0.1"]
     hook = {"channel": "webhook", "target": "http://127.0.0.1/hook"}
     first = send(ana_api, "/api/v1/endpoints", hook)
@@ -170,7 +194,9 @@ def test_a_secret_is_told_once_and_never_by_its_key(ana_api, settings):
 def test_a_token_that_only_reads_gets_no_answer_of_one_that_writes(ana_api, ana):
     send(ana_api, ORDERS, ORDER)
     reader = APIClient()
-    reader.credentials(HTTP_AUTHORIZATION=f"Bearer {ApiToken.make(ana, name='reader', scope='read')[1]}")
+    reader.credentials(
+        HTTP_AUTHORIZATION=f"Bearer {ApiToken.make(ana, name='reader', scope='read')[1]}"
+    )
     problem(send(reader, ORDERS, ORDER), 403, "scope_missing")
 
 
@@ -220,14 +246,23 @@ def test_a_server_error_gives_the_key_back(ana_api, monkeypatch):
 @pytest.mark.usefixtures("file_database")
 def test_of_many_at_the_same_moment_one_is_done_and_all_are_told(ana_api, ana, api):
     """S3-43, F7: on each database."""
-    answers = at_once(*(partial(send, client, ORDERS, ORDER) for client in [api(ana) for _ in range(8)]))
-    assert {(answer.status_code, answer.json()["id"]) for answer in answers} == {(201, WorkOrder.objects.get().shown_id)}
+    answers = at_once(
+        *(partial(send, client, ORDERS, ORDER) for client in [api(ana) for _ in range(8)])
+    )
+    assert {(answer.status_code, answer.json()["id"]) for answer in answers} == {
+        (201, WorkOrder.objects.get().shown_id)
+    }
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("file_database")
-def test_a_second_request_that_overtakes_the_first_makes_the_only_order(ana_api, ana, api, monkeypatch):
-    """F7: after 60 s both callers got 201, and two orders were made. No clock decides now: who commits first has made it."""
+def test_a_second_request_that_overtakes_the_first_makes_the_only_order(
+    ana_api, ana, api, monkeypatch
+):
+    """F7: after 60 s both callers got 201, and two orders were made.
+
+    No clock decides now: who commits first has made it.
+    """
     before, overtaken = work_orders._take_in, []
 
     def overtake(*args, **kwargs):
@@ -244,7 +279,9 @@ def test_a_second_request_that_overtakes_the_first_makes_the_only_order(ana_api,
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("file_database")
 def test_a_second_request_whose_first_holds_its_transaction_open_makes_nothing(ana_api, ana, api):
-    """The first is a host that fell silent: its transaction is neither committed nor undone. What is sent again waits a while, is told
+    """The first is a host that fell silent: its transaction is neither committed nor undone.
+
+    What is sent again waits a while, is told
     to ask once more, and is done when the database has ended that session."""
     digest, other = codec.digest(b"x"), api(ana)
     other.raise_request_exception = False
@@ -260,7 +297,11 @@ def test_a_second_request_whose_first_holds_its_transaction_open_makes_nothing(a
     def later():
         held.wait(10)
         with connection.cursor() as cursor:
-            cursor.execute("SET lock_timeout = '200ms'" if connection.vendor == "postgresql" else "PRAGMA busy_timeout = 200")
+            cursor.execute(
+                "SET lock_timeout = '200ms'"
+                if connection.vendor == "postgresql"
+                else "PRAGMA busy_timeout = 200"
+            )
         try:
             return send(other, ORDERS, ORDER), WorkOrder.objects.count()
         finally:

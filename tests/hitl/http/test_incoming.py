@@ -20,9 +20,15 @@ def test_an_invoice_of_five_megabytes_is_taken_over_rest_as_promised(templates, 
     """README promises files of 5 MB; Django refused every body over 2.5 MB, with an HTML page."""
     content = base64.b64encode(b"<Invoice>" + b" " * 4_999_000).decode()
     given_input = {"invoice": {"name": "a.xml", "content": content}}
-    made = api(ana).post("/api/v1/work-orders", {"template": "smart-booking", "input": given_input}, format="json")
+    made = api(ana).post(
+        "/api/v1/work-orders", {"template": "smart-booking", "input": given_input}, format="json"
+    )
     assert made.status_code == 201, made.content[:300]
-    large = api(ana).post("/api/v1/work-orders", {"template": "smart-booking", "request": "x" * limits.ORDER_BYTES}, format="json")
+    large = api(ana).post(
+        "/api/v1/work-orders",
+        {"template": "smart-booking", "request": "x" * limits.ORDER_BYTES},
+        format="json",
+    )
     assert (large.status_code, large["Content-Type"]) == (413, "application/problem+json")
     assert (large.json()["code"], large.json()["limit"]) == ("too_large", limits.ORDER_BYTES)
 
@@ -31,22 +37,35 @@ def test_other_addresses_keep_their_small_limits_and_say_them(paused, api, ana, 
     text = "x" * limits.BODY_BYTES
     refused = api(ana).post("/api/v1/threads", {"title": text}, format="json")
     assert (refused.status_code, refused.json()["limit"]) == (413, limits.BODY_BYTES)
-    waiting = api(ana).post("/api/v1/workflows/wait", {"run_id": "x", "content": "x" * limits.EVENT_BYTES}, format="json")
+    waiting = api(ana).post(
+        "/api/v1/workflows/wait",
+        {"run_id": "x", "content": "x" * limits.EVENT_BYTES},
+        format="json",
+    )
     assert (waiting.status_code, waiting.json()["limit"]) == (413, limits.EVENT_BYTES)
-    keyed = api(ana).post("/api/v1/threads", {"title": text}, format="json", headers={"Idempotency-Key": "k"})
+    keyed = api(ana).post(
+        "/api/v1/threads", {"title": text}, format="json", headers={"Idempotency-Key": "k"}
+    )
     assert (keyed.status_code, keyed["Content-Type"]) == (413, "application/problem+json")
     shown = page.post("/threads/", {"title": text})
     assert shown.status_code == 413
     assert "That was too large" in shown.content.decode()
 
 
-def test_an_import_of_many_tiny_values_is_refused_before_they_are_made(api, admin_user, zoe, monkeypatch):
+def test_an_import_of_many_tiny_values_is_refused_before_they_are_made(
+    api, admin_user, zoe, monkeypatch
+):
     """20 MB of brackets became 450 MB of memory, also where the import was refused afterwards."""
     monkeypatch.setattr(json, "loads", lambda *_, **__: pytest.fail("it was parsed"))
     raw = b"[" + b"{}," * limits.IMPORT_PARTS + b"{}]"
-    refused = [api(user).post("/api/v1/threads/import", raw, content_type=JSON) for user in (admin_user, zoe)]
+    refused = [
+        api(user).post("/api/v1/threads/import", raw, content_type=JSON)
+        for user in (admin_user, zoe)
+    ]
     monkeypatch.undo()
-    assert [answer.status_code for answer in refused] == [413, 403], "the right is asked for before anything is read"
+    assert [answer.status_code for answer in refused] == [413, 403], (
+        "the right is asked for before anything is read"
+    )
     assert refused[0].json()["code"] == "document_too_large"
 
 
@@ -76,21 +95,46 @@ async def test_a_body_that_tells_no_length_is_counted_while_it_comes():
         while (message := await receive())["type"] == "http.request" and message.get("more_body"):
             taken.append(len(message["body"]))
 
-    scope = {"type": "http", "path": "/api/v1/threads", "headers": [(b"transfer-encoding", b"chunked")]}
+    scope = {
+        "type": "http",
+        "path": "/api/v1/threads",
+        "headers": [(b"transfer-encoding", b"chunked")],
+    }
     client = ApplicationCommunicator(incoming.bounded(application), scope)
     for _ in range(4):
-        await client.send_input({"type": "http.request", "body": b"x" * 1_000_000, "more_body": True})
+        await client.send_input(
+            {"type": "http.request", "body": b"x" * 1_000_000, "more_body": True}
+        )
     started, body = await client.receive_output(), await client.receive_output()
     assert started["status"] == 413
     assert json.loads(body["body"])["limit"] == limits.BODY_BYTES
     assert sum(taken) <= limits.BODY_BYTES
 
 
-TEXT = st.text(max_size=8) | st.sampled_from(["\x00", "\ud800", "\udc80", "\u202e", "a" * 300, "..", "0" * 400, "1e400", "-" * 40])
-NUMBER = st.integers(-(10**299), 10**299) | st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([2**31, 2**63, -(2**63) - 1])
+TEXT = st.text(max_size=8) | st.sampled_from(
+    ["\x00", "\ud800", "\udc80", "\u202e", "a" * 300, "..", "0" * 400, "1e400", "-" * 40]
+)
+NUMBER = (
+    st.integers(-(10**299), 10**299)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from([2**31, 2**63, -(2**63) - 1])
+)
 SCALAR = st.none() | st.booleans() | NUMBER | TEXT
 FIELDS = (
-    *("title", "team", "template", "request", "input", "run_id", "node_id", "state", "question", "content", "recipients", "review"),
+    *(
+        "title",
+        "team",
+        "template",
+        "request",
+        "input",
+        "run_id",
+        "node_id",
+        "state",
+        "question",
+        "content",
+        "recipients",
+        "review",
+    ),
     *(
         "deadline",
         "reviewers",
@@ -104,11 +148,28 @@ FIELDS = (
         "revision",
         "payload",
     ),
-    *("edited_content", "items", "pauses", "until", "reason", "writing", "tool", "arguments", "channel", "target", "name", "occasions"),
+    *(
+        "edited_content",
+        "items",
+        "pauses",
+        "until",
+        "reason",
+        "writing",
+        "tool",
+        "arguments",
+        "channel",
+        "target",
+        "name",
+        "occasions",
+    ),
     *("secret", "when_busy", "traceId", "promptId", "response", "resume_from", "checkpoint_id"),
 )
 NAMES = st.sampled_from(FIELDS)
-VALUE = st.recursive(SCALAR, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | TEXT, inner, max_size=4), max_leaves=8)
+VALUE = st.recursive(
+    SCALAR,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | TEXT, inner, max_size=4),
+    max_leaves=8,
+)
 BODY = st.dictionaries(NAMES, VALUE, max_size=6) | VALUE
 
 
@@ -135,7 +196,9 @@ def doors(paused, api, ana):
 
 @pytest.mark.django_db(transaction=True)
 def test_no_json_at_any_door_is_a_server_error(doors):
-    """A number of 400 digits was a 500; so may be texts that no database keeps, and numbers that no column holds."""
+    """A number of 400 digits was a 500; so may be texts that no database keeps, and numbers that no
+    column holds.
+    """
     client, addresses = doors
     client.raise_request_exception = False
 

@@ -36,20 +36,34 @@ ACTS = {
     "tests/hitl/outbound/test_quotas.py": ["MESSAGES_PER_HOUR", "MESSAGES_PER_DAY"],
     "tests/hitl/outbound/test_external_reviewers.py": ["OUTSIDE_CHARACTERS"],
     "tests/hitl/http/test_logins.py": [
-        *("LOGIN_FAILURES", "LOGIN_ADDRESS_FAILURES", "LOGIN_ACCOUNT_FAILURES", "LOGIN_MINUTES", "USER_RATE", "ANONYMOUS_RATE"),
+        *(
+            "LOGIN_FAILURES",
+            "LOGIN_ADDRESS_FAILURES",
+            "LOGIN_ACCOUNT_FAILURES",
+            "LOGIN_MINUTES",
+            "USER_RATE",
+            "ANONYMOUS_RATE",
+        ),
     ],
 }
 """Where it is tested that a limit acts."""
 SAID = {
-    "SCHEMA_BYTES": "MAX_BYTES", "SCHEMA_DEPTH": "nested(", "SCHEMA_PARTS": "doubling(", "ANSWER_BYTES": "MAX_ANSWER",
+    "SCHEMA_BYTES": "MAX_BYTES", "SCHEMA_DEPTH": "nested(", "SCHEMA_PARTS": "doubling(",
+    "ANSWER_BYTES": "MAX_ANSWER",
     "BODY_DEPTH": "nested", "NUMBER_DIGITS": "too large",
 }  # fmt: skip
 """How a test calls it that does not by its name."""
 
 
 def test_the_page_has_every_limit_with_its_default():
-    told = {name: (int(default), variable) for name, default, variable in ROW.findall((ROOT / "docs/reference/limits.md").read_text())}
-    variables = {name: "`API_RATE`" if name == "USER_RATE" else "yes" if name in limits.SETTINGS else "" for name in limits.table()}
+    told = {
+        name: (int(default), variable)
+        for name, default, variable in ROW.findall((ROOT / "docs/reference/limits.md").read_text())
+    }
+    variables = {
+        name: "`API_RATE`" if name == "USER_RATE" else "yes" if name in limits.SETTINGS else ""
+        for name in limits.table()
+    }
     assert told == {name: (default, variables[name]) for name, default in limits.table().items()}
 
 

@@ -31,11 +31,16 @@ def log_in(password, *, name="ana", at="192.0.2.1", door="/login"):
 
 @pytest.mark.parametrize("door", ["/login", "/admin/login/"])
 def test_after_some_wrong_passwords_the_right_one_waits_too(ana, door, monkeypatch):
-    """Forty wrong passwords in fourteen seconds were followed by the right one, each for 0.35 s of CPU; in the admin as well."""
+    """Forty wrong passwords in fourteen seconds were followed by the right one, each for 0.35 s of
+    CPU; in the admin as well.
+    """
     ana.is_staff = True
     ana.save()
     assert [log_in("wrong", door=door).status_code for _ in range(4)] == [200, 200, 200, 429]
-    monkeypatch.setattr("django.contrib.auth.models.User.check_password", lambda *_: pytest.fail("a password was hashed"))
+    monkeypatch.setattr(
+        "django.contrib.auth.models.User.check_password",
+        lambda *_: pytest.fail("a password was hashed"),
+    )
     refused = log_in(RIGHT, door=door)
     assert (refused.status_code, refused["Retry-After"]) == (429, str(15 * 60))
     shown = refused.content.decode()
@@ -83,7 +88,8 @@ def test_many_addresses_guess_in_vain_and_the_person_still_logs_in_from_where_th
 def test_accounts_that_there_are_not_are_locked_alike(ana):
     """Else the wait would tell which usernames there are."""
     said = [
-        [log_in("wrong", name=name, at=at).status_code for _ in range(5)] for name, at in (("ana", "192.0.2.1"), ("nobody", "192.0.2.2"))
+        [log_in("wrong", name=name, at=at).status_code for _ in range(5)]
+        for name, at in (("ana", "192.0.2.1"), ("nobody", "192.0.2.2"))
     ]
     assert said[0] == said[1]
 
@@ -101,7 +107,9 @@ def test_accounts_that_there_are_not_are_locked_alike(ana):
         (1, "nonsense", clients.UNKNOWN),
     ],
 )
-def test_only_what_our_own_proxies_wrote_is_believed_of_where_a_request_comes_from(rf, settings, proxies, forwarded, address):
+def test_only_what_our_own_proxies_wrote_is_believed_of_where_a_request_comes_from(
+    rf, settings, proxies, forwarded, address
+):
     settings.NUM_PROXIES = proxies
     headers = {"HTTP_X_FORWARDED_FOR": forwarded} if forwarded else {}
     assert clients.address_of(rf.get("/", REMOTE_ADDR="192.0.2.1", **headers)) == address
@@ -112,15 +120,21 @@ def ask(**headers):
 
 
 def test_requests_without_credentials_and_with_wrong_ones_are_limited_per_address(ana, api):
-    """The API's anonymous rate never acted: what is refused with 401 was refused before any throttle was asked."""
-    codes = [ask().status_code for _ in range(3)] + [ask(HTTP_AUTHORIZATION="Bearer wrong").status_code for _ in range(3)]
+    """The API's anonymous rate never acted: what is refused with 401 was refused before any
+    throttle was asked.
+    """
+    codes = [ask().status_code for _ in range(3)] + [
+        ask(HTTP_AUTHORIZATION="Bearer wrong").status_code for _ in range(3)
+    ]
     assert codes == [401] * 5 + [429]
     refused = ask()
     assert (refused.status_code, refused["Content-Type"]) == (429, "application/problem+json")
     assert refused.json()["code"] == "throttled"
     assert 0 < int(refused["Retry-After"]) <= 60
     assert ask(REMOTE_ADDR="192.0.2.77").status_code == 401
-    assert api(ana).get("/api/v1/threads").status_code == 200, "who brings a right token is served, whatever others send"
+    assert api(ana).get("/api/v1/threads").status_code == 200, (
+        "who brings a right token is served, whatever others send"
+    )
 
 
 def test_a_person_is_limited_whichever_token_they_use(ana, api, settings):
@@ -128,7 +142,9 @@ def test_a_person_is_limited_whichever_token_they_use(ana, api, settings):
     assert [api(ana).get("/api/v1/threads").status_code for _ in range(4)] == [200, 200, 200, 429]
 
 
-def test_a_cache_that_is_away_takes_nothing_down_and_is_said_once(ana, api, settings, monkeypatch, caplog):
+def test_a_cache_that_is_away_takes_nothing_down_and_is_said_once(
+    ana, api, settings, monkeypatch, caplog
+):
     """P2, P3: nothing but the counting needs it."""
     settings.WAYSTATION_USER_RATE = 1
 

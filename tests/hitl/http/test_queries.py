@@ -29,7 +29,9 @@ def test_a_filter_that_nobody_knows_is_refused_with_the_known_ones(api, ana, add
     assert known in refused.json()["errors"][name][0]
 
 
-@pytest.mark.parametrize("address", [f"runs?thread=thr_{NOWHERE}", f"deliveries?pause=pse_{NOWHERE}"])
+@pytest.mark.parametrize(
+    "address", [f"runs?thread=thr_{NOWHERE}", f"deliveries?pause=pse_{NOWHERE}"]
+)
 def test_a_filter_by_something_that_is_not_there_is_refused(api, ana, address):
     """Before, it was answered by an empty list."""
     assert api(ana).get(f"/api/v1/{address}").status_code == 404
@@ -37,4 +39,9 @@ def test_a_filter_by_something_that_is_not_there_is_refused(api, ana, address):
 
 def test_a_sender_of_signed_events_may_put_what_it_likes_behind_the_address(client):
     """The signature decides, as ever."""
-    assert client.post("/api/v1/inbound/partner?tenant=7", {}, content_type="application/json").status_code == 401
+    assert (
+        client.post(
+            "/api/v1/inbound/partner?tenant=7", {}, content_type="application/json"
+        ).status_code
+        == 401
+    )

@@ -17,7 +17,9 @@ pytestmark = pytest.mark.django_db
 GIVEN = {"name": "nightly", "scope": "read", "days": "30"}
 
 
-def asks(secret: str, method: str = "get", address: str = "/api/v1/work-orders", body: object = None) -> int:
+def asks(
+    secret: str, method: str = "get", address: str = "/api/v1/work-orders", body: object = None
+) -> int:
     client = APIClient()
     client.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
     return int(getattr(client, method)(address, body, format="json").status_code)
@@ -64,7 +66,9 @@ def test_nobody_sees_or_revokes_the_token_of_another(page, ben):
 
 
 def test_a_token_ends_unless_somebody_says_that_it_never_does(page, ana):
-    """A key that was forgotten in a script worked for ever; that it shall is said now, and not left out by mistake."""
+    """A key that was forgotten in a script worked for ever; that it shall is said now, and not left
+    out by mistake.
+    """
     assert 'value="90"' in page.get("/tokens/").content.decode()
     make(page, never="on", days="")
     assert ApiToken.objects.get(user=ana).expires_at is None
@@ -75,10 +79,25 @@ def test_a_token_that_asks_is_made_on_the_page_and_answers_nothing(page, ana, pa
     """A program that was to ask for approval held the key to give it."""
     secret = make(page, scope="ask")
     assert asks(secret, "get", f"/api/v1/work-orders/{paused.shown_id}") == 200
-    assert asks(secret, "post", f"/api/v1/work-orders/{paused.shown_id}/resume", {"decision": "approve"}) == 403
+    assert (
+        asks(
+            secret, "post", f"/api/v1/work-orders/{paused.shown_id}/resume", {"decision": "approve"}
+        )
+        == 403
+    )
 
 
-@pytest.mark.parametrize("given", [{"name": ""}, {"days": "0"}, {"days": "367"}, {"days": ""}, {"scope": "admin"}, {"name": "x" * 81}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"name": ""},
+        {"days": "0"},
+        {"days": "367"},
+        {"days": ""},
+        {"scope": "admin"},
+        {"name": "x" * 81},
+    ],
+)
 def test_what_no_token_can_be_is_said_beside_its_field(page, given):
     assert page.post("/tokens/", {**GIVEN, **given}).status_code == 422
     assert not ApiToken.objects.exists()

@@ -1,6 +1,5 @@
-"""Tokens that ask and tokens that answer (docs/reference/tokens.md).
-
-What each may do where one door does both, and that `decide` itself asks.
+"""Tokens that ask and tokens that answer: what each may do where one door does both, and that
+`decide` itself asks (docs/reference/tokens.md).
 """
 
 from __future__ import annotations
@@ -26,7 +25,9 @@ SCHEMA = {"type": "object", "required": ["n"], "properties": {"n": {"type": "int
 
 def with_token(user, scope):
     found = APIClient()
-    found.credentials(HTTP_AUTHORIZATION=f"Bearer {ApiToken.make(user, name='test', scope=scope)[1]}")
+    found.credentials(
+        HTTP_AUTHORIZATION=f"Bearer {ApiToken.make(user, name='test', scope=scope)[1]}"
+    )
     return found
 
 
@@ -45,7 +46,8 @@ def answerer(templates, ana):
 
 
 def test_a_program_that_asks_cannot_approve_what_it_asked(asker, ana):
-    """Whoever could start work by a token could approve it by the same: a runaway agent said yes to itself.
+    """Whoever could start work by a token could approve it by the same: a runaway agent said yes to
+    itself.
 
     The rules let Ana approve her own work here, so nothing but the scope stands in the way.
     """
@@ -59,7 +61,10 @@ def test_a_program_that_asks_cannot_approve_what_it_asked(asker, ana):
     for path, body in {
         f"work-orders/{order.shown_id}/resume": approve,
         f"pauses/{pause.shown_id}/decisions": approve,
-        "pauses/bulk": {"decision": "approve", "pauses": [{"pause_id": pause.shown_id, "revision": 1}]},
+        "pauses/bulk": {
+            "decision": "approve",
+            "pauses": [{"pause_id": pause.shown_id, "revision": 1}],
+        },
         f"runs/{run.shown_id}/input": {"content": "APPROVE"},
         f"threads/{thread.shown_id}/runs": {"input": "APPROVE"},
         f"workflows/{run.shown_id}/resume": said,
@@ -70,8 +75,13 @@ def test_a_program_that_asks_cannot_approve_what_it_asked(asker, ana):
         problem(post(asker, path, body), 403, "scope_ask_cannot_answer")
     assert rows() == before
     other = with_token(ana, "ask")
-    problem(post(other, f"work-orders/{order.shown_id}/resume", approve), 403, "scope_ask_cannot_answer")
-    assert post(with_token(ana, "answer"), f"work-orders/{order.shown_id}/resume", approve).status_code == 200
+    problem(
+        post(other, f"work-orders/{order.shown_id}/resume", approve), 403, "scope_ask_cannot_answer"
+    )
+    assert (
+        post(with_token(ana, "answer"), f"work-orders/{order.shown_id}/resume", approve).status_code
+        == 200
+    )
 
 
 def test_decide_itself_refuses_a_token_that_asks(paused, ana):
@@ -84,10 +94,19 @@ def test_decide_itself_refuses_a_token_that_asks(paused, ana):
 
 
 def test_the_next_request_does_not_act_by_the_token_of_the_one_before(paused, asker, page):
-    """What a thread of the server remembered of a token would refuse, or let in, whoever comes next."""
-    problem(post(asker, f"work-orders/{paused.shown_id}/resume", {"decision": "approve"}), 403, "scope_ask_cannot_answer")
+    """What a thread of the server remembered of a token would refuse, or let in, whoever comes
+    next.
+    """
+    problem(
+        post(asker, f"work-orders/{paused.shown_id}/resume", {"decision": "approve"}),
+        403,
+        "scope_ask_cannot_answer",
+    )
     assert not scopes.asks()
-    assert page.post(f"/pauses/{pause_of(paused).shown_id}/decide", {"action": "approve"}).status_code == 302
+    assert (
+        page.post(f"/pauses/{pause_of(paused).shown_id}/decide", {"action": "approve"}).status_code
+        == 302
+    )
     assert Decision.objects.get().action == "approve"
 
 
@@ -99,8 +118,15 @@ def test_a_token_that_asks_ends_its_own_work(paused, asker):
 def test_it_begins_turns_and_steps_around_nothing(asker, thread, ana):
     """By a turn that names where to go on, a program might have passed what asks."""
     where = f"threads/{thread.shown_id}/runs"
-    for more in ({"state": {"a": 1}, "resume_from": "step3"}, {"step_around": True, "reason": "why not"}):
-        problem(post(asker, where, {"template": "talk", "input": {"messages": []}, **more}), 403, "scope_missing")
+    for more in (
+        {"state": {"a": 1}, "resume_from": "step3"},
+        {"step_around": True, "reason": "why not"},
+    ):
+        problem(
+            post(asker, where, {"template": "talk", "input": {"messages": []}, **more}),
+            403,
+            "scope_missing",
+        )
     assert not Run.objects.exists()
     assert post(asker, where, {"template": "talk", "input": {"messages": []}}).status_code == 201
 
@@ -110,11 +136,22 @@ def test_a_token_that_answers_starts_nothing(answerer, thread, paused):
     before = rows()
     problem(post(answerer, "work-orders", {"template": "writing"}), 403, "scope_missing")
     problem(post(answerer, "threads"), 403, "scope_missing")
-    problem(post(answerer, f"threads/{thread.shown_id}/runs", {"template": "talk", "input": {"messages": []}}), 403, "scope_missing")
+    problem(
+        post(
+            answerer,
+            f"threads/{thread.shown_id}/runs",
+            {"template": "talk", "input": {"messages": []}},
+        ),
+        403,
+        "scope_missing",
+    )
     problem(post(answerer, f"work-orders/{paused.shown_id}/cancel"), 403, "scope_missing")
     problem(answerer.get(f"{API}/threads/{paused.thread.shown_id}/state"), 403, "scope_missing")
     assert rows() == before
-    assert post(answerer, f"threads/{paused.thread.shown_id}/runs", {"input": "APPROVE"}).json()["how"] == "answered"
+    assert (
+        post(answerer, f"threads/{paused.thread.shown_id}/runs", {"input": "APPROVE"}).json()["how"]
+        == "answered"
+    )
 
 
 def test_it_does_not_take_up_a_failed_run(answerer, make_order):
@@ -131,7 +168,12 @@ def test_it_reads_the_questions_that_its_person_sees(answerer, paused):
 
 def test_an_answer_that_waits_for_its_question_is_given_whoever_opens_that(asker, answerer, ana):
     """The answer is who sent it's, not the program's whose request opens the question."""
-    wait = {"run_id": "outer", "node_id": "one", "blocking_reason": "blocked", "required_inputs": SCHEMA}
+    wait = {
+        "run_id": "outer",
+        "node_id": "one",
+        "blocking_reason": "blocked",
+        "required_inputs": SCHEMA,
+    }
     assert post(asker, "workflows/wait", wait).status_code == 201
     data = {"payload": {"n": 1}}
     assert post(answerer, "workflows/outer/resume", data).status_code == 200
@@ -142,6 +184,8 @@ def test_an_answer_that_waits_for_its_question_is_given_whoever_opens_that(asker
 
 
 def test_a_scope_that_is_none_cannot_be_stored(ana):
-    """`token_scope_known`: what no line of the table speaks of would be refused here and let in there."""
+    """`token_scope_known`: what no line of the table speaks of would be refused here and let in
+    there.
+    """
     with pytest.raises(IntegrityError), transaction.atomic():
         ApiToken.make(ana, name="x", scope="admin")

@@ -1,4 +1,6 @@
-"""Sockets and streams obey a token's scope, and say when it has expired (docs/reference/tokens.md)."""
+"""Sockets and streams obey a token's scope, and say when it has expired
+(docs/reference/tokens.md).
+"""
 
 from __future__ import annotations
 
@@ -41,16 +43,27 @@ async def test_a_token_that_asks_answers_nothing_over_a_socket(end, paused, ana)
     pause, asking = await elsewhere(lambda: (pause_of(paused), bearer(ana, scope="ask")))
     decision = {"type": "decision", "pause_id": pause.shown_id, "decision": "approve"}
     async with socket(end, asking) as of_thread:
-        for message in (decision, {"type": "input", "content": "APPROVE"}, {"type": "presence", "pause_id": pause.shown_id}):
+        for message in (
+            decision,
+            {"type": "input", "content": "APPROVE"},
+            {"type": "presence", "pause_id": pause.shown_id},
+        ):
             assert await code_of(of_thread, message) == "scope_ask_cannot_answer"
-    async with socket(f"/ws/runs/{paused.latest_run.shown_id}/stream?after={paused.thread.last_seq}", asking) as of_run:
-        assert await code_of(of_run, {"type": "input", "content": "APPROVE"}) == "scope_ask_cannot_answer"
+    async with socket(
+        f"/ws/runs/{paused.latest_run.shown_id}/stream?after={paused.thread.last_seq}", asking
+    ) as of_run:
+        assert (
+            await code_of(of_run, {"type": "input", "content": "APPROVE"})
+            == "scope_ask_cannot_answer"
+        )
     assert not await elsewhere(Decision.objects.exists)
     assert await closed_with("/ws/inbox", asking) == 4403
 
 
 async def test_it_follows_its_persons_own_work_alone(end, paused, ana, ben):
-    """Ben is in Ana's team: a program of his that only asks heard everything that the team's work said."""
+    """Ben is in Ana's team: a program of his that only asks heard everything that the team's work
+    said.
+    """
     bens, anas = await elsewhere(lambda: (bearer(ben, scope="ask"), bearer(ana, scope="ask")))
     path = f"/api/v1/threads/{paused.thread.shown_id}/stream"
     assert (await closed_with(end, bens), await refused(path, bens)) == (4404, 404)
@@ -60,17 +73,24 @@ async def test_it_follows_its_persons_own_work_alone(end, paused, ana, ben):
 async def test_a_token_that_answers_follows_no_thread_and_answers_from_the_inbox(end, paused, ana):
     """A program that passes on answers needs no state of any run."""
     pause, answering = await elsewhere(lambda: (pause_of(paused), bearer(ana, scope="answer")))
-    assert (await closed_with(end, answering), await refused(f"/api/v1/threads/{paused.thread.shown_id}/stream", answering)) == (4403, 403)
+    assert (
+        await closed_with(end, answering),
+        await refused(f"/api/v1/threads/{paused.thread.shown_id}/stream", answering),
+    ) == (4403, 403)
     async with socket("/ws/inbox", answering) as inbox:
         assert (await receive(inbox, 1))[0]["waiting"] == 1
-        await inbox.send_json_to({"type": "decision", "pause_id": pause.shown_id, "decision": "approve"})
+        await inbox.send_json_to(
+            {"type": "decision", "pause_id": pause.shown_id, "decision": "approve"}
+        )
         while (reply := (await receive(inbox, 1))[0])["type"] == "inbox":
             pass
     assert reply["type"] == "accepted"
 
 
 async def test_an_expired_token_is_told_so(end, paused, ana, monkeypatch):
-    """A program could not tell that its token had expired from a typing error in it: 4401 and 401 meant either."""
+    """A program could not tell that its token had expired from a typing error in it: 4401 and 401
+    meant either.
+    """
     monkeypatch.setattr(consumers, "RECHECK_EVERY", 0.2)
     late = await elsewhere(lambda: bearer(ana, expires_at=timezone.now() - dt.timedelta(seconds=1)))
     async with asyncio.timeout(3 * PATIENCE):

@@ -44,7 +44,13 @@ def test_a_read_token_reads_and_no_more(paused, ana):
     assert reader.get(f"{ORDERS}/{paused.shown_id}/pause-state").status_code == 200
     before = rows()
     for path in ("resume", "cancel", "retry"):
-        problem(reader.post(f"{ORDERS}/{paused.shown_id}/{path}", {"decision": "approve"}, format="json"), 403, "scope_missing")
+        problem(
+            reader.post(
+                f"{ORDERS}/{paused.shown_id}/{path}", {"decision": "approve"}, format="json"
+            ),
+            403,
+            "scope_missing",
+        )
     problem(reader.post(ORDERS, {"template": "writing"}, format="json"), 403, "scope_missing")
     assert rows() == before
 
@@ -53,7 +59,9 @@ def test_a_read_token_edits_no_template_either(templates, ana):
     """F4."""
     ana.is_superuser = True
     ana.save()
-    response = with_token(ana, scope="read").put("/api/v1/templates/workflows/writing", {"steps": []}, format="json")
+    response = with_token(ana, scope="read").put(
+        "/api/v1/templates/workflows/writing", {"steps": []}, format="json"
+    )
     problem(response, 403, "scope_missing")
 
 
@@ -83,7 +91,17 @@ def test_a_token_of_a_deactivated_person_is_refused(ana):
 
 
 @pytest.mark.parametrize(
-    "header", ["Bearer", "Bearer ", "Bearer nonsense", "bearer a b", "Bearer \xff\xfe", "Bearer wst_", "Bearer " + "x" * 10_000, "BEARER x"]
+    "header",
+    [
+        "Bearer",
+        "Bearer ",
+        "Bearer nonsense",
+        "bearer a b",
+        "Bearer \xff\xfe",
+        "Bearer wst_",
+        "Bearer " + "x" * 10_000,
+        "BEARER x",
+    ],
 )
 def test_a_header_that_holds_no_token_is_refused(db, header):
     refused(client(header).get(ORDERS))
@@ -109,7 +127,11 @@ def test_a_session_needs_the_csrf_token_to_write(paused, ana):
     browser.force_login(ana)
     assert browser.get(f"{ORDERS}/{paused.shown_id}").status_code == 200
     before = rows()
-    response = browser.post(f"{ORDERS}/{paused.shown_id}/resume", {"decision": "approve"}, content_type="application/json")
+    response = browser.post(
+        f"{ORDERS}/{paused.shown_id}/resume",
+        {"decision": "approve"},
+        content_type="application/json",
+    )
     problem(response, 403, "permission_denied")
     assert rows() == before
 

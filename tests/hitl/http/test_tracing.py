@@ -13,7 +13,12 @@ pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
 V1 = "/api/v1"
 OWN = re.compile(r"req_[0-9a-hjkmnp-tv-z]{26}")
-WAIT = {"run_id": "booking-4711", "node_id": "decide", "blocking_reason": "missing_supplier_data", "state": {}}
+WAIT = {
+    "run_id": "booking-4711",
+    "node_id": "decide",
+    "blocking_reason": "missing_supplier_data",
+    "state": {},
+}
 
 
 def addresses(order):
@@ -34,8 +39,12 @@ def addresses(order):
 def test_each_answer_about_a_run_names_it(paused, api, ana):
     """S2-11, S2-22: only streams had a trace, and it was the thread's."""
     client, run = api(ana), paused.latest_run.shown_id
-    assert {url: client.get(url)["X-Trace-Id"] for url in addresses(paused)} == dict.fromkeys(addresses(paused), run)
-    assert client.get(f"{V1}/threads/{paused.thread.shown_id}")["X-Trace-Id"] == paused.thread.shown_id
+    assert {url: client.get(url)["X-Trace-Id"] for url in addresses(paused)} == dict.fromkeys(
+        addresses(paused), run
+    )
+    assert (
+        client.get(f"{V1}/threads/{paused.thread.shown_id}")["X-Trace-Id"] == paused.thread.shown_id
+    )
     state = f"{V1}/work-orders/{paused.shown_id}/pause-state"
     unchanged = client.get(state, headers={"If-None-Match": client.get(state)["ETag"]})
     assert (unchanged.status_code, unchanged["X-Trace-Id"]) == (304, run)
@@ -44,7 +53,9 @@ def test_each_answer_about_a_run_names_it(paused, api, ana):
 def test_a_page_about_an_order_names_its_run(paused, client, ana):
     """S2-22: pages too."""
     client.force_login(ana)
-    assert client.get(f"/work-orders/{paused.shown_id}/")["X-Trace-Id"] == paused.latest_run.shown_id
+    assert (
+        client.get(f"/work-orders/{paused.shown_id}/")["X-Trace-Id"] == paused.latest_run.shown_id
+    )
     assert OWN.fullmatch(client.get("/work-orders/")["X-Trace-Id"])
 
 
@@ -52,9 +63,16 @@ def test_a_decision_its_repetition_and_its_refusal_name_the_run(paused, api, ana
     """S2-22: also what is answered from under an Idempotency-Key, and a 409."""
     client, run = api(ana), paused.latest_run.shown_id
     url = f"{V1}/pauses/{pause_of(paused).shown_id}/decisions"
-    told = [client.post(url, {"decision": "approve"}, format="json", headers={"Idempotency-Key": "k"}) for _ in range(2)]
+    told = [
+        client.post(url, {"decision": "approve"}, format="json", headers={"Idempotency-Key": "k"})
+        for _ in range(2)
+    ]
     told.append(client.post(url, {"decision": "cancel"}, format="json"))
-    assert [(answer.status_code, answer["X-Trace-Id"]) for answer in told] == [(201, run), (201, run), (409, run)]
+    assert [(answer.status_code, answer["X-Trace-Id"]) for answer in told] == [
+        (201, run),
+        (201, run),
+        (409, run),
+    ]
     decided = told[0].json()["id"]
     assert client.get(f"{V1}/decisions/{decided}")["X-Trace-Id"] == run
 
@@ -74,15 +92,32 @@ def test_what_begins_a_run_names_the_new_one_and_a_prompt_takes_that_name(api, a
 
 
 def test_no_run_is_named_to_who_may_not_see_it(paused, api, zoe, client):
-    """F4: a stranger and somebody without a token learn no run's id; a made-up one is not repeated."""
+    """F4: a stranger and somebody without a token learn no run's id; a made-up one is not
+    repeated.
+    """
     stranger = api(zoe)
     for url in addresses(paused):
-        for answer in (stranger.get(url), client.get(url), stranger.post(url, {}, format="json", headers={"X-Trace-Id": "run_x"})):
+        for answer in (
+            stranger.get(url),
+            client.get(url),
+            stranger.post(url, {}, format="json", headers={"X-Trace-Id": "run_x"}),
+        ):
             assert answer.status_code in {401, 403, 404, 405}
             assert OWN.fullmatch(answer["X-Trace-Id"])
 
 
-@pytest.mark.parametrize("url", ["/nowhere", "/api/v1/nowhere", "/login", "/api/schema/", "/api/v1/runs", "/static/js/page.js", "/admin/"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/nowhere",
+        "/api/v1/nowhere",
+        "/login",
+        "/api/schema/",
+        "/api/v1/runs",
+        "/static/js/page.js",
+        "/admin/",
+    ],
+)
 def test_every_other_response_has_an_id_of_its_own(client, url):
     """S2-22: refusals and redirections too; no two have the same."""
     both = [client.get(url) for _ in range(2)]

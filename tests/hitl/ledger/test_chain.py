@@ -32,7 +32,9 @@ TODAY = dt.datetime(2026, 11, 22, 12, tzinfo=dt.UTC)
 
 
 def answer(order, by, action="approve", feedback=""):
-    decision = services.decide(pause_of(order).pk, action=action, by=by, via=Via.PAGE, feedback=feedback)
+    decision = services.decide(
+        pause_of(order).pk, action=action, by=by, via=Via.PAGE, feedback=feedback
+    )
     drive(order)
     return decision
 
@@ -54,7 +56,12 @@ def verify(*words):
 @pytest.fixture
 def chain(paused, ana, ben):
     """An order's four decisions, in one ledger."""
-    for by, action, words in ((ana, "revise", "Shorter"), (ben, "approve", ""), (ana, "approve", ""), (ben, "approve", "")):
+    for by, action, words in (
+        (ana, "revise", "Shorter"),
+        (ben, "approve", ""),
+        (ana, "approve", ""),
+        (ben, "approve", ""),
+    ):
         answer(paused, by, action, words)
     assert fresh(paused).status == "completed"
     return list(Decision.objects.order_by("position"))
@@ -66,7 +73,9 @@ def chain(paused, ana, ben):
 def test_the_database_refuses_to_change_or_delete_any_row(chain, zoe):
     """P11: through the ORM as through anything else that sends SQL."""
     anchors.drop_due(now=TODAY)
-    Erasure.objects.create(thread_id=chain[0].pk, reason="x", erased_at=TODAY, counts={}, decisions=[])
+    Erasure.objects.create(
+        thread_id=chain[0].pk, reason="x", erased_at=TODAY, counts={}, decisions=[]
+    )
     for model in (Decision, Anchor, Erasure):
         for act in (lambda rows: rows.update(digest="0" * 64), lambda rows: rows.delete()):
             with pytest.raises(IntegrityError, match="append-only"), transaction.atomic():
@@ -90,8 +99,14 @@ def another(decision, name, zoe) -> Any:
             if name == "ledger":
                 return Ledger.objects.get_or_create(name="user:9")[0]
             if name == "erasure":
-                return Erasure.objects.create(thread_id=decision.pk, reason="x", erased_at=TODAY, counts={}, decisions=[])
-            return found.objects.exclude(pk=getattr(decision, field.attname)).exclude(pk=decision.pk).first()
+                return Erasure.objects.create(
+                    thread_id=decision.pk, reason="x", erased_at=TODAY, counts={}, decisions=[]
+                )
+            return (
+                found.objects.exclude(pk=getattr(decision, field.attname))
+                .exclude(pk=decision.pk)
+                .first()
+            )
         case models.UUIDField():
             return type(decision)().pk
         case models.BooleanField():
@@ -104,7 +119,11 @@ def another(decision, name, zoe) -> Any:
 
 
 def test_a_ledger_is_neither_deleted_nor_shortened(chain):
-    for act in (lambda rows: rows.delete(), lambda rows: rows.update(length=3), lambda rows: rows.update(name="team:x")):
+    for act in (
+        lambda rows: rows.delete(),
+        lambda rows: rows.update(length=3),
+        lambda rows: rows.update(name="team:x"),
+    ):
         with pytest.raises(IntegrityError), transaction.atomic():
             act(Ledger.objects.all())
 
@@ -112,21 +131,36 @@ def test_a_ledger_is_neither_deleted_nor_shortened(chain):
 @pytest.mark.skipif("connection.vendor == 'postgresql'")
 def test_a_row_is_not_replaced_by_sqlite_s_own_words(chain):
     columns = ", ".join(f'"{field.column}"' for field in Decision._meta.concrete_fields)
-    with pytest.raises(IntegrityError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(f"INSERT OR REPLACE INTO hitl_decision ({columns}) SELECT {columns} FROM hitl_decision WHERE position = 2")
+    with (
+        pytest.raises(IntegrityError, match="append-only"),
+        transaction.atomic(),
+        connection.cursor() as cursor,
+    ):
+        cursor.execute(
+            f"INSERT OR REPLACE INTO hitl_decision ({columns}) SELECT {columns} FROM "
+            "hitl_decision WHERE position = 2"
+        )
 
 
 @pytest.mark.skipif("connection.vendor != 'postgresql'")
 def test_a_table_is_not_truncated(db):
-    with pytest.raises(IntegrityError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
+    with (
+        pytest.raises(IntegrityError, match="append-only"),
+        transaction.atomic(),
+        connection.cursor() as cursor,
+    ):
         cursor.execute("TRUNCATE hitl_decision CASCADE")
 
 
 def test_an_erasure_takes_the_words_and_nothing_else(chain, paused):
     decision = chain[0]
-    given = Erasure.objects.create(thread_id=decision.pk, reason="x", erased_at=TODAY, counts={}, decisions=[])
+    given = Erasure.objects.create(
+        thread_id=decision.pk, reason="x", erased_at=TODAY, counts={}, decisions=[]
+    )
     with pytest.raises(IntegrityError), transaction.atomic():
-        Decision.objects.filter(pk=decision.pk).update(**Decision.ERASED, erasure=given, decided_at=TODAY)
+        Decision.objects.filter(pk=decision.pk).update(
+            **Decision.ERASED, erasure=given, decided_at=TODAY
+        )
     erasure.erase(paused.thread_id, by="dpo", reason="Asked for")
     assert breaches() == []
     with pytest.raises(IntegrityError), transaction.atomic():
@@ -136,7 +170,14 @@ def test_an_erasure_takes_the_words_and_nothing_else(chain, paused):
 def test_keys_may_be_rotated_and_the_chain_holds(chain):
     """What lies there changes, what it says does not; and the door is shut again."""
     with keys(NEW):
-        assert sum(found.count for found in key_rotation.rotate(dry_run=False) if found.column == "hitl_decision.feedback") == 1
+        assert (
+            sum(
+                found.count
+                for found in key_rotation.rotate(dry_run=False)
+                if found.column == "hitl_decision.feedback"
+            )
+            == 1
+        )
         with connection.cursor() as cursor:
             cursor.execute("SELECT feedback FROM hitl_decision WHERE feedback <> ''")
             assert cursor.fetchone()[0].startswith(encryption.MARK)
@@ -154,7 +195,9 @@ def test_guards_are_made_again_where_they_are_missing(chain, unguarded):
 
 
 def test_migrations_work_without_guards_and_leave_them_behind(chain):
-    """As `migrate` tells it: nothing to do takes nothing off; at older tables there is nothing to guard."""
+    """As `migrate` tells it: nothing to do takes nothing off; at older tables there is nothing to
+    guard.
+    """
     triggers.take_off(plan=[])
     assert breaches() == []
     triggers.take_off(plan=["0099_more"])
@@ -176,7 +219,10 @@ def test_installing_again_is_one_query(db, django_assert_num_queries):
 def test_an_untouched_ledger_is_whole(chain):
     anchors.drop_due(now=TODAY)
     code, out = verify()
-    assert (code, out) == (0, "Checked 1 ledgers, 4 decisions, 4 evidence, 1 anchors: all as they were written.\n")
+    assert (code, out) == (
+        0,
+        "Checked 1 ledgers, 4 decisions, 4 evidence, 1 anchors: all as they were written.\n",
+    )
 
 
 @pytest.mark.usefixtures("unguarded")
@@ -194,7 +240,9 @@ def test_each_column_that_was_changed_is_found(chain, zoe):
                 if name == "pause":
                     Decision.objects.filter(pause=change["pause"]).delete()
                 Decision.objects.filter(pk=decision.pk).update(**change)
-                assert {breach.id for breach in verification.Check().breaches()} & {decision.shown_id}, name
+                assert {breach.id for breach in verification.Check().breaches()} & {
+                    decision.shown_id
+                }, name
                 transaction.set_rollback(True)
 
 
@@ -204,7 +252,11 @@ def test_a_deleted_decision_is_found(chain):
         with transaction.atomic():
             Decision.objects.filter(pk=decision.pk).delete()
             found = set(breaches()) - {"unguarded"}
-            assert ({"decision_missing", "unlinked"} <= found) if at < 3 else found == {"end_is_another"}
+            assert (
+                ({"decision_missing", "unlinked"} <= found)
+                if at < 3
+                else found == {"end_is_another"}
+            )
             transaction.set_rollback(True)
 
 
@@ -252,7 +304,10 @@ def test_a_ledger_written_anew_does_not_fit_the_anchor_that_was_kept_elsewhere(c
 
 
 @pytest.mark.usefixtures("unguarded")
-@pytest.mark.parametrize("change", [{"tip": "0" * 64}, {"position": 2}, {"previous": "0" * 64}, {"day": dt.date(2026, 1, 1)}])
+@pytest.mark.parametrize(
+    "change",
+    [{"tip": "0" * 64}, {"position": 2}, {"previous": "0" * 64}, {"day": dt.date(2026, 1, 1)}],
+)
 def test_a_changed_anchor_is_found(chain, change):
     anchors.drop_due(now=TODAY)
     Anchor.objects.update(**change)
@@ -305,11 +360,19 @@ def test_what_cannot_be_checked_is_said(db, tmp_path):
 
 @pytest.mark.usefixtures("unguarded")
 def test_a_decision_of_before_evidence_still_verifies(paused, ana):
-    """Digests are additive: what a row does not have is no part of its digest, so a chain of an older version holds."""
+    """Digests are additive: what a row does not have is no part of its digest, so a chain of an
+    older version holds.
+    """
     row = answer(paused, ana)
     names = ("action", "feedback", "via", "revision", "content_digest", "position", "previous")
-    told = {name: getattr(row, name) for name in names} | {"decided_by": ana.pk, "ledger": row.ledger_id, "pause": row.pause_id.hex}
-    digest = codec.digest(codec.encode({**told, "decided_at": row.decided_at.astimezone(dt.UTC).isoformat()}))
+    told = {name: getattr(row, name) for name in names} | {
+        "decided_by": ana.pk,
+        "ledger": row.ledger_id,
+        "pause": row.pause_id.hex,
+    }
+    digest = codec.digest(
+        codec.encode({**told, "decided_at": row.decided_at.astimezone(dt.UTC).isoformat()})
+    )
     Decision.objects.update(evidence="", by_name="", digest=digest)
     Ledger.objects.update(tip=digest)
     triggers.install()
@@ -324,9 +387,16 @@ def test_what_was_shown_is_kept_with_the_decision(paused, ana):
     decision = services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
     Pause.objects.update(content="Something else")
     document = evidence.load(Decision.objects.get(pk=decision.pk))
-    assert (document["content"], document["question"], document["revision"]) == (pause.content, pause.question, 1)
+    assert (document["content"], document["question"], document["revision"]) == (
+        pause.content,
+        pause.question,
+        1,
+    )
     assert document["facts"] == pause.facts and document["leads_to"]["approve"] == "Work"
-    assert document["content_digest"] == decision.content_digest and document["order"] == paused.shown_id
+    assert (
+        document["content_digest"] == decision.content_digest
+        and document["order"] == paused.shown_id
+    )
 
 
 def test_evidence_costs_an_answer_one_statement(paused, ana, django_assert_num_queries):
@@ -350,7 +420,9 @@ def test_evidence_outlives_keeping_and_goes_with_an_erasure(chain, paused):
 # Anchors
 
 
-def test_anchors_are_dropped_once_a_day_and_only_where_something_was_decided(chain, make_order, ana):
+def test_anchors_are_dropped_once_a_day_and_only_where_something_was_decided(
+    chain, make_order, ana
+):
     [first] = anchors.drop_due(now=TODAY)
     assert (first.position, first.tip, first.previous) == (4, chain[-1].digest, "")
     answer(drive(make_order()), ana)
@@ -362,7 +434,9 @@ def test_anchors_are_dropped_once_a_day_and_only_where_something_was_decided(cha
 
 
 def test_anchors_are_printed_to_be_kept_elsewhere(chain):
-    """The day's were printed by who wrote them alone: where the worker had done so, an operator got no line at all."""
+    """The day's were printed by who wrote them alone: where the worker had done so, an operator got
+    no line at all.
+    """
     out = StringIO()
     call_command("anchor_ledger", stdout=out)
     assert out.getvalue() == f"{Anchor.objects.get()}\n"
@@ -379,5 +453,11 @@ def test_a_day_without_decisions_says_that_it_has_no_anchor():
 
 
 def test_guards_name_the_tables_of_the_ledger():
-    assert {one.table for one in triggers.guards()} == {"hitl_decision", "hitl_vote", "hitl_erasure", "hitl_anchor", "hitl_ledger"}
+    assert {one.table for one in triggers.guards()} == {
+        "hitl_decision",
+        "hitl_vote",
+        "hitl_erasure",
+        "hitl_anchor",
+        "hitl_ledger",
+    }
     assert append_only.EMPTY != append_only.RESEAL

@@ -1,4 +1,6 @@
-"""The name of who decided is a fact of the decision: what an account is called later changes nothing of it."""
+"""The name of who decided is a fact of the decision: what an account is called later changes
+nothing of it.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,21 @@ def rename(user):
 
 
 def test_a_renamed_account_changes_nothing_of_what_it_decided(asked, ana, ben, api, page):
-    """Before, whoever was given another name had decided under it, on every page and receipt, with the chain intact."""
+    """Before, whoever was given another name had decided under it, on every page and receipt, with
+    the chain intact.
+    """
     order = asked(quorum=2)
     for by in (ben, ana):
         services.decide(pause_of(order).pk, action="approve", by=by, via=Via.PAGE)
     decision, vote = Decision.objects.get(), Vote.objects.order_by("pk")[1]
     rename(ana)
     decision, vote = Decision.objects.get(), Vote.objects.get(pk=vote.pk)
-    assert (decision.who, vote.who, decision.signed()["by_name"], decision.renamed) == ("Ana Ruiz", "Ana Ruiz", "Ana Ruiz", "Carol White")
+    assert (decision.who, vote.who, decision.signed()["by_name"], decision.renamed) == (
+        "Ana Ruiz",
+        "Ana Ruiz",
+        "Ana Ruiz",
+        "Carol White",
+    )
     told = api(ana).get(f"/api/v1/decisions/{decision.shown_id}").json()
     assert (told["by_name"], told["verification"]["holds"]) == ("Ana Ruiz", True)
     receipt = page.get(f"/decisions/{decision.shown_id}/").content.decode()
@@ -59,8 +68,12 @@ def test_an_erasure_takes_the_name_and_the_chain_holds(asked, ana):
 
 
 def test_an_expired_token_says_that_it_is(ana, client):
-    """Before, it was told apart from no mistyped one, so programs asked for other credentials instead of a new token."""
-    token, secret = ApiToken.make(ana, name="x", expires_at=timezone.now() - dt.timedelta(seconds=1))
+    """Before, it was told apart from no mistyped one, so programs asked for other credentials
+    instead of a new token.
+    """
+    token, secret = ApiToken.make(
+        ana, name="x", expires_at=timezone.now() - dt.timedelta(seconds=1)
+    )
     late = client.get("/api/v1/pauses", headers={"authorization": f"Bearer {secret}"})
     assert (late.status_code, late.json()["code"]) == (401, "token_expired")
     ApiToken.objects.filter(pk=token.pk).update(revoked_at=timezone.now())

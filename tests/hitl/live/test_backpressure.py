@@ -1,4 +1,6 @@
-"""A client that does not read is waited for, and then cut; on a server that never waits, and on one that does."""
+"""A client that does not read is waited for, and then cut; on a server that never waits, and on one
+that does.
+"""
 
 from __future__ import annotations
 
@@ -152,7 +154,9 @@ async def test_a_client_that_left_is_no_error_of_ours(how):
 
 
 async def test_a_long_page_lets_others_have_their_turn(protocol):
-    """Neither server yields by itself while its buffer has room: 500 events to one client would hold up a thousand others."""
+    """Neither server yields by itself while its buffer has room: 500 events to one client would
+    hold up a thousand others.
+    """
     send = await opened(protocol, "websocket")
     turns = []
 
@@ -174,9 +178,17 @@ def endless(counts):
     async def application(scope, receive, send):
         kind = scope["type"]
         await receive()
-        await send({"type": "http.response.start", "status": 200} if kind == "http" else {"type": "websocket.accept"})
+        await send(
+            {"type": "http.response.start", "status": 200}
+            if kind == "http"
+            else {"type": "websocket.accept"}
+        )
         while True:
-            await send({**BODY, "body": b"x" * 10_000} if kind == "http" else {**TEXT, "text": "x" * 10_000})
+            await send(
+                {**BODY, "body": b"x" * 10_000}
+                if kind == "http"
+                else {**TEXT, "text": "x" * 10_000}
+            )
             counts[kind] += 1
 
     return patient(application)
@@ -184,16 +196,32 @@ def endless(counts):
 
 @pytest.mark.parametrize("kind", ["http", "websocket"])
 async def test_on_uvicorn_a_client_that_stops_reading_is_sent_no_more_and_cut(kind):
-    """S2-31, F24: a real uvicorn and a real connection. Its `send` waits, so a client holds what two sockets hold; then it is gone."""
+    """S2-31, F24: a real uvicorn and a real connection.
+
+    Its `send` waits, so a client holds what two sockets hold; then it is gone.
+    """
     counts = {"http": 0, "websocket": 0}
-    server = uvicorn.Server(uvicorn.Config(endless(counts), port=0, lifespan="off", log_config=None))
+    server = uvicorn.Server(
+        uvicorn.Config(endless(counts), port=0, lifespan="off", log_config=None)
+    )
     serving = asyncio.create_task(server.serve())
     async with asyncio.timeout(20):
         await becomes(lambda: server.started)
         port = server.servers[0].sockets[0].getsockname()[1]
         _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1000)
-        upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + "x" * 22 + "==\r\n"
-        writer.write(f"GET / HTTP/1.1\r\nHost: localhost\r\n{upgrade if kind == 'websocket' else ''}\r\n".encode())
+        upgrade = (
+            (
+                "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+                "Sec-WebSocket-Key: "
+            )
+            + "x" * 22
+            + "==\r\n"
+        )
+        writer.write(
+            (
+                f"GET / HTTP/1.1\r\nHost: localhost\r\n{upgrade if kind == 'websocket' else ''}\r\n"
+            ).encode()
+        )
         await becomes(lambda: counts[kind] and not server.server_state.connections)
         assert 0 < counts[kind] * 10_000 < 10_000_000, "the system's own buffers are the bound"
         writer.transport.abort()

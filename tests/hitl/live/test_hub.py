@@ -1,4 +1,6 @@
-"""The hub: one subscription and one read per hint for all watchers, and no failure of anything below that reaches one of them."""
+"""The hub: one subscription and one read per hint for all watchers, and no failure of anything
+below that reaches one of them.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,14 @@ THREAD = uuid.UUID("01a20298-56f4-764a-8bb2-2b1df175b704")
 
 
 def envelope(seq, size=1):
-    return {"event": "log", "data": {"message": "x" * size}, "seq": seq, "run_id": None, "thread_id": "thr_1", "at": "2026-01-01T00:00:00"}
+    return {
+        "event": "log",
+        "data": {"message": "x" * size},
+        "seq": seq,
+        "run_id": None,
+        "thread_id": "thr_1",
+        "at": "2026-01-01T00:00:00",
+    }
 
 
 class Log:
@@ -87,12 +96,19 @@ def layer(monkeypatch):
 
 
 async def hint(layer, events, *, thread=THREAD, inline=True):
-    message = {"type": "thread.hint", "thread": thread.hex, "seq": events[-1]["seq"], "events": events if inline else []}
+    message = {
+        "type": "thread.hint",
+        "thread": thread.hex,
+        "seq": events[-1]["seq"],
+        "events": events if inline else [],
+    }
     await layer.group_send(live.group(thread), message)
 
 
 async def take(hub, seq, until, *, thread=THREAD, cut=None, seen=None):
-    """Follow to event number `until`; `cut` tells after which numbers the connection is lost, and comes back."""
+    """Follow to event number `until`; `cut` tells after which numbers the connection is lost, and
+    comes back.
+    """
     seen = [] if seen is None else seen
     while seq < until:
         async with aclosing(hub.follow(thread, seq)) as pages:
@@ -126,10 +142,16 @@ async def quick():
 
 
 async def test_every_client_sees_every_event_once_however_often_it_is_cut(log, layer):
-    """S2-31, P9: 50 clients, 10 000 events, hints lost and doubled; one client is cut at every single event."""
+    """S2-31, P9: 50 clients, 10 000 events, hints lost and doubled; one client is cut at every
+    single event.
+    """
     total, dice = 10_000, random.Random(7)
     async with quick() as hub:
-        cuts = [lambda seq: True] + [lambda seq, rate=rate: dice.random() < rate for rate in [0.0, 0.001, 0.01, 0.1] * 12] + [None]
+        cuts = (
+            [lambda seq: True]
+            + [lambda seq, rate=rate: dice.random() < rate for rate in [0.0, 0.001, 0.01, 0.1] * 12]
+            + [None]
+        )
         clients = [asyncio.create_task(take(hub, 0, total, cut=cut)) for cut in cuts[:50]]
         while (written := len(log.events.get(THREAD, []))) < total:
             events = log.write(min(dice.choice([1, 1, 2, 7, 600]), total - written))
@@ -154,7 +176,9 @@ async def test_a_cursor_anywhere_is_taken_up(log, layer, start):
 
 
 async def test_many_watchers_cost_one_read(log, layer):
-    """F24: one read per hint, whatever the number of watchers; none where the hint carries the events."""
+    """F24: one read per hint, whatever the number of watchers; none where the hint carries the
+    events.
+    """
     log.write(10)
     async with quick() as hub:
         clients = [asyncio.create_task(take(hub, 10, 20)) for _ in range(200)]
@@ -262,7 +286,8 @@ async def test_what_is_kept_in_memory_is_bounded(log, layer):
             for _ in range(55):
                 await hint(layer, log.write(10, size=size))
                 await asyncio.sleep(0)  # others get their turn
-            await asyncio.sleep(0.02)  # whoever follows is listening by then, or reads what it missed
+            # whoever follows is listening by then, or reads what it missed
+            await asyncio.sleep(0.02)
             assert len(topic.recent) <= hubs.KEPT
             assert sum(len(told.text) for told in topic.recent) <= hubs.KEPT_CHARACTERS
         assert await client == list(range(2, 1102))
@@ -281,7 +306,9 @@ async def test_a_watcher_that_does_not_read_holds_nothing(log, layer):
         assert topic._reading == {}
         assert sum(len(told.text) for told in topic.recent) <= hubs.KEPT_CHARACTERS
         page = await anext(slow)
-        assert [told.seq for told in page] == list(range(2, 2 + len(page))), "it goes on where it was"
+        assert [told.seq for told in page] == list(range(2, 2 + len(page))), (
+            "it goes on where it was"
+        )
         assert sum(len(told.text) for told in page) <= hubs.PAGE_CHARACTERS
 
 
@@ -305,11 +332,15 @@ async def counted(hub, user_id, into):
 
 def listed(count, newest=None):
     """A list of which only the number matters here."""
-    return inbox_feed.Waiting(count, newest, tuple(uuid.UUID(int=number) for number in range(count)))
+    return inbox_feed.Waiting(
+        count, newest, tuple(uuid.UUID(int=number) for number in range(count))
+    )
 
 
 async def test_an_inbox_is_told_when_other_questions_wait(log, layer, monkeypatch):
-    """F9, F30: of a burst one change; one answered and another asked is a change too; the same again is none."""
+    """F9, F30: of a burst one change; one answered and another asked is a change too; the same
+    again is none.
+    """
     monkeypatch.setattr(inbox_feed, "QUIET", 0.01)
     found, asked = [listed(1, "a")], []
 
@@ -328,7 +359,9 @@ async def test_an_inbox_is_told_when_other_questions_wait(log, layer, monkeypatc
         tasks = [asyncio.create_task(counted(hub, 1, tab)) for tab in tabs]
         await asyncio.sleep(0.05)  # what must not happen has the time to
         assert tabs == [[1], [1]]
-        assert len(asked) <= 2, "two tabs of one person share a count, at the start and when the layer lets them in"
+        assert len(asked) <= 2, (
+            "two tabs of one person share a count, at the start and when the layer lets them in"
+        )
         for newest in "bcc":
             found.append(listed(2, newest))
             for _ in range(20):
@@ -343,7 +376,9 @@ async def test_an_inbox_is_told_when_other_questions_wait(log, layer, monkeypatc
 
 
 async def test_a_thousand_inboxes_are_kept_up_by_one_query_a_look(log, layer, monkeypatch):
-    """F27, P7: the layer is away; what changed is found by the poll, and only then does anybody count."""
+    """F27, P7: the layer is away; what changed is found by the poll, and only then does anybody
+    count.
+    """
     monkeypatch.setattr(inbox_feed, "QUIET", 0.01)
     monkeypatch.setattr(inbox_feed, "COUNTS_PER_SECOND", 1_000_000)
     layer.fails = frozenset({"new_channel", "group_add", "receive"})
@@ -418,10 +453,15 @@ def test_sockets_know_no_channel_layer():
 
 
 async def test_numbers_that_were_folded_away_shift_no_place_in_memory():
-    """P9: a line under 9 stands for 6 to 9, so whoever is anywhere among those gets it, and what follows."""
+    """P9: a line under 9 stands for 6 to 9, so whoever is anywhere among those gets it, and what
+    follows.
+    """
     topic = Topic(uuid.uuid4())
     at = "2026-01-01T00:00:00+00:00"
-    events: Any = [{"event": "log", "data": {}, "seq": seq, "run_id": None, "thread_id": "thr_x", "at": at} for seq in (5, 9, 10)]
+    events: Any = [
+        {"event": "log", "data": {}, "seq": seq, "run_id": None, "thread_id": "thr_x", "at": at}
+        for seq in (5, 9, 10)
+    ]
     topic._extend(hubs._told(events))
     assert {seq: [one.seq for one in await topic.since(seq)] for seq in (4, 5, 7, 9, 10)} == {
         4: [5, 9, 10], 5: [9, 10], 7: [9, 10], 9: [10], 10: [],
@@ -436,15 +476,19 @@ A, B, C, D = (uuid.UUID(int=number) for number in range(4))
     [
         (inbox_feed.Waiting(2, C, (A, C)), inbox_feed.Waiting(2, C, (A, C)), {A, C}, []),
         (inbox_feed.Waiting(2, C, (A, C)), inbox_feed.Waiting(0, None, ()), set(), [A, C]),
-        (inbox_feed.Waiting(2, C, (B, C)), inbox_feed.Waiting(3, C, (A, B)), {A, B, C}, []),  # pushed out by one that was hidden, and waits
+        # pushed out by one that was hidden, and waits
+        (inbox_feed.Waiting(2, C, (B, C)), inbox_feed.Waiting(3, C, (A, B)), {A, B, C}, []),
         (inbox_feed.Waiting(2, D, (B, D)), inbox_feed.Waiting(3, D, (A, C)), {A, C, D}, [B]),
-        (inbox_feed.Waiting(3, D, (A, B)), inbox_feed.Waiting(3, D, (B, C)), {A, B, C}, []),  # its deadline was moved: it stands further on
+        # its deadline was moved: it stands further on
+        (inbox_feed.Waiting(3, D, (A, B)), inbox_feed.Waiting(3, D, (B, C)), {A, B, C}, []),
         (inbox_feed.Waiting(3, D, (A, B)), inbox_feed.Waiting(2, D, (B, D)), {B, D}, [A]),
         (inbox_feed.NOTHING, inbox_feed.Waiting(1, A, (A,)), {A}, []),
     ],
 )
 async def test_what_went_is_told_from_what_was_pushed_out_of_the_page(before, after, waits, gone):
-    """A question that another one, or a later deadline, pushes to a further page still waits: its row must not be closed."""
+    """A question that another one, or a later deadline, pushes to a further page still waits: its
+    row must not be closed.
+    """
 
     async def still(user_id, asked):
         return waits & set(asked)

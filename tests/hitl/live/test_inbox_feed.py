@@ -1,4 +1,6 @@
-"""What open inboxes find by themselves, where a hint was lost: every change to whom a question waits for leaves its time on it."""
+"""What open inboxes find by themselves, where a hint was lost: every change to whom a question
+waits for leaves its time on it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,12 @@ from tests.worlds.deadlines import HOUR, at
 from tests.worlds.deadlines import asked as asked
 
 pytestmark = pytest.mark.django_db
-RULES = {"deadline": {"after": "PT8H"}, "reminders": ["PT1H"], "escalation": [{"after": "PT2H", "users": ["zoe"]}], "quorum": 2}
+RULES = {
+    "deadline": {"after": "PT8H"},
+    "reminders": ["PT1H"],
+    "escalation": [{"after": "PT2H", "users": ["zoe"]}],
+    "quorum": 2,
+}
 
 
 @pytest.fixture
@@ -55,7 +62,9 @@ def test_an_end_without_an_answer_is_found(asked, changed, ana):
     assert changed() == pauses
 
 
-def test_a_look_is_one_query_of_bounded_size_however_many_inboxes_there_are(asked, monkeypatch, django_assert_num_queries):
+def test_a_look_is_one_query_of_bounded_size_however_many_inboxes_there_are(
+    asked, monkeypatch, django_assert_num_queries
+):
     monkeypatch.setattr(inbox_feed, "LOOKED_AT", 2)
     asked()
     asked()
@@ -67,7 +76,9 @@ def test_a_look_is_one_query_of_bounded_size_however_many_inboxes_there_are(aske
     assert pause_of(newest).pk in {pk for pk, _ in found}
 
 
-def test_so_many_ids_are_read_and_named_at_most(asked, ana, monkeypatch, django_assert_max_num_queries):
+def test_so_many_ids_are_read_and_named_at_most(
+    asked, ana, monkeypatch, django_assert_max_num_queries
+):
     """However long a list: the first page, as the inbox shows it; the number is exact."""
     monkeypatch.setattr(inbox_feed, "SHOWN", 2)
     pauses = [pause_of(asked()).pk for _ in range(4)]

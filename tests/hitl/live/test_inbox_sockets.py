@@ -1,4 +1,6 @@
-"""What an inbox's socket names: the questions of its own person that went, at once, and nobody else's."""
+"""What an inbox's socket names: the questions of its own person that went, at once, and nobody
+else's.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,14 @@ def answer(pause, *, by, action="approve"):
 
 async def test_each_device_is_told_which_question_was_answered_elsewhere(asked, ana, ben):
     """S0-56, S0-69, F9: two people's inboxes, and two of one person; each names what went."""
-    pauses, headers = await elsewhere(lambda: ([pause_of(asked()) for _ in range(3)], [bearer(ana), bearer(ana), bearer(ben)]))
-    async with socket("/ws/inbox", headers[0]) as one, socket("/ws/inbox", headers[1]) as two, socket("/ws/inbox", headers[2]) as three:
+    pauses, headers = await elsewhere(
+        lambda: ([pause_of(asked()) for _ in range(3)], [bearer(ana), bearer(ana), bearer(ben)])
+    )
+    async with (
+        socket("/ws/inbox", headers[0]) as one,
+        socket("/ws/inbox", headers[1]) as two,
+        socket("/ws/inbox", headers[2]) as three,
+    ):
         for device in (one, two, three):
             assert await receive(device, 1) == inbox(3)
         for left, pause in ((2, pauses[1]), (1, pauses[0])):
@@ -48,9 +56,15 @@ async def test_a_new_question_is_counted_and_not_named(asked, ana):
 
 
 async def test_a_strangers_inbox_is_told_no_id_of_others(asked, make_order, ana, zoe):
-    """F4: what the team asked and answered meanwhile is not in what a stranger is told of his own."""
+    """F4: what the team asked and answered meanwhile is not in what a stranger is told of his
+    own.
+    """
     theirs, his, headers = await elsewhere(
-        lambda: (pause_of(asked()), pause_of(drive(make_order("ruled", by=zoe, team=None))), bearer(zoe))
+        lambda: (
+            pause_of(asked()),
+            pause_of(drive(make_order("ruled", by=zoe, team=None))),
+            bearer(zoe),
+        )
     )
     async with socket("/ws/inbox", headers) as stranger:
         assert await receive(stranger, 1) == inbox(1)
@@ -60,7 +74,9 @@ async def test_a_strangers_inbox_is_told_no_id_of_others(asked, make_order, ana,
         assert await receive(stranger, 1) == inbox(0, his)
 
 
-async def test_who_left_a_team_hears_that_its_questions_went_and_nothing_of_later_ones(asked, ana, ben, team):
+async def test_who_left_a_team_hears_that_its_questions_went_and_nothing_of_later_ones(
+    asked, ana, ben, team
+):
     """F4: he is told ids that waited for him, and no more."""
     seen, headers = await elsewhere(lambda: (pause_of(asked()), bearer(ben)))
 
@@ -101,7 +117,9 @@ async def test_an_open_socket_keeps_no_rights_that_its_person_lost(asked, ana, l
 
 async def test_what_a_person_hides_on_one_device_goes_on_the_others_too(asked, ana):
     """It changes no question, so it is found when the lists are read again for their age."""
-    hidden, _, headers = await elsewhere(lambda: (pause_of(asked()), pause_of(asked()), bearer(ana)))
+    hidden, _, headers = await elsewhere(
+        lambda: (pause_of(asked()), pause_of(asked()), bearer(ana))
+    )
     until = timezone.now() + dt.timedelta(hours=1)
     async with socket("/ws/inbox", headers) as communicator:
         assert await receive(communicator, 1) == inbox(2)

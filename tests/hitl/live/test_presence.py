@@ -1,4 +1,6 @@
-"""Who else is at a question: told to those who see it, kept in rows that end by themselves, in no log, and in nobody's way."""
+"""Who else is at a question: told to those who see it, kept in rows that end by themselves, in no
+log, and in nobody's way.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class TestRows:
     def test_each_sees_the_others_and_not_themselves(self, paused, ana, ben):
         pause = pause_of(paused)
         assert presence.note(pause.pk, by=ana, writing=False, now=NOW) == []
-        assert presence.note(pause.pk, by=ben, writing=True, now=NOW) == [{"name": "Ana Ruiz", "writing": False}]
+        assert presence.note(pause.pk, by=ben, writing=True, now=NOW) == [
+            {"name": "Ana Ruiz", "writing": False}
+        ]
         assert presence.look(pause.pk, by=ana, now=NOW) == [{"name": "Ben", "writing": True}]
 
     def test_it_ends_by_itself_and_the_sweep_drops_it(self, paused, ana, ben):
@@ -50,7 +54,9 @@ class TestRows:
             presence.note(pause.pk, by=ana, writing=writing, now=NOW)
         assert (Presence.objects.count(), Event.objects.count()) == (1, events)
 
-    def test_others_are_told_of_changes_only(self, paused, ana, monkeypatch, django_capture_on_commit_callbacks):
+    def test_others_are_told_of_changes_only(
+        self, paused, ana, monkeypatch, django_capture_on_commit_callbacks
+    ):
         sent = []
         monkeypatch.setattr(live, "_send", lambda to, message: sent.append(message))
         for writing in (False, False, True, True):
@@ -63,7 +69,9 @@ class TestRows:
         presence.note(pause.pk, by=ben, writing=True, now=timezone.now())
         services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
         assert presence.note(pause.pk, by=ana, writing=False, now=timezone.now()) == []
-        assert [row.person for row in Presence.objects.all()] == [ben], "of a question that is closed nothing is noted"
+        assert [row.person for row in Presence.objects.all()] == [ben], (
+            "of a question that is closed nothing is noted"
+        )
 
     def test_an_administrator_who_is_not_asked_is_not_named(self, paused, ana, admin_user):
         rules: Review = {"reviewers": {"users": ["ana"]}}
@@ -80,7 +88,11 @@ class TestRows:
     def test_without_a_socket_it_is_a_request(self, paused, api, ana, ben, zoe):
         """F4: strangers are at nothing that they may not see; GET notes nobody."""
         path = f"/api/v1/pauses/{pause_of(paused).shown_id}/presence"
-        assert api(zoe).post(path, {"writing": True}, format="json").status_code == api(zoe).get(path).status_code == 404
+        assert (
+            api(zoe).post(path, {"writing": True}, format="json").status_code
+            == api(zoe).get(path).status_code
+            == 404
+        )
         assert (api(ben).get(path).json(), Presence.objects.count()) == ({"present": []}, 0)
         assert api(ben).post(path, {"writing": True}, format="json").json() == {"present": []}
         assert api(ana).get(path).json() == {"present": [{"name": "Ben", "writing": True}]}
@@ -94,21 +106,31 @@ def test_two_hints_that_go_as_one_lose_neither(first):
     other = {"type": "thread.hint", "thread": "x", "seq": 0, "events": [], "presence": True}
     both = live._joined(told, other) if first else live._joined(other, told)
     assert both == {**told, "presence": True}
-    assert live._joined(both, {**told, "seq": 8, "events": [{"seq": 8}]})["events"] == [{"seq": 7}, {"seq": 8}]
+    assert live._joined(both, {**told, "seq": 8, "events": [{"seq": 8}]})["events"] == [
+        {"seq": 7},
+        {"seq": 8},
+    ]
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("file_database")
-async def test_over_the_socket_everybody_hears_at_once_that_somebody_writes(url, as_ana, paused, ben, zoe):
+async def test_over_the_socket_everybody_hears_at_once_that_somebody_writes(
+    url, as_ana, paused, ben, zoe
+):
     """The hint says that, the reply to one's own message who."""
     pause, last = await elsewhere(lambda: pause_of(paused)), paused.thread.last_seq
     tokens = await elsewhere(lambda: (bearer(ben), bearer(zoe)))
     say = json.dumps({"type": "presence", "pause_id": pause.shown_id, "writing": True, "id": 1})
-    async with socket(f"{url}?after={last}", as_ana) as ana, socket(f"{url}?after={last}", tokens[0]) as other:
+    async with (
+        socket(f"{url}?after={last}", as_ana) as ana,
+        socket(f"{url}?after={last}", tokens[0]) as other,
+    ):
         await other.send_to(text_data=say)
         assert json.loads(await other.receive_from(timeout=10)) in ({"type": "presence"}, _there(1))
         assert json.loads(await ana.receive_from(timeout=10)) == {"type": "presence"}
-        await ana.send_to(text_data=json.dumps({"type": "presence", "pause_id": pause.shown_id, "id": 2}))
+        await ana.send_to(
+            text_data=json.dumps({"type": "presence", "pause_id": pause.shown_id, "id": 2})
+        )
         replies = [json.loads(await ana.receive_from(timeout=10)) for _ in range(2)]
         assert _there(2, {"name": "Ben", "writing": True}) in replies
     async with socket("/ws/inbox", tokens[1]) as stranger:

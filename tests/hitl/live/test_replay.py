@@ -1,4 +1,6 @@
-"""A client that comes back after the log's beginning was dropped: told so over every stream, then given the rest (P9)."""
+"""A client that comes back after the log's beginning was dropped: told so over every stream, then
+given the rest (P9).
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ async def known(user):
 @pytest.mark.parametrize("after", [0, 2])
 async def test_over_server_sent_events(order, ana, after):
     headers, gone = await known(ana)
-    async with stream(f"/api/v1/work-orders/{order.shown_id}/logs/stream?after={after}", headers) as opened:
+    async with stream(
+        f"/api/v1/work-orders/{order.shown_id}/logs/stream?after={after}", headers
+    ) as opened:
         told = await opened.rest()
     assert [seq for seq, _, _ in told] == [gone, gone + 1, gone + 2, gone + 3]
     assert told[0][1] == "log" and told[0][2]["data"]["dropped_to"] == gone
@@ -52,6 +56,8 @@ async def test_over_a_socket(order, ana):
 
 async def test_who_missed_nothing_that_is_gone_is_told_nothing(order, ana):
     headers, gone = await known(ana)
-    async with socket(f"/ws/threads/{order.thread.shown_id}/stream?after={gone}", headers) as opened:
+    async with socket(
+        f"/ws/threads/{order.thread.shown_id}/stream?after={gone}", headers
+    ) as opened:
         told = await receive(opened, 3)
     assert [one["seq"] for one in told] == [gone + 1, gone + 2, gone + 3]

@@ -1,4 +1,6 @@
-"""Answers and input over a socket: the same rules as behind every other door, and a reply that says what was committed."""
+"""Answers and input over a socket: the same rules as behind every other door, and a reply that says
+what was committed.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,15 @@ from runs.engine.advance import advance
 from runs.models import Pause, Run
 from tests.conftest import drive, pause_of
 from tests.databases.whole import file_database as file_database
-from tests.hitl.live.test_sockets import PATIENCE, bearer, closed_with, elsewhere, receive, socket, write
+from tests.hitl.live.test_sockets import (
+    PATIENCE,
+    bearer,
+    closed_with,
+    elsewhere,
+    receive,
+    socket,
+    write,
+)
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
 
@@ -55,7 +65,12 @@ async def test_an_answer_is_acknowledged_with_what_was_committed(end, as_ana, pa
     assert (reply["type"], reply["id"]) == ("accepted", "c1")
     [stored] = await elsewhere(lambda: list(Decision.objects.select_related("decided_by")))
     assert reply["result"]["id"] == stored.shown_id
-    assert (reply["result"]["digest"], stored.via, stored.action, stored.decided_by.username) == (stored.digest, "socket", "approve", "ana")
+    assert (reply["result"]["digest"], stored.via, stored.action, stored.decided_by.username) == (
+        stored.digest,
+        "socket",
+        "approve",
+        "ana",
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,11 +84,17 @@ async def test_an_answer_is_acknowledged_with_what_was_committed(end, as_ana, pa
         ({"decision": "approve", "revision": "x"}, 400, "invalid"),
     ],
 )
-async def test_what_cannot_be_taken_is_refused_as_rest_refuses_it(end, as_ana, paused, message, status, code):
+async def test_what_cannot_be_taken_is_refused_as_rest_refuses_it(
+    end, as_ana, paused, message, status, code
+):
     pause = await elsewhere(lambda: pause_of(paused))
     async with socket(end, as_ana) as communicator:
         reply, events = await say(communicator, decision(pause, **{"action": "", **message}))
-    assert (reply["type"], reply["problem"]["status"], reply["problem"]["code"]) == ("refused", status, code)
+    assert (reply["type"], reply["problem"]["status"], reply["problem"]["code"]) == (
+        "refused",
+        status,
+        code,
+    )
     assert events == []
     assert await elsewhere(lambda: pause_of(paused).status) == "open"
 
@@ -84,20 +105,29 @@ async def test_the_second_answer_is_told_who_won(end, as_ana, paused, ben):
     async with socket(end, as_ana) as one, socket(end, as_ben) as other:
         assert (await say(one, decision(pause, "approve")))[0]["type"] == "accepted"
         problem = (await say(other, decision(pause, "cancel")))[0]["problem"]
-    assert (problem["status"], problem["code"], problem["decision"], problem["decided_by"]) == (409, "pause_closed", "approve", "ana")
+    assert (problem["status"], problem["code"], problem["decision"], problem["decided_by"]) == (
+        409,
+        "pause_closed",
+        "approve",
+        "ana",
+    )
 
 
 async def test_of_two_answers_at_once_one_is_taken(end, as_ana, paused, ben):
     """P1."""
     pause, as_ben = await elsewhere(lambda: (pause_of(paused), bearer(ben)))
     async with socket(end, as_ana) as one, socket(end, as_ben) as other:
-        replies = await asyncio.gather(say(one, decision(pause, "approve")), say(other, decision(pause, "cancel")))
+        replies = await asyncio.gather(
+            say(one, decision(pause, "approve")), say(other, decision(pause, "cancel"))
+        )
     assert sorted(reply["type"] for reply, _ in replies) == ["accepted", "refused"]
     assert await elsewhere(Decision.objects.count) == 1
 
 
 async def test_a_read_token_listens_and_decides_nothing(end, paused, ana):
-    pause, reading = await elsewhere(lambda: (pause_of(paused), bearer(ana, scope=ApiToken.Scope.READ)))
+    pause, reading = await elsewhere(
+        lambda: (pause_of(paused), bearer(ana, scope=ApiToken.Scope.READ))
+    )
     async with socket(end, reading) as communicator:
         for message in (decision(pause, "approve"), {"type": "input", "content": "APPROVE"}):
             problem = (await say(communicator, message))[0]["problem"]
@@ -108,15 +138,24 @@ async def test_a_read_token_listens_and_decides_nothing(end, paused, ana):
 
 
 async def test_words_over_the_runs_socket_answer_its_question(end, as_ana, paused):
-    """S0-41: `{"type": "input", "content": …}`; the reply says what the words were taken for (C16)."""
+    """S0-41: `{"type": "input", "content": …}`; the reply says what the words were taken for
+    (C16).
+    """
     async with socket(end, as_ana) as communicator:
         reply, _ = await say(communicator, {"type": "input", "id": 7, "content": "shorter, please"})
-    assert (reply["type"], reply["id"], reply["result"]["how"], reply["result"]["decision"]) == ("accepted", 7, "answered", "revise")
+    assert (reply["type"], reply["id"], reply["result"]["how"], reply["result"]["decision"]) == (
+        "accepted",
+        7,
+        "answered",
+        "revise",
+    )
     assert await elsewhere(lambda: Decision.objects.get().feedback) == "shorter, please"
 
 
 async def test_words_over_a_threads_socket_answer_it_too(as_ana, paused):
-    async with socket(f"/ws/threads/{paused.thread.shown_id}/stream?after={paused.thread.last_seq}", as_ana) as communicator:
+    async with socket(
+        f"/ws/threads/{paused.thread.shown_id}/stream?after={paused.thread.last_seq}", as_ana
+    ) as communicator:
         reply, _ = await say(communicator, {"type": "input", "content": "APPROVE"})
     assert reply["result"]["decision"] == "approve"
 
@@ -135,7 +174,10 @@ async def test_the_inbox_takes_answers_and_no_input(as_ana, paused):
 async def test_a_ping_is_answered(end, as_ana):
     """F27."""
     async with socket(end, as_ana) as communicator:
-        assert (await say(communicator, {"type": "ping", "id": "p"}))[0] == {"type": "pong", "id": "p"}
+        assert (await say(communicator, {"type": "ping", "id": "p"}))[0] == {
+            "type": "pong",
+            "id": "p",
+        }
 
 
 async def test_who_talks_too_much_is_told_so_and_heard_later(end, as_ana, monkeypatch):
@@ -150,9 +192,14 @@ async def test_who_talks_too_much_is_told_so_and_heard_later(end, as_ana, monkey
 
 
 async def test_a_token_comes_as_a_subprotocol_but_never_in_the_address(end, paused, ana):
-    """C20: addresses are in logs. The token is not chosen as the protocol either, so it is not sent back."""
+    """C20: addresses are in logs.
+
+    The token is not chosen as the protocol either, so it is not sent back.
+    """
     secret = (await elsewhere(lambda: bearer(ana)))[0][1].decode().split()[1]
-    communicator = WebsocketCommunicator(application, end, subprotocols=["waystation", f"bearer.{secret}"])
+    communicator = WebsocketCommunicator(
+        application, end, subprotocols=["waystation", f"bearer.{secret}"]
+    )
     assert await communicator.connect(timeout=PATIENCE) == (True, "waystation")
     await communicator.send_json_to({"type": "ping"})
     assert (await receive(communicator, 1))[0]["type"] == "pong"
@@ -163,7 +210,9 @@ async def test_a_token_comes_as_a_subprotocol_but_never_in_the_address(end, paus
 
 @pytest.mark.parametrize("path", ["ws/runs/{}/stream", "runs/{}/stream/ws"])
 async def test_a_runs_socket_tells_that_run_to_its_end_and_closes(make_order, as_ana, path):
-    """S0-9, S0-32: also under S0's path; the terminal event and the checkpoint behind it are always told."""
+    """S0-9, S0-32: also under S0's path; the terminal event and the checkpoint behind it are always
+    told.
+    """
     order = await elsewhere(lambda: drive(make_order("writing-quick")))
     async with socket("/" + path.format(order.latest_run.shown_id), as_ana) as communicator:
         events = await receive(communicator, order.thread.last_seq)
@@ -172,10 +221,16 @@ async def test_a_runs_socket_tells_that_run_to_its_end_and_closes(make_order, as
 
 
 @pytest.mark.parametrize("ahead", [0, 5])
-async def test_a_socket_that_lost_only_the_end_of_its_run_is_told_that_it_is_over(make_order, as_ana, ahead):
-    """P9, F27: it has every event, but its connection broke before the close; without one it would wait for ever."""
+async def test_a_socket_that_lost_only_the_end_of_its_run_is_told_that_it_is_over(
+    make_order, as_ana, ahead
+):
+    """P9, F27: it has every event, but its connection broke before the close; without one it would
+    wait for ever.
+    """
     order = await elsewhere(lambda: drive(make_order("writing-quick")))
-    async with socket(f"/ws/runs/{order.latest_run.shown_id}/stream?after={order.thread.last_seq + ahead}", as_ana) as communicator:
+    async with socket(
+        f"/ws/runs/{order.latest_run.shown_id}/stream?after={order.thread.last_seq + ahead}", as_ana
+    ) as communicator:
         assert (await communicator.receive_output(timeout=PATIENCE))["code"] == 1000
 
 
@@ -193,7 +248,9 @@ async def test_a_runs_socket_is_silent_about_other_runs_of_its_thread(make_order
     run, last = await elsewhere(again)
     async with socket(f"/ws/runs/{run}/stream", as_ana) as communicator:
         seen = []
-        while (message := await communicator.receive_output(timeout=PATIENCE))["type"] == "websocket.send":
+        while (message := await communicator.receive_output(timeout=PATIENCE))[
+            "type"
+        ] == "websocket.send":
             seen.append(json.loads(message["text"]))
     assert {event["run_id"] for event in seen} == {run}
     assert [event["seq"] for event in seen] == list(range(last - len(seen) + 1, last + 1))
@@ -243,8 +300,12 @@ async def test_a_message_is_judged_by_the_rights_of_its_moment(end, paused, ana)
         assert (problem["status"], problem["code"]) == (401, "not_authenticated")
 
 
-async def test_a_vote_over_the_socket_is_told_as_a_vote_until_there_are_enough(end, as_ana, paused, ben):
-    """S4-72, F4: recorded, and not decided yet; the last one's reply is the decision with both votes."""
+async def test_a_vote_over_the_socket_is_told_as_a_vote_until_there_are_enough(
+    end, as_ana, paused, ben
+):
+    """S4-72, F4: recorded, and not decided yet; the last one's reply is the decision with both
+    votes.
+    """
 
     def rule():
         Pause.objects.update(review={"quorum": 2})
@@ -256,7 +317,16 @@ async def test_a_vote_over_the_socket_is_told_as_a_vote_until_there_are_enough(e
         again, _ = await say(first, decision(pause, "approve", revision=1))
         decided, _ = await say(second, decision(pause, "approve", revision=1))
         late, _ = await say(first, decision(pause, "approve", revision=1))
-    assert (voted["type"], voted["result"]["decided"], voted["result"]["votes"], voted["result"]["quorum"]) == ("accepted", False, 1, 2)
-    assert (again["type"], again["problem"]["status"], again["problem"]["code"]) == ("refused", 409, "already_voted")
+    assert (
+        voted["type"],
+        voted["result"]["decided"],
+        voted["result"]["votes"],
+        voted["result"]["quorum"],
+    ) == ("accepted", False, 1, 2)
+    assert (again["type"], again["problem"]["status"], again["problem"]["code"]) == (
+        "refused",
+        409,
+        "already_voted",
+    )
     assert (decided["type"], len(decided["result"]["votes"])) == ("accepted", 2)
     assert (late["problem"]["code"], late["problem"]["decided_by"]) == ("pause_closed", "ben")

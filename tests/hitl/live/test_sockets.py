@@ -73,7 +73,9 @@ async def elsewhere(function):
 
 def write(order, *messages):
     with transaction.atomic():
-        log.append(order.thread_id, None, [(EventKind.LOG, {"message": message}) for message in messages])
+        log.append(
+            order.thread_id, None, [(EventKind.LOG, {"message": message}) for message in messages]
+        )
 
 
 @pytest.fixture
@@ -94,7 +96,11 @@ def engine(ana, api):
 @pytest.fixture
 def strangers(zoe, ana):
     now = timezone.now()
-    return {"nobody": [], "expired": bearer(ana, expires_at=now - dt.timedelta(1)), "nonsense": [(b"authorization", b"Bearer x")]}
+    return {
+        "nobody": [],
+        "expired": bearer(ana, expires_at=now - dt.timedelta(1)),
+        "nonsense": [(b"authorization", b"Bearer x")],
+    }
 
 
 @pytest.mark.parametrize("after", ["x", "-1", "1.5", "9" * 19, "٣", "%00", "1e3", " 1"])
@@ -102,7 +108,9 @@ async def test_a_cursor_that_is_no_number_is_refused(url, as_ana, after):
     assert await closed_with(f"{url}?after={after}", as_ana) == 4400
 
 
-@pytest.mark.parametrize("path", ["/", "/ws/nothing", "/ws/threads/1/stream", "/ws/threads/thr_" + "z" * 26 + "/stream"])
+@pytest.mark.parametrize(
+    "path", ["/", "/ws/nothing", "/ws/threads/1/stream", "/ws/threads/thr_" + "z" * 26 + "/stream"]
+)
 async def test_an_unknown_address_is_refused(paused, as_ana, path):
     assert await closed_with(path, as_ana) == 4404
 
@@ -119,14 +127,22 @@ async def test_an_unknown_address_is_refused(paused, as_ana, path):
     ],
 )
 async def test_a_page_of_another_site_gets_no_socket(url, as_ana, origin):
-    """C20. A page on another port of this host, for which a browser sends the owner's cookie along, approved in the owner's name."""
-    communicator = WebsocketCommunicator(application, url, headers=[*as_ana, (b"host", b"localhost:8000"), (b"origin", origin)])
+    """C20.
+
+    A page on another port of this host, for which a browser sends the owner's cookie along,
+    approved in the owner's name.
+    """
+    communicator = WebsocketCommunicator(
+        application, url, headers=[*as_ana, (b"host", b"localhost:8000"), (b"origin", origin)]
+    )
     accepted, _ = await communicator.connect(timeout=PATIENCE)
     assert not accepted
 
 
 async def test_our_own_page_gets_one(url, as_ana):
-    async with socket(url, [*as_ana, (b"host", b"localhost:8000"), (b"origin", b"http://localhost:8000")]) as communicator:
+    async with socket(
+        url, [*as_ana, (b"host", b"localhost:8000"), (b"origin", b"http://localhost:8000")]
+    ) as communicator:
         assert (await receive(communicator, 1))[0]["seq"] == 1
 
 
@@ -213,7 +229,9 @@ async def test_many_listeners_and_writers_agree(url, as_ana, paused):
         working = asyncio.gather(*writers)
         async with socket(f"{url}?after={last}", as_ana) as late:
             for communicator in (early, late):
-                assert [event["seq"] for event in await receive(communicator, 40)] == list(range(last + 1, last + 41))
+                assert [event["seq"] for event in await receive(communicator, 40)] == list(
+                    range(last + 1, last + 41)
+                )
             await working
 
 
@@ -256,7 +274,11 @@ async def test_a_doubled_hint_is_heard_once(url, as_ana, paused, monkeypatch):
 async def test_what_makes_no_sense_is_refused_and_the_socket_stays(url, as_ana, paused, sent, code):
     """F6."""
     async with socket(f"{url}?after={paused.thread.last_seq}", as_ana) as communicator:
-        await (communicator.send_to(bytes_data=sent) if isinstance(sent, bytes) else communicator.send_to(text_data=sent))
+        await (
+            communicator.send_to(bytes_data=sent)
+            if isinstance(sent, bytes)
+            else communicator.send_to(text_data=sent)
+        )
         [reply] = await receive(communicator, 1)
         assert (reply["type"], reply["id"], reply["problem"]["code"]) == ("refused", None, code)
         assert reply["problem"]["status"] in {400, 413}
@@ -265,14 +287,24 @@ async def test_what_makes_no_sense_is_refused_and_the_socket_stays(url, as_ana, 
         assert await elsewhere(lambda: pause_of(paused).status) == "open"
 
 
-async def test_a_socket_that_waits_is_one_task_and_is_pinged_all_the_same(url, as_ana, paused, monkeypatch):
-    """P7: a thousand of them are what a process holds, so what is not needed after the handshake is let go."""
+async def test_a_socket_that_waits_is_one_task_and_is_pinged_all_the_same(
+    url, as_ana, paused, monkeypatch
+):
+    """P7: a thousand of them are what a process holds, so what is not needed after the handshake is
+    let go.
+    """
     monkeypatch.setattr(consumers, "PING_EVERY", 0.05)
     async with socket(f"{url}?after={paused.thread.last_seq}", as_ana) as communicator:
         assert await receive(communicator, 3) == [{"type": "ping"}] * 3
         consumers.PING_EVERY = 3600.0
         await becomes(
-            lambda: [task.get_coro().__qualname__ for task in asyncio.all_tasks()].count("LiveConsumer._minded") == 1, seconds=PATIENCE
+            lambda: (
+                [task.get_coro().__qualname__ for task in asyncio.all_tasks()].count(
+                    "LiveConsumer._minded"
+                )
+                == 1
+            ),
+            seconds=PATIENCE,
         )
 
 
@@ -293,15 +325,23 @@ async def test_the_inbox_counts_what_waits_and_tells_when_it_changes(as_ana, pau
     async with socket("/ws/inbox", as_ana) as communicator:
         assert await receive(communicator, 1) == [{"type": "inbox", "waiting": 1, "gone": []}]
         await elsewhere(lambda: services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE))
-        assert await receive(communicator, 1) == [{"type": "inbox", "waiting": 0, "gone": [pause.shown_id]}]
+        assert await receive(communicator, 1) == [
+            {"type": "inbox", "waiting": 0, "gone": [pause.shown_id]}
+        ]
 
 
-async def test_without_hints_inboxes_keep_up_by_one_query_a_look_whatever_their_number(as_ana, paused, ana, monkeypatch):
-    """F27, P7: the layer takes nothing; between two looks nobody counts, and what is found is told to all."""
+async def test_without_hints_inboxes_keep_up_by_one_query_a_look_whatever_their_number(
+    as_ana, paused, ana, monkeypatch
+):
+    """F27, P7: the layer takes nothing; between two looks nobody counts, and what is found is told
+    to all.
+    """
     monkeypatch.setattr(live, "_send", lambda to, message: None)
     monkeypatch.setattr(hubs, "LOOK_EVERY", 0.1)
     statements: list[str] = []
-    monkeypatch.setattr(inbox_feed, "changes_of_late", noting(inbox_feed.changes_of_late, statements))
+    monkeypatch.setattr(
+        inbox_feed, "changes_of_late", noting(inbox_feed.changes_of_late, statements)
+    )
     async with AsyncExitStack() as stack:
         inboxes = [await stack.enter_async_context(socket("/ws/inbox", as_ana)) for _ in range(20)]
         for inbox in inboxes:
@@ -313,14 +353,18 @@ async def test_without_hints_inboxes_keep_up_by_one_query_a_look_whatever_their_
         pause = await elsewhere(lambda: pause_of(paused))
         await elsewhere(lambda: services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE))
         for inbox in inboxes:
-            assert await receive(inbox, 1) == [{"type": "inbox", "waiting": 0, "gone": [pause.shown_id]}]
+            assert await receive(inbox, 1) == [
+                {"type": "inbox", "waiting": 0, "gone": [pause.shown_id]}
+            ]
 
 
 def noting(function, statements):
     """A function that keeps the statements that it makes."""
 
     def run(*args):
-        with connection.execute_wrapper(lambda execute, sql, *more: (statements.append(sql), execute(sql, *more))[1]):
+        with connection.execute_wrapper(
+            lambda execute, sql, *more: (statements.append(sql), execute(sql, *more))[1]
+        ):
             return function(*args)
 
     return run

@@ -38,7 +38,9 @@ class Stream:
             "query_string": query.encode(),
             "headers": headers,
         }
-        self.asgi = ApplicationCommunicator(application, {**scope, "root_path": "", "scheme": "http", "http_version": "1.1"})
+        self.asgi = ApplicationCommunicator(
+            application, {**scope, "root_path": "", "scheme": "http", "http_version": "1.1"}
+        )
         self.text = ""
 
     async def open(self):
@@ -68,7 +70,9 @@ class Stream:
     def parsed(self):
         found = []
         for block in self.text.split("\n\n")[:-1]:
-            fields = dict(line.split(": ", 1) for line in block.split("\n") if not line.startswith(":"))
+            fields = dict(
+                line.split(": ", 1) for line in block.split("\n") if not line.startswith(":")
+            )
             if "data" in fields:
                 found.append((int(fields["id"]), fields["event"], json.loads(fields["data"])))
         return found
@@ -135,8 +139,14 @@ async def test_a_stranger_gets_the_404_of_nothing(paused, as_zoe):
 
 @pytest.mark.parametrize("after", ["x", "-1", "1.5", "9" * 19])
 async def test_a_cursor_that_is_no_number_is_refused(paused, as_ana, after):
-    assert (await refusal(path_of(paused, f"?after={after}"), as_ana))[:2] == (400, "cursor_invalid")
-    assert (await refusal(path_of(paused), [*as_ana, (b"last-event-id", after.encode())]))[:2] == (400, "cursor_invalid")
+    assert (await refusal(path_of(paused, f"?after={after}"), as_ana))[:2] == (
+        400,
+        "cursor_invalid",
+    )
+    assert (await refusal(path_of(paused), [*as_ana, (b"last-event-id", after.encode())]))[:2] == (
+        400,
+        "cursor_invalid",
+    )
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
@@ -166,11 +176,15 @@ async def test_each_event_is_a_frame_with_its_number_name_and_content(paused, as
 
 
 @pytest.mark.parametrize("by_header", [True, False])
-async def test_a_reader_that_comes_back_misses_nothing_and_sees_nothing_twice(paused, as_ana, by_header):
+async def test_a_reader_that_comes_back_misses_nothing_and_sees_nothing_twice(
+    paused, as_ana, by_header
+):
     """P9."""
     last = paused.thread.last_seq
     headers = [*as_ana, (b"last-event-id", str(last - 3).encode())] if by_header else as_ana
-    async with stream(path_of(paused, "" if by_header else f"?after={last - 3}"), headers) as opened:
+    async with stream(
+        path_of(paused, "" if by_header else f"?after={last - 3}"), headers
+    ) as opened:
         assert [seq for seq, _, _ in await opened.frames(3)] == [last - 2, last - 1, last]
         await elsewhere(lambda: write(paused, "new"))
         assert (await opened.frames(4))[-1][0] == last + 1
@@ -179,7 +193,9 @@ async def test_a_reader_that_comes_back_misses_nothing_and_sees_nothing_twice(pa
 async def test_the_header_of_a_reconnecting_browser_wins_over_the_address(paused, as_ana):
     """P9: EventSource repeats the address it was made with."""
     last = paused.thread.last_seq
-    async with stream(path_of(paused, "?after=0"), [*as_ana, (b"last-event-id", str(last - 1).encode())]) as opened:
+    async with stream(
+        path_of(paused, "?after=0"), [*as_ana, (b"last-event-id", str(last - 1).encode())]
+    ) as opened:
         assert [seq for seq, _, _ in await opened.frames(1)] == [last]
 
 
@@ -227,20 +243,32 @@ async def test_a_stream_ends_when_its_order_expires(asked, as_ana, of):
     assert [event for _, event, _ in frames][-2:] == ["run_expired", "checkpoint_created"]
 
 
-async def test_another_engines_run_is_followed_by_its_own_id_through_all_its_waits(engine, as_ana, as_zoe):
-    """S3-42: live, a wait could be followed by ids of Waystation's alone, the next one by another, and no event named a state."""
+async def test_another_engines_run_is_followed_by_its_own_id_through_all_its_waits(
+    engine, as_ana, as_zoe
+):
+    """S3-42: live, a wait could be followed by ids of Waystation's alone, the next one by another,
+    and no event named a state.
+    """
     events = await elsewhere(lambda: live_through(engine, "booking-1"))
     async with stream("/api/v1/workflows/booking-1/stream", as_ana) as opened:
         frames = await opened.frames(events)
-    assert [data["data"]["lifecycle"] for _, _, data in frames if "lifecycle" in data["data"]] == STATES
+    assert [
+        data["data"]["lifecycle"] for _, _, data in frames if "lifecycle" in data["data"]
+    ] == STATES
     for hidden, headers in (("booking-1", as_zoe), ("booking-2", as_ana), ("run_nonsense", as_ana)):
-        assert (await refusal(f"/api/v1/workflows/{hidden}/stream", headers))[:2] == (404, "not_found")
+        assert (await refusal(f"/api/v1/workflows/{hidden}/stream", headers))[:2] == (
+            404,
+            "not_found",
+        )
 
 
 async def test_a_run_of_ours_may_be_followed_as_a_workflow_too_and_ends(ended, as_ana):
     """S3-42."""
     async with stream(f"/api/v1/workflows/{ended.latest_run.shown_id}/stream", as_ana) as opened:
-        assert [event for _, event, _ in await opened.rest()][-2:] == ["run_completed", "checkpoint_created"]
+        assert [event for _, event, _ in await opened.rest()][-2:] == [
+            "run_completed",
+            "checkpoint_created",
+        ]
 
 
 async def test_an_event_cannot_forge_another(paused, as_ana):
@@ -265,7 +293,10 @@ async def test_a_reader_that_leaves_leaves_nothing_behind(paused, as_ana):
 
 @pytest.mark.parametrize("of", ["runs", "threads", "work-orders"])
 async def test_a_run_a_thread_and_an_order_are_told_alike(paused, as_ana, of):
-    """S0-8, S2-11, S2-12, S2-22: `id`, `event`, `data`; the trace's name in the headers. It was the thread's even of a run."""
+    """S0-8, S2-11, S2-12, S2-22: `id`, `event`, `data`; the trace's name in the headers.
+
+    It was the thread's even of a run.
+    """
     name = {"runs": paused.latest_run.shown_id, "threads": paused.thread.shown_id}.get(of)
     path = f"/api/v1/{of}/{name}/stream" if name else path_of(paused)
     async with stream(path, as_ana) as opened:
@@ -278,7 +309,10 @@ async def test_a_run_a_thread_and_an_order_are_told_alike(paused, as_ana, of):
 async def test_a_runs_stream_ends_behind_its_last_event_and_a_threads_goes_on(ended, as_ana):
     """S0-32."""
     async with stream(f"/api/v1/runs/{ended.latest_run.shown_id}/stream", as_ana) as opened:
-        assert [event for _, event, _ in await opened.rest()][-2:] == ["run_completed", "checkpoint_created"]
+        assert [event for _, event, _ in await opened.rest()][-2:] == [
+            "run_completed",
+            "checkpoint_created",
+        ]
     async with stream(f"/api/v1/threads/{ended.thread.shown_id}/stream", as_ana) as opened:
         await opened.frames(ended.thread.last_seq)
         assert await opened.asgi.receive_nothing()
@@ -287,7 +321,9 @@ async def test_a_runs_stream_ends_behind_its_last_event_and_a_threads_goes_on(en
 async def test_an_event_source_that_has_it_all_is_told_to_stop(ended, as_ana):
     """204 ends the reconnecting of an EventSource, which would ask for ever."""
     for path in (path_of(ended), f"/api/v1/runs/{ended.latest_run.shown_id}/stream"):
-        async with stream(path, [*as_ana, (b"last-event-id", str(ended.thread.last_seq).encode())]) as opened:
+        async with stream(
+            path, [*as_ana, (b"last-event-id", str(ended.thread.last_seq).encode())]
+        ) as opened:
             assert opened.status == 204
 
 
@@ -295,18 +331,24 @@ async def test_an_event_source_that_has_it_all_is_told_to_stop(ended, as_ana):
 async def test_who_lost_the_connection_at_the_very_end_gets_the_end(ended, as_ana, lacking):
     """S0-32, P9: cut between the terminal event and its checkpoint, and before both."""
     seq = ended.thread.last_seq - lacking
-    async with stream(f"/api/v1/runs/{ended.latest_run.shown_id}/stream?after={seq}", as_ana) as opened:
+    async with stream(
+        f"/api/v1/runs/{ended.latest_run.shown_id}/stream?after={seq}", as_ana
+    ) as opened:
         assert [seq for seq, _, _ in await opened.rest()] == list(range(seq + 1, seq + 1 + lacking))
 
 
-async def test_log_lines_are_filtered_by_level_and_step_and_the_end_is_told_all_the_same(ended, as_ana):
+async def test_log_lines_are_filtered_by_level_and_step_and_the_end_is_told_all_the_same(
+    ended, as_ana
+):
     async with stream(path_of(ended, "?level=warning"), as_ana) as opened:
         assert [event for _, event, _ in await opened.rest()] == ["run_completed"]
     async with stream(path_of(ended, "?level=info&step=planning"), as_ana) as opened:
         frames = await opened.rest()
     assert {event for _, event, _ in frames} == {"log", "run_completed"}
     assert {data["data"]["step"] for _, event, data in frames if event == "log"} == {"planning"}
-    assert f"id: {ended.thread.last_seq}\n\n" in opened.text, "the reader's id moves on over what was left out"
+    assert f"id: {ended.thread.last_seq}\n\n" in opened.text, (
+        "the reader's id moves on over what was left out"
+    )
 
 
 async def test_log_lines_are_filtered_by_time(ended, as_ana):

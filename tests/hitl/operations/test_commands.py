@@ -1,4 +1,7 @@
-"""The shell's doors: tokens and work orders by command. A refusal is a sentence, never a traceback."""
+"""The shell's doors: tokens and work orders by command.
+
+A refusal is a sentence, never a traceback.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,10 @@ def test_a_token_has_the_scope_and_the_days_that_were_asked_for(ana):
     assert round((token.expires_at - token.created_at).total_seconds() / 86_400) == 7
 
 
-@pytest.mark.parametrize(("words", "days"), [([], 90), (["--never"], None), (["--days", "0"], None), (["--scope", "ask"], 90)])
+@pytest.mark.parametrize(
+    ("words", "days"),
+    [([], 90), (["--never"], None), (["--days", "0"], None), (["--scope", "ask"], 90)],
+)
 def test_a_token_of_the_command_line_ends_unless_it_is_to_be_without_end(ana, words, days):
     """It was without end unless somebody thought of its end."""
     run("api_token", "ana", *words)
@@ -57,7 +63,14 @@ def test_a_token_of_the_command_line_ends_unless_it_is_to_be_without_end(ana, wo
 
 
 @pytest.mark.parametrize(
-    "words", [["nobody"], ["ana", "--days", "-1"], ["ana", "--days", "9999999"], ["ana", "--scope", "all"], ["ana", "--name", "x" * 81]]
+    "words",
+    [
+        ["nobody"],
+        ["ana", "--days", "-1"],
+        ["ana", "--days", "9999999"],
+        ["ana", "--scope", "all"],
+        ["ana", "--name", "x" * 81],
+    ],
 )
 def test_a_token_that_cannot_be_made_is_refused_in_words(ana, words):
     with pytest.raises(CommandError):
@@ -74,9 +87,24 @@ def test_a_deactivated_person_gets_no_token(ana):
 
 
 def test_an_order_is_made_and_its_id_printed(templates, ana):
-    shown = workorder("create", "--template", "writing", "--title", "Letter", "--request", "Dear", "--input", '{"k": 1}').strip()
+    shown = workorder(
+        "create",
+        "--template",
+        "writing",
+        "--title",
+        "Letter",
+        "--request",
+        "Dear",
+        "--input",
+        '{"k": 1}',
+    ).strip()
     order = WorkOrder.objects.get(pk=ids.parse("wo", shown))
-    assert (order.title, order.request, order.input, order.created_by) == ("Letter", "Dear", {"k": 1}, ana)
+    assert (order.title, order.request, order.input, order.created_by) == (
+        "Letter",
+        "Dear",
+        {"k": 1},
+        ana,
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,7 +147,11 @@ def test_an_order_is_approved_from_the_shell(paused, ben):
     """F4: through the same `decide`."""
     assert workorder("approve", paused.shown_id, user="ben").strip() == "Recorded; the run goes on."
     decision = Decision.objects.get()
-    assert (decision.action, decision.via, decision.decided_by.username) == ("approve", "command", "ben")
+    assert (decision.action, decision.via, decision.decided_by.username) == (
+        "approve",
+        "command",
+        "ben",
+    )
     assert drive(paused).phase == "awaiting_implementation_review"
 
 
@@ -166,7 +198,9 @@ def test_the_second_answer_is_told_who_won(paused, ana, action):
     workorder("approve", paused.shown_id)
     drive(paused)
     workorder("cancel", paused.shown_id)
-    with pytest.raises(CommandError, match=r"Already cancelled by Ana Ruiz|Cancelled already by Ana Ruiz"):
+    with pytest.raises(
+        CommandError, match=r"Already cancelled by Ana Ruiz|Cancelled already by Ana Ruiz"
+    ):
         workorder(action, paused.shown_id)
 
 
@@ -177,7 +211,11 @@ def test_an_order_that_waits_for_nobody_takes_no_answer(make_order):
 
 @pytest.mark.parametrize(
     ("user", "order", "said"),
-    [("nobody", None, "no active user 'nobody'"), ("ana", "wo_1", "is no wo_ id"), ("ana", "wo_" + "0" * 26, "no such work order")],
+    [
+        ("nobody", None, "no active user 'nobody'"),
+        ("ana", "wo_1", "is no wo_ id"),
+        ("ana", "wo_" + "0" * 26, "no such work order"),
+    ],
 )
 def test_wrong_names_are_refused_in_words(paused, user, order, said):
     with pytest.raises(CommandError, match=said):
@@ -217,16 +255,25 @@ def test_with_several_questions_open_the_shell_says_so_and_takes_one_by_name(cre
 
 def test_the_orders_that_somebody_sees_are_listed_newest_first(paused, make_order, zoe):
     other = make_order(title="Another\u202e one")
-    assert [line.split()[0] for line in workorder("list").splitlines()] == [other.shown_id, paused.shown_id]
-    assert "paused     awaiting_plan_approval" in workorder("list") and "\u202e" not in workorder("list")
-    assert workorder("list", "--limit", "1").splitlines()[1] == "… and older ones: --limit 5 shows more."
+    assert [line.split()[0] for line in workorder("list").splitlines()] == [
+        other.shown_id,
+        paused.shown_id,
+    ]
+    assert "paused     awaiting_plan_approval" in workorder("list") and "\u202e" not in workorder(
+        "list"
+    )
+    assert (
+        workorder("list", "--limit", "1").splitlines()[1]
+        == "… and older ones: --limit 5 shows more."
+    )
     assert workorder("list", user="zoe") == "No work orders.\n"
     with pytest.raises(CommandError, match="from 1 to 500"):
         workorder("list", "--limit", "0")
 
 
 def test_who_comes_second_is_told_who_was_first_whatever_they_name(paused, ana, ben):
-    """Of 241 who came second 15 heard "waits for nobody" or "is at revision 2", and not who had answered: where they named the question or
+    """Of 241 who came second 15 heard "waits for nobody" or "is at revision 2", and not who had
+    answered: where they named the question or
     its revision and the run had asked again, or had gone on."""
     first = pause_of(paused)
     services.decide(first.pk, action="revise", by=ben, via=Via.PAGE, feedback="shorter")
@@ -245,8 +292,16 @@ def test_who_comes_second_is_told_who_was_first_whatever_they_name(paused, ana, 
         workorder("approve", paused.shown_id)
     api = APIClient()
     api.credentials(HTTP_AUTHORIZATION=f"Bearer {ApiToken.make(ana, name='test')[1]}")
-    told = api.post(f"/api/v1/work-orders/{paused.shown_id}/resume", {"decision": "approve", "pause_id": first.shown_id}, format="json")
-    assert (told.status_code, told.json()["code"], told.json()["decided_by"]) == (409, "pause_closed", "ben")
+    told = api.post(
+        f"/api/v1/work-orders/{paused.shown_id}/resume",
+        {"decision": "approve", "pause_id": first.shown_id},
+        format="json",
+    )
+    assert (told.status_code, told.json()["code"], told.json()["decided_by"]) == (
+        409,
+        "pause_closed",
+        "ben",
+    )
 
 
 def test_who_answers_work_that_was_cancelled_at_work_is_told_who_cancelled_it(make_order, ben):

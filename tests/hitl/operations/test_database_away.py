@@ -1,4 +1,6 @@
-"""The database fails in the middle of a request: it is told in words, and the same key answers truly afterwards."""
+"""The database fails in the middle of a request: it is told in words, and the same key answers
+truly afterwards.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +32,17 @@ def send(client, key):
 
 @contextmanager
 def session_ended_at(statement):
-    """The server ends this connection's session before its statement of that number, or after that COMMIT, whose answer never comes."""
+    """The server ends this connection's session before its statement of that number, or after that
+    COMMIT, whose answer never comes.
+    """
     sent, backend = 0, cast(Any, connection)
     commit = backend._commit
 
     def end():
         with psycopg.connect(connection.connection.info.dsn) as other:
-            other.execute("SELECT pg_terminate_backend(%s, 5000)", [connection.connection.info.backend_pid])
+            other.execute(
+                "SELECT pg_terminate_backend(%s, 5000)", [connection.connection.info.backend_pid]
+            )
 
     def count():
         nonlocal sent
@@ -63,7 +69,9 @@ def session_ended_at(statement):
 
 @pytest.mark.one_database
 def test_a_session_that_ends_at_any_statement_is_a_503_and_makes_one_order(ana, api, templates):
-    """P3, F7: it was a 500 in HTML, or an order that was answered 500; its key was 409 for a minute, and then made a second order."""
+    """P3, F7: it was a 500 in HTML, or an order that was answered 500; its key was 409 for a
+    minute, and then made a second order.
+    """
     if connection.vendor != "postgresql":
         pytest.skip("SQLite has no sessions that a server ends")
     client, statement, seen = api(ana), 0, set()
@@ -77,7 +85,8 @@ def test_a_session_that_ends_at_any_statement_is_a_503_and_makes_one_order(ana, 
         if first.status_code != 201:
             problem(first, 503, "database_unavailable")
             assert first["Retry-After"] == "5"
-        IdempotencyKey.objects.update(made_at=F("made_at") - replay.ANSWERING)  # its request is dead: nobody waits for its answer
+        # its request is dead: nobody waits for its answer
+        IdempotencyKey.objects.update(made_at=F("made_at") - replay.ANSWERING)
         assert send(client, f"k{statement}").status_code in {200, 201}
         assert WorkOrder.objects.count() == orders + 1, statement
     assert {(503, 0), (503, 1), (201, 1)} <= seen
@@ -107,13 +116,27 @@ def test_on_a_full_disk_nothing_is_made_and_all_can_be_read(ana, api, templates)
     page.force_login(ana)
     big = {**ORDER, "user_request": "x" * 20_000, "request": "x" * 20_000}
     with full():
-        answers = [client.post(ORDERS, big, format="json", headers={"Idempotency-Key": "k1"}) for _ in range(3)]
+        answers = [
+            client.post(ORDERS, big, format="json", headers={"Idempotency-Key": "k1"})
+            for _ in range(3)
+        ]
         told = page.post("/work-orders/new", big)
-        reads = [client.get(ORDERS).status_code, page.get("/").status_code, page.get("/work-orders/").status_code]
+        reads = [
+            client.get(ORDERS).status_code,
+            page.get("/").status_code,
+            page.get("/work-orders/").status_code,
+        ]
     for answer in answers:
         problem(answer, 507, "storage_full")
-    assert (told.status_code, "no room left" in told.content.decode(), reads) == (507, True, [200] * 3)
-    assert client.post(ORDERS, big, format="json", headers={"Idempotency-Key": "k1"}).status_code == 201
+    assert (told.status_code, "no room left" in told.content.decode(), reads) == (
+        507,
+        True,
+        [200] * 3,
+    )
+    assert (
+        client.post(ORDERS, big, format="json", headers={"Idempotency-Key": "k1"}).status_code
+        == 201
+    )
     assert WorkOrder.objects.count() == 1
 
 
@@ -132,18 +155,26 @@ def away(only):
 
 @pytest.mark.parametrize("only", ["django_session", "auth_user", ""])
 def test_away_in_a_middleware_is_words_on_pages_and_a_problem_on_the_api(ana, only):
-    """Around a view nothing caught it: Django's own page said that something went wrong on our side."""
+    """Around a view nothing caught it: Django's own page said that something went wrong on our
+    side.
+    """
     page = Client(raise_request_exception=False)
     page.force_login(ana)
     with away(only):
-        shown, asked, sent = page.get("/"), page.get(ORDERS), page.post(ORDERS, ORDER, headers={"Idempotency-Key": "k1"})
+        shown, asked, sent = (
+            page.get("/"),
+            page.get(ORDERS),
+            page.post(ORDERS, ORDER, headers={"Idempotency-Key": "k1"}),
+        )
     assert (shown.status_code, shown["Retry-After"]) == (503, "5")
     assert "The database cannot be reached just now" in shown.content.decode()
     problem(asked, 503, "database_unavailable")
     problem(sent, 503, "database_unavailable")
 
 
-def test_a_mistake_of_ours_is_no_trouble_of_the_database_and_a_problem_document(ana, api, monkeypatch):
+def test_a_mistake_of_ours_is_no_trouble_of_the_database_and_a_problem_document(
+    ana, api, monkeypatch
+):
     client = api(ana)
     client.raise_request_exception = False
     monkeypatch.setattr("runs.services.submit", lambda *_, **__: 1 / 0)

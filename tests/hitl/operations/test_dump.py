@@ -1,4 +1,6 @@
-"""A whole database through Django's `dumpdata` and `loaddata`: another program's copy is as good as the original."""
+"""A whole database through Django's `dumpdata` and `loaddata`: another program's copy is as good as
+the original.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ def stored():
             names = [column[0] for column in cursor.description]
             found[model._meta.db_table] = sorted(
                 repr(
-                    tuple((name, bytes(value) if isinstance(value, memoryview) else value) for name, value in zip(names, row, strict=True))
+                    tuple(
+                        (name, bytes(value) if isinstance(value, memoryview) else value)
+                        for name, value in zip(names, row, strict=True)
+                    )
                 )
                 for row in cursor.fetchall()
             )
@@ -49,21 +54,38 @@ def everything(tmp_path):
         worlds.load_templates()
         worlds.build()
         thread = Checkpoint.objects.order_by("pk").first().thread
-        for number, value in enumerate([[ODD], [None], ["{}"], [{"b": 1, "a": [1.5, 10**30]}], "plain text", "[1]"]):
+        for number, value in enumerate(
+            [[ODD], [None], ["{}"], [{"b": 1, "a": [1.5, 10**30]}], "plain text", "[1]"]
+        ):
             Memo.objects.create(thread=thread, scope="odd", key=str(number), value=value)
         yield
 
 
 def carried(path: Path, kind: str = "json"):
     """Dump all, empty the database, load it again."""
-    call_command("dumpdata", "--format", kind, "--exclude", "contenttypes", "--exclude", "auth.permission", "-o", str(path), verbosity=0)
+    call_command(
+        "dumpdata",
+        "--format",
+        kind,
+        "--exclude",
+        "contenttypes",
+        "--exclude",
+        "auth.permission",
+        "-o",
+        str(path),
+        verbosity=0,
+    )
     cleaning.empty(["default"])
     call_command("loaddata", str(path), verbosity=0)
 
 
 @pytest.mark.parametrize("kind", ["json", "jsonl", "xml"])
-def test_a_dumped_database_is_loaded_row_for_row_and_holds_all_that_it_promised(everything, tmp_path, kind):
-    """P10, P11: JSON was encoded twice, times were cut to thousandths: all checkpoints were damaged, and `invariants` crashed."""
+def test_a_dumped_database_is_loaded_row_for_row_and_holds_all_that_it_promised(
+    everything, tmp_path, kind
+):
+    """P10, P11: JSON was encoded twice, times were cut to thousandths: all checkpoints were
+    damaged, and `invariants` crashed.
+    """
     before, fine = stored(), broken()
     counted = Checkpoint.objects.count(), Event.objects.count()
     carried(tmp_path / f"all.{kind}", kind)
@@ -83,7 +105,9 @@ def said():
 
 @pytest.mark.one_database
 def test_what_is_sealed_at_rest_is_sealed_in_the_dump_too(tmp_path):
-    """A dump held the plain words of rows that are sealed in the database; where the key is missing they stay sealed, and are kept."""
+    """A dump held the plain words of rows that are sealed in the database; where the key is missing
+    they stay sealed, and are kept.
+    """
     with override_settings(WAYSTATION_DATA=tmp_path / "data", WAYSTATION_REPOSITORIES=[tmp_path]):
         with encryption_keys.keys(encryption_keys.NEW):
             worlds.load_templates()
@@ -91,7 +115,9 @@ def test_what_is_sealed_at_rest_is_sealed_in_the_dump_too(tmp_path):
             words, fine = said(), broken()
             carried(tmp_path / "all.json")
             text = (tmp_path / "all.json").read_text()
-            assert any(words) and not [one for one in words if one and json.dumps(one)[1:-1] in text]
+            assert any(words) and not [
+                one for one in words if one and json.dumps(one)[1:-1] in text
+            ]
             assert (said(), broken()) == (words, fine)
         with encryption_keys.keys():
             assert said() != words
@@ -101,14 +127,19 @@ def test_what_is_sealed_at_rest_is_sealed_in_the_dump_too(tmp_path):
 
 
 @pytest.mark.one_database
-def test_json_that_was_encoded_twice_is_a_breach_and_not_the_end_of_the_invariants(everything, unguarded):
+def test_json_that_was_encoded_twice_is_a_breach_and_not_the_end_of_the_invariants(
+    everything, unguarded
+):
     """What an older version's `loaddata` left behind: `invariants` ended in a traceback."""
     for model in apps.get_models():
         for field in model._meta.concrete_fields:
             if isinstance(field, JsonTextField):
                 for row in model._default_manager.exclude(**{field.attname: None}):
-                    twice = codec.Text(codec.encode(field.get_prep_value(getattr(row, field.attname))))
-                    with suppress(IntegrityError), transaction.atomic():  # a few columns are checked by the database
+                    twice = codec.Text(
+                        codec.encode(field.get_prep_value(getattr(row, field.attname)))
+                    )
+                    # a few columns are checked by the database
+                    with suppress(IntegrityError), transaction.atomic():
                         model._default_manager.filter(pk=row.pk).update(**{field.attname: twice})
     assert any("damaged rows" in one for ids in broken().values() for one in ids)
     assert command("--deep")[0] == 1

@@ -1,4 +1,6 @@
-"""The apps in a project of somebody else's, which knows no more of them than docs/how-to/embedding.md says."""
+"""The apps in a project of somebody else's, which knows no more of them than
+docs/how-to/embedding.md says.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def shop(tmp_path):
 
 def test_a_project_of_four_settings_migrates_orders_and_answers(shop):
     """Before, some fifty settings were missing, one after the other, each as an AttributeError."""
-    done = walking.run("shop.walk", {"DJANGO_SETTINGS_MODULE": "shop.settings"}, cwd=shop, search=str(shop))
+    done = walking.run(
+        "shop.walk", {"DJANGO_SETTINGS_MODULE": "shop.settings"}, cwd=shop, search=str(shop)
+    )
     assert done.stdout == "whole\n", done.stdout + done.stderr
     assert (shop / "shop.sqlite3").exists()
 
@@ -85,7 +89,10 @@ def test_settings_of_a_project_stay_and_the_rest_is_filled_in():
     defaults.fill(Given)
     given = vars(Given)
     assert (given["WAYSTATION_CLAIM_SECONDS"], given["WAYSTATION_GIT_SCHEMES"]) == (5, ["https"])
-    assert str(given["WAYSTATION_SHARED"]) == "/srv/shop/shared" and str(given["WAYSTATION_FILES"][-1]) == "/srv/shop/inbox"
+    assert (
+        str(given["WAYSTATION_SHARED"]) == "/srv/shop/shared"
+        and str(given["WAYSTATION_FILES"][-1]) == "/srv/shop/inbox"
+    )
 
 
 def test_every_setting_that_the_apps_read_has_a_default():
@@ -94,7 +101,9 @@ def test_every_setting_that_the_apps_read_has_a_default():
         name
         for app in ("checkpoints", "runs", "hitl")
         for path in (ROOT / app).rglob("*.py")
-        for name in re.findall(r"(?<!\w)settings\.(WAYSTATION_[A-Z_]+[A-Z]|REDIS_URL|NUM_PROXIES)", path.read_text())
+        for name in re.findall(
+            r"(?<!\w)settings\.(WAYSTATION_[A-Z_]+[A-Z]|REDIS_URL|NUM_PROXIES)", path.read_text()
+        )
     }
 
     class Given:
@@ -108,7 +117,10 @@ def test_every_setting_that_the_apps_read_has_a_default():
 def test_an_api_that_a_project_leaves_unguarded_is_an_error(settings):
     """Django REST framework by itself lets in everybody."""
     assert checks.api_is_guarded() == []
-    settings.REST_FRAMEWORK = {**rest.FRAMEWORK, "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"]}
+    settings.REST_FRAMEWORK = {
+        **rest.FRAMEWORK,
+        "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    }
     [error] = checks.api_is_guarded()
     assert "hitl.http.authentication.WithinScope" in error.msg and error.is_serious()
     settings.REST_FRAMEWORK = {}

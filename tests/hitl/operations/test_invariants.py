@@ -1,4 +1,6 @@
-"""`manage.py invariants`: silent over every story the product can tell, and by name over each kind of damage."""
+"""`manage.py invariants`: silent over every story the product can tell, and by name over each kind
+of damage.
+"""
 
 from __future__ import annotations
 
@@ -107,12 +109,20 @@ def test_a_taken_back_run_is_whole(make_order):
 
 @pytest.mark.parametrize(
     "stops",
-    [{"interrupt_before": ["planning"]}, {"interrupt_before": ["execute", "review"]}, {"interrupt_after": ["execute", "review", "finish"]}],
+    [
+        {"interrupt_before": ["planning"]},
+        {"interrupt_before": ["execute", "review"]},
+        {"interrupt_after": ["execute", "review", "finish"]},
+    ],
     ids=["first", "before", "after"],
 )
 def test_an_order_with_interrupts_is_whole(make_order, ana, stops):
     order = drive(make_order("writing-quick", **stops))
-    while fresh(order).status == "paused" and fresh(order).thread.head.next_step == "" and fresh(order).thread.head.node_id != "finish":
+    while (
+        fresh(order).status == "paused"
+        and fresh(order).thread.head.next_step == ""
+        and fresh(order).thread.head.node_id != "finish"
+    ):
         assert broken() == {}
         answer(order, ana)
         assert broken() == {}
@@ -121,7 +131,9 @@ def test_an_order_with_interrupts_is_whole(make_order, ana, stops):
 
 
 def test_a_step_that_goes_to_itself_is_whole_also_with_a_stop_before_each_loop(order_that, ana):
-    order = order_that(lambda state, context: Go(to="execute" if context.loop_num < 3 else "finish"))
+    order = order_that(
+        lambda state, context: Go(to="execute" if context.loop_num < 3 else "finish")
+    )
     Run.objects.update(interrupt_before=["execute"])
     drive(order)
     for _ in range(3):
@@ -173,7 +185,9 @@ def test_a_breach_is_named_with_its_rows_and_ends_with_one(paused):
     assert code == 1
     [line] = [line for line in text.splitlines() if "BROKEN" in line]
     sentence = "(A thread's log holds each number from its first that is kept to its last, once.)"
-    assert " ".join(line.split()) == f"P9 log_with_gaps BROKEN 1: {paused.thread.shown_id} {sentence}"
+    assert (
+        " ".join(line.split()) == f"P9 log_with_gaps BROKEN 1: {paused.thread.shown_id} {sentence}"
+    )
     assert text.splitlines()[-1].endswith("1 of them broken.")
 
 
@@ -191,7 +205,10 @@ def test_the_json_is_one_document(paused):
     code, text = command("--json")
     document = json.loads(text)
     assert (code, document["ok"], list(document)) == (0, True, ["ok", "checked_at", "invariants"])
-    assert all(list(row) == ["code", "promise", "sentence", "ok", "count", "ids"] for row in document["invariants"])
+    assert all(
+        list(row) == ["code", "promise", "sentence", "ok", "count", "ids"]
+        for row in document["invariants"]
+    )
     deep = [row["code"] for row in json.loads(command("--json", "--deep")[1])["invariants"]]
     assert set(deep) - {row["code"] for row in document["invariants"]} == DEEP
 
@@ -212,7 +229,10 @@ def test_it_reads_only_and_asks_as_often_for_many_orders_as_for_one(make_order, 
         assert not [
             query
             for query in captured.captured_queries
-            if not query["sql"].lstrip("( ").upper().startswith(("SELECT", "DECLARE", "FETCH", "CLOSE"))
+            if not query["sql"]
+            .lstrip("( ")
+            .upper()
+            .startswith(("SELECT", "DECLARE", "FETCH", "CLOSE"))
         ]
         return len(captured)
 

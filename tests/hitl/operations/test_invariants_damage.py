@@ -40,7 +40,10 @@ def copy(row, **changes):
 
 
 def forbidden(constraint, act):
-    with pytest.raises(IntegrityError, match=f"{constraint}|UNIQUE constraint failed"), transaction.atomic():
+    with (
+        pytest.raises(IntegrityError, match=f"{constraint}|UNIQUE constraint failed"),
+        transaction.atomic(),
+    ):
         act()
 
 
@@ -64,7 +67,11 @@ def test_an_answered_pause_without_its_decision(paused, ana):
     shown = Pause.objects.get().shown_id
     found = broken()
     assert found["answered_by_nobody"] == [shown]
-    assert found["ledger_with_gaps"] == found["ledger_tip_is_another"] == [f"team:{paused.thread.team_id}"]
+    assert (
+        found["ledger_with_gaps"]
+        == found["ledger_tip_is_another"]
+        == [f"team:{paused.thread.team_id}"]
+    )
     assert found["went_on_unasked"] == [head_of(paused).shown_id]
 
 
@@ -100,7 +107,11 @@ def test_a_run_that_nobody_picks_up(make_order):
 
 def test_a_run_of_a_lost_worker(make_order):
     order = make_order()
-    Run.objects.update(status="running", lease_owner="gone:1", lease_until=timezone.now() - dt.timedelta(seconds=90))
+    Run.objects.update(
+        status="running",
+        lease_owner="gone:1",
+        lease_until=timezone.now() - dt.timedelta(seconds=90),
+    )
     assert broken() == {"not_taken_back": [order.latest_run.shown_id]}
     assert broken(late=dt.timedelta(seconds=120)) == {}
 
@@ -113,7 +124,10 @@ def test_an_order_whose_latest_run_is_another(make_order, ana, which):
     runs.retry(order.pk, by=ana)
     run = {"older": first, "none": None, "of another order": other.latest_run_id}[which]
     WorkOrder.objects.filter(pk=order.pk).update(latest_run=run)
-    assert broken() == {"latest_run_is_another": [order.shown_id], "head_of_another_run": [order.shown_id]}
+    assert broken() == {
+        "latest_run_is_another": [order.shown_id],
+        "head_of_another_run": [order.shown_id],
+    }
 
 
 def test_a_step_that_was_done_twice(finished):
@@ -181,7 +195,10 @@ def test_a_head_of_another_thread(paused, make_order):
     if connection.vendor == "postgresql":
         return forbidden("thread_head_is_its_own", take)
     take()
-    assert broken() == {"head_of_another_thread": [other.thread.shown_id], "head_of_another_run": [other.shown_id]}
+    assert broken() == {
+        "head_of_another_thread": [other.thread.shown_id],
+        "head_of_another_run": [other.shown_id],
+    }
 
 
 def test_a_thread_that_lost_its_head(paused):
@@ -205,13 +222,23 @@ def test_a_cancellation_that_was_taken_for_an_approval(paused, ana):
     Decision.objects.update(action="cancel")
     found = broken()
     assert found["went_on_unasked"] == [head_of(paused).shown_id]
-    assert found["ledger_rewritten"] == found["decided_but_not_moved"] == [Decision.objects.get().shown_id]
+    assert (
+        found["ledger_rewritten"]
+        == found["decided_but_not_moved"]
+        == [Decision.objects.get().shown_id]
+    )
 
 
 def add_event(order, kind):
     Thread.objects.filter(pk=order.thread_id).update(last_seq=F("last_seq") + 1)
     seq = Thread.objects.get(pk=order.thread_id).last_seq
-    return Event.objects.create(thread_id=order.thread_id, run_id=order.latest_run_id, seq=seq, kind=kind, data={"step": "execute"})
+    return Event.objects.create(
+        thread_id=order.thread_id,
+        run_id=order.latest_run_id,
+        seq=seq,
+        kind=kind,
+        data={"step": "execute"},
+    )
 
 
 def test_a_step_that_works_while_its_run_is_paused(paused):
@@ -236,7 +263,10 @@ def test_a_step_that_works_after_its_runs_end(paused, ana, action):
 def test_a_question_that_was_changed_after_its_answer(paused, ana, change):
     decision = answer(paused, ana)
     Pause.objects.update(**change)
-    assert broken() == {"decided_on_other_content": [decision.shown_id], "approved_by_nobody": [head_of(paused).shown_id]}
+    assert broken() == {
+        "decided_on_other_content": [decision.shown_id],
+        "approved_by_nobody": [head_of(paused).shown_id],
+    }
 
 
 def test_a_lease_of_a_paused_run_is_forbidden(paused):
@@ -278,11 +308,18 @@ def test_a_step_that_nobody_was_told_of(paused):
 def test_a_decision_that_was_rewritten(finished, zoe, field):
     """P11."""
     decision = Decision.objects.order_by("position")[1]
-    values = {"feedback": "No", "action": "skip", "via": "rest", "decided_by": zoe, "decided_at": timezone.now()}
+    values = {
+        "feedback": "No",
+        "action": "skip",
+        "via": "rest",
+        "decided_by": zoe,
+        "decided_at": timezone.now(),
+    }
     Decision.objects.filter(pk=decision.pk).update(**{field: values[field]})
     found = broken()
     assert found.pop("ledger_rewritten") == [decision.shown_id]
-    assert set(found) <= ({"approved_by_nobody"} if field == "action" else set())  # what was done for it no longer has it
+    # what was done for it no longer has it
+    assert set(found) <= ({"approved_by_nobody"} if field == "action" else set())
 
 
 @pytest.mark.usefixtures("unguarded")
@@ -325,4 +362,7 @@ def test_a_ledger_that_says_something_else_than_its_decisions(finished, change):
 @pytest.mark.usefixtures("unguarded")
 def test_two_decisions_at_one_position_are_forbidden(finished):
     one, other = Decision.objects.order_by("position")[:2]
-    forbidden("decision_position_once", lambda: Decision.objects.filter(pk=other.pk).update(position=one.position))
+    forbidden(
+        "decision_position_once",
+        lambda: Decision.objects.filter(pk=other.pk).update(position=one.position),
+    )

@@ -11,7 +11,9 @@ from tests.programs.settings import ROOT
 
 
 def test_people_who_log_in_by_mail_address_order_and_answer_like_all_others(tmp_path):
-    """Before, seventy modules took Django's own model: with another one the product did not start."""
+    """Before, seventy modules took Django's own model: with another one the product did not
+    start.
+    """
     done = settings.run(
         "tests.own_people.walk",
         {
@@ -27,7 +29,9 @@ def test_a_model_that_lacks_what_is_needed_is_named_by_the_check(monkeypatch):
     assert checks.people_have_what_it_takes() == []
     monkeypatch.setattr(people, "User", Group)
     [error] = checks.people_have_what_it_takes()
-    assert "is_active, is_staff, is_superuser, email" in error.msg and "get_full_name()" in error.msg
+    assert (
+        "is_active, is_staff, is_superuser, email" in error.msg and "get_full_name()" in error.msg
+    )
     assert error.is_serious()
 
 

@@ -49,13 +49,17 @@ def test_what_was_resumed_and_what_expired_is_counted_beside_what_waits(operator
     services.decide(cancelled.pk, action="cancel", by=ana, via=Via.PAGE)
     assert "1 open question" in look(operator)
     now = timezone.now()
-    Pause.objects.filter(pk=late.pk).update(status="expired", deadline_at=now, extendable_until=now, closed_at=now)
+    Pause.objects.filter(pk=late.pk).update(
+        status="expired", deadline_at=now, extendable_until=now, closed_at=now
+    )
     assert "In the last 24 hours, 1 resumed and 1 expired." in look(operator)
 
 
 def test_a_run_that_no_worker_takes_is_named_with_its_queue(operator, make_order):
     order = make_order()
-    Run.objects.filter(pk=order.latest_run_id).update(due_at=timezone.now() - dt.timedelta(minutes=5))
+    Run.objects.filter(pk=order.latest_run_id).update(
+        due_at=timezone.now() - dt.timedelta(minutes=5)
+    )
     page = look(operator)
     assert run_of(order).shown_id in page
     assert "Not taken" in page
@@ -65,7 +69,9 @@ def test_a_run_that_no_worker_takes_is_named_with_its_queue(operator, make_order
 def test_a_lost_worker_is_named_with_what_it_holds(operator, make_order):
     order = make_order()
     past = timezone.now() - dt.timedelta(seconds=30)
-    Run.objects.filter(pk=order.latest_run_id).update(status="running", lease_owner="box:7:abc", lease_until=past)
+    Run.objects.filter(pk=order.latest_run_id).update(
+        status="running", lease_owner="box:7:abc", lease_until=past
+    )
     page = look(operator)
     assert "held by box:7:abc" in page
     assert "box:7:abc</b>" in page
@@ -80,7 +86,9 @@ def test_questions_and_their_runs_are_counted(operator, paused, make_order):
 def test_incidents_of_the_last_day_are_listed(operator, make_order):
     order = make_order()
     words = "Step plan lost its worker 3 times in a row."
-    Run.objects.filter(pk=order.latest_run_id).update(status="failed", failure_code="incident", error=words, ended_at=timezone.now())
+    Run.objects.filter(pk=order.latest_run_id).update(
+        status="failed", failure_code="incident", error=words, ended_at=timezone.now()
+    )
     assert words in look(operator)
 
 
@@ -99,7 +107,9 @@ def test_only_operators_see_it(page):
     assert "Operations</a>" not in page.get("/").content.decode()
 
 
-def test_the_page_takes_the_same_number_of_queries_whatever_there_is(operator, make_order, django_assert_max_num_queries):
+def test_the_page_takes_the_same_number_of_queries_whatever_there_is(
+    operator, make_order, django_assert_max_num_queries
+):
     for _ in range(3):
         drive(make_order())
     with django_assert_max_num_queries(21):

@@ -1,4 +1,6 @@
-"""One row never ends a round: each round of the product with a row first in line that fails in a way nobody foresaw."""
+"""One row never ends a round: each round of the product with a row first in line that fails in a
+way nobody foresaw.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class Unforeseen(Exception):
 
 @pytest.fixture
 def failing(monkeypatch):
-    """Makes a function fail for what its first argument is chosen by, and act as it does for all others."""
+    """Makes a function fail for what its first argument is chosen by, and act as it does for all
+    others.
+    """
 
     def make(module, name, chosen, error=Unforeseen):
         real = getattr(module, name)
@@ -67,8 +71,12 @@ def contact(pause, address):
     return Delivery.objects.get(pause=pause, mark="request")
 
 
-def test_an_address_that_no_mail_may_have_is_dead_with_its_reason_and_others_are_sent(two, ana, page):
-    """One address with a newline raised in the mail backend and ended every round of deliveries, first in line each time."""
+def test_an_address_that_no_mail_may_have_is_dead_with_its_reason_and_others_are_sent(
+    two, ana, page
+):
+    """One address with a newline raised in the mail backend and ended every round of deliveries,
+    first in line each time.
+    """
     bad = contact(pause_of(two[0]), "victim@example.org\nBcc: all@example.org")
     good = contact(pause_of(two[1]), "supplier@example.org")
     relay()
@@ -77,11 +85,23 @@ def test_an_address_that_no_mail_may_have_is_dead_with_its_reason_and_others_are
     assert (bad.status, good.status) == (DeliveryStatus.DEAD, DeliveryStatus.SENT)
     assert "no mail address" in bad.error
     assert [letter.to for letter in mail.outbox] == [["supplier@example.org"]]
-    assert "no mail address" in page.get(f"/deliveries/?pause={pause_of(two[0]).shown_id}").content.decode()
+    assert (
+        "no mail address"
+        in page.get(f"/deliveries/?pause={pause_of(two[0]).shown_id}").content.decode()
+    )
 
 
 @pytest.mark.parametrize(
-    "recipient", ["a@example.org\nBcc: b@example.org", "a@b@c", "@", "a b@example.org", "x" * 250 + "@example.org", "ben\x00", " "]
+    "recipient",
+    [
+        "a@example.org\nBcc: b@example.org",
+        "a@b@c",
+        "@",
+        "a b@example.org",
+        "x" * 250 + "@example.org",
+        "ben\x00",
+        " ",
+    ],
 )
 def test_such_a_recipient_is_refused_at_the_door(db, ana, api, recipient):
     told = {"run_id": "r", "node_id": "n", "blocking_reason": "b", "recipients": [recipient]}
@@ -92,12 +112,19 @@ def test_such_a_recipient_is_refused_at_the_door(db, ana, api, recipient):
 
 
 def test_a_message_that_fails_as_nobody_foresaw_is_put_off_and_others_are_sent(two, failing):
-    bad, good = contact(pause_of(two[0]), "a@example.org"), contact(pause_of(two[1]), "b@example.org")
+    bad, good = (
+        contact(pause_of(two[0]), "a@example.org"),
+        contact(pause_of(two[1]), "b@example.org"),
+    )
     failing(messages, "of", lambda delivery: delivery.pk == bad.pk)
     relay()
     bad.refresh_from_db()
     good.refresh_from_db()
-    assert (bad.status, bad.attempts, good.status) == (DeliveryStatus.QUEUED, 1, DeliveryStatus.SENT)
+    assert (bad.status, bad.attempts, good.status) == (
+        DeliveryStatus.QUEUED,
+        1,
+        DeliveryStatus.SENT,
+    )
     assert "Unforeseen" in bad.error
     assert bad.next_at > timezone.now()
 
@@ -108,7 +135,9 @@ def test_one_bad_mail_of_a_digest_is_left_out_of_it(make_order, ana, ben, reacha
     bad = Delivery.objects.get(pause=pause_of(orders[0]), recipient=ben)
     failing(messages, "of", lambda delivery: delivery.pk == bad.pk)
     sending.deliver(seconds=30)
-    assert set(Delivery.objects.filter(recipient=ben).exclude(pk=bad.pk).values_list("status", flat=True)) == {DeliveryStatus.SENT}
+    assert set(
+        Delivery.objects.filter(recipient=ben).exclude(pk=bad.pk).values_list("status", flat=True)
+    ) == {DeliveryStatus.SENT}
     bad.refresh_from_db()
     assert bad.status == DeliveryStatus.QUEUED
 
@@ -123,7 +152,9 @@ def test_a_database_that_is_away_ends_the_round_and_blames_no_row(two, failing):
 
 
 def test_questions_that_cannot_be_announced_do_not_stay_in_the_way(make_order, failing):
-    """A round took the first so many; as many that fail each time kept all later ones from ever being told."""
+    """A round took the first so many; as many that fail each time kept all later ones from ever
+    being told.
+    """
     orders = [drive(make_order()) for _ in range(3)]
     bad = {pause_of(order).pk for order in orders[:2]}
     failing(notifications, "_announce", lambda key: key in bad)
@@ -140,15 +171,21 @@ def test_the_rules_of_other_questions_act(asked, failing):
     assert pauses[0].next_at == at(pauses[1], 5) + deadlines.AGAIN
 
 
-def test_other_early_answers_are_given_and_those_that_wait_go_to_the_end_of_the_line(make_order, ana, ben, failing, monkeypatch):
-    """The first 200 that waited for their questions were looked at in each round, and no others: ten runs kept all from theirs."""
+def test_other_early_answers_are_given_and_those_that_wait_go_to_the_end_of_the_line(
+    make_order, ana, ben, failing, monkeypatch
+):
+    """The first 200 that waited for their questions were looked at in each round, and no others:
+    ten runs kept all from theirs.
+    """
     monkeypatch.setattr(early_answers, "BATCH", 1)
     first, second = make_order(), make_order()
     now = timezone.now()
     kept = [
         EarlyAnswer.objects.create(
-            thread=order.thread, run=order.latest_run, node_id="planning", event={"payload": {"x": 1}}, by=ana, via=Via.REST,
-            received_at=now, expires_at=now + early_answers.kept_for(), changed_at=now + dt.timedelta(seconds=place),
+            thread=order.thread, run=order.latest_run, node_id="planning",
+            event={"payload": {"x": 1}}, by=ana, via=Via.REST,
+            received_at=now, expires_at=now + early_answers.kept_for(),
+            changed_at=now + dt.timedelta(seconds=place),
         )
         for place, order in enumerate((first, second))
     ]  # fmt: skip
@@ -207,9 +244,14 @@ def _fail(*, now):
     raise Unforeseen
 
 
-def test_a_message_that_cannot_begin_as_nobody_foresaw_is_refused_and_the_next_begins(thread, ana, failing):
+def test_a_message_that_cannot_begin_as_nobody_foresaw_is_refused_and_the_next_begins(
+    thread, ana, failing
+):
     """It stayed first in its line, which stood for ever, and its task failed in every sweep."""
-    turns = [message_queue.put(thread.pk, Turn(template="talk", input={"input": text}), by=ana) for text in ("first", "second")]
+    turns = [
+        message_queue.put(thread.pk, Turn(template="talk", input={"input": text}), by=ana)
+        for text in ("first", "second")
+    ]
     failing(message_queue, "_begin", lambda turn: turn.pk == turns[0].pk)
     run = message_queue.begin_next(thread.pk)
     assert run is not None

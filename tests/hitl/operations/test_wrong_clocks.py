@@ -1,4 +1,6 @@
-"""A host whose clock is wrong, as one process of it sees the world: what it writes and compares goes by the database's clock."""
+"""A host whose clock is wrong, as one process of it sees the world: what it writes and compares
+goes by the database's clock.
+"""
 
 from __future__ import annotations
 
@@ -55,14 +57,22 @@ def database_now():
 
 @OFF
 def test_runs_and_questions_go_by_the_databases_clock(wrong, make_order, asked, ahead):
-    """P3, P8. A worker at +25 s took healthy runs away, and its deadlines fired early; one that is behind took nothing up that was due."""
+    """P3, P8.
+
+    A worker at +25 s took healthy runs away, and its deadlines fired early; one that is behind took
+    nothing up that was due.
+    """
     wrong(ahead)
     order = make_order()
     assert lost_worker.claim(order.latest_run_id, now=clock.read())
     lease = Run.objects.values_list("lease_until", flat=True)
-    Run.objects.filter(pk=order.latest_run_id).move({RUNNING}, PENDING, lease_owner="", lease_until=None)
+    Run.objects.filter(pk=order.latest_run_id).move(
+        {RUNNING}, PENDING, lease_owner="", lease_until=None
+    )
     until = []
-    steps.HOOKS["planning"] = lambda: until.append(lease.get(pk=order.latest_run_id) - database_now())
+    steps.HOOKS["planning"] = lambda: until.append(
+        lease.get(pk=order.latest_run_id) - database_now()
+    )
     advance(order.latest_run_id, budget=60)
     steps.HOOKS.clear()
     assert abs(until[0] - dt.timedelta(seconds=settings.WAYSTATION_LEASE_SECONDS)) < NEAR
@@ -99,8 +109,12 @@ def test_a_lost_run_is_taken_back_when_its_lease_has_ended_and_not_before(wrong,
 
 @OFF
 @pytest.mark.usefixtures("reachable")
-def test_tokens_links_claims_and_presence_end_when_they_should(wrong, paused, ana, ben, settings, ahead):
-    """S0-61, F3: made by one host and used on another, or on the same one once its clock was set."""
+def test_tokens_links_claims_and_presence_end_when_they_should(
+    wrong, paused, ana, ben, settings, ahead
+):
+    """S0-61, F3: made by one host and used on another, or on the same one once its clock was
+    set.
+    """
     settings.WAYSTATION_LINK_DAYS = 600 / 86400
     wrong(ahead)
     relay()
@@ -114,7 +128,11 @@ def test_tokens_links_claims_and_presence_end_when_they_should(wrong, paused, an
         program = APIClient()
         program.credentials(HTTP_AUTHORIZATION=f"Bearer {secret}")
         there = presence.look(pause.pk, by=ben, now=clock.now())
-        return program.get("/api/v1/work-orders").status_code, Client().get(link).status_code, [one["name"] for one in there]
+        return (
+            program.get("/api/v1/work-orders").status_code,
+            Client().get(link).status_code,
+            [one["name"] for one in there],
+        )
 
     wrong(0)
     assert standing() == (200, 200, ["Ana Ruiz"])
@@ -127,11 +145,15 @@ def test_tokens_links_claims_and_presence_end_when_they_should(wrong, paused, an
 
 
 ERROR = 100
-"""Milliseconds by which hosts may differ that have read the database's clock: two readings, each with the time that it took."""
+"""Milliseconds by which hosts may differ that have read the database's clock: two readings, each
+with the time that it took.
+"""
 
 
 def test_a_key_made_later_is_the_higher_one_whichever_host_made_it(wrong):
-    """P3: a retry on another host had a lower key than the run before it, so that one stayed the order's latest run."""
+    """P3: a retry on another host had a lower key than the run before it, so that one stayed the
+    order's latest run.
+    """
     made = []
     for ahead in (3600, 0, -3600, 25, -25):
         wrong(ahead)
@@ -141,7 +163,9 @@ def test_a_key_made_later_is_the_higher_one_whichever_host_made_it(wrong):
 
 
 def test_a_blob_of_a_host_that_is_behind_is_not_collected_while_its_commit_is_under_way(wrong):
-    """P2: what a host an hour behind had just put counted as old, and went before the row that refers to it was there."""
+    """P2: what a host an hour behind had just put counted as old, and went before the row that
+    refers to it was there.
+    """
     wrong(-3600)
     Blob.objects.create(digest="d" * 64, size=1, content=b"x")
     wrong(0)
@@ -171,7 +195,9 @@ def test_a_worker_whose_clock_is_off_says_so_until_it_is_set(wrong, zoe, caplog,
 
 
 def test_a_clock_that_is_set_while_the_process_runs_is_seen_at_once(wrong):
-    """The monotonic clock goes on: what it says, and the last look at the database's clock, are enough."""
+    """The monotonic clock goes on: what it says, and the last look at the database's clock, are
+    enough.
+    """
     wrong(0)
     before = clock.now()
     wrong(3600, new=False)
@@ -180,7 +206,9 @@ def test_a_clock_that_is_set_while_the_process_runs_is_seen_at_once(wrong):
 
 
 def test_orders_of_beat_that_piled_up_are_carried_out_once(monkeypatch):
-    """P12: they do not expire, since that would be by the clock of who takes them; a database that was set back holds nothing up."""
+    """P12: they do not expire, since that would be by the clock of who takes them; a database that
+    was set back holds nothing up.
+    """
     assert [jobs.begin_round("round test", apart=5) for _ in range(3)] == [True, False, False]
     Chore.objects.filter(pk="round test").update(due_at=clock.now() + dt.timedelta(hours=1))
     assert jobs.begin_round("round test", apart=5)
@@ -195,13 +223,19 @@ def test_orders_of_beat_that_piled_up_are_carried_out_once(monkeypatch):
             task.pop_request()
     assert done == [1]
     assert "expires" not in str(settings.CELERY_BEAT_SCHEDULE)
-    assert [name for name, task in app.tasks.items() if name.startswith(("runs.", "hitl.")) and task.expires] == []
+    assert [
+        name
+        for name, task in app.tasks.items()
+        if name.startswith(("runs.", "hitl.")) and task.expires
+    ] == []
 
 
 def test_a_lease_that_ends_too_late_is_named(make_order):
     """P3: nobody would miss its worker for an hour."""
     order = make_order()
-    Run.objects.update(status="running", lease_owner="gone:1", lease_until=clock.now() + dt.timedelta(hours=1))
+    Run.objects.update(
+        status="running", lease_owner="gone:1", lease_until=clock.now() + dt.timedelta(hours=1)
+    )
     assert broken()["lease_too_long"] == [order.latest_run.shown_id]
 
 
@@ -213,7 +247,9 @@ def link_of(name):
 
 
 def test_beat_goes_on_when_its_clock_is_set_back(monkeypatch):
-    """P3: by Celery's own schedules it sent no sweep for an hour; what was lost or due stayed so all the time."""
+    """P3: by Celery's own schedules it sent no sweep for an hour; what was lost or due stayed so
+    all the time.
+    """
     entries: list[dict[str, Any]] = list(settings.CELERY_BEAT_SCHEDULE.values())
     schedules = {entry["task"]: entry["schedule"] for entry in entries}
     began = {task: schedule.now() for task, schedule in schedules.items()}
@@ -221,11 +257,15 @@ def test_beat_goes_on_when_its_clock_is_set_back(monkeypatch):
     monkeypatch.setattr(time, "monotonic", lambda: ticks + 301)
     monkeypatch.setattr(timezone, "now", lambda: at)
     monkeypatch.setattr(app, "now", lambda: at)
-    assert [task for task, schedule in schedules.items() if not schedule.is_due(began[task]).is_due] == []
+    assert [
+        task for task, schedule in schedules.items() if not schedule.is_due(began[task]).is_due
+    ] == []
 
 
 def test_keys_are_of_the_databases_time_after_the_hosts_clock_was_set_back(monkeypatch):
-    """P3: keys stayed an hour ahead all the while, so a run's newest checkpoint was not its last by key."""
+    """P3: keys stayed an hour ahead all the while, so a run's newest checkpoint was not its last by
+    key.
+    """
     real = time.time_ns
     before = real() // 1_000_000
     monkeypatch.setattr(time, "time_ns", lambda: real() + 3_600 * 10**9)
@@ -241,7 +281,9 @@ def test_keys_are_of_the_databases_time_after_the_hosts_clock_was_set_back(monke
 
 @pytest.mark.django_db(transaction=True)
 def test_a_process_knows_the_time_from_its_first_connection_on(monkeypatch):
-    """P3: the first keys of a process whose clock is off, made before it had asked for the time, were of another time."""
+    """P3: the first keys of a process whose clock is off, made before it had asked for the time,
+    were of another time.
+    """
     monkeypatch.setattr(clock, "_last", None)
     connection.close()
     connection.ensure_connection()
@@ -250,7 +292,8 @@ def test_a_process_knows_the_time_from_its_first_connection_on(monkeypatch):
 
 @OFF
 def test_whatever_is_made_is_dated_by_the_databases_clock(wrong, make_order, ana, ahead):
-    """`auto_now_add` asked the host: a checkpoint of an hour ahead was "made" after the answer to it, an import's rows after the import;
+    """`auto_now_add` asked the host: a checkpoint of an hour ahead was "made" after the answer to
+    it, an import's rows after the import;
     an entry of the books was dated so too (`timing`)."""
     wrong(ahead)
     order = make_order()
@@ -258,17 +301,27 @@ def test_whatever_is_made_is_dated_by_the_databases_clock(wrong, make_order, ana
     pause, run = pause_of(order), order.latest_run
     token, _ = ApiToken.make(ana, name="new")
     made = [pause.checkpoint, run, order, order.thread, token, run.definition]
-    dated = [timing.now(), *(one.created_at for one in made), *Event.objects.filter(run_id=run.pk).values_list("at", flat=True)]
+    dated = [
+        timing.now(),
+        *(one.created_at for one in made),
+        *Event.objects.filter(run_id=run.pk).values_list("at", flat=True),
+    ]
     assert [at for at in dated if abs(at - database_now()) > NEAR] == []
 
 
 @pytest.mark.parametrize("ahead", [3600, -3600])
 def test_wrong_passwords_count_at_every_host_alike(wrong, ana, ben, settings, ahead):
-    """A host that was an hour off knew of none of the others' failures, and threw them away when it counted its own."""
+    """A host that was an hour off knew of none of the others' failures, and threw them away when it
+    counted its own.
+    """
     settings.WAYSTATION_LOGIN_FAILURES = settings.AXES_FAILURE_LIMIT = 4
 
     def log_in(name, password, at):
-        return Client(REMOTE_ADDR=at).post("/login", {"username": name, "password": password}).status_code
+        return (
+            Client(REMOTE_ADDR=at)
+            .post("/login", {"username": name, "password": password})
+            .status_code
+        )
 
     def guess(name, at):
         return [log_in(name, "wrong", at) for _ in range(4)]

@@ -1,4 +1,6 @@
-"""Many questions at once are told of in one message, and one that came and went before anybody was told in none. F30."""
+"""Many questions at once are told of in one message, and one that came and went before anybody was
+told in none. F30.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("reachable")]
 
 
 def answer(order, by, action="approve", feedback=""):
-    return services.decide(pause_of(order).pk, action=action, by=by, via=Via.PAGE, feedback=feedback)
+    return services.decide(
+        pause_of(order).pk, action=action, by=by, via=Via.PAGE, feedback=feedback
+    )
 
 
 def to():
@@ -41,21 +45,28 @@ def test_many_questions_at_once_are_one_mail_with_a_link_each(make_order, ana, b
     relay()
     assert to() == ["ana@example.org", "ben@example.org"]
     assert {one.subject for one in mail.outbox} == {"6 questions wait for you"}
-    assert all(one.body.count("/l/") == one.alternatives[0].content.count("/l/") == 6 for one in mail.outbox)
+    assert all(
+        one.body.count("/l/") == one.alternatives[0].content.count("/l/") == 6
+        for one in mail.outbox
+    )
     assert set(statuses()) == {"sent"}
     answer(orders[0], ana)
     relay()
     assert mail.outbox[2].subject.startswith("Answered: ")
 
 
-def test_a_digest_leaves_out_what_was_answered_meanwhile_and_is_tried_again_as_one(make_order, ana, ben, monkeypatch):
+def test_a_digest_leaves_out_what_was_answered_meanwhile_and_is_tried_again_as_one(
+    make_order, ana, ben, monkeypatch
+):
     """F30: it holds nothing that its reader could not answer any more."""
     endpoints.switch_mail(ana, on=False)
     orders = [drive(make_order()) for _ in range(6)]
     notifications.announce()
     answer(orders[3], ana)
     real = letters.send_digest
-    monkeypatch.setattr(letters, "send_digest", lambda *_: (_ for _ in ()).throw(CannotReach("away")))
+    monkeypatch.setattr(
+        letters, "send_digest", lambda *_: (_ for _ in ()).throw(CannotReach("away"))
+    )
     sending.deliver(seconds=10)
     assert statuses() == ["cancelled", *["queued"] * 5]
     monkeypatch.setattr(letters, "send_digest", real)
@@ -65,8 +76,13 @@ def test_a_digest_leaves_out_what_was_answered_meanwhile_and_is_tried_again_as_o
 
 
 @pytest.mark.parametrize(("count", "listed", "more"), [(5, 5, ""), (12, 8, "… and 4 more")])
-def test_many_questions_at_once_are_one_message_in_a_chat(make_order, ana, ben, slack, chatting, count, listed, more):
-    """F30: before, only mails were joined, and a channel got a message for each. It fits services that cut at a thousand characters."""
+def test_many_questions_at_once_are_one_message_in_a_chat(
+    make_order, ana, ben, slack, chatting, count, listed, more
+):
+    """F30: before, only mails were joined, and a channel got a message for each.
+
+    It fits services that cut at a thousand characters.
+    """
     endpoints.switch_mail(ana, on=False)
     endpoints.switch_mail(ben, on=False)
     orders = [drive(make_order(title=f"Order {number}: {'long ' * 30}")) for number in range(count)]
@@ -75,7 +91,9 @@ def test_many_questions_at_once_are_one_message_in_a_chat(make_order, ana, ben, 
     lines = text.splitlines()
     assert title == f"{count} questions wait"
     asked = pause_of(orders[0]).question
-    assert {line.partition(":")[0] for line in lines[:listed]} <= {f"• {asked} · Order {number}" for number in range(count)}
+    assert {line.partition(":")[0] for line in lines[:listed]} <= {
+        f"• {asked} · Order {number}" for number in range(count)
+    }
     assert len(set(lines[:listed])) == listed
     assert lines[listed:] == [*([more] if more else []), links.absolute(reverse("hitl:inbox"))]
     assert len(text) < 1_000
@@ -85,7 +103,9 @@ def test_many_questions_at_once_are_one_message_in_a_chat(make_order, ana, ben, 
     assert [title.partition(":")[0] for _, title, _ in chatting[1:]] == ["Answered"]
 
 
-def test_a_chat_hears_of_no_question_that_was_answered_meanwhile_and_no_words_that_are_encrypted(make_order, ana, ben, slack, chatting):
+def test_a_chat_hears_of_no_question_that_was_answered_meanwhile_and_no_words_that_are_encrypted(
+    make_order, ana, ben, slack, chatting
+):
     """F30."""
     endpoints.switch_mail(ana, on=False)
     endpoints.switch_mail(ben, on=False)
@@ -101,7 +121,9 @@ def test_a_chat_hears_of_no_question_that_was_answered_meanwhile_and_no_words_th
 
 
 def test_what_was_sent_back_before_anybody_was_told_is_told_once(paused, ana):
-    """F30: a run that asks again and again has one open question, and people hear of that one alone."""
+    """F30: a run that asks again and again has one open question, and people hear of that one
+    alone.
+    """
     notifications.announce()
     for words in ("shorter", "longer"):
         answer(paused, ana, "revise", words)
@@ -111,4 +133,6 @@ def test_what_was_sent_back_before_anybody_was_told_is_told_once(paused, ana):
     assert Pause.objects.count() == 3
     assert to() == ["ana@example.org", "ben@example.org"]
     assert statuses() == [*["cancelled"] * 4, *["sent"] * 2]
-    assert set(Delivery.objects.filter(status="sent").values_list("pause", flat=True)) == {pause_of(paused).pk}
+    assert set(Delivery.objects.filter(status="sent").values_list("pause", flat=True)) == {
+        pause_of(paused).pk
+    }

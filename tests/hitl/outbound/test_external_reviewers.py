@@ -1,4 +1,6 @@
-"""People without an account who answer by a signed link: what they see, what they may do, and where it is told (S3-28, 49..51)."""
+"""People without an account who answer by a signed link: what they see, what they may do, and where
+it is told (S3-28, 49..51).
+"""
 
 from __future__ import annotations
 
@@ -32,15 +34,34 @@ from tests.worlds.whole_story import broken
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("reachable")]
 
-SCHEMA = {"type": "object", "properties": {"iban": {"type": "string", "minLength": 4, "title": "IBAN"}}, "required": ["iban"]}
+SCHEMA = {
+    "type": "object",
+    "properties": {"iban": {"type": "string", "minLength": 4, "title": "IBAN"}},
+    "required": ["iban"],
+}
 YES = {"action": "answer", "me": "yes", "input.iban": "DE89"}
 
 
 def question(state, context, **changes):
-    told = Outside(to=[SUPPLIER.upper()], question="Where shall we pay to?", content="Your **bill** lacks an IBAN.", ways=["answer"])
-    report = Report(content="# Internal notes\n\nThey are late again.", facts={"Margin": "12 %"}, effects=["Pays."])
+    told = Outside(
+        to=[SUPPLIER.upper()],
+        question="Where shall we pay to?",
+        content="Your **bill** lacks an IBAN.",
+        ways=["answer"],
+    )
+    report = Report(
+        content="# Internal notes\n\nThey are late again.",
+        facts={"Margin": "12 %"},
+        effects=["Pays."],
+    )
     ways = {"approve": "finish", "answer": "finish", "revise": context.step, "reject": ""}
-    return Ask(question="IBAN of the supplier?", ways=ways, report=report, required_inputs=SCHEMA, **{"outside": told, **changes})
+    return Ask(
+        question="IBAN of the supplier?",
+        ways=ways,
+        report=report,
+        required_inputs=SCHEMA,
+        **{"outside": told, **changes},
+    )
 
 
 @pytest.fixture
@@ -61,11 +82,18 @@ def wanted(order_that, ana):
 
 
 def outsiders_answer(pause, **changes):
-    given = {"action": "answer", "by": Outsider(SUPPLIER), "via": Via.LINK, "revision": pause.revision, "payload": {"iban": "DE89"}}
+    given = {
+        "action": "answer",
+        "by": Outsider(SUPPLIER),
+        "via": Via.LINK,
+        "revision": pause.revision,
+        "payload": {"iban": "DE89"},
+    }
     return services.decide(pause.pk, **{**given, **changes})
 
 
-# -- what they are told and see ---------------------------------------------------------------------------------------------------
+# -- what they are told and see
+# --------------------------------------------------------------------------------------------------
 
 
 def test_whoever_holds_the_link_answers_under_the_address_it_was_sent_to(wanted):
@@ -76,12 +104,19 @@ def test_whoever_holds_the_link_answers_under_the_address_it_was_sent_to(wanted)
     done = browser().post(link_to(), YES)
     assert (done.status_code, "was recorded as your answer" in done.content.decode()) == (200, True)
     decision = Decision.objects.get()
-    assert (decision.decided_by, decision.external, decision.via, decision.payload) == (None, SUPPLIER, Via.LINK, {"iban": "DE89"})
+    assert (decision.decided_by, decision.external, decision.via, decision.payload) == (
+        None,
+        SUPPLIER,
+        Via.LINK,
+        {"iban": "DE89"},
+    )
     assert state_of(drive(order))["iban"] == "DE89"
 
 
 def test_neither_mail_nor_page_shows_anything_of_the_house(wanted, ana, ben):
-    """They see their words and the form, not the content, facts, effects, title, workflow or reviewers of the question."""
+    """They see their words and the form, not the content, facts, effects, title, workflow or
+    reviewers of the question.
+    """
     order = wanted()
     (message,) = mails_to()
     shown = browser().get(link_to()).content.decode()
@@ -99,7 +134,11 @@ def test_neither_mail_nor_page_shows_anything_of_the_house(wanted, ana, ben):
             order.shown_id,
         ):
             assert inside not in text, inside
-    assert "lacks an IBAN" in shown and 'value="reject"' not in shown and "Log in" not in shown.split("<main")[1]
+    assert (
+        "lacks an IBAN" in shown
+        and 'value="reject"' not in shown
+        and "Log in" not in shown.split("<main")[1]
+    )
 
 
 @pytest.mark.parametrize("method", ["get", "head", "options"])
@@ -116,19 +155,29 @@ def test_its_page_is_told_to_nobody_and_takes_no_form_from_elsewhere(wanted):
     """Origin and token are checked, the address stays on the page."""
     wanted()
     page = browser().get(link_to())
-    assert (page["Cache-Control"], page["Referrer-Policy"], "noindex" in page["X-Robots-Tag"]) == ("no-store", "same-origin", True)
+    assert (page["Cache-Control"], page["Referrer-Policy"], "noindex" in page["X-Robots-Tag"]) == (
+        "no-store",
+        "same-origin",
+        True,
+    )
     before = rows()
     assert browser(enforce_csrf_checks=True).post(link_to(), YES).status_code == 403
     client = browser(enforce_csrf_checks=True)
     client.get(link_to())
     body = {**YES, "csrfmiddlewaretoken": client.cookies["csrftoken"].value}
-    assert client.post(link_to(), body, headers={"origin": "https://elsewhere.example"}).status_code == 403
+    assert (
+        client.post(link_to(), body, headers={"origin": "https://elsewhere.example"}).status_code
+        == 403
+    )
     assert rows() == before
     assert client.post(link_to(), body, headers={"origin": "http://testserver"}).status_code == 200
 
 
 def test_where_the_rules_alone_name_them_they_see_the_question_itself(order_that):
-    order = order_that(lambda state, context: question(state, context, outside=None), review={"external": [SUPPLIER]})
+    order = order_that(
+        lambda state, context: question(state, context, outside=None),
+        review={"external": [SUPPLIER]},
+    )
     drive(order)
     relay()
     page = browser().get(link_to()).content.decode()
@@ -136,7 +185,8 @@ def test_where_the_rules_alone_name_them_they_see_the_question_itself(order_that
     assert "12 %" not in page and "Pays." not in page
 
 
-# -- what is refused --------------------------------------------------------------------------------------------------------------
+# -- what is refused
+# --------------------------------------------------------------------------------------------------
 
 
 def test_what_does_not_fit_leaves_the_question_open_and_is_said_at_the_field(wanted):
@@ -152,7 +202,9 @@ def test_what_does_not_fit_leaves_the_question_open_and_is_said_at_the_field(wan
 def test_answers_that_are_for_others_are_not_theirs(wanted, action):
     wanted()
     before = rows()
-    assert browser().post(link_to(), {**YES, "action": action, "feedback": "because"}).status_code in {403, 422}
+    assert browser().post(
+        link_to(), {**YES, "action": action, "feedback": "because"}
+    ).status_code in {403, 422}
     assert rows() == before
 
 
@@ -168,7 +220,10 @@ def test_a_forged_link_leads_nowhere(wanted, token):
 
 def test_an_expired_link_answers_nothing(wanted):
     wanted()
-    Link.objects.update(made_at=timezone.now() - dt.timedelta(days=2), expires_at=timezone.now() - dt.timedelta(days=1))
+    Link.objects.update(
+        made_at=timezone.now() - dt.timedelta(days=2),
+        expires_at=timezone.now() - dt.timedelta(days=1),
+    )
     before = rows()
     for response in (browser().get(link_to()), browser().post(link_to(), YES)):
         assert (response.status_code, "has expired" in response.content.decode()) == (410, True)
@@ -182,7 +237,10 @@ def test_a_link_answers_once(wanted):
     browser().post(path, YES)
     before = rows()
     for response in (browser().get(path), browser().post(path, YES)):
-        assert (response.status_code, "Your answer was recorded on" in response.content.decode()) == (410, True)
+        assert (
+            response.status_code,
+            "Your answer was recorded on" in response.content.decode(),
+        ) == (410, True)
     assert rows() == before
 
 
@@ -194,7 +252,10 @@ def test_who_has_an_account_does_not_answer_as_somebody_outside(wanted, who, req
     client.get("/")
     before = rows()
     for response in (client.get(link_to()), client.post(link_to(), YES)):
-        assert (response.status_code, "without an account" in response.content.decode()) == (403, True)
+        assert (response.status_code, "without an account" in response.content.decode()) == (
+            403,
+            True,
+        )
     assert rows() == before
 
 
@@ -202,7 +263,9 @@ def test_a_link_to_another_revision_answers_nothing(wanted, ana):
     """F2, F16; the new question has a link of its own."""
     order = wanted()
     old = link_to()
-    services.decide(pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback="ask for the BIC too")
+    services.decide(
+        pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback="ask for the BIC too"
+    )
     drive(order)
     relay()
     before = rows()
@@ -215,11 +278,18 @@ def test_a_link_to_another_revision_answers_nothing(wanted, ana):
 def test_who_comes_too_late_is_told_so_without_names(wanted, ana):
     """F8: the house's answer was first."""
     order = wanted()
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE, payload={"iban": "DE00"})
+    services.decide(
+        pause_of(order).pk, action="approve", by=ana, via=Via.PAGE, payload={"iban": "DE00"}
+    )
     before = rows()
     for response in (browser().get(link_to()), browser().post(link_to(), YES)):
         text = response.content.decode()
-        assert (response.status_code, "Somebody else answered first" in text, "Ana" in text, "DE00" in text) == (409, True, False, False)
+        assert (
+            response.status_code,
+            "Somebody else answered first" in text,
+            "Ana" in text,
+            "DE00" in text,
+        ) == (409, True, False, False)
     assert rows() == before
     relay()
     assert "settled meanwhile" in str(mails_to()[-1].body) and "Ana" not in str(mails_to()[-1].body)
@@ -243,11 +313,14 @@ def test_an_address_that_is_not_asked_answers_nothing(wanted):
         outsiders_answer(pause, by=Outsider("somebody@else.example"))
 
 
-# -- the rules bind them too ------------------------------------------------------------------------------------------------------
+# -- the rules bind them too
+# --------------------------------------------------------------------------------------------------
 
 
 def test_what_is_of_high_risk_is_put_to_nobody_outside(wanted, order_that):
-    """Neither by the rules nor by a step, and not by a link that was sent before the risk was seen."""
+    """Neither by the rules nor by a step, and not by a link that was sent before the risk was
+    seen.
+    """
     with pytest.raises(ReviewInvalid):
         check({"external": [SUPPLIER], "risk": "high"}, {})
     order = wanted(review=None)
@@ -263,7 +336,11 @@ def test_a_claim_binds_them_and_does_not_say_whose(wanted, ben):
     order = wanted()
     Pause.objects.update(claimed_by=ben, claimed_until=timezone.now() + dt.timedelta(minutes=5))
     response = browser().post(link_to(), YES)
-    assert (response.status_code, "at the moment" in response.content.decode(), "Ben" in response.content.decode()) == (409, True, False)
+    assert (
+        response.status_code,
+        "at the moment" in response.content.decode(),
+        "Ben" in response.content.decode(),
+    ) == (409, True, False)
     assert pause_of(order).status == "open"
 
 
@@ -274,15 +351,24 @@ def test_a_reason_that_the_rules_ask_for_is_asked_of_them_too(wanted):
 
 
 def test_an_address_is_one_seat_of_a_quorum(wanted, ana, ben):
-    """Votes of an account and of an address are two; the decision names both digests, and the chain holds."""
+    """Votes of an account and of an address are two; the decision names both digests, and the chain
+    holds.
+    """
     order = wanted(review={"quorum": 2}, named=True)
     first = browser().post(link_to(), YES)
     vote = Vote.objects.get()
-    assert (first.status_code, vote.external, vote.voter, vote.digest == vote.compute_digest()) == (200, SUPPLIER, None, True)
+    assert (first.status_code, vote.external, vote.voter, vote.digest == vote.compute_digest()) == (
+        200,
+        SUPPLIER,
+        None,
+        True,
+    )
     assert (browser().post(link_to(), YES).status_code, Decision.objects.count()) == (410, 0)
     with pytest.raises(policy.NotNow):
         outsiders_answer(pause_of(order))
-    assert set(policy.answerers(pause_of(order))) == {ana, ben}, "a vote from outside takes no account's seat"
+    assert set(policy.answerers(pause_of(order))) == {ana, ben}, (
+        "a vote from outside takes no account's seat"
+    )
     services.decide(pause_of(order).pk, action="answer", by=ben, via=Via.PAGE)
     assert Decision.objects.get().votes == [vote.digest for vote in Vote.objects.order_by("pk")]
     assert list(verification.Check().breaches()) == []
@@ -311,26 +397,42 @@ def test_of_two_who_use_the_link_at_once_one_wins(file_database, wanted):
     wanted()
     path = link_to()
     found = at_once(*[lambda: browser().post(path, YES).status_code for _ in range(4)])
-    assert (found.count(200), set(found) <= {200, 409, 410}, Decision.objects.count()) == (1, True, 1)
+    assert (found.count(200), set(found) <= {200, 409, 410}, Decision.objects.count()) == (
+        1,
+        True,
+        1,
+    )
 
 
-# -- where it is told -------------------------------------------------------------------------------------------------------------
+# -- where it is told
+# --------------------------------------------------------------------------------------------------
 
 
 def test_the_answer_from_outside_is_named_everywhere(wanted, api, ana, client):
-    """Card, trail, receipt, evidence, ledger export and REST name the address; its digest is in the chain."""
+    """Card, trail, receipt, evidence, ledger export and REST name the address; its digest is in the
+    chain.
+    """
     order = wanted()
     api_client = api(ana)
     before = api_client.get(f"/api/v1/pauses/{pause_of(order).shown_id}").json()
     client.force_login(ana)
     page = f"/work-orders/{order.shown_id}/"
-    assert (before["asked_outside"], SUPPLIER in client.get(page).content.decode()) == ([SUPPLIER], True)
+    assert (before["asked_outside"], SUPPLIER in client.get(page).content.decode()) == (
+        [SUPPLIER],
+        True,
+    )
     browser().post(link_to(), YES)
     decision = Decision.objects.get()
     told = api_client.get(f"/api/v1/decisions/{decision.shown_id}").json()
-    assert (told["external"], told["decided_by"], told["shown"]["outside"]["question"]) == (SUPPLIER, None, "Where shall we pay to?")
+    assert (told["external"], told["decided_by"], told["shown"]["outside"]["question"]) == (
+        SUPPLIER,
+        None,
+        "Where shall we pay to?",
+    )
     assert told["verification"]["holds"]
-    assert api_client.get(f"/api/v1/pauses/{decision.pause.shown_id}").json()["external"] == SUPPLIER
+    assert (
+        api_client.get(f"/api/v1/pauses/{decision.pause.shown_id}").json()["external"] == SUPPLIER
+    )
     (line,) = json.loads("".join(export.as_json([decision.ledger_id])))["decisions"]
     assert (line["external"], line["signed"]["external"]) == (SUPPLIER, SUPPLIER)
     for path in (page, f"/decisions/{decision.shown_id}/"):
@@ -364,10 +466,20 @@ def test_the_database_keeps_accounts_addresses_and_rules_apart(wanted, ana):
         lambda: Pause.objects.update(outside={**Pause.objects.get().outside, "ways": ["reject"]}),
         lambda: Pause.objects.update(review={**Pause.objects.get().review, "risk": "high"}),
     ],
-    ids=["no link", "another's link", "another revision's", "to look at only", "never asked", "another way", "of high risk"],
+    ids=[
+        "no link",
+        "another's link",
+        "another revision's",
+        "to look at only",
+        "never asked",
+        "another way",
+        "of high risk",
+    ],
 )
 def test_an_answer_that_nobody_outside_was_asked_for_is_found(wanted, damage, quorum):
-    """P1, F3: the question's own rules and a link to this address, for this revision, to answer by."""
+    """P1, F3: the question's own rules and a link to this address, for this revision, to answer
+    by.
+    """
     wanted(review={"quorum": quorum}, named=True)
     assert browser().post(link_to(), YES).status_code == 200
     answer = (Decision if quorum == 1 else Vote).objects.get()
@@ -382,7 +494,11 @@ def test_an_erasure_takes_the_address_and_the_chain_holds(wanted, ana):
     drive(order)
     erasure.erase(order.thread_id, by="root", reason="asked for")
     decision = Decision.objects.get()
-    assert (decision.external, decision.name, decision.intact) == ("", "somebody without an account", True)
+    assert (decision.external, decision.name, decision.intact) == (
+        "",
+        "somebody without an account",
+        True,
+    )
     assert list(verification.Check().breaches()) == [] and SUPPLIER not in str(rows())
 
 
@@ -396,11 +512,23 @@ def test_only_an_administrator_takes_their_answer_back(wanted, ana, admin_user):
     assert browser().post(link_to(), YES).status_code == 200, "asked again, they get another link"
 
 
-# -- whom a question may name -----------------------------------------------------------------------------------------------------
+# -- whom a question may name
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "address", ["", "x", "a@b", "a b@c.de", "A <a@b.de>", "a@b.de\nBcc: c@d.de", "a@b.de,c@d.de", "a" * 250 + "@b.de", 7]
+    "address",
+    [
+        "",
+        "x",
+        "a@b",
+        "a b@c.de",
+        "A <a@b.de>",
+        "a@b.de\nBcc: c@d.de",
+        "a@b.de,c@d.de",
+        "a" * 250 + "@b.de",
+        7,
+    ],
 )
 def test_what_is_no_plain_address_is_refused(address):
     assert not is_address(address)
@@ -411,7 +539,12 @@ def test_what_is_no_plain_address_is_refused(address):
 
 
 def test_addresses_are_kept_once_and_in_lower_case():
-    found = asked(Outside(to=[SUPPLIER.upper(), SUPPLIER], ways=["no"]), {"external": [SUPPLIER]}, {"yes": "", "no": ""}, high_risk=False)
+    found = asked(
+        Outside(to=[SUPPLIER.upper(), SUPPLIER], ways=["no"]),
+        {"external": [SUPPLIER]},
+        {"yes": "", "no": ""},
+        high_risk=False,
+    )
     assert (found["to"], found["ways"]) == ([SUPPLIER], ["no"])
     with pytest.raises(StepFailed):
         asked(Outside(to=[SUPPLIER], ways=["maybe"]), {}, {"yes": ""}, high_risk=False)
@@ -428,11 +561,18 @@ def test_who_was_asked_outside_is_reminded_too(wanted):
     notifications.plan_outside(pause_of(order), "reminded", mark="0.1")
     relay()
     assert mails_to()[-1].subject.startswith("Reminder: Where shall we pay to?")
-    assert Delivery.objects.filter(contact="").count() == Delivery.objects.exclude(recipient=None).count()
+    assert (
+        Delivery.objects.filter(contact="").count()
+        == Delivery.objects.exclude(recipient=None).count()
+    )
 
 
-def test_the_demo_shows_the_link_to_a_superuser_only_and_nowhere_real(wanted, admin_user, ana, settings):
-    """Whoever holds it answers as the supplier, so it is shown to nobody who could not do that anyway; GET makes none."""
+def test_the_demo_shows_the_link_to_a_superuser_only_and_nowhere_real(
+    wanted, admin_user, ana, settings
+):
+    """Whoever holds it answers as the supplier, so it is shown to nobody who could not do that
+    anyway; GET makes none.
+    """
     order = wanted()
     before = rows()
     assert link_to() in browser(admin_user).get("/deliveries/").content.decode()
@@ -440,46 +580,75 @@ def test_the_demo_shows_the_link_to_a_superuser_only_and_nowhere_real(wanted, ad
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     assert "/l/" not in browser(admin_user).get("/deliveries/").content.decode()
     settings.EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
-    assert {name: found for name, found in rows().items() if name.split(".")[0] not in {"sessions", "axes"}} == {
-        name: found for name, found in before.items() if name.split(".")[0] not in {"sessions", "axes"}
+    assert {
+        name: found
+        for name, found in rows().items()
+        if name.split(".")[0] not in {"sessions", "axes"}
+    } == {
+        name: found
+        for name, found in before.items()
+        if name.split(".")[0] not in {"sessions", "axes"}
     }
     services.decide(pause_of(order).pk, action="cancel", by=ana, via=Via.PAGE)
     assert "/l/" not in browser(admin_user).get("/deliveries/").content.decode()
 
 
-# -- where the address comes from -------------------------------------------------------------------------------------------------
+# -- where the address comes from
+# -------------------------------------------------------------------------------------------------
 
 
 def test_an_address_that_the_rules_do_not_name_brings_data_and_approves_nothing(wanted):
-    """Before, whoever asked for the work named a mailbox of their own, and its link approved like a reviewer."""
+    """Before, whoever asked for the work named a mailbox of their own, and its link approved like a
+    reviewer.
+    """
     order = wanted()
     assert external_access.shown(pause_of(order), SUPPLIER).ways == ["answer"]
     with pytest.raises(policy.NotAllowed):
         outsiders_answer(pause_of(order), action="approve")
     assert browser().post(link_to(), YES).status_code == 200
     decision = Decision.objects.get()
-    assert (decision.action, decision.data_only, decision.signed()["data_only"]) == ("answer", True, True)
+    assert (decision.action, decision.data_only, decision.signed()["data_only"]) == (
+        "answer",
+        True,
+        True,
+    )
     decision.pk, decision.pause, decision.position, decision.action = None, None, 99, "approve"
-    with pytest.raises(IntegrityError, match=r"decision_data_only_approves_nothing|decision_says_nothing_if_erased"), transaction.atomic():
+    with (
+        pytest.raises(
+            IntegrityError,
+            match=r"decision_data_only_approves_nothing|decision_says_nothing_if_erased",
+        ),
+        transaction.atomic(),
+    ):
         decision.save(force_insert=True)
 
 
-@pytest.mark.parametrize("rules", [{"quorum": 2}, {"reviewers": {"users": ["ben"]}}, {"self_approval": False}], ids=str)
+@pytest.mark.parametrize(
+    "rules", [{"quorum": 2}, {"reviewers": {"users": ["ben"]}}, {"self_approval": False}], ids=str
+)
 def test_it_lets_no_run_go_on_where_somebody_must_approve(wanted, rules):
-    """Before, its vote counted towards the quorum, and its answer carried the run past the reviewers whom the template names."""
+    """Before, its vote counted towards the quorum, and its answer carried the run past the
+    reviewers whom the template names.
+    """
     order = wanted(review=rules)
     assert external_access.asked(pause_of(order)) == []
     path = f"/l/{'A' * 43}" if not mails_to() else link_to()
     assert browser().post(path, YES).status_code in {403, 404}
     with pytest.raises(services.NotFound):
         outsiders_answer(pause_of(order))
-    assert (Vote.objects.count(), Decision.objects.count(), pause_of(order).status) == (0, 0, "open")
+    assert (Vote.objects.count(), Decision.objects.count(), pause_of(order).status) == (
+        0,
+        0,
+        "open",
+    )
     Pause.objects.update(review={**rules, "external": [SUPPLIER]})
     assert external_access.asked(pause_of(order)) == [SUPPLIER], "the template's own word counts"
 
 
 def test_where_the_step_itself_looks_at_the_data_they_may_come_from_there(order_that):
-    """As `smart-booking` asks its supplier: the answer leads back to the step, which has its reviewers asked about what follows."""
+    """As `smart-booking` asks its supplier: the answer leads back to the step, which has its
+    reviewers asked about what follows.
+    """
     back = {"answer": "execute", "reject": ""}
     order = drive(order_that(lambda state, context: replace(question(state, context), ways=back)))
     Pause.objects.update(review={"reviewers": {"users": ["ben"]}})

@@ -1,4 +1,6 @@
-"""Links in mails: opened, forged, expired, replayed, passed on, and used to answer where the template allows it."""
+"""Links in mails: opened, forged, expired, replayed, passed on, and used to answer where the
+template allows it.
+"""
 
 from __future__ import annotations
 
@@ -79,10 +81,13 @@ def test_the_address_is_kept_by_nobody_and_told_to_nobody(easy):
     page = browser().get(link_of("ben"))
     assert page["Cache-Control"] == "no-store"
     assert "noindex" in page["X-Robots-Tag"]
-    assert page["Referrer-Policy"] == "same-origin"  # it has a form, whose POST would name no origin otherwise
+    # it has a form, whose POST would name no origin otherwise
+    assert page["Referrer-Policy"] == "same-origin"
     Pause.objects.update(review={})
     assert browser().get(link_of("ben"))["Referrer-Policy"] == "no-referrer"
-    assert not re.findall(r'(?:src|href)="https?://', page.content.decode()), "no request leaves the host"
+    assert not re.findall(r'(?:src|href)="https?://', page.content.decode()), (
+        "no request leaves the host"
+    )
 
 
 def test_without_a_login_a_link_shows_the_question_and_the_way_in_only(asked):
@@ -98,7 +103,9 @@ def test_its_recipient_who_is_logged_in_is_led_to_the_question(asked, ben):
     assert (response.status_code, response["Location"]) == (302, f"/work-orders/{asked.shown_id}/")
 
 
-@pytest.mark.parametrize("review", [{}, {"risk": "high"}, {"risk": "low"}, {"risk": "normal", "link_answers": True}])
+@pytest.mark.parametrize(
+    "review", [{}, {"risk": "high"}, {"risk": "low"}, {"risk": "normal", "link_answers": True}]
+)
 def test_what_needs_a_login_is_not_answered_without_one(paused, review):
     """F1: risk from medium up never decides without login."""
     Pause.objects.update(review=review)
@@ -120,7 +127,12 @@ def test_a_low_risk_question_is_answered_from_its_link(easy, ben):
     assert "Plan 1" in page and 'name="me"' in page
     done = browser().post(link_of("ben"), YES)
     decision = Decision.objects.get()
-    assert (done.status_code, decision.decided_by, decision.via, decision.revision) == (200, ben, Via.LINK, 1)
+    assert (done.status_code, decision.decided_by, decision.via, decision.revision) == (
+        200,
+        ben,
+        Via.LINK,
+        1,
+    )
     assert "was recorded as your answer" in done.content.decode()
     assert Link.objects.get(recipient=ben).used_at is not None
 
@@ -133,7 +145,10 @@ def test_a_scanner_that_presses_buttons_answers_nothing(easy):
     assert rows() == before
 
 
-@pytest.mark.parametrize("data", [{}, {"me": "yes"}, {"me": "yes", "action": "nonsense"}, {"me": "yes", "action": "cancel"}])
+@pytest.mark.parametrize(
+    "data",
+    [{}, {"me": "yes"}, {"me": "yes", "action": "nonsense"}, {"me": "yes", "action": "cancel"}],
+)
 def test_what_is_no_answer_of_the_page_is_refused(easy, data):
     """To cancel ends everything, so it needs the login."""
     before = rows()
@@ -147,10 +162,27 @@ def test_no_form_is_taken_from_another_site(easy):
     assert rows() == before
 
 
-@pytest.mark.parametrize("token", ["x", "A" * 43, "A" * 42, "A" * 4000, "%00" * 43, "é" * 43, "../../admin", "A" * 20 + "+" + "A" * 22])
+@pytest.mark.parametrize(
+    "token",
+    [
+        "x",
+        "A" * 43,
+        "A" * 42,
+        "A" * 4000,
+        "%00" * 43,
+        "é" * 43,
+        "../../admin",
+        "A" * 20 + "+" + "A" * 22,
+    ],
+)
 def test_a_forged_or_cut_off_token_leads_nowhere(easy, token):
     before = rows()
-    for path in (f"/l/{token}", link_of("ben")[:-1], link_of("ben") + "A", link_of("ben").swapcase()):
+    for path in (
+        f"/l/{token}",
+        link_of("ben")[:-1],
+        link_of("ben") + "A",
+        link_of("ben").swapcase(),
+    ):
         for send in (browser().get, lambda at: browser().post(at, YES)):
             assert send(path).status_code == 404
     assert rows() == before
@@ -163,7 +195,10 @@ def test_only_a_digest_of_the_token_is_kept(easy):
 
 
 def test_an_expired_link_says_so(easy):
-    Link.objects.update(made_at=timezone.now() - dt.timedelta(days=2), expires_at=timezone.now() - dt.timedelta(days=1))
+    Link.objects.update(
+        made_at=timezone.now() - dt.timedelta(days=2),
+        expires_at=timezone.now() - dt.timedelta(days=1),
+    )
     before = rows()
     for response in (browser().get(link_of("ben")), browser().post(link_of("ben"), YES)):
         assert (response.status_code, "has expired" in response.content.decode()) == (410, True)
@@ -187,7 +222,10 @@ def test_a_question_that_was_answered_elsewhere_says_by_whom(easy, ana):
     services.decide(pause_of(easy).pk, action="approve", by=ana, via=Via.PAGE)
     before = rows()
     for response in (browser().get(link_of("ben")), browser().post(link_of("ben"), YES)):
-        assert (response.status_code, "Ana Ruiz answered “Approve” on" in response.content.decode()) == (409, True)
+        assert (
+            response.status_code,
+            "Ana Ruiz answered “Approve” on" in response.content.decode(),
+        ) == (409, True)
     assert rows() == before
 
 
@@ -197,7 +235,10 @@ def test_a_link_to_an_earlier_revision_says_that_the_content_changed(easy, ana):
     drive(easy)
     before = rows()
     for response in (browser().get(link_of("ben")), browser().post(link_of("ben"), YES)):
-        assert (response.status_code, "at revision 2 by now" in response.content.decode()) == (409, True)
+        assert (response.status_code, "at revision 2 by now" in response.content.decode()) == (
+            409,
+            True,
+        )
     assert rows() == before
 
 
@@ -210,7 +251,9 @@ def test_a_question_that_was_closed_without_an_answer_says_so(easy):
 
 @pytest.mark.parametrize("who", ["ana", "zoe"])
 def test_somebody_elses_link_is_nobodys_who_is_logged_in(easy, who, request):
-    """F19: passed on, it does not answer in its recipient's name for somebody who is known to be another."""
+    """F19: passed on, it does not answer in its recipient's name for somebody who is known to be
+    another.
+    """
     client, before = browser(request.getfixturevalue(who)), None
     client.get("/")
     before = rows()
@@ -235,7 +278,11 @@ def test_who_may_not_answer_any_more_is_told_so(easy, ben, team):
 
 
 def test_the_form_of_a_link_takes_data(paused):
-    schema = {"type": "object", "properties": {"iban": {"type": "string", "minLength": 4, "title": "IBAN"}}, "required": ["iban"]}
+    schema = {
+        "type": "object",
+        "properties": {"iban": {"type": "string", "minLength": 4, "title": "IBAN"}},
+        "required": ["iban"],
+    }
     Pause.objects.update(review=LOW, required_inputs=schema)
     relay()
     assert "IBAN" in browser().get(link_of("ben")).content.decode()
@@ -247,7 +294,12 @@ def test_the_form_of_a_link_takes_data(paused):
 
 def test_a_revision_from_a_link_needs_words(easy):
     assert browser().post(link_of("ben"), {"action": "revise", "me": "yes"}).status_code == 422
-    assert browser().post(link_of("ben"), {"action": "revise", "me": "yes", "feedback": "shorter"}).status_code == 200
+    assert (
+        browser()
+        .post(link_of("ben"), {"action": "revise", "me": "yes", "feedback": "shorter"})
+        .status_code
+        == 200
+    )
     assert Decision.objects.get().feedback == "shorter"
 
 
@@ -275,17 +327,29 @@ def test_of_two_who_use_a_link_at_once_one_wins(file_database, make_order):
     relay()
     path = link_of("ben")
     found = at_once(*[lambda: browser().post(path, YES).status_code for _ in range(4)])
-    assert (sorted(found)[0], set(found) <= {200, 409, 410}, found.count(200), Decision.objects.count()) == (200, True, 1, 1)
+    assert (
+        sorted(found)[0],
+        set(found) <= {200, 409, 410},
+        found.count(200),
+        Decision.objects.count(),
+    ) == (200, True, 1, 1)
 
 
 @pytest.fixture
 def calling(order_that, ana, ben):
-    """Ben is mailed about two calls, which may be decided from the link; of high risk where `risk` is given."""
+    """Ben is mailed about two calls, which may be decided from the link; of high risk where `risk`
+    is given.
+    """
 
     def make(risk="normal"):
-        wanted = [Call(id="mail", tool="send_mail", arguments={"to": "x"}, risk=risk), Call(id="list", tool="list_files", arguments={})]
+        wanted = [
+            Call(id="mail", tool="send_mail", arguments={"to": "x"}, risk=risk),
+            Call(id="list", tool="list_files", arguments={}),
+        ]
         User.objects.update(email=Concat("username", Value("@example.org")))
-        order = drive(order_that(lambda state, context: ask_about_calls(state, context, calls=wanted) or Go()))
+        order = drive(
+            order_that(lambda state, context: ask_about_calls(state, context, calls=wanted) or Go())
+        )
         Pause.objects.update(review=LOW)
         relay()
         return order
@@ -305,7 +369,9 @@ def test_calls_are_decided_one_by_one_from_a_link(calling):
     sent |= {f"{second}.decision": "reject", f"{second}.reason": "no need"}
     assert client.post(path, sent).status_code == 200
     assert Decision.objects.get().via == "link"
-    assert {name: one["decision"] for name, one in Decision.objects.get().payload["calls"].items()} == {"mail": "approve", "list": "reject"}
+    assert {
+        name: one["decision"] for name, one in Decision.objects.get().payload["calls"].items()
+    } == {"mail": "approve", "list": "reject"}
     assert fresh(order).status != "paused"
 
 

@@ -1,6 +1,8 @@
-"""Telling people: who is told of what, once each, and what becomes of it when the question is closed.
+"""Telling people: who is told of what, once each, and what becomes of it when the question is
+closed.
 
-Long, since who is told depends on all that happens to a question: the same few people and one question go through all of it.
+Long, since who is told depends on all that happens to a question: the same few people and one
+question go through all of it.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ def to():
 
 
 def answer(order, by, action="approve", feedback=""):
-    return services.decide(pause_of(order).pk, action=action, by=by, via=Via.PAGE, feedback=feedback)
+    return services.decide(
+        pause_of(order).pk, action=action, by=by, via=Via.PAGE, feedback=feedback
+    )
 
 
 def statuses(**which):
@@ -88,7 +92,9 @@ def test_who_has_no_address_or_is_switched_off_gets_nothing(paused, ana, ben):
 def test_a_mail_says_what_is_asked_and_how_to_get_there(paused, settings):
     """The content is sanitised; the state is not in it."""
     settings.WAYSTATION_URL = "https://example.org/ways"
-    Pause.objects.update(content="# Plan\n\n<script>alert(1)</script> **bold** ![x](https://track.example/p.png)")
+    Pause.objects.update(
+        content="# Plan\n\n<script>alert(1)</script> **bold** ![x](https://track.example/p.png)"
+    )
     relay()
     sent = mail.outbox[0]
     html = sent.alternatives[0].content
@@ -125,12 +131,18 @@ def test_with_encryption_at_rest_a_mail_tells_no_content(paused):
     with keys(NEW):
         assert encryption.in_use()
         relay()
-    for text in (mail.outbox[0].subject, mail.outbox[0].body, mail.outbox[0].alternatives[0].content):
+    for text in (
+        mail.outbox[0].subject,
+        mail.outbox[0].body,
+        mail.outbox[0].alternatives[0].content,
+    ):
         assert "Fire Zoe" not in text and "Secret plan" not in text and paused.title not in text
 
 
 def test_those_who_were_asked_are_told_who_answered_in_the_same_thread_of_mails(paused, ana, ben):
-    """F20: a message whose question was answered elsewhere is followed up; who answered needs no mail about it."""
+    """F20: a message whose question was answered elsewhere is followed up; who answered needs no
+    mail about it.
+    """
     relay()
     asked = next(one for one in mail.outbox if one.to == ["ben@example.org"])
     mail.outbox.clear()
@@ -179,20 +191,27 @@ def test_a_follow_up_waits_for_the_mail_that_is_just_going_out(paused, ana, ben)
     assert [one.subject.split(":")[0] for one in mail.outbox] == ["Answered"]
 
 
-@pytest.mark.parametrize(("action", "occasion"), [("approve", "answered"), ("revise", "answered"), ("cancel", "cancelled")])
+@pytest.mark.parametrize(
+    ("action", "occasion"),
+    [("approve", "answered"), ("revise", "answered"), ("cancel", "cancelled")],
+)
 def test_each_end_has_its_own_word(paused, ana, action, occasion):
     """F9: cancelled is not answered."""
     relay()
     answer(paused, ana, action, "shorter")
     relay()
-    assert set(Delivery.objects.exclude(occasion="asked").values_list("occasion", flat=True)) == {occasion}
+    assert set(Delivery.objects.exclude(occasion="asked").values_list("occasion", flat=True)) == {
+        occasion
+    }
 
 
 def test_an_expired_question_is_told_as_expired(paused):
     """F9, F11."""
     relay()
     now = timezone.now()
-    Pause.objects.update(status=PauseStatus.EXPIRED, closed_at=now, deadline_at=now, extendable_until=now)
+    Pause.objects.update(
+        status=PauseStatus.EXPIRED, closed_at=now, deadline_at=now, extendable_until=now
+    )
     relay()
     assert {one.subject.split(":")[0] for one in mail.outbox[2:]} == {"Expired"}
 
@@ -203,13 +222,22 @@ def test_the_next_revision_is_asked_anew(paused, ana):
     drive(paused)
     mail.outbox.clear()
     relay()
-    assert sorted(one.subject.split(":")[0] for one in mail.outbox if one.to == ["ben@example.org"])[0] == "Answered"
+    assert (
+        sorted(one.subject.split(":")[0] for one in mail.outbox if one.to == ["ben@example.org"])[0]
+        == "Answered"
+    )
     assert Delivery.objects.filter(pause=pause_of(paused), status="sent").count() == 2
 
 
 def test_reminders_are_apart_and_reach_whoever_may_answer_by_then(paused, zoe):
     relay()
-    Pause.objects.update(stage=1, review={"reviewers": {"users": ["ben"]}, "escalation": [{"after": "PT1H", "users": ["zoe"]}]})
+    Pause.objects.update(
+        stage=1,
+        review={
+            "reviewers": {"users": ["ben"]},
+            "escalation": [{"after": "PT1H", "users": ["zoe"]}],
+        },
+    )
     pause = pause_of(paused)
     assert outbound.plan(pause, "reminded", mark="1", to=[zoe]) == 1
     outbound.plan(pause, "reminded", mark="1", to=[zoe])
@@ -225,7 +253,9 @@ def test_reminders_are_apart_and_reach_whoever_may_answer_by_then(paused, zoe):
     ]
 
 
-def test_a_failing_mail_server_is_tried_again_later_and_given_up_in_the_end(paused, monkeypatch, settings, ben):
+def test_a_failing_mail_server_is_tried_again_later_and_given_up_in_the_end(
+    paused, monkeypatch, settings, ben
+):
     settings.WAYSTATION_OUTBOUND_TRIES = 3
 
     def refuse(self, messages):
@@ -240,7 +270,9 @@ def test_a_failing_mail_server_is_tried_again_later_and_given_up_in_the_end(paus
         later()
         relay()
     assert statuses() == ["dead", "dead"]
-    assert Delivery.objects.first().error == "The mail server did not take it: SMTPServerDisconnected."
+    assert (
+        Delivery.objects.first().error == "The mail server did not take it: SMTPServerDisconnected."
+    )
     monkeypatch.undo()
     settings.WAYSTATION_OUTBOUND_TRIES = 3
     dead = Delivery.objects.get(recipient=ben)
@@ -281,7 +313,8 @@ def test_a_worker_that_dies_while_sending_loses_nothing(paused, monkeypatch):
     monkeypatch.undo()
     assert statuses() == ["queued", "sending"]
     relay()
-    assert (len(mail.outbox), statuses()) == (1, ["sending", "sent"])  # not before its lease is over
+    # not before its lease is over
+    assert (len(mail.outbox), statuses()) == (1, ["sending", "sent"])
     Delivery.objects.filter(status="sending").update(lease_until=timezone.now())
     relay()
     assert (len(mail.outbox), statuses()) == (2, ["sent", "sent"])
@@ -298,7 +331,10 @@ def test_who_lost_the_lease_records_nothing(paused):
     sending._record(slow, sending.DEAD, error="late")
     assert Delivery.objects.get(pk=key).status == "sending"
     sending._record(quick, sending.SENT, sent_at=timezone.now())
-    assert (Delivery.objects.get(pk=key).status, Delivery.objects.get(pk=key).attempts) == ("sent", 2)
+    assert (Delivery.objects.get(pk=key).status, Delivery.objects.get(pk=key).attempts) == (
+        "sent",
+        2,
+    )
 
 
 def test_a_message_that_kills_its_workers_is_given_up(paused, settings):
@@ -350,7 +386,13 @@ def pause_of_text(order):
 def test_a_teams_chat_carries_no_link_of_anybodys(paused, ana, team, chatting, django_user_model):
     """F19: what many read names nobody's link."""
     root = django_user_model.objects.create_superuser("root")
-    endpoints.make(root, channel="apprise", target="discord://4174216298/JHMHI8qBe7bk2ZwO5U711o3dV_js", scope="team", team=team)
+    endpoints.make(
+        root,
+        channel="apprise",
+        target="discord://4174216298/JHMHI8qBe7bk2ZwO5U711o3dV_js",
+        scope="team",
+        team=team,
+    )
     relay()
     assert len(chatting) == 1
     assert "/l/" not in chatting[0][2] and f"/work-orders/{paused.shown_id}/" in chatting[0][2]
@@ -359,11 +401,19 @@ def test_a_teams_chat_carries_no_link_of_anybodys(paused, ana, team, chatting, d
 def test_a_team_hears_of_its_own_questions_only(make_order, ana, chatting, django_user_model):
     root = django_user_model.objects.create_superuser("root")
     other = Group.objects.create(name="other")
-    endpoints.make(root, channel="apprise", target="discord://4174216298/JHMHI8qBe7bk2ZwO5U711o3dV_js", scope="team", team=other)
+    endpoints.make(
+        root,
+        channel="apprise",
+        target="discord://4174216298/JHMHI8qBe7bk2ZwO5U711o3dV_js",
+        scope="team",
+        team=other,
+    )
     order = drive(make_order())
     relay()
     assert chatting == []
-    Pause.objects.filter(pk=pause_of(order).pk).update(told=0, review={"reviewers": {"groups": ["other"]}})
+    Pause.objects.filter(pk=pause_of(order).pk).update(
+        told=0, review={"reviewers": {"groups": ["other"]}}
+    )
     relay()
     assert len(chatting) == 1
 
@@ -377,12 +427,19 @@ def test_a_person_may_have_mail_switched_off(paused, ana):
 
 
 def test_an_endpoint_is_told_only_what_it_wants(paused, ana, ben, chatting):
-    endpoints.make(ana, channel="apprise", target="discord://4174216298/JHMHI8qBe7bk2ZwO5U711o3dV_js", occasions=["answered"])
+    endpoints.make(
+        ana,
+        channel="apprise",
+        target="discord://4174216298/JHMHI8qBe7bk2ZwO5U711o3dV_js",
+        occasions=["answered"],
+    )
     relay()
     assert chatting == []
 
 
-def test_an_endpoint_that_was_switched_off_or_removed_meanwhile_gets_nothing(paused, slack, chatting):
+def test_an_endpoint_that_was_switched_off_or_removed_meanwhile_gets_nothing(
+    paused, slack, chatting
+):
     notifications.announce()
     endpoints.switch(slack, on=False)
     relay()
@@ -400,12 +457,20 @@ def test_an_endpoint_belongs_to_one(ana, team):
 
 def test_an_answer_that_did_not_fit_is_told_to_the_others_with_what_was_wrong(paused, ana, ben):
     """S3-33: the refined question is sent; a storm of wrong answers is not."""
-    Pause.objects.update(required_inputs={"type": "object", "properties": {"iban": {"type": "string"}}, "required": ["iban"]})
+    Pause.objects.update(
+        required_inputs={
+            "type": "object",
+            "properties": {"iban": {"type": "string"}},
+            "required": ["iban"],
+        }
+    )
     relay()
     mail.outbox.clear()
     for _ in range(5):
         with pytest.raises(services.AnswerInvalid):
-            services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.REST, payload={"iban": 7})
+            services.decide(
+                pause_of(paused).pk, action="approve", by=ana, via=Via.REST, payload={"iban": 7}
+            )
     relay()
     assert to() == ["ben@example.org"] * notifications.REFINED_AT_MOST
     assert "An answer did not fit: iban:" in mail.outbox[0].body
@@ -421,7 +486,9 @@ def test_a_request_goes_to_one_person_or_address(paused, ben):
     assert to() == ["ben@example.org", "supplier@example.com"]
     letter = next(one for one in mail.outbox if one.to == ["supplier@example.com"])
     assert "Which IBAN is yours?" in letter.body
-    assert "Plan 1" not in letter.body, "somebody without an account gets the question, not what others review"
+    assert "Plan 1" not in letter.body, (
+        "somebody without an account gets the question, not what others review"
+    )
 
 
 @pytest.mark.parametrize(
@@ -459,18 +526,28 @@ def test_the_tasks_plan_and_send(paused, monkeypatch):
 
 
 def test_the_relay_finds_what_is_new_by_an_index(paused, django_assert_num_queries):
-    """Cheap however many questions are open: one look, and no query per pause that was announced."""
+    """Cheap however many questions are open: one look, and no query per pause that was
+    announced.
+    """
     relay()
     with django_assert_num_queries(1):
         notifications.announce()
     closed = {"status": PauseStatus.ANSWERED, "closed_at": timezone.now(), "told": Told.END}
-    like = {field.attname: getattr(pause_of(paused), field.attname) for field in Pause._meta.concrete_fields if field.name != "id"}
+    like = {
+        field.attname: getattr(pause_of(paused), field.attname)
+        for field in Pause._meta.concrete_fields
+        if field.name != "id"
+    }
     Pause.objects.bulk_create(Pause(**{**like, **closed}) for _ in range(2_000))
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
-            cursor.execute("ANALYZE runs_pause")  # of three rows it would read the table, or go by the key
+            # of three rows it would read the table, or go by the key
+            cursor.execute("ANALYZE runs_pause")
             cursor.execute("SET LOCAL enable_seqscan = off")
-    assert "pause_untold" in Pause.objects.untold().order_by("id").values_list("pk", flat=True)[:200].explain()
+    assert (
+        "pause_untold"
+        in Pause.objects.untold().order_by("id").values_list("pk", flat=True)[:200].explain()
+    )
     assert {"delivery_queued_by_time", "delivery_sending_by_lease"} <= set(
         re.findall(r"delivery_\w+", Delivery.objects.due(now=timezone.now()).explain())
     )
@@ -497,7 +574,11 @@ def test_erasing_a_thread_takes_its_messages_and_links_along(paused, ana):
 
 def test_what_nobody_relays_is_named(paused):
     def broken():
-        return {one.invariant.code for one in invariants.check(now=timezone.now() + dt.timedelta(hours=2)) if one.count}
+        return {
+            one.invariant.code
+            for one in invariants.check(now=timezone.now() + dt.timedelta(hours=2))
+            if one.count
+        }
 
     assert "not_announced" in broken()
     notifications.announce()

@@ -1,4 +1,6 @@
-"""Messages and endpoints on pages, over REST and in the admin: who sees what, and what they can do about it."""
+"""Messages and endpoints on pages, over REST and in the admin: who sees what, and what they can do
+about it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("reachable")]
 def dead(paused, ben):
     """A mail to Ben about Ana's order, given up."""
     relay()
-    Delivery.objects.filter(recipient=ben).update(status="dead", sent_at=None, error="The mail server did not take it.", attempts=10)
+    Delivery.objects.filter(recipient=ben).update(
+        status="dead", sent_at=None, error="The mail server did not take it.", attempts=10
+    )
     return Delivery.objects.get(recipient=ben)
 
 
@@ -60,12 +64,18 @@ def test_what_was_given_up_is_sent_again(dead, page, mailoutbox):
     relay()
     assert [one.to for one in mailoutbox] == [["ben@example.org"]]
     before = rows()["hitl.Delivery"]
-    assert "Nothing holds it back" in page.post(f"/deliveries/{dead.shown_id}/again", follow=True).content.decode()
+    assert (
+        "Nothing holds it back"
+        in page.post(f"/deliveries/{dead.shown_id}/again", follow=True).content.decode()
+    )
     assert rows()["hitl.Delivery"] == before
 
 
 def test_a_person_adds_a_webhook_and_sees_its_secret_once(page, ana, receiver):
-    made = page.post("/notifications/", {"channel": "webhook", "target": receiver.url, "scope": "me", "name": "My bot"})
+    made = page.post(
+        "/notifications/",
+        {"channel": "webhook", "target": receiver.url, "scope": "me", "name": "My bot"},
+    )
     endpoint = Endpoint.objects.get()
     secret = endpoint.secrets[0]["secret"]
     assert (made.status_code, endpoint.owner, made["Cache-Control"]) == (201, ana, "no-store")
@@ -76,7 +86,11 @@ def test_a_person_adds_a_webhook_and_sees_its_secret_once(page, ana, receiver):
 
 @pytest.mark.parametrize(
     "data",
-    [{}, {"channel": "webhook", "target": "http://10.0.0.1/", "scope": "me"}, {"channel": "email", "target": "a@b.c", "scope": "me"}],
+    [
+        {},
+        {"channel": "webhook", "target": "http://10.0.0.1/", "scope": "me"},
+        {"channel": "email", "target": "a@b.c", "scope": "me"},
+    ],
 )
 def test_a_place_that_cannot_be_is_refused_at_its_field(page, data):
     response = page.post("/notifications/", data)
@@ -100,7 +114,9 @@ def test_an_endpoint_is_tried_switched_renewed_and_removed(page, ana, receiver):
     assert not Endpoint.objects.get().enabled
     page.post(address, {"do": "test"})
     relay()
-    assert len(receiver.got) == 1, "who tries an endpoint that is off wants to know whether it works"
+    assert len(receiver.got) == 1, (
+        "who tries an endpoint that is off wants to know whether it works"
+    )
     assert "Sent" in page.get("/notifications/").content.decode()
     assert "on its way already" in page.post(address, {"do": "test"}, follow=True).content.decode()
     new = page.post(address, {"do": "secret"})
@@ -123,8 +139,16 @@ def test_a_person_switches_their_mail(page, ana, mailoutbox):
 
 def test_rest_makes_reads_switches_tests_and_removes(api, ana, receiver):
     client = api(ana)
-    made = client.post("/api/v1/endpoints", {"channel": "webhook", "target": receiver.url, "name": "bot"}, format="json")
-    assert (made.status_code, made.json()["secret"][:6], "target" in made.json()) == (201, "whsec_", False)
+    made = client.post(
+        "/api/v1/endpoints",
+        {"channel": "webhook", "target": receiver.url, "name": "bot"},
+        format="json",
+    )
+    assert (made.status_code, made.json()["secret"][:6], "target" in made.json()) == (
+        201,
+        "whsec_",
+        False,
+    )
     address = f"/api/v1/endpoints/{made.json()['id']}"
     assert "secret" not in client.get(address).json()
     assert client.get("/api/v1/endpoints").json()["results"][0]["id"] == made.json()["id"]
@@ -141,10 +165,36 @@ def test_rest_makes_reads_switches_tests_and_removes(api, ana, receiver):
 @pytest.mark.parametrize(
     ("data", "status", "code"),
     [
-        ({"channel": "webhook", "target": "http://169.254.169.254/latest/meta-data"}, 422, "endpoint_invalid"),
-        ({"channel": "webhook", "target": "https://example.org", "scope": "everybody"}, 403, "forbidden"),
-        ({"channel": "webhook", "target": "https://example.org", "scope": "team", "team": "platform"}, 403, "forbidden"),
-        ({"channel": "webhook", "target": "https://example.org", "scope": "team", "team": "nobody"}, 403, "forbidden"),
+        (
+            {"channel": "webhook", "target": "http://169.254.169.254/latest/meta-data"},
+            422,
+            "endpoint_invalid",
+        ),
+        (
+            {"channel": "webhook", "target": "https://example.org", "scope": "everybody"},
+            403,
+            "forbidden",
+        ),
+        (
+            {
+                "channel": "webhook",
+                "target": "https://example.org",
+                "scope": "team",
+                "team": "platform",
+            },
+            403,
+            "forbidden",
+        ),
+        (
+            {
+                "channel": "webhook",
+                "target": "https://example.org",
+                "scope": "team",
+                "team": "nobody",
+            },
+            403,
+            "forbidden",
+        ),
         ({"channel": "smoke", "target": "x"}, 400, "invalid"),
     ],
 )
@@ -156,8 +206,12 @@ def test_rest_refuses_with_a_code(api, ana, data, status, code):
 
 def test_rest_lists_messages_and_sends_again(api, ana, dead, paused):
     client = api(ana)
-    found = client.get(f"/api/v1/deliveries?status=dead&pause={pause_of(paused).shown_id}").json()["results"]
-    assert [(one["id"], one["to"], one["pause_id"]) for one in found] == [(dead.shown_id, "Ben", pause_of(paused).shown_id)]
+    found = client.get(f"/api/v1/deliveries?status=dead&pause={pause_of(paused).shown_id}").json()[
+        "results"
+    ]
+    assert [(one["id"], one["to"], one["pause_id"]) for one in found] == [
+        (dead.shown_id, "Ben", pause_of(paused).shown_id)
+    ]
     assert client.post(f"/api/v1/deliveries/{dead.shown_id}/again").json()["status"] == "queued"
     assert client.get(f"/api/v1/deliveries/{dead.shown_id}").json()["attempts"] == 0
 
@@ -166,7 +220,12 @@ def test_the_admin_shows_no_address_and_sends_again_after_asking(root, ana, dead
     endpoint, secret = endpoints.make(ana, channel="webhook", target=receiver.url)
     client = Client()
     client.force_login(root)
-    for path in ("endpoint/", f"endpoint/{endpoint.pk}/change/", "delivery/", f"delivery/{dead.pk}/change/"):
+    for path in (
+        "endpoint/",
+        f"endpoint/{endpoint.pk}/change/",
+        "delivery/",
+        f"delivery/{dead.pk}/change/",
+    ):
         html = client.get(f"/admin/hitl/{path}").content.decode()
         assert secret not in html and receiver.url not in html
     act = {"action": "send_again", "_selected_action": [dead.pk]}
@@ -174,12 +233,19 @@ def test_the_admin_shows_no_address_and_sends_again_after_asking(root, ana, dead
     assert Delivery.objects.get(pk=dead.pk).status == "dead"
     client.post("/admin/hitl/delivery/", {**act, "confirmed": "yes"})
     assert Delivery.objects.get(pk=dead.pk).status == "queued"
-    client.post("/admin/hitl/endpoint/", {"action": "switch_off", "_selected_action": [endpoint.pk], "confirmed": "yes"})
+    client.post(
+        "/admin/hitl/endpoint/",
+        {"action": "switch_off", "_selected_action": [endpoint.pk], "confirmed": "yes"},
+    )
     assert not Endpoint.objects.get(pk=endpoint.pk).enabled
 
 
-def test_a_message_that_failed_is_sent_at_once_and_one_that_nothing_holds_back_is_refused(api, ana, dead):
-    """Issue 15, 18: a message that waited for its next try was answered 200, and nothing was changed."""
+def test_a_message_that_failed_is_sent_at_once_and_one_that_nothing_holds_back_is_refused(
+    api, ana, dead
+):
+    """Issue 15, 18: a message that waited for its next try was answered 200, and nothing was
+    changed.
+    """
     soon = timezone.now() + dt.timedelta(hours=1)
     Delivery.objects.filter(pk=dead.pk).update(status="queued", attempts=3, next_at=soon)
     again = api(ana).post(f"/api/v1/deliveries/{dead.shown_id}/again")

@@ -25,7 +25,9 @@ OUTSIDE = "supplier@elsewhere.example"
 @pytest.fixture
 def wait(ana, api):
     def post(run_id="r", **changes):
-        return api(User.objects.get(pk=ana.pk)).post("/api/v1/workflows/wait", {**WAIT, "run_id": run_id, **changes}, format="json")
+        return api(User.objects.get(pk=ana.pk)).post(
+            "/api/v1/workflows/wait", {**WAIT, "run_id": run_id, **changes}, format="json"
+        )
 
     return post
 
@@ -38,7 +40,14 @@ def told(answer):
     return answer.status_code, answer.json().get("code")
 
 
-@pytest.mark.parametrize("named", [{"recipients": [f"mailto:{OUTSIDE}"]}, {"recipients": [OUTSIDE]}, {"review": {"external": [OUTSIDE]}}])
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"recipients": [f"mailto:{OUTSIDE}"]},
+        {"recipients": [OUTSIDE]},
+        {"review": {"external": [OUTSIDE]}},
+    ],
+)
 def test_nobody_writes_to_just_any_address_in_the_companys_name(wait, ana, named):
     """Any user had mail with a subject and a Markdown body of their own sent to any address."""
     assert told(wait(**named)) == (403, "outside_not_allowed")
@@ -49,7 +58,13 @@ def test_nobody_writes_to_just_any_address_in_the_companys_name(wait, ana, named
 
 
 @pytest.mark.parametrize(
-    ("domains", "status"), [(["elsewhere.example"], 201), (["*.example"], 201), (["else.example"], 403), (["*.elsewhere.example"], 403)]
+    ("domains", "status"),
+    [
+        (["elsewhere.example"], 201),
+        (["*.example"], 201),
+        (["else.example"], 403),
+        (["*.elsewhere.example"], 403),
+    ],
 )
 def test_domains_that_operators_name_are_free_for_all(wait, settings, domains, status):
     settings.WAYSTATION_OUTSIDE_DOMAINS = domains
@@ -57,7 +72,9 @@ def test_domains_that_operators_name_are_free_for_all(wait, settings, domains, s
 
 
 def test_mail_of_ones_own_words_to_somebody_without_an_account_says_who_sends_it(wait, settings):
-    """It could pass for the company's own word; of the content that others review it says nothing."""
+    """It could pass for the company's own word; of the content that others review it says
+    nothing.
+    """
     settings.WAYSTATION_OUTSIDE_DOMAINS = ["elsewhere.example"]
     wait(question="Your invoice is overdue", content="pay " * 1_000, recipients=[OUTSIDE])
     relay()

@@ -38,20 +38,32 @@ def newest() -> StepTemplate:
 
 
 def form(**texts: str) -> dict[str, object]:
-    return {"version": newest().version, **{name: letter.usual for name, letter in LETTERS.items()}, **texts}
+    return {
+        "version": newest().version,
+        **{name: letter.usual for name, letter in LETTERS.items()},
+        **texts,
+    }
 
 
 def asked(house: House) -> Pause:
     return pause_of(house.book(samples.without_vat_id()))
 
 
-def test_the_shipped_text_is_a_template_and_what_operators_write_is_what_suppliers_read(house, operator):
+def test_the_shipped_text_is_a_template_and_what_operators_write_is_what_suppliers_read(
+    house, operator
+):
     """S3-50: the request to the supplier was fixed in code."""
     first = asked(house)
     assert "{{missing}}" in newest().config["texts"]["request"]
     assert "Dear Stahlbau Huber KG," in first.content
-    assert 'href="/templates/steps/booking-decide/texts"' in operator.get("/templates/smart-booking/").content.decode()
-    assert operator.post(URL, form(request=TEXT, request_subject="Fehlt: {{names}}")).status_code == 302
+    assert (
+        'href="/templates/steps/booking-decide/texts"'
+        in operator.get("/templates/smart-booking/").content.decode()
+    )
+    assert (
+        operator.post(URL, form(request=TEXT, request_subject="Fehlt: {{names}}")).status_code
+        == 302
+    )
     second = asked(house)
     assert "    Liebe Stahlbau Huber KG," in second.content
     assert second.outside["question"] == "Fehlt: VAT id of the seller, IBAN to pay to"
@@ -84,12 +96,18 @@ def test_over_rest_the_same_texts_are_taken_and_refused(house, ana, api):
     body = {"title": kind.title, "function": kind.function, "config": {"texts": {"request": TEXT}}}
     url = "/api/v1/templates/steps/booking-decide"
     assert client.put(url, body, format="json").status_code == 200
-    refused = client.put(url, {**body, "config": {"texts": {"request": "{{nobody}} {{missing}}", "reqest": "x"}}}, format="json")
+    refused = client.put(
+        url,
+        {**body, "config": {"texts": {"request": "{{nobody}} {{missing}}", "reqest": "x"}}},
+        format="json",
+    )
     assert refused.status_code in {400, 422}
     assert set(refused.json()["errors"]) == {"config.texts.request", "config.texts.reqest"}
 
 
-def test_what_another_saved_meanwhile_is_not_overwritten_and_who_may_not_changes_nothing(house, operator, ana):
+def test_what_another_saved_meanwhile_is_not_overwritten_and_who_may_not_changes_nothing(
+    house, operator, ana
+):
     """S3-50, F9."""
     old = form(request=TEXT)
     assert operator.post(URL, form(lines="Bitte: {{lines}}")).status_code == 302
@@ -99,12 +117,25 @@ def test_what_another_saved_meanwhile_is_not_overwritten_and_who_may_not_changes
     before = newest().version
     assert reader.post(URL, form(request=TEXT)).status_code == 403
     assert (newest().version, reader.get(URL).status_code) == (before, 200)
-    assert "This step sends no texts" in operator.get("/templates/steps/booking-post/texts").content.decode()
+    assert (
+        "This step sends no texts"
+        in operator.get("/templates/steps/booking-post/texts").content.decode()
+    )
 
 
 def test_values_are_not_filled_in_twice_and_empty_paragraphs_go():
     """S3-50: a supplier called {{missing}} would be told what is missing in its greeting."""
-    told = {"supplier": "{{missing}}", "again": "", "invoice": "1", "issued": "2", "names": "", "missing": "- x"}
+    told = {
+        "supplier": "{{missing}}",
+        "again": "",
+        "invoice": "1",
+        "issued": "2",
+        "names": "",
+        "missing": "- x",
+    }
     assert (
-        letters.fill(LETTERS, "request", {"request": "Dear {{supplier}},\n\n{{again}}\n\n{{missing}}"}, told) == "Dear {{missing}},\n\n- x"
+        letters.fill(
+            LETTERS, "request", {"request": "Dear {{supplier}},\n\n{{again}}\n\n{{missing}}"}, told
+        )
+        == "Dear {{missing}},\n\n- x"
     )

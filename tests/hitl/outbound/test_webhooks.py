@@ -1,4 +1,6 @@
-"""Signed webhooks: what a receiver gets, how it knows that it is genuine and new, and what its answers do."""
+"""Signed webhooks: what a receiver gets, how it knows that it is genuine and new, and what its
+answers do.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ def verified(headers, body, secret):
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
     key = base64.b64decode(secret.removeprefix("whsec_"))
     wanted = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
-    return any(hmac.compare_digest(one.removeprefix("v1,"), wanted) for one in headers["webhook-signature"].split())
+    return any(
+        hmac.compare_digest(one.removeprefix("v1,"), wanted)
+        for one in headers["webhook-signature"].split()
+    )
 
 
 def later():
@@ -51,12 +56,17 @@ def root(django_user_model):
 def test_a_signature_is_what_the_standard_says():
     """The example of the specification of Standard Webhooks."""
     made = signatures.headers(
-        "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}', ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]
+        "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        1614265330,
+        b'{"test": 2432232314}',
+        ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
     )
     assert made["webhook-signature"] == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 
-@pytest.mark.parametrize("secret", ["", "whsec_", "whsec_!!!", "whsec_c2hvcnQ=", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"])
+@pytest.mark.parametrize(
+    "secret", ["", "whsec_", "whsec_!!!", "whsec_c2hvcnQ=", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]
+)
 def test_what_is_no_secret_is_refused(secret):
     with pytest.raises(signatures.BadSecret):
         signatures.key_of(secret)
@@ -75,7 +85,11 @@ def test_a_question_and_its_answer_arrive_signed(make_order, ana, ben, hook, rec
     assert asked["data"]["pause_id"] == answered["data"]["pause_id"] == pause.shown_id
     assert asked["data"]["decision"] is None
     decision = answered["data"]["decision"]
-    assert (decision["decision"], decision["decided_by"], "feedback" in decision) == ("approve", "ben", False)
+    assert (decision["decision"], decision["decided_by"], "feedback" in decision) == (
+        "approve",
+        "ben",
+        False,
+    )
     assert len(set(receiver.ids)) == 2
     assert receiver.ids[0] == asked["data"]["delivery_id"]
     assert receiver.got[0][0]["content-type"] == "application/json"
@@ -99,11 +113,17 @@ def test_what_is_no_2xx_is_tried_again_under_the_same_id(make_order, hook, recei
     receiver.answer = 200
     later()
     relay()
-    assert (len(receiver.ids), len(set(receiver.ids)), Delivery.objects.get().status) == (2, 1, "sent")
+    assert (len(receiver.ids), len(set(receiver.ids)), Delivery.objects.get().status) == (
+        2,
+        1,
+        "sent",
+    )
     assert receiver.got[0][1] == receiver.got[1][1], "the body is the same on every try"
 
 
-def test_a_crash_between_sending_and_recording_sends_the_same_id_again(make_order, hook, receiver, monkeypatch):
+def test_a_crash_between_sending_and_recording_sends_the_same_id_again(
+    make_order, hook, receiver, monkeypatch
+):
     drive(make_order())
     real = sending._record
 
@@ -116,7 +136,11 @@ def test_a_crash_between_sending_and_recording_sends_the_same_id_again(make_orde
     monkeypatch.setattr(sending, "_record", real)
     Delivery.objects.update(lease_until=timezone.now())
     relay()
-    assert (len(receiver.ids), len(set(receiver.ids)), Delivery.objects.get().status) == (2, 1, "sent")
+    assert (len(receiver.ids), len(set(receiver.ids)), Delivery.objects.get().status) == (
+        2,
+        1,
+        "sent",
+    )
 
 
 def test_a_receiver_says_when_to_come_again(make_order, hook, receiver):
@@ -136,7 +160,11 @@ def test_gone_switches_the_endpoint_off(make_order, hook, receiver):
     drive(make_order())
     relay()
     endpoint = Endpoint.objects.get()
-    assert (endpoint.enabled, endpoint.why_disabled, Delivery.objects.get().status) == (False, "The receiver answered 410 Gone.", "dead")
+    assert (endpoint.enabled, endpoint.why_disabled, Delivery.objects.get().status) == (
+        False,
+        "The receiver answered 410 Gone.",
+        "dead",
+    )
     drive(make_order())
     relay()
     assert len(receiver.got) == 1
@@ -159,7 +187,10 @@ def test_a_secret_is_changed_without_a_gap(make_order, hook, receiver):
     headers, body = receiver.got[0]
     assert verified(headers, body, new) and verified(headers, body, old)
     endpoint.refresh_from_db()
-    endpoint.secrets = [one if one["until"] is None else {**one, "until": timezone.now().isoformat()} for one in endpoint.secrets]
+    endpoint.secrets = [
+        one if one["until"] is None else {**one, "until": timezone.now().isoformat()}
+        for one in endpoint.secrets
+    ]
     endpoint.save()
     drive(make_order())
     relay()
@@ -181,7 +212,9 @@ def test_a_callback_hears_of_one_thread_and_gets_the_answers_data(make_order, re
     assert (decision["feedback"], decision["input"]) == ("shorter", None)
 
 
-def test_a_callback_is_told_of_an_answer_even_if_nobody_ever_sent_it_the_question(make_order, receiver, ben):
+def test_a_callback_is_told_of_an_answer_even_if_nobody_ever_sent_it_the_question(
+    make_order, receiver, ben
+):
     order = drive(make_order())
     outbound.register_callback(order.thread, receiver.url)
     services.decide(pause_of(order).pk, action="approve", by=ben, via=Via.PAGE)
@@ -222,7 +255,10 @@ def test_with_encryption_at_rest_a_webhook_tells_no_content(make_order, hook, re
         ({"channel": "webhook", "target": "http://10.0.0.1/"}, "target"),
         ({"channel": "webhook", "target": "nonsense"}, "target"),
         ({"channel": "apprise", "target": "json://10.0.0.1/"}, "target"),
-        ({"channel": "webhook", "target": "http://127.0.0.1/", "occasions": ["payday"]}, "occasions"),
+        (
+            {"channel": "webhook", "target": "http://127.0.0.1/", "occasions": ["payday"]},
+            "occasions",
+        ),
     ],
 )
 def test_an_endpoint_that_cannot_be_kept_is_refused_with_the_field(ana, receiver, values, field):

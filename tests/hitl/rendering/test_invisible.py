@@ -1,4 +1,6 @@
-"""Characters that a screen does not show stand visibly wherever people review what others wrote (P6)."""
+"""Characters that a screen does not show stand visibly wherever people review what others wrote
+(P6).
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def test_each_such_character_has_a_chip_with_its_name(character):
     assert invisible.found(character)
 
 
-@pytest.mark.parametrize("text", ["", "a b\tc\nd", "a\r\nb", "naïve Straße 日本語 עברית", "❤️ 👨‍👩‍👧 1️⃣ 🏳️‍🌈", "¼ £"])
+@pytest.mark.parametrize(
+    "text", ["", "a b\tc\nd", "a\r\nb", "naïve Straße 日本語 עברית", "❤️ 👨‍👩‍👧 1️⃣ 🏳️‍🌈", "¼ £"]
+)
 def test_what_is_seen_stays_as_it_is(text):
     assert invisible.plain(text) == text
     assert invisible.found(text) == []
@@ -143,12 +147,22 @@ def operator(db):
 
 
 def test_no_page_of_a_review_hides_one(page, asked, ana, operator):
-    """A right-to-left mark in a title, a fact or a patch made a reviewer read another order than the one that was approved."""
+    """A right-to-left mark in a title, a fact or a patch made a reviewer read another order than
+    the one that was approved.
+    """
     pause = pause_of(asked)
-    paths = [f"/work-orders/{asked.shown_id}/", "/", f"/pauses/{pause.shown_id}/cancel", f"/pauses/{pause.shown_id}/patch"]
+    paths = [
+        f"/work-orders/{asked.shown_id}/",
+        "/",
+        f"/pauses/{pause.shown_id}/cancel",
+        f"/pauses/{pause.shown_id}/patch",
+    ]
     paths += [f"/several?pause={pause.shown_id}"]
     shown = {path: page.get(path) for path in paths}
-    shown |= {path: operator.get(path) for path in (f"/admin/runs/pause/{pause.pk}/change/", "/admin/runs/pause/")}
+    shown |= {
+        path: operator.get(path)
+        for path in (f"/admin/runs/pause/{pause.pk}/change/", "/admin/runs/pause/")
+    }
     services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE, feedback=f"yes{HIDDEN}")
     decision = Decision.objects.latest("decided_at")
     shown |= {path: page.get(path) for path in (f"/decisions/{decision.shown_id}/", "/")}

@@ -11,8 +11,12 @@ from tests.node import install, javascript
 PROGRAMS = Path(".venv/node")
 WRONG = {
     "a name that is not there": 'export const shown = documnet.querySelector("p");',
-    "a method that no element has": 'export const gone = () => document.querySelector("p").vanish();',
-    "an assignment that is no comparison": "export const same = (one, other) => { if (one = other) return 1; };",
+    "a method that no element has": (
+        'export const gone = () => document.querySelector("p").vanish();'
+    ),
+    "an assignment that is no comparison": (
+        "export const same = (one, other) => { if (one = other) return 1; };"
+    ),
     "no JavaScript": "export const = ;",
 }
 
@@ -20,7 +24,9 @@ WRONG = {
 @pytest.fixture
 def programs():
     if javascript.why_not(PROGRAMS.resolve() / "node_modules" / ".bin" / "tsc", PROGRAMS):
-        pytest.skip("JavaScript is not checked here: Node's programs are not installed (make .venv/node).")
+        pytest.skip(
+            "JavaScript is not checked here: Node's programs are not installed (make .venv/node)."
+        )
     return PROGRAMS
 
 
@@ -36,8 +42,12 @@ def test_what_is_wrong_is_found(programs, tmp_path, what):
     assert javascript.main(programs, [str(tmp_path / "wrong.js")]) != 0
 
 
-def test_without_nodes_programs_it_says_that_nothing_was_checked_and_why(tmp_path, monkeypatch, capfd):
-    """S4-54: a machine without a registry checks the rest; the reason is told each time, also when nothing is tried again."""
+def test_without_nodes_programs_it_says_that_nothing_was_checked_and_why(
+    tmp_path, monkeypatch, capfd
+):
+    """S4-54: a machine without a registry checks the rest; the reason is told each time, also when
+    nothing is tried again.
+    """
 
     def unreachable(folder):
         raise OSError("no registry")
@@ -46,4 +56,7 @@ def test_without_nodes_programs_it_says_that_nothing_was_checked_and_why(tmp_pat
     assert install.main(tmp_path / "node") == 0
     for _ in range(2):
         assert javascript.main(tmp_path / "node", []) == 0
-        assert "JavaScript was not checked: Node's programs could not be installed: no registry" in capfd.readouterr().out
+        assert (
+            "JavaScript was not checked: Node's programs could not be installed: no registry"
+            in capfd.readouterr().out
+        )

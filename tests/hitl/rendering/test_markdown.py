@@ -1,4 +1,6 @@
-"""What the rendering of Markdown leaves out is said, and the text stands beside it as it was written."""
+"""What the rendering of Markdown leaves out is said, and the text stands beside it as it was
+written.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +45,10 @@ def test_whatever_hides_words_is_named(text):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "Plain *words*, **1,000** of `them`; <b>raw</b> <!-- comment -->", "# A\n\n- b\n- c\n\n3. d\n7. e\n\n> f", "|a|b|\n|-|-|\n|1|2|",
-     "```python\nx = '&amp;'\n```\n\n    indented", "<https://e.example/a?b=c&d> me\\_too caf&eacute;",
+    ["", "Plain *words*, **1,000** of `them`; <b>raw</b> <!-- comment -->",
+    "# A\n\n- b\n- c\n\n3. d\n7. e\n\n> f", "|a|b|\n|-|-|\n|1|2|",
+     "```python\nx = '&amp;'\n```\n\n    indented",
+     "<https://e.example/a?b=c&d> me\\_too caf&eacute;",
      "un*frigging*believable ~~gone~~ a_b_c __d__"],
 )  # fmt: skip
 def test_a_text_that_is_seen_whole_has_no_note(text):
@@ -83,11 +87,17 @@ def test_a_word_of_any_text_is_seen_or_noted(before, after):
 def test_the_card_and_the_receipt_say_what_is_not_to_be_seen_and_show_the_text(page, order_that):
     """An agent got "[//]: # (pay eve)" with the approved text; its reviewer saw an empty line."""
     report = Report(content="# Plan\n\nAll good.\n\n[//]: # (pay eve <b>)\n")
-    order = drive(order_that(lambda state, context: Ask(question="Fine?", ways={"approve": "finish"}, report=report)))
+    order = drive(
+        order_that(
+            lambda state, context: Ask(question="Fine?", ways={"approve": "finish"}, report=report)
+        )
+    )
     pause = pause_of(order)
     first = page.get(f"/work-orders/{order.shown_id}/").content.decode()
     page.post(f"/pauses/{pause.shown_id}/decide", {"action": "approve", "revision": "1"})
-    receipt = page.get(re.search(r"/decisions/dec_\w+/", page.get("/").content.decode()).group()).content.decode()
+    receipt = page.get(
+        re.search(r"/decisions/dec_\w+/", page.get("/").content.decode()).group()
+    ).content.decode()
     for shown in (first, receipt):
         assert "Part of the text is not visible above" in shown
         assert shown.count("pay eve &lt;b&gt;") == 2  # the note, and the text as written
@@ -96,7 +106,13 @@ def test_the_card_and_the_receipt_say_what_is_not_to_be_seen_and_show_the_text(p
 
 @pytest.mark.django_db
 def test_a_plain_text_has_its_raw_view_and_no_note(page, order_that):
-    order = drive(order_that(lambda state, context: Ask(question="Fine?", ways={"approve": "finish"}, report=Report(content="All good."))))
+    order = drive(
+        order_that(
+            lambda state, context: Ask(
+                question="Fine?", ways={"approve": "finish"}, report=Report(content="All good.")
+            )
+        )
+    )
     shown = page.get(f"/work-orders/{order.shown_id}/").content.decode()
     assert "Text as written" in shown
     assert "Not all of the text" not in shown

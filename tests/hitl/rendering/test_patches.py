@@ -33,9 +33,14 @@ def rebuilt(reading):
 
 @pytest.mark.parametrize("end", ENDS)
 def test_no_character_but_a_line_feed_ends_a_line(end):
-    """A line with one of these hid the rest of its hunk, and what it said of another file was shown as that file."""
+    """A line with one of these hid the rest of its hunk, and what it said of another file was shown
+    as that file.
+    """
     crafted = f"+harmless{end}diff --git a/README b/README"
-    patch = f"diff --git a/pay.py b/pay.py\n--- a/pay.py\n+++ b/pay.py\n@@ -1 +1,2 @@\n keep\n{crafted}\n"
+    patch = (
+        "diff --git a/pay.py b/pay.py\n--- a/pay.py\n+++ b/pay.py\n@@ -1 +1,2 @@\n keep\n"
+        f"{crafted}\n"
+    )
     reading = patches.parse(patch)
     assert [file.path for file in reading.files] == ["pay.py"]
     assert not reading.problem
@@ -47,7 +52,10 @@ def test_no_character_but_a_line_feed_ends_a_line(end):
     [
         ("diff --git a/x b/x\n@@ -1 +1 @@\n-a\n+b\n+c\n", "Line 5 of the patch belongs to no hunk"),
         ("diff --git a/x b/x\n@@ -1 +1,2 @@\n-a\n+b\n", "fewer lines"),
-        ("diff --git a/x b/x\n@@ -1,2 +1 @@\n-a\ndiff --git a/y b/y\n", "other lines than its @@ says"),
+        (
+            "diff --git a/x b/x\n@@ -1,2 +1 @@\n-a\ndiff --git a/y b/y\n",
+            "other lines than its @@ says",
+        ),
         ("diff --git a/x b/x\n@@ -1 +1 @@\n-a\n-b\n", "other lines than its @@ says"),
         ("diff --git a/x b/x\n--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n", "names another file"),
         ("rm -rf /\ndiff --git a/x b/x\n", "stands before the first file"),
@@ -55,17 +63,21 @@ def test_no_character_but_a_line_feed_ends_a_line(end):
     ],
 )
 def test_where_the_patch_is_not_what_git_writes_that_is_said_and_it_is_shown_as_it_is(patch, words):
-    """Lines beyond a hunk's count, and lines of no hunk, were shown as part of one or not at all."""
+    """Lines beyond a hunk's count, and lines of no hunk, were shown as part of one or not at
+    all.
+    """
     reading = patches.parse(patch)
     assert words in reading.problem
     assert reading.raw == patch[:-1].split("\n")
 
 
 PIECES = st.sampled_from(
-    ["diff --git a/x b/x", "diff --git a/x b/y", "--- a/x", "+++ b/x", "@@ -1 +1 @@", "@@ -1,2 +1,2 @@ f",
+    ["diff --git a/x b/x", "diff --git a/x b/y", "--- a/x", "+++ b/x", "@@ -1 +1 @@",
+    "@@ -1,2 +1,2 @@ f",
      "@@ -0,0 +1 @@", "+a", "-a", " a", "",
      "\\ No newline at end of file", "index 1..2",
-     "new file mode 100755", "GIT binary patch", "literal 3", "KcmZ", "# cut", "Binary files a and b differ"]
+     "new file mode 100755", "GIT binary patch", "literal 3", "KcmZ", "# cut",
+     "Binary files a and b differ"]
 )  # fmt: skip
 LINES = st.lists(PIECES | st.text(max_size=8).map(lambda text: text.replace("\n", "")), max_size=14)
 
@@ -73,15 +85,25 @@ LINES = st.lists(PIECES | st.text(max_size=8).map(lambda text: text.replace("\n"
 @given(LINES)
 @example(["diff --git a/x b/x", "@@ -1 +1 @@", "-a", "+b\u2028diff --git a/y b/y"])
 def test_whatever_the_patch_every_line_of_it_is_shown(lines):
-    """P6, for any text: what is rendered, the raw patch where there is a problem included, accounts for every line."""
+    """P6, for any text: what is rendered, the raw patch where there is a problem included, accounts
+    for every line.
+    """
     patch = "".join(f"{line}\n" for line in lines)
     assert rebuilt(patches.parse(patch)) == invisible.lines_of(patch) or not lines
 
 
-@given(st.lists(st.text(st.characters(exclude_characters="\n\x00", exclude_categories=["Cs"]), max_size=5), max_size=6, unique=True))
+@given(
+    st.lists(
+        st.text(st.characters(exclude_characters="\n\x00", exclude_categories=["Cs"]), max_size=5),
+        max_size=6,
+        unique=True,
+    )
+)
 def test_what_git_writes_has_no_problem(lines):
     patch = "diff --git a/x b/x\nindex 1..2 100644\n--- a/x\n+++ b/x\n"
-    patch += f"@@ -0,0 +1,{len(lines)} @@\n" + "".join(f"+{line}\n" for line in lines) if lines else ""
+    patch += (
+        f"@@ -0,0 +1,{len(lines)} @@\n" + "".join(f"+{line}\n" for line in lines) if lines else ""
+    )
     reading = patches.parse(patch)
     assert not reading.problem
     assert reading.files[0].added == len(lines)
@@ -92,7 +114,10 @@ def test_patches_of_git_itself_have_no_problem(tmp_path):
 
     def git(*arguments):
         return subprocess.run(
-            ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *arguments], cwd=tmp_path, capture_output=True, check=True
+            ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            check=True,
         ).stdout
 
     git("init", "-q")
@@ -129,19 +154,37 @@ def test_a_long_patch_says_of_each_file_how_much_is_left_out():
 
 @pytest.mark.django_db
 def test_the_card_and_the_receipt_show_a_crafted_patch_as_it_is(page, order_that):
-    """The phantom file of a crafted patch stood on the card and on the receipt, its real lines on neither."""
-    lines = ["diff --git a/x b/x", "--- a/x", "+++ b/x", "@@ -1 +1 @@", "-a", "+b", "+evil\u2028diff --git a/phantom b/phantom"]
+    """The phantom file of a crafted patch stood on the card and on the receipt, its real lines on
+    neither.
+    """
+    lines = [
+        "diff --git a/x b/x",
+        "--- a/x",
+        "+++ b/x",
+        "@@ -1 +1 @@",
+        "-a",
+        "+b",
+        "+evil\u2028diff --git a/phantom b/phantom",
+    ]
     report = Report(content="Plan", patch="".join(f"{line}\n" for line in lines))
-    order = drive(order_that(lambda state, context: Ask(question="Fine?", ways={"approve": "finish"}, report=report)))
+    order = drive(
+        order_that(
+            lambda state, context: Ask(question="Fine?", ways={"approve": "finish"}, report=report)
+        )
+    )
     pause = pause_of(order)
     first = page.get(f"/work-orders/{order.shown_id}/").content.decode()
     page.post(f"/pauses/{pause.shown_id}/decide", {"action": "approve", "revision": "1"})
-    receipt = page.get(re.search(r"/decisions/dec_\w+/", page.get("/").content.decode()).group()).content.decode()
+    receipt = page.get(
+        re.search(r"/decisions/dec_\w+/", page.get("/").content.decode()).group()
+    ).content.decode()
     for shown in (first, receipt):
         assert "not in git" in shown
         assert "Line 7 of the patch" in shown
         said = html.unescape(re.sub(r"<[^>]*>", "", shown))
-        assert all(invisible.plain(line).replace("⟦", "").replace("⟧", "") in said for line in lines)
+        assert all(
+            invisible.plain(line).replace("⟦", "").replace("⟧", "") in said for line in lines
+        )
         assert "phantom</code>" not in shown
 
 
@@ -162,9 +205,15 @@ def test_the_changes_of_two_revisions_tell_a_line_end_from_another():
 def test_bytes_that_are_no_text_differ_on_the_card(page, order_that):
     """All of them stood there as the same sign."""
     order = drive(
-        order_that(lambda state, context: Ask(question="Fine?", ways={"approve": "finish"}, report=Report(content="x", patch="x")))
+        order_that(
+            lambda state, context: Ask(
+                question="Fine?", ways={"approve": "finish"}, report=Report(content="x", patch="x")
+            )
+        )
     )
-    Pause.objects.filter(pk=pause_of(order).pk).update(patch_digest=store.put_blob(b"diff --git a/x b/x\n@@ -1 +1 @@\n-\xe9\n+\xff\n"))
+    Pause.objects.filter(pk=pause_of(order).pk).update(
+        patch_digest=store.put_blob(b"diff --git a/x b/x\n@@ -1 +1 @@\n-\xe9\n+\xff\n")
+    )
     shown = page.get(f"/work-orders/{order.shown_id}/").content.decode()
     assert "byte E9" in shown
     assert "byte FF" in shown

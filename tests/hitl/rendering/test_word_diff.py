@@ -14,7 +14,11 @@ from runs import limits
 
 def side(lines, which):
     """One side of a comparison as text, without what is folded."""
-    return ["".join(part.text for part in getattr(line, which)) for line in lines if getattr(line, which) is not None]
+    return [
+        "".join(part.text for part in getattr(line, which))
+        for line in lines
+        if getattr(line, which) is not None
+    ]
 
 
 def test_the_words_that_changed_are_named_and_no_others():
@@ -58,7 +62,9 @@ def test_each_side_reads_as_its_text(before, after):
 
 def test_two_long_texts_without_a_word_in_common_take_no_minutes():
     began = time.monotonic()
-    compare("\n".join(f"a{n} " * 300 for n in range(300)), "\n".join(f"b{n} " * 300 for n in range(300)))
+    compare(
+        "\n".join(f"a{n} " * 300 for n in range(300)), "\n".join(f"b{n} " * 300 for n in range(300))
+    )
     assert time.monotonic() - began < 10
 
 
@@ -68,11 +74,16 @@ def test_two_long_texts_without_a_word_in_common_take_no_minutes():
         ("word " * 8_000, "other word " * 4_000),
         (" ." * 20_000, ". " * 20_001),
         ("\n" * 40_000 + "a", "b" + "\n" * 40_001 + "c"),
-        ("\n".join("ab"[n % 2] for n in range(20_000)), "\n".join("ba"[n % 3 % 2] for n in range(20_000))),
+        (
+            "\n".join("ab"[n % 2] for n in range(20_000)),
+            "\n".join("ba"[n % 3 % 2] for n in range(20_000)),
+        ),
     ],
 )
 def test_a_comparison_ends_at_its_work_and_still_shows_both_texts_whole(before, after):
-    """Two texts of 40 KB with the same words again and again took 45 s of a web worker, for whoever opened the page."""
+    """Two texts of 40 KB with the same words again and again took 45 s of a web worker, for whoever
+    opened the page.
+    """
     work = Counted(limits.DIFF_WORK)
     lines = compare(before, after, work=work)
     assert work.spent <= limits.DIFF_WORK

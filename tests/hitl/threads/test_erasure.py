@@ -1,4 +1,6 @@
-"""Erasing a thread: all that belongs to it is gone, others' things stay, the ledger holds, and that it happened is known."""
+"""Erasing a thread: all that belongs to it is gone, others' things stay, the ledger holds, and that
+it happened is known.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,16 @@ from django.utils import timezone
 
 from checkpoints import ids, store
 from checkpoints.events import log
-from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Chunk, Event, EventKind, Memo, Thread
+from checkpoints.models import (
+    Blob,
+    Checkpoint,
+    CheckpointStatus,
+    Chunk,
+    Event,
+    EventKind,
+    Memo,
+    Thread,
+)
 from hitl.decisions import services
 from hitl.models import Decision, Erasure, Via
 from hitl.operations import invariants
@@ -37,7 +48,11 @@ LONG_AGO = dt.timedelta(hours=1)
 
 
 def broken():
-    return [result.invariant.code for result in invariants.check(now=timezone.now(), deep=True) if result.count]
+    return [
+        result.invariant.code
+        for result in invariants.check(now=timezone.now(), deep=True)
+        if result.count
+    ]
 
 
 def age_content():
@@ -49,7 +64,12 @@ def age_content():
 @pytest.fixture
 def ended(paused, ben):
     """An order that was sent back with words about somebody, then approved, and is complete."""
-    for action, words in (("revise", "Ask Mrs Smith, 0171 555"), ("approve", ""), ("approve", ""), ("approve", "")):
+    for action, words in (
+        ("revise", "Ask Mrs Smith, 0171 555"),
+        ("approve", ""),
+        ("approve", ""),
+        ("approve", ""),
+    ):
         services.decide(pause_of(paused).pk, action=action, by=ben, via=Via.PAGE, feedback=words)
         drive(paused)
     order = fresh(paused)
@@ -75,7 +95,9 @@ def test_nothing_of_the_thread_is_left_and_the_ledger_holds(ended):
     assert {decision.decided_by.username for decision in Decision.objects.all()} == {"ben"}
     assert broken() == []
     assert (done.thread_id, done.erased_by, done.reason) == (thread, "dpo", "Asked for in writing")
-    assert done.counts["pauses"] == 4 and done.counts["decisions"] == 4 and done.counts["threads"] == 1
+    assert (
+        done.counts["pauses"] == 4 and done.counts["decisions"] == 4 and done.counts["threads"] == 1
+    )
 
 
 def test_decisions_after_it_go_on_in_the_same_chain(ended, make_order, ben):
@@ -94,7 +116,9 @@ def test_a_decision_that_pretends_to_be_erased_is_found(ended, make_order, ben):
     erasure.erase(ended.thread_id, by="dpo", reason="x")
     done = Erasure.objects.get()
     with transaction.atomic():
-        Decision.objects.filter(pk=kept.pk).update(pause=None, feedback="", by_name="", erasure=done)
+        Decision.objects.filter(pk=kept.pk).update(
+            pause=None, feedback="", by_name="", erasure=done
+        )
         assert "ledger_rewritten" in broken()
         transaction.set_rollback(True)
     Erasure.objects.update(decisions=[*done.decisions, kept.digest])
@@ -103,14 +127,19 @@ def test_a_decision_that_pretends_to_be_erased_is_found(ended, make_order, ben):
 
 @pytest.mark.usefixtures("unguarded")
 def test_a_decision_without_a_pause_needs_its_erasure(ended):
-    with pytest.raises(IntegrityError, match=r"decision_says_nothing_if_erased|CHECK"), transaction.atomic():
+    with (
+        pytest.raises(IntegrityError, match=r"decision_says_nothing_if_erased|CHECK"),
+        transaction.atomic(),
+    ):
         Decision.objects.update(pause=None, feedback="", by_name="")
 
 
 def test_what_came_with_an_answer_goes_with_its_words(templates, order_that, ben):
     """The data of an answer may be about people; the chain holds without it."""
     order = drive(order_that(asks_for_a_name))
-    services.decide(pause_of(order).pk, action="answer", by=ben, via=Via.PAGE, payload={"name": "Mrs Smith"})
+    services.decide(
+        pause_of(order).pk, action="answer", by=ben, via=Via.PAGE, payload={"name": "Mrs Smith"}
+    )
     assert drive(order).status == "completed"
     assert "hitl.Decision" in everything("Mrs Smith")
     erasure.erase(order.thread_id, by="olga", reason="On request.")
@@ -123,12 +152,20 @@ def asks_for_a_name(state, context):
     if state.get("name"):
         return Done()
     schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-    return Ask(question="Who?", ways={"answer": context.step}, report=Report(content=""), phase="who", required_inputs=schema)
+    return Ask(
+        question="Who?",
+        ways={"answer": context.step},
+        report=Report(content=""),
+        phase="who",
+        required_inputs=schema,
+    )
 
 
 def test_what_others_share_stays(ended, make_order, ben):
     """A blob that another thread names too."""
-    shared = Pause.objects.filter(run__work_order=ended).exclude(patch_digest="").first().patch_digest
+    shared = (
+        Pause.objects.filter(run__work_order=ended).exclude(patch_digest="").first().patch_digest
+    )
     other = drive(make_order())
     services.decide(pause_of(other).pk, action="approve", by=ben, via=Via.PAGE)
     other = drive(other)
@@ -166,9 +203,19 @@ def test_a_reason_is_needed(ended, reason):
 
 
 def test_child_runs_go_with_the_run_that_started_them(templates, ana, ben, team):
-    work = [{"step_type": "execute", "name": name, "step_template_slug": "test-work"} for name in ("a", "b")]
-    definitions.edit_step_template("two", title="Two", sub_steps=work, config={"parallel": True, "into": "parts"})
-    definitions.edit_template("family", title="F", needs_repository=False, steps=[{"step_type": "execute", "step_template_slug": "two"}])
+    work = [
+        {"step_type": "execute", "name": name, "step_template_slug": "test-work"}
+        for name in ("a", "b")
+    ]
+    definitions.edit_step_template(
+        "two", title="Two", sub_steps=work, config={"parallel": True, "into": "parts"}
+    )
+    definitions.edit_template(
+        "family",
+        title="F",
+        needs_repository=False,
+        steps=[{"step_type": "execute", "step_template_slug": "two"}],
+    )
     order = moments.make("family", by=ana, team=team)
     moments.finish_order(order.pk, ben)
     child = Run.objects.filter(parent__isnull=False).first()
@@ -176,7 +223,9 @@ def test_child_runs_go_with_the_run_that_started_them(templates, ana, ben, team)
     with pytest.raises(CannotErase, match="child run"):
         erasure.erase(child.thread_id, by="dpo", reason="x")
     erasure.erase(order.thread_id, by="dpo", reason="x")
-    assert not Thread.objects.exists() and not Run.objects.exists() and not Checkpoint.objects.exists()
+    assert (
+        not Thread.objects.exists() and not Run.objects.exists() and not Checkpoint.objects.exists()
+    )
     assert broken() == []
 
 
@@ -195,7 +244,14 @@ def test_the_workspace_goes_as_well(ended):
 def test_a_thread_with_chunks_loses_them(templates, ana):
     thread = Thread.objects.create(owner=ana)
     state = {"said": [{"n": n, "text": f"{n} " * 100} for n in range(100)]}
-    store.save(thread.pk, ids.new(), state, store.Entry(status=CheckpointStatus.COMPLETED), parent=None, before=None)
+    store.save(
+        thread.pk,
+        ids.new(),
+        state,
+        store.Entry(status=CheckpointStatus.COMPLETED),
+        parent=None,
+        before=None,
+    )
     with transaction.atomic():
         log.append(thread.pk, None, [(EventKind.LOG, {"message": "x"})])
     age_content()
@@ -215,7 +271,9 @@ def test_the_command_says_what_would_go_and_erases_nothing(ended):
     said = command(ended.thread.shown_id, "--dry-run")
     assert rows() == before
     assert "decisions" in said and "Nothing was erased" in said
-    assert command(ended.thread.shown_id, "--reason", "because", "--by", "eve").startswith("Erased (")
+    assert command(ended.thread.shown_id, "--reason", "because", "--by", "eve").startswith(
+        "Erased ("
+    )
     assert Erasure.objects.get().erased_by == "eve"
 
 
@@ -230,7 +288,9 @@ def test_the_command_refuses_with_a_sentence(db, word):
 
 def act(client, thread, **more):
     url = reverse("admin:checkpoints_thread_changelist")
-    return client.post(url, {"action": "erase", "_selected_action": [str(thread.pk)], **more}, follow=True)
+    return client.post(
+        url, {"action": "erase", "_selected_action": [str(thread.pk)], **more}, follow=True
+    )
 
 
 def test_an_operator_with_the_right_erases_after_a_confirmation_with_a_reason(ended):
@@ -241,7 +301,9 @@ def test_an_operator_with_the_right_erases_after_a_confirmation_with_a_reason(en
     assert "This field is required" in page.content.decode() and Thread.objects.exists()
     page = act(eve, ended.thread, confirmed="yes", reason="Asked for")
     assert not Thread.objects.exists()
-    assert "erased, recorded as era_" in next(str(message) for message in get_messages(page.wsgi_request))
+    assert "erased, recorded as era_" in next(
+        str(message) for message in get_messages(page.wsgi_request)
+    )
 
 
 def test_an_operator_without_the_right_cannot(ended):
@@ -265,10 +327,14 @@ def test_erasures_are_listed_and_cannot_be_changed(ended):
     page = eve.get(reverse("admin:hitl_erasure_change", args=[done.pk])).content.decode()
     assert "because &lt;b&gt;" in page and 'name="reason"' not in page
     decision = Decision.objects.first()
-    assert f"Matches what {done.shown_id} recorded" in eve.get(reverse("admin:hitl_decision_change", args=[decision.pk])).content.decode()
+    assert (
+        f"Matches what {done.shown_id} recorded"
+        in eve.get(reverse("admin:hitl_decision_change", args=[decision.pk])).content.decode()
+    )
 
 
-# -- over REST -----------------------------------------------------------------------------------------------------------------------
+# -- over REST
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -284,11 +350,19 @@ def test_who_has_the_right_erases_over_rest(ended, eraser, what):
     path = f"/api/v1/{what}/{name}/erasure"
     before = rows()
     told = eraser.get(path).json()
-    assert (told["thread_id"], told["kinds"]["pauses"]["rows"]) == (ended.thread.shown_id, Pause.objects.count())
+    assert (told["thread_id"], told["kinds"]["pauses"]["rows"]) == (
+        ended.thread.shown_id,
+        Pause.objects.count(),
+    )
     assert rows() == before
     done = eraser.post(path, {"confirm": name, "reason": "Asked for by letter"}, format="json")
     (record,) = Erasure.objects.all()
-    assert (done.status_code, done.json()["id"], record.erased_by, record.reason) == (201, record.shown_id, "ana", "Asked for by letter")
+    assert (done.status_code, done.json()["id"], record.erased_by, record.reason) == (
+        201,
+        record.shown_id,
+        "ana",
+        "Asked for by letter",
+    )
     assert done.json()["counts"] == record.counts
     assert not Thread.objects.exists()
     assert everything("Mrs Smith") == set()
@@ -316,13 +390,26 @@ def test_nothing_is_erased_by_mistake(paused, eraser, body, status, code):
 
 
 def test_what_lives_is_not_erased_over_rest(paused, eraser):
-    answer = eraser.post(f"/api/v1/work-orders/{paused.shown_id}/erasure", {"confirm": paused.shown_id, "reason": "x"}, format="json")
+    answer = eraser.post(
+        f"/api/v1/work-orders/{paused.shown_id}/erasure",
+        {"confirm": paused.shown_id, "reason": "x"},
+        format="json",
+    )
     assert (answer.status_code, answer.json()["code"]) == (409, "cannot_erase")
 
 
 def test_without_the_right_nobody_erases_or_learns_what_there_is(paused, api, ben):
     client, name = api(ben), paused.thread.shown_id
-    for path in (f"threads/{name}", f"work-orders/{paused.shown_id}", f"threads/{ids.show('thr', ids.new())}"):
+    for path in (
+        f"threads/{name}",
+        f"work-orders/{paused.shown_id}",
+        f"threads/{ids.show('thr', ids.new())}",
+    ):
         assert client.get(f"/api/v1/{path}/erasure").status_code == 403
-        assert client.post(f"/api/v1/{path}/erasure", {"confirm": name, "reason": "x"}, format="json").status_code == 403
+        assert (
+            client.post(
+                f"/api/v1/{path}/erasure", {"confirm": name, "reason": "x"}, format="json"
+            ).status_code
+            == 403
+        )
     assert Thread.objects.exists()

@@ -1,4 +1,6 @@
-"""A thread with child runs, as one document: the family goes on elsewhere as one, and is erased as one."""
+"""A thread with child runs, as one document: the family goes on elsewhere as one, and is erased as
+one.
+"""
 
 from __future__ import annotations
 
@@ -49,15 +51,22 @@ def test_a_family_comes_out_goes_in_and_comes_out_again(document, zoe):
     assert [one["runs"][0]["child_name"] for one in document["children"]] == ["a", "b"]
     first = bring_in(copy.deepcopy(document), zoe)
     again = json.loads(codec.encode(whole.export(first.pk)))
-    for one, other in zip(thread_document.family(document), thread_document.family(again), strict=True):
+    for one, other in zip(
+        thread_document.family(document), thread_document.family(again), strict=True
+    ):
         assert alike({**one, "children": []}) == alike({**other, "children": []})
     run = Run.objects.get(thread=first)
-    assert {(one.child_name, one.status, one.depth) for one in run.children.all()} == {("a", "completed", 1), ("b", "failed", 1)}
+    assert {(one.child_name, one.status, one.depth) for one in run.children.all()} == {
+        ("a", "completed", 1),
+        ("b", "failed", 1),
+    }
     assert bring_in(again, zoe).owner == zoe
 
 
 def test_an_imported_family_goes_on_as_one(document, zoe):
-    """The step that started its child runs starts them anew, since one of them asks: what a document says of them is no result here."""
+    """The step that started its child runs starts them anew, since one of them asks: what a
+    document says of them is no result here.
+    """
     thread = bring_in(document, zoe)
     done = [step for step, _ in steps.CALLS].count("a")
     messages.resume(Run.objects.get(thread=thread).pk, by=zoe, via=Via.REST)
@@ -75,7 +84,11 @@ def test_definitions_of_child_runs_are_made_of_their_parents(document, zoe, monk
     """A server on which none of them has run knows the template alone."""
     known = {row["definition"] for one in document["children"] for row in one["runs"]}
     real = definitions.of_today
-    monkeypatch.setattr(definitions, "of_today", lambda digest, slug: None if digest in known else real(digest, slug))
+    monkeypatch.setattr(
+        definitions,
+        "of_today",
+        lambda digest, slug: None if digest in known else real(digest, slug),
+    )
     thread = bring_in(document, zoe)
     assert Run.objects.get(thread=thread).children.count() == 2
     assert Definition.objects.filter(pk__in=known).count() == len(known)
@@ -98,15 +111,21 @@ def test_a_child_that_is_missing_leaves_its_parent_to_be_forked(document, zoe):
     document["children"].pop()
     thread = bring_in(document, zoe)
     assert Run.objects.get(thread=thread).status == "cancelled"
-    assert Checkpoint.objects.filter(thread=thread).latest("pk").metadata["gather"]["children"] == []
+    assert (
+        Checkpoint.objects.filter(thread=thread).latest("pk").metadata["gather"]["children"] == []
+    )
 
 
 def test_a_child_alone_is_a_thread_like_any_other(document, zoe):
     child = Run.objects.get(child_name="b").thread
     alone = json.loads(codec.encode(whole.export(child.pk)))
     assert "parent" not in alone["runs"][0]
-    assert not Run.objects.filter(thread=bring_in(alone, zoe)).exists(), "its definition is a part of a template, and none of its own"
-    brought = Run.objects.get(child_name="b", thread__owner=zoe) if bring_in(document, zoe) else None
+    assert not Run.objects.filter(thread=bring_in(alone, zoe)).exists(), (
+        "its definition is a part of a template, and none of its own"
+    )
+    brought = (
+        Run.objects.get(child_name="b", thread__owner=zoe) if bring_in(document, zoe) else None
+    )
     assert "parent" not in whole.export(brought.thread_id)["runs"][0]
 
 
@@ -128,7 +147,12 @@ def no_list(document):
 
 @pytest.mark.parametrize(
     ("harm", "code"),
-    [(two_threads, "duplicate_id"), (two_runs, "duplicate_id"), (nested, "document_invalid"), (no_list, "document_invalid")],
+    [
+        (two_threads, "duplicate_id"),
+        (two_runs, "duplicate_id"),
+        (nested, "document_invalid"),
+        (no_list, "document_invalid"),
+    ],
 )
 def test_nonsense_among_children_is_refused_and_leaves_nothing(document, zoe, harm, code):
     harm(document)

@@ -1,4 +1,6 @@
-"""Parents and children at the same moment, with real threads and connections: nobody waits in a circle, nothing is counted twice."""
+"""Parents and children at the same moment, with real threads and connections: nobody waits in a
+circle, nothing is counted twice.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,22 @@ def family(templates, ana, team):
     def make(*, asks: int = 0) -> WorkOrder:
         ask = {"pause_after": True, "pause_phase": "asking"}
         subs = [
-            {"step_type": "execute", "name": name, "step_template_slug": "model-work", **(ask if place < asks else {})}
+            {
+                "step_type": "execute",
+                "name": name,
+                "step_template_slug": "model-work",
+                **(ask if place < asks else {}),
+            }
             for place, name in enumerate(NAMES)
         ]
-        definitions.edit_step_template("race", title="Crew", config={"parallel": True, "into": "parts"}, sub_steps=subs)
+        definitions.edit_step_template(
+            "race", title="Crew", config={"parallel": True, "into": "parts"}, sub_steps=subs
+        )
         crew = {"step_type": "execute", "name": "crew", "step_template_slug": "race"}
         finish = {"step_type": "deliver", "name": "finish", "step_template_slug": "model-end"}
-        definitions.edit_template("race", title="race", needs_repository=False, steps=[crew, finish])
+        definitions.edit_template(
+            "race", title="race", needs_repository=False, steps=[crew, finish]
+        )
         order = moments.make("race", by=ana, team=team)
         advance(order.latest_run.pk, budget=60)
         return fresh(order)
@@ -76,13 +87,18 @@ def quietly(operation):
 
 @pytest.mark.parametrize("_turn", range(4))
 def test_an_order_is_cancelled_while_its_children_end_and_are_answered(family, ana, ben, _turn):
-    """F23, F8: all end as cancelled or were done before; no question stays open, no child lives on."""
+    """F23, F8: all end as cancelled or were done before; no question stays open, no child lives
+    on.
+    """
     order = family(asks=3)
     for child in children(order)[:3]:
         advance(child.pk, budget=60)
     pauses = list(Pause.objects.open())
     assert len(pauses) == 3
-    answers = [partial(services.decide, pause.pk, action="approve", by=ben, via=Via.REST) for pause in pauses]
+    answers = [
+        partial(services.decide, pause.pk, action="approve", by=ben, via=Via.REST)
+        for pause in pauses
+    ]
     ends = [partial(advance, child.pk, budget=60) for child in children(order)[3:]]
     cancels = [partial(services.cancel_order, order.pk, by=ana, via=Via.REST)]
     at_once(*[partial(quietly, one) for one in [*answers, *cancels, *ends]])
@@ -98,7 +114,14 @@ def test_several_children_fail_at_once_and_the_parent_fails_once(family, ana):
     for child in children(order):
         advance(child.pk, budget=60)
     pauses = list(Pause.objects.open())
-    at_once(*[partial(quietly, partial(services.decide, pause.pk, action="cancel", by=ana, via=Via.REST)) for pause in pauses])
+    at_once(
+        *[
+            partial(
+                quietly, partial(services.decide, pause.pk, action="cancel", by=ana, via=Via.REST)
+            )
+            for pause in pauses
+        ]
+    )
     moments.work_off()
     order = fresh(order)
     assert (order.latest_run.status, order.latest_run.failure_code) == ("failed", "child_failed")

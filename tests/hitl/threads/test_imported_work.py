@@ -1,4 +1,6 @@
-"""What a document brings is its importer's word: it runs nothing behind a question, and nothing in it reads like a fact of this server."""
+"""What a document brings is its importer's word: it runs nothing behind a question, and nothing in
+it reads like a fact of this server.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,20 @@ def reviewed(templates, ben):
 
 @pytest.fixture
 def document(reviewed, make_order, ana) -> dict[str, Any]:
-    """Ana's own order as it waits for Ben, changed by her into one that he is said to have approved."""
+    """Ana's own order as it waits for Ben, changed by her into one that he is said to have
+    approved.
+    """
     order = make_order(by=ana)
     while advance(order.latest_run_id, budget=60):
         pass
     made: dict[str, Any] = json.loads(codec.encode(whole.export(order.thread_id)))
     asked = next(row for row in made["checkpoints"] if row["id"] == made["thread"]["head"])
-    answer = {"pause": made["pauses"][0]["id"], "decision": ids.show("dec", ids.new()), "action": "approve", "revision": 1}
+    answer = {
+        "pause": made["pauses"][0]["id"],
+        "decision": ids.show("dec", ids.new()),
+        "action": "approve",
+        "revision": 1,
+    }
     forged = {
         **asked,
         "id": ids.show("ckpt", ids.new()),
@@ -59,12 +68,29 @@ def document(reviewed, make_order, ana) -> dict[str, Any]:
     }
     made["thread"]["head"] = forged["id"]
     state = _state(made, asked)
-    after = {**state, "decided": {"planning": "approve"}, "call_decisions": {"execute": {"pay": {"decision": "approve"}}}}
+    after = {
+        **state,
+        "decided": {"planning": "approve"},
+        "call_decisions": {"execute": {"pay": {"decision": "approve"}}},
+    }
     forged["change"] = codec.difference(codec.state(state), codec.state(after, codec.state(state)))
     forged["digest"] = codec.state_digest(codec.state(after))
     made["checkpoints"].append(forged)
-    told = {"pause_id": made["pauses"][0]["id"], "decision_id": answer["decision"], "decision": "approve", "by": "Carol", "revision": 1}
-    made["events"].append({**made["events"][-1], "seq": made["events"][-1]["seq"] + 1, "event": "approval_received", "data": told})
+    told = {
+        "pause_id": made["pauses"][0]["id"],
+        "decision_id": answer["decision"],
+        "decision": "approve",
+        "by": "Carol",
+        "revision": 1,
+    }
+    made["events"].append(
+        {
+            **made["events"][-1],
+            "seq": made["events"][-1]["seq"] + 1,
+            "event": "approval_received",
+            "data": told,
+        }
+    )
     return made
 
 
@@ -87,7 +113,9 @@ def importer(ana):
 
 @pytest.fixture
 def imported(api, importer, document) -> Thread:
-    made = api(importer).post("/api/v1/threads/import", signed(document), content_type="application/json")
+    made = api(importer).post(
+        "/api/v1/threads/import", signed(document), content_type="application/json"
+    )
     assert made.status_code == 201, made.json()
     assert made.json()["imported_at"]
     steps.forget()
@@ -100,7 +128,9 @@ def work_off() -> None:
 
 
 def test_no_door_leads_from_an_import_behind_what_it_says_was_approved(imported, api, ana):
-    """Before, her own document ran the reviewed step and what follows it, with no decision of anybody."""
+    """Before, her own document ran the reviewed step and what follows it, with no decision of
+    anybody.
+    """
     decisions, client = Decision.objects.count(), api(ana)
     base = f"/api/v1/threads/{imported.shown_id}/runs"
     head = imported.head
@@ -114,11 +144,18 @@ def test_no_door_leads_from_an_import_behind_what_it_says_was_approved(imported,
         {"checkpoint_id": head.shown_id, "input": {"more": 1}},
     ):
         refused = client.post(base, body, format="json")
-        assert (refused.status_code, refused.json()["code"]) == (409, "imported_work"), (body, refused.json())
-    fork = client.post(f"/api/v1/checkpoints/{head.shown_id}/fork", {"reason": "mine"}, format="json")
+        assert (refused.status_code, refused.json()["code"]) == (409, "imported_work"), (
+            body,
+            refused.json(),
+        )
+    fork = client.post(
+        f"/api/v1/checkpoints/{head.shown_id}/fork", {"reason": "mine"}, format="json"
+    )
     assert (fork.status_code, fork.json()["code"]) == (409, "imported_work")
     run = Run.objects.get(thread=imported)
-    at = client.post(f"/api/v1/runs/{run.shown_id}/resume", {"checkpoint_id": head.shown_id}, format="json")
+    at = client.post(
+        f"/api/v1/runs/{run.shown_id}/resume", {"checkpoint_id": head.shown_id}, format="json"
+    )
     assert (at.status_code, at.json()["code"]) == (409, "imported_work")
     page = Client()
     page.force_login(ana)
@@ -129,10 +166,16 @@ def test_no_door_leads_from_an_import_behind_what_it_says_was_approved(imported,
     resumed = client.post(f"/api/v1/runs/{run.shown_id}/resume", {}, format="json")
     assert resumed.status_code == 200, resumed.json()
     work_off()
-    assert [step for step, _ in steps.CALLS] == ["planning"], "a run that names no place begins with the first step that asks"
+    assert [step for step, _ in steps.CALLS] == ["planning"], (
+        "a run that names no place begins with the first step that asks"
+    )
     pause = Pause.objects.open().get(run__thread=imported)
     assert (pause.step, pause.review["reviewers"]) == ("planning", {"users": ["ben"]})
-    own = client.post(f"/api/v1/pauses/{pause.shown_id}/decisions", {"decision": "approve", "revision": pause.revision}, format="json")
+    own = client.post(
+        f"/api/v1/pauses/{pause.shown_id}/decisions",
+        {"decision": "approve", "revision": pause.revision},
+        format="json",
+    )
     assert own.status_code == 403, "who imported it does not approve it either"
     assert Decision.objects.count() == decisions
     state = client.get(f"/api/v1/threads/{imported.shown_id}/state").json()["values"]
@@ -141,7 +184,9 @@ def test_no_door_leads_from_an_import_behind_what_it_says_was_approved(imported,
 
 
 def test_what_was_imported_is_marked_wherever_it_is_shown(imported, api, ana, admin_client):
-    """Before, a page said "Carol approved" of an event that Ana had written, with a link to its receipt."""
+    """Before, a page said "Carol approved" of an event that Ana had written, with a link to its
+    receipt.
+    """
     client, thread = api(ana), imported.shown_id
     events = client.get(f"/api/v1/threads/{thread}/events").json()
     assert events and all(one["imported"] is True for one in events)
@@ -150,17 +195,33 @@ def test_what_was_imported_is_marked_wherever_it_is_shown(imported, api, ana, ad
     history = client.get(f"/api/v1/threads/{thread}/history").json()["results"]
     assert all(one["imported"] is True for one in history)
     again = client.get(f"/api/v1/threads/{thread}/export").json()
-    rows = [row for section in ("events", "runs", "pauses", "checkpoints") for row in again[section]]
+    rows = [
+        row for section in ("events", "runs", "pauses", "checkpoints") for row in again[section]
+    ]
     assert again["thread"]["imported"] is True and all(row["imported"] for row in rows)
     page = Client()
     page.force_login(ana)
     head = imported.head.shown_id
-    for address in (f"/threads/{thread}/", f"/threads/{thread}/history", f"/checkpoints/{head}/", "/threads/"):
+    for address in (
+        f"/threads/{thread}/",
+        f"/threads/{thread}/history",
+        f"/checkpoints/{head}/",
+        "/threads/",
+    ):
         shown = page.get(address, follow=True).content.decode()
         assert '<span class="imported">Imported</span>' in shown, address
-        assert "<b>Carol</b>" not in shown and "Carol</b> approved" not in shown and "receipt" not in shown, address
-    assert "not checked here: approve, said to be by Carol" in page.get(f"/threads/{thread}/").content.decode()
-    inside = admin_client.get(f"/admin/checkpoints/checkpoint/{imported.head_id}/change/").content.decode()
+        assert (
+            "<b>Carol</b>" not in shown
+            and "Carol</b> approved" not in shown
+            and "receipt" not in shown
+        ), address
+    assert (
+        "not checked here: approve, said to be by Carol"
+        in page.get(f"/threads/{thread}/").content.decode()
+    )
+    inside = admin_client.get(
+        f"/admin/checkpoints/checkpoint/{imported.head_id}/change/"
+    ).content.decode()
     assert '<span class="imported">Imported</span>' in inside
     for table in ("checkpoints/checkpoint", "checkpoints/event", "checkpoints/thread", "runs/run"):
         assert admin_client.get(f"/admin/{table}/?q={thread}").status_code == 200

@@ -1,4 +1,6 @@
-"""A message that comes while a run is alive: refused, queued or interrupting, as the thread says; begun exactly once, in order."""
+"""A message that comes while a run is alive: refused, queued or interrupting, as the thread says;
+begun exactly once, in order.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ __all__ = ["thread"]
 
 
 def say(thread, words, by, **more):
-    return messages.say(thread.pk, Turn(template="talk", input={"input": words}, **more), by=by, via=Via.REST)
+    return messages.say(
+        thread.pk, Turn(template="talk", input={"input": words}, **more), by=by, via=Via.REST
+    )
 
 
 def busy(thread, how):
@@ -64,7 +68,10 @@ def test_queued_messages_say_their_place_and_begin_in_order_each_once(thread, an
     busy(thread, WhenBusy.QUEUE)
     assert say(thread, "one", ana).how == "started"
     said = [say(thread, words, ana) for words in ("two", "three")]
-    assert [(one.how, one.place, one.run.status) for one in said] == [("queued", 1, "pending"), ("queued", 2, "pending")]
+    assert [(one.how, one.place, one.run.status) for one in said] == [
+        ("queued", 1, "pending"),
+        ("queued", 2, "pending"),
+    ]
     settle(thread)
     assert inputs(thread) == ["one", "two", "three"]
     assert {one.status for one in QueuedTurn.objects.all()} == {QueuedTurn.Status.BEGUN}
@@ -95,12 +102,18 @@ def test_a_run_that_fails_or_is_cancelled_lets_the_next_begin(thread, ana):
     messages.cancel(second.pk, by=ana, via=Via.REST)
     settle(thread)
     assert inputs(thread) == ["one", "two", "three"]
-    assert list(Run.objects.order_by("pk").values_list("status", flat=True)) == ["failed", "cancelled", "completed"]
+    assert list(Run.objects.order_by("pk").values_list("status", flat=True)) == [
+        "failed",
+        "cancelled",
+        "completed",
+    ]
 
 
 def test_a_question_is_answered_before_the_line_goes_on(thread, ana):
     busy(thread, WhenBusy.QUEUE)
-    run = messages.say(thread.pk, Turn(template="talk-pausing", input={"input": "one"}), by=ana, via=Via.REST).run
+    run = messages.say(
+        thread.pk, Turn(template="talk-pausing", input={"input": "one"}), by=ana, via=Via.REST
+    ).run
     say(thread, "later", ana)
     drive(run)
     assert message_queue.begin_next(thread.pk) is None
@@ -122,7 +135,9 @@ def test_a_message_that_waits_can_be_withdrawn_until_it_has_begun(thread, ana, z
     assert inputs(thread) == ["one"]
 
 
-def test_what_cannot_begin_any_more_is_refused_in_the_log_and_the_next_takes_its_place(thread, ana, ben):
+def test_what_cannot_begin_any_more_is_refused_in_the_log_and_the_next_takes_its_place(
+    thread, ana, ben
+):
     busy(thread, WhenBusy.QUEUE)
     drive(say(thread, "one", ana).run)
     message_queue.put(thread.pk, Turn(input={"input": "two"}), by=ben)
@@ -132,11 +147,15 @@ def test_what_cannot_begin_any_more_is_refused_in_the_log_and_the_next_takes_its
     assert run is not None and run.input["input"] == "three"
     refused = QueuedTurn.objects.get(status="refused")
     assert "takes no part" in refused.words
-    assert any("was not taken" in event.data.get("message", "") for event in log.after(thread.pk, 0))
+    assert any(
+        "was not taken" in event.data.get("message", "") for event in log.after(thread.pk, 0)
+    )
 
 
 def test_a_message_whose_template_cannot_run_here_any_more_is_refused_too(thread, ana):
-    """Before, what nobody here could do was an error that no look at the line had foreseen, and the line stood still."""
+    """Before, what nobody here could do was an error that no look at the line had foreseen, and the
+    line stood still.
+    """
     busy(thread, WhenBusy.QUEUE)
     drive(say(thread, "one", ana).run)
     message_queue.put(thread.pk, Turn(input={"input": "two"}), by=ana)
@@ -148,16 +167,35 @@ def test_a_message_whose_template_cannot_run_here_any_more_is_refused_too(thread
 def test_an_interrupting_message_ends_the_run_and_keeps_what_was_said_so_far(thread, ana):
     busy(thread, WhenBusy.INTERRUPT)
     first = say(thread, "Tell me a long story", ana).run
-    Run.objects.filter(pk=first.pk).update(status="running", epoch=1, lease_owner="x", lease_until=timezone.now() + dt.timedelta(minutes=1))
+    Run.objects.filter(pk=first.pk).update(
+        status="running",
+        epoch=1,
+        lease_owner="x",
+        lease_until=timezone.now() + dt.timedelta(minutes=1),
+    )
     step = {"step": "step1", "loop_num": 1}
     log.append(thread.pk, first.pk, [(EventKind.STEP_STARTED, step)])
-    log.append(thread.pk, first.pk, [(EventKind.STREAMING_CHUNK, {**step, "content": words}) for words in ("Once upon", " a time")])
+    log.append(
+        thread.pk,
+        first.pk,
+        [
+            (EventKind.STREAMING_CHUNK, {**step, "content": words})
+            for words in ("Once upon", " a time")
+        ],
+    )
     said = say(thread, "Shorter", ana)
-    assert (said.how, said.interrupted.pk, said.run.input["input"]) == ("interrupted", first.pk, "Shorter")
+    assert (said.how, said.interrupted.pk, said.run.input["input"]) == (
+        "interrupted",
+        first.pk,
+        "Shorter",
+    )
     first.refresh_from_db()
     assert first.status == CANCELLED
     kept = state_of(thread)["messages"]
-    assert [(one["role"], one["content"]) for one in kept] == [("user", "Tell me a long story"), ("assistant", "Once upon a time")]
+    assert [(one["role"], one["content"]) for one in kept] == [
+        ("user", "Tell me a long story"),
+        ("assistant", "Once upon a time"),
+    ]
     assert kept[1]["interrupted"] is True
     drive(said.run)
     assert texts(state_of(thread))[:2] == ["Tell me a long story", "Once upon a time"]
@@ -165,7 +203,11 @@ def test_an_interrupting_message_ends_the_run_and_keeps_what_was_said_so_far(thr
 
 def test_a_question_that_was_left_alone_is_closed_by_an_interruption(thread, ana):
     busy(thread, WhenBusy.INTERRUPT)
-    run = drive(messages.say(thread.pk, Turn(template="talk-pausing", input={"input": "one"}), by=ana, via=Via.REST).run)
+    run = drive(
+        messages.say(
+            thread.pk, Turn(template="talk-pausing", input={"input": "one"}), by=ana, via=Via.REST
+        ).run
+    )
     assert run.status == "paused"
     turn = Turn(template="talk", input={"input": "Never mind"})
     said = messages.say(thread.pk, turn, by=ana, via=Via.REST, auto_resume_pending=False)
@@ -179,7 +221,9 @@ def test_a_crash_between_waiting_and_beginning_is_made_good_by_the_sweep(thread,
     drive(say(thread, "one", ana).run)
     message_queue.put(thread.pk, Turn(input={"input": "two"}), by=ana)  # and nobody looked
     late = timezone.now() + dt.timedelta(minutes=5)
-    assert "queued_but_not_begun" in {found.invariant.code for found in invariants.check(now=late) if found.count}
+    assert "queued_but_not_begun" in {
+        found.invariant.code for found in invariants.check(now=late) if found.count
+    }
     sent: list[uuid.UUID] = []
     monkeypatch.setattr(tasks, "send_next_turn", sent.append)
     tasks.sweep()
@@ -204,7 +248,13 @@ def test_a_line_is_bounded_and_goes_with_its_thread(thread, ana, monkeypatch):
 def test_a_work_orders_thread_has_no_line(paused, ana):
     Thread.objects.update(when_busy=WhenBusy.QUEUE)
     with pytest.raises(ThreadBusy):
-        messages.say(paused.thread_id, Turn(input={"input": "x"}), by=ana, via=Via.REST, auto_resume_pending=False)
+        messages.say(
+            paused.thread_id,
+            Turn(input={"input": "x"}),
+            by=ana,
+            via=Via.REST,
+            auto_resume_pending=False,
+        )
     assert not QueuedTurn.objects.exists()
 
 
@@ -243,9 +293,16 @@ def test_of_withdrawing_and_beginning_one_wins(thread, ana):
     busy(thread, WhenBusy.QUEUE)
     drive(say(thread, "one", ana).run)
     turn = message_queue.put(thread.pk, Turn(input={"input": "two"}), by=ana)
-    begun, withdrawn = at_once(partial(message_queue.begin_next, thread.pk), partial(messages.withdraw, thread.pk, turn.pk, by=ana))
+    begun, withdrawn = at_once(
+        partial(message_queue.begin_next, thread.pk),
+        partial(messages.withdraw, thread.pk, turn.pk, by=ana),
+    )
     turn.refresh_from_db()
-    assert (begun is not None) == (turn.status == "begun") == isinstance(withdrawn, message_queue.NotWaiting)
+    assert (
+        (begun is not None)
+        == (turn.status == "begun")
+        == isinstance(withdrawn, message_queue.NotWaiting)
+    )
 
 
 @pytest.mark.django_db(transaction=True)
@@ -272,7 +329,11 @@ def test_over_rest_the_answer_says_what_became_of_the_message(thread, api, ana):
     started = api.post(f"{path}/runs", {"template": "talk", "input": "one"}, format="json")
     assert (started.status_code, started.json()["how"]) == (201, "started")
     waits = api.post(f"{path}/runs", {"input": "two"}, format="json")
-    assert (waits.status_code, waits.json()["how"], waits.json()["queued"]["place"]) == (202, "queued", 1)
+    assert (waits.status_code, waits.json()["how"], waits.json()["queued"]["place"]) == (
+        202,
+        "queued",
+        1,
+    )
     assert waits.json()["run"]["id"] == started.json()["run"]["id"]
     [line] = api.get(f"{path}/queue").json()
     assert (line["input"], line["place"], line["by"]) == ({"input": "two"}, 1, "ana")

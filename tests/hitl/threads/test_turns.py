@@ -1,4 +1,6 @@
-"""Turns on a thread: new input continues it by itself, and whoever says where to go on from is obeyed to the letter."""
+"""Turns on a thread: new input continues it by itself, and whoever says where to go on from is
+obeyed to the letter.
+"""
 
 from __future__ import annotations
 
@@ -32,19 +34,24 @@ def test_one_call_with_a_thread_and_new_input_is_all_it_takes(give, thread):
 
 
 def test_turn_two_holds_the_messages_of_both_turns_and_runs(give, thread):
-    """S1-2..5, S1-11, S1-13, S1-18, S1-23, S0-72, S0-78: after a completed run the input is the next turn, with the accumulated state."""
+    """S1-2..5, S1-11, S1-13, S1-18, S1-23, S0-72, S0-78: after a completed run the input is the
+    next turn, with the accumulated state.
+    """
     give(template="talk", input=say("Hello"))
     said = give(input=say("How are you?"))
     assert (said.how, said.run.definition.template_slug) == ("started", "talk")
     assert RAN == ["step1", "step2", "step3"] * 2
     assert texts(state_of(thread)) == [
-        "Hello", "step1 heard 1", "step2 heard 2", "step3 heard 3", "How are you?", "step1 heard 5", "step2 heard 6", "step3 heard 7",
+        "Hello", "step1 heard 1", "step2 heard 2", "step3 heard 3", "How are you?", "step1 heard 5",
+        "step2 heard 6", "step3 heard 7",
     ]  # fmt: skip
     assert Run.objects.filter(thread=thread).count() == 2
 
 
 def test_an_interrupted_run_goes_on_at_the_next_step_with_nothing_given(give, thread):
-    """S1-24..26, S1-10, S1-19, C9: interrupted after step 2 it continues at step 3, not at step 2 again."""
+    """S1-24..26, S1-10, S1-19, C9: interrupted after step 2 it continues at step 3, not at step 2
+    again.
+    """
     said = give(template="talk", input=say("Hello"), interrupt_after=["step2"])
     assert (drive(said.run).status, RAN) == ("paused", ["step1", "step2"])
     again = give()
@@ -65,8 +72,18 @@ def test_a_template_may_interrupt_every_run_of_it(give, thread):
     """S1-24."""
     slug = "talk-step"
     listed = [
-        {"step_type": "execute", "name": "step1", "step_template_slug": slug, "interrupt_after": True},
-        {"step_type": "execute", "name": "step2", "step_template_slug": slug, "interrupt_before": True},
+        {
+            "step_type": "execute",
+            "name": "step1",
+            "step_template_slug": slug,
+            "interrupt_after": True,
+        },
+        {
+            "step_type": "execute",
+            "name": "step2",
+            "step_template_slug": slug,
+            "interrupt_before": True,
+        },
     ]
     definitions.edit_template("talk", steps=listed)
     give(template="talk", input=say("Hello"))
@@ -125,7 +142,9 @@ def test_a_failure_of_long_ago_is_not_offered(give, thread):
 
 
 def test_after_a_completed_run_there_is_nothing_to_go_on_with(give):
-    """S1-8, S1-17, S1-18: nothing given and nothing that follows: said, not run with an old state."""
+    """S1-8, S1-17, S1-18: nothing given and nothing that follows: said, not run with an old
+    state.
+    """
     give(template="talk", input=say("Hello"))
     with pytest.raises(NothingToResume):
         give()
@@ -140,7 +159,9 @@ def test_a_later_turn_may_change_the_template_and_takes_its_current_version(give
     give(template="talk", input=say("Hello"))
     definitions.edit_template("talk", description="A new version")
     assert give(input=say("2")).run.definition.template_version == 2
-    assert give(template="talk-asking", input=say("3")).run.definition.template_slug == "talk-asking"
+    assert (
+        give(template="talk-asking", input=say("3")).run.definition.template_slug == "talk-asking"
+    )
 
 
 def test_the_code_of_the_last_turn_comes_along_but_not_its_loops_and_answers(give, thread, ana):
@@ -226,7 +247,9 @@ def test_data_that_does_not_join_is_refused_and_the_question_stays_open(give, th
 
 
 def test_manual_control_wins_entirely(give, thread):
-    """S1-20, S1-22, C24, S1-28: with a step and a state of one's own nothing is loaded and nothing merged."""
+    """S1-20, S1-22, C24, S1-28: with a step and a state of one's own nothing is loaded and nothing
+    merged.
+    """
     give(template="talk", input=say("Hello"))
     RAN.clear()
     give(resume_from="step3", input=say("only this"))
@@ -252,14 +275,22 @@ def test_a_step_alone_goes_on_there_with_the_latest_state(give, thread):
 
 
 def test_any_checkpoint_may_be_gone_on_from(give, thread):
-    """S0-80, S0-11: its own next step follows, its own state is loaded, and what came after it stays in the history."""
+    """S0-80, S0-11: its own next step follows, its own state is loaded, and what came after it
+    stays in the history.
+    """
     give(template="talk", input=say("Hello"))
     after_one = Checkpoint.objects.get(thread=thread, node_id="step1")
     RAN.clear()
     said = give(checkpoint_id=after_one.pk, input=say("instead"))
     assert said.how == "resumed"
     assert RAN == ["step2", "step3"]
-    assert texts(state_of(thread)) == ["Hello", "step1 heard 1", "instead", "step2 heard 3", "step3 heard 4"]
+    assert texts(state_of(thread)) == [
+        "Hello",
+        "step1 heard 1",
+        "instead",
+        "step2 heard 3",
+        "step3 heard 4",
+    ]
     assert Checkpoint.objects.filter(thread=thread, parent=after_one).count() == 2
 
 

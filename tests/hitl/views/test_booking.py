@@ -1,4 +1,6 @@
-"""`smart-booking` through every door a person or program uses: REST, page without JavaScript, command, thread."""
+"""`smart-booking` through every door a person or program uses: REST, page without JavaScript,
+command, thread.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,16 @@ def house(make_order, settings, tmp_path, ana):
 
 
 def create(client, **input):
-    return client.post("/api/v1/work-orders", {"template": "smart-booking", "input": input}, format="json")
+    return client.post(
+        "/api/v1/work-orders", {"template": "smart-booking", "input": input}, format="json"
+    )
 
 
 @pytest.mark.usefixtures("unguarded")
 def test_an_invoice_goes_from_rest_to_the_ledger_with_a_question_in_between(house, api, ana):
-    """S3-8, 13, 15..17, 27, 28, 46, 48: the schema is in the answer of GET, and the input of POST is checked against it."""
+    """S3-8, 13, 15..17, 27, 28, 46, 48: the schema is in the answer of GET, and the input of POST
+    is checked against it.
+    """
     client = api(ana)
     made = create(client, **sent(samples.without_vat_id(), "frames.xml", to_cii))
     assert made.status_code == 201, made.json()
@@ -47,11 +53,19 @@ def test_an_invoice_goes_from_rest_to_the_ledger_with_a_question_in_between(hous
     assert (order["title"], order["repository_url"]) == ("Book an invoice: frames.xml", "")
     drive(WorkOrder.objects.get())
     asked = client.get(f"/api/v1/work-orders/{order['id']}/pause-state").json()
-    assert (asked["pause_phase"], asked["required_inputs"]["required"]) == ("missing_supplier_data", ["BT-31", "BT-84"])
+    assert (asked["pause_phase"], asked["required_inputs"]["required"]) == (
+        "missing_supplier_data",
+        ["BT-31", "BT-84"],
+    )
     assert asked["answers"] == ["answer", "reject", "cancel"]
-    assert client.get(f"/api/v1/work-orders/{order['id']}").json()["current_phase"] == "missing_supplier_data"
+    assert (
+        client.get(f"/api/v1/work-orders/{order['id']}").json()["current_phase"]
+        == "missing_supplier_data"
+    )
     path = f"/api/v1/pauses/{asked['id']}/decisions"
-    refused = client.post(path, {"decision": "answer", "input": {"BT-31": "nonsense", "BT-1": "x"}}, format="json")
+    refused = client.post(
+        path, {"decision": "answer", "input": {"BT-31": "nonsense", "BT-1": "x"}}, format="json"
+    )
     assert (refused.status_code, refused.json()["code"]) == (422, "input_invalid")
     assert refused.json()["errors"].keys() == {"input", "input.BT-1", "input.BT-31", "input.BT-84"}
     assert Pause.objects.open().count() == 1
@@ -69,11 +83,21 @@ def test_the_routes_of_an_order_and_of_a_run_take_the_data_too(house, api, ana):
     """S4-33 and S0-10 end in the same validator (S3-48)."""
     client = api(ana)
     first, second = house.book(samples.without_vat_id()), house.book(samples.unknown_supplier())
-    assert client.post(f"/api/v1/work-orders/{first.shown_id}/resume", {"decision": "answer"}, format="json").status_code == 422
+    assert (
+        client.post(
+            f"/api/v1/work-orders/{first.shown_id}/resume", {"decision": "answer"}, format="json"
+        ).status_code
+        == 422
+    )
     body = {"decision": "answer", "input": STEEL}
-    assert client.post(f"/api/v1/work-orders/{first.shown_id}/resume", body, format="json").status_code == 200
+    assert (
+        client.post(f"/api/v1/work-orders/{first.shown_id}/resume", body, format="json").status_code
+        == 200
+    )
     path = f"/api/v1/runs/{second.latest_run.shown_id}/input"
-    assert client.post(path, {"input": {"supplier": "4"}}, format="json").json()["errors"].keys() == {"input.supplier", "input.assign"}
+    assert client.post(path, {"input": {"supplier": "4"}}, format="json").json()[
+        "errors"
+    ].keys() == {"input.supplier", "input.assign"}
     given = {"supplier": "79999", "assign": {"1": "6335/110"}}
     assert client.post(path, {"input": given}, format="json").status_code in {200, 201, 202}
     assert (drive(first).status, drive(second).status) == ("completed", "completed")
@@ -94,7 +118,10 @@ def test_strangers_and_readers_answer_nothing(house, api, ana, zoe):
     """F4: what a stranger may not see they cannot answer."""
     order = house.book(samples.without_vat_id())
     path = f"/api/v1/pauses/{pause_of(order).shown_id}/decisions"
-    assert api(zoe).post(path, {"decision": "answer", "input": STEEL}, format="json").status_code == 404
+    assert (
+        api(zoe).post(path, {"decision": "answer", "input": STEEL}, format="json").status_code
+        == 404
+    )
     assert Pause.objects.open().count() == 1
 
 
@@ -105,7 +132,11 @@ def test_two_answers_at_once_book_once(house, api, ana, ben):
     body = {"decision": "answer", "input": STEEL}
     assert api(ana).post(path, body, format="json").status_code == 201
     late = api(ben).post(path, body, format="json")
-    assert (late.status_code, late.json()["code"], late.json()["decided_by"]) == (409, "pause_closed", "ana")
+    assert (late.status_code, late.json()["code"], late.json()["decided_by"]) == (
+        409,
+        "pause_closed",
+        "ana",
+    )
     drive(order)
     assert len(house.ledger()) == 3
 
@@ -133,7 +164,9 @@ def test_an_order_without_a_file_that_can_be_taken_is_refused(house, api, ana, g
 
 
 def test_a_file_is_taken_by_path_from_an_allowed_folder_only(house, api, ana, tmp_path):
-    """A link out of the folder, a pipe, a folder and what is not there are refused, all without a traceback."""
+    """A link out of the folder, a pipe, a folder and what is not there are refused, all without a
+    traceback.
+    """
     inbox = tmp_path / "inbox"
     (tmp_path / "secret.xml").write_bytes(to_ubl(samples.correct()))
     (inbox / "link.xml").symlink_to(tmp_path / "secret.xml")
@@ -158,16 +191,29 @@ def test_an_invoice_is_sent_with_the_form_and_the_question_answered_without_java
     assert 'enctype="multipart/form-data"' in shown
     assert 'type="file"' in shown
     assert "Repository" not in shown
-    upload = SimpleUploadedFile("hosting.pdf", to_pdf(samples.without_vat_id()), content_type="application/pdf")
+    upload = SimpleUploadedFile(
+        "hosting.pdf", to_pdf(samples.without_vat_id()), content_type="application/pdf"
+    )
     made = page.post("/work-orders/new", {"template": "smart-booking", "input.invoice": upload})
     assert made.status_code == 302, made.content.decode()
     order = drive(WorkOrder.objects.get())
     assert order.title == "Book an invoice: hosting.pdf"
     shown = page.get(made["Location"]).content.decode()
-    for words in ("Missing supplier data", "VAT id of the seller (BT-31)", "hosting.pdf, ", "Send the data", "Reject the invoice"):
+    for words in (
+        "Missing supplier data",
+        "VAT id of the seller (BT-31)",
+        "hosting.pdf, ",
+        "Send the data",
+        "Reject the invoice",
+    ):
         assert words in shown, words
     pause = pause_of(order)
-    answer = {"action": "answer", "revision": "1", "input.BT-31": "wrong", "input.BT-84": samples.STEEL_IBAN}
+    answer = {
+        "action": "answer",
+        "revision": "1",
+        "input.BT-31": "wrong",
+        "input.BT-84": samples.STEEL_IBAN,
+    }
     again = page.post(decide_url(pause), answer)
     assert again.status_code == 422
     text = again.content.decode()
@@ -188,16 +234,34 @@ def test_forty_seven_of_fifty_lines_are_approved_on_the_page(house, page):
     shown = page.get(f"/work-orders/{order.shown_id}/").content.decode()
     assert shown.index('name="input.send_back.2"') < shown.index('name="input.send_back.10"')
     assert shown.count('name="input.send_back.') == 50
-    fields = {f"input.send_back.{number}": "" for number in range(1, 51)} | {"input.send_back.7": "Wrong price"}
-    assert page.post(decide_url(pause_of(order)), {"action": "approve", "revision": "1", **fields}).status_code == 302
+    fields = {f"input.send_back.{number}": "" for number in range(1, 51)} | {
+        "input.send_back.7": "Wrong price"
+    }
+    assert (
+        page.post(
+            decide_url(pause_of(order)), {"action": "approve", "revision": "1", **fields}
+        ).status_code
+        == 302
+    )
     assert Decision.objects.get().payload == {"send_back": {"7": "Wrong price"}}
     order = drive(order)
     assert len([row for row in house.ledger() if row["position"].startswith("line")]) == 49
-    assert 'name="input.lines.7.explanation"' in page.get(f"/work-orders/{order.shown_id}/").content.decode()
+    assert (
+        'name="input.lines.7.explanation"'
+        in page.get(f"/work-orders/{order.shown_id}/").content.decode()
+    )
     answer = {"input.lines.7.answer": "confirmed", "input.lines.7.explanation": "It is right."}
-    assert page.post(decide_url(pause_of(order)), {"action": "answer", "revision": "1", **answer}).status_code == 302
+    assert (
+        page.post(
+            decide_url(pause_of(order)), {"action": "answer", "revision": "1", **answer}
+        ).status_code
+        == 302
+    )
     drive(order)
-    assert page.post(decide_url(pause_of(order)), {"action": "approve", "revision": "2"}).status_code == 302
+    assert (
+        page.post(decide_url(pause_of(order)), {"action": "approve", "revision": "2"}).status_code
+        == 302
+    )
     assert drive(order).status == "completed"
 
 
@@ -207,8 +271,14 @@ def test_forty_seven_of_fifty_lines_are_approved_on_the_page(house, page):
         ({}, "Choose a file, or name its path."),
         ({"input.invoice.path": "/etc/passwd"}, "is not inside a folder whose files may be used"),
         ({"input.invoice": SimpleUploadedFile("empty.xml", b"")}, "The submitted file is empty."),
-        ({"input.invoice": SimpleUploadedFile("huge.xml", b" " * 5_000_001)}, "up to 5,000,000 can be taken"),
-        ({"input.invoice": SimpleUploadedFile("a.xml", b"<a/>"), "input.invoice.path": "/x"}, "not both"),
+        (
+            {"input.invoice": SimpleUploadedFile("huge.xml", b" " * 5_000_001)},
+            "up to 5,000,000 can be taken",
+        ),
+        (
+            {"input.invoice": SimpleUploadedFile("a.xml", b"<a/>"), "input.invoice.path": "/x"},
+            "not both",
+        ),
     ],
 )
 def test_a_form_without_a_usable_file_says_what_to_change(house, page, fields, words):
@@ -223,7 +293,9 @@ def test_what_an_invoice_says_is_escaped_on_the_page(house, page):
     evil = "<script>alert(1)</script>"
     invoice = samples.unknown_supplier()
     lines = (replace(invoice.lines[0], name=evil),)
-    order = house.book(replace(invoice, lines=lines, number=evil, seller=replace(invoice.seller, name=evil)))
+    order = house.book(
+        replace(invoice, lines=lines, number=evil, seller=replace(invoice.seller, name=evil))
+    )
     shown = page.get(f"/work-orders/{order.shown_id}/").content.decode()
     assert "<script>alert" not in shown
     assert "&lt;script&gt;alert(1)" in shown
@@ -237,7 +309,11 @@ def test_the_command_answers_with_data(house):
         call_command("workorder", "--user", "ana", *arguments, stdout=out)
         return out.getvalue()
 
-    for wrong, words in ((None, "This is needed."), ("[]", "--input is a JSON object"), ("{", "--input is no JSON")):
+    for wrong, words in (
+        (None, "This is needed."),
+        ("[]", "--input is a JSON object"),
+        ("{", "--input is no JSON"),
+    ):
         with pytest.raises(CommandError, match=words):
             run("approve", order.shown_id, *(["--input", wrong] if wrong else []))
     run("approve", order.shown_id, "--input", json.dumps(STEEL))
@@ -265,19 +341,29 @@ def test_a_thread_says_that_this_template_wants_an_order(house, api, ana):
     """A thread's run would carry the file in its input."""
     client = api(ana)
     thread = client.post("/api/v1/threads", {"title": "x"}, format="json").json()["id"]
-    body = {"template": "smart-booking", "input": {"invoice": {"content": base64.b64encode(b"x").decode()}}}
+    body = {
+        "template": "smart-booking",
+        "input": {"invoice": {"content": base64.b64encode(b"x").decode()}},
+    }
     response = client.post(f"/api/v1/threads/{thread}/runs", body, format="json")
     assert (response.status_code, "make a work order" in response.json()["detail"]) == (422, True)
     assert 'value="smart-booking"' not in str(MessageForm(first=True, user=ana)["template"])
 
 
-def test_the_admin_says_why_it_cannot_approve_without_the_inputs(house, client, django_user_model, team):
+def test_the_admin_says_why_it_cannot_approve_without_the_inputs(
+    house, client, django_user_model, team
+):
     olga = django_user_model.objects.create_superuser("olga", password="x")
     olga.groups.add(team)
     client.force_login(olga)
     order = house.book(samples.without_vat_id())
     pause = pause_of(order)
-    body = {"action": "approve", "_selected_action": [str(pause.pk)], "confirmed": "1", f"revision_{pause.shown_id}": "1"}
+    body = {
+        "action": "approve",
+        "_selected_action": [str(pause.pk)],
+        "confirmed": "1",
+        f"revision_{pause.shown_id}": "1",
+    }
     shown = client.post("/admin/runs/pause/", body, follow=True).content.decode()
     assert "is no answer here" in shown
     assert pause_of(order).status == "open"

@@ -40,19 +40,34 @@ __all__ = ["crew"]
 @pytest.fixture
 def asking(crew):
     """An order of which three child runs ask and one has ended."""
-    return worked(crew([*(sub(name, **ASKING) for name in ("draft", "figures", "critique")), sub("index")], parallel=True))
+    return worked(
+        crew(
+            [*(sub(name, **ASKING) for name in ("draft", "figures", "critique")), sub("index")],
+            parallel=True,
+        )
+    )
 
 
 def card(shown):
-    return shown.split('class="card pause"')[1].split("</article>")[0] if 'class="card pause"' in shown else ""
+    return (
+        shown.split('class="card pause"')[1].split("</article>")[0]
+        if 'class="card pause"' in shown
+        else ""
+    )
 
 
 def listed(shown):
-    return shown.split('id="children-title"')[1].split("</section>")[0] if 'id="children-title"' in shown else ""
+    return (
+        shown.split('id="children-title"')[1].split("</section>")[0]
+        if 'id="children-title"' in shown
+        else ""
+    )
 
 
 def decide(page, pause, action, **fields):
-    return page.post(f"/pauses/{pause.shown_id}/decide", {"action": action, "revision": pause.revision, **fields})
+    return page.post(
+        f"/pauses/{pause.shown_id}/decide", {"action": action, "revision": pause.revision, **fields}
+    )
 
 
 def test_an_order_without_child_runs_has_no_such_part(page, paused):
@@ -87,7 +102,9 @@ def test_a_child_at_work_shows_its_step(page, crew):
     order = crew([sub("one"), sub("two")])
     [(child, _)] = advance(order.latest_run_id, budget=60)
     assert "waits for a worker" in listed(text(page.get(url(order))))
-    Run.objects.filter(pk=child).move({PENDING}, RUNNING, lease_until=timezone.now(), lease_owner="x:1")
+    Run.objects.filter(pk=child).move(
+        {PENDING}, RUNNING, lease_until=timezone.now(), lease_owner="x:1"
+    )
     shown = text(page.get(url(order)))
     assert "Running" in listed(shown)
     assert "Play" in listed(shown)
@@ -147,7 +164,9 @@ def test_a_choice_that_makes_no_sense_shows_the_oldest(page, asking, odd):
 
 def test_a_question_of_another_order_is_not_shown_here(page, asking, crew):
     other = worked(crew([sub("other", **ASKING)]))
-    response = page.get(url(asking), {"pause": Pause.objects.open().get(run__work_order=other).shown_id})
+    response = page.get(
+        url(asking), {"pause": Pause.objects.open().get(run__work_order=other).shown_id}
+    )
     assert "<b>draft</b> asks" in card(text(response))
 
 
@@ -220,7 +239,9 @@ def test_cancel_on_a_nested_card_names_what_falls_with_it(page, crew):
     definitions_of_nested([*subs])
     from runs import definitions
 
-    definitions.edit_step_template("test-nested", title="Nested", config={"parallel": True}, sub_steps=[sub("deep", **ASKING)])
+    definitions.edit_step_template(
+        "test-nested", title="Nested", config={"parallel": True}, sub_steps=[sub("deep", **ASKING)]
+    )
     subs[-1] = {**subs[-1], "step_template_slug": "test-nested"}
     PLAYS["deep"] = says("deep")
     order = worked(crew(subs, parallel=True, on_failure="collect"))
@@ -257,7 +278,9 @@ def test_the_whole_order_can_be_cancelled_while_its_child_runs_work_or_ask(page,
         assert "Cancel this order" not in shown
 
 
-def test_a_failed_child_is_listed_with_its_reason_and_a_retry_shows_the_newest_run_of_each(page, crew, ana):
+def test_a_failed_child_is_listed_with_its_reason_and_a_retry_shows_the_newest_run_of_each(
+    page, crew, ana
+):
     PLAYS["bad"] = fails
     order = worked(crew([sub("good"), sub("bad")], parallel=True))
     assert "No paper left." in listed(text(page.get(url(order))))
@@ -309,10 +332,16 @@ def test_the_inbox_names_the_order_and_the_child(page, asking, ana):
 def test_a_childs_thread_has_no_page_of_its_own(page, asking):
     pause = asked("critique")
     response = page.get(f"/threads/{pause.run.thread.shown_id}/")
-    assert (response.status_code, response["Location"]) == (302, f"{url(asking)}?pause={pause.shown_id}")
+    assert (response.status_code, response["Location"]) == (
+        302,
+        f"{url(asking)}?pause={pause.shown_id}",
+    )
     ended = kids(asking)["index"]
     assert page.get(f"/threads/{ended.thread.shown_id}/")["Location"] == url(asking)
-    assert page.post(f"/threads/{pause.run.thread.shown_id}/say", {"text": "APPROVE"}).status_code == 302
+    assert (
+        page.post(f"/threads/{pause.run.thread.shown_id}/say", {"text": "APPROVE"}).status_code
+        == 302
+    )
     assert not Decision.objects.exists()
     assert asking.thread.shown_id not in text(page.get("/threads/"))
     assert Thread.objects.count() == 5
@@ -324,14 +353,20 @@ def test_a_stranger_finds_none_of_it(asking, zoe):
     client.force_login(zoe)
     pause = asked("draft")
     before = rows()
-    for path in (url(asking), f"{url(asking)}?pause={pause.shown_id}", f"/pauses/{pause.shown_id}/cancel"):
+    for path in (
+        url(asking),
+        f"{url(asking)}?pause={pause.shown_id}",
+        f"/pauses/{pause.shown_id}/cancel",
+    ):
         assert client.get(path).status_code == 404
     assert client.get(f"/threads/{pause.run.thread.shown_id}/").status_code == 404
     assert client.post(f"/pauses/{pause.shown_id}/decide", {"action": "approve"}).status_code == 404
     assert rows() == before
 
 
-def test_a_page_with_many_children_costs_no_query_per_child(page, crew, django_assert_max_num_queries):
+def test_a_page_with_many_children_costs_no_query_per_child(
+    page, crew, django_assert_max_num_queries
+):
     order = worked(crew([sub(f"part{number}", **ASKING) for number in range(12)], parallel=True))
     with django_assert_max_num_queries(30):
         shown = text(page.get(url(order)))

@@ -1,4 +1,6 @@
-"""What somebody meets in the first hour: commands where nothing is set up, the README's lines, mails to read."""
+"""What somebody meets in the first hour: commands where nothing is set up, the README's lines,
+mails to read.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +16,48 @@ import pytest
 from hitl.rendering import markdown
 
 ROOT = Path(__file__).parents[3]
-PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
-COMMAND = re.compile(r"(make|curl|git|celery|daphne|uvicorn|export|\.venv\S+|manage\.py|[A-Z_]+=\S*)\b")
+PAGES = [
+    "README.md",
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")),
+]
+COMMAND = re.compile(
+    r"(make|curl|git|celery|daphne|uvicorn|export|\.venv\S+|manage\.py|[A-Z_]+=\S*)\b"
+)
 
 
 def manage(*words, **environment):
-    kept = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "REDIS_URL", "WAYSTATION_DATA"}}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in {"DATABASE_URL", "REDIS_URL", "WAYSTATION_DATA"}
+    }
     return subprocess.run(
-        [sys.executable, "manage.py", *words], cwd=ROOT, env={**kept, **environment}, capture_output=True, text=True, check=False
+        [sys.executable, "manage.py", *words],
+        cwd=ROOT,
+        env={**kept, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
 @pytest.mark.one_database
 @pytest.mark.parametrize(
-    "words", [("workorder", "--user", "reviewer", "list"), ("changepassword", "reviewer"), ("invariants",)], ids=lambda words: words[0]
+    "words",
+    [("workorder", "--user", "reviewer", "list"), ("changepassword", "reviewer"), ("invariants",)],
+    ids=lambda words: words[0],
 )
-def test_a_command_where_no_waystation_is_says_so_in_one_sentence_and_leaves_nothing(tmp_path, words):
-    """A traceback that ended with `no such table`, and a new folder `data` with a key and an empty database."""
+def test_a_command_where_no_waystation_is_says_so_in_one_sentence_and_leaves_nothing(
+    tmp_path, words
+):
+    """A traceback that ended with `no such table`, and a new folder `data` with a key and an empty
+    database.
+    """
     done = manage(*words, WAYSTATION_DATA=str(tmp_path / "nowhere"))
     assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert done.stderr.splitlines()[-1].startswith(f"There is no Waystation in {tmp_path / 'nowhere'} yet. Start it once")
+    assert done.stderr.splitlines()[-1].startswith(
+        f"There is no Waystation in {tmp_path / 'nowhere'} yet. Start it once"
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -51,18 +75,34 @@ def test_a_folder_that_cannot_be_and_tables_that_are_not_there_are_said_in_one_s
         assert (done.returncode, done.stdout, done.stderr) == (
             1,
             "",
-            "The database lacks tables of this version. Run `manage.py migrate` first; nothing was changed.\n",
+            (
+                "The database lacks tables of this version. Run `manage.py migrate` first; "
+                "nothing was changed.\n"
+            ),
         )
-    done = manage("invariants", WAYSTATION_DATA=str(tmp_path / "there"), DATABASE_URL="postgresql://a:b@127.0.0.1:1/c")
-    assert done.returncode == 1 and done.stderr.startswith("The database cannot be used: connection failed")
-    assert "Traceback" in manage("invariants", "--traceback", WAYSTATION_DATA=str(tmp_path / "there")).stderr
+    done = manage(
+        "invariants",
+        WAYSTATION_DATA=str(tmp_path / "there"),
+        DATABASE_URL="postgresql://a:b@127.0.0.1:1/c",
+    )
+    assert done.returncode == 1 and done.stderr.startswith(
+        "The database cannot be used: connection failed"
+    )
+    assert (
+        "Traceback"
+        in manage("invariants", "--traceback", WAYSTATION_DATA=str(tmp_path / "there")).stderr
+    )
 
 
 def lines(page):
     """The commands of a page's code blocks, each with its continued lines."""
-    for language, body in re.findall(r"^```(\w*)\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE):
+    for language, body in re.findall(
+        r"^```(\w*)\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE
+    ):
         if language in {"", "sh"}:
-            whole = re.sub(r"\\\n\s*", " ", re.sub(r"'[^']*'", lambda text: text[0].replace("\n", " "), body))
+            whole = re.sub(
+                r"\\\n\s*", " ", re.sub(r"'[^']*'", lambda text: text[0].replace("\n", " "), body)
+            )
             yield from (line for line in whole.splitlines() if COMMAND.match(line))
 
 

@@ -1,4 +1,6 @@
-"""Looking back and going on from there: the admin for operators, pages for reviewers, REST for programs."""
+"""Looking back and going on from there: the admin for operators, pages for reviewers, REST for
+programs.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ from tests.conftest import drive, fresh, head_of, pause_of
 from tests.databases.whole import rows
 from tests.doors.admin import client_of, page_of, said, staff
 
-pytestmark = [pytest.mark.django_db, pytest.mark.one_database]  # its parts are asked of each database by their own tests
+# its parts are asked of each database by their own tests
+pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 API = "/api/v1"
 ROWS = reverse("admin:checkpoints_checkpoint_changelist")
 
@@ -60,13 +63,25 @@ def put(thread, state, parent=None, **entry):
 def test_every_event_of_the_log_belongs_to_exactly_one_checkpoint(paused, ana):
     """Issue 4, 9: a pause, answers and an end among them."""
     for action in ("revise", "approve", "approve", "approve"):
-        services.decide(pause_of(paused).pk, action=action, by=ana, via=Via.PAGE, feedback="more" if action == "revise" else "")
+        services.decide(
+            pause_of(paused).pk,
+            action=action,
+            by=ana,
+            via=Via.PAGE,
+            feedback="more" if action == "revise" else "",
+        )
         drive(paused)
     history = lineage.history(paused.thread_id)[::-1]
-    assert [event.seq for one in history for event in steps.events_of(one)] == [event.seq for event in log.after(paused.thread_id, 0)]
+    assert [event.seq for one in history for event in steps.events_of(one)] == [
+        event.seq for event in log.after(paused.thread_id, 0)
+    ]
     asked, answered = history[1:3]
     assert asked.status == "pending_input"
-    assert [event.kind for event in steps.events_of(asked)][-3:] == ["checkpoint_created", "run_paused", "log"]
+    assert [event.kind for event in steps.events_of(asked)][-3:] == [
+        "checkpoint_created",
+        "run_paused",
+        "log",
+    ]
     assert steps.events_of(answered)[0].kind == "approval_received"
 
 
@@ -80,7 +95,14 @@ def test_the_thread_page_has_the_history_of_s0_and_the_branches(ended, desk, ana
     drive(ended)
     page = desk.get(page_of("checkpoints_thread", ended.thread_id)).text
     head = page[page.index("<thead>", page.index("Checkpoint History")) :]
-    assert [part.split("<")[0] for part in head.split('scope="col">')[1:7]] == ["ID", "Status", "Node", "Loop", "Time", "Actions"]
+    assert [part.split("<")[0] for part in head.split('scope="col">')[1:7]] == [
+        "ID",
+        "Status",
+        "Node",
+        "Loop",
+        "Time",
+        "Actions",
+    ]
     shown = first.shown_id.removeprefix("ckpt_")
     assert f"{shown[:8]}…{shown[-4:]}" in page
     assert "Branch 1" in page and "Branch 2" in page
@@ -106,14 +128,18 @@ def test_a_long_history_comes_in_pages_and_costs_the_same_on_each(desk):
     assert (len(first), first[0]["is_head"]) == (lineage.PAGE, True)
     second, older, again = look(before=older)
     third, older, last = look(before=older)
-    assert [row["checkpoint"].pk for row in [*first, *second, *third]] == [one.pk for one in lineage.history(thread.pk, limit=200)]
+    assert [row["checkpoint"].pk for row in [*first, *second, *third]] == [
+        one.pk for one in lineage.history(thread.pk, limit=200)
+    ]
     assert older == ""
     assert cost == again == last <= 10
 
 
 def test_a_checkpoint_page_shows_state_change_events_and_the_decision(paused, desk, ana):
     """S0-55, issue 4, 9."""
-    services.decide(pause_of(paused).pk, action="revise", by=ana, via=Via.PAGE, feedback="shorter, please")
+    services.decide(
+        pause_of(paused).pk, action="revise", by=ana, via=Via.PAGE, feedback="shorter, please"
+    )
     answered = fresh(paused).thread.head
     page = desk.get(page_of("checkpoints_checkpoint", answered.pk)).text
     assert "This checkpoint records an answer" in page
@@ -155,7 +181,10 @@ def test_any_two_checkpoints_are_compared(ended, desk):
 def test_a_damaged_parent_is_told_and_breaks_no_page(ended, desk, page):
     one, two = after(ended, "planning"), after(ended, "execute")
     Checkpoint.objects.filter(pk=one.pk).update(digest="0" * 64)
-    for client, url in ((desk, page_of("checkpoints_checkpoint", two.pk)), (page, f"/checkpoints/{two.shown_id}/")):
+    for client, url in (
+        (desk, page_of("checkpoints_checkpoint", two.pk)),
+        (page, f"/checkpoints/{two.shown_id}/"),
+    ):
         response = client.get(url)
         assert response.status_code == 200
         assert "does not match its digest" in response.text
@@ -204,14 +233,28 @@ def test_filters_find_by_thread_run_status_node_age_and_size(many, desk, ended):
     assert listed(desk, age="older").result_list == []
     assert len(listed(desk, age="hour").result_list) == 50
     thread, run = ids.show("thr", many[0].thread_id), ids.show("run", many[5].run_id)
-    assert [one.pk for one in listed(desk, q=thread, node="rare").result_list] == [many[89].pk, many[126].pk]
+    assert [one.pk for one in listed(desk, q=thread, node="rare").result_list] == [
+        many[89].pk,
+        many[126].pk,
+    ]
     assert listed(desk, q=run).result_list == [many[5]]
     assert listed(desk, q=thread, status="completed").result_list == []
-    assert all(one.thread_id == ended.thread_id for one in listed(desk, q=ended.thread.shown_id).result_list)
+    assert all(
+        one.thread_id == ended.thread_id
+        for one in listed(desk, q=ended.thread.shown_id).result_list
+    )
 
 
 @pytest.mark.parametrize(
-    "query", [{"status": "nonsense"}, {"age": "x"}, {"size": "x"}, {"before": "nonsense"}, {"after": "1"}, {"unknown": "1"}]
+    "query",
+    [
+        {"status": "nonsense"},
+        {"age": "x"},
+        {"size": "x"},
+        {"before": "nonsense"},
+        {"after": "1"},
+        {"unknown": "1"},
+    ],
 )
 def test_a_filter_that_is_none_is_no_error(query, desk, many):
     assert desk.get(ROWS, query).status_code == 302
@@ -271,9 +314,13 @@ def test_a_fork_takes_an_edited_state_and_tells_who_edited_what(ended, desk):
         ("", "required"),
     ],
 )
-def test_what_cannot_be_taken_is_told_on_the_form_and_nothing_typed_is_lost(state, words, ended, desk):
+def test_what_cannot_be_taken_is_told_on_the_form_and_nothing_typed_is_lost(
+    state, words, ended, desk
+):
     before = rows()
-    response = desk.post(door("fork", after(ended, "planning")), {"state": state, "reason": "why I do this"})
+    response = desk.post(
+        door("fork", after(ended, "planning")), {"state": state, "reason": "why I do this"}
+    )
     assert response.status_code == 422
     assert words in response.text
     assert response.context["form"]["state"].value() == state
@@ -307,7 +354,10 @@ def test_each_page_of_forensics_wants_its_right(ended, team):
         reverse("admin:checkpoints_checkpoint_diff"),
     ]
     acts = [door("resume", at), door("fork", at)]
-    none, looker = client_of(staff("none")), client_of(staff("looker", "checkpoints.view_checkpoint", "checkpoints.view_thread"))
+    none, looker = (
+        client_of(staff("none")),
+        client_of(staff("looker", "checkpoints.view_checkpoint", "checkpoints.view_thread")),
+    )
     before = rows()
     for url in [*looks, *acts]:
         assert none.get(url).status_code == 403, url
@@ -316,12 +366,22 @@ def test_each_page_of_forensics_wants_its_right(ended, team):
         assert page.status_code == 200, url
         assert "/resume/" not in page.text and "/fork/" not in page.text
     for url in acts:
-        assert looker.get(url).status_code == looker.post(url, {"reason": "x", "state": "{}"}).status_code == 403
-    rights = ("checkpoints.view_checkpoint", "checkpoints.view_thread", "checkpoints.change_checkpoint")
+        assert (
+            looker.get(url).status_code
+            == looker.post(url, {"reason": "x", "state": "{}"}).status_code
+            == 403
+        )
+    rights = (
+        "checkpoints.view_checkpoint",
+        "checkpoints.view_thread",
+        "checkpoints.change_checkpoint",
+    )
     outsider = client_of(staff("outsider", *rights))
     response = outsider.post(acts[0], {"reason": "x"})
     assert response.status_code == 422 and "belongs to other people" in response.text
-    assert {key: value for key, value in rows().items() if "run" in key} == {key: value for key, value in before.items() if "run" in key}
+    assert {key: value for key, value in rows().items() if "run" in key} == {
+        key: value for key, value in before.items() if "run" in key
+    }
     member = staff("member", *rights)
     member.groups.add(team)
     assert client_of(member).post(acts[0], {"reason": "x"}).status_code == 302
@@ -343,9 +403,15 @@ def test_a_thread_is_exported_from_its_page_and_changes_nothing_by_it(ended, des
 def test_an_export_wants_the_right_to_see_what_is_in_it(ended):
     """F4: states and the log."""
     address = reverse("admin:checkpoints_thread_export", args=[ended.thread_id])
-    for rights in ([], ["checkpoints.view_thread"], ["checkpoints.view_thread", "checkpoints.view_checkpoint"]):
+    for rights in (
+        [],
+        ["checkpoints.view_thread"],
+        ["checkpoints.view_thread", "checkpoints.view_checkpoint"],
+    ):
         assert client_of(staff(f"few{len(rights)}", *rights)).get(address).status_code == 403
-    whole = staff("whole", "checkpoints.view_thread", "checkpoints.view_checkpoint", "checkpoints.view_event")
+    whole = staff(
+        "whole", "checkpoints.view_thread", "checkpoints.view_checkpoint", "checkpoints.view_event"
+    )
     assert client_of(whole).get(address).status_code == 200
 
 
@@ -357,8 +423,14 @@ def test_a_thread_that_cannot_be_read_is_not_exported(ended, desk):
 
 def test_an_act_on_nothing_is_a_404(desk):
     for name in ("resume", "fork"):
-        assert desk.get(reverse(f"admin:checkpoints_checkpoint_{name}", args=[ids.new()])).status_code == 404
-        assert desk.get(reverse(f"admin:checkpoints_checkpoint_{name}", args=["nonsense"])).status_code == 404
+        assert (
+            desk.get(reverse(f"admin:checkpoints_checkpoint_{name}", args=[ids.new()])).status_code
+            == 404
+        )
+        assert (
+            desk.get(reverse(f"admin:checkpoints_checkpoint_{name}", args=["nonsense"])).status_code
+            == 404
+        )
 
 
 # Reviewers
@@ -366,7 +438,10 @@ def test_an_act_on_nothing_is_a_404(desk):
 
 def test_a_reviewer_finds_the_history_from_the_order(ended, page):
     """Issue 4, 10."""
-    assert f"/threads/{ended.thread.shown_id}/history" in page.get(f"/work-orders/{ended.shown_id}/").text
+    assert (
+        f"/threads/{ended.thread.shown_id}/history"
+        in page.get(f"/work-orders/{ended.shown_id}/").text
+    )
     shown = page.get(f"/threads/{ended.thread.shown_id}/history").text
     assert "Checkpoint History" in shown and "Branch 1" in shown
     assert f"/checkpoints/{after(ended, 'planning').shown_id}/resume" in shown
@@ -395,12 +470,16 @@ def test_a_thread_without_an_order_has_a_history_too(templates, ana, team, page)
     advance(run.pk, budget=60)
     assert f"/threads/{thread.shown_id}/history" in page.get(f"/threads/{thread.shown_id}/").text
     at = Checkpoint.objects.filter(thread=thread, node_id="planning").earliest("id")
-    assert page.post(f"/checkpoints/{at.shown_id}/resume", {"reason": "again"})["Location"] == f"/threads/{thread.shown_id}/"
+    assert (
+        page.post(f"/checkpoints/{at.shown_id}/resume", {"reason": "again"})["Location"]
+        == f"/threads/{thread.shown_id}/"
+    )
 
 
 def test_strangers_compare_nothing(ended, zoe):
     response = client_of(zoe).get(
-        "/checkpoints/compare", {"old": after(ended, "planning").shown_id, "new": after(ended, "execute").shown_id}
+        "/checkpoints/compare",
+        {"old": after(ended, "planning").shown_id, "new": after(ended, "execute").shown_id},
     )
     assert response.status_code == 200
     assert "There is no checkpoint" in response.text and "/worked" not in response.text
@@ -441,14 +520,29 @@ def test_the_example_of_a_diff_is_what_a_diff_gives(ana, call):
 def test_a_diff_is_refused_with_a_stable_code(ended, ana, zoe, call):
     one, two = after(ended, "planning"), after(ended, "execute")
     first = lineage.history(ended.thread_id)[-1]
-    own, others = put(Thread.objects.create(owner=ana), {}), put(Thread.objects.create(owner=zoe), {})
+    own, others = (
+        put(Thread.objects.create(owner=ana), {}),
+        put(Thread.objects.create(owner=zoe), {}),
+    )
     assert call(f"checkpoints/{first.shown_id}/diff", 409)["code"] == "no_parent"
     assert call(f"checkpoints/{two.shown_id}/diff", 400, against="nonsense")["code"] == "invalid"
-    assert call(f"checkpoints/{two.shown_id}/diff", 404, against=others.shown_id)["code"] == "not_found"
-    assert call(f"checkpoints/{two.shown_id}/diff", 404, against=ids.show("ckpt", ids.new()))["code"] == "not_found"
-    assert call(f"checkpoints/{two.shown_id}/diff", 409, against=own.shown_id)["code"] == "different_threads"
+    assert (
+        call(f"checkpoints/{two.shown_id}/diff", 404, against=others.shown_id)["code"]
+        == "not_found"
+    )
+    assert (
+        call(f"checkpoints/{two.shown_id}/diff", 404, against=ids.show("ckpt", ids.new()))["code"]
+        == "not_found"
+    )
+    assert (
+        call(f"checkpoints/{two.shown_id}/diff", 409, against=own.shown_id)["code"]
+        == "different_threads"
+    )
     Checkpoint.objects.filter(pk=one.pk).update(digest="0" * 64)
-    assert call(f"checkpoints/{two.shown_id}/diff", 409, against=one.shown_id)["code"] == "checkpoint_damaged"
+    assert (
+        call(f"checkpoints/{two.shown_id}/diff", 409, against=one.shown_id)["code"]
+        == "checkpoint_damaged"
+    )
 
 
 def test_a_diff_of_what_utf8_cannot_hold_is_no_error(ana, call):
@@ -471,11 +565,17 @@ def test_the_events_of_a_checkpoint_and_the_branches_of_a_thread(ended, ana, cal
     assert (fork["start"], fork["is_current"], fork["status"]) == (at.shown_id, True, "completed")
     own = call(f"threads/{thread}/history", branch=fork["tip"], limit=3)
     assert next(one["id"] for one in own["results"]) == fork["tip"]
-    rest = call(own["next"].split(f"{API}/")[1].split("?")[0], branch=own["next"].split("branch=")[1].split("&")[0])
+    rest = call(
+        own["next"].split(f"{API}/")[1].split("?")[0],
+        branch=own["next"].split("branch=")[1].split("&")[0],
+    )
     walked = [one["id"] for one in own["results"] + rest["results"]]
     assert walked == [one.shown_id for one in lineage.chain(ids.parse("ckpt", fork["tip"]))]
     assert (rest["next"], at.shown_id in walked, root["tip"] in walked) == (None, True, False)
-    assert call(f"threads/{thread}/history", 404, branch=ids.show("ckpt", ids.new()))["code"] == "not_found"
+    assert (
+        call(f"threads/{thread}/history", 404, branch=ids.show("ckpt", ids.new()))["code"]
+        == "not_found"
+    )
     assert call(f"threads/{thread}/history", 400, branch="nonsense")["code"] == "invalid"
     assert call(f"threads/{thread}/branches", 400, before="nonsense")["code"] == "invalid"
     assert len(call(f"threads/{thread}/branches", before=fork["first"])["branches"]) == 1
@@ -484,6 +584,8 @@ def test_the_events_of_a_checkpoint_and_the_branches_of_a_thread(ended, ana, cal
 def test_a_fork_over_rest_wants_a_reason_that_can_be_kept(ended, ana, api):
     url = f"{API}/checkpoints/{after(ended, 'planning').shown_id}/fork"
     for reason in ("", " ", "x" * 2_001, "a\ud800"):
-        response = api(ana).post(url, json.dumps({"reason": reason}), content_type="application/json")
+        response = api(ana).post(
+            url, json.dumps({"reason": reason}), content_type="application/json"
+        )
         assert (response.status_code, response.json()["code"]) == (400, "invalid")
     assert Run.objects.count() == 1

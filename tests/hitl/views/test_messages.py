@@ -1,4 +1,6 @@
-"""What a message on a thread's page becomes: a turn, an answer, feedback, or a refusal that keeps the words."""
+"""What a message on a thread's page becomes: a turn, an answer, feedback, or a refusal that keeps
+the words.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def test_a_failed_run_can_be_resumed(page, say, thread):
     assert RAN == ["step1", "step2", "step2", "step3"]
 
 
-def test_a_new_message_after_a_failure_begins_a_run_and_the_failed_one_may_be_resumed_instead(page, say, thread):
+def test_a_new_message_after_a_failure_begins_a_run_and_the_failed_one_may_be_resumed_instead(
+    page, say, thread
+):
     """S0-77."""
     FAIL.add("step2")
     say("Hello", template="talk")
@@ -127,7 +131,11 @@ def test_a_message_that_makes_no_sense_sends_nothing(page, thread, fields):
 
 
 def test_an_input_that_does_not_fit_the_template_is_refused_in_words(page, say, thread):
-    schema = {"type": "object", "properties": {"amount": {"type": "integer"}}, "required": ["amount"]}
+    schema = {
+        "type": "object",
+        "properties": {"amount": {"type": "integer"}},
+        "required": ["amount"],
+    }
     definitions.edit_template("talk", input_schema=schema)
     response = say("Hello", template="talk")
     assert response.status_code == 422

@@ -106,17 +106,33 @@ def test_a_page_after_nothing_is_not_found(page, before):
 
 
 def test_an_order_is_made_from_the_form(page, templates, team):
-    response = page.post("/work-orders/new", {"template": "writing", "title": "Letter", "request": "Dear", "team": team.pk})
+    response = page.post(
+        "/work-orders/new",
+        {"template": "writing", "title": "Letter", "request": "Dear", "team": team.pk},
+    )
     order = WorkOrder.objects.get()
     assert (response.status_code, response["Location"]) == (302, url(order))
     assert (order.title, order.request, order.thread.team) == ("Letter", "Dear", team)
 
 
 @pytest.mark.parametrize(
-    "place", ["/etc", "/nonexistent", "relative", "https://evil.example/x", "file:///etc", "ext::sh -c id", "-oProxyCommand=x"]
+    "place",
+    [
+        "/etc",
+        "/nonexistent",
+        "relative",
+        "https://evil.example/x",
+        "file:///etc",
+        "ext::sh -c id",
+        "-oProxyCommand=x",
+    ],
 )
-def test_a_bad_repository_is_refused_beside_its_field_and_what_was_typed_is_kept(page, templates, place):
-    response = page.post("/work-orders/new", {"template": "repo-tidy", "repository_url": place, "request": "Do this"})
+def test_a_bad_repository_is_refused_beside_its_field_and_what_was_typed_is_kept(
+    page, templates, place
+):
+    response = page.post(
+        "/work-orders/new", {"template": "repo-tidy", "repository_url": place, "request": "Do this"}
+    )
     shown = text(response)
     assert response.status_code == 422
     assert "The order was not made." in shown
@@ -156,18 +172,39 @@ def test_an_order_on_a_real_repository_is_made(page, templates, tmp_path):
 
 
 def test_a_paused_order_shows_its_card(page, paused):
-    """S4-37, S4-38. What folds, ages, is coloured and turns is seen in a browser: `stories/test_card_story.py`, `test_levels.py`."""
+    """S4-37, S4-38.
+
+    What folds, ages, is coloured and turns is seen in a browser: `stories/test_card_story.py`,
+    `test_levels.py`.
+    """
     shown = text(page.get(url(paused)))
-    for words in ("⏸️ Waiting for Plan Approval", "<h1>Plan 1</h1>", "Show More", "Paused just now", "Approve", "Revise", "Cancel"):
+    for words in (
+        "⏸️ Waiting for Plan Approval",
+        "<h1>Plan 1</h1>",
+        "Show More",
+        "Paused just now",
+        "Approve",
+        "Revise",
+        "Cancel",
+    ):
         assert words in shown
 
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(59, "just now"), (60, "1 minute ago"), (5 * 60, "5 minutes ago"), (2 * 3600, "2 hours ago"), (86_400, "1 day ago")],
+    [
+        (59, "just now"),
+        (60, "1 minute ago"),
+        (5 * 60, "5 minutes ago"),
+        (2 * 3600, "2 hours ago"),
+        (86_400, "1 day ago"),
+    ],
 )
 def test_the_card_says_how_long_ago_its_pause_began(page, paused, seconds, words):
-    """S4-40 as the server says it. That it goes on without being loaded again is seen in a browser: `stories/test_card_story.py`."""
+    """S4-40 as the server says it.
+
+    That it goes on without being loaded again is seen in a browser: `stories/test_card_story.py`.
+    """
     Pause.objects.update(opened_at=timezone.now() - dt.timedelta(seconds=seconds))
     assert f">Paused {words}</time>" in text(page.get(url(paused)))
 
@@ -175,7 +212,12 @@ def test_the_card_says_how_long_ago_its_pause_began(page, paused, seconds, words
 def test_the_card_asks_for_feedback_and_for_confirmation(page, paused):
     """The words of S4-60 and S4-61, as they reach a browser without JavaScript."""
     shown = text(page.get(url(paused)))
-    for words in ("Provide feedback for revision...", "Submit Revision", "Are you sure you want to cancel this work order?", "Yes, Cancel"):
+    for words in (
+        "Provide feedback for revision...",
+        "Submit Revision",
+        "Are you sure you want to cancel this work order?",
+        "Yes, Cancel",
+    ):
         assert words in shown
 
 
@@ -185,7 +227,10 @@ def test_the_card_sits_between_the_details_and_the_log(page, paused):
     assert shown.index("<h1>Writing") < shown.index("⏸️") < shown.index("Execution log")
 
 
-@pytest.mark.parametrize(("approvals", "heading"), [(1, "⏸️ Waiting for Implementation Review"), (2, "⏸️ Waiting for Review Decision")])
+@pytest.mark.parametrize(
+    ("approvals", "heading"),
+    [(1, "⏸️ Waiting for Implementation Review"), (2, "⏸️ Waiting for Review Decision")],
+)
 def test_each_phase_has_its_heading(page, paused, approvals, heading):
     """S4-37, S4-62."""
     for _ in range(approvals):
@@ -202,13 +247,20 @@ def test_the_patch_and_the_extra_answer_are_on_the_card(page, paused):
     assert "1 file changed" in shown
     assert "Approve and skip review" in shown
     patch = page.get(f"/pauses/{pause_of(paused).shown_id}/patch")
-    assert (patch["Content-Type"], patch["X-Content-Type-Options"]) == ("text/plain; charset=utf-8", "nosniff")
+    assert (patch["Content-Type"], patch["X-Content-Type-Options"]) == (
+        "text/plain; charset=utf-8",
+        "nosniff",
+    )
     assert text(patch).startswith("diff --git a/x b/x")
 
 
 def test_an_approval_leads_back_to_the_order_without_its_card(page, paused):
     """S4-59 without JavaScript, but for its spinner."""
-    response = page.post(f"/pauses/{pause_of(paused).shown_id}/decide", {"action": "approve", "revision": "1"}, follow=True)
+    response = page.post(
+        f"/pauses/{pause_of(paused).shown_id}/decide",
+        {"action": "approve", "revision": "1"},
+        follow=True,
+    )
     assert response.redirect_chain == [(url(paused), 302)]
     assert "⏸️" not in text(response)
     assert "Workflow resumed with decision: approve" in text(response)
@@ -316,7 +368,9 @@ def test_a_failed_order_says_what_happened_and_can_be_retried(page, make_order):
     assert "The shop is closed. Try again in the morning." in text(page.get(url(order)))
     assert page.post(url(order, "retry")).status_code == 302
     assert fresh(order).status == "pending"
-    assert "Only a failed work order can be retried" in text(page.post(url(order, "retry"), follow=True))
+    assert "Only a failed work order can be retried" in text(
+        page.post(url(order, "retry"), follow=True)
+    )
 
 
 def test_an_order_whose_state_was_damaged_still_has_a_page(page, paused):
@@ -347,12 +401,27 @@ ATTACKS = [
     '<a href="javascript:alert(1)">x</a>',
     "`</code><script>alert(1)</script>`",
 ]
-LOADS = {"iframe", "object", "embed", "base", "style", "applet", "frame", "math", "video", "audio", "template"}
+LOADS = {
+    "iframe",
+    "object",
+    "embed",
+    "base",
+    "style",
+    "applet",
+    "frame",
+    "math",
+    "video",
+    "audio",
+    "template",
+}
 ADDRESSES = {"href", "src", "action", "formaction", "xlink:href", "srcset", "poster"}
 
 
 class Danger(HTMLParser):
-    """Collects markup that would run or load something of others. The product's own is under /static, its icons have a viewBox."""
+    """Collects markup that would run or load something of others.
+
+    The product's own is under /static, its icons have a viewBox.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -362,10 +431,24 @@ class Danger(HTMLParser):
         values = {name: (value or "").strip().lower() for name, value in attrs}
         own = values.get("src", "").startswith("/static/")
         icon = tag != "svg" or "viewbox" in values
-        foreign = any(re.match(r"(javascript|data|vbscript):|https?:|//", values[name]) for name in ADDRESSES & values.keys() if tag != "a")
-        script = any(re.match(r"(javascript|data|vbscript):", values[name]) for name in ADDRESSES & values.keys())
+        foreign = any(
+            re.match(r"(javascript|data|vbscript):|https?:|//", values[name])
+            for name in ADDRESSES & values.keys()
+            if tag != "a"
+        )
+        script = any(
+            re.match(r"(javascript|data|vbscript):", values[name])
+            for name in ADDRESSES & values.keys()
+        )
         handler = any(name.startswith("on") for name in values) or "style" in values
-        if tag in LOADS or (tag in {"script", "img"} and not own) or not icon or foreign or script or handler:
+        if (
+            tag in LOADS
+            or (tag in {"script", "img"} and not own)
+            or not icon
+            or foreign
+            or script
+            or handler
+        ):
             self.found.append(self.get_starttag_text() or tag)
 
 
@@ -385,9 +468,14 @@ def test_what_a_person_or_a_step_writes_never_runs(page, order_that, attack):
     )
     ways = {"approve": "finish", "revise": "planning", "other": "finish"}
     order = order_that(
-        lambda state, context: context.log(attack) or Ask(question=attack[:200], ways=ways, labels={"other": attack}, report=report)
+        lambda state, context: (
+            context.log(attack)
+            or Ask(question=attack[:200], ways=ways, labels={"other": attack}, report=report)
+        )
     )
-    WorkOrder.objects.update(title=attack[:200], request=attack, input={attack: attack}, repository_url=attack)
+    WorkOrder.objects.update(
+        title=attack[:200], request=attack, input={attack: attack}, repository_url=attack
+    )
     drive(order)
     for path in (url(order), "/", "/work-orders/", url(order, "cancel")):
         assert dangerous(text(page.get(path))) == [], path
@@ -398,7 +486,12 @@ def test_what_a_person_or_a_step_writes_never_runs(page, order_that, attack):
 
 def test_the_form_shows_what_was_typed_and_runs_none_of_it(page, templates):
     for attack in ATTACKS:
-        fields = {"template": "repo-tidy", "title": attack, "request": attack, "repository_url": attack}
+        fields = {
+            "template": "repo-tidy",
+            "title": attack,
+            "request": attack,
+            "repository_url": attack,
+        }
         assert dangerous(text(page.post("/work-orders/new", fields))) == []
 
 
@@ -434,24 +527,35 @@ def test_no_page_has_inline_scripts_or_styles(page, paused):
 
 @pytest.mark.parametrize("odd", ["a\x00b", "caf\udce9.py"], ids=["nul", "surrogate"])
 def test_a_log_line_with_odd_text_does_not_break_the_page(page, order_that, odd):
-    order = drive(order_that(lambda state, context: context.log(odd, level="warning", file=odd) or Go()))
+    order = drive(
+        order_that(lambda state, context: context.log(odd, level="warning", file=odd) or Go())
+    )
     assert page.get(url(order)).status_code == 200
 
 
 def test_the_login_leads_to_the_page_that_was_asked_for(client, ana, paused):
     response = client.get(url(paused))
     assert response["Location"] == f"/login?next={url(paused)}"
-    response = client.post(response["Location"], {"username": "ana", "password": "ana's long password", "next": url(paused)})
+    response = client.post(
+        response["Location"],
+        {"username": "ana", "password": "ana's long password", "next": url(paused)},
+    )
     assert response["Location"] == url(paused)
 
 
 def test_the_login_leads_to_no_other_site(client, ana):
-    response = client.post("/login", {"username": "ana", "password": "ana's long password", "next": "https://evil.example/"})
+    response = client.post(
+        "/login",
+        {"username": "ana", "password": "ana's long password", "next": "https://evil.example/"},
+    )
     assert response["Location"] == "/"
 
 
 def test_a_wrong_password_is_refused_without_saying_what_was_wrong(client, ana):
-    said = [text(client.post("/login", {"username": name, "password": "wrong"})) for name in ("ana", "nobody")]
+    said = [
+        text(client.post("/login", {"username": name, "password": "wrong"}))
+        for name in ("ana", "nobody")
+    ]
     tokens = re.compile(r'name="csrfmiddlewaretoken" value="\w+"|value="(ana|nobody)"')
     assert tokens.sub("", said[0]) == tokens.sub("", said[1])
     assert "Please enter a correct username and password" in said[0]

@@ -1,4 +1,6 @@
-"""Every list of every page, with more rows than a page holds: nothing is cut without a word, and links lead through all of it."""
+"""Every list of every page, with more rows than a page holds: nothing is cut without a word, and
+links lead through all of it.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,18 @@ from hitl.models import ApiToken, Delegation, Snooze, Via
 from hitl.models.outbound import Channel, Delivery, DeliveryStatus, Endpoint, Occasion
 from hitl.operations import dashboard
 from hitl.rendering.paging import Address, NoSuchPlace, Order, Place
-from hitl.views import artifacts, chat, delegations, family, inbox, operations, orders, outbound, threads, tokens
+from hitl.views import (
+    artifacts,
+    chat,
+    delegations,
+    family,
+    inbox,
+    operations,
+    orders,
+    outbound,
+    threads,
+    tokens,
+)
 from runs.models import Artifact, Pause, Run, WorkOrder
 from runs.states import FailureCode, RunStatus
 from runs.threads import turns as turns
@@ -47,7 +60,9 @@ def walk(page: Client, address: str, pattern: str, name: str) -> Iterator[list[s
     for _ in range(50):
         shown = text(page.get(address))
         yield re.findall(pattern, shown)
-        links = [found.replace("&amp;", "&") for found in re.findall(r'rel="next" href="([^"]+)"', shown)]
+        links = [
+            found.replace("&amp;", "&") for found in re.findall(r'rel="next" href="([^"]+)"', shown)
+        ]
         following = [found for found in links if re.search(rf"[?&]{name}=", found)]
         if not following:
             return
@@ -55,13 +70,16 @@ def walk(page: Client, address: str, pattern: str, name: str) -> Iterator[list[s
     raise AssertionError("it has no end")
 
 
-# -- how rows get into each list --------------------------------------------------------------------------------------------------------
+# -- how rows get into each list
+# --------------------------------------------------------------------------------------------------
 
 
 class World:
     """Ana, superuser for the sake of the operations page, and an order of hers that waits."""
 
-    def __init__(self, ana: User, ben: User, order: WorkOrder, make_order: Callable[..., WorkOrder]) -> None:
+    def __init__(
+        self, ana: User, ben: User, order: WorkOrder, make_order: Callable[..., WorkOrder]
+    ) -> None:
         self.ana, self.ben, self.order, self.make_order = ana, ben, order, make_order
         self.pause = pause_of(order)
 
@@ -69,8 +87,14 @@ class World:
         """More rows like one; a callable change is called with the number."""
         made = []
         for number in range(count):
-            values = {field.attname: getattr(row, field.attname) for field in row._meta.concrete_fields if field.attname != "id"}
-            values |= {name: value(number) if callable(value) else value for name, value in changes.items()}
+            values = {
+                field.attname: getattr(row, field.attname)
+                for field in row._meta.concrete_fields
+                if field.attname != "id"
+            }
+            values |= {
+                name: value(number) if callable(value) else value for name, value in changes.items()
+            }
             if isinstance(row.pk, uuid.UUID):
                 values.setdefault("id", ids.new())
             made.append(type(row)(**values))
@@ -81,11 +105,19 @@ class World:
         run = self.order.latest_run
         assert run is not None
         made = self.copies(self.order.thread, count, title=lambda n: f"Thread {n}", head_id=None)
-        return self.copies(run, count, thread_id=lambda n: made[n].pk, work_order_id=None, **changes)
+        return self.copies(
+            run, count, thread_id=lambda n: made[n].pk, work_order_id=None, **changes
+        )
 
     def asked(self, count: int, **changes: Any) -> list[Pause]:
         made = self.runs(count)
-        return self.copies(self.pause, count, run_id=lambda n: made[n].pk, question=lambda n: f"Question {n}?", **changes)
+        return self.copies(
+            self.pause,
+            count,
+            run_id=lambda n: made[n].pk,
+            question=lambda n: f"Question {n}?",
+            **changes,
+        )
 
 
 @pytest.fixture
@@ -101,8 +133,15 @@ def questions(world: World) -> tuple[str, str]:
 
 
 def answers(world: World) -> tuple[str, str]:
-    closed = {"status": "expired", "deadline_at": timezone.now() - 2 * HOUR, "extendable_until": timezone.now() - HOUR}
-    world.asked(6, closed_at=lambda n: timezone.now() - HOUR + dt.timedelta(seconds=n // 2), **closed)  # two at each moment
+    closed = {
+        "status": "expired",
+        "deadline_at": timezone.now() - 2 * HOUR,
+        "extendable_until": timezone.now() - HOUR,
+    }
+    # two at each moment
+    world.asked(
+        6, closed_at=lambda n: timezone.now() - HOUR + dt.timedelta(seconds=n // 2), **closed
+    )
     return "/", r'data-of="(pse_\w+)"'
 
 
@@ -126,12 +165,20 @@ def thread_rows(world: World) -> tuple[str, str]:
 
 def timeline(world: World) -> tuple[str, str]:
     facts = [(EventKind.STEP_STARTED, {"step": f"s{number}"}) for number in range(6)]
-    log.append(world.order.thread_id, None, [*facts, *((EventKind.LOG, {"message": "noise"}) for _ in range(40))])
+    log.append(
+        world.order.thread_id,
+        None,
+        [*facts, *((EventKind.LOG, {"message": "noise"}) for _ in range(40))],
+    )
     return f"/work-orders/{world.order.shown_id}/", r'<li id="event-(\d+)"'
 
 
 def lines(world: World) -> tuple[str, str]:
-    log.append(world.order.thread_id, None, [(EventKind.LOG, {"message": f"line {number}", "level": "info"}) for number in range(6)])
+    log.append(
+        world.order.thread_id,
+        None,
+        [(EventKind.LOG, {"message": f"line {number}", "level": "info"}) for number in range(6)],
+    )
     return f"/work-orders/{world.order.shown_id}/", r"<span>(line \d)"
 
 
@@ -139,7 +186,14 @@ def thread_runs(world: World) -> tuple[str, str]:
     thread = turns.open_thread(by=world.ana, title="Talk")
     run = world.order.latest_run
     assert run is not None
-    world.copies(run, 6, thread_id=thread.pk, work_order_id=None, status=RunStatus.CANCELLED, ended_at=timezone.now())
+    world.copies(
+        run,
+        6,
+        thread_id=thread.pk,
+        work_order_id=None,
+        status=RunStatus.CANCELLED,
+        ended_at=timezone.now(),
+    )
     return f"/threads/{thread.shown_id}/", r'<code title="(run_\w+)"'
 
 
@@ -147,7 +201,16 @@ def kept(world: World) -> tuple[str, str]:
     run = world.order.latest_run
     assert run is not None
     Artifact.objects.bulk_create(
-        Artifact(thread_id=run.thread_id, run=run, step="plan", loop_num=1, name=f"note {n}", size=1, digest="0" * 64) for n in range(6)
+        Artifact(
+            thread_id=run.thread_id,
+            run=run,
+            step="plan",
+            loop_num=1,
+            name=f"note {n}",
+            size=1,
+            digest="0" * 64,
+        )
+        for n in range(6)
     )
     return f"/work-orders/{world.order.shown_id}/", r"plan, (note \d)"
 
@@ -156,9 +219,25 @@ def spoken(world: World) -> tuple[str, str]:
     thread = turns.open_thread(by=world.ana, title="Talk")
     run = world.order.latest_run
     assert run is not None
-    state = {"messages": [{"id": f"m{n}", "role": "user", "content": f"words {n}"} for n in range(7)]}
-    (other,) = world.copies(run, 1, thread_id=thread.pk, work_order_id=None, status=RunStatus.COMPLETED, ended_at=timezone.now())
-    store.save(thread.pk, other.pk, state, store.Entry(status="completed", node_id="plan"), parent=None, before=None)
+    state = {
+        "messages": [{"id": f"m{n}", "role": "user", "content": f"words {n}"} for n in range(7)]
+    }
+    (other,) = world.copies(
+        run,
+        1,
+        thread_id=thread.pk,
+        work_order_id=None,
+        status=RunStatus.COMPLETED,
+        ended_at=timezone.now(),
+    )
+    store.save(
+        thread.pk,
+        other.pk,
+        state,
+        store.Entry(status="completed", node_id="plan"),
+        parent=None,
+        before=None,
+    )
     return f"/threads/{thread.shown_id}/", r"(words \d)"
 
 
@@ -170,14 +249,23 @@ def checkpoints(world: World) -> tuple[str, str]:
 
 
 def token_rows(world: World) -> tuple[str, str]:
-    ApiToken.objects.bulk_create(ApiToken(user=world.ana, name=f"token {n}", digest=f"{n:064}") for n in range(6))
+    ApiToken.objects.bulk_create(
+        ApiToken(user=world.ana, name=f"token {n}", digest=f"{n:064}") for n in range(6)
+    )
     return "/tokens/", r"<b>(token \d)</b>"
 
 
 def given(world: World) -> tuple[str, str]:
     now = timezone.now()
     Delegation.objects.bulk_create(
-        Delegation(from_user=world.ana, to_user=person(f"d{n}"), starts_at=now, ends_at=now + HOUR, created_by=world.ana) for n in range(6)
+        Delegation(
+            from_user=world.ana,
+            to_user=person(f"d{n}"),
+            starts_at=now,
+            ends_at=now + HOUR,
+            created_by=world.ana,
+        )
+        for n in range(6)
     )
     return "/delegations/", r"End the delegation to (d\d)"
 
@@ -185,7 +273,8 @@ def given(world: World) -> tuple[str, str]:
 def delivered(world: World) -> tuple[str, str]:
     Delivery.objects.bulk_create(
         Delivery(
-            pause=None, occasion=Occasion.TEST, channel=Channel.EMAIL, recipient=world.ana, status=DeliveryStatus.DEAD, place=f"to {n}",
+            pause=None, occasion=Occasion.TEST, channel=Channel.EMAIL, recipient=world.ana,
+            status=DeliveryStatus.DEAD, place=f"to {n}",
             next_at=timezone.now(), made_at=timezone.now(), error=f"failed {n}",
         )
         for n in range(6)
@@ -199,7 +288,13 @@ def stuck(world: World) -> tuple[str, str]:
 
 
 def incidents(world: World) -> tuple[str, str]:
-    world.runs(6, status=RunStatus.FAILED, failure_code=FailureCode.INCIDENT, ended_at=timezone.now(), error=lambda n: f"lost {n}")
+    world.runs(
+        6,
+        status=RunStatus.FAILED,
+        failure_code=FailureCode.INCIDENT,
+        ended_at=timezone.now(),
+        error=lambda n: f"lost {n}",
+    )
     return "/operations/", r"<p>(lost \d)</p>"
 
 
@@ -210,19 +305,31 @@ def workers(world: World) -> tuple[str, str]:
 
 
 def held(world: World) -> tuple[str, str]:
-    world.runs(6, status=RunStatus.PENDING, due_at=timezone.now() + HOUR, held_because=lambda n: f"held {n}")
+    world.runs(
+        6,
+        status=RunStatus.PENDING,
+        due_at=timezone.now() + HOUR,
+        held_because=lambda n: f"held {n}",
+    )
     return "/operations/", r"<p>(held \d)</p>"
 
 
 def places(world: World) -> tuple[str, str]:
     Endpoint.objects.bulk_create(
-        Endpoint(owner=world.ana, channel=Channel.WEBHOOK, target=f"https://e{n}.example/", name=f"place {n}") for n in range(6)
+        Endpoint(
+            owner=world.ana,
+            channel=Channel.WEBHOOK,
+            target=f"https://e{n}.example/",
+            name=f"place {n}",
+        )
+        for n in range(6)
     )
     return "/notifications/", r"<b>(place \d)"
 
 
 FILL = {
-    # the list: rows for it, its name in addresses, what says how many rows a page has, and whether each page is shown oldest first
+    # the list: rows for it, its name in addresses, what says how many rows a page has, and whether
+    # each page is shown oldest first
     "inbox": (questions, "after", (inbox, "SHOWN"), False),
     "history": (answers, "past", (inbox, "HISTORY"), False),
     "hidden questions": (hidden, "hidden", (inbox, "SHOWN"), False),
@@ -259,34 +366,60 @@ def test_links_lead_through_all_of_a_list(world, page, monkeypatch, name):
     assert [row for rows in (pages[::-1] if oldest_first else pages) for row in rows] == whole
     with CaptureQueriesContext(connection) as one_page:
         shown = text(page.get(address))
-    assert len(all_of_it) <= len(one_page) + 2, "as many queries for many rows as for few, but for the number of them all"
-    (onward,) = {one.replace("&amp;", "&") for one in re.findall(r'rel="next" href="([^"]+)"', shown) if f"{param}=" in one}
+    assert len(all_of_it) <= len(one_page) + 2, (
+        "as many queries for many rows as for few, but for the number of them all"
+    )
+    (onward,) = {
+        one.replace("&amp;", "&")
+        for one in re.findall(r'rel="next" href="([^"]+)"', shown)
+        if f"{param}=" in one
+    }
     second = text(page.get(urljoin(address, onward.split("#")[0])))
-    assert re.search(r'href="(?:[^"]*/)?(?:\?status=dead)?(?:[?]?#[a-z-]+)?">', second), "the way back to the first page"
+    assert re.search(r'href="(?:[^"]*/)?(?:\?status=dead)?(?:[?]?#[a-z-]+)?">', second), (
+        "the way back to the first page"
+    )
     for nonsense in ("nonsense", "-1", "9" * 400, "\x00", "pse_0", "1.1.1", "é"):
-        if name not in {"checkpoints", "workers"}:  # checkpoints are looked up leniently; any name is one that a worker may have
+        # checkpoints are looked up leniently; any name is one that a worker may have
+        if name not in {"checkpoints", "workers"}:
             assert page.get(address.split("?")[0], {param: nonsense}).status_code == 404, nonsense
 
 
 def test_the_inbox_begins_with_what_is_due_soonest(world, page, monkeypatch):
-    """Oldest first, a question that was due in four minutes was not among the hundred that were shown. Those without deadline come last."""
+    """Oldest first, a question that was due in four minutes was not among the hundred that were
+    shown. Those without deadline come last.
+    """
     late, soon = timezone.now() + HOUR, timezone.now() + dt.timedelta(minutes=4)
     far = {"extendable_until": late + HOUR}
     first, second = world.asked(2, deadline_at=late, **far)  # at one moment: the older one first
     (third,) = world.asked(1)
     (urgent,) = world.asked(1, deadline_at=soon, **far)
-    wanted = [urgent.shown_id, first.shown_id, second.shown_id, world.pause.shown_id, third.shown_id]
+    wanted = [
+        urgent.shown_id,
+        first.shown_id,
+        second.shown_id,
+        world.pause.shown_id,
+        third.shown_id,
+    ]
     assert next(walk(page, "/", r'data-row="(pse_\w+)"', "after")) == wanted
     monkeypatch.setattr(inbox, "SHOWN", 2)
-    assert [row for rows in walk(page, "/", r'data-row="(pse_\w+)"', "after") for row in rows] == wanted
+    assert [
+        row for rows in walk(page, "/", r'data-row="(pse_\w+)"', "after") for row in rows
+    ] == wanted
     shown = text(page.get("/"))
-    assert "2 of 5 questions, what is due soonest first. Only questions on this page can be selected together." in shown
+    assert (
+        "2 of 5 questions, what is due soonest first. Only questions on this page can be "
+        "selected together."
+    ) in shown
     monkeypatch.setattr(inbox_feed, "SHOWN", 2)
-    assert [ids.show("pse", one) for one in inbox_feed.waiting_now(world.ana.pk).first] == wanted[:2]
+    assert [ids.show("pse", one) for one in inbox_feed.waiting_now(world.ana.pk).first] == wanted[
+        :2
+    ]
 
 
 def test_a_later_page_stays_where_it_is_and_counts_what_is_new(world, page, monkeypatch):
-    """Rows that come and go before a page neither repeat nor hide others; what is new is counted, not pushed in."""
+    """Rows that come and go before a page neither repeat nor hide others; what is new is counted,
+    not pushed in.
+    """
     monkeypatch.setattr(inbox, "SHOWN", 2)
     world.asked(5)
     first, second, _ = walk(page, "/", r'data-row="(pse_\w+)"', "after")
@@ -296,7 +429,8 @@ def test_a_later_page_stays_where_it_is_and_counts_what_is_new(world, page, monk
     assert onward and newest
     services.decide(ids.parse("pse", first[0]), action="cancel", by=world.ana, via=Via.PAGE)
     due = timezone.now() + HOUR
-    world.asked(3, deadline_at=due, extendable_until=due + HOUR)  # all of them on the first page now
+    # all of them on the first page now
+    world.asked(3, deadline_at=due, extendable_until=due + HOUR)
     live = text(page.get(f"{onward[1]}&seen={newest[1]}&live"))
     assert re.findall(r'data-row="(pse_\w+)"', live) == second
     assert 'data-news="3"' in live and 'data-first="/"' in live
@@ -320,7 +454,11 @@ def test_kinds_and_history_keep_their_places_beside_each_other(world, page, monk
 
 def test_work_started_can_still_be_found(world, page):
     """Two hundred log lines pushed even "Work started" out of the timeline."""
-    log.append(world.order.thread_id, None, [(EventKind.LOG, {"message": f"noise {n}", "level": "info"}) for n in range(300)])
+    log.append(
+        world.order.thread_id,
+        None,
+        [(EventKind.LOG, {"message": f"noise {n}", "level": "info"}) for n in range(300)],
+    )
     shown = text(page.get(f"/work-orders/{world.order.shown_id}/"))
     assert "Work started" in shown
     assert ">earlier lines</a>" in shown
@@ -328,14 +466,21 @@ def test_work_started_can_still_be_found(world, page):
 
 def test_a_list_on_a_page_that_a_post_answered_leads_back_to_the_page(world, page, monkeypatch):
     monkeypatch.setattr(family, "TIMELINE", 2)
-    refused = page.post(f"/pauses/{world.pause.shown_id}/decide", {"action": "revise", "revision": 1, "feedback": ""})
+    refused = page.post(
+        f"/pauses/{world.pause.shown_id}/decide",
+        {"action": "revise", "revision": 1, "feedback": ""},
+    )
     assert refused.status_code in {400, 422}
     links = re.findall(r'rel="next" href="([^"]+)"', refused.content.decode())
-    assert links and all(one.startswith(f"/work-orders/{world.order.shown_id}/?events=") for one in links)
+    assert links and all(
+        one.startswith(f"/work-orders/{world.order.shown_id}/?events=") for one in links
+    )
 
 
 def test_an_earlier_page_of_the_log_is_what_the_socket_looks_at_again(world, page, monkeypatch):
-    """A live look at a page of events asks for the same page, so that news do not replace what somebody reads."""
+    """A live look at a page of events asks for the same page, so that news do not replace what
+    somebody reads.
+    """
     monkeypatch.setattr(family, "TIMELINE", 2)
     address = f"/work-orders/{world.order.shown_id}/"
     (onward,) = re.findall(r'rel="next" href="([^"]+)"', text(page.get(address)))
@@ -347,7 +492,10 @@ def test_an_earlier_page_of_the_log_is_what_the_socket_looks_at_again(world, pag
 
 
 def test_the_rest_list_of_questions_is_newest_first_and_its_cursors_hold(world, api, monkeypatch):
-    """As documented. What is asked or answered while a program reads neither repeats a question nor hides one."""
+    """As documented.
+
+    What is asked or answered while a program reads neither repeats a question nor hides one.
+    """
     client = api(world.ana)
     world.asked(6)
     want = [pause.shown_id for pause in Pause.objects.open().order_by("-pk")]
@@ -364,14 +512,33 @@ def test_the_rest_list_of_questions_is_newest_first_and_its_cursors_hold(world, 
 
 
 @pytest.mark.parametrize(
-    "order", [Order("deadline_at", timeless=True, prefix="pse"), Order(prefix="pse"), Order("until"), Order(key="seq")]
+    "order",
+    [
+        Order("deadline_at", timeless=True, prefix="pse"),
+        Order(prefix="pse"),
+        Order("until"),
+        Order(key="seq"),
+    ],
 )
 @pytest.mark.parametrize("at", [None, dt.datetime(2026, 7, 1, 12, 0, 0, 123457, tzinfo=dt.UTC)])
 def test_an_address_gives_back_the_place_it_was_made_of(order, at):
     key = ids.new() if order.prefix else 4711
     place = Place(at if order.time else None, key)
     assert order.read(order.write(place)) == place
-    for nonsense in ("", ".", "1.", "..", "x.1", "1e9.1", "9" * 30 + ".1", "²", "pse_", "-1", " 1", "1" * 300):
+    for nonsense in (
+        "",
+        ".",
+        "1.",
+        "..",
+        "x.1",
+        "1e9.1",
+        "9" * 30 + ".1",
+        "²",
+        "pse_",
+        "-1",
+        " 1",
+        "1" * 300,
+    ):
         with pytest.raises(NoSuchPlace):
             order.read(nonsense)
 

@@ -1,4 +1,6 @@
-"""Templates that cannot run on this server: offered nowhere as if they could, refused at every door, and the reason in words."""
+"""Templates that cannot run on this server: offered nowhere as if they could, refused at every
+door, and the reason in words.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,16 @@ OURS = "http://127.0.0.1:9/v1"
 def template(slug, config, *, function="agent", needs_repository=False):
     definitions.edit_step_template(slug, title=slug, function=function, config=config)
     steps = [{"step_type": "work", "step_template_slug": slug}]
-    return definitions.edit_template(slug, steps=steps, title=slug.capitalize(), needs_repository=needs_repository)
+    return definitions.edit_template(
+        slug, steps=steps, title=slug.capitalize(), needs_repository=needs_repository
+    )
 
 
 def rows(user):
-    return {row["slug"]: row for row in rest(user).get("/api/v1/templates/workflows?limit=200").json()["results"]}
+    return {
+        row["slug"]: row
+        for row in rest(user).get("/api/v1/templates/workflows?limit=200").json()["results"]
+    }
 
 
 def test_what_cannot_run_is_shown_with_its_reason_and_refused_at_every_door(ana, transactional_db):
@@ -34,12 +41,19 @@ def test_what_cannot_run_is_shown_with_its_reason_and_refused_at_every_door(ana,
     template("keyed", {"model": "openai:a", "base_url": OURS, "credential": "shop-key"})
     words = "There is no credential 'shop-key'"
     shown = rows(ana)
-    assert (shown["keyed"]["can_run"], shown["writing"]["can_run"], shown["writing"]["lacks"]) == (False, True, "")
+    assert (shown["keyed"]["can_run"], shown["writing"]["can_run"], shown["writing"]["lacks"]) == (
+        False,
+        True,
+        "",
+    )
     assert words in shown["keyed"]["lacks"]
     api, pages = rest(ana), browser(ana)
     assert words in api.get("/api/v1/templates/workflows/keyed").json()["lacks"]
     thread = turns.open_thread(by=ana)
-    for door, body in (("work-orders", {"template": "keyed"}), (f"threads/{thread.shown_id}/runs", {"template": "keyed", "input": {}})):
+    for door, body in (
+        ("work-orders", {"template": "keyed"}),
+        (f"threads/{thread.shown_id}/runs", {"template": "keyed", "input": {}}),
+    ):
         refused = api.post(f"/api/v1/{door}", body, format="json")
         assert (refused.status_code, refused.json()["code"]) == (422, "credential_missing")
         assert words in refused.json()["detail"] and "nothing was begun" in refused.json()["detail"]
@@ -71,7 +85,9 @@ def test_a_key_of_a_team_is_there_for_its_members_orders_alone(ana, zoe, team):
 
 
 def test_each_thing_that_may_be_missing_has_its_code(ana, settings, monkeypatch, tmp_path):
-    """A vendor without a key, a library, a graph, a tool, a step, a step template, a program's key, any repository, and who writes code."""
+    """A vendor without a key, a library, a graph, a tool, a step, a step template, a program's key,
+    any repository, and who writes code.
+    """
     monkeypatch.setitem(sys.modules, "anthropic", None)
     settings.WAYSTATION_GRAPHS = {"mail": "shop.graphs:mail"}
     settings.WAYSTATION_CREDENTIALS_FROM_ENV = ["THE_WORKERS"]
@@ -83,16 +99,30 @@ def test_each_thing_that_may_be_missing_has_its_code(ana, settings, monkeypatch,
     template("tool", {"tools": ["clock"]})
     template("step", {}, function="deliver")
     template("gone", {})
-    template("program", {"command": ["true"], "stdin": True, "credentials": {"TOKEN": "forge"}}, function="command")
-    template("workers", {"command": ["true"], "stdin": True, "credentials": {"TOKEN": "THE_WORKERS"}}, function="command")
+    template(
+        "program",
+        {"command": ["true"], "stdin": True, "credentials": {"TOKEN": "forge"}},
+        function="command",
+    )
+    template(
+        "workers",
+        {"command": ["true"], "stdin": True, "credentials": {"TOKEN": "THE_WORKERS"}},
+        function="command",
+    )
     settings.WAYSTATION_GRAPHS = {}
     StepTemplate.objects.filter(slug="tool").update(config={"tools": ["crystal_ball"]})
     StepTemplate.objects.filter(slug="step").update(function="shop.closed")
     StepTemplate.objects.filter(slug="gone").delete()
-    found = {slug: refusal.code for slug, refusal in readiness.lacking(Template.objects.current(), by=ana).items()}
+    found = {
+        slug: refusal.code
+        for slug, refusal in readiness.lacking(Template.objects.current(), by=ana).items()
+    }
     assert found["quick-fix-workflow"] == "no_repository_allowed"
     settings.WAYSTATION_GIT_HOSTS = ["github.com"]
-    found = {slug: refusal.code for slug, refusal in readiness.lacking(Template.objects.current(), by=ana).items()}
+    found = {
+        slug: refusal.code
+        for slug, refusal in readiness.lacking(Template.objects.current(), by=ana).items()
+    }
     assert found == {
         "vendor": "credential_missing",
         "library": "not_installed",
@@ -105,7 +135,10 @@ def test_each_thing_that_may_be_missing_has_its_code(ana, settings, monkeypatch,
         "advanced-dev-workflow": "no_coder",
     }
     settings.WAYSTATION_MODEL = Endpoint(model="openai:a")
-    assert readiness.as_seen_by(ana).why_not(definitions.current("chat-agent")).code == "credential_missing"
+    assert (
+        readiness.as_seen_by(ana).why_not(definitions.current("chat-agent")).code
+        == "credential_missing"
+    )
 
 
 def test_a_list_asks_the_database_no_more_for_more_templates(ana, django_assert_max_num_queries):

@@ -1,4 +1,7 @@
-"""Nothing of high risk is decided by one press, and no word that was typed is dropped without one. Without JavaScript; with it: stories."""
+"""Nothing of high risk is decided by one press, and no word that was typed is dropped without one.
+
+Without JavaScript; with it: stories.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,16 @@ from tests.worlds.scripted_step import order_that as order_that
 from tests.worlds.talking_threads import thread as thread
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
-SAFE, GRAVE = Call(id="list", tool="list_files"), Call(id="drop", tool="drop_table", arguments={"name": "orders"}, risk="high")
+SAFE, GRAVE = (
+    Call(id="list", tool="list_files"),
+    Call(id="drop", tool="drop_table", arguments={"name": "orders"}, risk="high"),
+)
 SOFT = Call(id="mail", tool="send_mail", arguments={"subject": "Hi"}, editable=["/subject"])
-DATA = {"type": "object", "properties": {"vat_id": {"type": "string", "title": "VAT number"}}, "required": ["vat_id"]}
+DATA = {
+    "type": "object",
+    "properties": {"vat_id": {"type": "string", "title": "VAT number"}},
+    "required": ["vat_id"],
+}
 
 
 def post(person, pause, **fields):
@@ -46,7 +56,10 @@ def test_a_question_of_high_risk_says_so_and_is_approved_in_two_steps(ruled, ana
     """Before: nothing on the card said so, and one press decided."""
     order = ruled({"risk": "high"})
     pause = pause_of(order)
-    assert '<span class="risk high">High risk</span>' in browser(ana).get(f"/work-orders/{order.shown_id}/").content.decode()
+    assert (
+        '<span class="risk high">High risk</span>'
+        in browser(ana).get(f"/work-orders/{order.shown_id}/").content.decode()
+    )
     for action in ("approve", "skip"):
         assert "High risk: are you sure?" in asked(post(ana, pause, action=action))
     assert "runs next" in asked(post(ana, pause, action="approve", sure="no"))
@@ -58,18 +71,28 @@ def test_a_question_of_high_risk_says_so_and_is_approved_in_two_steps(ruled, ana
 
 @pytest.mark.parametrize("action", ["revise", "cancel"])
 def test_what_lets_no_run_go_on_takes_one_step(ruled, ana, action):
-    assert post(ana, pause_of(ruled({"risk": "high"})), action=action, feedback="No.").status_code == 302
+    assert (
+        post(ana, pause_of(ruled({"risk": "high"})), action=action, feedback="No.").status_code
+        == 302
+    )
 
 
 def test_programs_and_commands_are_asked_nothing_twice(ruled, ana):
     """Their answer is one call, as the API says."""
     pause = pause_of(ruled({"risk": "high"}))
-    assert rest(ana).post(f"/api/v1/pauses/{pause.shown_id}/decisions", {"decision": "approve"}, format="json").status_code == 201
+    assert (
+        rest(ana)
+        .post(f"/api/v1/pauses/{pause.shown_id}/decisions", {"decision": "approve"}, format="json")
+        .status_code
+        == 201
+    )
 
 
 def test_who_may_not_answer_and_what_is_refused_is_not_asked_for_twice(ruled, ana, ben):
     """The second look is at an answer that would count."""
-    pause = pause_of(ruled({"risk": "high", "reviewers": {"users": ["ben"]}, "reason_required": ["approve"]}))
+    pause = pause_of(
+        ruled({"risk": "high", "reviewers": {"users": ["ben"]}, "reason_required": ["approve"]})
+    )
     assert post(ana, pause, action="approve", feedback="It is fine.").status_code == 403
     assert post(ben, pause, action="approve").status_code == 422
     assert post(ben, pause, action="approve", feedback="It is fine.", revision=2).status_code == 409
@@ -81,13 +104,23 @@ def test_who_may_not_answer_and_what_is_refused_is_not_asked_for_twice(ruled, an
 
 
 def test_calls_of_high_risk_are_named_and_asked_for_twice_unless_all_are_rejected(order_that, ana):
-    order = drive(order_that(lambda state, context: ask_about_calls(state, context, calls=[SAFE, GRAVE]) or Done()))
+    order = drive(
+        order_that(
+            lambda state, context: ask_about_calls(state, context, calls=[SAFE, GRAVE]) or Done()
+        )
+    )
     pause = pause_of(order)
     assert pause.risk == "high"
     both = {"action": "answer", "call.0.decision": "approve", "call.1.decision": "approve"}
     text = asked(post(ana, pause, **both))
-    assert "list_files is called as it stands." in text and "drop_table (high risk) is called as it stands." in text
-    assert post(ana, pause, **both | {"call.1.decision": "reject", "call.1.reason": "No."}).status_code == 302
+    assert (
+        "list_files is called as it stands." in text
+        and "drop_table (high risk) is called as it stands." in text
+    )
+    assert (
+        post(ana, pause, **both | {"call.1.decision": "reject", "call.1.reason": "No."}).status_code
+        == 302
+    )
 
 
 def test_a_message_that_approves_what_is_of_high_risk_is_asked_for_twice(waiting, page):
@@ -111,7 +144,9 @@ def test_feedback_for_a_revision_is_not_dropped_by_another_answer(ruled, ana):
     """Before: the two stood in forms of their own, so the server never saw what was dropped."""
     pause = pause_of(ruled({}))
     assert "Shorter, please." in asked(post(ana, pause, action="approve", wish="Shorter, please."))
-    assert post(ana, pause, action="approve", wish="Shorter, please.", sure="yes").status_code == 302
+    assert (
+        post(ana, pause, action="approve", wish="Shorter, please.", sure="yes").status_code == 302
+    )
     assert Decision.objects.get().feedback == ""
 
 
@@ -120,19 +155,30 @@ def test_data_is_not_dropped_by_an_answer_that_takes_none(order_that, ana):
 
     def refusable(state, context):
         ways = {"approve": context.step, "reject": context.step}
-        more: dict[str, Any] = {"required_inputs": DATA, "bare": ["reject"], "labels": {"reject": "Reject"}}
+        more: dict[str, Any] = {
+            "required_inputs": DATA,
+            "bare": ["reject"],
+            "labels": {"reject": "Reject"},
+        }
         return Ask(question="Which?", ways=ways, report=Report(content=""), phase="asking", **more)
 
     order = drive(order_that(refusable))
     pause = pause_of(order)
     text = asked(post(ana, pause, action="reject", **{"input.vat_id": "half typ"}))
     assert "VAT number" in text and "half typ" in text
-    assert post(ana, pause, action="reject", **{"input.vat_id": "half typ"}, sure="yes").status_code == 302
+    assert (
+        post(ana, pause, action="reject", **{"input.vat_id": "half typ"}, sure="yes").status_code
+        == 302
+    )
 
 
 def test_arguments_that_were_edited_are_not_dropped(order_that, ana):
     """Before: Approve all took each call as it stood, and a rejected call its edit along."""
-    order = drive(order_that(lambda state, context: ask_about_calls(state, context, calls=[SOFT, SAFE]) or Done()))
+    order = drive(
+        order_that(
+            lambda state, context: ask_about_calls(state, context, calls=[SOFT, SAFE]) or Done()
+        )
+    )
     pause = pause_of(order)
     typed = {"call.0.edit.0": "Hello", "call.0.decision": "edit", "call.1.decision": "approve"}
     assert "Hello" in asked(post(ana, pause, action="approve", **typed))
@@ -147,7 +193,9 @@ def test_arguments_that_were_edited_are_not_dropped(order_that, ana):
 
 @pytest.mark.parametrize("end", ["approve", "cancel", "revise"])
 def test_words_that_came_too_late_are_shown_as_unsent(ruled, ana, ben, end):
-    """Before: a late answer was refused and what was typed with it was gone, unless the next question happened to have a field for it."""
+    """Before: a late answer was refused and what was typed with it was gone, unless the next
+    question happened to have a field for it.
+    """
     order = ruled({"edits": True})
     pause = pause_of(order)
     services.decide(pause.pk, action=end, by=ben, via=Via.REST, feedback="x")
@@ -156,13 +204,18 @@ def test_words_that_came_too_late_are_shown_as_unsent(ruled, ana, ben, end):
     text = late.content.decode()
     assert late.status_code == 409
     unsent = text[text.index("data-unsent") :].partition("</section>")[0]
-    assert "Feedback for the revision" in unsent and "Shorter, please." in unsent and "Half of it." in unsent
+    assert (
+        "Feedback for the revision" in unsent
+        and "Shorter, please." in unsent
+        and "Half of it." in unsent
+    )
     assert text.count("Shorter, please.") == 1, "on no other question's card"
 
 
 def test_data_that_came_too_late_is_shown_as_unsent(order_that, ana, ben):
     order = drive(order_that(lambda state, context: Ask(
-        question="Which?", ways={"answer": "finish"}, required_inputs=DATA, report=Report(content="?"), phase="asking")))  # fmt: skip
+        question="Which?", ways={"answer": "finish"}, required_inputs=DATA,
+        report=Report(content="?"), phase="asking")))  # fmt: skip
     pause = pause_of(order)
     services.decide(pause.pk, action="cancel", by=ben, via=Via.REST)
     text = post(ana, pause, action="answer", **{"input.vat_id": "DE123"}).content.decode()
@@ -175,11 +228,20 @@ def test_a_refused_form_has_the_words_again(ruled, ana):
     response = post(ana, pause, action="approve", edited_content="Half of it.", feedback=" ")
     text = response.content.decode()
     assert response.status_code == 422
-    assert "Half of it.</textarea>" in text and 'id="reason_error"' in text and "data-words" not in text
+    assert (
+        "Half of it.</textarea>" in text
+        and 'id="reason_error"' in text
+        and "data-words" not in text
+    )
     assert text.count("autofocus") == 1
 
 
 def test_the_reason_of_a_cancel_that_was_refused_is_shown(ruled, ana):
     order = ruled({"reviewers": {"users": ["ben"]}})
-    response = browser(ana).post(f"/work-orders/{order.shown_id}/cancel", {"feedback": "No longer needed."})
-    assert (response.status_code, "No longer needed." in response.content.decode()) in {(403, True), (302, False)}
+    response = browser(ana).post(
+        f"/work-orders/{order.shown_id}/cancel", {"feedback": "No longer needed."}
+    )
+    assert (response.status_code, "No longer needed." in response.content.decode()) in {
+        (403, True),
+        (302, False),
+    }

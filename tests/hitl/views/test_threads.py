@@ -54,7 +54,14 @@ def test_a_thread_is_opened_from_the_form(page, team):
 
 
 @pytest.mark.parametrize(
-    "fields", [{"title": ""}, {"title": "x" * 201}, {"title": "a\x00"}, {"title": "x", "team": "99"}, {"title": "x", "team": "x"}]
+    "fields",
+    [
+        {"title": ""},
+        {"title": "x" * 201},
+        {"title": "a\x00"},
+        {"title": "x", "team": "99"},
+        {"title": "x", "team": "x"},
+    ],
 )
 def test_what_is_wrong_with_a_new_thread_is_said_on_its_form(page, fields):
     response = page.post("/threads/", fields)
@@ -100,7 +107,11 @@ def test_a_first_message_begins_a_run_and_what_was_said_is_shown(say, thread):
     shown = text(say("Hello", template="talk"))
     assert "A new run began." in shown
     assert "The run is complete" in shown
-    assert re.findall(r"step\d heard \d", spoken(shown)) == ["step1 heard 0", "step2 heard 1", "step3 heard 2"]
+    assert re.findall(r"step\d heard \d", spoken(shown)) == [
+        "step1 heard 0",
+        "step2 heard 1",
+        "step3 heard 2",
+    ]
     assert state_of(thread)["input"] == "Hello"
     assert "Execution log" in shown
     assert "Run completed" in shown
@@ -108,8 +119,12 @@ def test_a_first_message_begins_a_run_and_what_was_said_is_shown(say, thread):
     assert '<option value="talk">' not in shown
 
 
-def test_a_page_that_is_made_while_the_run_ends_does_not_say_complete_above_what_was_said_before(say, thread, ana):
-    """S0-50, P9: the browser fetches once for a burst of events, so what it gets is of one moment."""
+def test_a_page_that_is_made_while_the_run_ends_does_not_say_complete_above_what_was_said_before(
+    say, thread, ana
+):
+    """S0-50, P9: the browser fetches once for a burst of events, so what it gets is of one
+    moment.
+    """
     before = Thread.objects.select_related("head").get(pk=thread.pk)
     say("Hello", template="talk")
     shown = pages.page_of(before, Address("/"), by=ana)
@@ -132,7 +147,10 @@ def test_the_next_message_begins_the_next_run_and_the_runs_are_listed_newest_fir
 
 
 def test_what_was_said_is_sanitised(page, thread, ana):
-    said = [{"id": str(number), "role": attack, "content": attack} for number, attack in enumerate(ATTACKS)]
+    said = [
+        {"id": str(number), "role": attack, "content": attack}
+        for number, attack in enumerate(ATTACKS)
+    ]
     drive(turns.invoke(thread.pk, Turn(template="talk", input={"messages": said}), by=ana))
     Thread.objects.filter(pk=thread.pk).update(title=ATTACKS[0])
     for path in (url(thread), "/threads/", "/"):
@@ -140,9 +158,22 @@ def test_what_was_said_is_sanitised(page, thread, ana):
 
 
 @pytest.mark.parametrize(
-    "odd", ["text", 3, None, {"role": "user"}, [], ["text"], [{"role": 1}], [{"content": ["x"]}], [{"role": ["x"], "content": "y"}]]
+    "odd",
+    [
+        "text",
+        3,
+        None,
+        {"role": "user"},
+        [],
+        ["text"],
+        [{"role": 1}],
+        [{"content": ["x"]}],
+        [{"role": ["x"], "content": "y"}],
+    ],
 )
-def test_messages_of_another_shape_are_not_shown_and_break_nothing(page, ana, templates, order_that, odd):
+def test_messages_of_another_shape_are_not_shown_and_break_nothing(
+    page, ana, templates, order_that, odd
+):
     order_that(lambda state, context: Go(update={"messages": odd}))
     thread = turns.open_thread(by=ana)
     drive(turns.invoke(thread.pk, Turn(template="anything", input={}), by=ana))
@@ -169,7 +200,10 @@ def test_an_answer_on_the_card_leads_back_to_the_thread(page, waiting):
     assert f'href="{url(waiting)}"' in history
 
 
-@pytest.mark.parametrize(("fields", "status"), [({"action": "revise"}, 422), ({}, 400), ({"action": "approve", "revision": "2"}, 409)])
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [({"action": "revise"}, 422), ({}, 400), ({"action": "approve", "revision": "2"}, 409)],
+)
 def test_a_refused_answer_is_a_notice_on_the_thread(page, waiting, fields, status):
     before = rows()
     response = page.post(f"/pauses/{Pause.objects.open().get().shown_id}/decide", fields)
@@ -189,7 +223,9 @@ def test_the_live_part_is_the_page_without_its_frame(page, waiting):
 # Resume and cancel
 
 
-@pytest.mark.parametrize(("checkpoint", "status"), [("x", 404), ("ckpt_" + "0" * 26, 404), ("", 409)])
+@pytest.mark.parametrize(
+    ("checkpoint", "status"), [("x", 404), ("ckpt_" + "0" * 26, 404), ("", 409)]
+)
 def test_what_cannot_be_resumed_is_refused(page, thread, checkpoint, status):
     assert page.post(url(thread, "resume"), {"checkpoint": checkpoint}).status_code == status
 
@@ -201,7 +237,9 @@ def test_a_completed_run_leaves_nothing_to_resume(page, say, thread):
     assert "nothing to go on with" in text(response)
 
 
-def test_a_run_at_work_stops_at_the_next_boundary_when_a_person_wishes_and_goes_on_later(page, say, thread):
+def test_a_run_at_work_stops_at_the_next_boundary_when_a_person_wishes_and_goes_on_later(
+    page, say, thread
+):
     """Issue 3, 5: also without a work order."""
     assert page.post(url(thread, "suspend")).status_code == 409
     say("Hello", template="talk", work=False)
@@ -245,12 +283,18 @@ def gathering(templates, ana, team):
     """A thread whose run has two child runs; both ask."""
     PLAYS.clear()
     PLAYS.update({name: says(name) for name in ("left", "right")})
-    PLAYS["crew"] = lambda state, context: Gather(children=[Child(name=name, steps=[name]) for name in ("left", "right")])
+    PLAYS["crew"] = lambda state, context: Gather(
+        children=[Child(name=name, steps=[name]) for name in ("left", "right")]
+    )
     subs = [sub("left", **ASKING), sub("right", **ASKING)]
     definitions.edit_step_template("test-play", title="Play", function="test.play", config={})
-    definitions.edit_step_template("test-crew", title="Crew", function="test.play", config={}, sub_steps=subs)
+    definitions.edit_step_template(
+        "test-crew", title="Crew", function="test.play", config={}, sub_steps=subs
+    )
     listed = [{"step_type": "execute", "name": "crew", "step_template_slug": "test-crew"}]
-    definitions.edit_template("crew", steps=listed, title="Crew", needs_repository=False, reducers={"said": "append"})
+    definitions.edit_template(
+        "crew", steps=listed, title="Crew", needs_repository=False, reducers={"said": "append"}
+    )
     thread = turns.open_thread(by=ana, title="With others", team=team)
     turns.invoke(thread.pk, Turn(template="crew", input={}), by=ana)
     work_off()
@@ -289,7 +333,13 @@ def test_one_message_cannot_answer_two_questions(page, gathering):
 
 
 def test_a_work_orders_thread_leads_to_the_order(page, paused):
-    for path, method in (("", page.get), ("say", page.post), ("resume", page.post), ("cancel", page.get), ("cancel", page.post)):
+    for path, method in (
+        ("", page.get),
+        ("say", page.post),
+        ("resume", page.post),
+        ("cancel", page.get),
+        ("cancel", page.post),
+    ):
         response = method(url(paused.thread, path))
         assert (response.status_code, response["Location"]) == (302, url_of_order(paused))
     assert not Decision.objects.exists()
@@ -312,7 +362,9 @@ def test_a_colleague_of_the_team_sees_and_answers(waiting, ben):
     client = Client()
     client.force_login(ben)
     assert url(waiting) in text(client.get("/threads/"))
-    assert "Taken as approval." in text(client.post(url(waiting, "say"), {"text": "APPROVE"}, follow=True))
+    assert "Taken as approval." in text(
+        client.post(url(waiting, "say"), {"text": "APPROVE"}, follow=True)
+    )
 
 
 def test_nobody_sees_a_thread_without_logging_in(client, waiting):
@@ -332,7 +384,9 @@ def test_looking_changes_nothing(page, waiting):
 
 def test_no_page_has_inline_scripts_or_styles(page, waiting, gathering):
     for path in ("/threads/", url(waiting), url(waiting, "cancel"), url(gathering)):
-        assert not re.search(r"<script(?![^>]*\ssrc=)|<style|\sstyle=|\son[a-z]+=", text(page.get(path))), path
+        assert not re.search(
+            r"<script(?![^>]*\ssrc=)|<style|\sstyle=|\son[a-z]+=", text(page.get(path))
+        ), path
 
 
 def test_the_admin_shows_runs_and_questions_without_an_order(gathering, waiting, client, ana):

@@ -1,4 +1,6 @@
-"""An order by repo-tidy whose words it cannot serve waits for others, through the engine and in both templates."""
+"""An order by repo-tidy whose words it cannot serve waits for others, through the engine and in
+both templates.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,12 @@ from tests.worlds.whole_story import broken
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("templates")]
 
 
-@pytest.mark.parametrize(("template", "then"), [("repo-tidy", "awaiting_plan_approval"), ("repo-tidy-quick", "")])
-def test_an_order_that_repo_tidy_cannot_serve_pauses_and_goes_on_with_words_that_it_understands(tmp_path, ana, api, template, then):
+@pytest.mark.parametrize(
+    ("template", "then"), [("repo-tidy", "awaiting_plan_approval"), ("repo-tidy-quick", "")]
+)
+def test_an_order_that_repo_tidy_cannot_serve_pauses_and_goes_on_with_words_that_it_understands(
+    tmp_path, ana, api, template, then
+):
     """Before: "Add auth" was linted and delivered as done."""
     folder = make_repository(tmp_path / "origin", UNTIDY)
     order = drive(services.submit(template, by=ana, repository_url=str(folder), request="Add auth"))
@@ -23,7 +29,9 @@ def test_an_order_that_repo_tidy_cannot_serve_pauses_and_goes_on_with_words_that
     assert (order.status, order.phase) == ("paused", "request_not_understood")
     state = api(ana).get(f"/api/v1/work-orders/{order.shown_id}/pause-state").json()
     assert "Nothing has been planned or changed." in state["pause_content"]
-    refused = api(ana).post(f"/api/v1/work-orders/{order.shown_id}/resume", {"decision": "approve"}, format="json")
+    refused = api(ana).post(
+        f"/api/v1/work-orders/{order.shown_id}/resume", {"decision": "approve"}, format="json"
+    )
     assert 400 <= refused.status_code < 500
     people.decide(pause.pk, action="revise", by=ana, via=Via.PAGE, feedback="make it safe")
     again = pause_of(drive(fresh(order)))

@@ -1,4 +1,6 @@
-"""What was done, and where work stands, is told as it is: commits, deadlines, phases, ends, and a page whose parts agree."""
+"""What was done, and where work stands, is told as it is: commits, deadlines, phases, ends, and a
+page whose parts agree.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,13 @@ def look(state: State, context: Context) -> Outcome:
 
 def status_of(html: str) -> tuple[str, str]:
     """The status and the phase beside it, at the top of a page."""
-    found = re.search(r'<p class="state">\s*<span class="status [a-z]*">([^<]*)</span>\s*(?:<span class="phase">([^<]*)</span>)?', html)
+    found = re.search(
+        (
+            r'<p class="state">\s*<span class="status [a-z]*">([^<]*)</span>\s*(?:<span '
+            r'class="phase">([^<]*)</span>)?'
+        ),
+        html,
+    )
     assert found, html
     return found[1], found[2] or ""
 
@@ -64,7 +72,10 @@ def progress_of(html: str) -> list[tuple[str, str]]:
 def timeline_of(html: str) -> list[str]:
     """The lines of the timeline in words, newest first."""
     listed = html.partition('<ol class="timeline"')[2].partition("</ol>")[0]
-    return [" ".join(re.sub(r"<[^>]*>", " ", line.partition("<div>")[2]).split()) for line in listed.split("</li>")]
+    return [
+        " ".join(re.sub(r"<[^>]*>", " ", line.partition("<div>")[2]).split())
+        for line in listed.split("</li>")
+    ]
 
 
 def text(response: Any) -> str:
@@ -76,14 +87,24 @@ def url(order: Any) -> str:
 
 
 @pytest.mark.parametrize(("made", "said"), [(2, "2 commits on"), (0, "holds no commits")])
-def test_commits_are_counted_though_no_step_delivers(make_order, page, api, ana, tmp_path, made, said):
-    """S4-62: with three steps and no `deliver`, `git_commit_count` was 0 and the page said that nothing was left to commit."""
+def test_commits_are_counted_though_no_step_delivers(
+    make_order, page, api, ana, tmp_path, made, said
+):
+    """S4-62: with three steps and no `deliver`, `git_commit_count` was 0 and the page said that
+    nothing was left to commit.
+    """
     for slug in ("commit", "look"):
-        definitions.edit_step_template(f"told-{slug}", title=slug.capitalize(), function=f"told_test.{slug}", config={})
+        definitions.edit_step_template(
+            f"told-{slug}", title=slug.capitalize(), function=f"told_test.{slug}", config={}
+        )
     working = "told-commit" if made else "told-look"
     steps = [
         {"step_type": kind, "name": name, "step_template_slug": slug}
-        for kind, name, slug in (("execute", "one", working), ("execute", "two", working), ("review", "three", "told-look"))
+        for kind, name, slug in (
+            ("execute", "one", working),
+            ("execute", "two", working),
+            ("review", "three", "told-look"),
+        )
     ]
     definitions.edit_template("told", steps=steps, title="Told", needs_repository=True)
     origin = make_repository(tmp_path / "origin", {"a.py": "a = 1\n"})
@@ -95,16 +116,21 @@ def test_commits_are_counted_though_no_step_delivers(make_order, page, api, ana,
     if made:
         assert f"{said} <code>{order.branch}</code>" in shown
     else:
-        assert said not in shown  # no step opened the repository: nothing is known, so nothing is claimed
+        # no step opened the repository: nothing is known, so nothing is claimed
+        assert said not in shown
 
 
 def test_a_number_that_a_step_told_stands_where_no_commit_was_made(make_order):
     assert drive(make_order("writing-quick")).outputs == {"git_commit_count": 2}
 
 
-@pytest.mark.parametrize("rules", [{"after": "PT4H"}, {"after": "PT2H", "calendar": "business", "zone": "UTC"}])
+@pytest.mark.parametrize(
+    "rules", [{"after": "PT4H"}, {"after": "PT2H", "calendar": "business", "zone": "UTC"}]
+)
 def test_the_next_deadline_of_a_workflow_is_that_of_its_open_question(asked, api, ben, rules):
-    """S3-9: `GET workflows/<id>` told the old time after an extension, and null under a calendar."""
+    """S3-9: `GET workflows/<id>` told the old time after an extension, and null under a
+    calendar.
+    """
     order = asked(deadline=rules)
     pause = pause_of(order)
     assert pause.deadline_at is not None
@@ -119,8 +145,10 @@ def test_the_next_deadline_of_a_workflow_is_that_of_its_open_question(asked, api
 
 def test_phases_are_words(asked, page):
     """A phase that no table knew stood raw on pages: "Awaiting_text"."""
-    assert [words(phase) for phase in ("awaiting_text", "needs_bookkeeper_decision", "awaiting_plan_approval", "suspended", "", "__")] == [
-        "Awaiting text", "Needs a bookkeeper's decision", "Awaiting plan approval", "Suspended", "", "",
+    assert [words(phase) for phase in ("awaiting_text", "needs_bookkeeper_decision",
+        "awaiting_plan_approval", "suspended", "", "__")] == [
+        "Awaiting text", "Needs a bookkeeper's decision", "Awaiting plan approval", "Suspended", "",
+        "",
     ]  # fmt: skip
     order = asked(step={"pause_phase": "awaiting_text"})
     assert status_of(text(page.get(url(order)))) == ("Paused", "Awaiting text")
@@ -129,16 +157,22 @@ def test_phases_are_words(asked, page):
 
 
 def test_what_ended_says_how_and_where(asked, make_order, page, ana):
-    """Pages said "Expired at executing phase" and "Failed · Executing" of work that nobody executed any more.
+    """Pages said "Expired at executing phase" and "Failed · Executing" of work that nobody executed
+    any more.
 
-    Then "Expired at Plan", with Plan marked as what stopped, though that was done and its approval was what nobody gave.
+    Then "Expired at Plan", with Plan marked as what stopped, though that was done and its approval
+    was what nobody gave.
     """
     late = asked(deadline={"after": "PT1H"})
     fire(pause_of(late).pk, now=timezone.now() + dt.timedelta(hours=2))
     shown = text(page.get(url(late)))
     assert status_of(shown) == ("Failed", "Expired at Plan Approval")
     assert "Expired at Plan Approval: nobody answered in time" in shown
-    assert progress_of(shown)[:3] == [("Plan", "done"), ("Plan Approval", "stopped here"), ("Finish", "to come")]
+    assert progress_of(shown)[:3] == [
+        ("Plan", "done"),
+        ("Plan Approval", "stopped here"),
+        ("Finish", "to come"),
+    ]
     gone = asked()
     services.decide(pause_of(gone).pk, action="cancel", by=ana, via=Via.PAGE)
     assert status_of(text(page.get(url(gone)))) == ("Failed", "Cancelled at Plan Approval")
@@ -151,17 +185,31 @@ def test_what_ended_says_how_and_where(asked, make_order, page, ana):
 
 
 def test_a_question_that_a_step_asks_in_its_midst_is_the_steps_own(order_that, page):
-    """Where a template pauses after the step as well, that pause was marked, as if the step were done already."""
+    """Where a template pauses after the step as well, that pause was marked, as if the step were
+    done already.
+    """
 
     def midway(state: State, context: Context) -> Outcome:
-        return Ask(question="Which?", ways={"answer": context.step}, phase="which", report=Report(content="Here"))
+        return Ask(
+            question="Which?",
+            ways={"answer": context.step},
+            phase="which",
+            report=Report(content="Here"),
+        )
 
-    order = drive(order_that(midway, pause_after=True, pause_phase="awaiting_implementation_review"))
-    assert progress_of(text(page.get(url(order))))[1:3] == [("Anything", "waiting for a person"), ("Implementation Review", "to come")]
+    order = drive(
+        order_that(midway, pause_after=True, pause_phase="awaiting_implementation_review")
+    )
+    assert progress_of(text(page.get(url(order))))[1:3] == [
+        ("Anything", "waiting for a person"),
+        ("Implementation Review", "to come"),
+    ]
 
 
 def test_what_may_be_undone_is_not_at_work(asked, page, ana):
-    """The next step was told to be at work while the page said that nothing runs; the log named who undid it twice in a line."""
+    """The next step was told to be at work while the page said that nothing runs; the log named who
+    undid it twice in a line.
+    """
     order = asked(undo=60)
     decision = services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
     shown = text(page.get(url(order)))
@@ -175,15 +223,19 @@ def test_what_may_be_undone_is_not_at_work(asked, page, ana):
 
 
 def test_the_timeline_names_answers_as_their_buttons_do(order_that, page, ana):
-    """It said “Demo Reviewer answered “answer””, and told an answer that did not fit as if the question were asked for the first time."""
+    """It said “Demo Reviewer answered “answer””, and told an answer that did not fit as if the
+    question were asked for the first time.
+    """
 
     def gate(state: State, context: Context) -> Outcome:
         if "vat_id" in state:
             return Go()
         return Ask(
-            question="Which supplier?", ways={"answer": context.step}, labels={"answer": "Send the data"}, phase="missing",
+            question="Which supplier?", ways={"answer": context.step},
+            labels={"answer": "Send the data"}, phase="missing",
             report=Report(content="Here"),
-            required_inputs={"type": "object", "properties": {"vat_id": {"type": "string", "minLength": 5}}, "required": ["vat_id"]},
+            required_inputs={"type": "object", "properties": {"vat_id": {"type": "string",
+            "minLength": 5}}, "required": ["vat_id"]},
         )  # fmt: skip
 
     order = drive(order_that(gate))
@@ -192,34 +244,62 @@ def test_the_timeline_names_answers_as_their_buttons_do(order_that, page, ana):
         services.decide(pause.pk, action="answer", by=ana, via=Via.PAGE, payload={"vat_id": "x"})
     told = timeline_of(text(page.get(url(order))))
     assert told[0].startswith("An answer did not fit; the question stays open revision 1 vat_id:")
-    assert [line for line in told if line.startswith("Which supplier?")] == ["Which supplier? revision 1"]
-    services.decide(pause.pk, action="answer", by=ana, via=Via.PAGE, payload={"vat_id": "DE136695976"})
-    assert any("answered “Send the data”" in line for line in timeline_of(text(page.get(url(order)))))
+    assert [line for line in told if line.startswith("Which supplier?")] == [
+        "Which supplier? revision 1"
+    ]
+    services.decide(
+        pause.pk, action="answer", by=ana, via=Via.PAGE, payload={"vat_id": "DE136695976"}
+    )
+    assert any(
+        "answered “Send the data”" in line for line in timeline_of(text(page.get(url(order))))
+    )
 
 
 def test_the_form_of_an_order_names_what_its_title_is_made_of(page, templates):
-    """That of a template without a repository promised a title "named after the template and the repository"."""
+    """That of a template without a repository promised a title "named after the template and the
+    repository".
+    """
     shown = text(page.get("/work-orders/new?template=writing-quick"))
-    assert "Left empty, it is named after the template." in shown and 'name="repository_url"' not in shown
+    assert (
+        "Left empty, it is named after the template." in shown
+        and 'name="repository_url"' not in shown
+    )
 
 
 def test_an_orders_page_calls_its_input_as_the_form_did(make_order, page):
     """It showed the keys as programs have them, sorted: "push", "target_version"."""
-    schema = {"type": "object", "properties": {"zone": {"type": "string", "title": "Time zone"}, "as_is": {"type": "boolean"}}}
+    schema = {
+        "type": "object",
+        "properties": {
+            "zone": {"type": "string", "title": "Time zone"},
+            "as_is": {"type": "boolean"},
+        },
+    }
     steps = [{"step_type": "deliver", "name": "finish", "step_template_slug": "test-finish"}]
-    definitions.edit_template("labelled", steps=steps, title="Labelled", needs_repository=False, input_schema=schema)
+    definitions.edit_template(
+        "labelled", steps=steps, title="Labelled", needs_repository=False, input_schema=schema
+    )
     shown = text(page.get(url(make_order("labelled", input={"as_is": True, "zone": "UTC"}))))
-    assert re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", shown.partition("<h2>Input</h2>")[2])[:2] == [
+    assert re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", shown.partition("<h2>Input</h2>")[2])[
+        :2
+    ] == [
         ("Time zone", "UTC"),
         ("As is", "yes"),
     ]
 
 
 def test_only_what_was_sent_back_is_said_to_be(order_that, page, ana):
-    """A question that a step asked a second time after an answer told "sent back 1 of 3", where nobody can send anything back."""
+    """A question that a step asked a second time after an answer told "sent back 1 of 3", where
+    nobody can send anything back.
+    """
 
     def twice(state: State, context: Context) -> Outcome:
-        return Ask(question="Which?", ways={"answer": context.step}, phase="which", report=Report(content="Here"))
+        return Ask(
+            question="Which?",
+            ways={"answer": context.step},
+            phase="which",
+            report=Report(content="Here"),
+        )
 
     order = drive(order_that(twice))
     services.decide(pause_of(order).pk, action="answer", by=ana, via=Via.PAGE)
@@ -230,7 +310,9 @@ def test_only_what_was_sent_back_is_said_to_be(order_that, page, ana):
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("file_database")
 def test_a_page_tells_one_moment(paused, page, ana, monkeypatch):
-    """After a revise without JavaScript the page said "Running" above an open card: the run had paused between two of its reads."""
+    """After a revise without JavaScript the page said "Running" above an open card: the run had
+    paused between two of its reads.
+    """
     services.decide(pause_of(paused).pk, action="revise", by=ana, via=Via.PAGE, feedback="shorter")
     read = services.open_pauses
 
@@ -273,30 +355,45 @@ AT = dt.datetime(2026, 7, 7, 22, 30, 5, tzinfo=dt.UTC)
 
 
 def test_dates_have_one_style(settings):
-    """Three stood beside each other: "7 Jul 2026, 22:30", "7 July 2026" and what Django or the browser made of it."""
+    """Three stood beside each other: "7 Jul 2026, 22:30", "7 July 2026" and what Django or the
+    browser made of it.
+    """
     with timezone.override("Europe/Berlin"):
         drawn = Template(
             '{% moment at %}|{% moment at "exact" %}|{% moment at "day" %}|{% clock at %}|'
             '{% moment at "told" %}|{{ at|told }}|{{ at }}|{% moment none %}'
         ).render(TemplateContext({"at": AT, "none": None}))
         assert re.sub(r"<[^>]*>", "", drawn).split("|") == [
-            "8 Jul 2026, 00:30", "8 Jul 2026, 00:30:05", "8 Jul 2026", "00:30:05", "8 Jul 2026, 00:30:05 CEST", "8 Jul 2026, 00:30 CEST",
+            "8 Jul 2026, 00:30", "8 Jul 2026, 00:30:05", "8 Jul 2026", "00:30:05",
+            "8 Jul 2026, 00:30:05 CEST", "8 Jul 2026, 00:30 CEST",
             "8 Jul 2026, 00:30:05", "",
         ]  # fmt: skip
-        assert drawn.count('datetime="2026-07-08T00:30:05+02:00" title="8 Jul 2026, 00:30:05 CEST"') == 5
+        assert (
+            drawn.count('datetime="2026-07-08T00:30:05+02:00" title="8 Jul 2026, 00:30:05 CEST"')
+            == 5
+        )
         for text_ in ("<b>", "2026-13-01", ""):
             assert "<b>" not in Template("{% moment at %}").render(TemplateContext({"at": text_}))
 
 
 def test_no_page_writes_a_date_its_own_way():
-    """What a template needs of dates is a tag or a filter of `hitl.templatetags.hitl`; only machines read `date:'c'`."""
+    """What a template needs of dates is a tag or a filter of `hitl.templatetags.hitl`; only
+    machines read `date:'c'`.
+    """
     folder = Path(__file__).resolve().parents[3] / "templates"
     own = {
         str(one.relative_to(folder)): found
         for one in folder.rglob("*.*")
-        if (found := [form for form in re.findall(r"\|date:[\"']([^\"']*)", one.read_text()) if form != "c"])
+        if (
+            found := [
+                form
+                for form in re.findall(r"\|date:[\"']([^\"']*)", one.read_text())
+                if form != "c"
+            ]
+        )
     }
-    assert own == {"forensics/_pick_two.html": ["j M Y, H:i:s"]}  # a list of choices holds text alone
+    # a list of choices holds text alone
+    assert own == {"forensics/_pick_two.html": ["j M Y, H:i:s"]}
 
 
 def test_a_page_says_its_time_zone_once(page, paused):

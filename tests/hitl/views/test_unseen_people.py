@@ -1,4 +1,6 @@
-"""Who is in a group, and which names there are, is no business of those who share no team with them."""
+"""Who is in a group, and which names there are, is no business of those who share no team with
+them.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +33,16 @@ def asked(client, **changes):
 
 
 def seen(client, page):
-    return [client.get("/api/v1/deliveries").json()["results"], "frank" in page.get("/deliveries/").content.decode()]
+    return [
+        client.get("/api/v1/deliveries").json()["results"],
+        "frank" in page.get("/deliveries/").content.decode(),
+    ]
 
 
 def test_deliveries_do_not_tell_who_is_in_a_group(api, page, ana, finance):
-    """Whoever named a group as reviewers read its members off the list of messages, as many as there are."""
+    """Whoever named a group as reviewers read its members off the list of messages, as many as
+    there are.
+    """
     asked(api(ana), reviewers={"groups": ["finance"]})
     assert Delivery.objects.count() == 2
     assert seen(api(ana), page) == [[], False]
@@ -51,9 +58,15 @@ def test_who_may_see_users_sees_them(api, page, ana, finance):
 
 @pytest.mark.parametrize("name", ["frank", "nobody-of-this-name"])
 @pytest.mark.parametrize("how", ["recipients", "reviewers"])
-def test_a_name_that_there_is_and_one_that_there_is_not_look_alike(api, page, ana, finance, name, how):
+def test_a_name_that_there_is_and_one_that_there_is_not_look_alike(
+    api, page, ana, finance, name, how
+):
     """A message more or less told which usernames there are."""
-    changes = {"recipients": [name], "reviewers": {"groups": ["finance"]}} if how == "recipients" else {"reviewers": {"users": [name]}}
+    changes = (
+        {"recipients": [name], "reviewers": {"groups": ["finance"]}}
+        if how == "recipients"
+        else {"reviewers": {"users": [name]}}
+    )
     answer = asked(api(ana), **changes).json()
     assert seen(api(ana), page) == [[], False]
     assert not {"frank", "fiona"} & set(str(answer).replace("'", " ").split()) or how == "reviewers"
@@ -66,4 +79,7 @@ def test_a_team_of_others_and_one_that_there_is_not_are_refused_alike(api, ana, 
     refused = api(ana).post("/api/v1/endpoints", wanted, format="json")
     assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
     thread = api(ana).post("/api/v1/threads", {"team": named}, format="json")
-    assert (thread.status_code, thread.json()["errors"]) == (400, {"team": ["You are in no team of this name."]})
+    assert (thread.status_code, thread.json()["errors"]) == (
+        400,
+        {"team": ["You are in no team of this name."]},
+    )

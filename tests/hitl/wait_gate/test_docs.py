@@ -17,22 +17,37 @@ from runs.models import Pause
 
 pytestmark = pytest.mark.django_db
 
-BLOCKS = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[3] / "docs" / "how-to" / "wait-gate.md").read_text(), re.DOTALL)
+BLOCKS = re.findall(
+    r"```python\n(.*?)```",
+    (Path(__file__).parents[3] / "docs" / "how-to" / "wait-gate.md").read_text(),
+    re.DOTALL,
+)
 
 
 def to_django(request: httpx.Request) -> httpx.Response:
-    """What is sent over HTTP goes through the whole of Django, in this thread and its transaction."""
+    """What is sent over HTTP goes through the whole of Django, in this thread and its
+    transaction.
+    """
     kind = request.headers.get("content-type", "application/json")
-    headers = {name: value for name, value in request.headers.items() if name not in {"content-type", "content-length", "host"}}
+    headers = {
+        name: value
+        for name, value in request.headers.items()
+        if name not in {"content-type", "content-length", "host"}
+    }
     path = request.url.raw_path.decode()
-    response = Client().generic(request.method, path, request.content, content_type=kind, headers=headers)
-    return httpx.Response(response.status_code, headers=dict(response.headers), content=response.content)
+    response = Client().generic(
+        request.method, path, request.content, content_type=kind, headers=headers
+    )
+    return httpx.Response(
+        response.status_code, headers=dict(response.headers), content=response.content
+    )
 
 
 def test_the_examples_do_what_they_say(ana, ben, team, monkeypatch, settings):
     """S3-20, S3-34..38, S3-54: the client, a signed event, and the five primitives."""
     client, ask, go_on, signing, send, primitives = BLOCKS
-    settings.WAYSTATION_OUTSIDE_DOMAINS = ["example.org"]  # as the page says of mail to people without an account
+    # as the page says of mail to people without an account
+    settings.WAYSTATION_OUTSIDE_DOMAINS = ["example.org"]
     secret = InboundSource.new_secret()
     InboundSource.objects.create(name="crm", user=ana, secrets=[secret])
     monkeypatch.setenv("WAYSTATION_URL", "http://localhost")
@@ -46,7 +61,9 @@ def test_the_examples_do_what_they_say(ana, ben, team, monkeypatch, settings):
     def sleep(seconds):
         slept.append(seconds)
         pause = Pause.objects.open().get()
-        services.decide(pause.pk, action="answer", by=ana, via=Via.PAGE, payload={"vat_id": "DE123456789"})
+        services.decide(
+            pause.pk, action="answer", by=ana, via=Via.PAGE, payload={"vat_id": "DE123456789"}
+        )
 
     names = {"user": ana}
     exec(client + ask, names)

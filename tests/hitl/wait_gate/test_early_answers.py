@@ -33,7 +33,11 @@ IBAN = {"type": "object", "properties": {"iban": {"type": "string"}}, "required"
 CONTENT: dict[str, str] = {}
 """Digest of what each step of the orders of these tests comes to: `order` fills it."""
 SEEN: dict[str, Any] = {"revision": 1}
-PLAN: dict[str, Any] = {"node_id": "planning", "payload": {"decision": "approve", "feedback": "seen before"}, **SEEN}
+PLAN: dict[str, Any] = {
+    "node_id": "planning",
+    "payload": {"decision": "approve", "feedback": "seen before"},
+    **SEEN,
+}
 
 
 def bound(step, decision="approve"):
@@ -42,12 +46,19 @@ def bound(step, decision="approve"):
 
 
 def send(run, by, **event):
-    return resume.ingest(ResumeEvent(run_id=run if isinstance(run, str) else run.shown_id, **event), by=by, via=Via.REST)
+    return resume.ingest(
+        ResumeEvent(run_id=run if isinstance(run, str) else run.shown_id, **event),
+        by=by,
+        via=Via.REST,
+    )
 
 
 @pytest.fixture
 def order(make_order, ana):
-    """An order whose run no worker has taken yet. What its steps come to is known, from one like it that is gone."""
+    """An order whose run no worker has taken yet.
+
+    What its steps come to is known, from one like it that is gone.
+    """
     learnt: Any = transaction.atomic()
     learnt._from_testcase = True  # so that the services may open their own transactions in it
     with learnt:
@@ -74,7 +85,12 @@ def test_an_answer_that_comes_early_is_kept_and_given_once_its_question_opens(or
     drive(order)
     take_early_answers()
     decision = Decision.objects.get()
-    assert (decision.action, decision.decided_by, decision.via, decision.feedback) == ("approve", ana, "rest", "seen before")
+    assert (decision.action, decision.decided_by, decision.via, decision.feedback) == (
+        "approve",
+        ana,
+        "rest",
+        "seen before",
+    )
     found.kept.refresh_from_db()
     assert (found.kept.status, found.kept.pause) == ("taken", decision.pause)
     assert Event.objects.get(kind="approval_received").data["sender"] == {"channel": "mail"}
@@ -109,7 +125,11 @@ def test_it_may_be_for_a_later_question_and_is_eaten_by_no_other(order, ana):
     order = drive(order)
     sweep()
     assert drive(order).status == "completed"
-    assert list(Decision.objects.order_by("position").values_list("pause__step", flat=True)) == ["planning", "execute", "review"]
+    assert list(Decision.objects.order_by("position").values_list("pause__step", flat=True)) == [
+        "planning",
+        "execute",
+        "review",
+    ]
 
 
 def test_what_was_asked_already_is_answered_late_not_early(order, ana, ben):
@@ -131,7 +151,13 @@ def test_what_was_asked_already_is_answered_late_not_early(order, ana, ben):
         ({"payload": "approve", "node_id": "pl\x00anning"}, services.AnswerInvalid),
         ({"payload": "x" * 600_000, "node_id": "planning"}, early_answers.NotKept),
         ({"payload": "approve", "node_id": "planning"}, EarlyVerdict),
-        ({"payload": {"decision": "revise", "feedback": "x", "revision": 1}, "node_id": "planning"}, EarlyVerdict),
+        (
+            {
+                "payload": {"decision": "revise", "feedback": "x", "revision": 1},
+                "node_id": "planning",
+            },
+            EarlyVerdict,
+        ),
         ({"payload": {"content_digest": "a" * 64}, "input_type": "approve"}, EarlyVerdict),
         ({"payload": " Approve ", "node_id": "planning", "content_digest": "a" * 64}, EarlyVerdict),
     ],
@@ -145,7 +171,11 @@ def test_what_does_not_name_a_question_that_may_come_is_not_kept(order, ana, eve
 def test_over_rest_it_is_accepted_not_answered(order, ana, api):
     address = f"/api/v1/workflows/{order.latest_run.shown_id}/resume"
     accepted = api(ana).post(address, PLAN, format="json")
-    assert (accepted.status_code, accepted.json()["status"], accepted.json()["answer"]) == (202, "running", None)
+    assert (accepted.status_code, accepted.json()["status"], accepted.json()["answer"]) == (
+        202,
+        "running",
+        None,
+    )
     assert accepted.json()["kept"]["id"].startswith("erl_")
     again = api(ana).post(address, PLAN, format="json")
     assert again.json()["kept"] == accepted.json()["kept"]
@@ -155,7 +185,9 @@ def test_over_rest_it_is_accepted_not_answered(order, ana, api):
 
 def test_one_that_does_not_fit_is_refused_and_the_question_refined(order, ana):
     """S3-33: as any answer; it is not tried again."""
-    kept = send(order.latest_run, ana, node_id="planning", payload={"decision": "revise", **SEEN}).kept
+    kept = send(
+        order.latest_run, ana, node_id="planning", payload={"decision": "revise", **SEEN}
+    ).kept
     drive(order)
     sweep()
     sweep()
@@ -219,13 +251,16 @@ def test_who_dies_between_binding_and_giving_leaves_one_that_is_given_once(order
     kept = send(order.latest_run, ana, **PLAN).kept
     drive(order)
     pause = pause_of(order)
-    EarlyAnswer.objects.filter(pk=kept.pk).update(status="taking", pause=pause, changed_at=timezone.now())
+    EarlyAnswer.objects.filter(pk=kept.pk).update(
+        status="taking", pause=pause, changed_at=timezone.now()
+    )
     sweep()
     assert Decision.objects.count() == 0  # it may be at work yet
     sweep(timezone.now() + early_answers.STALE * 2)
     kept.refresh_from_db()
     assert (kept.status, Decision.objects.count()) == ("taken", 1)
-    EarlyAnswer.objects.filter(pk=kept.pk).update(status="taking")  # as if it had died after the decision
+    # as if it had died after the decision
+    EarlyAnswer.objects.filter(pk=kept.pk).update(status="taking")
     sweep(timezone.now() + early_answers.STALE * 2)
     kept.refresh_from_db()
     assert (kept.status, Decision.objects.count()) == ("taken", 1)
@@ -237,8 +272,14 @@ def test_a_lost_early_answer_is_found_by_the_invariants(order, ana):
     drive(order)
     mine = EarlyAnswer.objects.filter(pk=kept.pk)
     for status, code in (("taken", "early_answer_lost"), ("taking", "early_answer_not_given")):
-        mine.update(status=status, pause=pause_of(order), changed_at=timezone.now() - dt.timedelta(minutes=2))
-        assert [(one.invariant.code, one.ids) for one in check(now=timezone.now()) if one.count] == [(code, (kept.shown_id,))]
+        mine.update(
+            status=status,
+            pause=pause_of(order),
+            changed_at=timezone.now() - dt.timedelta(minutes=2),
+        )
+        assert [
+            (one.invariant.code, one.ids) for one in check(now=timezone.now()) if one.count
+        ] == [(code, (kept.shown_id,))]
 
 
 def test_an_answer_for_another_engines_next_wait_is_taken_when_that_opens(ana):
@@ -249,7 +290,10 @@ def test_an_answer_for_another_engines_next_wait_is_taken_when_that_opens(ana):
         send("r", ana, input_type="nothing", payload="approve")
     send("r", ana, node_id="first", payload="approve")
     schema = {"type": "object", "properties": {"vat": {"type": "string"}}, "required": ["vat"]}
-    wait, new = waits.open_wait(waits.Asked(run_id="r", node_id="second", blocking_reason="b", required_inputs=schema), by=ana)
+    wait, new = waits.open_wait(
+        waits.Asked(run_id="r", node_id="second", blocking_reason="b", required_inputs=schema),
+        by=ana,
+    )
     found = primitives.of_wait(wait)
     assert (new, found.decision.action, found.state["vat"]) == (True, "answer", "x")
     assert EarlyAnswer.objects.get().status == "taken"
@@ -264,7 +308,9 @@ def test_a_kept_answer_is_erased_with_its_thread(order, ana):
 
 @pytest.mark.django_db(transaction=True)
 def test_an_answer_that_comes_while_its_question_opens_is_given_once(file_database, order, ana):
-    """The race: the pause commits between the look for it and the keeping, before it, or after it; one decision in each case."""
+    """The race: the pause commits between the look for it and the keeping, before it, or after it;
+    one decision in each case.
+    """
     run = Run.objects.get()
     ended = at_once(
         lambda: advance(run.pk, budget=10),
@@ -279,8 +325,12 @@ def test_an_answer_that_comes_while_its_question_opens_is_given_once(file_databa
     assert [one.invariant.code for one in check(now=timezone.now(), deep=True) if one.count] == []
 
 
-def test_the_same_answer_again_is_the_same_though_its_question_takes_it_at_that_moment(order, ana, monkeypatch):
-    """The first one was kept when the second was refused by the database, and was taken before that was looked into."""
+def test_the_same_answer_again_is_the_same_though_its_question_takes_it_at_that_moment(
+    order, ana, monkeypatch
+):
+    """The first one was kept when the second was refused by the database, and was taken before that
+    was looked into.
+    """
     first = send(order.latest_run, ana, **PLAN).kept
 
     def refused(*args, **kwargs):
@@ -294,17 +344,24 @@ def test_the_same_answer_again_is_the_same_though_its_question_takes_it_at_that_
     assert Decision.objects.count() == 1
 
 
-def test_an_answer_that_is_kept_when_its_question_was_just_answered_is_late(order, ana, ben, monkeypatch):
-    """F3: asked and sent back between the look and the keeping; the next round gets nothing of it, not even by a sweep."""
+def test_an_answer_that_is_kept_when_its_question_was_just_answered_is_late(
+    order, ana, ben, monkeypatch
+):
+    """F3: asked and sent back between the look and the keeping; the next round gets nothing of it,
+    not even by a sweep.
+    """
     keep = early_answers._keep
 
     def late(*args, **kwargs):
         drive(order)
-        services.decide(pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback="shorter")
+        services.decide(
+            pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback="shorter"
+        )
         return keep(*args, **kwargs)
 
     monkeypatch.setattr(early_answers, "_keep", late)
-    monkeypatch.setattr(early_answers, "_look", lambda kept: False)  # and who kept it died right then
+    # and who kept it died right then
+    monkeypatch.setattr(early_answers, "_look", lambda kept: False)
     kept = send(order.latest_run, ben, **PLAN).kept
     monkeypatch.undo()
     drive(order)
@@ -315,12 +372,15 @@ def test_an_answer_that_is_kept_when_its_question_was_just_answered_is_late(orde
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_question_that_opens_while_an_answer_is_kept_is_found_by_who_keeps_it(file_database, order, ana, monkeypatch):
+def test_a_question_that_opens_while_an_answer_is_kept_is_found_by_who_keeps_it(
+    file_database, order, ana, monkeypatch
+):
     """The order in which nobody but the keeper can see both: given at once, without a sweep."""
     keep = early_answers._keep
 
     def late(*args, **kwargs):
-        drive(order)  # the question opens after nothing was found open, and before this answer is there
+        # the question opens after nothing was found open, and before this answer is there
+        drive(order)
         return keep(*args, **kwargs)
 
     monkeypatch.setattr(early_answers, "_keep", late)
@@ -338,13 +398,19 @@ def test_a_step_at_work_gets_its_answer_kept_too(order, ana):
     assert fresh(order).status == "pending"
 
 
-# -- verdicts ---------------------------------------------------------------------------------------------------------------------
+# -- verdicts
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_verdict_on_what_nobody_has_seen_is_refused_at_every_route(order, ana, api):
-    """Before, "approve" sent during planning closed the later question 144 ms after it opened, as if somebody had looked at it."""
+    """Before, "approve" sent during planning closed the later question 144 ms after it opened, as
+    if somebody had looked at it.
+    """
     routes = {
-        f"workflows/{order.latest_run.shown_id}/resume": {"node_id": "planning", "payload": "approve"},
+        f"workflows/{order.latest_run.shown_id}/resume": {
+            "node_id": "planning",
+            "payload": "approve",
+        },
         f"workflows/{order.latest_run.shown_id}/resume-and-continue": {"input_type": "approve"},
     }
     for route, body in routes.items():
@@ -357,34 +423,55 @@ def test_a_verdict_on_what_nobody_has_seen_is_refused_at_every_route(order, ana,
 
 @pytest.mark.parametrize("changed", [{"revision": 2}, {"content_digest": "0" * 64}])
 def test_a_verdict_that_names_its_content_is_given_to_that_alone(order, ana, changed):
-    """What was expected came otherwise: the question stays open, and its thread is told of the answer that was not taken."""
+    """What was expected came otherwise: the question stays open, and its thread is told of the
+    answer that was not taken.
+    """
     kept = send(order.latest_run, ana, **{**bound("planning"), **changed}).kept
     drive(order)
     sweep()
     kept.refresh_from_db()
     assert (kept.status, pause_of(order).status, Decision.objects.count()) == ("refused", "open", 0)
-    [told] = [event.data["message"] for event in Event.objects.filter(kind="log") if "was not taken" in event.data["message"]]
+    [told] = [
+        event.data["message"]
+        for event in Event.objects.filter(kind="log")
+        if "was not taken" in event.data["message"]
+    ]
     assert "An answer of ana that came before its question" in told
     sweep()
     assert Decision.objects.count() == 0
 
 
 def test_data_that_turn_out_to_be_a_verdict_are_refused_when_the_question_is_there(order_that, ana):
-    """At the door they look like data; the question asks for an approval with data, so somebody has to look first."""
-    asks = Ask(question="Pay?", report=Report(content="To whom?"), ways={"approve": "finish"}, required_inputs=IBAN)
+    """At the door they look like data; the question asks for an approval with data, so somebody has
+    to look first.
+    """
+    asks = Ask(
+        question="Pay?",
+        report=Report(content="To whom?"),
+        ways={"approve": "finish"},
+        required_inputs=IBAN,
+    )
     order = order_that(lambda state, context: asks)
     kept = send(order.latest_run, ana, node_id="execute", payload={"iban": "DE89"}).kept
     drive(order)
     sweep()
     kept.refresh_from_db()
-    assert (kept.status, "so nobody can have seen it" in kept.error, pause_of(order).status) == ("refused", True, "open")
+    assert (kept.status, "so nobody can have seen it" in kept.error, pause_of(order).status) == (
+        "refused",
+        True,
+        "open",
+    )
 
 
 def test_a_verdict_on_calls_of_tools_is_never_early(order_that, ana):
     """Nobody has seen what is to be called, though the answer is named as one for data is."""
     call = Call(id="c1", tool="send", arguments={"to": "x"}, risk="low")
-    order = order_that(lambda state, context: ask_about_calls(state, context, calls=[call]) or Done())
-    kept = send(order.latest_run, ana, node_id="execute", payload={"calls": {"c1": {"decision": "approve"}}}).kept
+    order = order_that(
+        lambda state, context: ask_about_calls(state, context, calls=[call]) or Done()
+    )
+    kept = send(
+        order.latest_run, ana, node_id="execute", payload={"calls": {"c1": {"decision": "approve"}}}
+    ).kept
     drive(order)
     sweep()
     kept.refresh_from_db()
@@ -392,18 +479,33 @@ def test_a_verdict_on_calls_of_tools_is_never_early(order_that, ana):
 
 
 def test_the_ledger_says_that_an_answer_came_before_its_question(order_that, ana, api, page):
-    """Before, the receipt of an early answer said what its sender "was shown". Row, digest, evidence, log, REST and receipt tell."""
+    """Before, the receipt of an early answer said what its sender "was shown".
+
+    Row, digest, evidence, log, REST and receipt tell.
+    """
     order = order_that(
-        lambda state, context: Ask(question="Which?", report=Report(content="?"), ways={"answer": "finish"}, required_inputs=IBAN)
+        lambda state, context: Ask(
+            question="Which?",
+            report=Report(content="?"),
+            ways={"answer": "finish"},
+            required_inputs=IBAN,
+        )
     )
     kept = send(order.latest_run, ana, node_id="execute", payload={"iban": "DE89"}).kept
     drive(order)
     sweep()
     decision = Decision.objects.get()
-    assert (decision.early_at, decision.signed()["early_at"]) == (kept.received_at, kept.received_at.astimezone(dt.UTC).isoformat())
+    assert (decision.early_at, decision.signed()["early_at"]) == (
+        kept.received_at,
+        kept.received_at.astimezone(dt.UTC).isoformat(),
+    )
     assert Event.objects.get(kind="approval_received").data["early"] is True
     told = api(ana).get(f"/api/v1/decisions/{decision.shown_id}").json()
-    assert (told["early_at"] is not None, "answered_unseen_at" in told["shown"], told["verification"]["holds"]) == (True, True, True)
+    assert (
+        told["early_at"] is not None,
+        "answered_unseen_at" in told["shown"],
+        told["verification"]["holds"],
+    ) == (True, True, True)
     receipt = page.get(f"/decisions/{decision.shown_id}/").content.decode()
     assert "This answer came before the question" in receipt and "What was shown" not in receipt
     decision.early_at = None

@@ -1,4 +1,6 @@
-"""`waiting_external`, `resumed` and `expired` as states that are watched: one by one, in a list, counted, live, and on the page (S3-42)."""
+"""`waiting_external`, `resumed` and `expired` as states that are watched: one by one, in a list,
+counted, live, and on the page (S3-42).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def listed(client: Any, query: str = "") -> list[str]:
 
 
 def test_a_wait_is_waiting_then_resumed_also_behind_its_end_until_the_next(ana, api):
-    """S3-42: an answered wait was `running` and then `completed`, though the engine that asked only went on with it then."""
+    """S3-42: an answered wait was `running` and then `completed`, though the engine that asked only
+    went on with it then.
+    """
     client = api(ana)
     pause = ask(client, "booking-1")
     assert where(client, "booking-1") == ("waiting_external", "waiting_external")
@@ -58,7 +62,9 @@ def test_a_run_of_ours_is_resumed_while_it_goes_on_after_an_answer(paused, ana, 
     assert where(client, run_id) == ("waiting_external", "waiting_external")
     services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
     assert where(client, run_id) == ("running", "resumed")
-    while pause := Pause.objects.open().filter(run=paused.latest_run).first() or (drive(paused) and Pause.objects.open().first()):
+    while pause := Pause.objects.open().filter(run=paused.latest_run).first() or (
+        drive(paused) and Pause.objects.open().first()
+    ):
         services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
     assert where(client, run_id) == ("completed", "completed")
 
@@ -93,15 +99,23 @@ def test_runs_are_listed_by_their_state_and_each_in_exactly_one(ana, ben, zoe, a
     assert client.get(f"{URL}?lifecycle=asleep").json()["code"] == "invalid"
 
 
-def test_the_list_says_of_each_run_what_it_says_of_it_alone(ana, api, make_order, django_assert_max_num_queries):
-    """S3-42: one rule in two forms, a query and a function, and as many queries for many runs as for one."""
+def test_the_list_says_of_each_run_what_it_says_of_it_alone(
+    ana, api, make_order, django_assert_max_num_queries
+):
+    """S3-42: one rule in two forms, a query and a function, and as many queries for many runs as
+    for one.
+    """
     client = api(ana)
     for number in range(4):
         ask(client, f"run-{number}")
         drive(make_order())
     for run in Run.objects.select_related("definition"):
         state = lifecycles.of(run, run.pauses.order_by("-id").first())
-        assert [each for each in Lifecycle if lifecycles.among(Run.objects.filter(pk=run.pk), each).exists()] == [state]
+        assert [
+            each
+            for each in Lifecycle
+            if lifecycles.among(Run.objects.filter(pk=run.pk), each).exists()
+        ] == [state]
     with django_assert_max_num_queries(8):
         assert len(listed(client)) == 8
 
@@ -116,7 +130,11 @@ def test_what_waits_was_resumed_and_has_expired_is_counted_for_who_sees_it(ana, 
     client.post(f"{URL}/unwanted/resume", {"payload": "cancel"}, format="json")
     ask(client, "open")
     told = client.get(f"{URL}/wait/counts").json()
-    assert {name: told[name] for name in ("waiting_external", "resumed", "expired")} == {"waiting_external": 1, "resumed": 1, "expired": 1}
+    assert {name: told[name] for name in ("waiting_external", "resumed", "expired")} == {
+        "waiting_external": 1,
+        "resumed": 1,
+        "expired": 1,
+    }
     nothing = client.get(f"{URL}/wait/counts?hours=0").json()
     assert (nothing["waiting_external"], nothing["resumed"]) == (1, 0)
     others = api(zoe).get(f"{URL}/wait/counts").json()
@@ -126,16 +144,22 @@ def test_what_waits_was_resumed_and_has_expired_is_counted_for_who_sees_it(ana, 
 
 
 def test_a_token_that_asks_is_told_of_its_persons_own_alone(ana, ben, api, team):
-    """S3-42, F4: a team's runs are in its members' lists, and not in those of a program that only asks."""
+    """S3-42, F4: a team's runs are in its members' lists, and not in those of a program that only
+    asks.
+    """
     ask(api(ben), "bens", team=team.name)
     assert listed(api(ana)) == ["bens"]
-    program = Client(headers={"authorization": f"Bearer {ApiToken.make(ana, name='asks', scope='ask')[1]}"})
+    program = Client(
+        headers={"authorization": f"Bearer {ApiToken.make(ana, name='asks', scope='ask')[1]}"}
+    )
     assert program.get(URL).json()["results"] == []
     assert program.get(f"{URL}/wait/counts").json()["waiting_external"] == 0
 
 
 def test_the_page_of_an_answered_wait_says_resumed_and_no_message_is_promised(ana, api):
-    """S3-42: it said "The run is complete" and "A new message starts the next run", on a page that takes none."""
+    """S3-42: it said "The run is complete" and "A new message starts the next run", on a page that
+    takes none.
+    """
     client, page = api(ana), Client()
     pause = ask(client, "booking-1")
     answer(client, "booking-1")

@@ -1,4 +1,6 @@
-"""Questions under names that their authors chose: `prompt_id` of a wait and of a step's Ask is `promptId` where one is told or answered."""
+"""Questions under names that their authors chose: `prompt_id` of a wait and of a step's Ask is
+`promptId` where one is told or answered.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,12 @@ from tests.worlds.scripted_step import state_of
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
 
 ASKING = {"approval_requested", "await_human_input"}
-WAIT = {"run_id": "deploy-7", "node_id": "push", "blocking_reason": "about_to_push", "question": "About to push PR #42 — approve?"}
+WAIT = {
+    "run_id": "deploy-7",
+    "node_id": "push",
+    "blocking_reason": "about_to_push",
+    "question": "About to push PR #42 — approve?",
+}
 
 
 @pytest.fixture
@@ -31,7 +38,11 @@ def told_of(pause):
 
 
 def respond(client, trace, prompt, response="approve"):
-    return client.post("/api/v1/resume", {"traceId": trace, "promptId": prompt, "response": response}, format="json")
+    return client.post(
+        "/api/v1/resume",
+        {"traceId": trace, "promptId": prompt, "response": response},
+        format="json",
+    )
 
 
 def asks_twice(state, context):
@@ -40,17 +51,31 @@ def asks_twice(state, context):
     if asked == 2:
         return Done(update={"pushed": True})
     words = Report(content="PR #42")
-    return Ask(question="About to push — approve?", ways=ways, report=words, update={"asked": asked + 1}, prompt_id=f"push-{asked}")
+    return Ask(
+        question="About to push — approve?",
+        ways=ways,
+        report=words,
+        update={"asked": asked + 1},
+        prompt_id=f"push-{asked}",
+    )
 
 
 def test_a_wait_is_answered_under_the_name_that_its_author_chose(ana_api):
-    """S2-19, S2-22: `promptId` could only be an id of ours, and a question's event had no `channel`."""
-    opened = ana_api.post("/api/v1/workflows/wait", {**WAIT, "prompt_id": "pr-42"}, format="json").json()
+    """S2-19, S2-22: `promptId` could only be an id of ours, and a question's event had no
+    `channel`.
+    """
+    opened = ana_api.post(
+        "/api/v1/workflows/wait", {**WAIT, "prompt_id": "pr-42"}, format="json"
+    ).json()
     again = ana_api.post("/api/v1/workflows/wait", {**WAIT, "prompt_id": "pr-42"}, format="json")
     assert (again.status_code, again.json()["pause_id"]) == (200, opened["pause_id"])
     pause = Pause.objects.get()
     [told] = told_of(pause)
-    assert (told["channel"], told["data"]["promptId"], told["data"]["prompt"]) == ("status", "pr-42", WAIT["question"])
+    assert (told["channel"], told["data"]["promptId"], told["data"]["prompt"]) == (
+        "status",
+        "pr-42",
+        WAIT["question"],
+    )
     assert (told["data"]["pause_id"], told["data"]["step"]) == (pause.shown_id, pause.step)
     wrong = respond(ana_api, "deploy-7", "pr-43")
     assert (wrong.status_code, wrong.json()["code"]) == (409, "wrong_question")
@@ -58,8 +83,12 @@ def test_a_wait_is_answered_under_the_name_that_its_author_chose(ana_api):
     assert (answered.status_code, answered.json()["decision"]) == (200, "approve")
 
 
-def test_a_steps_own_question_has_the_name_and_a_late_answer_to_it_meets_no_other(order_that, ana_api):
-    """S2-19, F3: an answer to the first question, sent again once the second is open, is not taken for the second."""
+def test_a_steps_own_question_has_the_name_and_a_late_answer_to_it_meets_no_other(
+    order_that, ana_api
+):
+    """S2-19, F3: an answer to the first question, sent again once the second is open, is not taken
+    for the second.
+    """
     order = drive(order_that(asks_twice))
     run = order.latest_run.shown_id
     assert [event["data"]["promptId"] for event in told_of(pause_of(order))] == ["push-0"]
@@ -68,7 +97,9 @@ def test_a_steps_own_question_has_the_name_and_a_late_answer_to_it_meets_no_othe
     assert [event["data"]["promptId"] for event in told_of(pause_of(order))] == ["push-0", "push-1"]
     late = respond(ana_api, run, "push-0", {"decision": "cancel"})
     assert (late.status_code, late.json()["code"]) == (409, "pause_closed")
-    assert respond(ana_api, run, pause_of(order).shown_id).status_code == 200, "the question's own id names it too"
+    assert respond(ana_api, run, pause_of(order).shown_id).status_code == 200, (
+        "the question's own id names it too"
+    )
     assert drive(order).status == "completed"
     assert Decision.objects.count() == 2
 
@@ -83,22 +114,37 @@ def test_a_name_is_no_way_to_a_question_that_one_may_not_see(order_that, api, zo
 @pytest.mark.parametrize("name", ["pse_" + "0" * 26, "two words", "x" * 201, "a\u2028b", "../x"])
 def test_a_name_that_is_none_is_refused(ana_api, order_that, name):
     """S2-19: nor may it look like an id of ours, which might be another question's."""
-    assert ana_api.post("/api/v1/workflows/wait", {**WAIT, "prompt_id": name}, format="json").status_code in {400, 422}
+    assert ana_api.post(
+        "/api/v1/workflows/wait", {**WAIT, "prompt_id": name}, format="json"
+    ).status_code in {400, 422}
     assert not Wait.objects.exists()
-    asks = order_that(lambda state, context: Ask(question="?", ways={"approve": ""}, report=Report(content=""), prompt_id=name))
+    asks = order_that(
+        lambda state, context: Ask(
+            question="?", ways={"approve": ""}, report=Report(content=""), prompt_id=name
+        )
+    )
     assert (drive(asks).status, fresh(asks).latest_run.failure_code) == ("failed", "prompt_invalid")
 
 
 def test_a_wait_without_a_name_has_the_digest_it_had_before_there_were_names():
-    """S2-19: else an engine that asks again after an upgrade would be told that its run waits with another question."""
+    """S2-19: else an engine that asks again after an upgrade would be told that its run waits with
+    another question.
+    """
     asked = Asked(run_id="r", node_id="n", blocking_reason="b", callback_secret="s")
     before = {name: value for name, value in asked.told.items() if name != "prompt_id"}
     assert asked.digest == codec.digest(codec.encode({**before, "callback_secret": ""}))
 
 
-TWO = {"type": "object", "properties": {"vat": {"type": "string"}, "paid": {"type": "boolean"}}, "required": ["vat", "paid"]}
+TWO = {
+    "type": "object",
+    "properties": {"vat": {"type": "string"}, "paid": {"type": "boolean"}},
+    "required": ["vat", "paid"],
+}
 ONE = {"type": "object", "properties": {"note": {"type": "string"}}, "required": ["note"]}
-CALLS = [Call(id="mail", tool="send_mail", arguments={"to": "ana@example.org"}), Call(id="list", tool="list_files", arguments={})]
+CALLS = [
+    Call(id="mail", tool="send_mail", arguments={"to": "ana@example.org"}),
+    Call(id="list", tool="list_files", arguments={}),
+]
 RISKY = [*CALLS, Call(id="drop", tool="drop_table", arguments={}, risk="high")]
 
 
@@ -113,13 +159,20 @@ def asks_for(schema):
     def ask(state, context):
         if "note" in state:
             return Done(update={"got": state["note"]})
-        return Ask(question="What is missing?", ways={"answer": context.step}, report=Report(content=""), required_inputs=schema)
+        return Ask(
+            question="What is missing?",
+            ways={"answer": context.step},
+            report=Report(content=""),
+            required_inputs=schema,
+        )
 
     return ask
 
 
 def test_the_printed_word_approves_calls_that_may_be_approved_together(order_that, ana_api):
-    """S2-22: `"response": "approve"` was taken for the data where a question asks about calls, and refused."""
+    """S2-22: `"response": "approve"` was taken for the data where a question asks about calls, and
+    refused.
+    """
     order = drive(order_that(calls_of(CALLS)))
     answered = respond(ana_api, order.latest_run.shown_id, pause_of(order).shown_id)
     assert (answered.status_code, answered.json()["decision"]) == (200, "approve")
@@ -129,9 +182,15 @@ def test_the_printed_word_approves_calls_that_may_be_approved_together(order_tha
     assert refused.status_code == 422 and pause_of(risky).status == "open"
 
 
-@pytest.mark.parametrize(("word", "status", "said"), [("cancel", 200, "cancel"), ("approve", 422, ""), ("soon", 422, "")])
-def test_a_word_is_no_data_where_more_than_a_text_is_asked_for(order_that, ana_api, word, status, said):
-    """S2-22: `cancel` was refused as if it were the data; what is neither an answer nor the data still is."""
+@pytest.mark.parametrize(
+    ("word", "status", "said"), [("cancel", 200, "cancel"), ("approve", 422, ""), ("soon", 422, "")]
+)
+def test_a_word_is_no_data_where_more_than_a_text_is_asked_for(
+    order_that, ana_api, word, status, said
+):
+    """S2-22: `cancel` was refused as if it were the data; what is neither an answer nor the data
+    still is.
+    """
     order = drive(order_that(asks_for(TWO)))
     response = respond(ana_api, order.latest_run.shown_id, pause_of(order).shown_id, word)
     assert response.status_code == status and (not said or response.json()["decision"] == said)
@@ -140,5 +199,8 @@ def test_a_word_is_no_data_where_more_than_a_text_is_asked_for(order_that, ana_a
 
 def test_a_word_is_the_data_where_one_text_is_asked_for(order_that, ana_api):
     order = drive(order_that(asks_for(ONE)))
-    assert respond(ana_api, order.latest_run.shown_id, pause_of(order).shown_id, "cancel").status_code == 200
+    assert (
+        respond(ana_api, order.latest_run.shown_id, pause_of(order).shown_id, "cancel").status_code
+        == 200
+    )
     assert state_of(drive(order))["got"] == "cancel"

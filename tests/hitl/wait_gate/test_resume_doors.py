@@ -1,4 +1,7 @@
-"""The documents' routes to resume a run: thin, and one service behind all of them (C11). And what all of it stands on (C19)."""
+"""The documents' routes to resume a run: thin, and one service behind all of them (C11).
+
+And what all of it stands on (C19).
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,14 @@ DOORS: dict[str, tuple[str, dict[str, Any]]] = {
     "S4: the decision on a work order": ("work-orders/{order}/resume", {"decision": "approve"}),
     "S3: a resume event": ("workflows/{run}/resume", {"payload": "approve"}),
     "S3: the same, and go on": ("workflows/{run}/resume-and-continue", {"input_type": "approve"}),
-    "S2: a trace and its prompt": ("resume", {"traceId": "{run}", "promptId": "{pause}", "response": "approve"}),
-    "S0: a message on the thread": ("threads/{thread}/runs?auto_resume_pending=true", {"input": "APPROVE"}),
+    "S2: a trace and its prompt": (
+        "resume",
+        {"traceId": "{run}", "promptId": "{pause}", "response": "approve"},
+    ),
+    "S0: a message on the thread": (
+        "threads/{thread}/runs?auto_resume_pending=true",
+        {"input": "APPROVE"},
+    ),
     "S0: input for the run": ("runs/{run}/input", {"content": "APPROVE"}),
     "the question's own": ("pauses/{pause}/decisions", {"decision": "approve"}),
 }
@@ -35,14 +44,21 @@ DOORS: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.fixture
 def knock(api, ana, ben):
-    """`knock(order, door)`: a request at that door, about the question that the order asked first."""
+    """`knock(order, door)`: a request at that door, about the question that the order asked
+    first.
+    """
 
     clients = {user: api(user) for user in (ana, ben)}
 
     def knock(order: Any, door: str, by: Any = ana) -> Any:
         path, body = DOORS[door]
         pause = order.latest_run.pauses.earliest("pk")
-        names = {"order": order.shown_id, "run": order.latest_run.shown_id, "thread": order.thread.shown_id, "pause": pause.shown_id}
+        names = {
+            "order": order.shown_id,
+            "run": order.latest_run.shown_id,
+            "thread": order.thread.shown_id,
+            "pause": pause.shown_id,
+        }
         filled = {key: value.format(**names) for key, value in body.items()}
         return clients[by].post(f"/api/v1/{path.format(**names)}", filled, format="json")
 
@@ -51,8 +67,12 @@ def knock(api, ana, ben):
 
 @pytest.mark.django_db
 @pytest.mark.one_database
-def test_whichever_route_is_taken_one_service_decides_and_the_same_comes_of_it(make_order, knock, ana, ben, api, monkeypatch):
-    """C11, F4: who was first, what is stored, what the log tells and where the run goes on are the same; the next one is told who won."""
+def test_whichever_route_is_taken_one_service_decides_and_the_same_comes_of_it(
+    make_order, knock, ana, ben, api, monkeypatch
+):
+    """C11, F4: who was first, what is stored, what the log tells and where the run goes on are the
+    same; the next one is told who won.
+    """
     real, asked = services._decide, list[str]()
 
     def decide(answer: Any, standing: Any) -> Any:
@@ -72,8 +92,25 @@ def test_whichever_route_is_taken_one_service_decides_and_the_same_comes_of_it(m
         assert rows() == before
         asked.clear()
         decision = Decision.objects.get(pause__run__thread=order.thread_id)
-        written = (decision.action, decision.decided_by, decision.via, decision.feedback, decision.pause.revision, decision.payload)
-        outcomes.add(repr([written, drive(order).phase, kinds(order), log_lines(order), state_at_head(order.thread_id)["decided"]]))
+        written = (
+            decision.action,
+            decision.decided_by,
+            decision.via,
+            decision.feedback,
+            decision.pause.revision,
+            decision.payload,
+        )
+        outcomes.add(
+            repr(
+                [
+                    written,
+                    drive(order).phase,
+                    kinds(order),
+                    log_lines(order),
+                    state_at_head(order.thread_id)["decided"],
+                ]
+            )
+        )
     assert len(outcomes) == 1, outcomes
 
 
@@ -90,12 +127,25 @@ def test_the_route_by_a_checkpoint_asks_again_and_decides_nothing(paused, ana, a
 
 @pytest.mark.one_database
 def test_the_product_stands_on_django_rest_framework_celery_and_channels():
-    """C19: every route of the API is a view of REST framework, every task one of Celery's, every socket a consumer of Channels."""
+    """C19: every route of the API is a view of REST framework, every task one of Celery's, every
+    socket a consumer of Channels.
+    """
     views: list[Any] = [route.callback for route in urls.urlpatterns]
     assert [view for view in views if not issubclass(view.cls, APIView)] == [] and len(views) > 50
     app.loader.import_default_modules()
-    own = {name: task for name, task in app.tasks.items() if name.startswith(("runs.", "hitl.", "checkpoints."))}
-    assert {"runs.tasks.advance_run", "runs.tasks.sweep"} <= own.keys() and all(isinstance(task, Task) for task in own.values())
+    own = {
+        name: task
+        for name, task in app.tasks.items()
+        if name.startswith(("runs.", "hitl.", "checkpoints."))
+    }
+    assert {"runs.tasks.advance_run", "runs.tasks.sweep"} <= own.keys() and all(
+        isinstance(task, Task) for task in own.values()
+    )
     sockets = [route.callback.consumer_class for route in routing.websockets(exception_handler)]
-    assert len(sockets) >= 4 and all(issubclass(socket, AsyncWebsocketConsumer) for socket in sockets)
-    assert isinstance(application, ProtocolTypeRouter) and {"http", "websocket"} == application.application_mapping.keys()
+    assert len(sockets) >= 4 and all(
+        issubclass(socket, AsyncWebsocketConsumer) for socket in sockets
+    )
+    assert (
+        isinstance(application, ProtocolTypeRouter)
+        and {"http", "websocket"} == application.application_mapping.keys()
+    )

@@ -1,6 +1,8 @@
-"""Waystation as the wait gate of another engine: open a wait, answer it, go on with the merged state.
+"""Waystation as the wait gate of another engine: open a wait, answer it, go on with the merged
+state.
 
-Long, since it walks one protocol from end to end, in its order, on one engine: apart, each part would have to open the waits anew.
+Long, since it walks one protocol from end to end, in its order, on one engine: apart, each part
+would have to open the waits anew.
 """
 
 from __future__ import annotations
@@ -77,22 +79,45 @@ def opened():
 
 
 def test_a_wait_is_opened_answered_and_gone_on_with(engine, ana):
-    """S3-3..9, 13..17, 20, 32, 46, 54: the state comes back with the answer merged into it, and says where to go on."""
+    """S3-3..9, 13..17, 20, 32, 46, 54: the state comes back with the answer merged into it, and
+    says where to go on.
+    """
     made = engine.wait()
     assert made.status_code == 201
     told = made.json()
-    assert (told["run_id"], told["status"], told["node_id"]) == ("booking-4711", "waiting_external", "decide")
-    assert (told["blocking_reason"], told["required_inputs"], told["state"]) == ("missing_supplier_data", VAT, WAIT["state"])
-    assert (told["answers"], told["answer"], told["pause_state"]) == (["answer", "cancel"], None, "open")
+    assert (told["run_id"], told["status"], told["node_id"]) == (
+        "booking-4711",
+        "waiting_external",
+        "decide",
+    )
+    assert (told["blocking_reason"], told["required_inputs"], told["state"]) == (
+        "missing_supplier_data",
+        VAT,
+        WAIT["state"],
+    )
+    assert (told["answers"], told["answer"], told["pause_state"]) == (
+        ["answer", "cancel"],
+        None,
+        "open",
+    )
     assert engine.get().json() == told
     pause = opened()
     assert (pause.kind, pause.run.status, pause.run.thread.owner) == ("external", "paused", ana)
-    went = engine.resume(then="resume-and-continue", payload=GOOD, input_type="missing_supplier_data", sender_metadata={"channel": "mail"})
+    went = engine.resume(
+        then="resume-and-continue",
+        payload=GOOD,
+        input_type="missing_supplier_data",
+        sender_metadata={"channel": "mail"},
+    )
     assert went.status_code == 200
     told = went.json()
     assert (told["status"], told["node_id"]) == ("running", "decide")
     assert told["state"] == {**WAIT["state"], **GOOD}
-    assert (told["answer"]["decision"], told["answer"]["payload"], told["answer"]["decided_by"]) == ("answer", GOOD, "ana")
+    assert (
+        told["answer"]["decision"],
+        told["answer"]["payload"],
+        told["answer"]["decided_by"],
+    ) == ("answer", GOOD, "ana")
     assert Event.objects.get(kind="approval_received").data["sender"] == {"channel": "mail"}
     advance(pause.run_id, budget=5)
     told = engine.get().json()
@@ -113,7 +138,9 @@ def test_no_step_and_no_worker_is_needed_to_wait(engine):
 
 
 def test_the_same_wait_again_is_the_same_answered_or_not(engine):
-    """S3-43: an engine that was killed and asks again gets the wait that it has, with its answer."""
+    """S3-43: an engine that was killed and asks again gets the wait that it has, with its
+    answer.
+    """
     first = engine.wait()
     again = engine.wait()
     assert (again.status_code, again.json()) == (200, first.json())
@@ -130,12 +157,17 @@ def test_another_question_waits_until_the_first_is_answered(engine):
     assert (refused.status_code, refused.json()["code"]) == (409, "wait_open")
     assert rows() == before
     engine.resume(payload=GOOD)
-    second = engine.wait(node_id="post", state={"booked": True})  # no worker has ended the first yet
+    # no worker has ended the first yet
+    second = engine.wait(node_id="post", state={"booked": True})
     assert (second.status_code, second.json()["state"]) == (201, {"booked": True})
     third = engine.wait(key="2")
     assert third.json()["code"] == "wait_open"
     assert OuterRun.objects.get().thread.runs.count() == 2
-    assert [invariant.invariant.code for invariant in check(now=timezone.now(), deep=True) if invariant.count] == []
+    assert [
+        invariant.invariant.code
+        for invariant in check(now=timezone.now(), deep=True)
+        if invariant.count
+    ] == []
 
 
 def test_a_loop_tells_its_questions_apart_by_key(engine):
@@ -151,7 +183,10 @@ def test_what_does_not_fit_is_said_per_field_and_asked_again(engine):
     engine.wait()
     refused = engine.resume(payload={"vat_id": "x"})
     assert refused.status_code == 422
-    assert (refused.json()["code"], list(refused.json()["errors"])) == ("input_invalid", ["input.vat_id"])
+    assert (refused.json()["code"], list(refused.json()["errors"])) == (
+        "input_invalid",
+        ["input.vat_id"],
+    )
     told = engine.get().json()
     assert (told["status"], told["attempts"]) == ("waiting_external", 1)
     assert "does not match" in told["refined"]
@@ -159,16 +194,26 @@ def test_what_does_not_fit_is_said_per_field_and_asked_again(engine):
 
 
 def test_an_event_sent_again_is_the_same_answer(engine):
-    """S3-43: with and without an id, also through the other route; another answer hears who was first."""
+    """S3-43: with and without an id, also through the other route; another answer hears who was
+    first.
+    """
     engine.wait()
     first = engine.resume(payload=GOOD, sender_metadata={"event_id": "e1"})
     again = engine.resume(payload=GOOD, sender_metadata={"event_id": "e1"})
-    assert (again.status_code, again.json(), again["Idempotent-Replayed"]) == (200, first.json(), "true")
+    assert (again.status_code, again.json(), again["Idempotent-Replayed"]) == (
+        200,
+        first.json(),
+        "true",
+    )
     bare = engine.resume(payload=GOOD)
     assert (bare.status_code, bare.json()["duplicate"]) == (200, True)
     assert engine.resume(then="resume-and-continue", payload=GOOD).json()["duplicate"] is True
     late = engine.resume(payload={"vat_id": "DE999999999"})
-    assert (late.status_code, late.json()["code"], late.json()["decided_by"]) == (409, "pause_closed", "ana")
+    assert (late.status_code, late.json()["code"], late.json()["decided_by"]) == (
+        409,
+        "pause_closed",
+        "ana",
+    )
     assert Decision.objects.count() == 1
 
 
@@ -242,7 +287,10 @@ def test_what_cannot_be_told_decides_nothing(engine, event, status, code):
     ("changes", "field"),
     [
         ({"required_inputs": {"type": "string"}}, "required_inputs"),
-        ({"required_inputs": {"type": "object", "properties": {"a": {"$ref": "http://x/"}}}}, "required_inputs.properties.a"),
+        (
+            {"required_inputs": {"type": "object", "properties": {"a": {"$ref": "http://x/"}}}},
+            "required_inputs.properties.a",
+        ),
         ({"state": {"decided": {}}}, "state"),
         ({"state": {"call_decisions": {}}}, "state"),
         ({"state": {"x": "y" * 600_000}}, "state"),
@@ -258,7 +306,10 @@ def test_what_cannot_be_told_decides_nothing(engine, event, status, code):
         ({"run_id": ids.show("run", ids.new())}, "run_id"),
         ({"choices": [{"name": "answer", "label": "x"}]}, "choices"),
         ({"callback_url": "file:///etc/passwd"}, "callback_url"),
-        ({"callback_url": "https://x.example", "callback_secret": "whsec_short"}, "callback_secret"),
+        (
+            {"callback_url": "https://x.example", "callback_secret": "whsec_short"},
+            "callback_secret",
+        ),
         ({"team": "strangers"}, "team"),
     ],
 )
@@ -292,7 +343,13 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(
-    "path", ["workflows/wait", "workflows/booking-4711/resume", "workflows/booking-4711/resume-and-continue", "resume"]
+    "path",
+    [
+        "workflows/wait",
+        "workflows/booking-4711/resume",
+        "workflows/booking-4711/resume-and-continue",
+        "resume",
+    ],
 )
 def test_hostile_bodies_are_refused_with_a_code(engine, ana, api, path):
     """Nothing is decided, begun or kept, whatever is sent."""
@@ -317,15 +374,23 @@ def test_a_stranger_sees_no_wait_and_may_use_the_same_id(engine, zoe, api):
     engine.wait()
     stranger = api(zoe)
     assert stranger.get(f"{URL}/booking-4711").status_code == 404
-    assert stranger.post(f"{URL}/booking-4711/resume", {"payload": GOOD}, format="json").status_code == 404
+    assert (
+        stranger.post(f"{URL}/booking-4711/resume", {"payload": GOOD}, format="json").status_code
+        == 404
+    )
     pause = opened()
     assert (
         stranger.post(
-            "/api/v1/resume", {"traceId": pause.run.shown_id, "promptId": pause.shown_id, "response": GOOD}, format="json"
+            "/api/v1/resume",
+            {"traceId": pause.run.shown_id, "promptId": pause.shown_id, "response": GOOD},
+            format="json",
         ).status_code
         == 404
     )
-    assert stranger.post(f"{URL}/wait", {**WAIT, "state": {"mine": 1}}, format="json").status_code == 201
+    assert (
+        stranger.post(f"{URL}/wait", {**WAIT, "state": {"mine": 1}}, format="json").status_code
+        == 201
+    )
     assert engine.get().json()["state"] == WAIT["state"]
     assert Decision.objects.count() == 0
 
@@ -343,7 +408,10 @@ def test_a_colleague_sees_the_wait_in_the_inbox_and_answers(engine, ben, client)
     assert "Look <em>here</em>." in page
     assert "booking-4711 at decide" in page  # what goes on, not an end
     assert "Answer in words" not in page
-    answered = client.post(f"/pauses/{pause.shown_id}/decide", {"action": "answer", "revision": 1, "input.vat_id": "DE123456789"})
+    answered = client.post(
+        f"/pauses/{pause.shown_id}/decide",
+        {"action": "answer", "revision": 1, "input.vat_id": "DE123456789"},
+    )
     assert answered.status_code == 302
     assert engine.get().json()["answer"]["decided_by"] == "ben"
     assert client.get(f"/threads/{pause.run.thread.shown_id}/").status_code == 200
@@ -353,16 +421,29 @@ def test_a_wait_that_is_cancelled_has_failed_and_says_so(engine, ana):
     engine.wait()
     services.decide(opened().pk, action="cancel", by=ana, via=Via.PAGE)
     told = engine.get().json()
-    assert (told["status"], told["failure_code"], told["answer"]["decision"]) == ("failed", "cancelled_by_user", "cancel")
+    assert (told["status"], told["failure_code"], told["answer"]["decision"]) == (
+        "failed",
+        "cancelled_by_user",
+        "cancel",
+    )
 
 
 def test_runs_of_ours_are_told_and_answered_by_the_same_routes(paused, ana, engine):
     """S3-20, S3-46: `run_…` names one."""
     run_id = paused.latest_run.shown_id
     told = engine.get(run_id).json()
-    assert (told["run_id"], told["status"], told["node_id"]) == (run_id, "waiting_external", "planning")
-    assert (told["blocking_reason"], told["answers"]) == ("awaiting_plan_approval", ["approve", "revise", "cancel"])
-    sent = engine.resume(run_id, payload={"decision": "revise", "feedback": "shorter", "revision": 1})
+    assert (told["run_id"], told["status"], told["node_id"]) == (
+        run_id,
+        "waiting_external",
+        "planning",
+    )
+    assert (told["blocking_reason"], told["answers"]) == (
+        "awaiting_plan_approval",
+        ["approve", "revise", "cancel"],
+    )
+    sent = engine.resume(
+        run_id, payload={"decision": "revise", "feedback": "shorter", "revision": 1}
+    )
     assert sent.json()["status"] == "running"
     assert pause_of(drive(paused)).revision == 2
     assert engine.resume(run_id, then="resume-and-continue", payload="approve").status_code == 200
@@ -375,14 +456,23 @@ def test_a_prompt_of_a_trace_is_answered(paused, engine, trace):
     pause = pause_of(paused)
     trace_id = paused.latest_run.shown_id if trace == "run" else paused.thread.shown_id
     answered = engine.trace(traceId=trace_id, promptId=pause.shown_id, response="approve")
-    assert answered.json() == {"success": True, "traceId": trace_id, "promptId": pause.shown_id, "decision": "approve"}
+    assert answered.json() == {
+        "success": True,
+        "traceId": trace_id,
+        "promptId": pause.shown_id,
+        "decision": "approve",
+    }
     again = engine.trace(traceId=trace_id, promptId=pause.shown_id, response="approve")
     assert again.status_code == 200
     drive(paused)
     late = engine.trace(traceId=trace_id, promptId=pause.shown_id, response={"decision": "cancel"})
     assert (late.status_code, late.json()["code"]) == (409, "pause_closed")
     wrong = engine.trace(traceId=trace_id, promptId="planning", response="approve")
-    assert (wrong.status_code, wrong.json()["code"], wrong.json()["pause_id"]) == (409, "wrong_question", pause_of(paused).shown_id)
+    assert (wrong.status_code, wrong.json()["code"], wrong.json()["pause_id"]) == (
+        409,
+        "wrong_question",
+        pause_of(paused).shown_id,
+    )
     assert Decision.objects.count() == 1
 
 
@@ -415,7 +505,11 @@ def test_the_example_prompt_of_an_agent_that_is_about_to_push(order_that, engine
             pushed.append(42)
             return Done()
         question = "About to push PR #42 — approve?"
-        return Ask(question=question, ways={"approve": context.step}, report=Report(content="", effects=["Opens the pull request."]))
+        return Ask(
+            question=question,
+            ways={"approve": context.step},
+            report=Report(content="", effects=["Opens the pull request."]),
+        )
 
     order = drive(order_that(push))
     pause = pause_of(order)
@@ -434,23 +528,45 @@ DOMAINS = {
 
 @pytest.mark.parametrize("reason", DOMAINS)
 def test_any_domain_waits_by_the_same_five_calls(ana, reason):
-    """S3-2, 21, 39, 53, 55: nothing is configured for one; the engine keeps its own state machine and gets the id of the run back."""
+    """S3-2, 21, 39, 53, 55: nothing is configured for one; the engine keeps its own state machine
+    and gets the id of the run back.
+    """
     question, field, value = DOMAINS[reason]
     schema = {"type": "object", "properties": {field: {"type": "string"}}, "required": [field]}
-    wait = primitives.create_checkpoint(reason, "ask", {"case": question}, schema, reason, by=ana, question=question)
+    wait = primitives.create_checkpoint(
+        reason, "ask", {"case": question}, schema, reason, by=ana, question=question
+    )
     told = primitives.document(primitives.look(reason, by=ana))
-    assert (wait.outer.name, told["blocking_reason"], told["status"]) == (reason, reason, "waiting_external")
+    assert (wait.outer.name, told["blocking_reason"], told["status"]) == (
+        reason,
+        reason,
+        "waiting_external",
+    )
     primitives.ingest_resume_event(reason, {field: value}, {"channel": "desk"}, by=ana)
     found = primitives.resume_from_checkpoint(reason, by=ana)
     assert (found.node_id, found.state) == ("ask", {"case": question, field: value})
 
 
-def test_what_a_long_history_costs_an_engine_that_waits_is_the_answer_alone(ana, django_assert_max_num_queries):
-    """S3-40: no transcript goes along: the question, its schema, and what was answered; read in a bounded number of queries."""
+def test_what_a_long_history_costs_an_engine_that_waits_is_the_answer_alone(
+    ana, django_assert_max_num_queries
+):
+    """S3-40: no transcript goes along: the question, its schema, and what was answered; read in a
+    bounded number of queries.
+    """
     history = [f"message {number}" for number in range(2_000)]
-    primitives.create_checkpoint("long", "decide", {"history": history}, VAT, "missing_supplier_data", by=ana, question="Which?")
+    primitives.create_checkpoint(
+        "long",
+        "decide",
+        {"history": history},
+        VAT,
+        "missing_supplier_data",
+        by=ana,
+        question="Which?",
+    )
     pause = opened()
-    assert "message 7" not in json.dumps([pause.question, pause.content, pause.facts, pause.required_inputs, pause.known])
+    assert "message 7" not in json.dumps(
+        [pause.question, pause.content, pause.facts, pause.required_inputs, pause.known]
+    )
     primitives.ingest_resume_event("long", GOOD, {}, by=ana)
     with django_assert_max_num_queries(20):
         assert primitives.resume_from_checkpoint("long", by=ana).state["vat_id"] == "DE123456789"
@@ -460,7 +576,11 @@ def test_an_answer_in_words_joins_what_was_said(order_that, engine):
     """S2-24: the model sees it in the next round."""
 
     def talk(state, context):
-        return Done() if state.get("input") else Ask(question="What now?", ways={"answer": context.step}, report=Report(content=""))
+        return (
+            Done()
+            if state.get("input")
+            else Ask(question="What now?", ways={"answer": context.step}, report=Report(content=""))
+        )
 
     order = drive(order_that(talk))
     pause = pause_of(order)
@@ -473,7 +593,9 @@ def test_an_answer_in_words_joins_what_was_said(order_that, engine):
 def test_the_five_primitives(ana, settings):
     settings.WAYSTATION_OUTSIDE_DOMAINS = ["example.org"]
     """S3-34..38."""
-    wait = primitives.create_checkpoint("r1", "decide", {"n": 1}, VAT, "missing_supplier_data", by=ana, question="Which?")
+    wait = primitives.create_checkpoint(
+        "r1", "decide", {"n": 1}, VAT, "missing_supplier_data", by=ana, question="Which?"
+    )
     primitives.send_request("r1", "mailto:a@example.org", "Which is yours?", VAT, by=ana)
     primitives.send_request("r1", "mailto:a@example.org", "Which is yours?", VAT, by=ana)
     wait.refresh_from_db()
@@ -502,9 +624,15 @@ def test_what_is_called_back_holds_the_answer_and_only_once_there_is_one(engine)
     engine.resume(payload=GOOD)
     notifications.announce()
     notifications.announce()
-    delivery = Delivery.objects.select_related("endpoint", "pause__run__thread").get(channel="webhook")
+    delivery = Delivery.objects.select_related("endpoint", "pause__run__thread").get(
+        channel="webhook"
+    )
     assert delivery.endpoint
-    assert (delivery.occasion, delivery.endpoint.target, delivery.endpoint.secrets[0]["secret"]) == (
+    assert (
+        delivery.occasion,
+        delivery.endpoint.target,
+        delivery.endpoint.secrets[0]["secret"],
+    ) == (
         "answered",
         "https://engine.example.org/",
         secret,
@@ -546,13 +674,20 @@ def test_a_wait_is_erased_with_its_thread(engine, ana):
 @pytest.mark.parametrize("different", [False, True])
 def test_waits_opened_at_the_same_moment_are_one(file_database, ana, different):
     """F0: twelve at once, in the same words or in others: one question, each caller is told."""
-    asked = [waits.Asked(run_id="r", node_id="n", blocking_reason="b", key=str(number) if different else "") for number in range(12)]
+    asked = [
+        waits.Asked(
+            run_id="r", node_id="n", blocking_reason="b", key=str(number) if different else ""
+        )
+        for number in range(12)
+    ]
     ended = at_once(*(lambda one=one: waits.open_wait(one, by=ana) for one in asked))
     assert (Wait.objects.count(), Pause.objects.open().count(), Run.objects.count()) == (1, 1, 1)
     opened_by = [one for one in ended if isinstance(one, tuple) and one[1]]
     others = [one for one in ended if one not in opened_by]
     assert len(opened_by) == 1
-    assert all(isinstance(one, waits.WaitOpen) if different else isinstance(one, tuple) for one in others), others
+    assert all(
+        isinstance(one, waits.WaitOpen) if different else isinstance(one, tuple) for one in others
+    ), others
 
 
 @pytest.mark.django_db(transaction=True)

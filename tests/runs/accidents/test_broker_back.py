@@ -25,9 +25,13 @@ class Enough(Exception):
     """The broker has been away for as long as the test wants."""
 
 
-@pytest.mark.parametrize("kind", ["connection_for_read", "connection_for_write"], ids=["worker", "beat"])
+@pytest.mark.parametrize(
+    "kind", ["connection_for_read", "connection_for_write"], ids=["worker", "beat"]
+)
 def test_an_absent_broker_is_looked_for_every_second_however_long_it_is_away(monkeypatch, kind):
-    """P3: kombu's own pause grows to half a minute, so that everything would go on that much later than the next sweep."""
+    """P3: kombu's own pause grows to half a minute, so that everything would go on that much later
+    than the next sweep.
+    """
     monkeypatch.setattr("kombu.utils.functional.sleep", lambda seconds: None)
     pauses: list[float] = []
 
@@ -43,7 +47,9 @@ def test_an_absent_broker_is_looked_for_every_second_however_long_it_is_away(mon
 
 
 def test_a_worker_outlives_a_connection_that_is_lost_while_it_has_a_message(tmp_path):
-    """P3: as Celery closes it, twice, with a message that is not acknowledged; kombu's own connection ends the worker then."""
+    """P3: as Celery closes it, twice, with a message that is not acknowledged; kombu's own
+    connection ends the worker then.
+    """
     broker = Redis(tmp_path)
     broker.start()
     connection = app.connection_for_read(broker.url)
@@ -63,11 +69,17 @@ def test_a_worker_outlives_a_connection_that_is_lost_while_it_has_a_message(tmp_
 
 @contextmanager
 def a_message_of(broker: Redis) -> Iterator[tuple[Any, Any]]:
-    """A connection as a worker has it, which may take one message at a time, and the message that it took."""
+    """A connection as a worker has it, which may take one message at a time, and the message that
+    it took.
+    """
     broker.start()
     connection = app.connection_for_read(broker.url, transport_options={"socket_timeout": 1})
     taken: list[Any] = []
-    consumer = Consumer(connection.default_channel, [Queue("lost")], callbacks=[lambda body, message: taken.append(message)])
+    consumer = Consumer(
+        connection.default_channel,
+        [Queue("lost")],
+        callbacks=[lambda body, message: taken.append(message)],
+    )
     consumer.qos(prefetch_count=1)
     connection.SimpleQueue("lost").put({})
     consumer.consume()
@@ -79,19 +91,24 @@ def a_message_of(broker: Redis) -> Iterator[tuple[Any, Any]]:
 
 @pytest.mark.parametrize("how", ["ack", "reject", "requeue"])
 def test_a_worker_outlives_an_acknowledgement_after_its_connection_was_lost(tmp_path, how):
-    """P3: Celery acknowledges late, so a step often ends after Redis did. kombu's AttributeError ended the worker (2 of 44 kills)."""
+    """P3: Celery acknowledges late, so a step often ends after Redis did. kombu's AttributeError
+    ended the worker (2 of 44 kills).
+    """
     with a_message_of(broker := Redis(tmp_path)) as (connection, message):
         broker.kill()
         connection.collect(socket_timeout=1)
         ignore_errors(connection, connection.close)
         acts = {"ack": message.ack, "reject": message.reject, "requeue": message.requeue}
-        with pytest.raises(connection.connection_errors) if how == "requeue" else nullcontext():  # which Celery logs, and goes on
+        # which Celery logs, and goes on
+        with pytest.raises(connection.connection_errors) if how == "requeue" else nullcontext():
             acts[how]()
 
 
 @pytest.mark.parametrize("how", ["ack", "reject", "requeue"])
 def test_a_worker_takes_the_next_message_after_redis_hung_while_it_acknowledged(tmp_path, how):
-    """P3: Redis stood still for a second and a half while two steps ended; the worker took nothing more, for ever, and said nothing."""
+    """P3: Redis stood still for a second and a half while two steps ended; the worker took nothing
+    more, for ever, and said nothing.
+    """
     with a_message_of(broker := Redis(tmp_path)) as (connection, message):
         assert broker.process is not None
         broker.process.send_signal(signal.SIGSTOP)
@@ -113,7 +130,13 @@ def test_a_worker_that_ends_gives_back_what_it_has_not_finished(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words", ["OOM command not allowed", "READONLY You can't write", "MISCONF Redis is configured to save", "NOREPLICAS"]
+    "words",
+    [
+        "OOM command not allowed",
+        "READONLY You can't write",
+        "MISCONF Redis is configured to save",
+        "NOREPLICAS",
+    ],
 )
 def test_a_refusal_of_redis_is_a_connection_that_is_lost_and_is_made_again(words):
     """P3: a worker ended at once when Redis was full, read-only or could not write to its disk."""
@@ -133,12 +156,16 @@ def test_messages_of_the_embedded_broker_keep_their_urgency():
 
 @pytest.mark.django_db
 def test_a_sweep_that_arrives_mends_the_breaker(make_order, monkeypatch):
-    """P3: it is a message itself, so the ones it sends will arrive too; else they would wait for the next sweep or the one after."""
+    """P3: it is a message itself, so the ones it sends will arrive too; else they would wait for
+    the next sweep or the one after.
+    """
     sent = []
     order = make_order()
     order.latest_run.due_at = timezone.now() - dt.timedelta(minutes=1)
     order.latest_run.save(update_fields=["due_at"])
     monkeypatch.setattr(tasks, "_broken_until", float("inf"))
-    monkeypatch.setattr(tasks.advance_run, "apply_async", lambda arguments, queue, priority: sent.append(arguments))
+    monkeypatch.setattr(
+        tasks.advance_run, "apply_async", lambda arguments, queue, priority: sent.append(arguments)
+    )
     tasks.sweep()
     assert sent == [(str(order.latest_run_id),)]

@@ -1,4 +1,7 @@
-"""A process dies at every statement and commit of what parents and children do. The family ends as an undisturbed one, nothing doubled."""
+"""A process dies at every statement and commit of what parents and children do.
+
+The family ends as an undisturbed one, nothing doubled.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +22,31 @@ from tests.conftest import fresh
 from tests.killed import moments
 from tests.runs.accidents.test_crash_points import every_death as each_death
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]  # what is asked of each database, test_crash_points asks
+# what is asked of each database, test_crash_points asks
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 ASKING = {"pause_after": True, "pause_phase": "asking"}
 
 
 @pytest.fixture
 def family(templates, ana, team):
-    """`family(fails=…, asks=…)`: an order whose second step gathers the children `one` and `two`."""
+    """`family(fails=…, asks=…)`: an order whose second step gathers the children `one` and
+    `two`.
+    """
     moments.load()
 
     def make(*, fails: bool = False, asks: bool = False) -> WorkOrder:
-        one = {"step_type": "execute", "name": "one", "step_template_slug": "model-work", **(ASKING if asks else {})}
+        one = {
+            "step_type": "execute",
+            "name": "one",
+            "step_template_slug": "model-work",
+            **(ASKING if asks else {}),
+        }
         two = {"step_type": "execute", "name": "two", "step_template_slug": "model-fail"}
         slug = f"family-{'fails' if fails else 'works'}-{'asks' if asks else 'goes'}"
-        definitions.edit_step_template(slug, title="Crew", config={"parallel": True, "into": "parts"}, sub_steps=[one, two])
+        definitions.edit_step_template(
+            slug, title="Crew", config={"parallel": True, "into": "parts"}, sub_steps=[one, two]
+        )
         crew = {"step_type": "execute", "name": "crew", "step_template_slug": slug}
         finish = {"step_type": "deliver", "name": "finish", "step_template_slug": "model-end"}
         definitions.edit_template(slug, title=slug, needs_repository=False, steps=[crew, finish])
@@ -54,7 +67,9 @@ def kid(order: WorkOrder, name: str) -> Run:
 
 
 def settled(order: WorkOrder, by, *, mend: bool = False) -> WorkOrder:
-    """Workers work and a person approves until the order ends; with `mend` a failed one is retried once its cause is gone."""
+    """Workers work and a person approves until the order ends; with `mend` a failed one is retried
+    once its cause is gone.
+    """
     for _ in range(20):
         moments.work_off()
         for pause in Pause.objects.open().filter(run__work_order=order):
@@ -70,23 +85,35 @@ def settled(order: WorkOrder, by, *, mend: bool = False) -> WorkOrder:
 
 def story(order: WorkOrder) -> dict[str, Any]:
     """What a person could tell about the family, without ids."""
-    names = {run.shown_id: run.child_name or "parent" for run in Run.objects.filter(work_order=order)}
+    names = {
+        run.shown_id: run.child_name or "parent" for run in Run.objects.filter(work_order=order)
+    }
     head = order.thread.head
     assert head is not None
     state = store.load(head)
-    results = [key for part in state.get("parts", {}).values() for key in part["results"]] + state.get("results", [])
+    results = [
+        key for part in state.get("parts", {}).values() for key in part["results"]
+    ] + state.get("results", [])
     assert len(results) == len(set(results))
     crash_effects = [key for key in moments.EFFECTS if key.split("/")[0] in names]
     for run in Run.objects.filter(work_order=order):
         if run.status in ENDED:
             assert not Pause.objects.open().filter(run=run).exists()
     return {
-        "runs": sorted(Run.objects.filter(work_order=order).values_list("child_name", "status", "failure_code", "error", "awaited")),
+        "runs": sorted(
+            Run.objects.filter(work_order=order).values_list(
+                "child_name", "status", "failure_code", "error", "awaited"
+            )
+        ),
         "results": [f"{names[key.split('/')[0]]}/{key.split('/', 1)[1]}" for key in results],
         "gathered": {name: one["status"] for name, one in state.get("gathered", {}).items()},
-        "effects": sorted(f"{names[key.split('/')[0]]}/{key.split('/', 1)[1]}" for key in crash_effects),
+        "effects": sorted(
+            f"{names[key.split('/')[0]]}/{key.split('/', 1)[1]}" for key in crash_effects
+        ),
         "events": moments.facts(order.thread_id),
-        "questions": sorted(Pause.objects.filter(run__work_order=order).values_list("step", "status")),
+        "questions": sorted(
+            Pause.objects.filter(run__work_order=order).values_list("step", "status")
+        ),
     }
 
 
@@ -94,8 +121,17 @@ every_death = partial(each_death, told=story)
 
 
 def test_children_are_started_all_or_none(family, ben):
-    """P3, P4: the gather's commit holds parent, threads, runs, checkpoints and events of all children."""
-    assert every_death(family, lambda order: advance(order.latest_run.pk, budget=60), lambda order: settled(order, ben)) > 8
+    """P3, P4: the gather's commit holds parent, threads, runs, checkpoints and events of all
+    children.
+    """
+    assert (
+        every_death(
+            family,
+            lambda order: advance(order.latest_run.pk, budget=60),
+            lambda order: settled(order, ben),
+        )
+        > 8
+    )
 
 
 @pytest.mark.parametrize("fails", [False, True], ids=["completes", "fails"])
@@ -105,7 +141,14 @@ def test_a_child_ends_and_is_counted_or_neither(family, ben, fails):
     def make():
         return gathered(family(fails=fails))
 
-    assert every_death(make, lambda order: advance(kid(order, "two").pk, budget=60), lambda order: settled(order, ben)) > 8
+    assert (
+        every_death(
+            make,
+            lambda order: advance(kid(order, "two").pk, budget=60),
+            lambda order: settled(order, ben),
+        )
+        > 8
+    )
 
 
 def test_a_join_is_whole_or_done_again(family, ben):
@@ -117,11 +160,20 @@ def test_a_join_is_whole_or_done_again(family, ben):
             advance(kid(order, name).pk, budget=60)
         return order
 
-    assert every_death(make, lambda order: advance(order.latest_run.pk, budget=60), lambda order: settled(order, ben)) > 5
+    assert (
+        every_death(
+            make,
+            lambda order: advance(order.latest_run.pk, budget=60),
+            lambda order: settled(order, ben),
+        )
+        > 5
+    )
 
 
 def test_the_first_failure_ends_the_whole_family_or_nobody(family, ben):
-    """F23: the parent's failure, the end of the child that asks, and its question's closing are one commit."""
+    """F23: the parent's failure, the end of the child that asks, and its question's closing are one
+    commit.
+    """
 
     def make():
         order = gathered(family(fails=True, asks=True))
@@ -129,7 +181,14 @@ def test_the_first_failure_ends_the_whole_family_or_nobody(family, ben):
             advance(kid(order, name).pk, budget=60)
         return order
 
-    assert every_death(make, lambda order: advance(order.latest_run.pk, budget=60), lambda order: settled(order, ben)) > 8
+    assert (
+        every_death(
+            make,
+            lambda order: advance(order.latest_run.pk, budget=60),
+            lambda order: settled(order, ben),
+        )
+        > 8
+    )
 
 
 @pytest.mark.parametrize("claimed", [False, True], ids=["waiting", "asking"])
@@ -174,7 +233,9 @@ def test_a_childs_question_is_answered_as_a_whole_or_not_at_all(family, ben, act
 
 
 def test_children_are_taken_up_again_as_a_whole_or_not_at_all(family, ben):
-    """P5: after a retry the child that had completed does not run again, whenever the worker dies."""
+    """P5: after a retry the child that had completed does not run again, whenever the worker
+    dies.
+    """
 
     def make():
         order = settled(family(fails=True), ben)
@@ -182,4 +243,11 @@ def test_children_are_taken_up_again_as_a_whole_or_not_at_all(family, ben):
         runs.retry(order.pk, by=ben)
         return fresh(order)
 
-    assert every_death(make, lambda order: advance(order.latest_run.pk, budget=60), lambda order: settled(order, ben)) > 8
+    assert (
+        every_death(
+            make,
+            lambda order: advance(order.latest_run.pk, budget=60),
+            lambda order: settled(order, ben),
+        )
+        > 8
+    )

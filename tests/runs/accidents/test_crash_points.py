@@ -1,6 +1,9 @@
-"""A process dies at every statement and commit of every operation, one moment after the other. What comes of it is always the same.
+"""A process dies at every statement and commit of every operation, one moment after the other.
 
-Long, since every operation stands here beside the others: one list of moments and one judge serve them all, and what is missing is seen.
+What comes of it is always the same.
+
+Long, since every operation stands here beside the others: one list of moments and one judge serve
+them all, and what is missing is seen.
 """
 
 from __future__ import annotations
@@ -54,14 +57,16 @@ def every_death(
     settle: Callable[[Any], Any],
     told: Callable[[Any], dict[str, Any]] = crash.story,
 ) -> int:
-    """Do an operation on an order of its own with a death at moment 1, 2, 3 … until it gets through.
+    """Do an operation on an order of its own with a death at moment 1, 2, 3 … until it gets
+    through.
 
     Args:
         make: an order that stands right before the operation.
         settle: what people and machines do afterwards, until the order ends.
         told: what must be the same in the end.
     Returns:
-        How many moments there were. The end is compared with the one of an operation that nobody disturbed.
+        How many moments there were. The end is compared with the one of an operation that nobody
+        disturbed.
     """
     undisturbed = make()
     operation(undisturbed)
@@ -78,8 +83,12 @@ def every_death(
             return moment - 1
 
 
-def test_a_death_while_an_order_is_made_leaves_a_whole_order_or_none(crash_templates, ana, ben, team):
-    """P2, P3: a person who saw no answer looks at the list, and asks again where the order is not there."""
+def test_a_death_while_an_order_is_made_leaves_a_whole_order_or_none(
+    crash_templates, ana, ben, team
+):
+    """P2, P3: a person who saw no answer looks at the list, and asks again where the order is not
+    there.
+    """
     titles = iter(range(1000))
     title = ""
 
@@ -106,7 +115,9 @@ def test_a_death_while_an_order_is_made_leaves_a_whole_order_or_none(crash_templ
     ids=["claim-begin-log-ask", "claim-begin-log-go-done", "claim-begin-failed"],
 )
 def test_a_worker_may_die_at_any_moment(order_of, ben, template, answers):
-    """P3, P4, C3: claim, begin, a log line of a step, and each way to record what a step answered."""
+    """P3, P4, C3: claim, begin, a log line of a step, and each way to record what a step
+    answered.
+    """
 
     def make():
         order = order_of(template)
@@ -119,7 +130,8 @@ def test_a_worker_may_die_at_any_moment(order_of, ben, template, answers):
         crash.finish_order(order_id, ben)
         return order_id
 
-    # a worker that died in a step that fails has used up its failure, and the next one gets through: let each attempt fail alike
+    # a worker that died in a step that fails has used up its failure, and the next one gets
+    # through: let each attempt fail alike
     if template == "crash-failing":
         settle = partial(fail_once_more, ben)
     assert every_death(make, crash.advance_order, settle) > 8
@@ -139,7 +151,9 @@ def fail_once_more(by, order_id):
 
 @pytest.mark.parametrize("action", ["approve", "revise", "cancel"])
 def test_an_answer_is_taken_as_a_whole_or_not_at_all(order_of, ben, action):
-    """P1, P2, P3, F10, C3: a death while it is recorded; the person who saw no acknowledgement answers again."""
+    """P1, P2, P3, F10, C3: a death while it is recorded; the person who saw no acknowledgement
+    answers again.
+    """
 
     def make():
         order = order_of()
@@ -148,7 +162,9 @@ def test_an_answer_is_taken_as_a_whole_or_not_at_all(order_of, ben, action):
 
     def answer(order_id):
         pause = Pause.objects.filter(run__work_order=order_id).earliest("id")
-        services.decide(pause.pk, action=action, by=ben, via=Via.REST, feedback="shorter", revision=1)
+        services.decide(
+            pause.pk, action=action, by=ben, via=Via.REST, feedback="shorter", revision=1
+        )
 
     def settle(order_id):
         crash.insist(partial(answer, order_id))
@@ -209,7 +225,9 @@ def test_a_wish_to_suspend_is_taken_or_not_and_then_the_run_stops_once(order_of,
     def settle(order_id):
         suspend(order_id)
         crash.finish_order(order_id, ben)
-        assert list(Pause.objects.filter(run__work_order=order_id).values_list("step", "phase")) == [("draft", "suspended")]
+        assert list(
+            Pause.objects.filter(run__work_order=order_id).values_list("step", "phase")
+        ) == [("draft", "suspended")]
         return order_id
 
     assert every_death(make, suspend, settle) >= 2
@@ -257,7 +275,9 @@ def test_a_worker_may_die_where_a_run_stops(stopping_order, ben, stop):
 
 @pytest.mark.parametrize("stop", STOPS)
 def test_a_worker_may_die_after_a_stop_was_answered(stopping_order, ben, stop):
-    """P4, P5: what was done before the stop is not done again, and what was asked is not asked again."""
+    """P4, P5: what was done before the stop is not done again, and what was asked is not asked
+    again.
+    """
 
     def make():
         order = stopping_order(stop)
@@ -295,7 +315,9 @@ def test_the_answer_to_a_stop_is_taken_as_a_whole_or_not_at_all(stopping_order, 
 
 
 def checkpoint_at(order_id, next_step):
-    return Checkpoint.objects.filter(thread__work_order=order_id, next_step=next_step).earliest("id")
+    return Checkpoint.objects.filter(thread__work_order=order_id, next_step=next_step).earliest(
+        "id"
+    )
 
 
 @pytest.fixture
@@ -337,7 +359,10 @@ def test_a_fork_is_made_as_a_whole_or_not_at_all(ended_order, ben, template, nex
         crash.insist(partial(fork, order_id))
         crash.finish_order(order_id, ben)
         forked = crash.latest_run(order_id)
-        assert (forked.forked_from, forked.reason) == (checkpoint_at(order_id, next_step), "once more")
+        assert (forked.forked_from, forked.reason) == (
+            checkpoint_at(order_id, next_step),
+            "once more",
+        )
         assert ("note" in state_of(WorkOrder.objects.get(pk=order_id))) == edited
         return order_id
 
@@ -364,7 +389,9 @@ def test_a_worker_of_a_fork_may_die_at_any_moment(ended_order, ben, template, ne
 @pytest.mark.parametrize("failures", [0, 1], ids=["go", "ask a person to retry"])
 @pytest.mark.parametrize("template", ["crash-again", "crash-charge"])
 def test_a_worker_may_die_in_a_later_try(order_of, ben, template, failures):
-    """P4, F13: how often a step was tried is not forgotten, and what was recorded is not done again."""
+    """P4, F13: how often a step was tried is not forgotten, and what was recorded is not done
+    again.
+    """
 
     def make():
         order = order_of(template)
@@ -377,7 +404,9 @@ def test_a_worker_may_die_in_a_later_try(order_of, ben, template, failures):
 
     def settle(order_id):
         if failures:
-            assert crash.latest_run(order_id).attempts == (crash.latest_run(order_id).status != "failed")
+            assert crash.latest_run(order_id).attempts == (
+                crash.latest_run(order_id).status != "failed"
+            )
             fail_once_more(ben, order_id)
         crash.finish_order(order_id, ben)
         assert tried_again(order_id) == 1
@@ -390,7 +419,9 @@ def test_a_worker_may_die_in_a_later_try(order_of, ben, template, failures):
 
 @pytest.mark.parametrize("template", ["crash-again", "crash-charge"])
 def test_a_worker_may_die_while_it_puts_a_try_off(order_of, ben, template):
-    """P3, P4: a try that was not recorded is not counted; one that was is not forgotten, and waits for its time."""
+    """P3, P4: a try that was not recorded is not counted; one that was is not forgotten, and waits
+    for its time.
+    """
 
     def make():
         order = order_of(template)
@@ -422,14 +453,18 @@ def charges(order_id):
 
 
 def but_receipts(order_id):
-    """Whether the first or the second receipt was recorded depends on the moment of a death; nothing else does."""
+    """Whether the first or the second receipt was recorded depends on the moment of a death;
+    nothing else does.
+    """
     story = crash.story(order_id)
     story["state"].pop("receipt", None)
     return story
 
 
 def test_what_was_recorded_before_a_death_is_not_done_again_and_what_was_not_is(order_of, ben):
-    """P4: `context.once` loses its result only where the worker dies between the call and its record."""
+    """P4: `context.once` loses its result only where the worker dies between the call and its
+    record.
+    """
     seen = set()
 
     def make():
@@ -442,7 +477,10 @@ def test_what_was_recorded_before_a_death_is_not_done_again_and_what_was_not_is(
         [(key, after)] = charges(order_id).items()
         assert after == (before if recorded else before + 1)
         [memo] = Memo.objects.filter(thread__work_order=order_id)
-        assert (memo.scope, memo.value) == (key, [state_of(WorkOrder.objects.get(pk=order_id))["receipt"]])
+        assert (memo.scope, memo.value) == (
+            key,
+            [state_of(WorkOrder.objects.get(pk=order_id))["receipt"]],
+        )
         assert crash.EFFECTS[key] >= 1
         seen.add((recorded, before))
         return order_id
@@ -460,8 +498,17 @@ def test_a_worker_may_die_at_a_step_that_is_passed_over(order_of, ben):
     def settle(order_id):
         crash.finish_order(order_id, ben)
         order = WorkOrder.objects.get(pk=order_id)
-        told = [event.data for event in Event.objects.filter(thread=order.thread_id, kind="step_completed").order_by("seq")]
-        assert [(one["step"], one.get("skipped", False)) for one in told] == [("draft", False), ("do", True), ("finish", False)]
+        told = [
+            event.data
+            for event in Event.objects.filter(
+                thread=order.thread_id, kind="step_completed"
+            ).order_by("seq")
+        ]
+        assert [(one["step"], one.get("skipped", False)) for one in told] == [
+            ("draft", False),
+            ("do", True),
+            ("finish", False),
+        ]
         assert not [key for key in crash.EFFECTS if "/do/" in key]
         return order_id
 
@@ -493,7 +540,11 @@ def test_a_worker_may_die_while_a_step_runs_out_of_time(order_of, ben):
 
     def settle(order_id):
         fail_once_more(ben, order_id)
-        assert list(Run.objects.filter(work_order=order_id).order_by("id").values_list("failure_code", flat=True)) == ["timeout", ""]
+        assert list(
+            Run.objects.filter(work_order=order_id)
+            .order_by("id")
+            .values_list("failure_code", flat=True)
+        ) == ["timeout", ""]
         return order_id
 
     assert every_death(make, crash.advance_order, settle) > 8
@@ -534,11 +585,14 @@ crash.die_in_turn(sys.argv[1], sys.argv[2:])
 @pytest.mark.parametrize("operation", ["advance", "approve"])
 @pytest.mark.usefixtures("file_database")
 def test_a_real_process_may_end_at_any_moment(order_of, ben, operation):
-    """P3, P4: as above with processes that are gone from one statement to the next, and whose connection just breaks."""
+    """P3, P4: as above with processes that are gone from one statement to the next, and whose
+    connection just breaks.
+    """
     if operation == "approve":
         asked = order_of()
         crash.work_off()
-        crash.approve_order(asked.pk)  # the first answer opens its ledger, which the others find there
+        # the first answer opens its ledger, which the others find there
+        crash.approve_order(asked.pk)
     first = order_of()
     if operation == "approve":
         crash.work_off()
@@ -549,7 +603,9 @@ def test_a_real_process_may_end_at_any_moment(order_of, ben, operation):
         crash.work_off()
     environment = crash.child_environment(DJANGO_SETTINGS_MODULE="project.settings")
     arguments = [sys.executable, "-c", CHILD, operation, *(str(order.pk) for order in orders)]
-    child = subprocess.run(arguments, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    child = subprocess.run(
+        arguments, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     codes = [int(code) for code in child.stdout.split()]
     assert codes == [9] * moments.count + [0], (codes, child.stderr)
     if operation == "approve":

@@ -1,4 +1,6 @@
-"""The database goes away inside the calls of a step: no step has failed, and its run goes on (P3)."""
+"""The database goes away inside the calls of a step: no step has failed, and its run goes on
+(P3).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def cut():
     """As a session that the server ends."""
-    raise OperationalError("server closed the connection unexpectedly") from psycopg.OperationalError()
+    raise OperationalError(
+        "server closed the connection unexpectedly"
+    ) from psycopg.OperationalError()
 
 
 def due(order):
@@ -60,14 +64,23 @@ def test_a_connection_lost_inside_a_call_of_the_sdk_fails_no_step(order_that, ca
     order = order_that(step)
     tasks.advance_run(str(order.latest_run_id))
     run = fresh(order).latest_run
-    assert (run.status, run.failure_code, run.lost_attempts, run.lease_owner) == ("pending", "", 1, "")
+    assert (run.status, run.failure_code, run.lost_attempts, run.lease_owner) == (
+        "pending",
+        "",
+        1,
+        "",
+    )
     assert "The database was away while this step worked" in log_lines(order)[-1]
     assert state_of(drive(due(order)))["done"] is True
     assert Run.objects.get().lost_attempts == 0
 
 
-def test_an_effect_under_once_is_recorded_after_an_outage_that_is_longer_than_a_lease(order_that, monkeypatch, settings):
-    """The full disk of `make chaos`: the process gave up after a lease, though nobody could take the run meanwhile, and did it again."""
+def test_an_effect_under_once_is_recorded_after_an_outage_that_is_longer_than_a_lease(
+    order_that, monkeypatch, settings
+):
+    """The full disk of `make chaos`: the process gave up after a lease, though nobody could take
+    the run meanwhile, and did it again.
+    """
     effects: list[str] = []
     commits = [cut, cut, cut]
     commit = BaseDatabaseWrapper.commit
@@ -75,7 +88,11 @@ def test_an_effect_under_once_is_recorded_after_an_outage_that_is_longer_than_a_
     def charge():
         effects.append("charged")
         settings.WAYSTATION_LEASE_SECONDS = 0
-        monkeypatch.setattr(BaseDatabaseWrapper, "commit", lambda wrapper: commits.pop()() if commits else commit(wrapper))
+        monkeypatch.setattr(
+            BaseDatabaseWrapper,
+            "commit",
+            lambda wrapper: commits.pop()() if commits else commit(wrapper),
+        )
 
     def step(state, context):
         context.once("charge", charge)
@@ -90,8 +107,12 @@ def test_an_effect_under_once_is_recorded_after_an_outage_that_is_longer_than_a_
 
 
 @pytest.mark.parametrize("when", ["before its commit", "after its commit"])
-def test_an_effect_under_once_is_recorded_though_the_connection_is_lost_after_it(order_that, monkeypatch, when):
-    """The effect had happened, its record was lost with the session, and the step's next try did it again (S0-63, P4)."""
+def test_an_effect_under_once_is_recorded_though_the_connection_is_lost_after_it(
+    order_that, monkeypatch, when
+):
+    """The effect had happened, its record was lost with the session, and the step's next try did it
+    again (S0-63, P4).
+    """
     effects: list[str] = []
     lose = [True]
     commit = BaseDatabaseWrapper.commit
@@ -121,7 +142,9 @@ def test_an_effect_under_once_is_recorded_though_the_connection_is_lost_after_it
     assert Run.objects.get().lost_attempts == 0
 
 
-def test_a_step_that_always_brings_the_database_down_is_an_incident_in_the_end(order_that, settings):
+def test_a_step_that_always_brings_the_database_down_is_an_incident_in_the_end(
+    order_that, settings
+):
     settings.WAYSTATION_LOST_ATTEMPTS = 3
     order = order_that(lambda state, context: cut())
     for _ in range(3):
@@ -149,7 +172,9 @@ def test_a_store_that_is_away_inside_a_step_fails_no_step_and_counts_nothing(ord
 
 @pytest.mark.parametrize("how", ["cancelled", "taken over"])
 def test_once_has_no_effect_for_a_run_that_is_no_longer_its_workers(order_that, ana, how):
-    """P6: effects ran after a cancel had answered 200, and on a replaced worker beside its successor."""
+    """P6: effects ran after a cancel had answered 200, and on a replaced worker beside its
+    successor.
+    """
     effects: list[str] = []
 
     def step(state, context):

@@ -1,4 +1,6 @@
-"""A checkpoint whose stored bytes were changed: an incident that names what happened, and a retry from the last good ancestor (C24)."""
+"""A checkpoint whose stored bytes were changed: an incident that names what happened, and a retry
+from the last good ancestor (C24).
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,11 @@ WRONG = '{"set":{"n":99},"unset":[]}'
 
 
 def broken():
-    return [result.invariant.code for result in invariants.check(now=timezone.now(), deep=True) if result.count]
+    return [
+        result.invariant.code
+        for result in invariants.check(now=timezone.now(), deep=True)
+        if result.count
+    ]
 
 
 def head_of(order):
@@ -44,10 +50,14 @@ def stepwise(order, count):
 
 
 def looping(times):
-    return lambda state, context: Go(update={"n": state.get("n", 0) + 1}, to="execute" if context.loop_num < times else None)
+    return lambda state, context: Go(
+        update={"n": state.get("n", 0) + 1}, to="execute" if context.loop_num < times else None
+    )
 
 
-def test_the_run_stops_as_an_incident_that_names_both_checkpoints_and_what_would_be_repeated(order_that):
+def test_the_run_stops_as_an_incident_that_names_both_checkpoints_and_what_would_be_repeated(
+    order_that,
+):
     """Never a silent fresh start, and never a silent step back either."""
     order = order_that(looping(4))
     good = stepwise(order, 2)
@@ -70,7 +80,11 @@ def test_a_retry_goes_on_from_there_and_the_damaged_row_stays(order_that, ana):
     damage(bad, WRONG)
     drive(order)
     incident = head_of(order)
-    assert (incident.parent_id, incident.is_snapshot, incident.status) == (bad.pk, True, CheckpointStatus.FAILED)
+    assert (incident.parent_id, incident.is_snapshot, incident.status) == (
+        bad.pk,
+        True,
+        CheckpointStatus.FAILED,
+    )
     assert store.load(incident) == store.load(Checkpoint.objects.get(pk=good.pk))
     runs.retry(order.pk, by=ana)
     order = drive(order)
@@ -103,7 +117,9 @@ def test_the_step_that_runs_again_has_the_key_that_it_had(order_that, ana):
     assert len(charged) == 1 and Memo.objects.count() == 1
 
 
-def test_a_damaged_snapshot_spoils_all_that_builds_on_it_and_the_one_before_it_is_found(order_that, monkeypatch, ana):
+def test_a_damaged_snapshot_spoils_all_that_builds_on_it_and_the_one_before_it_is_found(
+    order_that, monkeypatch, ana
+):
     order = order_that(looping(9))
     good = stepwise(order, 3)
     monkeypatch.setattr(rows_of_checkpoints, "SNAPSHOT_EVERY", 0)
@@ -142,7 +158,9 @@ def test_damage_in_a_retry_falls_back_into_the_run_that_it_retries(make_order, a
     assert fresh(order).latest_run.failure_code == ""
 
 
-def test_damage_found_by_a_retry_is_an_incident_first_and_the_next_retry_goes_on_from_the_last_good_one(order_that, ana):
+def test_damage_found_by_a_retry_is_an_incident_first_and_the_next_retry_goes_on_from_the_last_good_one(
+    order_that, ana
+):
     """C24: also where the head was damaged after its run had failed."""
 
     def fails_at_first(state, context):
@@ -178,7 +196,9 @@ def test_where_no_ancestor_is_good_nothing_is_made_up(make_order, ana):
 
 
 def test_new_input_is_never_lost_by_falling_back_behind_it(templates, ana):
-    """The next turn's first checkpoint holds the input: what came before it is not where that turn stood."""
+    """The next turn's first checkpoint holds the input: what came before it is not where that turn
+    stood.
+    """
     thread = turns.open_thread(by=ana)
     first = turns.invoke(thread.pk, turns.Turn(template="writing-quick", input={"turn": 1}), by=ana)
     while advance(first.pk, budget=60):

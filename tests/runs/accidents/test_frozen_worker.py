@@ -1,4 +1,7 @@
-"""Two real workers: one stands still past its lease (SIGSTOP) and comes back. What it wanted to write is refused."""
+"""Two real workers: one stands still past its lease (SIGSTOP) and comes back.
+
+What it wanted to write is refused.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +38,24 @@ Worker = subprocess.Popen[str]
 
 @pytest.fixture
 def worker() -> Iterator[Callable[..., Worker]]:
-    """`worker(order)`: a process that has taken the order's run and stands still in the middle of its first step."""
+    """`worker(order)`: a process that has taken the order's run and stands still in the middle of
+    its first step.
+    """
     started: list[Worker] = []
 
     def start(order) -> Worker:
-        environment = moments.child_environment(DJANGO_SETTINGS_MODULE="project.settings", WAYSTATION_LEASE_SECONDS="1")
+        environment = moments.child_environment(
+            DJANGO_SETTINGS_MODULE="project.settings", WAYSTATION_LEASE_SECONDS="1"
+        )
         arguments = [sys.executable, "-c", WORKER, str(order.latest_run_id)]
-        process = subprocess.Popen(arguments, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            arguments,
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         started.append(process)
         _, status = os.waitpid(process.pid, os.WUNTRACED)
         assert os.WIFSTOPPED(status), process.communicate()
@@ -70,10 +84,16 @@ def go_on(process: Worker) -> str:
 
 def given_up(order) -> None:
     """The lease runs out by itself, and a sweep takes the run back."""
-    until(lambda: recovery.take_back(now=timezone.now()) == [(order.latest_run_id, "steps")], seconds=10, what="the end of the lease")
+    until(
+        lambda: recovery.take_back(now=timezone.now()) == [(order.latest_run_id, "steps")],
+        seconds=10,
+        what="the end of the lease",
+    )
 
 
-def test_a_worker_frozen_past_its_lease_writes_nothing_after_the_run_went_on_without_it(order, worker):
+def test_a_worker_frozen_past_its_lease_writes_nothing_after_the_run_went_on_without_it(
+    order, worker
+):
     """P4, F11."""
     first = worker(order)
     given_up(order)
@@ -90,7 +110,9 @@ def test_a_worker_frozen_past_its_lease_writes_nothing_after_the_run_went_on_wit
 
 
 def test_a_frozen_worker_that_comes_back_while_its_heir_works_changes_nothing(order, worker):
-    """P4, F11: now the run is `running` again, and only the epoch tells the two apart; the lease of the heir is not touched either."""
+    """P4, F11: now the run is `running` again, and only the epoch tells the two apart; the lease of
+    the heir is not touched either.
+    """
     first = worker(order)
     given_up(order)
     second = worker(order)
@@ -105,7 +127,11 @@ def test_a_frozen_worker_that_comes_back_while_its_heir_works_changes_nothing(or
 def test_a_frozen_worker_whose_run_nobody_took_goes_on(order, worker):
     """A pause of the machine is no reason to throw work away: the epoch is still its own."""
     first = worker(order)
-    until(lambda: Run.objects.lost(now=timezone.now()).exists(), seconds=10, what="the end of the lease")
+    until(
+        lambda: Run.objects.lost(now=timezone.now()).exists(),
+        seconds=10,
+        what="the end of the lease",
+    )
     go_on(first)
     assert (fresh(order).status, Run.objects.get().epoch) == ("completed", 1)
     check_once(order)
@@ -113,6 +139,13 @@ def test_a_frozen_worker_whose_run_nobody_took_goes_on(order, worker):
 
 def check_once(order) -> None:
     assert fresh(order).status == "completed"
-    assert [key.split("/")[1:] for key in state_of(order)["results"]] == [["do", "1"], ["finish", "1"]]
-    assert [checkpoint.node_id for checkpoint in moments.check_thread(fresh(order))] == ["", "do", "finish"]
+    assert [key.split("/")[1:] for key in state_of(order)["results"]] == [
+        ["do", "1"],
+        ["finish", "1"],
+    ]
+    assert [checkpoint.node_id for checkpoint in moments.check_thread(fresh(order))] == [
+        "",
+        "do",
+        "finish",
+    ]
     assert kinds(order).count("step_completed") == 2

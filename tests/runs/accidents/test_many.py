@@ -30,7 +30,9 @@ DAY = dt.timedelta(days=1)
 
 
 def all_at_once(jobs, *, threads=8):
-    """Do jobs in a few threads, each with a connection of its own; a refusal is an answer, anything else is an error."""
+    """Do jobs in a few threads, each with a connection of its own; a refusal is an answer, anything
+    else is an error.
+    """
 
     def run(job):
         try:
@@ -49,11 +51,23 @@ def all_at_once(jobs, *, threads=8):
 def test_a_hundred_orders_at_once_each_end_once(templates, ana, ben, team):
     """P1, P4: eight threads make them, work on them two at a time, and two people answer each."""
     moments.load()
-    orders = all_at_once([partial(moments.make, "crash", by=ana, team=team, title=f"order {number}") for number in range(ORDERS)])
+    orders = all_at_once(
+        [
+            partial(moments.make, "crash", by=ana, team=team, title=f"order {number}")
+            for number in range(ORDERS)
+        ]
+    )
     work = [partial(advance, order.latest_run_id, budget=60) for order in orders for _ in range(2)]
     all_at_once(work)
     answers = [
-        partial(services.answer_order, order.pk, action="approve", by=by, via=Via.REST, pause_id=pause.shown_id)
+        partial(
+            services.answer_order,
+            order.pk,
+            action="approve",
+            by=by,
+            via=Via.REST,
+            pause_id=pause.shown_id,
+        )
         for order, pause in [(order, Pause.objects.get(run__work_order=order)) for order in orders]
         for by in (ana, ben)
     ]
@@ -75,13 +89,22 @@ def ten_thousand_paused(templates, ana, team):
     moments.load()
     order = drive(moments.make("crash", by=ana, team=team))
     like = Pause.objects.get()
-    # random keys: uuid7 counts on where more than one is made in a millisecond, and would be ahead of the clock by half a minute
+    # random keys: uuid7 counts on where more than one is made in a millisecond, and would be ahead
+    # of the clock by half a minute
     threads = Thread.objects.bulk_create(
-        [Thread(id=uuid4(), owner=ana, title=f"paused {number}") for number in range(PAUSED)], batch_size=2000
+        [Thread(id=uuid4(), owner=ana, title=f"paused {number}") for number in range(PAUSED)],
+        batch_size=2000,
     )
     runs = Run.objects.bulk_create(
         [
-            Run(id=uuid4(), thread=thread, definition=order.definition, status="paused", epoch=1, due_at=timezone.now())
+            Run(
+                id=uuid4(),
+                thread=thread,
+                definition=order.definition,
+                status="paused",
+                epoch=1,
+                due_at=timezone.now(),
+            )
             for thread in threads
         ],
         batch_size=1000,
@@ -111,7 +134,9 @@ def ten_thousand_paused(templates, ana, team):
 
 
 @pytest.mark.django_db
-def test_ten_thousand_paused_runs_cost_the_sweep_and_the_claim_nothing(ten_thousand_paused, ana, team):
+def test_ten_thousand_paused_runs_cost_the_sweep_and_the_claim_nothing(
+    ten_thousand_paused, ana, team
+):
     """P7: neither reads a paused run; each goes by an index that holds none of them.
 
     P8: nor does the sweep for deadlines read what is not due.
@@ -119,7 +144,9 @@ def test_ten_thousand_paused_runs_cost_the_sweep_and_the_claim_nothing(ten_thous
     with CaptureQueriesContext(connection) as queries:
         assert deadlines.fire_due(now=timezone.now()) == 0
     assert len(queries) == 1
-    assert "pause_open_by_next" in Pause.objects.due(now=timezone.now())[: deadlines.BATCH].explain()
+    assert (
+        "pause_open_by_next" in Pause.objects.due(now=timezone.now())[: deadlines.BATCH].explain()
+    )
     assert Run.objects.filter(status="paused").count() == PAUSED + 1
     with CaptureQueriesContext(connection) as queries:
         assert recovery.due_again(now=timezone.now(), patience=dt.timedelta(0)) == {}
@@ -129,7 +156,9 @@ def test_ten_thousand_paused_runs_cost_the_sweep_and_the_claim_nothing(ten_thous
     assert "run_pending_by_due" in overdue.order_by("due_at").explain()
     order = moments.make("crash", by=ana, team=team)
     assert order.latest_run_id is not None
-    assert list(recovery.due_again(now=timezone.now(), patience=dt.timedelta(0))) == [(order.latest_run_id, "steps")]
+    assert list(recovery.due_again(now=timezone.now(), patience=dt.timedelta(0))) == [
+        (order.latest_run_id, "steps")
+    ]
     with CaptureQueriesContext(connection) as queries:
         assert lost_worker.claim(order.latest_run_id, now=timezone.now())
     assert len(queries) == 1

@@ -1,4 +1,7 @@
-"""Accidents: lost workers, damaged rows, steps that misbehave. What happens then is said, kept and can be repaired."""
+"""Accidents: lost workers, damaged rows, steps that misbehave.
+
+What happens then is said, kept and can be repaired.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,8 @@ def damage_head(order, text="{}"):
     with connection.cursor() as cursor:
         head = fresh(order).thread.head_id
         cursor.execute(
-            "UPDATE checkpoints_checkpoint SET body = %s WHERE id = %s", [text, head if connection.vendor == "postgresql" else head.hex]
+            "UPDATE checkpoints_checkpoint SET body = %s WHERE id = %s",
+            [text, head if connection.vendor == "postgresql" else head.hex],
         )
 
 
@@ -74,7 +78,9 @@ def test_a_worker_that_still_beats_keeps_its_run(make_order):
 def test_at_a_start_of_the_only_worker_every_running_one_is_taken_back(make_order):
     order = make_order()
     lost_worker.claim(order.latest_run_id, now=timezone.now())
-    assert recovery.take_back(now=timezone.now(), everything=True) == [(order.latest_run_id, "steps")]
+    assert recovery.take_back(now=timezone.now(), everything=True) == [
+        (order.latest_run_id, "steps")
+    ]
 
 
 def test_a_run_that_keeps_losing_workers_stops_as_an_incident(make_order, settings):
@@ -124,7 +130,9 @@ def test_a_damaged_checkpoint_fails_the_run_loudly(paused, ana, body):
     assert (order.status, order.latest_run.failure_code) == ("failed", "incident")
     assert "does not match its digest" in order.latest_run.error
     assert kinds(order)[-2:] == ["run_failed", "checkpoint_created"]
-    assert Checkpoint.objects.get(parent=head).metadata["restored_from"], "what comes next is said: tests/runs/accidents/test_damage.py"
+    assert Checkpoint.objects.get(parent=head).metadata["restored_from"], (
+        "what comes next is said: tests/runs/accidents/test_damage.py"
+    )
     assert [step for step, _ in steps.CALLS] == ["planning"]
 
 
@@ -153,7 +161,10 @@ def test_an_order_with_a_damaged_checkpoint_can_still_be_cancelled(paused, ana):
     damage_head(paused)
     services.cancel_order(paused.pk, by=ana, via=Via.PAGE)
     order = fresh(paused)
-    assert (order.status, order.latest_run.error) == ("failed", "Cancelled by user at planning phase")
+    assert (order.status, order.latest_run.error) == (
+        "failed",
+        "Cancelled by user at planning phase",
+    )
     assert not Pause.objects.open().exists()
 
 
@@ -163,12 +174,17 @@ def test_one_damaged_order_does_not_keep_the_sweep_from_the_others(make_order):
     for order in (damaged, sound):
         lost_worker.claim(order.latest_run_id, now=LONG_AGO + dt.timedelta(minutes=1))
     Run.objects.update(due_at=LONG_AGO)
-    Run.objects.filter(status="pending").update(status="running", epoch=1, lease_owner="x", lease_until=LONG_AGO)
+    Run.objects.filter(status="pending").update(
+        status="running", epoch=1, lease_owner="x", lease_until=LONG_AGO
+    )
     damage_head(damaged, "{")
     assert (sound.latest_run_id, "steps") in recovery.take_back(now=timezone.now())
 
 
-@pytest.mark.parametrize("change", [lambda state: state["drafts"].append("x"), lambda state: state["decided"].update(x="unsaid")])
+@pytest.mark.parametrize(
+    "change",
+    [lambda state: state["drafts"].append("x"), lambda state: state["decided"].update(x="unsaid")],
+)
 def test_a_step_that_changes_its_state_in_place_fails_with_words_that_help(order_that, change):
     """F14: nothing is kept that was not said, and the state before the step is as it was."""
     order = drive(order_that(lambda state, context: Go(update={"n": change(state)})))
@@ -211,7 +227,10 @@ def test_a_step_that_answers_nonsense_fails_at_once_and_says_what_it_answered(or
     assert "Go, Ask, Done or Gather" in order.latest_run.error
 
 
-@pytest.mark.parametrize("outcome", [Go(to="nowhere"), Ask(question="?", ways={"approve": "nowhere"}, report=Report(content=""))])
+@pytest.mark.parametrize(
+    "outcome",
+    [Go(to="nowhere"), Ask(question="?", ways={"approve": "nowhere"}, report=Report(content=""))],
+)
 def test_a_step_that_points_nowhere_fails_at_once_and_its_order_can_be_shown(order_that, outcome):
     """C9: no checkpoint names a step that does not exist."""
     order = drive(order_that(lambda state, context: outcome))
@@ -245,8 +264,19 @@ def test_whatever_an_error_says_the_run_ends(order_that, words):
 @pytest.mark.parametrize("odd", ["a\x00b", "caf\udce9.py"])
 def test_a_report_with_odd_text_still_reaches_the_reviewer(order_that, odd):
     """F14: a file name that is no UTF-8 is an ordinary thing in a repository."""
-    report = Report(content=odd, patch=f"diff --git a/x b/x\n@@ -1 +1 @@\n+{odd}\n", facts={odd: odd}, effects=[odd])
-    order = drive(order_that(lambda state, context: Ask(question=odd * 200, ways={"approve": "finish"}, report=report)))
+    report = Report(
+        content=odd,
+        patch=f"diff --git a/x b/x\n@@ -1 +1 @@\n+{odd}\n",
+        facts={odd: odd},
+        effects=[odd],
+    )
+    order = drive(
+        order_that(
+            lambda state, context: Ask(
+                question=odd * 200, ways={"approve": "finish"}, report=report
+            )
+        )
+    )
     assert order.status == "paused"
     pause = pause_of(order)
     for shown in (pause.content, pause.question, pause.facts, pause.effects):
@@ -257,7 +287,9 @@ def test_a_report_with_odd_text_still_reaches_the_reviewer(order_that, odd):
 def test_a_crash_outside_the_step_leaves_the_run_to_the_next_worker(make_order, monkeypatch):
     """F10, F11: also when a worker dies between the step and its commit."""
     order = make_order()
-    monkeypatch.setattr(rows_of_checkpoints, "build", lambda *args, **kwargs: (_ for _ in ()).throw(MemoryError()))
+    monkeypatch.setattr(
+        rows_of_checkpoints, "build", lambda *args, **kwargs: (_ for _ in ()).throw(MemoryError())
+    )
     with pytest.raises(MemoryError):
         drive(order)
     monkeypatch.undo()

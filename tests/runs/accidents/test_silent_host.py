@@ -1,4 +1,6 @@
-"""A host that fell silent in the middle of a transaction holds its rows, and nothing else: all other work goes on (P3)."""
+"""A host that fell silent in the middle of a transaction holds its rows, and nothing else: all
+other work goes on (P3).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
 
 @pytest.fixture
 def silent():
-    """`silent(statement, values, idle)`: a session of another host that says this in a transaction, and nothing more."""
+    """`silent(statement, values, idle)`: a session of another host that says this in a transaction,
+    and nothing more.
+    """
     if connection.vendor != "postgresql":
         pytest.skip("on SQLite a writer holds the whole file, and its host is this one")
     sessions = []
@@ -49,7 +53,9 @@ def silent():
 
 def lost(order):
     assert lost_worker.claim(order.latest_run_id, now=timezone.now())
-    Run.objects.filter(pk=order.latest_run_id).update(lease_until=timezone.now() - dt.timedelta(hours=1))
+    Run.objects.filter(pk=order.latest_run_id).update(
+        lease_until=timezone.now() - dt.timedelta(hours=1)
+    )
     return order
 
 
@@ -61,15 +67,22 @@ HOLDS = {
 
 
 @pytest.mark.parametrize("what", ["its run", "its thread"])
-def test_a_run_that_a_silent_host_holds_keeps_no_other_from_being_taken_back(make_order, silent, ana, what):
-    """The sweep's UPDATE waited for that row, for about two hours: no other run was taken back, and no order began."""
+def test_a_run_that_a_silent_host_holds_keeps_no_other_from_being_taken_back(
+    make_order, silent, ana, what
+):
+    """The sweep's UPDATE waited for that row, for about two hours: no other run was taken back, and
+    no order began.
+    """
     here, there, third = lost(make_order()), lost(make_order()), make_order()
     session = silent(HOLDS[what], {"run": here.latest_run_id, "thread": here.thread_id}, idle=0.3)
     assert recovery.take_back(now=timezone.now()) == [(there.latest_run_id, "steps")]
     for order in (drive(there), drive(third), drive(services.submit("writing", by=ana))):
         decide(pause_of(order).pk, action="approve", by=ana, via=Via.REST)
     rows = ((Run, here.latest_run_id), (Thread, here.thread_id))
-    until(lambda: all(locks.free(model, [key]) for model, key in rows), what="the server to end the session")
+    until(
+        lambda: all(locks.free(model, [key]) for model, key in rows),
+        what="the server to end the session",
+    )
     assert recovery.take_back(now=timezone.now()) == [(here.latest_run_id, "steps")]
     with pytest.raises(psycopg.Error):
         session.execute("SELECT 1")
@@ -82,18 +95,26 @@ def test_rounds_go_around_what_a_silent_host_holds(asked, silent, monkeypatch):
     here = orders[0]
     silent(HOLDS["its question"], {"run": here.latest_run_id})
     deadlines.fire_due(now=at(pause_of(orders[1]), 5))
-    assert [Pause.objects.get(run__work_order=order).status for order in orders] == ["open", "expired"]
+    assert [Pause.objects.get(run__work_order=order).status for order in orders] == [
+        "open",
+        "expired",
+    ]
     silent("UPDATE checkpoints_chore SET epoch = epoch", {})
     rounds.announce()
     rounds.fire_deadlines()
     tasks.sweep()
     with connection.cursor() as cursor:
         cursor.execute("SHOW lock_timeout")
-        assert cursor.fetchone() == ("0",)  # as the session began: commands and tests wait as long as it takes
+        # as the session began: commands and tests wait as long as it takes
+        assert cursor.fetchone() == ("0",)
 
 
-def test_a_worker_keeps_its_other_leases_while_a_silent_host_holds_one_of_its_runs(make_order, silent, monkeypatch):
-    """One statement renews all leases of a process: it waited for that row until the others had run out, and they were taken away."""
+def test_a_worker_keeps_its_other_leases_while_a_silent_host_holds_one_of_its_runs(
+    make_order, silent, monkeypatch
+):
+    """One statement renews all leases of a process: it waited for that row until the others had run
+    out, and they were taken away.
+    """
     monkeypatch.setattr(locks, "SECONDS", 0.1)
     here, there = make_order(), make_order()
     early = timezone.now()
@@ -108,14 +129,31 @@ def test_a_worker_keeps_its_other_leases_while_a_silent_host_holds_one_of_its_ru
 
 def test_each_session_knows_what_it_may_take():
     url = "postgresql://me:secret@db:5432/name"
-    served = env.database(url, pool=0, patience=env.Patience(lock=10, statement=60, idle=10))["OPTIONS"]
-    assert {"connect_timeout": "5", "keepalives_idle": "10", "tcp_user_timeout": "20000"}.items() <= served.items()
-    wanted = ("lock_timeout=10000", "statement_timeout=60000", "idle_in_transaction_session_timeout=10000", "tcp_user_timeout=20000")
+    served = env.database(url, pool=0, patience=env.Patience(lock=10, statement=60, idle=10))[
+        "OPTIONS"
+    ]
+    assert {
+        "connect_timeout": "5",
+        "keepalives_idle": "10",
+        "tcp_user_timeout": "20000",
+    }.items() <= served.items()
+    wanted = (
+        "lock_timeout=10000",
+        "statement_timeout=60000",
+        "idle_in_transaction_session_timeout=10000",
+        "tcp_user_timeout=20000",
+    )
     assert all(f"-c {one}" in served["options"] for one in wanted)
-    command = env.database(f"{url}?connect_timeout=30&options=-c%20work_mem%3D64MB", pool=0)["OPTIONS"]
-    assert (command["connect_timeout"], command["options"].endswith(" -c work_mem=64MB")) == ("30", True)
+    command = env.database(f"{url}?connect_timeout=30&options=-c%20work_mem%3D64MB", pool=0)[
+        "OPTIONS"
+    ]
+    assert (command["connect_timeout"], command["options"].endswith(" -c work_mem=64MB")) == (
+        "30",
+        True,
+    )
     assert "_timeout=1" not in command["options"].replace("user_timeout", "")
-    assert "options" not in env.database(f"{url}?prepare_threshold=none", pool=0)["OPTIONS"]  # a pooler's sessions are everybody's
+    # a pooler's sessions are everybody's
+    assert "options" not in env.database(f"{url}?prepare_threshold=none", pool=0)["OPTIONS"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""`chat-agent` as it ships: over REST and on the page, offline; and what a loop costs, keeps and leaves whole."""
+"""`chat-agent` as it ships: over REST and on the page, offline; and what a loop costs, keeps and
+leaves whole.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,18 @@ from tests.worlds import agents
 from tests.worlds.agents import thread as thread
 from tests.worlds.repositories import make_repository
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("templates", "file_database")]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("templates", "file_database"),
+]
 
 
 def post(client, thread, text):
-    return client.post(f"/api/v1/threads/{thread.shown_id}/runs", {"template": "chat-agent", "input": {"input": text}}, format="json")
+    return client.post(
+        f"/api/v1/threads/{thread.shown_id}/runs",
+        {"template": "chat-agent", "input": {"input": text}},
+        format="json",
+    )
 
 
 def last_run(thread):
@@ -40,7 +49,9 @@ def last_run(thread):
 
 
 def test_a_chat_over_rest_works_without_a_model(thread, api, ana):
-    """S0-1, 7, 40, 75: it says what it is, uses tools, and goes on with the next message; its runs wait in the queue of agents."""
+    """S0-1, 7, 40, 75: it says what it is, uses tools, and goes on with the next message; its runs
+    wait in the queue of agents.
+    """
     client = api(ana)
     assert post(client, thread, "hello").status_code == 201
     assert Run.objects.get(thread=thread).queue == "agents"
@@ -56,10 +67,14 @@ def test_a_chat_over_rest_works_without_a_model(thread, api, ana):
     assert last_run(thread).status == "cancelled"
 
 
-def test_a_new_thread_with_the_same_user_in_the_same_session_knows_what_was_said(api, ana, ben, team):
-    """S0-79, S0-78, C31: memory was a thread's alone, so a program that opens a thread per visit began anew each time.
+def test_a_new_thread_with_the_same_user_in_the_same_session_knows_what_was_said(
+    api, ana, ben, team
+):
+    """S0-79, S0-78, C31: memory was a thread's alone, so a program that opens a thread per visit
+    began anew each time.
 
-    Nobody else's conversation is known by that: not another user's or session's, nor that of another account here, or another team.
+    Nobody else's conversation is known by that: not another user's or session's, nor that of
+    another account here, or another team.
     """
 
     def heard(client, words, **who):
@@ -69,7 +84,11 @@ def test_a_new_thread_with_the_same_user_in_the_same_session_knows_what_was_said
         assert post(client, thread, words).status_code == 201
         assert last_run(thread).status == "completed"
         state = state_at_head(thread.pk)
-        told = "".join(str(part.get("content")) for one in state["agent"]["agent"]["prompt_messages"] for part in one["parts"])
+        told = "".join(
+            str(part.get("content"))
+            for one in state["agent"]["agent"]["prompt_messages"]
+            for part in one["parts"]
+        )
         said = [one["content"] for one in state["messages"] if one["role"] == "user"]
         assert all(one in told for one in said), "what is shown is what the model was told"
         return said
@@ -83,7 +102,9 @@ def test_a_new_thread_with_the_same_user_in_the_same_session_knows_what_was_said
     assert heard(client, "Other user", user_id="u-2", session_id="s-1") == ["Other user"]
     assert heard(client, "Other session", user_id="u-1", session_id="s-2") == ["Other session"]
     assert heard(client, "User alone", user_id="u-1") == ["User alone"]
-    assert heard(client, "Nobody") == ["Nobody"] and heard(client, "Nobody again") == ["Nobody again"]
+    assert heard(client, "Nobody") == ["Nobody"] and heard(client, "Nobody again") == [
+        "Nobody again"
+    ]
     assert heard(client, "In a team", **both, team=team.name) == ["In a team"]
     assert heard(api(ben), "Another account", **both) == ["Another account"]
     assert broken() == {}
@@ -91,12 +112,17 @@ def test_a_new_thread_with_the_same_user_in_the_same_session_knows_what_was_said
 
 def test_its_question_is_answered_on_the_page(thread, page, ana):
     """S0-45..47: in words through the card's form, without JavaScript, or by Approve alone."""
-    for answer, heard in (({"action": "answer", "input": "Only for Europe"}, "Only for Europe"), ({"action": "approve"}, "APPROVE")):
+    for answer, heard in (
+        ({"action": "answer", "input": "Only for Europe"}, "Only for Europe"),
+        ({"action": "approve"}, "APPROVE"),
+    ):
         turns.invoke(thread.pk, Turn(template="chat-agent", input={"input": "ask me"}), by=ana)
         pause = agents.asked(last_run(thread))
         shown = page.get(f"/threads/{thread.shown_id}/").content.decode()
         assert "Should I include market data?" in shown
-        response = page.post(f"/pauses/{pause.shown_id}/decide", {"revision": 1, **_fields(shown, answer)})
+        response = page.post(
+            f"/pauses/{pause.shown_id}/decide", {"revision": 1, **_fields(shown, answer)}
+        )
         assert response.status_code == 302, response.content.decode()
         assert last_run(thread).status == "completed"
         assert heard in state_at_head(thread.pk)["output"]
@@ -109,12 +135,18 @@ def _fields(shown, answer):
 
 
 def broken():
-    return {found.invariant.code: list(found.ids) for found in invariants.check(now=timezone.now(), deep=True) if found.count}
+    return {
+        found.invariant.code: list(found.ids)
+        for found in invariants.check(now=timezone.now(), deep=True)
+        if found.count
+    }
 
 
 @pytest.mark.parametrize("frequency", ["step", "failure"])
 def test_every_promise_holds_at_every_stop_of_a_turn(thread, ana, frequency):
-    """S0-65: with a question midway, an approval, a fork, a cancellation; and however often checkpoints are written."""
+    """S0-65: with a question midway, an approval, a fork, a cancellation; and however often
+    checkpoints are written.
+    """
     with serving(by_loop(Answer("", ASK), Answer("", ASK[:1]), Answer("Done."))) as endpoint:
         agents.load(endpoint.url)
         definitions.edit_template("agent-test", frequency=frequency)
@@ -133,58 +165,101 @@ def test_every_promise_holds_at_every_stop_of_a_turn(thread, ana, frequency):
         assert broken() == {}
 
 
-ASK = [("test_look", {"what": "a"}), ("test_pay", {"what": "rent"}), ("ask_human", {"question": "Go on?"})]
+ASK = [
+    ("test_look", {"what": "a"}),
+    ("test_pay", {"what": "rent"}),
+    ("ask_human", {"question": "Go on?"}),
+]
 
 
 def test_a_loop_costs_few_statements(thread, ana):
-    """The request, its call's beginning and its end are a commit each; the step's own is one more."""
+    """The request, its call's beginning and its end are a commit each; the step's own is one
+    more.
+    """
     with serving(by_loop(Answer("", [("test_look", {"what": "a"})]), Answer("Done."))) as endpoint:
         agents.load(endpoint.url)
         agents.say(thread, "Go", by=ana)
         run = turns.invoke(thread.pk, Turn(template="agent-test", input={"input": "Go"}), by=ana)
         with CaptureQueriesContext(connection) as queries:
             agents.go_on(run)
-    records = [one["sql"] for one in queries if one["sql"].startswith("INSERT") and "checkpoints_memo" in one["sql"]]
+    records = [
+        one["sql"]
+        for one in queries
+        if one["sql"].startswith("INSERT") and "checkpoints_memo" in one["sql"]
+    ]
     assert len(records) == 3, "two requests, one call"
     commits = sum(one["sql"].startswith("COMMIT") for one in queries)
-    assert commits <= 12, "claim; of each loop what was streamed, the request and the step; of the call its beginning and its end"
+    assert commits <= 12, (
+        "claim; of each loop what was streamed, the request and the step; of the call its "
+        "beginning and its end"
+    )
 
 
 def test_bytes_per_loop_stay_flat(thread, ana):
-    """SPEC §4: a long conversation makes its checkpoints no bigger; a snapshot now and then apart."""
-    with serving(by_loop(Answer("x " * 50, [("test_look", {"what": "y" * 500})]), Answer("Done. " * 50))) as endpoint:
+    """SPEC §4: a long conversation makes its checkpoints no bigger; a snapshot now and then
+    apart.
+    """
+    with serving(
+        by_loop(Answer("x " * 50, [("test_look", {"what": "y" * 500})]), Answer("Done. " * 50))
+    ) as endpoint:
         agents.load(endpoint.url)
         for _ in range(12):
             agents.say(thread, "z" * 300, by=ana)
-    sizes = list(Checkpoint.objects.filter(thread=thread, is_snapshot=False, node_id="agent").order_by("id").values_list("size", flat=True))
+    sizes = list(
+        Checkpoint.objects.filter(thread=thread, is_snapshot=False, node_id="agent")
+        .order_by("id")
+        .values_list("size", flat=True)
+    )
     assert max(sizes[-6:]) < 1.5 * max(sizes[:6]), sizes
 
 
 def test_work_in_a_workspace_is_committed_by_loop_and_kept_over_a_question(ana, team, tmp_path):
-    """S0-62, 63: what a lost worker did to files is put back and done again in its order; the commit is in the checkpoint."""
+    """S0-62, 63: what a lost worker did to files is put back and done again in its order; the
+    commit is in the checkpoint.
+    """
     origin = make_repository(tmp_path / "origin", {"a.txt": "one\n"})
     write = ("write_file", {"path": "b.txt", "text": "two\n"})
     look = ("read_file", {"path": "b.txt"})
-    story = by_loop(Answer("I write.", [write, ("ask_human", {"question": "Go on?"})]), Answer("I look.", [look]), Answer("Done."))
+    story = by_loop(
+        Answer("I write.", [write, ("ask_human", {"question": "Go on?"})]),
+        Answer("I look.", [look]),
+        Answer("Done."),
+    )
     with serving(story) as endpoint:
         agents.load(
-            endpoint.url, slug="agent-code", tools=["write_file", "read_file", "ask_human"], approvals=[{"when": "always", "ask": False}]
+            endpoint.url,
+            slug="agent-code",
+            tools=["write_file", "read_file", "ask_human"],
+            approvals=[{"when": "always", "ask": False}],
         )
         definitions.edit_template("agent-code", needs_repository=True)
-        order = drive(runs.submit("agent-code", by=ana, team=team, request="Write b", repository_url=str(origin)))
+        order = drive(
+            runs.submit(
+                "agent-code", by=ana, team=team, request="Write b", repository_url=str(origin)
+            )
+        )
         assert order.status == "paused"
         assert pause_of(order).checkpoint.metadata["git"]["commit"]
         doors.say(order.thread_id, Turn(input={"input": "APPROVE"}), by=ana, via=Via.REST)
         order = drive(order)
         assert order.status == "completed"
-    read = [one for one in agents.events(Thread.objects.get(pk=order.thread_id), "tool_call_completed") if one["tool"] == "read_file"]
+    read = [
+        one
+        for one in agents.events(Thread.objects.get(pk=order.thread_id), "tool_call_completed")
+        if one["tool"] == "read_file"
+    ]
     assert "two" in read[0]["result"]
     assert Event.objects.filter(thread=order.thread_id, kind="tool_call_started").count() == 3
-    assert store.load(Checkpoint.objects.filter(thread=order.thread_id).latest("id"))["output"].strip() == "Done."
+    assert (
+        store.load(Checkpoint.objects.filter(thread=order.thread_id).latest("id"))["output"].strip()
+        == "Done."
+    )
 
 
 def test_a_model_is_told_what_was_said_and_cut_off_before_an_interruption(thread, ana):
-    """S0-79, 80: the person's words and the streamed part of the answer, though no loop of that run was ever kept."""
+    """S0-79, 80: the person's words and the streamed part of the answer, though no loop of that run
+    was ever kept.
+    """
     thread.when_busy = "interrupt"
     thread.save()
     with serving(by_loop(Answer(text="Once upon a time."))) as endpoint:
@@ -192,16 +267,42 @@ def test_a_model_is_told_what_was_said_and_cut_off_before_an_interruption(thread
         agents.say(thread, "Hello", by=ana)
         for words in ("Tell me a long story", "No, a longer one"):
             began = doors.say(thread.pk, Turn(input={"input": words}), by=ana, via=Via.REST).run
-            held = {"status": "running", "epoch": 1, "lease_owner": "x", "lease_until": timezone.now() + dt.timedelta(minutes=1)}
+            held = {
+                "status": "running",
+                "epoch": 1,
+                "lease_owner": "x",
+                "lease_until": timezone.now() + dt.timedelta(minutes=1),
+            }
             Run.objects.filter(pk=began.pk).update(**held)
             at = {"step": "agent", "loop_num": 1}
-            log.append(thread.pk, began.pk, [(EventKind.STEP_STARTED, at), (EventKind.STREAMING_CHUNK, {**at, "content": "There was"})])
-        agents.go_on(doors.say(thread.pk, Turn(input={"input": "Shorter"}), by=ana, via=Via.REST).run)
-        heard = [(one["role"], one["content"]) for one in endpoint.requests[-1]["messages"] if one["role"] != "system"]
+            log.append(
+                thread.pk,
+                began.pk,
+                [
+                    (EventKind.STEP_STARTED, at),
+                    (EventKind.STREAMING_CHUNK, {**at, "content": "There was"}),
+                ],
+            )
+        agents.go_on(
+            doors.say(thread.pk, Turn(input={"input": "Shorter"}), by=ana, via=Via.REST).run
+        )
+        heard = [
+            (one["role"], one["content"])
+            for one in endpoint.requests[-1]["messages"]
+            if one["role"] != "system"
+        ]
         cut = ("assistant", "There was\n\n[The person interrupted this answer.]")
         assert heard[:2] == [("user", "Hello"), ("assistant", "Once upon a time. ")]
-        assert heard[2:] == [("user", "Tell me a long story"), cut, ("user", "No, a longer one"), cut, ("user", "Shorter")]
+        assert heard[2:] == [
+            ("user", "Tell me a long story"),
+            cut,
+            ("user", "No, a longer one"),
+            cut,
+            ("user", "Shorter"),
+        ]
         agents.say(thread, "Again", by=ana)
-        later = [one["content"] for one in endpoint.requests[-1]["messages"] if one["role"] == "user"]
+        later = [
+            one["content"] for one in endpoint.requests[-1]["messages"] if one["role"] == "user"
+        ]
         assert later == ["Hello", "Tell me a long story", "No, a longer one", "Shorter", "Again"]
     assert broken() == {}

@@ -1,4 +1,7 @@
-"""A worker of an agent dies at every statement and commit. What was recorded is never done again: neither a request nor a call."""
+"""A worker of an agent dies at every statement and commit.
+
+What was recorded is never done again: neither a request nor a call.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,11 @@ from tests.servers.model_endpoint import Answer, by_loop, serving
 from tests.servers.stack import ROOT
 from tests.worlds import agents
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("templates", "file_database"), pytest.mark.one_database]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("templates", "file_database"),
+    pytest.mark.one_database,
+]
 
 LOOK, SEARCH = ("test_look", {"what": "a"}), ("test_search", {"what": "b"})
 PAY, QUESTION = ("test_pay", {"what": "rent"}), ("ask_human", {"question": "Go on?"})
@@ -39,7 +46,9 @@ def endpoint():
 
 
 def begun(ana):
-    return turns.invoke(turns.open_thread(by=ana).pk, Turn(template="agent-test", input={"input": "Go"}), by=ana)
+    return turns.invoke(
+        turns.open_thread(by=ana).pk, Turn(template="agent-test", input={"input": "Go"}), by=ana
+    )
 
 
 def approve(run, ana):
@@ -60,10 +69,19 @@ def settled(run, ana):
 def story(run):
     """What a person could tell of a run, without ids and times."""
     mind = agents.mind(run.thread_id)
-    told = Counter((data["tool"], data.get("status", "")) for data in agents.events(run.thread, "tool_call_completed"))
-    made = [(at.status, at.loop_num, at.next_step) for at in Checkpoint.objects.filter(run_id=run.pk).order_by("id")]
+    told = Counter(
+        (data["tool"], data.get("status", ""))
+        for data in agents.events(run.thread, "tool_call_completed")
+    )
+    made = [
+        (at.status, at.loop_num, at.next_step)
+        for at in Checkpoint.objects.filter(run_id=run.pk).order_by("id")
+    ]
     messages = store.load(Checkpoint.objects.filter(thread=run.thread_id).latest("id"))["messages"]
-    said = [(one["role"], one["content"], [(call["tool"], call["status"]) for call in one["tools"]]) for one in messages]
+    said = [
+        (one["role"], one["content"], [(call["tool"], call["status"]) for call in one["tools"]])
+        for one in messages
+    ]
     return {
         "run": (run.status, run.error),
         "usage": {key: mind["usage"][key] for key in ("requests", "input_tokens", "tool_calls")},
@@ -77,11 +95,15 @@ def recorded(run, prefix):
     return Memo.objects.filter(thread=run.thread_id, key__startswith=prefix).count()
 
 
-@pytest.mark.parametrize("answers", [0, 1], ids=["to the approval of calls", "from there to the question"])
+@pytest.mark.parametrize(
+    "answers", [0, 1], ids=["to the approval of calls", "from there to the question"]
+)
 def test_no_request_and_no_finished_call_is_made_again(endpoint, ana, answers):
-    """P4, P5, S0-63, 64: a death after a request, between two calls at once, before and after each checkpoint and record.
+    """P4, P5, S0-63, 64: a death after a request, between two calls at once, before and after each
+    checkpoint and record.
 
-    Made again is just what a death left unrecorded: an answer that was on its way into its record, a call that was being made.
+    Made again is just what a death left unrecorded: an answer that was on its way into its record,
+    a call that was being made.
     """
     endpoint.script = STORY
 
@@ -111,7 +133,9 @@ def test_no_request_and_no_finished_call_is_made_again(endpoint, ana, answers):
         lost = requests - recorded(run, "request"), made - recorded(run, "call/")
         assert min(lost) >= 0
         assert story(settled(run, ana)) == expected_story, f"after a death at moment {moment}"
-        assert since(before) == tuple(each + more for each, more in zip(expected, lost, strict=True)), f"after a death at moment {moment}"
+        assert since(before) == tuple(
+            each + more for each, more in zip(expected, lost, strict=True)
+        ), f"after a death at moment {moment}"
         if not moments.dead:
             break
     assert moment > 8
@@ -135,14 +159,23 @@ crash.work_off()
 
 
 def child(run, mode):
-    environment = crash.child_environment(DJANGO_SETTINGS_MODULE="project.settings", PYTHONPATH=str(ROOT), PYTHONWARNINGS="ignore")
+    environment = crash.child_environment(
+        DJANGO_SETTINGS_MODULE="project.settings", PYTHONPATH=str(ROOT), PYTHONWARNINGS="ignore"
+    )
     return subprocess.run(
-        [sys.executable, "-c", CHILD, str(run.pk), mode], env=environment, cwd=ROOT, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", CHILD, str(run.pk), mode],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
 
 
 def test_three_processes_one_turn(endpoint, ana):
-    """S0-56, 61..64, S2-25, F5: one is killed in a call, the next asks and ends, the third does what was approved, edited and rejected."""
+    """S0-56, 61..64, S2-25, F5: one is killed in a call, the next asks and ends, the third does
+    what was approved, edited and rejected.
+    """
     calls = [LOOK, *(("test_pay", {"what": what}) for what in ("rent", "boat", "bread"))]
     endpoint.script = by_loop(Answer("I pay.", calls), Answer("Done."))
     run = begun(ana)
@@ -163,7 +196,11 @@ def test_three_processes_one_turn(endpoint, ana):
     assert Run.objects.get(pk=run.pk).status == "completed"
     assert len(endpoint.requests) == 2
     heard = [
-        json.loads(one["content"]) if one["content"].startswith("{") else one["content"] for one in endpoint.requests[-1]["messages"][2:]
+        json.loads(one["content"]) if one["content"].startswith("{") else one["content"]
+        for one in endpoint.requests[-1]["messages"][2:]
     ]
-    assert [heard[1], heard[3]["result"]] == [{"made": "pay", "what": "rent"}, {"made": "pay", "what": "rolls"}]
+    assert [heard[1], heard[3]["result"]] == [
+        {"made": "pay", "what": "rent"},
+        {"made": "pay", "what": "rolls"},
+    ]
     assert "no boats" in heard[2]

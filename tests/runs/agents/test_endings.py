@@ -1,4 +1,6 @@
-"""A model that refuses, is filtered, is cut at its length or says nothing: before, each of these ended as `completed` without a word."""
+"""A model that refuses, is filtered, is cut at its length or says nothing: before, each of these
+ended as `completed` without a word.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ from tests.worlds.agents import endpoint as endpoint
 from tests.worlds.agents import thread as thread
 from tests.worlds.whole_story import broken
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("templates", "file_database")]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("templates", "file_database"),
+]
 
 SORRY = "I cannot help with that."
 CUT_CALL = Answer("Let me look.", [("test_look", '{"what": "a')], finish="length")
@@ -42,30 +47,65 @@ def state_of(thread):
     ("answer", "kind", "code", "content"),
     [
         (Answer(refusal=SORRY), "refusal", "answer_refused", SORRY),
-        (Answer("As for the", finish="content_filter"), "content_filter", "answer_filtered", "As for the"),
+        (
+            Answer("As for the", finish="content_filter"),
+            "content_filter",
+            "answer_filtered",
+            "As for the",
+        ),
         (Answer("", finish="content_filter"), "content_filter", "answer_filtered", ""),
-        (Answer("Half", [("test_pay", {"what": "rent"})], finish="content_filter"), "content_filter", "answer_filtered", "Half"),
-        (Answer("As for", finish="guardrail_intervened"), "content_filter", "answer_filtered", "As for"),
+        (
+            Answer("Half", [("test_pay", {"what": "rent"})], finish="content_filter"),
+            "content_filter",
+            "answer_filtered",
+            "Half",
+        ),
+        (
+            Answer("As for", finish="guardrail_intervened"),
+            "content_filter",
+            "answer_filtered",
+            "As for",
+        ),
     ],
-    ids=["refusal", "filter in the text", "filter of all", "filter behind a call", "an endpoint's own word"],
+    ids=[
+        "refusal",
+        "filter in the text",
+        "filter of all",
+        "filter behind a call",
+        "an endpoint's own word",
+    ],
 )
-def test_a_refusal_and_a_filter_fail_the_run_and_are_said_in_message_log_and_outcome(endpoint, thread, ana, answer, kind, code, content):
-    """Before: `completed`, with an empty or half an answer as output; the call that the filter stopped in the middle was made."""
+def test_a_refusal_and_a_filter_fail_the_run_and_are_said_in_message_log_and_outcome(
+    endpoint, thread, ana, answer, kind, code, content
+):
+    """Before: `completed`, with an empty or half an answer as output; the call that the filter
+    stopped in the middle was made.
+    """
     endpoint.script = in_order(Answer("", [("test_look", {"what": "x"})]), answer, FINE)
     run = agents.say(thread, "Go", by=ana)
     assert (run.status, run.failure_code) == ("failed", code)
     assert (SORRY in run.error) == (kind == "refusal")
-    assert sum(agents.MADE.values()) == 1, "the loop before is kept, and no call of this answer was made"
+    assert sum(agents.MADE.values()) == 1, (
+        "the loop before is kept, and no call of this answer was made"
+    )
     words = endings.in_words(kind)
     [told] = [data for data in agents.events(thread, "log") if data.get("ended")]
     assert (told["ended"], told["level"]) == (kind, "warning") and words in told["message"]
     listed, page = said_on(thread, ana)
-    assert (listed[-1]["content"].strip(), listed[-1]["ended"], listed[1]["ended"]) == (content, kind, "")
+    assert (listed[-1]["content"].strip(), listed[-1]["ended"], listed[1]["ended"]) == (
+        content,
+        kind,
+        "",
+    )
     assert words in page
-    assert len(endpoint.requests) == 2, "a retry policy does not ask again for what the model refused"
+    assert len(endpoint.requests) == 2, (
+        "a retry policy does not ask again for what the model refused"
+    )
     again = agents.go_on(doors.resume(run.pk, by=ana, via=Via.REST).run)
     assert (again.status, sum(agents.MADE.values()), len(endpoint.requests)) == ("completed", 1, 3)
-    assert SORRY not in json.dumps(endpoint.requests[-1]), "the model is asked anew, not told of its refusal"
+    assert SORRY not in json.dumps(endpoint.requests[-1]), (
+        "the model is asked anew, not told of its refusal"
+    )
     assert broken() == {}
 
 
@@ -77,14 +117,22 @@ def test_what_was_refused_does_not_hold_up_the_next_turn(endpoint, thread, ana):
 
 
 def test_a_filter_that_stops_the_request_itself_is_told_as_one(endpoint, thread, ana):
-    """Azure's way: HTTP 400 with the code `content_filter`. Before: `model_refused`, as for a request that is wrong."""
-    endpoint.script = in_order(Answer(status=400, error={"code": "content_filter", "message": "policy"}))
+    """Azure's way: HTTP 400 with the code `content_filter`.
+
+    Before: `model_refused`, as for a request that is wrong.
+    """
+    endpoint.script = in_order(
+        Answer(status=400, error={"code": "content_filter", "message": "policy"})
+    )
     run = agents.say(thread, "Go", by=ana)
     assert (run.status, run.failure_code) == ("failed", "answer_filtered")
 
 
 def test_an_endpoint_that_breaks_off_with_a_reason_is_asked_again(endpoint, thread, ana):
-    """`finish_reason: error`, as OpenRouter ends an answer whose model went away. Before: half an answer, `completed`."""
+    """`finish_reason: error`, as OpenRouter ends an answer whose model went away.
+
+    Before: half an answer, `completed`.
+    """
     endpoint.script = in_order(Answer("Half of", finish="error"), FINE)
     run = agents.say(thread, "Go", by=ana)
     assert (run.status, run.attempts) == ("pending", 1)
@@ -92,7 +140,11 @@ def test_an_endpoint_that_breaks_off_with_a_reason_is_asked_again(endpoint, thre
 
 def test_an_answer_that_was_cut_is_continued_and_is_one_output(endpoint, thread, ana):
     """Before: `completed`, with the beginning as the whole output."""
-    endpoint.script = in_order(Answer("One two", finish="length"), Answer("three four", finish="max_tokens"), Answer("five."))
+    endpoint.script = in_order(
+        Answer("One two", finish="length"),
+        Answer("three four", finish="max_tokens"),
+        Answer("five."),
+    )
     run = agents.say(thread, "Count", by=ana)
     assert run.status == "completed"
     assert state_of(thread)["output"] == "One two three four five. "
@@ -119,7 +171,9 @@ def test_an_object_that_was_cut_in_the_middle_is_put_together(endpoint, thread, 
     assert state_of(thread)["output"] == {"city": "Linz"}
 
 
-def test_an_answer_that_stays_cut_fails_with_what_was_said_and_a_retry_goes_on_from_there(endpoint, thread, ana):
+def test_an_answer_that_stays_cut_fails_with_what_was_said_and_a_retry_goes_on_from_there(
+    endpoint, thread, ana
+):
     endpoint.script = by_loop(Answer("more", finish="length"))
     run = agents.say(thread, "Write", by=ana)
     assert (run.status, run.failure_code, len(endpoint.requests)) == ("failed", "answer_cut", 4)
@@ -143,11 +197,15 @@ def test_an_answer_that_stays_cut_fails_with_what_was_said_and_a_retry_goes_on_f
     ids=["half its arguments", "none of them", "calls that look whole", "a tool that needs none"],
 )
 def test_no_call_of_an_answer_that_was_cut_is_made(endpoint, thread, ana, cut):
-    """Before: a call whose arguments had not come yet was made with none, and those before the cut were made."""
+    """Before: a call whose arguments had not come yet was made with none, and those before the cut
+    were made.
+    """
     agents.load(endpoint.url, tools=[*agents.TOOLS, "clock"])
     endpoint.script = in_order(cut, Answer("", [("test_look", {"what": "less"})]), FINE)
     assert agents.say(thread, "Go", by=ana).status == "completed"
-    assert [data["arguments"] for data in agents.events(thread, "tool_call_started")] == [{"what": "less"}]
+    assert [data["arguments"] for data in agents.events(thread, "tool_call_started")] == [
+        {"what": "less"}
+    ]
     assert endpoint.requests[1]["messages"][-1]["content"] == endings.CALL_AGAIN
     assert not any(one.get("tool_calls") for one in endpoint.requests[1]["messages"])
 
@@ -155,7 +213,12 @@ def test_no_call_of_an_answer_that_was_cut_is_made(endpoint, thread, ana, cut):
 def test_calls_that_are_cut_again_and_again_are_given_up(endpoint, thread, ana):
     endpoint.script = by_loop(CUT_CALL)
     run = agents.say(thread, "Go", by=ana)
-    assert (run.status, run.failure_code, len(endpoint.requests), sum(agents.MADE.values())) == ("failed", "answer_cut", 4, 0)
+    assert (run.status, run.failure_code, len(endpoint.requests), sum(agents.MADE.values())) == (
+        "failed",
+        "answer_cut",
+        4,
+        0,
+    )
 
 
 def test_length_that_was_used_up_by_thoughts_is_not_asked_for_again(endpoint, thread, ana):
@@ -165,7 +228,9 @@ def test_length_that_was_used_up_by_thoughts_is_not_asked_for_again(endpoint, th
 
 
 @pytest.mark.parametrize(
-    "nothing", [Answer(""), Answer(" \n "), Answer("", thinking="So be it.")], ids=["empty", "blank", "thoughts alone"]
+    "nothing",
+    [Answer(""), Answer(" \n "), Answer("", thinking="So be it.")],
+    ids=["empty", "blank", "thoughts alone"],
 )
 def test_an_empty_answer_is_asked_for_once_more_and_then_said(endpoint, thread, ana, nothing):
     """Before: `completed`, output empty."""
@@ -180,7 +245,9 @@ def test_an_empty_answer_is_asked_for_once_more_and_then_said(endpoint, thread, 
     assert len(endpoint.requests) == 4
 
 
-def test_an_answer_that_is_cut_in_the_last_loop_says_so_and_not_that_loops_ran_out(endpoint, thread, ana):
+def test_an_answer_that_is_cut_in_the_last_loop_says_so_and_not_that_loops_ran_out(
+    endpoint, thread, ana
+):
     agents.load(endpoint.url, max_loops=1)
     endpoint.script = by_loop(Answer("One two", finish="length"))
     run = agents.say(thread, "Go", by=ana)

@@ -1,4 +1,6 @@
-"""Endpoints that refuse, break off, are silent, or cost too much: each ends in a retry or in a clear failure, and no run is stuck."""
+"""Endpoints that refuse, break off, are silent, or cost too much: each ends in a retry or in a
+clear failure, and no run is stuck.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ from tests.worlds.agents import FINE
 from tests.worlds.agents import endpoint as endpoint
 from tests.worlds.agents import thread as thread
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("templates", "file_database")]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("templates", "file_database"),
+]
 
 LOOK = ("test_look", {"what": "x"})
 
@@ -63,7 +68,11 @@ def test_what_another_try_may_mend_is_tried_again(endpoint, thread, ana, fault, 
     endpoint.script = in_order(Answer("", [LOOK]), fault, FINE)
     run = agents.say(thread, "Go", by=ana)
     assert (run.status, run.attempts) == ("pending", 1)
-    told = Event.objects.filter(thread=thread, kind="log", data__contains="again in").latest("seq").data["message"]
+    told = (
+        Event.objects.filter(thread=thread, kind="log", data__contains="again in")
+        .latest("seq")
+        .data["message"]
+    )
     assert words in told
     assert later(run).status == "completed"
     assert sum(agents.MADE.values()) == 1
@@ -94,19 +103,38 @@ def test_a_silent_endpoint_is_given_up_and_tried_again(endpoint, thread, ana, se
     ("fault", "code"),
     [
         (
-            Answer(status=400, error={"code": "context_length_exceeded", "message": "maximum context length is 8192 tokens"}),
+            Answer(
+                status=400,
+                error={
+                    "code": "context_length_exceeded",
+                    "message": "maximum context length is 8192 tokens",
+                },
+            ),
             "context_overflow",
         ),
-        (Answer(status=400, error={"message": "This model's maximum context length is 8192 tokens"}), "context_overflow"),
+        (
+            Answer(
+                status=400, error={"message": "This model's maximum context length is 8192 tokens"}
+            ),
+            "context_overflow",
+        ),
         (Answer(status=400, error={"message": "no such parameter"}), "model_refused"),
-        (Answer(status=401, error={"message": f"Incorrect API key provided: {KEY}"}), "model_key_refused"),
+        (
+            Answer(status=401, error={"message": f"Incorrect API key provided: {KEY}"}),
+            "model_key_refused",
+        ),
         (Answer(status=404, error={"message": "no such model"}), "model_unknown"),
         (Answer(status=429, error={"code": "insufficient_quota"}), "model_quota"),
     ],
     ids=["context by code", "context by words", "refused", "key", "model", "quota"],
 )
-def test_what_only_a_person_can_mend_ends_the_run_with_words(endpoint, thread, ana, fault, code, monkeypatch, settings):
-    """The work before it is kept; a retry goes on at that loop. The key is in nothing that is kept or told."""
+def test_what_only_a_person_can_mend_ends_the_run_with_words(
+    endpoint, thread, ana, fault, code, monkeypatch, settings
+):
+    """The work before it is kept; a retry goes on at that loop.
+
+    The key is in nothing that is kept or told.
+    """
     monkeypatch.setenv("MODEL_KEY", KEY)
     settings.WAYSTATION_CREDENTIALS_FROM_ENV = ["MODEL_KEY"]
     agents.load(endpoint.url, retry=chat.RETRY, credential="MODEL_KEY")
@@ -128,7 +156,9 @@ def test_an_endpoint_that_is_not_there_is_said_so(thread, ana):
 
 
 def test_a_run_that_is_cancelled_lets_go_of_its_request(endpoint, thread, ana):
-    """Nothing is waited for: the connection is closed in the middle of the answer, and nothing is written for a run that has ended."""
+    """Nothing is waited for: the connection is closed in the middle of the answer, and nothing is
+    written for a run that has ended.
+    """
     never = threading.Event()
     endpoint.script = by_loop(Answer("One moment please", hold=never))
     run = turns.invoke(thread.pk, Turn(template="agent-test", input={"input": "Go"}), by=ana)
@@ -164,7 +194,9 @@ def many(*calls):
     ],
     ids=["loops", "tokens", "tool calls", "cost"],
 )
-def test_a_limit_stops_the_run_and_keeps_its_work(endpoint, thread, ana, server, config, script, code, requests):
+def test_a_limit_stops_the_run_and_keeps_its_work(
+    endpoint, thread, ana, server, config, script, code, requests
+):
     """A person who retries gives the limit anew; nothing that was done is done again."""
     server(prices={"openai:test": model.Price(input=1.0, output=2.0)})
     agents.load(endpoint.url, **config)
@@ -196,14 +228,19 @@ def test_a_cost_limit_needs_a_price(endpoint, thread, ana):
     assert len(endpoint.requests) == 1
 
 
-def test_tokens_and_cost_are_told_per_loop_run_and_thread_with_what_is_left(endpoint, thread, ana, server):
+def test_tokens_and_cost_are_told_per_loop_run_and_thread_with_what_is_left(
+    endpoint, thread, ana, server
+):
     server(prices={"openai:test": model.Price(input=1.0, output=2.0)})
     agents.load(endpoint.url, limits={"tokens": 1000, "cost": 1})
     endpoint.script = by_loop(many(), FINE)
     for _ in range(2):
         agents.say(thread, "Go", by=ana)
     told = [data for data in agents.events(thread, "log") if data.get("what") == "usage"]
-    assert [(one["loop_num"], one["requests"], one["input_tokens"], one["output_tokens"]) for one in told] == [
+    assert [
+        (one["loop_num"], one["requests"], one["input_tokens"], one["output_tokens"])
+        for one in told
+    ] == [
         (1, 1, 100, 10),
         (2, 1, 100, 10),
     ] * 2
@@ -214,20 +251,35 @@ def test_tokens_and_cost_are_told_per_loop_run_and_thread_with_what_is_left(endp
     assert told[-1]["left"]["total_tokens"] == 780
 
 
-# -- where an endpoint may be ---------------------------------------------------------------------------------------------------------
+# -- where an endpoint may be
+# --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("place", ["http://127.0.0.1:9/v1", "https://169.254.169.254/v1", "https://[::1]/v1", "https://10.1.2.3/v1"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "http://127.0.0.1:9/v1",
+        "https://169.254.169.254/v1",
+        "https://[::1]/v1",
+        "https://10.1.2.3/v1",
+    ],
+)
 def test_an_endpoint_inside_is_refused_when_the_step_template_is_saved(db, server, place):
-    """SSRF: whoever edits step templates had a worker send requests, and read the answers, anywhere inside."""
+    """SSRF: whoever edits step templates had a worker send requests, and read the answers, anywhere
+    inside.
+    """
     server(allow=())
     with pytest.raises(definitions.TemplateInvalid) as refused:
         agents.load(place)
     assert "WAYSTATION_MODEL_ALLOW" in str(refused.value)
 
 
-def test_an_endpoint_whose_name_leads_inside_is_not_asked(endpoint, thread, ana, server, monkeypatch):
-    """SSRF by a name: it is looked up once, when the model is asked, and what was found is checked."""
+def test_an_endpoint_whose_name_leads_inside_is_not_asked(
+    endpoint, thread, ana, server, monkeypatch
+):
+    """SSRF by a name: it is looked up once, when the model is asked, and what was found is
+    checked.
+    """
     server(allow=())
     run = agents.say(thread, "Go", by=ana)
     assert (run.status, run.failure_code) == ("failed", "model_address")
@@ -235,7 +287,9 @@ def test_an_endpoint_whose_name_leads_inside_is_not_asked(endpoint, thread, ana,
     assert not endpoint.requests
 
 
-def test_a_request_goes_to_the_address_that_was_checked_however_the_name_answers_next(endpoint, thread, ana, server, monkeypatch):
+def test_a_request_goes_to_the_address_that_was_checked_however_the_name_answers_next(
+    endpoint, thread, ana, server, monkeypatch
+):
     """DNS rebinding: the name that was public at the check leads inside at the connection."""
     asked: list[str] = []
 
@@ -248,7 +302,8 @@ def test_a_request_goes_to_the_address_that_was_checked_however_the_name_answers
     monkeypatch.setattr(ssrf, "check", rebinding)
     endpoint.script = in_order(FINE)
     run = agents.say(thread, "Go", by=ana)
-    assert run.status == "completed", run.error  # models.invalid has no address at all: only the checked one can have been used
+    # models.invalid has no address at all: only the checked one can have been used
+    assert run.status == "completed", run.error
     assert len(asked) == len(endpoint.requests) == 1
 
 

@@ -1,4 +1,6 @@
-"""The tools on files: what they do inside the workspace, and that no path leads out of it (F6, F20)."""
+"""The tools on files: what they do inside the workspace, and that no path leads out of it (F6,
+F20).
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,12 @@ def test_files_are_listed_in_order_with_links_apart_and_nothing_of_gits(tree: Pa
 def test_a_file_is_read_from_a_line_on(tree: Path) -> None:
     assert call(tree, "read_file", path="src/app.py")["text"] == "first\nsecond\nthird\n"
     told = call(tree, "read_file", path="./src//app.py", from_line=2, lines=1)
-    assert (told["text"], told["from_line"], told["total_lines"], told["cut"]) == ("second", 2, 4, False)
+    assert (told["text"], told["from_line"], told["total_lines"], told["cut"]) == (
+        "second",
+        2,
+        4,
+        False,
+    )
 
 
 def test_what_is_long_is_cut_and_says_so(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,16 +100,23 @@ def test_lines_are_found_by_pattern(tree: Path) -> None:
         {"path": "src/app.py", "line": 2, "text": "second"},
         {"path": "src/deep/x.txt", "line": 1, "text": "second here"},
     ]
-    assert call(tree, "search_files", pattern="second", folder="src/deep")["matches"][0]["path"] == "src/deep/x.txt"
+    assert (
+        call(tree, "search_files", pattern="second", folder="src/deep")["matches"][0]["path"]
+        == "src/deep/x.txt"
+    )
     assert "no pattern" in refusal(tree, "search_files", pattern="(?=a)")
     assert call(tree, "search_files", pattern="nobody's business") == {"matches": [], "cut": False}
 
 
-def test_binary_and_large_files_are_refused_politely(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_binary_and_large_files_are_refused_politely(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tree / "a.png").write_bytes(b"\x89PNG\0")
     (tree / "latin.txt").write_bytes("Grüße".encode("latin-1"))
     assert "a.png is no text in UTF-8: 5 bytes" in refusal(tree, "read_file", path="a.png")
-    assert "no text" in refusal(tree, "patch_file", path="latin.txt", edits=[{"old": "G", "new": "g"}])
+    assert "no text" in refusal(
+        tree, "patch_file", path="latin.txt", edits=[{"old": "G", "new": "g"}]
+    )
     monkeypatch.setattr(files, "LARGEST", 10)
     assert "19 bytes; files of up to 10" in refusal(tree, "read_file", path="src/app.py")
     assert "up to 10" in refusal(tree, "write_file", path="b", text="x" * 11)
@@ -111,7 +125,11 @@ def test_binary_and_large_files_are_refused_politely(tree: Path, monkeypatch: py
 def test_a_file_is_written_with_its_folders_and_keeps_its_mode(tree: Path) -> None:
     assert call(tree, "write_file", path="new/deep/a.sh", text="one\r\n")["new"]
     os.chmod(tree / "new/deep/a.sh", 0o755)
-    assert call(tree, "write_file", path="new/deep/a.sh", text="two\n") == {"path": "new/deep/a.sh", "new": False, "bytes": 4}
+    assert call(tree, "write_file", path="new/deep/a.sh", text="two\n") == {
+        "path": "new/deep/a.sh",
+        "new": False,
+        "bytes": 4,
+    }
     written = tree / "new/deep/a.sh"
     assert (written.read_text(), written.stat().st_mode & 0o777) == ("two\n", 0o700)
     assert [one.name for one in written.parent.iterdir()] == ["a.sh"], "nothing is left beside it"
@@ -121,9 +139,19 @@ def test_all_edits_of_a_patch_are_done_or_none(tree: Path) -> None:
     edits = [{"old": "first\n", "new": "1\n"}, {"old": "1\nsecond", "new": "one two"}]
     assert call(tree, "patch_file", path="src/app.py", edits=edits)["edits"] == 2
     assert (tree / "src/app.py").read_text() == "one two\nthird\n"
-    wrong = refusal(tree, "patch_file", path="src/app.py", edits=[{"old": "one", "new": "x"}, {"old": "t", "new": "y"}])
-    assert "edit 2 replaces stands there 2 times" in wrong and (tree / "src/app.py").read_text() == "one two\nthird\n"
-    assert "does not stand there" in refusal(tree, "patch_file", path="src/app.py", edits=[{"old": "zzz", "new": "x"}])
+    wrong = refusal(
+        tree,
+        "patch_file",
+        path="src/app.py",
+        edits=[{"old": "one", "new": "x"}, {"old": "t", "new": "y"}],
+    )
+    assert (
+        "edit 2 replaces stands there 2 times" in wrong
+        and (tree / "src/app.py").read_text() == "one two\nthird\n"
+    )
+    assert "does not stand there" in refusal(
+        tree, "patch_file", path="src/app.py", edits=[{"old": "zzz", "new": "x"}]
+    )
 
 
 def test_a_file_is_deleted_and_nothing_else_is(tree: Path) -> None:
@@ -133,17 +161,25 @@ def test_a_file_is_deleted_and_nothing_else_is(tree: Path) -> None:
     assert (tree / "link").is_symlink()
 
 
-def test_none_of_them_asks_unless_a_rule_says_so_and_a_rule_on_high_risk_finds_the_check(tree: Path) -> None:
+def test_none_of_them_asks_unless_a_rule_says_so_and_a_rule_on_high_risk_finds_the_check(
+    tree: Path,
+) -> None:
     """S2-26: what stays in the workspace needs nobody."""
     for name in [*NAMES, "run_check"]:
         assert not approval.explain(tools.find(name), {"path": "a"}).ask
     rules = approval.parse([{"when": {"risk": "high"}, "ask": True}])
-    assert [name for name in [*NAMES, "run_check"] if approval.explain(tools.find(name), {}, rules).ask] == ["run_check"]
+    assert [
+        name for name in [*NAMES, "run_check"] if approval.explain(tools.find(name), {}, rules).ask
+    ] == ["run_check"]
 
 
 def test_what_would_be_written_is_shown_to_who_decides(tree: Path) -> None:
-    write = tools.as_call(tools.find("write_file"), "c", {"path": "a.md", "text": "```\n<script>alert(1)</script>"})
-    patch = tools.as_call(tools.find("patch_file"), "c", {"path": "a", "edits": [{"old": "x\ny", "new": "x\nz"}]})
+    write = tools.as_call(
+        tools.find("write_file"), "c", {"path": "a.md", "text": "```\n<script>alert(1)</script>"}
+    )
+    patch = tools.as_call(
+        tools.find("patch_file"), "c", {"path": "a", "edits": [{"old": "x\ny", "new": "x\nz"}]}
+    )
     assert "````\n```\n<script>alert(1)</script>\n````" in write.preview
     assert "```diff\n@@ -1,2 +1,2 @@\n x\n-y\n+z\n```" in patch.preview
 
@@ -163,9 +199,12 @@ def test_without_a_workspace_the_run_ends(tmp_path: Path) -> None:
 
 
 HOSTILE = [
-    "/etc/passwd", "../out/secret.txt", "src/../../out/secret.txt", "link/secret.txt", "link.txt", "loop", "loop/x",
-    "src/up/out/secret.txt", "inner/app.py", "..", ".git/config", ".GIT/config", "src/.git/x", ".git", "./.git/config", ".git./config",
-    ".git /x", ".g\u200bit/config", "git~1/config", ".git::$INDEX_ALLOCATION/x", "\uff0egit/config", "a\\..\\b", "a\0b", "~/x\n",
+    "/etc/passwd", "../out/secret.txt", "src/../../out/secret.txt", "link/secret.txt", "link.txt",
+    "loop", "loop/x",
+    "src/up/out/secret.txt", "inner/app.py", "..", ".git/config", ".GIT/config", "src/.git/x",
+    ".git", "./.git/config", ".git./config",
+    ".git /x", ".g\u200bit/config", "git~1/config", ".git::$INDEX_ALLOCATION/x", "\uff0egit/config",
+    "a\\..\\b", "a\0b", "~/x\n",
     "x" * 300, "a/" * 100 + "b", "/proc/self/environ",
 ]  # fmt: skip
 
@@ -191,7 +230,15 @@ def test_what_is_no_regular_file_is_neither_read_nor_written(tree: Path) -> None
         for path in ("pipe", "s", "src"):
             refusal(tree, "read_file", path=path)
             refusal(tree, "write_file", path=path, text="x")
-    assert call(tree, "list_files")["special"] == ["inner", "link", "link.txt", "loop", "pipe", "s", "src/up"]
+    assert call(tree, "list_files")["special"] == [
+        "inner",
+        "link",
+        "link.txt",
+        "loop",
+        "pipe",
+        "s",
+        "src/up",
+    ]
     call(tree, "search_files", pattern="x")
 
 
@@ -203,7 +250,9 @@ def test_a_hard_link_to_a_file_outside_is_replaced_and_not_written_through(tree:
 
 
 @pytest.mark.parametrize("name", ["read_file", "write_file", "delete_file"])
-def test_a_folder_that_becomes_a_link_between_two_looks_leads_nowhere(tree: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_folder_that_becomes_a_link_between_two_looks_leads_nowhere(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     """A race: a program that the check left running swaps a folder while a path is walked."""
     (tree / "src" / "secret.txt").write_text("inside")
     real, before = os.open, snapshot(tree.parent / "out")
@@ -222,7 +271,9 @@ def test_a_folder_that_becomes_a_link_between_two_looks_leads_nowhere(tree: Path
     assert OUTSIDE not in str(told) and snapshot(tree.parent / "out") == before
 
 
-def test_no_file_is_written_when_the_folder_is_a_link_by_then(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_file_is_written_when_the_folder_is_a_link_by_then(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = os.open
 
     def swapping(path: Any, *arguments: Any, **more: Any) -> int:
@@ -243,7 +294,9 @@ def snapshot(folder: Path) -> dict[str, str]:
     for above, folders, names in os.walk(folder):
         for name in [*folders, *names]:
             path = Path(above) / name
-            found[str(path.relative_to(folder))] = f"-> {os.readlink(path)}" if path.is_symlink() else _content(path)
+            found[str(path.relative_to(folder))] = (
+                f"-> {os.readlink(path)}" if path.is_symlink() else _content(path)
+            )
     return found
 
 
@@ -253,22 +306,48 @@ def _content(path: Path) -> str:
 
 PARTS = st.one_of(
     st.sampled_from(
-        ["..", ".", "", "src", "link", "link.txt", "loop", "up", "inner", ".git", ".GIT", "app.py", "out", "secret.txt", "~", "new"]
+        [
+            "..",
+            ".",
+            "",
+            "src",
+            "link",
+            "link.txt",
+            "loop",
+            "up",
+            "inner",
+            ".git",
+            ".GIT",
+            "app.py",
+            "out",
+            "secret.txt",
+            "~",
+            "new",
+        ]
     ),
     st.text(max_size=12),
 )
 PATHS = st.builds(
-    lambda parts, start: start + "/".join(parts), st.lists(PARTS, min_size=1, max_size=6), st.sampled_from(["", "", "/", "//", "./"])
+    lambda parts, start: start + "/".join(parts),
+    st.lists(PARTS, min_size=1, max_size=6),
+    st.sampled_from(["", "", "/", "//", "./"]),
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 @given(path=PATHS, name=st.sampled_from(NAMES))
 @example(path="link/secret.txt", name="read_file")
 @example(path="src/up/out/secret.txt", name="write_file")
-def test_no_path_at_all_reads_or_writes_outside_the_workspace(tree: Path, path: str, name: str) -> None:
+def test_no_path_at_all_reads_or_writes_outside_the_workspace(
+    tree: Path, path: str, name: str
+) -> None:
     """F6, F20: whatever a model writes as a path."""
-    known: dict[str, dict[str, Any]] = {"write_file": {"text": "mine"}, "patch_file": {"edits": [{"old": "o", "new": "mine"}]}}
+    known: dict[str, dict[str, Any]] = {
+        "write_file": {"text": "mine"},
+        "patch_file": {"edits": [{"old": "o", "new": "mine"}]},
+    }
     more = known.get(name, {})
     arguments: dict[str, Any] = {"pattern": "."} if name == "search_files" else more
     key = "folder" if name in {"list_files", "search_files"} else "path"
@@ -285,12 +364,24 @@ def test_no_path_at_all_reads_or_writes_outside_the_workspace(tree: Path, path: 
 # In a real repository
 
 
-CHECK = [sys.executable, "-c", "import pathlib,sys; pathlib.Path('report.xml').write_text('x'); print(open('a.txt').read()); sys.exit(3)"]
+CHECK = [
+    sys.executable,
+    "-c",
+    (
+        "import pathlib,sys; pathlib.Path('report.xml').write_text('x'); "
+        "print(open('a.txt').read()); sys.exit(3)"
+    ),
+]
 
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
-    origin = bare_copy(make_repository(tmp_path / "r", {"a.txt": "one\n", "b.txt": "b\n", ".gitignore": "*.log\n"}), tmp_path / "origin")
+    origin = bare_copy(
+        make_repository(
+            tmp_path / "r", {"a.txt": "one\n", "b.txt": "b\n", ".gitignore": "*.log\n"}
+        ),
+        tmp_path / "origin",
+    )
     return Desk(tmp_path, origin, check_command=CHECK)
 
 
@@ -301,7 +392,11 @@ def in_loop(desk: Desk, *calls: tuple[str, dict[str, Any]], check: Any = lambda:
     def loop(state: Any, context: Any) -> Any:
         context.workspace.restore()
         for number, (name, arguments) in enumerate(calls):
-            told.append(tools.call(tools.find(name), arguments, ToolUse(context=context, call_id=f"c{number}")))
+            told.append(
+                tools.call(
+                    tools.find(name), arguments, ToolUse(context=context, call_id=f"c{number}")
+                )
+            )
 
     desk.attempt(loop, check=check)
     return told
@@ -311,8 +406,17 @@ def test_work_of_a_loop_that_crashed_is_gone_when_it_begins_anew(desk: Desk) -> 
     """So a call that is made again finds what it found the first time (`Tool.in_workspace`)."""
     edit = ("patch_file", {"path": "a.txt", "edits": [{"old": "one", "new": "two"}]})
     for _ in range(2):
-        in_loop(desk, edit, ("write_file", {"path": "c/d.txt", "text": "new\n"}), ("delete_file", {"path": "b.txt"}))
-        assert (desk.read("a.txt"), desk.read("c/d.txt"), (desk.path / "b.txt").exists()) == (b"two\n", b"new\n", False)
+        in_loop(
+            desk,
+            edit,
+            ("write_file", {"path": "c/d.txt", "text": "new\n"}),
+            ("delete_file", {"path": "b.txt"}),
+        )
+        assert (desk.read("a.txt"), desk.read("c/d.txt"), (desk.path / "b.txt").exists()) == (
+            b"two\n",
+            b"new\n",
+            False,
+        )
 
 
 def test_the_repositorys_own_check_is_run_and_what_it_leaves_behind_is_dropped(desk: Desk) -> None:
@@ -321,7 +425,9 @@ def test_the_repositorys_own_check_is_run_and_what_it_leaves_behind_is_dropped(d
     assert told[1]["files"] == [".gitignore", "a.txt", "b.txt"]
 
 
-def test_a_check_that_does_not_end_or_cannot_begin_is_told_to_the_model(tmp_path: Path, desk: Desk) -> None:
+def test_a_check_that_does_not_end_or_cannot_begin_is_told_to_the_model(
+    tmp_path: Path, desk: Desk
+) -> None:
     """F6: prints without end; a program that is not there; no command at all."""
     for command, words in (
         ([sys.executable, "-c", "while True: print('x' * 10000)"], "did not end"),
@@ -336,7 +442,11 @@ def test_a_check_that_does_not_end_or_cannot_begin_is_told_to_the_model(tmp_path
 
 def test_a_check_is_ended_with_its_run(desk: Desk) -> None:
     """What stops the run is no failure of the tool."""
-    slow = Desk(desk.path.parent.parent, desk.order.repository_url, check_command=[sys.executable, "-c", "import time; time.sleep(60)"])
+    slow = Desk(
+        desk.path.parent.parent,
+        desk.order.repository_url,
+        check_command=[sys.executable, "-c", "import time; time.sleep(60)"],
+    )
     begun: list[int] = []
 
     def check() -> None:

@@ -1,4 +1,6 @@
-"""An agent on a thread, against an endpoint over real HTTP: loops, tools, questions to people, what is kept and what is told."""
+"""An agent on a thread, against an endpoint over real HTTP: loops, tools, questions to people, what
+is kept and what is told.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ from tests.worlds import agents
 from tests.worlds.agents import thread as thread
 from tests.worlds.whole_story import broken
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("templates", "file_database")]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("templates", "file_database"),
+]
 
 LOOK = ("test_look", {"what": "articles"})
 QUESTION = ("ask_human", {"question": "Should I include market data?"})
@@ -48,33 +53,79 @@ def test_the_whole_sequence_of_an_agent_chat_is_told_in_its_order(endpoint, thre
     """S0-19..32: five loops, of which the second asks a person, and the final answer."""
     run = agents.say(thread, "Research and summarize AI trends", by=ana)
     assert run.status == "paused"
-    begun, loop = ["checkpoint_created"], ["streaming_chunk", "tool_call_started", "tool_call_completed", "checkpoint_created"]
-    asks = ["streaming_chunk", "tool_call_started", "approval_requested", "checkpoint_created", "run_paused"]
+    begun, loop = (
+        ["checkpoint_created"],
+        ["streaming_chunk", "tool_call_started", "tool_call_completed", "checkpoint_created"],
+    )
+    asks = [
+        "streaming_chunk",
+        "tool_call_started",
+        "approval_requested",
+        "checkpoint_created",
+        "run_paused",
+    ]
     assert agents.told(thread) == [*begun, *loop, *asks]
     doors.say(thread.pk, Turn(input={"input": "Yes, include market data"}), by=ana, via=Via.REST)
     assert agents.go_on(run).status == "completed"
     after = ["approval_received", "checkpoint_created", "tool_call_completed", "checkpoint_created"]
-    both = ["streaming_chunk", *["tool_call_started"] * 2, *["tool_call_completed"] * 2, "checkpoint_created"]
+    both = [
+        "streaming_chunk",
+        *["tool_call_started"] * 2,
+        *["tool_call_completed"] * 2,
+        "checkpoint_created",
+    ]
     final = ["streaming_chunk", "run_completed", "checkpoint_created"]
     assert agents.told(thread)[10:] == [*after, *both, *loop, *final]
     made = agents.events(thread, "checkpoint_created")
-    assert [one["loop_num"] for one in made if one["node_id"]] == [1, 2, 2, 2, 3, 4, 5]  # S0-31: the answer and its loop are loop 2
-    assert [one["status"] for one in made] == ["active", "active", "pending_input", "active", "active", "active", "active", "completed"]
+    # S0-31: the answer and its loop are loop 2
+    assert [one["loop_num"] for one in made if one["node_id"]] == [1, 2, 2, 2, 3, 4, 5]
+    assert [one["status"] for one in made] == [
+        "active",
+        "active",
+        "pending_input",
+        "active",
+        "active",
+        "active",
+        "active",
+        "completed",
+    ]
     assert len(endpoint.requests) == 5
     assert sum(agents.MADE.values()) == 4
-    answer = [one for one in agents.events(thread, "tool_call_completed") if one["tool"] == "ask_human"]
+    answer = [
+        one for one in agents.events(thread, "tool_call_completed") if one["tool"] == "ask_human"
+    ]
     assert [one["result"] for one in answer] == ["Yes, include market data"]
 
 
 def test_each_checkpoint_holds_all_that_the_next_loop_needs(endpoint, thread, ana):
-    """S0-59..64, 67: conversation, loop, steps, finished calls, context, offset, what it depends on; nothing of what was streamed."""
+    """S0-59..64, 67: conversation, loop, steps, finished calls, context, offset, what it depends
+    on; nothing of what was streamed.
+    """
     run = agents.say(thread, "Research", by=ana)
-    after_one = store.load(Checkpoint.objects.get(run_id=run.pk, loop_num=1, node_id="agent"))["agent"]["agent"]
-    assert [message["kind"] for message in after_one["prompt_messages"]] == ["request", "response", "request"]  # S0-60
-    assert after_one["prompt_messages"][-1]["parts"][0]["content"] == {"made": "look", "what": "articles"}
-    assert (after_one["current_loop"], after_one["total_loops"], after_one["history_offset"]) == (2, 15, 0)
+    after_one = store.load(Checkpoint.objects.get(run_id=run.pk, loop_num=1, node_id="agent"))[
+        "agent"
+    ]["agent"]
+    # S0-60
+    assert [message["kind"] for message in after_one["prompt_messages"]] == [
+        "request",
+        "response",
+        "request",
+    ]
+    assert after_one["prompt_messages"][-1]["parts"][0]["content"] == {
+        "made": "look",
+        "what": "articles",
+    }
+    assert (after_one["current_loop"], after_one["total_loops"], after_one["history_offset"]) == (
+        2,
+        15,
+        0,
+    )
     assert [call["status"] for call in after_one["intermediate_steps"]["1"]["calls"]] == ["done"]
-    assert after_one["call_context"] == {"user_id": ana.pk, "session_id": thread.shown_id, "metadata": {"run_id": run.shown_id}}
+    assert after_one["call_context"] == {
+        "user_id": ana.pk,
+        "session_id": thread.shown_id,
+        "metadata": {"run_id": run.shown_id},
+    }
     assert after_one["run_depends"] == [run.shown_id]
     assert after_one["is_resumed"] is False
     waiting = agents.mind(thread.pk)
@@ -94,43 +145,77 @@ def test_finished_calls_are_not_made_again_after_a_question(endpoint, thread, an
     """S0-63: a turn with one call that runs and a question."""
     endpoint.script = by_loop(Answer("Both.", [LOOK, QUESTION]), Answer("Done."))
     run = agents.say(thread, "Go", by=ana)
-    assert [one["result"] for one in agents.mind(thread.pk)["tool_cache"].values()] == [{"made": "look", "what": "articles"}]
+    assert [one["result"] for one in agents.mind(thread.pk)["tool_cache"].values()] == [
+        {"made": "look", "what": "articles"}
+    ]
     doors.say(thread.pk, Turn(input={"input": "APPROVE"}), by=ana, via=Via.REST)
     assert agents.go_on(run).status == "completed"
     assert list(agents.MADE.values()) == [1]
     returned = agents.mind(thread.pk)["prompt_messages"][2]["parts"]
-    assert [part["content"] for part in returned] == [{"made": "look", "what": "articles"}, "APPROVE"]
+    assert [part["content"] for part in returned] == [
+        {"made": "look", "what": "articles"},
+        "APPROVE",
+    ]
 
 
 def test_a_long_result_is_cut_for_browsers_and_nowhere_else(endpoint, thread, ana, page, api):
-    """C15, S0-66: the log and the page show its two ends; the state, the model and whoever resumes have it to the letter."""
+    """C15, S0-66: the log and the page show its two ends; the state, the model and whoever resumes
+    have it to the letter.
+    """
     what = "a" * 9_000 + "b" * 9_000 + "c" * 9_000
-    endpoint.script = by_loop(Answer("Both.", [("test_look", {"what": what}), QUESTION]), Answer("Done."))
+    endpoint.script = by_loop(
+        Answer("Both.", [("test_look", {"what": what}), QUESTION]), Answer("Done.")
+    )
     run = agents.say(thread, "Go", by=ana)
-    assert [one["result"] for one in agents.mind(thread.pk)["tool_cache"].values()] == [{"made": "look", "what": what}]
+    assert [one["result"] for one in agents.mind(thread.pk)["tool_cache"].values()] == [
+        {"made": "look", "what": what}
+    ]
     doors.say(thread.pk, Turn(input={"input": "APPROVE"}), by=ana, via=Via.REST)
     assert agents.go_on(run).status == "completed"
-    heard = [json.loads(one["content"]) for one in endpoint.requests[-1]["messages"] if one["role"] == "tool" and "look" in one["content"]]
+    heard = [
+        json.loads(one["content"])
+        for one in endpoint.requests[-1]["messages"]
+        if one["role"] == "tool" and "look" in one["content"]
+    ]
     assert heard == [{"made": "look", "what": what}]
     for told in agents.events(thread, "tool_call_completed"):
         assert len(str(told)) < 2 * journal.SHOWN + 1_000
-    assert journal.CUT in next(one["result"] for one in agents.events(thread, "tool_call_completed") if one["tool"] == "test_look")
+    assert journal.CUT in next(
+        one["result"]
+        for one in agents.events(thread, "tool_call_completed")
+        if one["tool"] == "test_look"
+    )
     shown = page.get(f"/threads/{thread.shown_id}/").content.decode()
     assert "\n...[truncated]...\n" in shown and "a" * 4_900 in shown and "c" * 4_900 in shown
     assert "a" * 5_001 not in shown and "b" * 10 not in shown
-    state = api(ana).get(f"/api/v1/threads/{thread.shown_id}/state").json()["values"]["agent"]["agent"]
+    state = (
+        api(ana).get(f"/api/v1/threads/{thread.shown_id}/state").json()["values"]["agent"]["agent"]
+    )
     assert what in str(state["prompt_messages"]), "a program that reads the state gets all of it"
 
 
-PAY = [("test_pay", {"what": "rent"}), ("test_pay", {"what": "boat"}), ("test_pay", {"what": "bread"}), LOOK]
+PAY = [
+    ("test_pay", {"what": "rent"}),
+    ("test_pay", {"what": "boat"}),
+    ("test_pay", {"what": "bread"}),
+    LOOK,
+]
 
 
-def test_one_question_is_asked_for_all_calls_that_wait_and_each_is_decided(endpoint, thread, ana, ben):
-    """S2-26, F5: approved and edited calls run once, with what was approved; a rejected one is told to the model and never made."""
+def test_one_question_is_asked_for_all_calls_that_wait_and_each_is_decided(
+    endpoint, thread, ana, ben
+):
+    """S2-26, F5: approved and edited calls run once, with what was approved; a rejected one is told
+    to the model and never made.
+    """
     endpoint.script = by_loop(Answer("I pay.", PAY), Answer("All done."))
     run = agents.say(thread, "Pay my bills", by=ana)
     pause = agents.asked(run)
-    assert (pause.kind, pause.revision, [call["arguments"]["what"] for call in pause.calls]) == ("tools", 1, ["rent", "boat", "bread"])
+    assert (pause.kind, pause.revision, [call["arguments"]["what"] for call in pause.calls]) == (
+        "tools",
+        1,
+        ["rent", "boat", "bread"],
+    )
     assert "Money leaves." in pause.content
     assert list(agents.MADE.values()) == [1], "only what needs nobody"
     rent, boat, bread = (call["id"] for call in pause.calls)
@@ -142,7 +227,11 @@ def test_one_question_is_asked_for_all_calls_that_wait_and_each_is_decided(endpo
     services.decide(pause.pk, action="answer", by=ben, via=Via.REST, payload={"calls": answer})
     assert agents.go_on(run).status == "completed"
     assert sum(agents.MADE.values()) == 3
-    heard = {message["tool_call_id"]: message["content"] for message in endpoint.requests[-1]["messages"] if message["role"] == "tool"}
+    heard = {
+        message["tool_call_id"]: message["content"]
+        for message in endpoint.requests[-1]["messages"]
+        if message["role"] == "tool"
+    }
     assert json.loads(heard[rent]) == {"made": "pay", "what": "rent"}
     assert "rejected" in heard[boat]
     assert "no boats" in heard[boat]
@@ -150,7 +239,9 @@ def test_one_question_is_asked_for_all_calls_that_wait_and_each_is_decided(endpo
     shown = {one["id"]: one["status"] for one in agents.events(thread, "tool_call_completed")}
     assert sorted(shown.values()) == ["done", "done", "done", "rejected"]
     assert len(endpoint.requests) == 2
-    relied = {one["id"]: one.get("decision", "") for one in agents.events(thread, "tool_call_completed")}
+    relied = {
+        one["id"]: one.get("decision", "") for one in agents.events(thread, "tool_call_completed")
+    }
     assert relied[rent] == relied[bread] == Decision.objects.get().shown_id
     assert broken() == {}
 
@@ -162,7 +253,13 @@ class Anything(dict[str, Any]):
         return True
 
     def __missing__(self, name: str) -> dict[str, Any]:
-        return {"decision": "approve", "tool": "test_pay", "arguments": {"what": "rent"}, "reason": "", "decision_id": self.get("id", "")}
+        return {
+            "decision": "approve",
+            "tool": "test_pay",
+            "arguments": {"what": "rent"},
+            "reason": "",
+            "decision_id": self.get("id", ""),
+        }
 
 
 @pytest.mark.parametrize("names", [{}, {"id": "dec_1"}])
@@ -176,7 +273,9 @@ def test_a_call_that_no_decision_approved_is_found(endpoint, thread, ana, monkey
 
 
 def test_an_approval_holds_for_its_call_alone(endpoint, thread, ana, ben):
-    """F5, F6: the same call in a later loop is asked about again, though the endpoint numbers its calls anew each time."""
+    """F5, F6: the same call in a later loop is asked about again, though the endpoint numbers its
+    calls anew each time.
+    """
     endpoint.script = by_loop(Answer("", PAY[:1]), Answer("", PAY[:1]), Answer("Done."))
     run = agents.say(thread, "Pay twice", by=ana)
     for made in (1, 2):
@@ -188,8 +287,9 @@ def test_an_approval_holds_for_its_call_alone(endpoint, thread, ana, ben):
 
 
 def test_a_fork_at_a_question_asks_it_again_without_another_request(endpoint, thread, ana):
-    """S0-80, S0-62, C23: time travel to where a person was asked; the answer that was given there is none of the fork's. What the agent
-    knew there is restored, with the runs that it depends on, which the document's own state did not name."""
+    """S0-80, S0-62, C23: time travel to where a person was asked; the answer that was given there
+    is none of the fork's. What the agent knew there is restored, with the runs that it depends on,
+    which the document's own state did not name."""
     endpoint.script = by_loop(Answer("Both.", [LOOK, QUESTION]), Answer("Done."))
     run = agents.say(thread, "Go", by=ana)
     at = agents.asked(run).checkpoint_id
@@ -201,12 +301,21 @@ def test_a_fork_at_a_question_asks_it_again_without_another_request(endpoint, th
     assert (len(endpoint.requests), sum(agents.MADE.values())) == (2, 1)
     own = {"run_depends", "call_context", "is_resumed", "usage", "loops_before"}
     restored = agents.mind(thread.pk)
-    assert {key: restored[key] for key in restored.keys() - own} == {key: knew[key] for key in knew.keys() - own}
-    assert (knew["run_depends"], restored["run_depends"]) == ([run.shown_id], [run.shown_id, fork.shown_id])
+    assert {key: restored[key] for key in restored.keys() - own} == {
+        key: knew[key] for key in knew.keys() - own
+    }
+    assert (knew["run_depends"], restored["run_depends"]) == (
+        [run.shown_id],
+        [run.shown_id, fork.shown_id],
+    )
     doors.say(thread.pk, Turn(input={"input": "No"}), by=ana, via=Via.REST)
     assert agents.go_on(fork).status == "completed"
     assert agents.mind(thread.pk)["run_depends"] == [run.shown_id, fork.shown_id]
-    assert [message["content"] for message in endpoint.requests[-1]["messages"] if message["role"] == "tool"][-1] == "No"
+    assert [
+        message["content"]
+        for message in endpoint.requests[-1]["messages"]
+        if message["role"] == "tool"
+    ][-1] == "No"
 
 
 def test_a_question_with_options_takes_one_of_them(endpoint, thread, ana):
@@ -221,7 +330,9 @@ def test_a_question_with_options_takes_one_of_them(endpoint, thread, ana):
 
 
 def test_a_turn_after_one_that_was_cancelled_in_a_question_begins_anew(endpoint, thread, ana):
-    """The call that nobody answered is told to the model as unmade: endpoints refuse calls without a result."""
+    """The call that nobody answered is told to the model as unmade: endpoints refuse calls without
+    a result.
+    """
     endpoint.script = by_loop(Answer("", [QUESTION]), Answer("Done."))
     agents.say(thread, "Go", by=ana)
     doors.say(thread.pk, Turn(input={"input": "REJECT"}), by=ana, via=Via.REST)
@@ -233,11 +344,17 @@ def test_a_turn_after_one_that_was_cancelled_in_a_question_begins_anew(endpoint,
 
 
 def test_a_conversation_goes_on_with_all_that_was_said(endpoint, thread, ana):
-    """S0-71, 72, 78, 79: the thread's memory; messages as people read them have an id each, and say in which run and loop."""
+    """S0-71, 72, 78, 79: the thread's memory; messages as people read them have an id each, and say
+    in which run and loop.
+    """
     endpoint.script = by_loop(Answer("Noted.", [LOOK]), Answer("It is noted."))
     agents.say(thread, "My name is Ana", by=ana)
     agents.say(thread, "What is my name?", by=ana)
-    said = [message["content"] for message in endpoint.requests[-1]["messages"] if message["role"] == "user"]
+    said = [
+        message["content"]
+        for message in endpoint.requests[-1]["messages"]
+        if message["role"] == "user"
+    ]
     assert said == ["My name is Ana", "What is my name?"]
     messages = store.load(Checkpoint.objects.filter(thread=thread).latest("id"))["messages"]
     assert [one["role"] for one in messages] == ["user", "assistant", "assistant"] * 2
@@ -248,21 +365,41 @@ def test_a_conversation_goes_on_with_all_that_was_said(endpoint, thread, ana):
 
 
 def test_what_the_model_gets_wrong_is_told_to_it(endpoint, thread, ana):
-    """Malformed JSON, arguments that do not fit, a tool that is not there or fails: the model reads why, and nothing was made."""
-    wrong = [("test_look", '{"what": '), ("test_look", {"what": 7}), ("no_such_tool", {}), ("test_broken", {"what": "x"})]
+    """Malformed JSON, arguments that do not fit, a tool that is not there or fails: the model reads
+    why, and nothing was made.
+    """
+    wrong = [
+        ("test_look", '{"what": '),
+        ("test_look", {"what": 7}),
+        ("no_such_tool", {}),
+        ("test_broken", {"what": "x"}),
+    ]
     endpoint.script = by_loop(Answer("", wrong), Answer("I give up."))
     assert agents.say(thread, "Go", by=ana).status == "completed"
-    heard = [message["content"] for message in endpoint.requests[-1]["messages"] if message["role"] == "tool"]
-    assert ["no JSON" in heard[0], "do not fit" in heard[1], "no tool" in heard[2], "shop is closed" in heard[3]] == [True] * 4
+    heard = [
+        message["content"]
+        for message in endpoint.requests[-1]["messages"]
+        if message["role"] == "tool"
+    ]
+    assert [
+        "no JSON" in heard[0],
+        "do not fit" in heard[1],
+        "no tool" in heard[2],
+        "shop is closed" in heard[3],
+    ] == [True] * 4
     assert not agents.MADE
     assert [one["status"] for one in agents.events(thread, "tool_call_completed")] == ["failed"] * 4
 
 
 def test_an_argument_named_like_a_secret_is_not_kept_and_the_call_not_made(endpoint, thread, ana):
-    endpoint.script = by_loop(Answer("", [("test_look", {"what": "x", "password": "hunter2hunter2"})]), Answer("Done."))
+    endpoint.script = by_loop(
+        Answer("", [("test_look", {"what": "x", "password": "hunter2hunter2"})]), Answer("Done.")
+    )
     assert agents.say(thread, "Go", by=ana).status == "completed"
     assert not agents.MADE
-    assert "hunter2" not in json.dumps([store.load(one) for one in Checkpoint.objects.filter(thread=thread)])
+    assert "hunter2" not in json.dumps(
+        [store.load(one) for one in Checkpoint.objects.filter(thread=thread)]
+    )
 
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -272,7 +409,9 @@ def test_an_answer_with_a_schema_becomes_the_output(endpoint, thread, ana):
     """What does not fit is told to the model; text that is such an object counts too."""
     agents.load(endpoint.url, output_schema=SCHEMA)
     endpoint.script = by_loop(
-        Answer("Vienna, I think."), Answer("", [("final_answer", {"town": "Vienna"})]), Answer("", [("final_answer", {"city": "Vienna"})])
+        Answer("Vienna, I think."),
+        Answer("", [("final_answer", {"town": "Vienna"})]),
+        Answer("", [("final_answer", {"city": "Vienna"})]),
     )
     endpoint.script = in_turn(endpoint.script)
     assert agents.say(thread, "Where?", by=ana).status == "completed"
@@ -294,8 +433,15 @@ def test_an_endpoint_may_hold_its_text_to_the_schema(endpoint, thread, ana):
 
 
 def in_turn(script):
-    """`by_loop`, where the model is urged on by messages of its own: those count as none of the person's."""
-    return lambda messages: script([{**one, "role": "x"} if place and one["role"] == "user" else one for place, one in enumerate(messages)])
+    """`by_loop`, where the model is urged on by messages of its own: those count as none of the
+    person's.
+    """
+    return lambda messages: script(
+        [
+            {**one, "role": "x"} if place and one["role"] == "user" else one
+            for place, one in enumerate(messages)
+        ]
+    )
 
 
 def thread_head(thread):

@@ -1,4 +1,6 @@
-"""What a model thinks aloud: heard live and apart, kept for people, never the answer, and not sent back to who does not want it."""
+"""What a model thinks aloud: heard live and apart, kept for people, never the answer, and not sent
+back to who does not want it.
+"""
 
 from __future__ import annotations
 
@@ -37,26 +39,44 @@ def endpoint():
 
 
 def streamed(thread: Thread) -> list[tuple[str, str]]:
-    return [(one["content"].strip(), one.get("thinking", "").strip()) for one in agents.events(thread, "streaming_chunk")]
+    return [
+        (one["content"].strip(), one.get("thinking", "").strip())
+        for one in agents.events(thread, "streaming_chunk")
+    ]
 
 
-served = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("templates", "file_database")]
+served = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("templates", "file_database"),
+]
 
 
 class TestAnAgent:
     pytestmark = served
 
-    def test_thoughts_are_chunks_of_their_own_before_the_answer_and_no_part_of_it(self, endpoint, thread, ana):
+    def test_thoughts_are_chunks_of_their_own_before_the_answer_and_no_part_of_it(
+        self, endpoint, thread, ana
+    ):
         run = agents.say(thread, "6 * 7?", by=ana)
         heard = streamed(thread)
         assert all(bool(said) != bool(thought) for said, thought in heard)
-        assert [bool(thought) for _, thought in heard] == sorted((bool(thought) for _, thought in heard), reverse=True), "thoughts first"
+        assert [bool(thought) for _, thought in heard] == sorted(
+            (bool(thought) for _, thought in heard), reverse=True
+        ), "thoughts first"
         assert " ".join(thought for _, thought in heard if thought) == THOUGHTS
         events = list(Event.objects.filter(thread=thread).order_by("seq"))
-        assert (conversation.text_of(events).strip(), conversation.thinking_of(events).strip()) == (ANSWER, THOUGHTS)
-        assert (page._stream(events).text.strip(), page._stream(events).thinking.strip()) == (ANSWER, THOUGHTS)
+        assert (conversation.text_of(events).strip(), conversation.thinking_of(events).strip()) == (
+            ANSWER,
+            THOUGHTS,
+        )
+        assert (page._stream(events).text.strip(), page._stream(events).thinking.strip()) == (
+            ANSWER,
+            THOUGHTS,
+        )
         mind = agents.mind(thread.pk)
-        assert run.status == "completed" and [part["part_kind"] for part in mind["prompt_messages"][-1]["parts"]] == ["text"]
+        assert run.status == "completed" and [
+            part["part_kind"] for part in mind["prompt_messages"][-1]["parts"]
+        ] == ["text"]
 
     def test_page_and_api_show_them_closed_beside_the_answer(self, endpoint, thread, ana):
         agents.say(thread, "6 * 7?", by=ana)
@@ -64,7 +84,10 @@ class TestAnAgent:
         client.force_login(ana)
         shown = client.get(f"/threads/{thread.shown_id}/").content.decode()
         assert "Thinking</summary>" in shown and THOUGHTS in shown
-        assert '<details class="thinking" data-fold="thinking-msg_' in shown and "<details open" not in shown
+        assert (
+            '<details class="thinking" data-fold="thinking-msg_' in shown
+            and "<details open" not in shown
+        )
         said = client.get(f"/api/v1/threads/{thread.shown_id}/messages").json()["results"]
         assert [(one["role"], one["content"].strip(), one["thinking"].strip()) for one in said] == [
             ("user", "6 * 7?", ""), ("assistant", ANSWER, THOUGHTS),
@@ -77,8 +100,14 @@ class TestAnAgent:
         agents.say(thread, "And once more?", by=ana)
         agents.say(thread, "And now?", by=ana)
         assert "Six times" not in json.dumps(endpoint.requests)
-        assert [one.strip() for one, _ in streamed(thread) if "think>" in one] == [], "tags in the text are thoughts too"
-        assert [said["content"].strip() for said in endpoint.requests[-1]["messages"] if said["role"] == "assistant"] == [ANSWER, ANSWER]
+        assert [one.strip() for one, _ in streamed(thread) if "think>" in one] == [], (
+            "tags in the text are thoughts too"
+        )
+        assert [
+            said["content"].strip()
+            for said in endpoint.requests[-1]["messages"]
+            if said["role"] == "assistant"
+        ] == [ANSWER, ANSWER]
 
     def test_long_thoughts_are_kept_in_part(self, endpoint, thread, ana):
         endpoint.script = by_loop(Answer(ANSWER, thinking="hm " * 5_000))
@@ -87,7 +116,11 @@ class TestAnAgent:
         client = Client()
         client.force_login(ana)
         [_, said] = client.get(f"/api/v1/threads/{thread.shown_id}/messages").json()["results"]
-        assert head is not None and 3_900 < len(said["thinking"]) <= 4_000 and "[truncated]" in said["thinking"]
+        assert (
+            head is not None
+            and 3_900 < len(said["thinking"]) <= 4_000
+            and "[truncated]" in said["thinking"]
+        )
 
     def test_they_are_folded_like_all_that_was_streamed(self, endpoint, thread, ana, settings):
         """What stands beside the answer stays."""
@@ -122,7 +155,11 @@ def test_secrets_are_out_of_thoughts_too_and_both_voices_keep_their_order(order_
         for event in Event.objects.filter(kind="streaming_chunk").order_by("seq"):
             kind = "thought" if event.data.get("thinking") else "said"
             text = event.data.get("thinking") or event.data["content"]
-            said[-1:] = [(kind, said[-1][1] + text)] if said and said[-1][0] == kind else [*said[-1:], (kind, text)]
+            said[-1:] = (
+                [(kind, said[-1][1] + text)]
+                if said and said[-1][0] == kind
+                else [*said[-1:], (kind, text)]
+            )
     assert order.status == "completed"
     assert said == [
         ("thought", "The key is [redacted], I think; sk-"),
@@ -133,7 +170,13 @@ def test_secrets_are_out_of_thoughts_too_and_both_voices_keep_their_order(order_
 
 
 def thought(**more):
-    return {"part_kind": "thinking", "content": "hm", "signature": "signed", "provider_name": "anthropic", **more}
+    return {
+        "part_kind": "thinking",
+        "content": "hm",
+        "signature": "signed",
+        "provider_name": "anthropic",
+        **more,
+    }
 
 
 @pytest.mark.parametrize(

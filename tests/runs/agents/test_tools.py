@@ -1,4 +1,6 @@
-"""The registry of tools: what a model may hand in, what a tool may give, and how a call is shown to who decides it."""
+"""The registry of tools: what a model may hand in, what a tool may give, and how a call is shown to
+who decides it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ pytestmark = pytest.mark.one_database
 
 PARAMETERS = {
     "type": "object",
-    "properties": {"text": {"type": "string"}, "to": {"type": "array", "items": {"type": "string"}}},
+    "properties": {
+        "text": {"type": "string"},
+        "to": {"type": "array", "items": {"type": "string"}},
+    },
     "required": ["text"],
     "additionalProperties": False,
 }
@@ -37,15 +42,20 @@ def letter(**more: Any) -> tools.Tool:
 
 
 def test_a_tool_is_called_with_what_the_model_wrote_and_knows_its_idempotency_key() -> None:
-    assert tools.call(letter(), '{"text": "hello"}', use(call_id="c1")) == {"sent": "hello", "key": "run_1/agent/1/c1"}
+    assert tools.call(letter(), '{"text": "hello"}', use(call_id="c1")) == {
+        "sent": "hello",
+        "key": "run_1/agent/1/c1",
+    }
     assert tools.call(tools.find("letter"), {"text": "hello"}, use())["sent"] == "hello"
 
 
 @pytest.mark.parametrize(
     "written",
     [
-        "", "[]", "null", '"text"', "{", '{"text": 1}', '{"text": "a", "cc": "b"}', '{"text": NaN}', '{"text": 1e999}', "{'text': 'a'}",
-        '{"text": "\\ud800"}', '{"text": "a", "to": ' + "[" * 70 + "]" * 70 + "}", "[" * 100_000, '{"text": ' + "9" * 5_000 + "}",
+        "", "[]", "null", '"text"', "{", '{"text": 1}', '{"text": "a", "cc": "b"}', '{"text": NaN}',
+        '{"text": 1e999}', "{'text': 'a'}",
+        '{"text": "\\ud800"}', '{"text": "a", "to": ' + "[" * 70 + "]" * 70 + "}", "[" * 100_000,
+        '{"text": ' + "9" * 5_000 + "}",
     ],
 )  # fmt: skip
 def test_arguments_that_are_no_json_or_do_not_fit_are_told_to_the_model(written: str) -> None:
@@ -55,7 +65,11 @@ def test_arguments_that_are_no_json_or_do_not_fit_are_told_to_the_model(written:
 
 
 @pytest.mark.parametrize(
-    "written", ['{"text": "' + "x" * tools.MAX_ARGUMENTS + '"}', '{"text": "' + "ü" * (tools.MAX_ARGUMENTS // 2) + '"}']
+    "written",
+    [
+        '{"text": "' + "x" * tools.MAX_ARGUMENTS + '"}',
+        '{"text": "' + "ü" * (tools.MAX_ARGUMENTS // 2) + '"}',
+    ],
 )
 def test_arguments_beyond_the_limit_are_refused(written: str) -> None:
     """F6."""
@@ -98,13 +112,23 @@ def test_names_schemas_and_risks_are_checked_when_a_tool_is_registered() -> None
 
 
 def test_the_model_is_told_name_description_and_parameters() -> None:
-    assert tools.schema_of(letter()) == {"name": "letter", "description": "Write a letter.", "parameters": PARAMETERS}
+    assert tools.schema_of(letter()) == {
+        "name": "letter",
+        "description": "Write a letter.",
+        "parameters": PARAMETERS,
+    }
 
 
 def test_a_call_is_asked_about_with_its_preview_risk_and_what_may_be_changed() -> None:
     """S2-26."""
-    made = letter(risk="high", editable=["/text"], preview=lambda arguments: tools.quoted(arguments["text"]))
+    made = letter(
+        risk="high", editable=["/text"], preview=lambda arguments: tools.quoted(arguments["text"])
+    )
     asked = tools.as_call(made, "c1", {"text": "a ``` b"})
     [kept] = tool_calls.kept([asked])
-    assert kept["risk"] == "high" and kept["editable"] == ["/text"] and kept["schema"] == {**PARAMETERS, schemas.ORDER: ["text", "to"]}
+    assert (
+        kept["risk"] == "high"
+        and kept["editable"] == ["/text"]
+        and kept["schema"] == {**PARAMETERS, schemas.ORDER: ["text", "to"]}
+    )
     assert kept["preview"] == "````\na ``` b\n````"

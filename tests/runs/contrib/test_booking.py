@@ -1,4 +1,6 @@
-"""`smart-booking` on the real engine: what books itself, what waits for whom, and that every entry is made once."""
+"""`smart-booking` on the real engine: what books itself, what waits for whom, and that every entry
+is made once.
+"""
 
 from __future__ import annotations
 
@@ -43,34 +45,52 @@ def total(rows):
 
 
 def lines_of(rows):
-    return sorted(int(row["position"].removeprefix("line ")) for row in rows if row["position"].startswith("line "))
+    return sorted(
+        int(row["position"].removeprefix("line "))
+        for row in rows
+        if row["position"].startswith("line ")
+    )
 
 
 def configure(**config):
     for name in ("enrich", "decide", "post"):
-        definitions.edit_step_template(f"booking-{name}", title=name.capitalize(), function=f"booking.{name}", config=config)
+        definitions.edit_step_template(
+            f"booking-{name}", title=name.capitalize(), function=f"booking.{name}", config=config
+        )
 
 
-# -- what books itself -------------------------------------------------------------------------------------------------------------
+# -- what books itself
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("write", [None, to_cii, to_pdf])
 def test_an_invoice_that_is_sure_is_booked_without_a_question(house, write):
-    """S3-24, S3-25, S3-49, in each syntax: nothing is asked, and the entries come to nothing in sum. What is decided is logged once."""
+    """S3-24, S3-25, S3-49, in each syntax: nothing is asked, and the entries come to nothing in
+    sum. What is decided is logged once.
+    """
     order = house.book(samples.correct(), **({"write": write} if write else {}))
     assert (order.status, Pause.objects.count()) == ("completed", 0)
     rows = house.ledger()
-    assert [(row["position"], row["account"], row["cost_centre"], row["amount"], row["order_line"]) for row in rows] == [
+    assert [
+        (row["position"], row["account"], row["cost_centre"], row["amount"], row["order_line"])
+        for row in rows
+    ] == [
         ("line 1", "6815", "110", "498.00", "10"),
         ("line 2", "6815", "110", "246.00", "20"),
         ("vat S 19 1", "1406", "", "141.36", ""),
         ("payable 1", "1600", "", "-885.36", ""),
     ]
     assert total(rows) == 0
-    assert [line for line in log_lines(order) if "to book" in line] == ["2 positions to book, confidence 1.00, decided by rule"]
+    assert [line for line in log_lines(order) if "to book" in line] == [
+        "2 positions to book, confidence 1.00, decided by rule"
+    ]
     assert {row["order"] for row in rows} == {order.shown_id}
     state = state_of(order)
-    assert (state["outcome"], state["files"], state["document"] == rows[0]["document"]) == ("posted", {}, True)
+    assert (state["outcome"], state["files"], state["document"] == rows[0]["document"]) == (
+        "posted",
+        {},
+        True,
+    )
 
 
 def test_a_credit_note_for_a_booked_invoice_books_the_other_way_round(house):
@@ -82,7 +102,11 @@ def test_a_credit_note_for_a_booked_invoice_books_the_other_way_round(house):
 
 def test_the_threshold_decides_and_is_configured(house):
     """S3-49, S3-23: 0.95 is sure enough at 0.90, and asks at 0.96."""
-    without = replace(samples.correct(), order=None, lines=tuple(replace(one, order_line=None) for one in samples.correct().lines))
+    without = replace(
+        samples.correct(),
+        order=None,
+        lines=tuple(replace(one, order_line=None) for one in samples.correct().lines),
+    )
     configure(threshold="0.91")
     order = house.book(without)
     assert asked(order) == ("needs_bookkeeper_decision", ["send_back"])
@@ -95,17 +119,28 @@ def test_the_threshold_decides_and_is_configured(house):
 def test_a_configuration_that_is_none_stops_the_booking_with_words(house, config):
     configure(**config)
     order = house.book(samples.correct())
-    assert (order.status, order.latest_run.failure_code, house.ledger()) == ("failed", "bad_configuration", [])
+    assert (order.status, order.latest_run.failure_code, house.ledger()) == (
+        "failed",
+        "bad_configuration",
+        [],
+    )
 
 
-# -- what the supplier is asked ----------------------------------------------------------------------------------------------------
+# -- what the supplier is asked
+# --------------------------------------------------------------------------------------------------
 
 
 def test_missing_data_is_asked_by_its_terms_and_goes_on_at_decide(house, monkeypatch):
-    """S3-7, 8, 26, 27, 50, 51, 16, 17: exactly what is missing is asked, and the file is not read a second time."""
+    """S3-7, 8, 26, 27, 50, 51, 16, 17: exactly what is missing is asked, and the file is not read a
+    second time.
+    """
     order = house.book(samples.without_vat_id())
     pause = pause_of(order)
-    assert (pause.phase, pause.step, pause.required_inputs["required"]) == ("missing_supplier_data", "decide", ["BT-31", "BT-84"])
+    assert (pause.phase, pause.step, pause.required_inputs["required"]) == (
+        "missing_supplier_data",
+        "decide",
+        ["BT-31", "BT-84"],
+    )
     assert pause.required_inputs["properties"].keys() == {"BT-31", "BT-84"}
     assert pause.required_inputs["additionalProperties"] is False
     assert "Dear Stahlbau Huber KG," in pause.content
@@ -115,14 +150,19 @@ def test_missing_data_is_asked_by_its_terms_and_goes_on_at_decide(house, monkeyp
     order = house.answer(order, {"BT-31": "ATU12345675", "BT-84": samples.STEEL_IBAN})
     assert (order.status, len(house.ledger()), total(house.ledger())) == ("completed", 3, 0)
     assert [line for line in log_lines(order) if line.startswith("Executing step: ")] == [
-        f"Executing step: {name}" for name in ("extract", "validate", "enrich", "decide", "decide", "post")
+        f"Executing step: {name}"
+        for name in ("extract", "validate", "enrich", "decide", "decide", "post")
     ]
     assert Decision.objects.get().payload["BT-31"] == "ATU12345675"
 
 
 def test_an_answer_that_still_is_wrong_is_asked_again_and_says_why(house):
-    """S3-33: a VAT id of the right form with a wrong check digit leads to a more precise question, at revision 2."""
-    order = house.answer(house.book(samples.without_vat_id()), {"BT-31": "ATU12345676", "BT-84": samples.STEEL_IBAN})
+    """S3-33: a VAT id of the right form with a wrong check digit leads to a more precise question,
+    at revision 2.
+    """
+    order = house.answer(
+        house.book(samples.without_vat_id()), {"BT-31": "ATU12345676", "BT-84": samples.STEEL_IBAN}
+    )
     pause = pause_of(order)
     assert (asked(order), pause.revision) == (("missing_supplier_data", ["BT-31"]), 2)
     assert "ATU12345676" in pause.content
@@ -132,7 +172,9 @@ def test_an_answer_that_still_is_wrong_is_asked_again_and_says_why(house):
 
 @pytest.mark.parametrize(("term", "is_valid"), [("BT-31", vat.is_valid), ("BT-84", iban.is_valid)])
 def test_the_example_beside_a_field_is_taken_for_an_answer(term, is_valid):
-    """The VAT id "such as DE123456789" was refused by its check digit, after somebody had typed what the page shows."""
+    """The VAT id "such as DE123456789" was refused by its check digit, after somebody had typed
+    what the page shows.
+    """
     about = questions.TERMS[term]
     example = re.search(r"such as (\w+)", about["description"], re.IGNORECASE)
     assert example and re.fullmatch(about["pattern"], example[1]) and is_valid(example[1])
@@ -148,7 +190,8 @@ def test_wrong_amounts_may_be_asked_of_the_supplier(house):
     assert (order.status, house.ledger()[-1]["amount"]) == ("completed", "-885.36")
 
 
-# -- what a bookkeeper is asked ----------------------------------------------------------------------------------------------------
+# -- what a bookkeeper is asked
+# --------------------------------------------------------------------------------------------------
 
 
 def test_an_arithmetic_error_is_booked_as_calculated_only_when_a_bookkeeper_says_so(house):
@@ -163,7 +206,11 @@ def test_a_reject_is_an_outcome_and_books_nothing(house):
     first = house.answer(house.book(samples.wrong_total()), action="reject")
     second = house.answer(house.book(samples.wrong_total()), {"amounts": "reject"})
     for order in (first, second):
-        assert (order.status, state_of(order)["outcome"], house.ledger()) == ("completed", "rejected", [])
+        assert (order.status, state_of(order)["outcome"], house.ledger()) == (
+            "completed",
+            "rejected",
+            [],
+        )
 
 
 def test_an_unknown_supplier_is_named_by_the_bookkeeper_with_an_account(house):
@@ -173,7 +220,11 @@ def test_an_unknown_supplier_is_named_by_the_bookkeeper_with_an_account(house):
     options = pause_of(order).required_inputs["properties"]["supplier"]["oneOf"]
     assert [one["const"] for one in options] == ["79999", "70001", "70002", "70003"]
     order = house.answer(order, {"supplier": "79999", "assign": {"1": "6335/110"}})
-    assert (order.status, house.ledger()[0]["supplier"], house.ledger()[0]["account"]) == ("completed", "79999", "6335")
+    assert (order.status, house.ledger()[0]["supplier"], house.ledger()[0]["account"]) == (
+        "completed",
+        "79999",
+        "6335",
+    )
 
 
 def test_a_number_that_is_booked_already_is_not_booked_again_unless_it_is_another_invoice(house):
@@ -190,7 +241,9 @@ def test_a_number_that_is_booked_already_is_not_booked_again_unless_it_is_anothe
 
 
 def test_two_orders_of_one_invoice_at_once_book_it_once(house, monkeypatch):
-    """P4, P6: both were sure when they decided; the ledger lets one in, and the other asks a bookkeeper."""
+    """P4, P6: both were sure when they decided; the ledger lets one in, and the other asks a
+    bookkeeper.
+    """
     original = ledger.append
     others: list[WorkOrder | None] = []
 
@@ -251,19 +304,33 @@ def test_an_invoice_above_the_limit_and_one_of_reverse_charge_wait_for_a_person(
 
 
 @pytest.mark.parametrize("threshold", ["0.90", "0"])
-def test_what_is_collected_for_a_third_party_is_owed_on_the_account_that_a_bookkeeper_names(house, threshold):
-    """A third party's claim is on no order and no usual account. With a threshold of 0 the question did not even ask for an account."""
+def test_what_is_collected_for_a_third_party_is_owed_on_the_account_that_a_bookkeeper_names(
+    house, threshold
+):
+    """A third party's claim is on no order and no usual account.
+
+    With a threshold of 0 the question did not even ask for an account.
+    """
     configure(threshold=threshold)
     profile = "urn:xeinkauf.de:kosit:extension:xrechnung_3.0"
     parking = ThirdParty(kind="MobilePayment", amount=D("19.96"), reason="Parking, for the town")
-    lines = (replace(samples.correct().lines[0], id="T1"), samples.correct().lines[1])  # the supplier's numbers are no ids of ours
-    order = house.book(added_up(replace(samples.correct(), profile=profile, third_parties=(parking,)), lines))
+    # the supplier's numbers are no ids of ours
+    lines = (replace(samples.correct().lines[0], id="T1"), samples.correct().lines[1])
+    order = house.book(
+        added_up(replace(samples.correct(), profile=profile, third_parties=(parking,)), lines)
+    )
     pause = pause_of(order)
-    assert (pause.phase, pause.required_inputs["required"]) == ("needs_bookkeeper_decision", ["assign"])
+    assert (pause.phase, pause.required_inputs["required"]) == (
+        "needs_bookkeeper_decision",
+        ["assign"],
+    )
     assert list(pause.required_inputs["properties"]["assign"]["properties"]) == ["#T1"]
     assert ["For third parties", "19.96 EUR"] in pause.facts
     assert house.answer(order, {"assign": {"#T1": "6335/110"}}).status == "completed"
-    assert [(row["position"], row["account"], row["amount"], row["tax"], row["order_line"]) for row in house.ledger()] == [
+    assert [
+        (row["position"], row["account"], row["amount"], row["tax"], row["order_line"])
+        for row in house.ledger()
+    ] == [
         ("line T1", "6815", "498.00", "S 19", "10"),
         ("line 2", "6815", "246.00", "S 19", "20"),
         ("line #T1", "6335", "19.96", "", ""),
@@ -276,7 +343,12 @@ def test_what_is_collected_for_third_parties_counts_towards_the_limit(house):
     configure(limit="900")
     parking = ThirdParty(amount=D("19.96"))
     profile = "urn:xeinkauf.de:kosit:extension:xrechnung_3.0"
-    order = house.book(added_up(replace(samples.correct(), profile=profile, third_parties=(parking,)), samples.correct().lines))
+    order = house.book(
+        added_up(
+            replace(samples.correct(), profile=profile, third_parties=(parking,)),
+            samples.correct().lines,
+        )
+    )
     assert asked(order)[1] == ["above_limit", "assign", "send_back"]
 
 
@@ -284,7 +356,10 @@ def test_a_line_that_the_supplier_calls_a1_is_booked_beside_an_allowance(house):
     """The allowance took the line's place: the line was shown to nobody, and not booked."""
     lines = (replace(samples.correct().lines[0], id="A1"), samples.correct().lines[1])
     discount = Extra(amount=D("10.00"), category="S", rate=D(19), reason="Discount")
-    assert house.book(added_up(replace(samples.correct(), order=None), lines, [discount])).status == "completed"
+    assert (
+        house.book(added_up(replace(samples.correct(), order=None), lines, [discount])).status
+        == "completed"
+    )
     assert {row["position"]: row["amount"] for row in house.ledger()} == {
         "line A1": "498.00",
         "line 2": "246.00",
@@ -297,7 +372,10 @@ def test_a_line_that_the_supplier_calls_a1_is_booked_beside_an_allowance(house):
 @pytest.mark.parametrize(("off", "status"), [("0.33", "completed"), ("0.34", "paused")])
 def test_roundings_of_many_rates_that_come_to_a_unit_are_confirmed_by_a_person(house, off, status):
     """Less than one unit passes for each rate, and a supplier may name any number of rates."""
-    lines = [samples.line(place, "Paper", "1", "100.00", order_line="10", rate=D(rate)) for place, rate in enumerate((5, 7, 19), 1)]
+    lines = [
+        samples.line(place, "Paper", "1", "100.00", order_line="10", rate=D(rate))
+        for place, rate in enumerate((5, 7, 19), 1)
+    ]
     right = added_up(samples.correct(), lines)
     taxes = tuple(replace(one, amount=(one.amount or 0) + D(off)) for one in right.taxes)
     more = {name: getattr(right, name) + 3 * D(off) for name in ("vat", "gross", "payable")}
@@ -310,31 +388,45 @@ def test_roundings_of_many_rates_that_come_to_a_unit_are_confirmed_by_a_person(h
 
 
 def test_an_order_is_used_up_by_what_is_booked_against_it(house):
-    """The second delivery of the same goods goes beyond the order's line, with what the first one took."""
+    """The second delivery of the same goods goes beyond the order's line, with what the first one
+    took.
+    """
     house.book(samples.correct())
     order = house.book(replace(samples.correct(), number="RE-2"))
     assert asked(order)[1] == ["order_exceeded", "send_back"]
     assert "102\\.00 open" in pause_of(order).content
 
 
-# -- lines, one by one -------------------------------------------------------------------------------------------------------------
+# -- lines, one by one
+# --------------------------------------------------------------------------------------------------
 
 BACK = {"7": "Wrong price", "12": "Not delivered", "50": "Not ordered"}
 
 
 def test_forty_seven_lines_are_booked_and_three_go_back_with_reasons(house):
-    """S3-50, PEERS 1.6: the run goes on with both, once each, and what is booked in the end is the invoice to the cent."""
+    """S3-50, PEERS 1.6: the run goes on with both, once each, and what is booked in the end is the
+    invoice to the cent.
+    """
     invoice = samples.fifty_lines()
     order = house.book(invoice)
-    assert pause_of(order).required_inputs["properties"]["send_back"]["x-order"] == [str(one) for one in range(1, 51)]
+    assert pause_of(order).required_inputs["properties"]["send_back"]["x-order"] == [
+        str(one) for one in range(1, 51)
+    ]
     order = house.answer(order, {"send_back": BACK})
     assert lines_of(house.ledger()) == [one for one in range(1, 51) if str(one) not in BACK]
     assert total(house.ledger()) == 0
     pause = pause_of(order)
-    assert (asked(order), pause.required_inputs["properties"]["lines"]["required"]) == (("missing_supplier_data", ["lines"]), list(BACK))
+    assert (asked(order), pause.required_inputs["properties"]["lines"]["required"]) == (
+        ("missing_supplier_data", ["lines"]),
+        list(BACK),
+    )
     assert all(reason in pause.content for reason in BACK.values())
-    said = {name: {"answer": "confirmed", "explanation": f"As in our offer, {name}."} for name in BACK}
-    order = house.answer(order, {"lines": {**said, "50": {"answer": "credited", "explanation": "Our mistake."}}})
+    said = {
+        name: {"answer": "confirmed", "explanation": f"As in our offer, {name}."} for name in BACK
+    }
+    order = house.answer(
+        order, {"lines": {**said, "50": {"answer": "credited", "explanation": "Our mistake."}}}
+    )
     assert asked(order) == ("needs_bookkeeper_decision", ["refuse"])
     assert "Our mistake" in pause_of(order).content
     order = house.answer(order, {"refuse": {"50": "Credit note follows"}})
@@ -342,7 +434,10 @@ def test_forty_seven_lines_are_booked_and_three_go_back_with_reasons(house):
     rows = house.ledger()
     assert lines_of(rows) == list(range(1, 50))
     net = sum((one.net or D(0) for one in invoice.lines[:49]), D(0))
-    assert (total(rows), sum(D(row["amount"]) for row in rows if row["position"].startswith("vat"))) == (
+    assert (
+        total(rows),
+        sum(D(row["amount"]) for row in rows if row["position"].startswith("vat")),
+    ) == (
         0,
         (net * 19 / 100).quantize(D("0.01")),
     )
@@ -355,27 +450,46 @@ def test_lines_that_were_sent_back_and_then_booked_come_to_the_invoice_to_the_ce
     said = {name: {"answer": "confirmed", "explanation": "It is right."} for name in BACK}
     order = house.answer(house.answer(order, {"lines": said}), {})
     rows = house.ledger()
-    assert (order.status, state_of(order)["outcome"], lines_of(rows)) == ("completed", "posted", list(range(1, 51)))
-    assert -sum(D(row["amount"]) for row in rows if row["position"].startswith("payable")) == invoice.gross
+    assert (order.status, state_of(order)["outcome"], lines_of(rows)) == (
+        "completed",
+        "posted",
+        list(range(1, 51)),
+    )
+    assert (
+        -sum(D(row["amount"]) for row in rows if row["position"].startswith("payable"))
+        == invoice.gross
+    )
     assert sum(D(row["amount"]) for row in rows if row["position"].startswith("vat")) == invoice.vat
 
 
 def test_a_line_that_the_question_does_not_have_is_refused_and_the_pause_stays_open(house):
     order = house.book(samples.fifty_lines())
-    for payload in ({"send_back": {"51": "No such line"}}, {"send_back": {"7": ""}}, {"send_back": ["7"]}, {"posted": ["1"]}):
+    for payload in (
+        {"send_back": {"51": "No such line"}},
+        {"send_back": {"7": ""}},
+        {"send_back": ["7"]},
+        {"posted": ["1"]},
+    ):
         with pytest.raises(services.AnswerInvalid):
             house.answer(order, payload)
     assert (pause_of(order).status, house.ledger()) == ("open", [])
 
 
 def test_more_lines_than_one_question_holds_are_asked_in_turn_and_booked_together(house):
-    """An invoice of 130 lines: fifty in a question, the rest in the last; nothing is booked in between."""
+    """An invoice of 130 lines: fifty in a question, the rest in the last; nothing is booked in
+    between.
+    """
     lines = [samples.line(number, f"Part {number}", "1", "1.00") for number in range(1, 131)]
-    order = house.book(added_up(samples.draft(samples.STEEL, samples.STEEL_IBAN, "130", order="PO-0"), lines))
+    order = house.book(
+        added_up(samples.draft(samples.STEEL, samples.STEEL_IBAN, "130", order="PO-0"), lines)
+    )
     for _ in range(2):
         assert len(pause_of(order).required_inputs["properties"]["send_back"]["properties"]) == 50
         order = house.answer(order, {})
-    assert (len(pause_of(order).required_inputs["properties"]["send_back"]["properties"]), house.ledger()) == (30, [])
+    assert (
+        len(pause_of(order).required_inputs["properties"]["send_back"]["properties"]),
+        house.ledger(),
+    ) == (30, [])
     order = house.answer(order, {})
     assert (order.status, lines_of(house.ledger())) == ("completed", list(range(1, 131)))
 
@@ -383,7 +497,9 @@ def test_more_lines_than_one_question_holds_are_asked_in_turn_and_booked_togethe
 def test_a_long_list_of_accounts_makes_the_question_shorter(house):
     """The fields that ask for an account have twelve hundred options in all."""
     path = house.books / "accounts.csv"
-    path.write_text("account,cost_centre,title\n" + "".join(f"{number},1,A\n" for number in range(1000, 1400)))
+    path.write_text(
+        "account,cost_centre,title\n" + "".join(f"{number},1,A\n" for number in range(1000, 1400))
+    )
     lines = [samples.line(number, f"Part {number}", "1", "1.00") for number in range(1, 6)]
     order = house.book(added_up(samples.draft(samples.STEEL, samples.STEEL_IBAN, "5"), lines))
     assert pause_of(order).required_inputs["properties"]["assign"]["x-order"] == ["1", "2", "3"]
@@ -393,9 +509,14 @@ def test_a_long_list_of_accounts_makes_the_question_shorter(house):
 
 
 def test_more_accounts_than_a_question_has_room_for_are_offered_by_number(house):
-    """A schema may have 64 KB: four thousand accounts fit without their titles, a field at a time."""
+    """A schema may have 64 KB: four thousand accounts fit without their titles, a field at a
+    time.
+    """
     path = house.books / "accounts.csv"
-    path.write_text("account,cost_centre,title\n" + "".join(f"{number},1,Account\n" for number in range(1000, 5000)))
+    path.write_text(
+        "account,cost_centre,title\n"
+        + "".join(f"{number},1,Account\n" for number in range(1000, 5000))
+    )
     lines = [samples.line(number, f"Part {number}", "1", "1.00") for number in (1, 2)]
     order = house.book(added_up(samples.draft(samples.STEEL, samples.STEEL_IBAN, "6"), lines))
     part = pause_of(order).required_inputs["properties"]["assign"]["properties"]
@@ -405,18 +526,27 @@ def test_more_accounts_than_a_question_has_room_for_are_offered_by_number(house)
 
 
 def test_the_longest_questions_fit_a_schema(house):
-    """Texts and reasons of the greatest length, in a script of three bytes a letter: both questions can still be asked."""
+    """Texts and reasons of the greatest length, in a script of three bytes a letter: both questions
+    can still be asked.
+    """
     lines = [samples.line(number, "\u7d19" * 300, "1", "1.00") for number in range(1, 51)]
-    order = house.book(added_up(samples.draft(samples.PAPER, samples.PAPER_IBAN, "7", order="PO-0"), lines))
-    order = house.answer(order, {"send_back": {str(number): "\u7d19" * 200 for number in range(1, 51)}})
+    order = house.book(
+        added_up(samples.draft(samples.PAPER, samples.PAPER_IBAN, "7", order="PO-0"), lines)
+    )
+    order = house.answer(
+        order, {"send_back": {str(number): "\u7d19" * 200 for number in range(1, 51)}}
+    )
     assert asked(order) == ("missing_supplier_data", ["lines"])
 
 
-# -- accidents ---------------------------------------------------------------------------------------------------------------------
+# -- accidents
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_worker_that_dies_after_the_append_books_nothing_twice(house, monkeypatch):
-    """P4: the append happened, its record did not; the same step on another worker finds its entries and goes on."""
+    """P4: the append happened, its record did not; the same step on another worker finds its
+    entries and goes on.
+    """
     original = ledger.append
 
     def dies(path, entries, *, check):
@@ -434,22 +564,44 @@ def test_a_worker_that_dies_after_the_append_books_nothing_twice(house, monkeypa
 
 
 def test_a_fork_books_nothing_twice(house, ana):
-    """A fork from before the booking posts the same entries: they are there, so nothing is added. With other values it is refused."""
-    order = house.answer(house.book(samples.unknown_supplier()), {"supplier": "79999", "assign": {"1": "6335/110"}})
+    """A fork from before the booking posts the same entries: they are there, so nothing is added.
+
+    With other values it is refused.
+    """
+    order = house.answer(
+        house.book(samples.unknown_supplier()), {"supplier": "79999", "assign": {"1": "6335/110"}}
+    )
     rows = house.ledger()
     before = order.thread.checkpoints.get(next_step="post")
     runs.fork(before.pk, by=ana, reason="again")
     assert (drive(order).status, house.ledger()) == ("completed", rows)
-    unbooked = {"posted": [], "batches": 0, "net_posted": {}, "vat_posted": {}, "assigned": {"1": "6815/110"}}
+    unbooked = {
+        "posted": [],
+        "batches": 0,
+        "net_posted": {},
+        "vat_posted": {},
+        "assigned": {"1": "6815/110"},
+    }
     decision = {"positions": ["1"], "confidence": "1.00", "by": "rule", "back": "decide"}
-    runs.fork(before.pk, by=ana, reason="otherwise", state={**state_of(order), **unbooked, "decision": decision})
+    runs.fork(
+        before.pk,
+        by=ana,
+        reason="otherwise",
+        state={**state_of(order), **unbooked, "decision": decision},
+    )
     order = drive(order)
-    assert (order.status, order.latest_run.failure_code, house.ledger()) == ("failed", "content_changed", rows)
+    assert (order.status, order.latest_run.failure_code, house.ledger()) == (
+        "failed",
+        "content_changed",
+        rows,
+    )
 
 
 def test_a_fork_at_a_question_asks_it_again(house, ana):
     """An answer to an earlier question is no answer to this one."""
-    order = house.answer(house.book(samples.without_vat_id()), {"BT-31": "ATU12345676", "BT-84": samples.STEEL_IBAN})
+    order = house.answer(
+        house.book(samples.without_vat_id()), {"BT-31": "ATU12345676", "BT-84": samples.STEEL_IBAN}
+    )
     services.decide(pause_of(order).pk, action="cancel", by=ana, via=Via.PAGE)
     waiting = order.thread.checkpoints.filter(status="pending_input").order_by("-id").first()
     runs.fork(waiting.pk, by=ana, reason="again")
@@ -463,11 +615,17 @@ def test_a_fork_at_a_question_asks_it_again(house, ana):
         ("suppliers.csv", "number,name\n1,A\n", "books_unreadable"),
         ("suppliers.csv", b"\xff\xfe\x00", "books_unreadable"),
         ("accounts.csv", "account,cost_centre,title\n", "books_unreadable"),
-        ("purchase_orders.csv", "order,line,supplier,text,net,account,cost_centre,status\nPO,1,1,x,many,1,1,open\n", "books_unreadable"),
+        (
+            "purchase_orders.csv",
+            "order,line,supplier,text,net,account,cost_centre,status\nPO,1,1,x,many,1,1,open\n",
+            "books_unreadable",
+        ),
         ("ledger.csv", "a,b\n1,2\n", "ledger_unreadable"),
     ],
 )
-def test_books_that_cannot_be_read_stop_the_booking_and_a_retry_goes_on(house, ana, file, content, code):
+def test_books_that_cannot_be_read_stop_the_booking_and_a_retry_goes_on(
+    house, ana, file, content, code
+):
     path = house.books / file
     kept = path.read_bytes() if path.exists() else None
     path.unlink(missing_ok=True)
@@ -508,7 +666,8 @@ def test_words_of_the_supplier_are_words_on_the_card_and_no_formula_in_the_ledge
     assert house.ledger()[0]["text"].startswith("'=HYPERLINK(1)")
 
 
-# -- the ledger itself ---------------------------------------------------------------------------------------------------------------
+# -- the ledger itself
+# --------------------------------------------------------------------------------------------------
 
 
 def entry(name, **changes):

@@ -1,4 +1,6 @@
-"""Money moves by what was answered and by what the books say, never by what somebody wrote into a state since."""
+"""Money moves by what was answered and by what the books say, never by what somebody wrote into a
+state since.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,13 @@ def forked(order: Any, by: Any, **changed: Any) -> Any:
 
 
 def test_what_a_bookkeeper_answered_is_booked_and_nothing_else(house, ana):
-    """Before, document and invoice alone were compared: accounts, rates, accepted lines and the supplier were anybody's to change."""
+    """Before, document and invoice alone were compared: accounts, rates, accepted lines and the
+    supplier were anybody's to change.
+    """
     order = house.answer(house.book(samples.unknown_supplier()), KNOWN)
     assert order.status == "completed"
-    (house.books / "ledger.csv").unlink()  # as if it had not been booked, so that nothing else stands in the way
+    # as if it had not been booked, so that nothing else stands in the way
+    (house.books / "ledger.csv").unlink()
     before = state_of(order)
     changes: list[dict[str, Any]] = [
         {"assigned": {"1": "6815/110"}},
@@ -57,7 +62,9 @@ def test_what_a_bookkeeper_answered_is_booked_and_nothing_else(house, ana):
     ]
     for changed in changes:
         order = forked(order, ana, **changed)
-        assert (order.status, order.latest_run.failure_code) == ("failed", "content_changed"), changed
+        assert (order.status, order.latest_run.failure_code) == ("failed", "content_changed"), (
+            changed
+        )
         assert house.ledger() == [], changed
 
 
@@ -67,15 +74,31 @@ def test_answers_that_nobody_gave_book_nothing(house, ana):
     enriched = order.thread.checkpoints.filter(next_step="decide").latest("pk")
     state = {**state_of(order), "asked": None, "decided": {}}
     gone = {key: value for key, value in state.items() if key != "shown"}
-    forged = {"accepted": {"supplier": "79999", "currency": True}, "assigned": {"1": "6335/110"}, "cleared": ["1"]}
+    forged = {
+        "accepted": {"supplier": "79999", "currency": True},
+        "assigned": {"1": "6335/110"},
+        "cleared": ["1"],
+    }
     services.cancel_order(order.pk, by=ana, via=Via.PAGE)
     runs.fork(enriched.pk, by=ana, reason="mine", state={**gone, **forged})
     order = drive(order)
-    assert (order.status, order.latest_run.failure_code, house.ledger()) == ("failed", "content_changed", [])
-    shown = {**state["shown"], **forged, "asked": {"reason": "bookkeeper", "positions": [], "inputs": []}}
+    assert (order.status, order.latest_run.failure_code, house.ledger()) == (
+        "failed",
+        "content_changed",
+        [],
+    )
+    shown = {
+        **state["shown"],
+        **forged,
+        "asked": {"reason": "bookkeeper", "positions": [], "inputs": []},
+    }
     runs.fork(enriched.pk, by=ana, reason="mine", state={**gone, **forged, "shown": shown})
     order = drive(order)
-    assert (order.status, order.latest_run.failure_code, house.ledger()) == ("failed", "approval_missing", [])
+    assert (order.status, order.latest_run.failure_code, house.ledger()) == (
+        "failed",
+        "approval_missing",
+        [],
+    )
 
 
 def test_a_match_or_a_decision_that_was_written_by_hand_is_made_anew(house, ana):

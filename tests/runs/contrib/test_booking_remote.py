@@ -25,7 +25,9 @@ __all__ = ["house"]
 
 
 class Ledger:
-    """A server that books each key once; `answers` are what it says instead, first to last: a status and a body, or None for a cut line."""
+    """A server that books each key once; `answers` are what it says instead, first to last: a
+    status and a body, or None for a cut line.
+    """
 
     def __init__(self):
         self.answers: list[tuple[int, bytes] | None] = []
@@ -39,7 +41,8 @@ class Ledger:
                 ledger.requests.append((self.path, dict(self.headers), body))
                 answer = ledger.answers.pop(0) if ledger.answers else (201, b"{}")
                 if answer is None:
-                    ledger.batches.setdefault(self.headers["Idempotency-Key"], body)  # booked, but nobody heard of it
+                    # booked, but nobody heard of it
+                    ledger.batches.setdefault(self.headers["Idempotency-Key"], body)
                     return
                 status, content = answer
                 if status < 300:
@@ -65,7 +68,9 @@ def ledger(monkeypatch, house):
     found = Ledger()
     monkeypatch.setenv("WAYSTATION_LEDGER_URL", found.url)
     monkeypatch.setenv("WAYSTATION_LEDGER_TOKEN", "token-of-the-ledger")
-    definitions.edit_step_template("booking-post", title="Post", function="booking.post", config={"ledger": "rest"})
+    definitions.edit_step_template(
+        "booking-post", title="Post", function="booking.post", config={"ledger": "rest"}
+    )
     yield found
     found.server.shutdown()
     found.server.server_close()
@@ -89,7 +94,9 @@ def test_a_sure_invoice_is_posted_with_its_key_and_token_and_journaled(house, le
 
 @pytest.mark.parametrize("trouble", [(503, b"down"), (429, b""), None], ids=["503", "429", "cut"])
 def test_a_ledger_in_trouble_gets_the_same_batch_again(house, ledger, trouble):
-    """P4: whether it had booked before the line was cut nobody knows; the key makes the second attempt harmless."""
+    """P4: whether it had booked before the line was cut nobody knows; the key makes the second
+    attempt harmless.
+    """
     ledger.answers = [trouble]
     order = house.book(samples.correct())
     assert (order.latest_run.status, order.latest_run.attempts, house.ledger()) == (PENDING, 1, [])
@@ -122,11 +129,17 @@ def test_a_death_between_the_post_and_the_journal_posts_the_same_again(house, le
             "line 1 of invoice 7 is booked already, by wo_other",
         ),
         ((409, b"[1]"), "already_booked", "by another order"),
-        ((422, b'{"detail": "The period is closed."}'), "ledger_refused", "422. The period is closed."),
+        (
+            (422, b'{"detail": "The period is closed."}'),
+            "ledger_refused",
+            "422. The period is closed.",
+        ),
         ((302, b""), "ledger_refused", "302"),
     ],
 )
-def test_a_ledger_that_refuses_fails_the_order_in_words_and_nothing_is_journaled(house, ledger, ana, answer, code, words):
+def test_a_ledger_that_refuses_fails_the_order_in_words_and_nothing_is_journaled(
+    house, ledger, ana, answer, code, words
+):
     ledger.answers = [answer]
     order = house.book(samples.correct())
     assert (order.status, order.latest_run.failure_code) == ("failed", code)

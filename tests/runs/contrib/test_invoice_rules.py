@@ -26,7 +26,14 @@ def changed_line(invoice, **changes):
 
 
 @pytest.mark.parametrize(
-    "make", [samples.correct, samples.without_order, samples.credit_note, samples.foreign_currency, samples.fifty_lines]
+    "make",
+    [
+        samples.correct,
+        samples.without_order,
+        samples.credit_note,
+        samples.foreign_currency,
+        samples.fifty_lines,
+    ],
 )
 def test_a_right_invoice_has_no_findings(make):
     assert check(make()) == []
@@ -54,14 +61,38 @@ def test_a_right_invoice_has_no_findings(make):
         ({"third_parties": (ThirdParty(kind="Tip"),)}, ("BR-DEX-11", "BT-DEX-002")),
         ({"lines": ()}, ("BR-16", "BG-25")),
         ({"taxes": ()}, ("BR-CO-18", "BG-23")),
-        ({"taxes": (Tax(category="S", rate=D(19), base=D("744.00"), amount=D("142.36")),)}, ("BR-CO-17", "BT-117")),
-        ({"taxes": (Tax(category="S", rate=D(19), base=D("744.00"), amount=D("140.36")),)}, ("BR-CO-17", "BT-117")),
-        ({"taxes": (Tax(category="S", rate=D(19), base=D("744.00"), amount=D("-141.36")),)}, ("BR-CO-17", "BT-117")),
-        ({"taxes": (Tax(category="S", rate=D(19), base=D("745.00"), amount=D("141.36")),)}, ("BR-S-08", "BT-116")),
-        ({"taxes": (Tax(category="AE", rate=D(0), base=D("744.00"), amount=D("0.01")),)}, ("BR-AE-09", "BT-117")),
-        ({"taxes": (Tax(category="K", rate=D(0), base=D("744.00"), amount=D(0)),)}, ("BR-IC-08", "BT-116")),
-        ({"taxes": (Tax(category="not one", rate=D(0), base=D("744.00"), amount=D(0)),)}, ("BR-CO-18", "BT-116")),
-        ({"taxes": (Tax(category="S", rate=D(19), base=D("700.00"), amount=D("133.00")),)}, ("BR-S-08", "BT-116")),
+        (
+            {"taxes": (Tax(category="S", rate=D(19), base=D("744.00"), amount=D("142.36")),)},
+            ("BR-CO-17", "BT-117"),
+        ),
+        (
+            {"taxes": (Tax(category="S", rate=D(19), base=D("744.00"), amount=D("140.36")),)},
+            ("BR-CO-17", "BT-117"),
+        ),
+        (
+            {"taxes": (Tax(category="S", rate=D(19), base=D("744.00"), amount=D("-141.36")),)},
+            ("BR-CO-17", "BT-117"),
+        ),
+        (
+            {"taxes": (Tax(category="S", rate=D(19), base=D("745.00"), amount=D("141.36")),)},
+            ("BR-S-08", "BT-116"),
+        ),
+        (
+            {"taxes": (Tax(category="AE", rate=D(0), base=D("744.00"), amount=D("0.01")),)},
+            ("BR-AE-09", "BT-117"),
+        ),
+        (
+            {"taxes": (Tax(category="K", rate=D(0), base=D("744.00"), amount=D(0)),)},
+            ("BR-IC-08", "BT-116"),
+        ),
+        (
+            {"taxes": (Tax(category="not one", rate=D(0), base=D("744.00"), amount=D(0)),)},
+            ("BR-CO-18", "BT-116"),
+        ),
+        (
+            {"taxes": (Tax(category="S", rate=D(19), base=D("700.00"), amount=D("133.00")),)},
+            ("BR-S-08", "BT-116"),
+        ),
     ],
 )
 def test_a_broken_rule_is_named(changes, rule):
@@ -76,19 +107,29 @@ def test_a_broken_rule_is_named(changes, rule):
         ({"base": None, "amount": None}, {("BR-45", "BT-116"), ("BR-46", "BT-117")}),
     ],
 )
-def test_a_vat_breakdown_that_lacks_its_base_or_its_amount_is_told_by_the_rule_of_each(missing, found):
-    """A missing VAT amount was told as a missing base (BR-45), and its category as one that the breakdown does not hold."""
+def test_a_vat_breakdown_that_lacks_its_base_or_its_amount_is_told_by_the_rule_of_each(
+    missing, found
+):
+    """A missing VAT amount was told as a missing base (BR-45), and its category as one that the
+    breakdown does not hold.
+    """
     right = samples.correct()
     broken = replace(right, taxes=(replace(right.taxes[0], **missing),))
     assert {one for one in rules(broken) if one[0] != "BR-CO-14"} == found
 
 
-@pytest.mark.parametrize(("off", "passes"), [("0.99", True), ("-0.99", True), ("1.00", False), ("-1.00", False)])
+@pytest.mark.parametrize(
+    ("off", "passes"), [("0.99", True), ("-0.99", True), ("1.00", False), ("-1.00", False)]
+)
 def test_vat_may_be_rounded_by_less_than_one_unit_of_the_currency(off, passes):
-    """CEN's own rules let less than 1 pass (BR-CO-17, BR-S-08); two cents were too much here, so whole forints failed."""
+    """CEN's own rules let less than 1 pass (BR-CO-17, BR-S-08); two cents were too much here, so
+    whole forints failed.
+    """
     right = samples.correct()
     vat, gross = D("141.36") + D(off), D("885.36") + D(off)
-    rounded = replace(right, taxes=(replace(right.taxes[0], amount=vat),), vat=vat, gross=gross, payable=gross)
+    rounded = replace(
+        right, taxes=(replace(right.taxes[0], amount=vat),), vat=vat, gross=gross, payable=gross
+    )
     assert rules(rounded) == (set() if passes else {("BR-CO-17", "BT-117")})
     of_another_base = replace(right, taxes=(replace(right.taxes[0], base=D("744.00") + D(off)),))
     assert rules(of_another_base) == (set() if passes else {("BR-S-08", "BT-116")})
@@ -108,7 +149,9 @@ def test_vat_may_be_rounded_by_less_than_one_unit_of_the_currency(off, passes):
 def test_a_line_in_a_currency_without_cents_may_be_rounded_to_a_whole_unit(currency, net, passes):
     """Every line of a right invoice in forints was told as wrong."""
     line = samples.line(1, "Electricity", "610.25", "38.41", net=D(net))
-    invoice = added_up(samples.draft(samples.PAPER, samples.PAPER_IBAN, "1", currency=currency), [line])
+    invoice = added_up(
+        samples.draft(samples.PAPER, samples.PAPER_IBAN, "1", currency=currency), [line]
+    )
     assert rules(invoice) == (set() if passes else {("R120", "BT-131")})
     assert recalculated(invoice).line_total == D(net if passes else "23439.70")
 
@@ -118,15 +161,21 @@ def test_a_base_that_bears_no_vat_is_exact():
     lines = [replace(samples.line(1, "Part", "2", "50.00"), category="AE", rate=D(0))]
     right = added_up(samples.draft(samples.PAPER, samples.PAPER_IBAN, "1"), lines)
     assert check(right) == []
-    assert rules(replace(right, taxes=(replace(right.taxes[0], base=D("100.01")),))) == {("BR-AE-08", "BT-116")}
+    assert rules(replace(right, taxes=(replace(right.taxes[0], base=D("100.01")),))) == {
+        ("BR-AE-08", "BT-116")
+    }
 
 
 def test_the_greatest_numbers_that_are_read_can_be_checked():
-    """Fifteen digits times fifteen digits were more than Decimal's usual precision, and the rules ended in an error."""
+    """Fifteen digits times fifteen digits were more than Decimal's usual precision, and the rules
+    ended in an error.
+    """
     most = D("999999999999999")
     huge = changed_line(samples.correct(), quantity=most, price=most, price_base=D("0.0000000001"))
     assert ("R120", "BT-131") in rules(huge)
-    assert ("BR-CO-17", "BT-117") in rules(replace(huge, taxes=(Tax(category="S", rate=most, base=most, amount=D(1)),)))
+    assert ("BR-CO-17", "BT-117") in rules(
+        replace(huge, taxes=(Tax(category="S", rate=most, base=most, amount=D(1)),))
+    )
 
 
 @pytest.mark.parametrize(
@@ -165,7 +214,17 @@ def test_a_line_that_lacks_something_or_is_off_is_named(changes, rule):
 def test_a_tax_number_stands_in_for_the_vat_id():
     """BR-S-02 allows BT-32; BR-CO-26 then wants another number that names the seller."""
     invoice = samples.correct()
-    assert check(replace(invoice, seller=replace(invoice.seller, vat_id=None, tax_number="201/123/40207", registration="HRB 1"))) == []
+    assert (
+        check(
+            replace(
+                invoice,
+                seller=replace(
+                    invoice.seller, vat_id=None, tax_number="201/123/40207", registration="HRB 1"
+                ),
+            )
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -185,29 +244,48 @@ def test_vat_ids_are_checked_by_format_and_digits(number, right):
     assert (vat_problem(number) == "") is right
 
 
-@given(st.sampled_from(["DE02120300000000202051", "AT611904300234573201", "FR1420041010050500013M02606"]), st.data())
+@given(
+    st.sampled_from(
+        ["DE02120300000000202051", "AT611904300234573201", "FR1420041010050500013M02606"]
+    ),
+    st.data(),
+)
 def test_one_changed_digit_of_an_iban_is_found(iban, data):
     """ISO 13616, mod 97."""
     assert iban_problem(iban) == ""
-    place = data.draw(st.integers(min_value=2, max_value=len(iban) - 1).filter(lambda at: iban[at].isdigit()))
+    place = data.draw(
+        st.integers(min_value=2, max_value=len(iban) - 1).filter(lambda at: iban[at].isdigit())
+    )
     digit = data.draw(st.sampled_from("0123456789").filter(lambda one: one != iban[place]))
     assert iban_problem(iban[:place] + digit + iban[place + 1 :])
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 99), st.decimals("0.01", "999.99", places=2), st.sampled_from([0, 7, 19])), min_size=1, max_size=8),
+    st.lists(
+        st.tuples(
+            st.integers(1, 99), st.decimals("0.01", "999.99", places=2), st.sampled_from([0, 7, 19])
+        ),
+        min_size=1,
+        max_size=8,
+    ),
     st.lists(st.tuples(st.booleans(), st.decimals("0.01", "9.99", places=2)), max_size=3),
 )
 def test_what_is_added_up_by_the_rules_keeps_the_rules(drawn, extra):
     """BR-CO-10 to 17, with several rates, allowances and charges."""
-    lines = [samples.line(place, "Part", str(count), str(price), rate=D(rate)) for place, (count, price, rate) in enumerate(drawn, 1)]
-    extras = [Extra(charge=charge, amount=amount, category="S", rate=D(19)) for charge, amount in extra]
+    lines = [
+        samples.line(place, "Part", str(count), str(price), rate=D(rate))
+        for place, (count, price, rate) in enumerate(drawn, 1)
+    ]
+    extras = [
+        Extra(charge=charge, amount=amount, category="S", rate=D(19)) for charge, amount in extra
+    ]
     draft = samples.draft(samples.PAPER, samples.PAPER_IBAN, "1")
     assert check(added_up(draft, lines, extras)) == []
 
 
 @given(
-    st.sampled_from(["line_total", "net", "vat", "gross", "payable"]), st.decimals("-99.99", "99.99", places=2).filter(lambda off: off != 0)
+    st.sampled_from(["line_total", "net", "vat", "gross", "payable"]),
+    st.decimals("-99.99", "99.99", places=2).filter(lambda off: off != 0),
 )
 def test_a_total_that_is_off_by_a_cent_or_more_is_found_and_can_be_put_right(name, off):
     right = samples.correct()
@@ -217,8 +295,10 @@ def test_a_total_that_is_off_by_a_cent_or_more_is_found_and_can_be_put_right(nam
 
 
 def test_what_the_supplier_tells_takes_the_place_of_what_was_missing():
-    told = with_supplied(samples.without_vat_id(), {"BT-31": "ATU12345675", "BT-84": samples.STEEL_IBAN})
-    assert check(told) == []
-    assert with_supplied(samples.wrong_total(), {"BT-112": "885.36", "BT-115": "885.36"}) == replace(
-        samples.correct(), number="RE-2026-1042"
+    told = with_supplied(
+        samples.without_vat_id(), {"BT-31": "ATU12345675", "BT-84": samples.STEEL_IBAN}
     )
+    assert check(told) == []
+    assert with_supplied(
+        samples.wrong_total(), {"BT-112": "885.36", "BT-115": "885.36"}
+    ) == replace(samples.correct(), number="RE-2026-1042")

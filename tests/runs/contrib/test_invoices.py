@@ -1,4 +1,7 @@
-"""E-invoices: what is read from UBL, CII and hybrid PDFs, and what hostile files come to. Every document is written by these tests."""
+"""E-invoices: what is read from UBL, CII and hybrid PDFs, and what hostile files come to.
+
+Every document is written by these tests.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,26 @@ from hypothesis import strategies as st
 
 from runs.contrib.einvoice import samples as samples
 from runs.contrib.einvoice.file import read_invoice
-from runs.contrib.einvoice.model import Extra, Invoice, Line, NotAnInvoice, Party, ThirdParty, Unread, dump, load
+from runs.contrib.einvoice.model import (
+    Extra,
+    Invoice,
+    Line,
+    NotAnInvoice,
+    Party,
+    ThirdParty,
+    Unread,
+    dump,
+    load,
+)
 from runs.contrib.einvoice.rules import check
 from runs.contrib.einvoice.sums import added_up
 from runs.contrib.einvoice.writing import to_cii, to_pdf, to_ubl
 from runs.contrib.einvoice.xml import MAX_BYTES, MAX_ELEMENTS, InvoiceUnreadable
 
 WRITERS = {"ubl": to_ubl, "cii": to_cii, "pdf": to_pdf}
-words = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=40)
+words = st.text(
+    st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=40
+)
 amounts = st.decimals(min_value="0.01", max_value="99999.99", places=2)
 rates = st.sampled_from([Decimal(0), Decimal(7), Decimal("8.1"), Decimal(19)])
 lines = st.builds(
@@ -41,9 +56,21 @@ lines = st.builds(
     order_line=st.none() | words,
     accounting=st.none() | words,
 )
-extras = st.builds(Extra, charge=st.booleans(), amount=amounts, category=st.just("S"), rate=rates, reason=st.none() | words)
+extras = st.builds(
+    Extra,
+    charge=st.booleans(),
+    amount=amounts,
+    category=st.just("S"),
+    rate=rates,
+    reason=st.none() | words,
+)
 parties = st.builds(
-    Party, name=words, vat_id=st.none() | words, tax_number=st.none() | words, country=st.just("DE"), email=st.none() | words
+    Party,
+    name=words,
+    vat_id=st.none() | words,
+    tax_number=st.none() | words,
+    country=st.just("DE"),
+    email=st.none() | words,
 )
 dates = st.dates(min_value=dt.date(1990, 1, 1)).map(lambda day: day.isoformat())
 drafts = st.builds(
@@ -68,7 +95,9 @@ drafts = st.builds(
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-@given(draft=drafts, lines=st.lists(lines, min_size=1, max_size=4), extras=st.lists(extras, max_size=2))
+@given(
+    draft=drafts, lines=st.lists(lines, min_size=1, max_size=4), extras=st.lists(extras, max_size=2)
+)
 @settings(max_examples=40, deadline=None)
 def test_what_was_written_is_read_in_every_syntax(writer, draft, lines, extras):
     """S3-24: a round trip through UBL, CII and a PDF keeps every term, whatever its characters."""
@@ -106,7 +135,11 @@ def test_a_state_that_was_edited_into_something_else_is_refused(kept):
 
 def test_a_number_or_date_that_is_none_is_told_and_not_guessed():
     """1.234,56 is no amount of the standard, and the 30th of February no day."""
-    document = to_ubl(samples.correct()).replace(b">885.36<", b">1.885,36<").replace(b"2026-11-02", b"2026-02-30")
+    document = (
+        to_ubl(samples.correct())
+        .replace(b">885.36<", b">1.885,36<")
+        .replace(b"2026-11-02", b"2026-02-30")
+    )
     read = read_invoice(document)
     assert (read.gross, read.payable, read.issued) == (None, None, None)
     assert read.unread == (
@@ -114,14 +147,24 @@ def test_a_number_or_date_that_is_none_is_told_and_not_guessed():
         Unread(term="BT-112", text="1.885,36"),
         Unread(term="BT-115", text="1.885,36"),
     )
-    assert {(one.term, one.kind) for one in check(read)} == {("BT-2", "missing"), ("BT-112", "missing"), ("BT-115", "missing")}
+    assert {(one.term, one.kind) for one in check(read)} == {
+        ("BT-2", "missing"),
+        ("BT-112", "missing"),
+        ("BT-115", "missing"),
+    }
 
 
 @pytest.mark.parametrize("number", ["30.00000000000", "30." + "0" * 40, "+30", "30.", "0030.0"])
 @pytest.mark.parametrize("writer", ["ubl", "cii"])
 def test_a_number_is_read_however_many_decimals_it_has(writer, number):
-    """EN 16931 limits the decimals of no quantity. Eleven of them were "no number", as 8 of 86 official XRechnung samples have them."""
-    invoice = added_up(samples.draft(samples.PAPER, samples.PAPER_IBAN, "1"), [samples.line(1, "Part", "30", "0.50")])
+    """EN 16931 limits the decimals of no quantity.
+
+    Eleven of them were "no number", as 8 of 86 official XRechnung samples have them.
+    """
+    invoice = added_up(
+        samples.draft(samples.PAPER, samples.PAPER_IBAN, "1"),
+        [samples.line(1, "Part", "30", "0.50")],
+    )
     written = WRITERS[writer](invoice)
     assert written.count(b">30<") == 1
     read = read_invoice(written.replace(b">30<", f">{number}<".encode()))
@@ -130,7 +173,9 @@ def test_a_number_is_read_however_many_decimals_it_has(writer, number):
     assert load(Invoice, dump(read)) == read
 
 
-@pytest.mark.parametrize("number", ["3e1", "1,5", "NaN", "INF", "٣٠", ".", "1" * 16, "0." + "1" * 41, "--1"])
+@pytest.mark.parametrize(
+    "number", ["3e1", "1,5", "NaN", "INF", "٣٠", ".", "1" * 16, "0." + "1" * 41, "--1"]
+)
 def test_a_number_that_xml_schema_does_not_know_is_told(number):
     """A decimal has the digits 0 to 9 and one dot; those of other scripts were taken too."""
     written = to_ubl(samples.correct()).replace(b">885.36<", f">{number}<".encode())
@@ -144,10 +189,19 @@ TERMS = b"<ram:SpecifiedTradePaymentTerms>"
 
 
 def test_a_charge_for_freight_of_the_extended_profile_is_a_charge():
-    """Factur-X EXTENDED writes freight as SpecifiedLogisticsServiceCharge: it was not read, so right totals were told as wrong."""
-    freight = Extra(charge=True, amount=Decimal("5.80"), category="S", rate=Decimal(7), reason="Freight")
+    """Factur-X EXTENDED writes freight as SpecifiedLogisticsServiceCharge: it was not read, so
+    right totals were told as wrong.
+    """
+    freight = Extra(
+        charge=True, amount=Decimal("5.80"), category="S", rate=Decimal(7), reason="Freight"
+    )
     packing = replace(freight, reason="Packing", rate=Decimal(19))
-    draft = samples.draft(samples.PAPER, samples.PAPER_IBAN, "1", profile="urn:cen.eu:en16931:2017#conformant#urn:factur-x.eu:1p0:extended")
+    draft = samples.draft(
+        samples.PAPER,
+        samples.PAPER_IBAN,
+        "1",
+        profile="urn:cen.eu:en16931:2017#conformant#urn:factur-x.eu:1p0:extended",
+    )
     invoice = added_up(draft, samples.correct().lines, [packing, freight])
     written = to_cii(replace(invoice, extras=(packing,)))
     assert written.count(TERMS) == 1
@@ -164,16 +218,26 @@ PARKING = ThirdParty(kind="MobilePayment", amount=Decimal("19.96"), reason="Park
 
 
 def test_what_the_seller_collects_for_third_parties_is_read_from_the_xrechnung_extension():
-    """BG-DEX-09 was not read, so the amount due was told as wrong (BR-CO-16) where BR-DEX-09 has it right."""
+    """BG-DEX-09 was not read, so the amount due was told as wrong (BR-CO-16) where BR-DEX-09 has it
+    right.
+    """
     tip = ThirdParty(kind="Tip", amount=Decimal("10.00"))
-    invoice = added_up(replace(samples.correct(), profile=EXTENSION, third_parties=(PARKING, tip)), samples.correct().lines)
+    invoice = added_up(
+        replace(samples.correct(), profile=EXTENSION, third_parties=(PARKING, tip)),
+        samples.correct().lines,
+    )
     assert (invoice.gross, invoice.payable) == (Decimal("885.36"), Decimal("915.32"))
     written = to_ubl(invoice)
     read = read_invoice(written)
     assert replace(read, syntax="") == invoice
     assert check(read) == []
     assert load(Invoice, dump(read)) == read
-    plain = replace(samples.correct(), profile="urn:cen.eu:en16931:2017", prepaid=PARKING.amount, third_parties=(PARKING,))
+    plain = replace(
+        samples.correct(),
+        profile="urn:cen.eu:en16931:2017",
+        prepaid=PARKING.amount,
+        third_parties=(PARKING,),
+    )
     assert read_invoice(to_ubl(plain)).third_parties == ()
     unread = read_invoice(written.replace(b">10.00<", b">ten<"))
     assert {(one.rule, one.term) for one in check(unread)} == {
@@ -183,13 +247,21 @@ def test_what_the_seller_collects_for_third_parties_is_read_from_the_xrechnung_e
     }
 
 
-LAUGHS = b'<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]><l>&b;</l>'
+LAUGHS = (
+    b'<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "ha"><!ENTITY b '
+    b'"&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]><l>&b;</l>'
+)
 OUTSIDE = b'<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a SYSTEM "file:///etc/passwd">]><l>&a;</l>'
-PARAMETER = b'<?xml version="1.0"?><!DOCTYPE l [<!ENTITY % p SYSTEM "http://192.0.2.1/p.dtd">%p;]><l/>'
+PARAMETER = (
+    b'<?xml version="1.0"?><!DOCTYPE l [<!ENTITY % p SYSTEM "http://192.0.2.1/p.dtd">%p;]><l/>'
+)
 HOSTILE = {
     "entities that grow": (LAUGHS, "hostile_xml"),
     "an entity outside": (OUTSIDE, "hostile_xml"),
-    "an entity outside, in UTF-16": (OUTSIDE.decode().replace('"1.0"', '"1.0" encoding="utf-16"').encode("utf-16"), "hostile_xml"),
+    "an entity outside, in UTF-16": (
+        OUTSIDE.decode().replace('"1.0"', '"1.0" encoding="utf-16"').encode("utf-16"),
+        "hostile_xml",
+    ),
     "a parameter entity": (PARAMETER, "hostile_xml"),
     "a bare document type": (b"<!DOCTYPE html><html/>", "hostile_xml"),
     "nothing": (b" \n", "empty"),
@@ -200,7 +272,10 @@ HOSTILE = {
     "an encoding that there is not": (b'<?xml version="1.0" encoding="klingon"?><a/>', "no_xml"),
     "very deep": (b"<a>" * 100_000 + b"</a>" * 100_000, "unknown_syntax"),
     "another document": (b"<Order/>", "unknown_syntax"),
-    "a name space of another version": (to_ubl(samples.correct()).replace(b"Invoice-2", b"Invoice-9"), "unknown_syntax"),
+    "a name space of another version": (
+        to_ubl(samples.correct()).replace(b"Invoice-2", b"Invoice-9"),
+        "unknown_syntax",
+    ),
     "garbage that says PDF": (b"%PDF-1.7 " + bytes(range(256)) * 40, "damaged_pdf"),
     "half a PDF": (to_pdf(samples.correct())[:700], "damaged_pdf"),
     "an encrypted PDF": (to_pdf(samples.correct(), password="secret"), "encrypted_pdf"),
@@ -220,7 +295,11 @@ def test_a_file_that_is_no_invoice_is_refused_in_words(name):
     assert time.monotonic() - began < 10
 
 
-@given(place=st.integers(min_value=0, max_value=3000), byte=st.integers(min_value=0, max_value=255), writer=st.sampled_from(list(WRITERS)))
+@given(
+    place=st.integers(min_value=0, max_value=3000),
+    byte=st.integers(min_value=0, max_value=255),
+    writer=st.sampled_from(list(WRITERS)),
+)
 @settings(max_examples=150, deadline=None)
 def test_a_flipped_byte_is_read_or_refused_and_nothing_else(place, byte, writer):
     content = bytearray(WRITERS[writer](samples.correct()))

@@ -7,7 +7,16 @@ from runs.contrib.repo_tidy import steps
 from runs.contrib.repo_tidy.tools import Ruff
 from runs.workflows.base import Approval, Stopped
 from runs.workflows.patches import cut_patch
-from tests.worlds.repositories import UNTIDY, Desk, add_commit, bare_copy, deliver_all, failure, git, make_repository
+from tests.worlds.repositories import (
+    UNTIDY,
+    Desk,
+    add_commit,
+    bare_copy,
+    deliver_all,
+    failure,
+    git,
+    make_repository,
+)
 
 
 @pytest.fixture
@@ -30,7 +39,10 @@ def test_execute_makes_one_commit_a_rule_and_review_proves_it(desk, origin):
         "Fix UP032: f string (1 finding in 1 file)",
         "Fix UP006: non pep585 annotation (1 finding in 1 file)",
     ]
-    assert desk.read("src/app.py").lstrip() == b"def names(a: list[str] | None) -> bool:\n    return a == None\n"
+    assert (
+        desk.read("src/app.py").lstrip()
+        == b"def names(a: list[str] | None) -> bool:\n    return a == None\n"
+    )
     assert done.report.patch.startswith("diff --git a/src/app.py b/src/app.py")
     assert done.report.facts["Files"] == 3
     assert "- `src/other.py` +" in done.report.content
@@ -102,7 +114,11 @@ def test_feedback_on_the_execution_can_only_narrow(desk):
     desk.take(steps.plan)
     desk.take(steps.execute)
     outcome = desk.take(steps.execute, "skip I001, not src/other.py; also add SIM and please hurry")
-    assert [line.split(":")[0] for line in desk.subjects()] == ["Fix F401", "Fix UP045", "Fix UP006"]
+    assert [line.split(":")[0] for line in desk.subjects()] == [
+        "Fix F401",
+        "Fix UP045",
+        "Fix UP006",
+    ]
     text = outcome.report.content
     assert "“added SIM”: not part of the approved plan" in text
     assert "hurry" in text
@@ -132,8 +148,16 @@ def test_nothing_outside_the_plan_is_ever_kept(desk, monkeypatch):
     """The guard itself: here ruff is led to a file that was not approved."""
     desk.take(steps.plan)
     real = Ruff.fix
-    monkeypatch.setattr(Ruff, "fix", lambda ruff, code, files: real(ruff, code, [*files, "docs/conf.py", "tests/test_app.py"]))
-    desk.state["plan"]["rules"] = [rule | {"files": ["src/app.py"]} for rule in desk.state["plan"]["rules"] if rule["code"] == "F401"]
+    monkeypatch.setattr(
+        Ruff,
+        "fix",
+        lambda ruff, code, files: real(ruff, code, [*files, "docs/conf.py", "tests/test_app.py"]),
+    )
+    desk.state["plan"]["rules"] = [
+        rule | {"files": ["src/app.py"]}
+        for rule in desk.state["plan"]["rules"]
+        if rule["code"] == "F401"
+    ]
     failed = failure(desk.attempt, steps.execute)
     assert failed.code == "outside_plan"
     assert git(desk.path, "status", "--porcelain") == ""
@@ -156,23 +180,38 @@ def test_a_fix_that_breaks_a_file_is_put_back_and_said(desk, monkeypatch):
     ast.parse(desk.read("src/other.py"))
     monkeypatch.undo()
     desk.take(steps.review)
-    assert [row["passed"] for row in desk.state["review"]["rows"]] == [False, True, True, True, True]
+    assert [row["passed"] for row in desk.state["review"]["rows"]] == [
+        False,
+        True,
+        True,
+        True,
+        True,
+    ]
 
 
 def test_a_failed_proof_is_a_report_and_is_not_delivered_unless_a_person_says_so(tmp_path, origin):
-    desk = Desk(tmp_path, origin, check_command=["sh", "-c", "! grep -q 'import sys' src/app.py || exit 0; exit 7"])
+    desk = Desk(
+        tmp_path,
+        origin,
+        check_command=["sh", "-c", "! grep -q 'import sys' src/app.py || exit 0; exit 7"],
+    )
     desk.take(steps.plan)
     assert "passes" in desk.take(steps.plan).report.content
     desk.take(steps.execute)
     proof = desk.take(steps.review)
     assert proof.report.content.startswith("# ✗")
-    assert "| ✗ | The repository's check gives what it gave | exit code 7; before: exit code 0 |" in proof.report.content
+    assert (
+        "| ✗ | The repository's check gives what it gave | exit code 7; before: exit code 0 |"
+        in proof.report.content
+    )
     failed = failure(desk.attempt, steps.deliver)
     assert failed.code == "review_failed"
     assert "exit code 7" in str(failed)
     desk.state["decided"] = {"review": "approve"}  # a state is anybody's to write: it says nothing
     assert failure(desk.attempt, steps.deliver).code == "review_failed"
-    desk.approvals["repo_tidy.review"] = Approval(action="approve", decision_id="dec_1", revision=1, material="")
+    desk.approvals["repo_tidy.review"] = Approval(
+        action="approve", decision_id="dec_1", revision=1, material=""
+    )
     desk.take(steps.deliver)
 
 
@@ -186,7 +225,11 @@ def test_a_new_execution_forgets_the_old_proof(desk):
 
 
 def test_a_check_that_writes_files_does_not_change_the_result(tmp_path, origin):
-    desk = Desk(tmp_path, origin, check_command=["sh", "-c", "echo x >> src/app.py; touch junk; rm README.md"])
+    desk = Desk(
+        tmp_path,
+        origin,
+        check_command=["sh", "-c", "echo x >> src/app.py; touch junk; rm README.md"],
+    )
     deliver_all(desk)
     assert git(desk.path, "diff", "--name-only", desk.state["plan"]["base"], "HEAD").split() == [
         "src/app.py",
@@ -201,7 +244,10 @@ def test_a_bare_origin_gets_the_branch_when_pushing_was_asked_for(tmp_path, orig
     desk.take(steps.plan)
     desk.take(steps.execute)
     assert desk.take(steps.review).report.effects == [
-        f"Pushes waystation/wo_1 to {bare}. To undo that: delete the branch there; no other branch is touched."
+        (
+            f"Pushes waystation/wo_1 to {bare}. To undo that: delete the branch there; no other "
+            "branch is touched."
+        )
     ]
     desk.attempt(steps.deliver)
     desk.take(steps.deliver)

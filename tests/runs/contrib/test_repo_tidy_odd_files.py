@@ -46,7 +46,9 @@ def test_a_repository_without_python_has_an_empty_plan(tmp_path):
 
 def test_a_tidy_repository_has_an_empty_plan(tmp_path):
     desk = tidy(tmp_path, {"a.py": "x = 1\n"})
-    assert desk.text.startswith("# Plan: nothing to do\n\nruff has no fix to offer in the 1 Python file in scope.")
+    assert desk.text.startswith(
+        "# Plan: nothing to do\n\nruff has no fix to offer in the 1 Python file in scope."
+    )
 
 
 def test_files_that_do_not_parse_are_listed_and_left_alone(tmp_path):
@@ -75,7 +77,8 @@ def test_line_ends_marks_and_encodings_stay(tmp_path):
     }
 
     def add_attributes(origin):
-        (origin / ".git" / "info" / "attributes").write_text("* -text\n")  # so that the commit keeps the bytes
+        # so that the commit keeps the bytes
+        (origin / ".git" / "info" / "attributes").write_text("* -text\n")
         (origin / ".gitattributes").write_text("*.py text=auto eol=crlf binary\n")
 
     desk = tidy(tmp_path, files, add_attributes)
@@ -88,13 +91,27 @@ def test_line_ends_marks_and_encodings_stay(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    ["a b.py", "it's.py", 'say "x".py', "new\nline.py", "-rf.py", "--fix.py", "[x]*.py", "`tick`.py", "pi|pe.py", "é/ü.py", "@file.py"],
+    [
+        "a b.py",
+        "it's.py",
+        'say "x".py',
+        "new\nline.py",
+        "-rf.py",
+        "--fix.py",
+        "[x]*.py",
+        "`tick`.py",
+        "pi|pe.py",
+        "é/ü.py",
+        "@file.py",
+    ],
 )
 def test_strange_names_are_fixed_and_shown_in_one_piece(tmp_path, name):
     desk = tidy(tmp_path, {name: UNUSED})
     assert desk.read(name) == b""
     assert git(desk.path, "show", "--format=", "--name-only", "-z", "HEAD").rstrip("\0") == name
-    assert all(line.count("|") in (0, 4, 6) for line in desk.text.splitlines() if line.startswith("|"))
+    assert all(
+        line.count("|") in (0, 4, 6) for line in desk.text.splitlines() if line.startswith("|")
+    )
     assert name.replace("\n", "\\n") in desk.text
 
 
@@ -127,7 +144,11 @@ def test_links_are_not_followed_out_of_the_tree(tmp_path):
 
 
 def test_the_executable_bit_stays(tmp_path):
-    desk = tidy(tmp_path, {"a.py": "#!/usr/bin/env python\nimport os\n"}, lambda origin: (origin / "a.py").chmod(0o755))
+    desk = tidy(
+        tmp_path,
+        {"a.py": "#!/usr/bin/env python\nimport os\n"},
+        lambda origin: (origin / "a.py").chmod(0o755),
+    )
     assert git(desk.path, "ls-files", "--stage", "a.py").startswith("100755")
 
 
@@ -135,12 +156,22 @@ def test_ignored_but_tracked_files_and_stubs_are_fixed_and_other_peoples_package
     def force(origin):
         git(origin, "add", "-f", "gen/a.py")
 
-    files = {".gitignore": "gen/\n", "gen/a.py": UNUSED, "b.pyi": UNUSED, "venv/lib/x.py": UNUSED, "web/node_modules/y.py": UNUSED}
+    files = {
+        ".gitignore": "gen/\n",
+        "gen/a.py": UNUSED,
+        "b.pyi": UNUSED,
+        "venv/lib/x.py": UNUSED,
+        "web/node_modules/y.py": UNUSED,
+    }
     desk = tidy(tmp_path, files, force)
     assert desk.read("gen/a.py") == desk.read("b.pyi") == b""
     assert desk.read("venv/lib/x.py") == desk.read("web/node_modules/y.py") == UNUSED.encode()
 
 
 def test_newer_syntax_than_ours_is_no_reason_to_put_a_fix_back(tmp_path):
-    desk = tidy(tmp_path, {"a.py": "import os\n\ntype Pair[T] = tuple[T, T]\n"}, input={"target_version": "py312"})
+    desk = tidy(
+        tmp_path,
+        {"a.py": "import os\n\ntype Pair[T] = tuple[T, T]\n"},
+        input={"target_version": "py312"},
+    )
     assert desk.read("a.py").lstrip() == b"type Pair[T] = tuple[T, T]\n"

@@ -1,4 +1,6 @@
-"""A repository says itself which Python it supports and how ruff is to look at it: repo-tidy keeps to that, or says where it does not."""
+"""A repository says itself which Python it supports and how ruff is to look at it: repo-tidy keeps
+to that, or says where it does not.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,8 @@ SHOP: dict[str, str | bytes] = {
     "src/shop/vendored.py": "import os\n",
     "src/shop/app.py": (
         "import typing as t\nimport os\nfrom datetime import datetime, timezone\n\n\n"
-        "class Shop(object):\n    def __init__(self, name: t.Optional[str] = None):\n        self.name = name\n"
+        "class Shop(object):\n    def __init__(self, name: t.Optional[str] = None):\n        "
+        "self.name = name\n"
         "        self.at = datetime.now(timezone.utc)\n        self.text = '{}'.format(name)\n"
     ),
     "tests/test_app.py": "from shop import app, vendored\n\nassert app and vendored\n",
@@ -53,30 +56,47 @@ def tidied(tmp_path, files, **order):
     return desk
 
 
-@pytest.mark.parametrize("asked", [{}, {"target_version": "py311"}, {"rules": "F, I, UP, E7", "target_version": "py311"}])
+@pytest.mark.parametrize(
+    "asked", [{}, {"target_version": "py311"}, {"rules": "F, I, UP, E7", "target_version": "py311"}]
+)
 def test_a_repository_is_not_broken_for_the_oldest_python_that_it_supports(tmp_path, asked):
-    """Before: Flask (requires-python >=3.9) got `X | None` and `datetime.UTC`, by the order's default of py311, and "✓ holds"."""
+    """Before: Flask (requires-python >=3.9) got `X | None` and `datetime.UTC`, by the order's
+    default of py311, and "✓ holds".
+    """
     desk = tidied(tmp_path, SHOP, input=asked)
     app = desk.read("src/shop/app.py").decode()
-    assert "t.Optional[str]" in app and "timezone.utc" in app and "import os" not in app and "Shop(object)" not in app
+    assert (
+        "t.Optional[str]" in app
+        and "timezone.utc" in app
+        and "import os" not in app
+        and "Shop(object)" not in app
+    )
     assert "Oldest Python: **3.9** (by `pyproject.toml: requires-python = “>=3.9”`)." in desk.text
     assert ("The order asks for 3.11; the older one counts" in desk.text) == bool(asked)
     assert "for Python 3.9." in desk.text
     assert desk.state["review"]["passed"]
     assert (
-        "| ✓ | The changed files have the syntax of Python 3.9 | compiled by ruff for 3.9; not imported and not run under it |"
-        in desk.patch
-    )
+        "| ✓ | The changed files have the syntax of Python 3.9 | compiled by ruff for 3.9; "
+        "not imported and not run under it |"
+    ) in desk.patch
     assert "| ✓ | They need nothing newer of the standard library than 3.9 has |" in desk.patch
 
 
 def test_its_ruff_configuration_is_respected_and_what_is_not_is_said(tmp_path):
-    """Before: ruff ran `--isolated`: ignored rules were fixed, excluded files changed, imports sorted its own way, unsaid."""
+    """Before: ruff ran `--isolated`: ignored rules were fixed, excluded files changed, imports
+    sorted its own way, unsaid.
+    """
     desk = tidied(tmp_path, SHOP)
     assert set(codes(desk)) == {"F401", "I001", "UP004"}
-    assert desk.read("src/shop/__init__.py").decode() == SHOP["src/shop/__init__.py"], "per-file-ignores"
-    assert desk.read("src/shop/vendored.py").decode() == SHOP["src/shop/vendored.py"], "extend-exclude"
-    assert b"from datetime import datetime\nfrom datetime import timezone\n" in desk.read("src/shop/app.py"), "its isort settings"
+    assert desk.read("src/shop/__init__.py").decode() == SHOP["src/shop/__init__.py"], (
+        "per-file-ignores"
+    )
+    assert desk.read("src/shop/vendored.py").decode() == SHOP["src/shop/vendored.py"], (
+        "extend-exclude"
+    )
+    assert b"from datetime import datetime\nfrom datetime import timezone\n" in desk.read(
+        "src/shop/app.py"
+    ), "its isort settings"
     assert b"'{}'.format" in desk.read("src/shop/app.py"), "ignored"
     assert b"import app\nfrom shop import vendored" in desk.read("tests/test_app.py")
     assert "Its ruff configuration (`pyproject.toml`) is respected" in desk.text
@@ -95,12 +115,18 @@ def test_an_order_that_names_its_rules_says_that_it_overrides_those_of_the_repos
 @pytest.mark.parametrize(
     ("files", "why"),
     [
-        ({"ruff.toml": "extend = '/etc/passwd'\n[lint]\nignore = ['F401']\n"}, "extends “/etc/passwd”, which is no file of the repository"),
+        (
+            {"ruff.toml": "extend = '/etc/passwd'\n[lint]\nignore = ['F401']\n"},
+            "extends “/etc/passwd”, which is no file of the repository",
+        ),
         ({"ruff.toml": "extend = '../outside.toml'\n"}, "which is no file of the repository"),
         ({"ruff.toml": "extend = '$HOME/x.toml'\n"}, "which is no file of the repository"),
         ({"ruff.toml": "extend = 'ruff.toml'\n"}, "extends itself"),
         ({"ruff.toml": "this is no toml"}, "cannot be read as TOML"),
-        ({"ruff.toml": "required-version = '==0.0.1'\n"}, "Required version `==0.0.1` does not match"),
+        (
+            {"ruff.toml": "required-version = '==0.0.1'\n"},
+            "Required version `==0.0.1` does not match",
+        ),
         ({"ruff.toml": "lint.select = ['NOSUCH1']\n"}, "Unknown rule selector `NOSUCH1`"),
         ({"deep/.ruff.toml": "extend = '../../../x'\n"}, "which is no file of the repository"),
     ],
@@ -125,7 +151,9 @@ def test_each_file_has_its_nearest_configuration_and_those_without_one_have_none
         "a.py": "import os\n",
         "one/ruff.toml": "lint.ignore = ['F401']\n",
         "one/a.py": "import os\n",
-        "one/two/pyproject.toml": "[tool.ruff]\nextend = '../ruff.toml'\n[tool.ruff.lint]\nextend-select = ['F401']\n",
+        "one/two/pyproject.toml": (
+            "[tool.ruff]\nextend = '../ruff.toml'\n[tool.ruff.lint]\nextend-select = ['F401']\n"
+        ),
         "one/two/a.py": "import os\n",
         "three/pyproject.toml": "[project]\nname = 'x'\n",
         "three/a.py": "import os\n",
@@ -150,9 +178,13 @@ def test_syntax_that_was_newer_already_is_said_and_left_alone(tmp_path):
 
 
 def test_what_needed_newer_names_already_is_said_and_does_not_fail_the_proof(tmp_path):
-    desk = tidied(tmp_path, {**SHOP, "src/shop/toml.py": "import os\nimport tomllib\n\nprint(tomllib)\n"})
+    desk = tidied(
+        tmp_path, {**SHOP, "src/shop/toml.py": "import os\nimport tomllib\n\nprint(tomllib)\n"}
+    )
     assert desk.state["review"]["passed"]
-    assert "newer already before, and left so: src/shop/toml.py: 'tomllib' module (3.11)" in desk.patch
+    assert (
+        "newer already before, and left so: src/shop/toml.py: 'tomllib' module (3.11)" in desk.patch
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,7 +205,9 @@ def test_a_fix_that_needs_a_newer_python_does_not_hold(tmp_path, monkeypatch, wr
         (desk.path / "src/shop/app.py").write_text(written)
 
     monkeypatch.setattr(Ruff, "fix", fix)
-    desk.state["plan"]["rules"] = [rule for rule in desk.state["plan"]["rules"] if "src/shop/app.py" in rule["files"]][:1]
+    desk.state["plan"]["rules"] = [
+        rule for rule in desk.state["plan"]["rules"] if "src/shop/app.py" in rule["files"]
+    ][:1]
     desk.take(steps.execute)
     monkeypatch.undo()
     proof = desk.take(steps.review).report.content
@@ -197,18 +231,38 @@ def toml(line, *classified):
         ({"pyproject.toml": "[tool.poetry.dependencies]\npython = '^3.8'"}, (3, 8), "poetry"),
         ({"pyproject.toml": "[tool.ruff]\ntarget-version = 'py310'"}, (3, 10), "target-version"),
         ({"setup.cfg": "[options]\npython_requires = >=3.7"}, (3, 7), "python_requires"),
-        ({"setup.cfg": f"[metadata]\nclassifiers =\n    {LANGUAGE}3.9\n    {LANGUAGE}3"}, (3, 9), "3.9"),
-        ({"setup.py": "from setuptools import setup\nOLD = '>=3.8'\nsetup(python_requires=OLD)"}, (3, 8), "python_requires"),
-        ({"setup.py": f"import os; os.abort()\nsetup(classifiers=['{LANGUAGE}3.12'])"}, (3, 12), "3.12"),
+        (
+            {"setup.cfg": f"[metadata]\nclassifiers =\n    {LANGUAGE}3.9\n    {LANGUAGE}3"},
+            (3, 9),
+            "3.9",
+        ),
+        (
+            {"setup.py": "from setuptools import setup\nOLD = '>=3.8'\nsetup(python_requires=OLD)"},
+            (3, 8),
+            "python_requires",
+        ),
+        (
+            {"setup.py": f"import os; os.abort()\nsetup(classifiers=['{LANGUAGE}3.12'])"},
+            (3, 12),
+            "3.12",
+        ),
         ({"tox.ini": "[tox]\nenvlist = py{39,310}-django{4,5}, lint"}, (3, 9), "tox"),
         ({".python-version": "3.12.1\n3.10\n"}, (3, 10), "3.10"),
         (
-            {"a/pyproject.toml": "[project]\nrequires-python='>=3.11'", "b/setup.cfg": "[options]\npython_requires=>=3.8"},
+            {
+                "a/pyproject.toml": "[project]\nrequires-python='>=3.11'",
+                "b/setup.cfg": "[options]\npython_requires=>=3.8",
+            },
             (3, 8),
             "b/setup.cfg",
         ),
         (
-            {"pyproject.toml": "[project]\nrequires-python = 'nonsense'", "tox.ini": "nonsense", "setup.py": "(", "setup.cfg": "\0"},
+            {
+                "pyproject.toml": "[project]\nrequires-python = 'nonsense'",
+                "tox.ini": "nonsense",
+                "setup.py": "(",
+                "setup.cfg": "\0",
+            },
             None,
             "",
         ),
@@ -227,23 +281,40 @@ def test_the_oldest_python_is_what_the_packages_say_together(tmp_path, files, ve
 
 
 def test_a_python_that_ruff_does_not_know_is_kept_from_newer_syntax(tmp_path):
-    files = {**UNTIDY, "setup.py": "setup(python_requires='>=2.7')\n", "src/old.py": "import os\n\n\nclass A(object):\n    x = u'a'\n"}
+    files = {
+        **UNTIDY,
+        "setup.py": "setup(python_requires='>=2.7')\n",
+        "src/old.py": "import os\n\n\nclass A(object):\n    x = u'a'\n",
+    }
     desk = tidied(tmp_path, files)
     assert not [code for code in codes(desk) if code.startswith("UP")]
-    assert "Oldest Python: **2.7**" in desk.text and "the rules UP, FURB, FA are left out" in desk.text
+    assert (
+        "Oldest Python: **2.7**" in desk.text and "the rules UP, FURB, FA are left out" in desk.text
+    )
     assert b"class A(object)" in desk.read("src/old.py")
 
 
 def test_a_repository_that_says_nothing_is_told_so(tmp_path):
     desk = tidied(tmp_path, UNTIDY)
-    assert "Oldest Python: **3.11** (the repository does not say which it supports). That is a guess" in desk.text
+    assert (
+        "Oldest Python: **3.11** (the repository does not say which it supports). That is a guess"
+        in desk.text
+    )
     assert "It has no ruff configuration." in desk.text
     assert target_of(settle("", None)) == f"py{ASSUMED[0]}{ASSUMED[1]}"
 
 
 @pytest.mark.parametrize(
     ("specifier", "version"),
-    [(">3.8", (3, 8)), ("~=3.9", (3, 9)), ("^3.8 || ^3.6", (3, 6)), ("3.10.*", (3, 10)), ("<4,>=3.7.1", (3, 7)), ("*", None), ("", None)],
+    [
+        (">3.8", (3, 8)),
+        ("~=3.9", (3, 9)),
+        ("^3.8 || ^3.6", (3, 6)),
+        ("3.10.*", (3, 10)),
+        ("<4,>=3.7.1", (3, 7)),
+        ("*", None),
+        ("", None),
+    ],
 )
 def test_version_specifiers_are_read_in_all_their_ways(specifier, version):
     assert lowest(specifier) == version

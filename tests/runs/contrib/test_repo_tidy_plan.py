@@ -37,7 +37,16 @@ def test_the_input_schema_is_one_and_takes_its_own_defaults():
 def test_a_plan_says_what_will_be_fixed_and_what_only_reported(desk):
     outcome = desk.take(steps.plan)
     # F401 counts the typing imports as well, which nobody needs once UP006 and UP045 are done
-    assert codes(desk) == {"F401": 5, "I001": 1, "UP006": 1, "UP032": 1, "UP045": 1, "E711": 0, "E741": 0, "UP035": 0}
+    assert codes(desk) == {
+        "F401": 5,
+        "I001": 1,
+        "UP006": 1,
+        "UP032": 1,
+        "UP045": 1,
+        "E711": 0,
+        "E741": 0,
+        "UP035": 0,
+    }
     text = outcome.report.content
     assert text.startswith("# Plan: 9 fixes in 3 files\n")
     assert "| E741 | ambiguous variable name | 1 | 0 | reported only, no automatic fix |" in text
@@ -65,7 +74,15 @@ def test_planning_leaves_no_trace_in_the_work_tree(desk):
 def test_feedback_narrows_the_plan_and_says_how_it_was_read(desk):
     desk.take(steps.plan)
     outcome = desk.take(steps.plan, "skip F401, not in tests/; and make it shine")
-    assert codes(desk) == {"I001": 1, "UP006": 1, "UP032": 1, "UP045": 1, "E711": 0, "E741": 0, "UP035": 0}
+    assert codes(desk) == {
+        "I001": 1,
+        "UP006": 1,
+        "UP032": 1,
+        "UP045": 1,
+        "E711": 0,
+        "E741": 0,
+        "UP035": 0,
+    }
     assert "left out F401; left out `**/tests`" in outcome.report.content
     assert "“make it shine”" in outcome.report.content
     desk.take(steps.plan, "only UP")
@@ -76,7 +93,10 @@ def test_feedback_narrows_the_plan_and_says_how_it_was_read(desk):
 
 @pytest.mark.parametrize("feedback", ["Add security", "make it faster"])
 def test_feedback_that_is_not_understood_is_said_first_and_leaves_the_plan(desk, feedback):
-    """A pause again, for the template asks after it. Before, it stood below the plan's title, or was told as applied."""
+    """A pause again, for the template asks after it.
+
+    Before, it stood below the plan's title, or was told as applied.
+    """
     before = desk.take(steps.plan)
     after = desk.take(steps.plan, feedback)
     assert after.report.content.startswith("# Not understood\n\n- “")
@@ -87,23 +107,33 @@ def test_feedback_that_is_not_understood_is_said_first_and_leaves_the_plan(desk,
 
 def test_what_is_added_though_it_is_in_is_said_to_change_nothing(desk):
     desk.take(steps.plan)
-    assert "added `src`: the plan is the same without it." in desk.take(steps.plan, "add src/").report.content
+    assert (
+        "added `src`: the plan is the same without it."
+        in desk.take(steps.plan, "add src/").report.content
+    )
     desk.take(steps.plan, "skip E711")
     assert "the same without it" not in desk.take(steps.plan, "add E711").report.content
 
 
 def test_fixes_that_go_with_those_of_other_rules_are_told(desk):
-    """Before: "only F401 in tests/, src/app.py" showed fewer fixes than the plan had promised, without a word."""
+    """Before: "only F401 in tests/, src/app.py" showed fewer fixes than the plan had promised,
+    without a word.
+    """
     desk.take(steps.plan)
     text = desk.take(steps.plan, "skip UP").report.content
     assert codes(desk)["F401"] == 3
-    assert "F401: 2 fixes of the earlier plan are not in this one" not in text, "its files are the same: the table says it"
+    assert "F401: 2 fixes of the earlier plan are not in this one" not in text, (
+        "its files are the same: the table says it"
+    )
     desk.take(steps.plan, "only UP006 and UP045")
     assert "F401" not in codes(desk)
 
 
 def test_an_order_whose_words_are_not_understood_asks_again_and_then_plans(tmp_path, origin):
-    """S4: before, "Add auth" was taken as an order to lint. It asks in a template without pauses too."""
+    """S4: before, "Add auth" was taken as an order to lint.
+
+    It asks in a template without pauses too.
+    """
     desk = Desk(tmp_path, origin, request="Add auth")
     asked = desk.attempt(steps.plan)
     assert isinstance(asked, Ask)
@@ -166,7 +196,9 @@ def test_an_order_that_cannot_be_meant_fails_in_words(tmp_path, origin, order, c
 
 
 def test_rules_paths_and_version_of_the_order_are_kept_to(tmp_path, origin):
-    desk = Desk(tmp_path, origin, input={"rules": "F, UP", "paths": "src", "target_version": "py38"})
+    desk = Desk(
+        tmp_path, origin, input={"rules": "F, UP", "paths": "src", "target_version": "py38"}
+    )
     desk.take(steps.plan)
     assert codes(desk) == {"F401": 2, "UP032": 1}  # list[str] and X | None came later than 3.8
     assert "for Python 3.8" in desk.take(steps.plan).report.content
@@ -175,7 +207,13 @@ def test_rules_paths_and_version_of_the_order_are_kept_to(tmp_path, origin):
 def test_a_module_called_ruff_in_the_repository_is_not_run(tmp_path):
     trap = f"open({str(tmp_path / 'sprung')!r}, 'w')\n"
     origin = make_repository(
-        tmp_path / "origin", {"ruff.py": trap, "ruff/__main__.py": trap, "sitecustomize.py": trap, "a.py": "import os\n"}
+        tmp_path / "origin",
+        {
+            "ruff.py": trap,
+            "ruff/__main__.py": trap,
+            "sitecustomize.py": trap,
+            "a.py": "import os\n",
+        },
     )
     desk = Desk(tmp_path, origin)
     deliver_all(desk)
@@ -185,7 +223,10 @@ def test_a_module_called_ruff_in_the_repository_is_not_run(tmp_path):
 
 def test_a_plan_of_thousands_of_findings_stays_small(tmp_path):
     many = {
-        f"package_{number % 20}/module_{number}.py": "import os\nimport abc\nimport sys\nl = 1\nx = l == None\n" for number in range(1000)
+        f"package_{number % 20}/module_{number}.py": (
+            "import os\nimport abc\nimport sys\nl = 1\nx = l == None\n"
+        )
+        for number in range(1000)
     }
     desk = Desk(tmp_path, make_repository(tmp_path / "origin", many))
     outcome = desk.take(steps.plan)
@@ -205,5 +246,8 @@ def test_batches_keep_every_file_once_and_in_order():
 
 def test_steps_import_no_framework():
     frameworks = "{'django', 'celery', 'channels', 'rest_framework'}"
-    code = f"import sys; import runs.contrib.repo_tidy.steps; sys.exit(bool({frameworks} & set(sys.modules)))"
+    code = (
+        f"import sys; import runs.contrib.repo_tidy.steps; sys.exit(bool({frameworks} & "
+        "set(sys.modules)))"
+    )
     assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code]) == 0

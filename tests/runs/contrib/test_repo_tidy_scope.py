@@ -9,7 +9,19 @@ from runs.contrib.repo_tidy.requests import apply_feedback, read_request
 from runs.contrib.repo_tidy.scope import Scope, clean_path, covers, first_scope, selects, within
 from runs.workflows.base import StepFailed
 
-KNOWN = ["F401", "F841", "I001", "UP006", "UP007", "E711", "E712", "SIM101", "ERA001", "A001", "B006"]
+KNOWN = [
+    "F401",
+    "F841",
+    "I001",
+    "UP006",
+    "UP007",
+    "E711",
+    "E712",
+    "SIM101",
+    "ERA001",
+    "A001",
+    "B006",
+]
 FILES = ["src/a.py", "src/x/tests/t.py", "tests/t.py", "docs/conf.py", "lib/l.py", "my file.py"]
 
 
@@ -22,7 +34,9 @@ def after(*texts: str, **order) -> tuple[Scope, list[str], list[str]]:
     applied: list[str] = []
     not_understood: list[str] = []
     for text in texts:
-        scope, applied, not_understood = apply_feedback(scope, text, known_codes=KNOWN, exists=exists)
+        scope, applied, not_understood = apply_feedback(
+            scope, text, known_codes=KNOWN, exists=exists
+        )
     return scope, applied, not_understood
 
 
@@ -33,7 +47,11 @@ def left(*texts: str, **order) -> set[str]:
 
 def pairs(codes: str, paths: str = " ".join(FILES[:5]) + "|my file.py") -> set[str]:
     first, _, last = paths.partition("|")
-    return {f"{code} {path}" for code in codes.split() for path in [*first.split(), *([last] if last else [])]}
+    return {
+        f"{code} {path}"
+        for code in codes.split()
+        for path in [*first.split(), *([last] if last else [])]
+    }
 
 
 ALL = pairs("F401 F841 I001 UP006 UP007 E711 E712")
@@ -53,7 +71,10 @@ ALL = pairs("F401 F841 I001 UP006 UP007 E711 E712")
         ("also SIM", ALL | pairs("SIM101")),
         ("add B in lib/", ALL | pairs("B006", "lib/l.py")),
         ("skip F401 in tests/", ALL - pairs("F401", "tests/t.py src/x/tests/t.py")),
-        ("skip F401, tests/", {pair for pair in ALL if "tests/" not in pair and "F401" not in pair}),
+        (
+            "skip F401, tests/",
+            {pair for pair in ALL if "tests/" not in pair and "F401" not in pair},
+        ),
         ("skip:\n- F401\n- UP007", ALL - pairs("F401 UP007")),
         ("skip F401 in lib/, E711 in docs/", ALL - {"F401 lib/l.py", "E711 docs/conf.py"}),
         ("don't skip F401", ALL),
@@ -104,7 +125,9 @@ def test_a_word_that_is_also_a_folder_is_no_wish_about_that_folder(text, said):
         return exists(pattern) or within("src/security/keys.py", pattern)
 
     assert apply_feedback(first_scope({}), text, known_codes=KNOWN, exists=here)[1:] == ([], [said])
-    told = apply_feedback(first_scope({}), "skip security, only in tests", known_codes=KNOWN, exists=here)[1]
+    told = apply_feedback(
+        first_scope({}), "skip security, only in tests", known_codes=KNOWN, exists=here
+    )[1]
     assert told == ["left out `**/security`", "only `tests`"]
 
 
@@ -113,8 +136,16 @@ def test_a_word_that_is_also_a_folder_is_no_wish_about_that_folder(text, said):
     [
         ("Fix F401 in src/", ["only F401", "only `src`"], []),
         ("Please tidy src/", ["only `src`"], []),
-        ("Tidy up the repository", ["tidy, by the rules and in the places that the order names"], []),
-        ("Clean up and add auth", ["tidy, by the rules and in the places that the order names"], ["auth"]),
+        (
+            "Tidy up the repository",
+            ["tidy, by the rules and in the places that the order names"],
+            [],
+        ),
+        (
+            "Clean up and add auth",
+            ["tidy, by the rules and in the places that the order names"],
+            ["auth"],
+        ),
         ("skip UP", ["left out UP"], []),
     ],
 )
@@ -124,13 +155,17 @@ def test_the_words_of_an_order_are_read_too(request_, applied, not_understood):
     assert read is not None and read[1:] == (applied, not_understood)
 
 
-@pytest.mark.parametrize("request_", ["Add auth", "I want a login page", "make it faster", "add tests", "…", "F401"])
+@pytest.mark.parametrize(
+    "request_", ["Add auth", "I want a login page", "make it faster", "add tests", "…", "F401"]
+)
 def test_an_order_of_which_nothing_is_understood_is_no_order_to_lint(request_):
     assert read_request(first_scope({}), request_, known_codes=KNOWN, exists=exists) is None
 
 
 def test_feedback_adds_up_over_revisions():
-    assert left("skip UP", "not in tests/", "only F") == {pair for pair in pairs("F401 F841") if "tests/" not in pair}
+    assert left("skip UP", "not in tests/", "only F") == {
+        pair for pair in pairs("F401 F841") if "tests/" not in pair
+    }
 
 
 def test_a_place_that_was_left_out_stays_out_under_a_wider_only():
@@ -142,9 +177,11 @@ def test_an_only_that_names_what_was_left_out_takes_it_in():
 
 
 def test_include_again_undoes_a_skip():
-    assert left("not in tests/", "include tests/ again") == {pair for pair in ALL if "x/tests" not in pair} | pairs(
-        "F401 F841 I001 UP006 UP007 E711 E712", "src/x/tests/t.py"
-    ) - {pair for pair in ALL if "src/x/tests" in pair}
+    assert left("not in tests/", "include tests/ again") == {
+        pair for pair in ALL if "x/tests" not in pair
+    } | pairs("F401 F841 I001 UP006 UP007 E711 E712", "src/x/tests/t.py") - {
+        pair for pair in ALL if "src/x/tests" in pair
+    }
 
 
 def test_selectors_are_read_as_ruff_reads_them():
@@ -156,7 +193,10 @@ def test_selectors_are_read_as_ruff_reads_them():
     assert selects("ALL", "X1")
 
 
-@pytest.mark.parametrize("path", ["/etc", "../x", "a/../../b", "-rf", "~root", "a\x00b", ".git/hooks", "x" * 500, "*a*a*a*a*a"])
+@pytest.mark.parametrize(
+    "path",
+    ["/etc", "../x", "a/../../b", "-rf", "~root", "a\x00b", ".git/hooks", "x" * 500, "*a*a*a*a*a"],
+)
 def test_a_path_that_leaves_the_repository_fails_the_order(path):
     with pytest.raises(StepFailed) as failure:
         first_scope({"paths": [path]})
@@ -174,7 +214,9 @@ def test_order_text_is_read_with_commas_spaces_and_quotes():
     scope = first_scope({"rules": "f, i  UP,E7", "paths": 'src/, ./lib "my file.py"'})
     assert scope["select"] == ["E7", "F", "I", "UP"]
     assert scope["paths"] == ["lib", "my file.py", "src"]
-    assert first_scope({})["select"] == first_scope({"rules": ""})["select"] == ["E7", "F", "I", "UP"]
+    assert (
+        first_scope({})["select"] == first_scope({"rules": ""})["select"] == ["E7", "F", "I", "UP"]
+    )
 
 
 def test_globs_stay_within_folders_unless_doubled():
@@ -189,7 +231,8 @@ def test_globs_stay_within_folders_unless_doubled():
 WORDS = st.sampled_from(
     re.findall(
         r"[^ ]+",
-        "skip only add not no without also include again and but in , ; . F401 f401 UP up E7 I XYZ9 tests/ src docs/conf.py lib/ *.py ../x"
+        "skip only add not no without also include again and but in , ; . F401 f401 UP up E7 I "
+        "XYZ9 tests/ src docs/conf.py lib/ *.py ../x"
         " nope/ never except don't the \n - ``` \" ' 🦀 all ALL",
     )
 )

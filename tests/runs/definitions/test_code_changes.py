@@ -34,7 +34,9 @@ def said(order, words):
 
 def make_due(order):
     """Let the time pass until the code of a held run is looked at again."""
-    Run.objects.filter(pk=order.latest_run_id).update(due_at=timezone.now() - dt.timedelta(seconds=1))
+    Run.objects.filter(pk=order.latest_run_id).update(
+        due_at=timezone.now() - dt.timedelta(seconds=1)
+    )
 
 
 def test_a_changed_step_is_said_in_the_log_before_it_runs_and_once(paused, ana, monkeypatch):
@@ -45,12 +47,16 @@ def test_a_changed_step_is_said_in_the_log_before_it_runs_and_once(paused, ana, 
     [words] = said(paused, "has changed since this work was asked for")
     assert "runs with the code as it is now" in words
     lines = log_lines(paused)
-    assert lines.index(words) < max(place for place, line in enumerate(lines) if line.startswith("Workflow paused"))
+    assert lines.index(words) < max(
+        place for place, line in enumerate(lines) if line.startswith("Workflow paused")
+    )
     run = Run.objects.get(pk=paused.latest_run_id)
     assert run.code_seen == {"execute": fingerprint(steps.plan)}
 
 
-def test_the_card_and_the_operations_page_name_changed_steps_while_the_order_still_waits(paused, ana, page, monkeypatch):
+def test_the_card_and_the_operations_page_name_changed_steps_while_the_order_still_waits(
+    paused, ana, page, monkeypatch
+):
     """P10: nothing was on any page."""
     url = reverse("hitl:order", args=[paused.pk])
     assert b"data-changed-code" not in page.get(url).content
@@ -74,8 +80,12 @@ def held(make_order, ana, monkeypatch, settings):
     return fresh(order)
 
 
-def test_a_run_is_held_at_a_changed_step_where_the_policy_says_so_and_goes_on_when_the_code_is_back(held, monkeypatch):
-    """P10: it waits as a row; no worker holds it, nothing counts as lost or failed, and the reason is said once."""
+def test_a_run_is_held_at_a_changed_step_where_the_policy_says_so_and_goes_on_when_the_code_is_back(
+    held, monkeypatch
+):
+    """P10: it waits as a row; no worker holds it, nothing counts as lost or failed, and the reason
+    is said once.
+    """
     run = held.latest_run
     calls = len(steps.CALLS)
     assert (run.status, run.lost_attempts, run.attempts) == ("pending", 0, 0)
@@ -111,7 +121,12 @@ def test_an_operator_accepts_the_changed_code_of_a_held_run(held, ana, page):
 def test_a_step_may_say_otherwise_than_the_setting(templates, make_order, ana, monkeypatch):
     chain = [
         {"name": "one", "step_type": "plan", "step_template_slug": "test-work"},
-        {"name": "two", "step_type": "execute", "step_template_slug": "test-check", "on_change": "hold"},
+        {
+            "name": "two",
+            "step_type": "execute",
+            "step_template_slug": "test-check",
+            "on_change": "hold",
+        },
     ]
     definitions.edit_template("guarded", steps=chain, needs_repository=False)
     order = make_order("guarded")
@@ -123,7 +138,9 @@ def test_a_step_may_say_otherwise_than_the_setting(templates, make_order, ana, m
         definitions.edit_template("guarded", steps=[{**chain[0], "on_change": "guess"}])
 
 
-def test_a_run_whose_step_function_is_missing_is_held_and_goes_on_when_the_code_is_back(paused, ana, monkeypatch):
+def test_a_run_whose_step_function_is_missing_is_held_and_goes_on_when_the_code_is_back(
+    paused, ana, monkeypatch
+):
     """P10: a removed step function ended its runs at once, with a list of every function known."""
     steps.deploy(monkeypatch, work=None)
     approve(paused, ana)
@@ -136,7 +153,9 @@ def test_a_run_whose_step_function_is_missing_is_held_and_goes_on_when_the_code_
     assert "test.plan" not in run.held_because
     steps.deploy(monkeypatch, work=steps.work)
     make_due(paused)
-    assert run.pk in {pk for pk, _ in recovery.due_again(now=timezone.now(), patience=dt.timedelta(0))}
+    assert run.pk in {
+        pk for pk, _ in recovery.due_again(now=timezone.now(), patience=dt.timedelta(0))
+    }
     tasks.advance_run(str(run.pk))
     assert fresh(paused).phase == "awaiting_implementation_review"
 
@@ -147,7 +166,10 @@ def test_the_invariant_finds_a_changed_step_that_runs_unsaid(paused, ana, monkey
 
     def look():
         results = invariants.check(now=timezone.now() + dt.timedelta(hours=1), deep=True)
-        seen.append("ran_changed_code_unsaid" in {result.invariant.code for result in results if result.count})
+        seen.append(
+            "ran_changed_code_unsaid"
+            in {result.invariant.code for result in results if result.count}
+        )
 
     approve(paused, ana)
     steps.deploy(monkeypatch, work=steps.check)

@@ -1,4 +1,6 @@
-"""`manage.py check_inflight` (P10): runs under way, against code that is not the code they were frozen with."""
+"""`manage.py check_inflight` (P10): runs under way, against code that is not the code they were
+frozen with.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def verdicts():
 def test_a_definition_holds_what_its_steps_do(make_order):
     frozen = make_order().definition.steps
     functions = [steps.plan, steps.work, steps.check, steps.finish]
-    assert [step["fingerprint"] for step in frozen] == [fingerprint(function) for function in functions]
+    assert [step["fingerprint"] for step in frozen] == [
+        fingerprint(function) for function in functions
+    ]
 
 
 def test_new_code_makes_a_new_definition_for_new_orders_only(make_order, monkeypatch):
@@ -116,17 +120,24 @@ def test_a_step_that_is_gone_is_missing(paused, monkeypatch):
     assert verdicts() == [("missing", ("finish",), 1)]
 
 
-def test_an_order_on_a_step_that_is_gone_is_refused_and_nothing_is_made(templates, make_order, monkeypatch):
+def test_an_order_on_a_step_that_is_gone_is_refused_and_nothing_is_made(
+    templates, make_order, monkeypatch
+):
     """P10: by a server that knows it; a worker that has it no more holds the run."""
     steps.deploy(monkeypatch, plan=None)
     with pytest.raises(CannotRun, match=r"test\.plan") as refused:
         make_order()
-    assert refused.value.code == "step_unknown" and not WorkOrder.objects.exists() and verdicts() == []
+    assert (
+        refused.value.code == "step_unknown" and not WorkOrder.objects.exists() and verdicts() == []
+    )
 
 
 def test_runs_from_before_fingerprints_are_unknown(paused):
     definition = Definition.objects.get()
-    before = [{key: value for key, value in step.items() if key != "fingerprint"} for step in definition.steps]
+    before = [
+        {key: value for key, value in step.items() if key != "fingerprint"}
+        for step in definition.steps
+    ]
     content = {**definition.content, "steps": before}
     Definition.objects.update(content=content)
     assert verdicts() == [("unknown", ("planning", "execute", "review", "finish"), 1)]
@@ -159,7 +170,9 @@ def test_many_runs_cost_no_more_queries_than_one(make_order, monkeypatch):
     assert ", …" in command()[1]
 
 
-def test_the_command_says_a_line_for_each_and_ends_with_one_on_a_breach(paused, make_order, monkeypatch):
+def test_the_command_says_a_line_for_each_and_ends_with_one_on_a_breach(
+    paused, make_order, monkeypatch
+):
     drive(make_order("writing-quick"))
     before = rows()
     code, text = command()
@@ -169,15 +182,29 @@ def test_the_command_says_a_line_for_each_and_ends_with_one_on_a_breach(paused, 
     code, text = command()
     assert (code, text.splitlines()) == (
         1,
-        [f"writing v1 {digest}: changed (review), 1: {run}", "Runs under way: 1. Of them 1 would not go on as they were meant to."],
+        [
+            f"writing v1 {digest}: changed (review), 1: {run}",
+            "Runs under way: 1. Of them 1 would not go on as they were meant to.",
+        ],
     )
     assert rows() == before
 
 
 def test_the_json_is_one_document(paused, monkeypatch):
-    found = {"definition": paused.definition_id, "template": "writing v1", "count": 1, "runs": [paused.latest_run.shown_id]}
+    found = {
+        "definition": paused.definition_id,
+        "template": "writing v1",
+        "count": 1,
+        "runs": [paused.latest_run.shown_id],
+    }
     code, text = command("--json")
-    assert (code, json.loads(text)) == (0, {"ok": True, "found": [{**found, "verdict": "compatible", "steps": []}]})
+    assert (code, json.loads(text)) == (
+        0,
+        {"ok": True, "found": [{**found, "verdict": "compatible", "steps": []}]},
+    )
     steps.deploy(monkeypatch, finish=None)
     code, text = command("--json")
-    assert (code, json.loads(text)) == (1, {"ok": False, "found": [{**found, "verdict": "missing", "steps": ["finish"]}]})
+    assert (code, json.loads(text)) == (
+        1,
+        {"ok": False, "found": [{**found, "verdict": "missing", "steps": ["finish"]}]},
+    )

@@ -1,4 +1,6 @@
-"""How often checkpoints are written, by the template (S0-65): what is kept, what runs again after a crash, and that the end is the same."""
+"""How often checkpoints are written, by the template (S0-65): what is kept, what runs again after a
+crash, and that the end is the same.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,11 @@ def head_of(order):
 
 
 def broken():
-    return [result.invariant.code for result in invariants.check(now=timezone.now(), deep=True) if result.count]
+    return [
+        result.invariant.code
+        for result in invariants.check(now=timezone.now(), deep=True)
+        if result.count
+    ]
 
 
 @pytest.fixture
@@ -61,7 +67,9 @@ def crash_templates(templates):
 
 
 def looping(times):
-    return lambda state, context: Go(update={"n": context.loop_num}, to="execute" if context.loop_num < times else None)
+    return lambda state, context: Go(
+        update={"n": context.loop_num}, to="execute" if context.loop_num < times else None
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,12 +82,16 @@ def looping(times):
         (Frequency.FAILURE, []),
     ],
 )
-def test_a_straight_run_keeps_what_its_template_says_and_its_end_always(make_order, templates, frequency, between):
+def test_a_straight_run_keeps_what_its_template_says_and_its_end_always(
+    make_order, templates, frequency, between
+):
     use("writing-quick", frequency)
     order = drive(make_order("writing-quick"))
     assert [node for node, _, _ in nodes(order)] == ["", *between, "finish"]
     assert order.status == "completed"
-    assert state_of(order)["worked"] == 1 and state_of(order)["checked"], "what steps in between did is in the end"
+    assert state_of(order)["worked"] == 1 and state_of(order)["checked"], (
+        "what steps in between did is in the end"
+    )
     assert kinds(order).count("step_completed") == 4
     assert kinds(order).count("checkpoint_created") == 2 + len(between)
     assert broken() == []
@@ -87,10 +99,18 @@ def test_a_straight_run_keeps_what_its_template_says_and_its_end_always(make_ord
 
 @pytest.mark.parametrize(
     ("frequency", "rounds"),
-    [(Frequency.STEP, 4), (Frequency.NODES, 1), (Frequency.LOOPS, 4), (Frequency.FAILURE, 0), (Frequency.OFF, 0)],
+    [
+        (Frequency.STEP, 4),
+        (Frequency.NODES, 1),
+        (Frequency.LOOPS, 4),
+        (Frequency.FAILURE, 0),
+        (Frequency.OFF, 0),
+    ],
 )
 def test_loops_are_kept_with_the_policy_that_says_so(order_that, templates, frequency, rounds):
-    """S0-17, S0-60, S0-65: before, whoever wanted a checkpoint after each node got one of each loop too."""
+    """S0-17, S0-60, S0-65: before, whoever wanted a checkpoint after each node got one of each loop
+    too.
+    """
     order = drive(runs_again(order_that, looping(4), frequency))
     assert [node for node, _, _ in nodes(order)].count("execute") == rounds
     assert state_of(order)["n"] == 4
@@ -128,7 +148,10 @@ def test_a_failure_keeps_the_state_right_before_it(order_that, templates, ana, f
 
     order = drive(runs_again(order_that, fails, frequency))
     assert order.status == "failed"
-    assert [(node, status) for node, _, status in nodes(order)] == [("", "active"), ("execute", "failed")]
+    assert [(node, status) for node, _, status in nodes(order)] == [
+        ("", "active"),
+        ("execute", "failed"),
+    ]
     assert state_of(order)["drafts"] == ["first"]
     assert broken() == []
     key: list[str] = []
@@ -140,12 +163,16 @@ def test_a_failure_keeps_the_state_right_before_it(order_that, templates, ana, f
     DOES["step"] = works
     runs.retry(order.pk, by=ana)
     assert drive(order).status == "completed"
-    assert key == [f"{order.latest_run.shown_id}/execute/1"], "the same execution as the one that failed"
+    assert key == [f"{order.latest_run.shown_id}/execute/1"], (
+        "the same execution as the one that failed"
+    )
     assert broken() == []
 
 
 @pytest.mark.parametrize("frequency", SPARSE)
-def test_a_step_that_is_tried_again_later_is_tried_from_right_before_it(order_that, templates, frequency):
+def test_a_step_that_is_tried_again_later_is_tried_from_right_before_it(
+    order_that, templates, frequency
+):
     """Its retry waits, so the run is handed over: what came before does not run again."""
     calls = []
 
@@ -158,7 +185,10 @@ def test_a_step_that_is_tried_again_later_is_tried_from_right_before_it(order_th
     order = runs_again(order_that, fails_once, frequency, retry={"attempts": 2, "base": 60})
     drive(order)
     assert fresh(order).status == "pending"
-    assert [(node, to) for node, to, _ in nodes(order)] == [("", "planning"), ("planning", "execute")]
+    assert [(node, to) for node, to, _ in nodes(order)] == [
+        ("", "planning"),
+        ("planning", "execute"),
+    ]
     assert broken() == []
     moments.let_retries_come_due()
     assert drive(order).status == "completed"
@@ -173,7 +203,10 @@ def test_the_end_of_a_time_slice_is_a_checkpoint(make_order, templates, frequenc
     use("writing-quick", frequency)
     order = make_order("writing-quick")
     assert advance(order.latest_run_id, budget=0)
-    assert [(node, to) for node, to, _ in nodes(order)] == [("", "planning"), ("planning", "execute")]
+    assert [(node, to) for node, to, _ in nodes(order)] == [
+        ("", "planning"),
+        ("planning", "execute"),
+    ]
     assert drive(order).status == "completed"
     assert broken() == []
 
@@ -181,7 +214,11 @@ def test_the_end_of_a_time_slice_is_a_checkpoint(make_order, templates, frequenc
 @pytest.mark.parametrize("frequency", SPARSE)
 def test_a_commit_of_code_is_always_kept(order_that, templates, frequency):
     """Else nobody would find the code again after a crash."""
-    order = runs_again(order_that, lambda state, context: Go(commit=Commit(sha="a" * 40, base="b" * 40, bundle=b"x")), frequency)
+    order = runs_again(
+        order_that,
+        lambda state, context: Go(commit=Commit(sha="a" * 40, base="b" * 40, bundle=b"x")),
+        frequency,
+    )
     drive(order)
     assert [node for node, _, _ in nodes(order)] == ["", "execute", "finish"]
     assert broken() == []
@@ -211,8 +248,13 @@ def test_an_interrupt_before_a_step_keeps_what_came_before(make_order, templates
 
 
 @pytest.mark.parametrize("frequency", [*EACH, Frequency.OFF])
-def test_a_worker_may_die_at_any_moment_whatever_is_kept(crash_templates, ana, ben, team, frequency):
-    """P3, P4: at each statement and commit. Where less is kept, steps in between run again under the same keys."""
+def test_a_worker_may_die_at_any_moment_whatever_is_kept(
+    crash_templates, ana, ben, team, frequency
+):
+    """P3, P4: at each statement and commit.
+
+    Where less is kept, steps in between run again under the same keys.
+    """
     use("crash-straight", frequency)
 
     def settle(order_id):
@@ -225,14 +267,28 @@ def test_a_worker_may_die_at_any_moment_whatever_is_kept(crash_templates, ana, b
         run = order.latest_run.shown_id
         results = [key.replace(run, "run") for key in state["results"]]
         assert broken() == []
-        return {"status": order.status, "results": results, "loops": order.thread.head.metadata["loops"]}
+        return {
+            "status": order.status,
+            "results": results,
+            "loops": order.thread.head.metadata["loops"],
+        }
 
-    assert every_death(lambda: moments.make("crash-straight", by=ana, team=team).pk, moments.advance_order, settle, told) > 8
+    assert (
+        every_death(
+            lambda: moments.make("crash-straight", by=ana, team=team).pk,
+            moments.advance_order,
+            settle,
+            told,
+        )
+        > 8
+    )
 
 
 @pytest.mark.parametrize("frequency", EACH)
 def test_what_once_recorded_is_not_done_again(order_that, templates, frequency):
-    """P4: its key is that of the execution, which is the same when a step runs again since nothing was kept of it."""
+    """P4: its key is that of the execution, which is the same when a step runs again since nothing
+    was kept of it.
+    """
     charged: list[str] = []
     crashed: list[str] = []
 
@@ -259,13 +315,15 @@ def test_what_once_recorded_is_not_done_again(order_that, templates, frequency):
     assert order.status == "completed"
     assert len(charged) == 1 and state_of(order)["receipt"] == 1
     assert Memo.objects.get().scope == f"{order.latest_run.shown_id}/execute/1"
-    assert kinds(order).count("step_completed") == (3 if frequency in {Frequency.STEP, Frequency.NODES} else 5), (
-        "told as often as it was done"
-    )
+    assert kinds(order).count("step_completed") == (
+        3 if frequency in {Frequency.STEP, Frequency.NODES} else 5
+    ), "told as often as it was done"
     assert broken() == []
 
 
-def test_a_run_that_keeps_losing_workers_behind_unkept_steps_still_ends_as_an_incident(order_that, templates, settings):
+def test_a_run_that_keeps_losing_workers_behind_unkept_steps_still_ends_as_an_incident(
+    order_that, templates, settings
+):
     """A step in between that gets through is no sign of life for the one that kills its worker."""
     settings.WAYSTATION_LOST_ATTEMPTS = 3
 
@@ -281,8 +339,14 @@ def test_a_run_that_keeps_losing_workers_behind_unkept_steps_still_ends_as_an_in
     assert fresh(order).latest_run.failure_code == "incident"
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rounds=st.integers(1, 6), slices=st.lists(st.sampled_from([0, 60]), max_size=6), fails=st.integers(0, 2))
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    rounds=st.integers(1, 6),
+    slices=st.lists(st.sampled_from([0, 60]), max_size=6),
+    fails=st.integers(0, 2),
+)
 def test_the_end_is_the_same_with_every_frequency(order_that, templates, rounds, slices, fails):
     ends = []
     for frequency in EACH:
@@ -292,7 +356,10 @@ def test_the_end_is_the_same_with_every_frequency(order_that, templates, rounds,
             if context.loop_num == 2 and left[0]:
                 left[0] -= 1
                 raise StepFailed("not yet")
-            return Go(update={"sum": state.get("sum", 0) + context.loop_num}, to="execute" if context.loop_num < rounds else None)
+            return Go(
+                update={"sum": state.get("sum", 0) + context.loop_num},
+                to="execute" if context.loop_num < rounds else None,
+            )
 
         order = runs_again(order_that, function, frequency, retry={"attempts": 3, "base": 1})
         for budget in slices:
@@ -300,13 +367,18 @@ def test_the_end_is_the_same_with_every_frequency(order_that, templates, rounds,
             moments.let_retries_come_due()
         moments.work_off()
         head = head_of(order)
-        ends.append((fresh(order).status, store.load(head), head.metadata["loops"], head.completed_nodes))
+        ends.append(
+            (fresh(order).status, store.load(head), head.metadata["loops"], head.completed_nodes)
+        )
         assert broken() == []
     assert all(end == ends[0] for end in ends)
 
 
 def test_without_checkpoints_a_failure_leaves_nothing_to_go_on_from(order_that, templates, ana):
-    """S0-17: per template there was no way to switch them off. What is lost with them is refused, in words."""
+    """S0-17: per template there was no way to switch them off.
+
+    What is lost with them is refused, in words.
+    """
 
     def fails(state, context):
         raise StepFailed("no")
@@ -350,18 +422,34 @@ PLAN = {"step_type": "planning", "step_template_slug": "test-plan"}
 @pytest.mark.parametrize(
     ("steps", "repository", "words"),
     [
-        ([{**PLAN, "pause_after": True, "pause_phase": "awaiting_plan_approval"}], False, "'planning' pauses for a person"),
+        (
+            [{**PLAN, "pause_after": True, "pause_phase": "awaiting_plan_approval"}],
+            False,
+            "'planning' pauses for a person",
+        ),
         ([{**PLAN, "interrupt_before": True}], False, "'planning' pauses for a person"),
         ([{**PLAN, "interrupt_after": True}], False, "'planning' pauses for a person"),
-        ([{"step_type": "agent", "step_template_slug": "chat-agent"}], False, "'agent' pauses for a person"),
-        ([{"step_type": "planning", "step_template_slug": "multi-agent-planning"}], False, "'planning' starts child runs"),
+        (
+            [{"step_type": "agent", "step_template_slug": "chat-agent"}],
+            False,
+            "'agent' pauses for a person",
+        ),
+        (
+            [{"step_type": "planning", "step_template_slug": "multi-agent-planning"}],
+            False,
+            "'planning' starts child runs",
+        ),
         ([PLAN], True, "Work on a repository takes checkpoints"),
     ],
 )
-def test_what_only_checkpoints_can_promise_is_refused_without_them(templates, steps, repository, words):
+def test_what_only_checkpoints_can_promise_is_refused_without_them(
+    templates, steps, repository, words
+):
     """S0-17: also where the pause is added to a template that is off already."""
     with pytest.raises(definitions.TemplateInvalid, match=words):
-        definitions.edit_template("short", steps=steps, needs_repository=repository, frequency="off")
+        definitions.edit_template(
+            "short", steps=steps, needs_repository=repository, frequency="off"
+        )
     definitions.edit_template("short", steps=[PLAN], needs_repository=False, frequency="off")
     with pytest.raises(definitions.TemplateInvalid, match=words):
         definitions.edit_template("short", steps=steps, needs_repository=repository)

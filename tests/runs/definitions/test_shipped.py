@@ -1,4 +1,6 @@
-"""`WAYSTATION_WORKFLOWS`: modules of one's own bring steps and templates along, as ours do (`runs.definitions.shipped`)."""
+"""`WAYSTATION_WORKFLOWS`: modules of one's own bring steps and templates along, as ours do
+(`runs.definitions.shipped`).
+"""
 
 from __future__ import annotations
 
@@ -43,20 +45,42 @@ def shop(tmp_path, monkeypatch, settings):
 @pytest.mark.django_db
 @pytest.mark.usefixtures("shop")
 def test_a_module_of_ones_own_brings_its_steps_and_templates(ana):
-    """What it says of its step holds for its orders, as it does for what we ship: the core knows neither."""
+    """What it says of its step holds for its orders, as it does for what we ship: the core knows
+    neither.
+    """
     assert [template.slug for template in shipped.load()] == ["shop"]
     assert Template.objects.get(slug="shop").reducers == {"seen": "add"}
     with pytest.raises(services.InputInvalid):
         services.submit("shop", by=ana)
     order = drive(services.submit("shop", request="Ana", by=ana))
-    assert order.latest_run.status == "completed" and shipped.load() == [Template.objects.get(slug="shop")]
+    assert order.latest_run.status == "completed" and shipped.load() == [
+        Template.objects.get(slug="shop")
+    ]
 
 
 @pytest.mark.usefixtures("shop")
 def test_a_module_that_cannot_be_imported_stops_the_start_and_is_named(settings, tmp_path):
     settings.WAYSTATION_WORKFLOWS = ["shop_of_tests", "shop_that_is_not_there"]
-    with pytest.raises(ImproperlyConfigured, match="'shop_that_is_not_there' cannot be imported: ModuleNotFoundError"):
+    with pytest.raises(
+        ImproperlyConfigured,
+        match="'shop_that_is_not_there' cannot be imported: ModuleNotFoundError",
+    ):
         shipped.register()
-    environment = {**os.environ, "WAYSTATION_WORKFLOWS": "shop_that_is_not_there", "WAYSTATION_DATA": str(tmp_path / "data")}
-    ended = subprocess.run([sys.executable, "manage.py", "check"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert ended.returncode == 1 and "WAYSTATION_WORKFLOWS: 'shop_that_is_not_there'" in ended.stderr and "Traceback" not in ended.stderr
+    environment = {
+        **os.environ,
+        "WAYSTATION_WORKFLOWS": "shop_that_is_not_there",
+        "WAYSTATION_DATA": str(tmp_path / "data"),
+    }
+    ended = subprocess.run(
+        [sys.executable, "manage.py", "check"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (
+        ended.returncode == 1
+        and "WAYSTATION_WORKFLOWS: 'shop_that_is_not_there'" in ended.stderr
+        and "Traceback" not in ended.stderr
+    )

@@ -1,4 +1,6 @@
-"""Templates as rows: an edit makes a version, an order freezes one, and what makes no sense is refused with its place."""
+"""Templates as rows: an edit makes a version, an order freezes one, and what makes no sense is
+refused with its place.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ WORK = {"step_type": "execute", "step_template_slug": "test-work"}
 
 def test_the_first_save_is_version_one_and_each_change_the_next(ana):
     """S4-9."""
-    versions = [definitions.edit_template("new", by=ana, steps=steps).version for steps in ([PLAN], [PLAN, WORK], [PLAN])]
+    versions = [
+        definitions.edit_template("new", by=ana, steps=steps).version
+        for steps in ([PLAN], [PLAN, WORK], [PLAN])
+    ]
     assert versions == [1, 2, 3]
     current = definitions.current("new")
     assert (current.version, current.steps, current.created_by) == (3, [PLAN], ana)
@@ -35,9 +40,16 @@ def test_the_same_content_is_no_new_version(ana):
 
 
 def test_what_an_edit_leaves_out_stays():
-    definitions.edit_template("new", steps=[PLAN], title="One", input_schema={"type": "object"}, needs_repository=False)
+    definitions.edit_template(
+        "new", steps=[PLAN], title="One", input_schema={"type": "object"}, needs_repository=False
+    )
     edited = definitions.edit_template("new", title="Two")
-    assert (edited.title, edited.steps, edited.input_schema, edited.needs_repository) == ("Two", [PLAN], {"type": "object"}, False)
+    assert (edited.title, edited.steps, edited.input_schema, edited.needs_repository) == (
+        "Two",
+        [PLAN],
+        {"type": "object"},
+        False,
+    )
 
 
 def test_the_list_of_templates_holds_the_newest_of_each():
@@ -64,7 +76,12 @@ def test_a_frozen_definition_holds_everything_and_is_shared(ana):
     one, other = runs.submit("writing", by=ana), runs.submit("writing", by=ana)
     assert one.definition_id == other.definition_id
     step = one.definition.steps[0]
-    assert (step["name"], step["function"], step["pause_after"], step["revise_to"]) == ("planning", "test.plan", True, "planning")
+    assert (step["name"], step["function"], step["pause_after"], step["revise_to"]) == (
+        "planning",
+        "test.plan",
+        True,
+        "planning",
+    )
 
 
 def test_a_new_version_of_a_step_makes_another_definition_and_leaves_the_old(ana):
@@ -90,7 +107,8 @@ def test_a_step_function_that_does_not_exist_is_refused():
         ("planning", "steps", "between 1 and 50"),
         (["planning"], "steps", "each an object"),
         ([{}], "steps.0.step_template_slug", "no step template ''"),
-        ([PLAN, {**WORK, "step_template_slug": "x"}], "steps.1.step_template_slug", "no step template 'x'"),
+        ([PLAN, {**WORK, "step_template_slug": "x"}], "steps.1.step_template_slug",
+        "no step template 'x'"),
         ([PLAN, PLAN], "steps.1.name", "name of its own"),
         ([{**PLAN, "name": "x" * 101}], "steps.0.name", "too long"),
         ([{**PLAN, "max_revisions": 11}], "steps.0.max_revisions", "Between 0 and 10"),
@@ -99,8 +117,10 @@ def test_a_step_function_that_does_not_exist_is_refused():
         ([{**PLAN, "pause_after": 1}], "steps.0.pause_after", "true or false"),
         ([{**PLAN, "pause_after": True}], "steps.planning.pause_phase", "needs a pause_phase"),
         ([{**PLAN, "revise_to": "nowhere"}], "steps.planning", "leads to 'nowhere'"),
-        ([{**PLAN, "choices": [{"name": "a", "label": "A", "to": "nowhere"}]}], "steps.planning", "leads to 'nowhere'"),
-        ([{**PLAN, "choices": [{"name": "cancel", "label": "A", "to": "planning"}]}], "steps.planning.choices", "answers already"),
+        ([{**PLAN, "choices": [{"name": "a", "label": "A", "to": "nowhere"}]}], "steps.planning",
+        "leads to 'nowhere'"),
+        ([{**PLAN, "choices": [{"name": "cancel", "label": "A", "to": "planning"}]}],
+        "steps.planning.choices", "answers already"),
         ([{**PLAN, "choices": [{"name": "a"}]}], "steps.0.choices", "name"),
         ([{**PLAN, "choices": {"name": "a"}}], "steps.0.choices", "list of objects"),
     ],
@@ -144,9 +164,15 @@ def test_an_input_schema_that_is_none_is_refused(schema):
 )
 @pytest.mark.parametrize("place", ["input_schema", "required_inputs"])
 def test_a_hostile_schema_is_refused_when_the_template_is_saved(schema, place):
-    """Wherever a template may hold one; nothing is saved, so that no question can bring it to a person."""
+    """Wherever a template may hold one; nothing is saved, so that no question can bring it to a
+    person.
+    """
     before = rows()
-    saved = {"input_schema": schema} if place == "input_schema" else {"steps": [{**PLAN, "required_inputs": schema}]}
+    saved = (
+        {"input_schema": schema}
+        if place == "input_schema"
+        else {"steps": [{**PLAN, "required_inputs": schema}]}
+    )
     with pytest.raises(TemplateInvalid) as refused:
         definitions.edit_template("writing", **saved)
     assert place in next(iter(refused.value.errors))
@@ -154,7 +180,10 @@ def test_a_hostile_schema_is_refused_when_the_template_is_saved(schema, place):
 
 
 def test_a_schema_may_refer_to_its_own_parts(ana):
-    schema = {"$defs": {"rule": {"type": "string", "pattern": "^[A-Z]"}}, "properties": {"rule": {"$ref": "#/$defs/rule"}}}
+    schema = {
+        "$defs": {"rule": {"type": "string", "pattern": "^[A-Z]"}},
+        "properties": {"rule": {"$ref": "#/$defs/rule"}},
+    }
     definitions.edit_template("writing", input_schema=schema)
     runs.submit("writing", by=ana, input={"rule": "F401"})
     with pytest.raises(runs.InputInvalid, match="rule: 'f401' does not match") as refused:
@@ -166,7 +195,18 @@ def test_a_schema_may_refer_to_its_own_parts(ana):
 @given(
     st.lists(
         st.dictionaries(
-            st.sampled_from(["name", "step_type", "pause_after", "pause_phase", "revise_to", "choices", "max_revisions"]), values
+            st.sampled_from(
+                [
+                    "name",
+                    "step_type",
+                    "pause_after",
+                    "pause_phase",
+                    "revise_to",
+                    "choices",
+                    "max_revisions",
+                ]
+            ),
+            values,
         ),
         max_size=3,
     )
@@ -179,4 +219,7 @@ def test_steps_are_frozen_whole_or_refused(changes):
         return
     names = {step["name"] for step in frozen}
     assert all(step["function"] == "test.plan" and step["title"] == "Plan" for step in frozen)
-    assert all({step["revise_to"], *(choice["to"] for choice in step["choices"])} <= names for step in frozen)
+    assert all(
+        {step["revise_to"], *(choice["to"] for choice in step["choices"])} <= names
+        for step in frozen
+    )

@@ -27,10 +27,16 @@ def test_an_order_pauses_three_times_and_completes(make_order, ana):
     for _ in range(3):
         order = answer(order, ana)
         phases.append(order.phase)
-    assert phases == ["awaiting_plan_approval", "awaiting_implementation_review", "awaiting_review_decision", "completed"]
+    assert phases == [
+        "awaiting_plan_approval",
+        "awaiting_implementation_review",
+        "awaiting_review_decision",
+        "completed",
+    ]
     assert order.status == "completed"
     assert order.outputs == {"git_commit_count": 2}
-    assert [step for step, _ in steps.CALLS] == ["planning", "execute", "review", "finish"]  # P5: nothing ran again
+    # P5: nothing ran again
+    assert [step for step, _ in steps.CALLS] == ["planning", "execute", "review", "finish"]
 
 
 def test_a_template_without_pauses_runs_from_end_to_end(make_order):
@@ -70,7 +76,9 @@ def test_an_extra_answer_skips_the_review(make_order, ana):
     assert "review" not in [step for step, _ in steps.CALLS]
 
 
-def test_corrections_asked_for_at_the_review_go_back_to_the_execution_and_through_its_review(make_order, ana):
+def test_corrections_asked_for_at_the_review_go_back_to_the_execution_and_through_its_review(
+    make_order, ana
+):
     """S4-3."""
     order = answer(answer(drive(make_order()), ana), ana)
     order = answer(order, ana, "revise", "less")
@@ -80,7 +88,15 @@ def test_corrections_asked_for_at_the_review_go_back_to_the_execution_and_throug
 
 def test_events_of_a_pause_come_in_the_documents_order(paused):
     """S0-25, S0-27, S0-30."""
-    expected = ["step_started", "log", "step_completed", "approval_requested", "checkpoint_created", "run_paused", "log"]
+    expected = [
+        "step_started",
+        "log",
+        "step_completed",
+        "approval_requested",
+        "checkpoint_created",
+        "run_paused",
+        "log",
+    ]
     assert kinds(paused) == ["checkpoint_created", "run_started", *expected]
     created = Event.objects.filter(thread=paused.thread_id, kind="checkpoint_created").latest("seq")
     head = paused.thread.head
@@ -102,15 +118,27 @@ def test_the_last_checkpoint_follows_the_end_of_the_run_at_once(make_order):
 
 def test_the_log_has_no_gap(make_order, ana):
     order = answer(answer(answer(drive(make_order()), ana), ana), ana)
-    numbers = list(Event.objects.filter(thread=order.thread_id).order_by("seq").values_list("seq", flat=True))
+    numbers = list(
+        Event.objects.filter(thread=order.thread_id).order_by("seq").values_list("seq", flat=True)
+    )
     assert numbers == list(range(1, order.thread.last_seq + 1))
 
 
 def test_every_step_ends_in_a_checkpoint_that_names_the_next(make_order):
     """S2-4, S0-15, C9."""
     order = drive(make_order("writing-quick"))
-    found = list(Checkpoint.objects.filter(thread=order.thread_id).order_by("id").values_list("node_id", "next_step"))
-    assert found == [("", "planning"), ("planning", "execute"), ("execute", "review"), ("review", "finish"), ("finish", "")]
+    found = list(
+        Checkpoint.objects.filter(thread=order.thread_id)
+        .order_by("id")
+        .values_list("node_id", "next_step")
+    )
+    assert found == [
+        ("", "planning"),
+        ("planning", "execute"),
+        ("execute", "review"),
+        ("review", "finish"),
+        ("finish", ""),
+    ]
 
 
 def test_a_paused_run_holds_nothing(paused):
@@ -165,7 +193,9 @@ def test_a_run_told_twice_runs_once(make_order):
 def test_a_template_edited_while_an_order_waits_does_not_change_that_order(paused, ana):
     from runs import definitions
 
-    definitions.edit_template("writing", steps=[{"step_type": "planning", "step_template_slug": "test-plan"}])
+    definitions.edit_template(
+        "writing", steps=[{"step_type": "planning", "step_template_slug": "test-plan"}]
+    )
     order = answer(paused, ana)
     assert order.phase == "awaiting_implementation_review"
     assert definitions.current("writing").version == 2

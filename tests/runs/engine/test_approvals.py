@@ -47,7 +47,10 @@ def sending(make_order, monkeypatch):
     def draft(state, context):
         text = f"Dear reader {state['revision_feedback']}".strip()
         words = f"The letter, written for the {context.loop_num}. time:\n\n{text}"
-        return Go(update={"letter": text}, report=Report(content=words, facts={"To": "Ana"}, material={"letter": text}))
+        return Go(
+            update={"letter": text},
+            report=Report(content=words, facts={"To": "Ana"}, material={"letter": text}),
+        )
 
     def send(state, context):
         context.require_approval("test.plan", {"letter": state["letter"]})
@@ -56,12 +59,20 @@ def sending(make_order, monkeypatch):
 
     monkeypatch.setitem(registry._STEPS, "test.plan", draft)
     monkeypatch.setitem(registry._STEPS, "test.finish", send)
-    planning = {"step_type": "planning", "step_template_slug": "test-plan", "pause_after": True, "pause_phase": "awaiting_plan_approval"}
+    planning = {
+        "step_type": "planning",
+        "step_template_slug": "test-plan",
+        "pause_after": True,
+        "pause_phase": "awaiting_plan_approval",
+    }
     sending = {"step_type": "deliver", "step_template_slug": "test-finish"}
 
     def make(*, asks=True, **planned):
         definitions.edit_template(
-            "letters", steps=[{**planning, "pause_after": asks, **planned}, sending], title="Letters", needs_repository=False
+            "letters",
+            steps=[{**planning, "pause_after": asks, **planned}, sending],
+            title="Letters",
+            needs_repository=False,
         )
         return drive(make_order("letters"))
 
@@ -82,7 +93,9 @@ def test_what_was_sent_back_is_done_as_it_came_to(sending, ben):
 
 
 def test_a_state_that_was_changed_behind_the_approval_is_not_done(sending, ana, ben):
-    """A fork with an edited state, behind the answer: the approval came along, but it is for another letter."""
+    """A fork with an edited state, behind the answer: the approval came along, but it is for
+    another letter.
+    """
     make, sent = sending
     order = approve(make(), ben)
     answered, state = after(order, "planning", "deliver")
@@ -137,7 +150,11 @@ def test_an_approval_survives_a_retry(sending, ben, monkeypatch):
     monkeypatch.setitem(registry._STEPS, "test.finish", fails_once)
     approve(order, ben)
     runs.retry(order.pk, by=ben)
-    assert (outcome(drive(order)), sent, tries) == (("completed", ""), ["Dear reader"], ["approve", "approve"])
+    assert (outcome(drive(order)), sent, tries) == (
+        ("completed", ""),
+        ["Dear reader"],
+        ["approve", "approve"],
+    )
 
 
 def test_only_what_is_material_is_bound(sending, ben):
@@ -157,7 +174,9 @@ def test_a_step_called_outside_the_engine_needs_no_approval():
 
 def after(order, node, next_step):
     """The state and key of the answer's checkpoint between two steps."""
-    found = Checkpoint.objects.filter(thread=order.thread_id, node_id=node, next_step=next_step).latest("id")
+    found = Checkpoint.objects.filter(
+        thread=order.thread_id, node_id=node, next_step=next_step
+    ).latest("id")
     return found, copy.deepcopy(dict(store.load(found)))
 
 
@@ -175,9 +194,14 @@ def test_tidy_executes_no_other_plan_than_the_approved_one(templates, tmp_path, 
     assert drive(order).phase == "awaiting_implementation_review"
 
 
-def test_smart_booking_posts_no_other_invoice_than_the_one_that_was_decided_about(make_order, settings, tmp_path, ana):
+def test_smart_booking_posts_no_other_invoice_than_the_one_that_was_decided_about(
+    make_order, settings, tmp_path, ana
+):
     """F5, S3-51."""
-    settings.WAYSTATION_SHARED, settings.WAYSTATION_FILES = tmp_path / "shared", [tmp_path / "inbox"]
+    settings.WAYSTATION_SHARED, settings.WAYSTATION_FILES = (
+        tmp_path / "shared",
+        [tmp_path / "inbox"],
+    )
     house = House(make_order, tmp_path, ana)
     order = house.book(samples.without_vat_id())
     data = {"BT-31": "ATU12345675", "BT-84": samples.STEEL_IBAN}
@@ -199,7 +223,9 @@ class Known:
     records: dict[str, DecisionRecord] = {}
 
     def find(self, keys):
-        return {name: record for name, record in self.records.items() if ids.parse("dec", name) in keys}
+        return {
+            name: record for name, record in self.records.items() if ids.parse("dec", name) in keys
+        }
 
 
 @pytest.fixture(autouse=True)
@@ -223,13 +249,35 @@ def approval(step, of, **other):
     }
     digests = {"content_digest": "c", "asked_digest": "c", "material": approvals.digest_of(of)}
     rest = {"votes": 0, "by_rules": False, "external": ""}
-    return DecisionRecord(**{"decision_id": ids.show("dec", ids.new()), "step": step, **about, **same, **digests, **rest, **other})
+    return DecisionRecord(
+        **{
+            "decision_id": ids.show("dec", ids.new()),
+            "step": step,
+            **about,
+            **same,
+            **digests,
+            **rest,
+            **other,
+        }
+    )
 
 
-def require_last(approved=(), skipped=(), *, asks=("plan", "work"), material="now", edited=False, rules=None, **other):
-    """Ask for the last approval from the step `deliver`; `approved` is of pairs of step and material, the records are like `other`."""
+def require_last(
+    approved=(),
+    skipped=(),
+    *,
+    asks=("plan", "work"),
+    material="now",
+    edited=False,
+    rules=None,
+    **other,
+):
+    """Ask for the last approval from the step `deliver`; `approved` is of pairs of step and
+    material, the records are like `other`.
+    """
     steps: list[Any] = [
-        {"name": name, "function": f"f.{name}", "title": name, "pause_after": name in asks} for name in ("plan", "work", "tools", "deliver")
+        {"name": name, "function": f"f.{name}", "title": name, "pause_after": name in asks}
+        for name in ("plan", "work", "tools", "deliver")
     ]
     for step in steps:
         step["review"] = (rules or {}).get(step["name"], {})
@@ -237,7 +285,12 @@ def require_last(approved=(), skipped=(), *, asks=("plan", "work"), material="no
     Known.records = {one.decision_id: one for one in given}
     names = {one.step: one.decision_id for one in given}
     metadata = {"approved": names, "skipped": list(skipped), **({"edited": True} if edited else {})}
-    run: Any = SimpleNamespace(pk=uuid.UUID(int=1), thread_id=uuid.UUID(int=1), definition_id="d", frozen=SimpleNamespace(steps=steps))
+    run: Any = SimpleNamespace(
+        pk=uuid.UUID(int=1),
+        thread_id=uuid.UUID(int=1),
+        definition_id="d",
+        frozen=SimpleNamespace(steps=steps),
+    )
     head: Any = SimpleNamespace(metadata=metadata)
     held: Any = SimpleNamespace(run=run, head=head, written=(head, {}), steps=steps, relied={})
     approvals.require(held, "", material, at="deliver")
@@ -280,7 +333,11 @@ def test_the_last_approval_is_of_what_the_template_asks_about(given):
                 {"review": {"quorum": 2}},
                 {"rules": {"work": {"quorum": 2}}, "review": {"quorum": 2}, "votes": 1},
                 {"by_rules": True},
-                {"by_rules": True, "rules": {"work": {"deadline": {"outcome": "expire"}}}, "review": {"deadline": {"outcome": "expire"}}},
+                {
+                    "by_rules": True,
+                    "rules": {"work": {"deadline": {"outcome": "expire"}}},
+                    "review": {"deadline": {"outcome": "expire"}},
+                },
                 {"external": "eve@example.org"},
                 {"asked_digest": "of something else"},
                 {"asked_revision": 2},

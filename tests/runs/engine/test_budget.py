@@ -19,7 +19,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def writing(times, size=1000):
     """Each round writes about so many bytes."""
-    return lambda state, context: Go(update={"text": str(context.loop_num) * size}, to="execute" if context.loop_num < times else None)
+    return lambda state, context: Go(
+        update={"text": str(context.loop_num) * size},
+        to="execute" if context.loop_num < times else None,
+    )
 
 
 def with_budget(order_that, function, budget):
@@ -46,10 +49,14 @@ def test_a_run_is_warned_once_and_then_stopped_with_its_state_kept(order_that):
     assert len(warnings(order)) == 1
     done = Checkpoint.objects.get(children=order.thread.head)
     assert 16_000 < done.metadata["bytes"] <= 20_000
-    written: list[int] = [checkpoint.size for checkpoint in Checkpoint.objects.filter(run_id=run.pk)]
+    written: list[int] = [
+        checkpoint.size for checkpoint in Checkpoint.objects.filter(run_id=run.pk)
+    ]
     assert sum(written) < 21_000
     assert state_of(order)["text"] == str(done.loop_num) * 1000
-    assert not [result for result in invariants.check(now=timezone.now(), deep=True) if result.count]
+    assert not [
+        result for result in invariants.check(now=timezone.now(), deep=True) if result.count
+    ]
 
 
 def test_a_retry_counts_anew(order_that, ana):

@@ -22,7 +22,17 @@ from runs.engine import recovery
 from runs.engine.advance import advance
 from runs.models import Pause, Run, WorkOrder
 from runs.services import InputInvalid
-from runs.workflows.base import Child, Commit, Context, Gather, Go, Outcome, Report, State, StepFailed
+from runs.workflows.base import (
+    Child,
+    Commit,
+    Context,
+    Gather,
+    Go,
+    Outcome,
+    Report,
+    State,
+    StepFailed,
+)
 from runs.workflows.registry import step
 from tests.conftest import fresh, log_lines
 from tests.worlds import steps
@@ -36,11 +46,14 @@ PLAYS: dict[str, Callable[[State, Context], Any]] = {}
 @step("test.play")
 def play(state: State, context: Context) -> Outcome:
     steps.called(context)
-    return PLAYS[context.step](state, context)  # type: ignore[no-any-return]  # also to answer nonsense
+    # also to answer nonsense
+    return PLAYS[context.step](state, context)  # type: ignore[no-any-return]
 
 
 def says(word: str) -> Callable[[State, Context], Go]:
-    return lambda state, context: Go(update={"said": [word], word: True}, report=Report(content=f"I say {word}."))
+    return lambda state, context: Go(
+        update={"said": [word], word: True}, report=Report(content=f"I say {word}.")
+    )
 
 
 def fails(state: State, context: Context) -> Outcome:
@@ -56,20 +69,32 @@ ASKING = {"pause_after": True, "pause_phase": "awaiting_plan_approval"}
 
 @pytest.fixture
 def crew(make_order):
-    """`crew([sub("a"), sub("b")], parallel=True, step={…})`: plans, gathers, finishes. All steps said what they did."""
+    """`crew([sub("a"), sub("b")], parallel=True, step={…})`: plans, gathers, finishes.
+
+    All steps said what they did.
+    """
 
     def make(subs, *, step=None, function="", order=None, **config):
         for one in subs:
             PLAYS.setdefault(one["name"], says(one["name"]))
         definitions.edit_step_template("test-play", title="Play", function="test.play", config={})
-        definitions.edit_step_template("test-crew", title="Crew", function=function, config=config, sub_steps=subs)
+        definitions.edit_step_template(
+            "test-crew", title="Crew", function=function, config=config, sub_steps=subs
+        )
         listed = [
             {"step_type": "planning", "step_template_slug": "test-plan"},
-            {"step_type": "execute", "name": "crew", "step_template_slug": "test-crew", **(step or {})},
+            {
+                "step_type": "execute",
+                "name": "crew",
+                "step_template_slug": "test-crew",
+                **(step or {}),
+            },
             {"step_type": "deliver", "name": "finish", "step_template_slug": "test-finish"},
         ]
         reducers = {"said": "append", "count": "add"}
-        definitions.edit_template("crew", steps=listed, title="Crew", needs_repository=False, reducers=reducers)
+        definitions.edit_template(
+            "crew", steps=listed, title="Crew", needs_repository=False, reducers=reducers
+        )
         return make_order("crew", **(order or {}))
 
     PLAYS.clear()
@@ -98,7 +123,10 @@ def state_of(order: WorkOrder) -> State:
 
 def kids(order: WorkOrder) -> dict[str, Run]:
     """The newest child run of each name."""
-    return {run.child_name: run for run in Run.objects.filter(work_order=order, depth=1).order_by("created_at")}
+    return {
+        run.child_name: run
+        for run in Run.objects.filter(work_order=order, depth=1).order_by("created_at")
+    }
 
 
 def answer(pause: Pause, by, action="approve", feedback=""):
@@ -117,11 +145,17 @@ def test_sub_steps_run_one_after_the_other_in_a_child_run(crew):
     assert list(kids(order)) == ["crew"]
     assert state_of(order)["said"] == ["research", "draft"]
     pause = Pause.objects.open().get()
-    assert (pause.run_id, pause.step, pause.content) == (order.latest_run_id, "crew", "I say draft.")
+    assert (pause.run_id, pause.step, pause.content) == (
+        order.latest_run_id,
+        "crew",
+        "I say draft.",
+    )
 
 
 def test_parallel_sub_steps_are_runs_of_their_own_that_join(crew):
-    """S4-5: each on a thread of its own, to be taken by any worker; their changes join in the order of the sub-steps."""
+    """S4-5: each on a thread of its own, to be taken by any worker; their changes join in the order
+    of the sub-steps.
+    """
     order = crew([sub("one"), sub("two"), sub("three")], parallel=True)
     wanted = advance(order.latest_run_id, budget=60)
     assert len(wanted) == 3
@@ -135,7 +169,9 @@ def test_parallel_sub_steps_are_runs_of_their_own_that_join(crew):
     state = state_of(order)
     assert state["said"] == ["one", "two", "three"]
     assert state["one"] and state["two"] and state["three"]
-    assert {name: one["status"] for name, one in state["gathered"].items()} == dict.fromkeys(("one", "two", "three"), "completed")
+    assert {name: one["status"] for name, one in state["gathered"].items()} == dict.fromkeys(
+        ("one", "two", "three"), "completed"
+    )
     assert len({run.thread_id for run in Run.objects.filter(work_order=order)}) == 4
 
 
@@ -151,20 +187,29 @@ def test_a_parent_that_waits_for_its_children_holds_nothing(crew):
 
 
 def test_children_pause_one_by_one_and_their_cards_name_the_order(crew, ana):
-    """S4-5, S4-28, C14: both wait at once, by name; each answer moves its own child; the order says paused while one of them asks."""
+    """S4-5, S4-28, C14: both wait at once, by name; each answer moves its own child; the order says
+    paused while one of them asks.
+    """
     order = worked(crew([sub("one", **ASKING), sub("two", **ASKING), sub("three")], parallel=True))
     assert Pause.objects.open().count() == 2
     assert {pause.run.work_order_id for pause in Pause.objects.open()} == {order.pk}
     for pause in (asked("one"), asked("two")):
         pause.pk, pause._state.adding = uuid.uuid4(), True
         with (
-            pytest.raises(IntegrityError, match=r"pause_one_open_per_run|UNIQUE constraint failed: runs_pause\.run_id"),
+            pytest.raises(
+                IntegrityError,
+                match=r"pause_one_open_per_run|UNIQUE constraint failed: runs_pause\.run_id",
+            ),
             transaction.atomic(),
         ):
             Pause.objects.bulk_create([pause])
     with pytest.raises(services.SeveralQuestions):  # neither is meant where none is named
         services.answer_order(order.pk, action="approve", by=ana, via=Via.REST)
-    assert (order.status, order.phase, order.current_step) == ("paused", "awaiting_plan_approval", "crew")
+    assert (order.status, order.phase, order.current_step) == (
+        "paused",
+        "awaiting_plan_approval",
+        "crew",
+    )
     answer(asked("two"), ana)
     assert fresh(order).status == "paused"
     answer(asked("one"), ana, "revise", "louder")
@@ -191,20 +236,27 @@ def test_an_order_may_be_stopped_before_and_after_single_sub_steps(crew, ana):
     assert [name for name, _ in steps.CALLS] == ["planning", "one", "finish", "two", "finish"]
 
 
-@pytest.mark.parametrize("name", ["one", "crew/nobody", "crew/one/deeper", "finish/one", "/one", "crew/"])
+@pytest.mark.parametrize(
+    "name", ["one", "crew/nobody", "crew/one/deeper", "finish/one", "/one", "crew/"]
+)
 def test_an_order_cannot_be_stopped_at_a_sub_step_that_is_none(crew, name):
     with pytest.raises(InputInvalid, match="has no step"):
         crew([sub("one")], order={"interrupt_before": [name]})
 
 
 def test_the_first_failure_cancels_the_others_and_fails_the_order(crew):
-    """F23: in the transaction in which the parent fails, open questions are closed and no child run is left."""
+    """F23: in the transaction in which the parent fails, open questions are closed and no child run
+    is left.
+    """
     PLAYS["bad"] = fails
     order = worked(crew([sub("waiting", **ASKING), sub("bad")], parallel=True))
     assert (order.status, order.latest_run.failure_code) == ("failed", "child_failed")
     assert "bad" in order.latest_run.error
     assert "No paper left." in order.latest_run.error
-    assert {name: run.status for name, run in kids(order).items()} == {"waiting": "cancelled", "bad": "failed"}
+    assert {name: run.status for name, run in kids(order).items()} == {
+        "waiting": "cancelled",
+        "bad": "failed",
+    }
     assert kids(order)["waiting"].failure_code == "cancelled_with_parent"
     assert [pause.status for pause in Pause.objects.all()] == ["cancelled"]
 
@@ -215,7 +267,10 @@ def test_a_failure_may_be_collected(crew):
     assert order.status == "completed"
     state = state_of(order)
     assert state["said"] == ["good"]
-    assert (state["gathered"]["bad"]["status"], state["gathered"]["bad"]["error"]) == ("failed", "No paper left.")
+    assert (state["gathered"]["bad"]["status"], state["gathered"]["bad"]["error"]) == (
+        "failed",
+        "No paper left.",
+    )
 
 
 def test_cancelling_the_order_ends_every_child_and_closes_every_question(crew, ana):
@@ -243,7 +298,12 @@ def definitions_of_nested(subs):
     definitions.edit_step_template("test-play", title="Play", function="test.play", config={})
     for name in ("deep", "deeper"):
         PLAYS[name] = says(name)
-    definitions.edit_step_template("test-nested", title="Nested", config={"parallel": True}, sub_steps=[sub("deep"), sub("deeper")])
+    definitions.edit_step_template(
+        "test-nested",
+        title="Nested",
+        config={"parallel": True},
+        sub_steps=[sub("deep"), sub("deeper")],
+    )
     subs[-1] = {**subs[-1], "step_template_slug": "test-nested"}
 
 
@@ -253,7 +313,13 @@ def test_child_runs_may_have_child_runs(crew):
     order = worked(crew(subs, parallel=True))
     assert order.status == "completed"
     assert state_of(order)["said"] == ["flat", "deep", "deeper"]
-    assert sorted(Run.objects.filter(work_order=order).values_list("depth", flat=True)) == [0, 1, 1, 2, 2]
+    assert sorted(Run.objects.filter(work_order=order).values_list("depth", flat=True)) == [
+        0,
+        1,
+        1,
+        2,
+        2,
+    ]
 
 
 def test_a_retry_takes_up_only_the_children_that_did_not_complete(crew, ana):
@@ -287,7 +353,9 @@ def test_revise_after_the_join_runs_the_sub_workflow_again_with_the_feedback(cre
 
     def listen(state, context):
         heard.append(state["revision_feedback"])
-        return Go(update={"said": [f"take {len(heard)}"]}, report=Report(content=f"Take {len(heard)}."))
+        return Go(
+            update={"said": [f"take {len(heard)}"]}, report=Report(content=f"Take {len(heard)}.")
+        )
 
     PLAYS["draft"] = listen
     order = worked(crew([sub("draft")], step=ASKING))
@@ -300,22 +368,31 @@ def test_revise_after_the_join_runs_the_sub_workflow_again_with_the_feedback(cre
 
 
 def test_a_step_of_ones_own_fans_out_over_what_it_finds(crew):
-    """Each child takes sub-steps of the step's template, with an update of its own; numbers and lists join by their reducers."""
+    """Each child takes sub-steps of the step's template, with an update of its own; numbers and
+    lists join by their reducers.
+    """
 
     def fan_out(state, context):
         return Gather(
-            children=[Child(name=f"part {number}", steps=["count"], update={"part": number}) for number in range(5)],
+            children=[
+                Child(name=f"part {number}", steps=["count"], update={"part": number})
+                for number in range(5)
+            ],
             update={"parts": 5, "count": 100},
             into="results",
         )
 
     PLAYS["crew"] = fan_out
-    PLAYS["count"] = lambda state, context: Go(update={"count": state["part"], "seen": state["parts"]})
+    PLAYS["count"] = lambda state, context: Go(
+        update={"count": state["part"], "seen": state["parts"]}
+    )
     state = state_of(worked(crew([sub("count")], function="test.play")))
     assert state["results"]["part 3"] == {"count": 3, "seen": 5}
     assert state["count"] == 100  # kept apart under `results`
 
-    PLAYS["crew"] = lambda state, context: Gather(children=fan_out(state, context).children, update={"count": 100, "parts": 5})
+    PLAYS["crew"] = lambda state, context: Gather(
+        children=fan_out(state, context).children, update={"count": 100, "parts": 5}
+    )
     state = state_of(worked(crew([sub("count")], function="test.play")))
     assert state["count"] == 110
 
@@ -350,7 +427,11 @@ def test_children_are_not_nested_without_end(crew, settings):
 
 def test_a_step_template_cannot_be_its_own_sub_step(crew):
     with pytest.raises(definitions.TemplateInvalid):
-        definitions.edit_step_template("test-plan", title="Plan", sub_steps=[{"step_type": "planning", "step_template_slug": "test-plan"}])
+        definitions.edit_step_template(
+            "test-plan",
+            title="Plan",
+            sub_steps=[{"step_type": "planning", "step_template_slug": "test-plan"}],
+        )
 
 
 def test_a_gather_of_nobody_goes_on_at_once(crew):
@@ -397,7 +478,11 @@ def test_a_lost_child_is_taken_back_and_joins_all_the_same(crew, settings):
     wanted = advance(order.latest_run_id, budget=60)
     lost = wanted[0][0]
     for _ in range(2):
-        Run.objects.filter(pk=lost).update(status="running", lease_until=timezone.now() - dt.timedelta(hours=1), lease_owner="gone:1")
+        Run.objects.filter(pk=lost).update(
+            status="running",
+            lease_until=timezone.now() - dt.timedelta(hours=1),
+            lease_owner="gone:1",
+        )
         recovery.take_back(now=timezone.now())
     assert Run.objects.get(pk=lost).failure_code == "incident"
     order = worked(order)
@@ -425,7 +510,9 @@ def test_a_suspended_order_stops_its_children_at_their_next_boundary(crew, ana):
     assert fresh(order).status == "completed"
 
 
-def test_an_order_suspended_while_its_children_take_their_last_steps_stops_after_the_join(crew, ana):
+def test_an_order_suspended_while_its_children_take_their_last_steps_stops_after_the_join(
+    crew, ana
+):
     """The wish was for the order: that a child had no boundary left does not end it."""
     order = crew([sub("one"), sub("two")], parallel=True)
     advance(order.latest_run_id, budget=60)
@@ -438,7 +525,9 @@ def test_an_order_suspended_while_its_children_take_their_last_steps_stops_after
 
 
 def test_children_are_pinned_to_what_was_frozen_with_the_order(crew, ana):
-    """P10: an edit of the step template while the order waits changes neither its sub-steps nor their configuration."""
+    """P10: an edit of the step template while the order waits changes neither its sub-steps nor
+    their configuration.
+    """
     order = worked(crew([sub("one")], step={"interrupt_before": True}))
     definitions.edit_step_template("test-crew", title="Crew", config={}, sub_steps=[sub("other")])
     answer(Pause.objects.open().get(), ana)
@@ -464,7 +553,11 @@ def test_a_child_that_asked_when_another_failed_asks_the_same_again_after_the_re
     runs.retry(order.pk, by=ana)
     work_off()
     pause = asked("asking")
-    assert (pause.content_digest, pause.revision, pause.run_id != asked_before.run_id) == (asked_before.content_digest, 1, True)
+    assert (pause.content_digest, pause.revision, pause.run_id != asked_before.run_id) == (
+        asked_before.content_digest,
+        1,
+        True,
+    )
     assert fresh(order).status == "paused"
     answer(pause, ana)
     order = fresh(order)
@@ -473,8 +566,12 @@ def test_a_child_that_asked_when_another_failed_asks_the_same_again_after_the_re
     assert state_of(order)["said"] == ["asking", "bad"]
 
 
-def test_a_child_whose_answer_was_taken_when_another_failed_is_not_asked_again_after_the_retry(crew, ana):
-    """P5: the approval was its last step's, and no worker had yet taken note of it when the run ended."""
+def test_a_child_whose_answer_was_taken_when_another_failed_is_not_asked_again_after_the_retry(
+    crew, ana
+):
+    """P5: the approval was its last step's, and no worker had yet taken note of it when the run
+    ended.
+    """
     PLAYS["bad"] = fails
     order = crew([sub("asking", **ASKING), sub("bad")], parallel=True)
     first, second = advance(order.latest_run_id, budget=60)
@@ -493,7 +590,9 @@ def test_a_child_whose_answer_was_taken_when_another_failed_is_not_asked_again_a
 
 
 def test_a_question_that_is_asked_again_counts_its_revisions_on(crew, ana):
-    """F16: a revision number names one content, also across a retry; and the limit of revisions holds."""
+    """F16: a revision number names one content, also across a retry; and the limit of revisions
+    holds.
+    """
     PLAYS["bad"] = fails
     order = crew([sub("asking", **ASKING, max_revisions=2), sub("bad")], parallel=True)
     first, second = advance(order.latest_run_id, budget=60)

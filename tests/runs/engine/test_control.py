@@ -52,7 +52,10 @@ def test_an_interrupt_before_the_very_first_step_lets_nothing_run(make_order, an
 
 
 def test_the_answer_to_an_interrupt_is_no_verdict_on_the_step(make_order, ana):
-    order = approve(drive(make_order("writing-quick", interrupt_before=["review"], interrupt_after=["review"])), ana)
+    order = approve(
+        drive(make_order("writing-quick", interrupt_before=["review"], interrupt_after=["review"])),
+        ana,
+    )
     order = approve(order, ana)
     assert state_of(order)["decided"] == {}
 
@@ -78,7 +81,8 @@ def test_a_run_stops_at_the_next_step_boundary_when_a_person_suspends_it(make_or
     steps.HOOKS.clear()
     order = approve(order, ana)
     assert (order.status, order.latest_run.suspend_by) == ("completed", "")
-    assert called() == ["planning", "execute", "review", "finish"]  # what was done when it stopped is not done again
+    # what was done when it stopped is not done again
+    assert called() == ["planning", "execute", "review", "finish"]
 
 
 def test_an_order_that_waits_for_a_person_or_has_ended_cannot_be_suspended(paused, make_order, ana):
@@ -89,7 +93,9 @@ def test_an_order_that_waits_for_a_person_or_has_ended_cannot_be_suspended(pause
 
 
 def checkpoint_after(order, node):
-    return Checkpoint.objects.filter(thread=order.thread_id, node_id=node, next_step__gt="").earliest("id")
+    return Checkpoint.objects.filter(
+        thread=order.thread_id, node_id=node, next_step__gt=""
+    ).earliest("id")
 
 
 def test_a_fork_goes_on_from_an_old_checkpoint_and_the_old_branch_stays(make_order, ana):
@@ -114,7 +120,11 @@ def test_a_fork_may_edit_the_state(make_order, ana):
 
 def test_a_fork_of_a_thread_whose_run_lives_is_refused(paused, ana):
     with pytest.raises(NothingToFork, match="still alive"):
-        services.fork(Checkpoint.objects.filter(thread=paused.thread_id).earliest("id").pk, by=ana, reason="now")
+        services.fork(
+            Checkpoint.objects.filter(thread=paused.thread_id).earliest("id").pk,
+            by=ana,
+            reason="now",
+        )
     assert Run.objects.filter(work_order=paused).count() == 1
 
 
@@ -148,12 +158,16 @@ def test_fork_and_suspend_over_rest(make_order, ana, api):
     order = drive(make_order("writing-quick"))
     client = api(ana)
     at = checkpoint_after(order, "planning")
-    answer = client.post(f"/api/v1/checkpoints/{at.shown_id}/fork", {"reason": "again"}, format="json")
+    answer = client.post(
+        f"/api/v1/checkpoints/{at.shown_id}/fork", {"reason": "again"}, format="json"
+    )
     assert (answer.status_code, answer.json()["status"]) == (201, "pending")
     assert client.post(f"/api/v1/work-orders/{order.shown_id}/suspend").status_code == 200
     drive(order)
     assert fresh(order).phase == "suspended"
-    late = client.post(f"/api/v1/checkpoints/{at.shown_id}/fork", {"reason": "again"}, format="json")
+    late = client.post(
+        f"/api/v1/checkpoints/{at.shown_id}/fork", {"reason": "again"}, format="json"
+    )
     assert (late.status_code, late.json()["code"]) == (409, "cannot_fork")
 
 
@@ -161,19 +175,30 @@ def test_the_events_of_a_suspension_are_those_of_a_pause(make_order, ana):
     order = make_order("writing-quick")
     steps.HOOKS["planning"] = lambda: runs.suspend(order.pk, by=ana)
     order = drive(order)
-    assert kinds(order)[-5:] == ["step_completed", "approval_requested", "checkpoint_created", "run_paused", "log"]
+    assert kinds(order)[-5:] == [
+        "step_completed",
+        "approval_requested",
+        "checkpoint_created",
+        "run_paused",
+        "log",
+    ]
 
 
 def test_a_person_suspends_on_the_page_and_sees_that_it_will_stop(make_order, ana, page):
     order = make_order("writing-quick")
     assert b"Suspend after this step" in page.get(f"/work-orders/{order.shown_id}/").content
     assert page.post(f"/work-orders/{order.shown_id}/suspend").status_code == 302
-    assert b"Stops after the current step, as Ana Ruiz asked." in page.get(f"/work-orders/{order.shown_id}/").content
+    assert (
+        b"Stops after the current step, as Ana Ruiz asked."
+        in page.get(f"/work-orders/{order.shown_id}/").content
+    )
     drive(order)
     assert b"Suspended by Ana Ruiz" in page.get(f"/work-orders/{order.shown_id}/").content
 
 
-def test_the_progress_of_an_order_stopped_before_its_first_step_shows_nothing_done(make_order, page):
+def test_the_progress_of_an_order_stopped_before_its_first_step_shows_nothing_done(
+    make_order, page
+):
     order = drive(make_order("writing-quick", interrupt_before=["planning"]))
     content = page.get(f"/work-orders/{order.shown_id}/").content.decode()
     assert ", done</span>" not in content

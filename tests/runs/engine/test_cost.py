@@ -1,4 +1,6 @@
-"""What a step costs the database: counted, so that no change makes it dearer unseen; and what a person's turn costs in time."""
+"""What a step costs the database: counted, so that no change makes it dearer unseen; and what a
+person's turn costs in time.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,11 @@ PAUSE, RESUME = 4, 40
 
 
 class Counter:
-    """Counts statements. Only SQLite's BEGIN comes this way (PostgreSQL's goes with the first statement), so it is left out."""
+    """Counts statements.
+
+    Only SQLite's BEGIN comes this way (PostgreSQL's goes with the first statement), so it is left
+    out.
+    """
 
     def __init__(self) -> None:
         self.statements: list[str] = []
@@ -43,11 +49,16 @@ def cost_of(order) -> int:
 
 
 def looping(times):
-    return lambda state, context: Go(update={"text": "x" * 1024, "n": context.loop_num}, to="execute" if context.loop_num < times else None)
+    return lambda state, context: Go(
+        update={"text": "x" * 1024, "n": context.loop_num},
+        to="execute" if context.loop_num < times else None,
+    )
 
 
 def test_a_step_is_one_statement_and_a_run_at_most_four_more(order_that):
-    """On SQLite, which has no data-modifying CTE, the same writes are a transaction of six, without a round trip."""
+    """On SQLite, which has no data-modifying CTE, the same writes are a transaction of six, without
+    a round trip.
+    """
     a_step = 1 if connection.vendor == "postgresql" else 6
     short, long = cost_of(order_that(looping(1))), cost_of(order_that(looping(11)))
     assert (long - short) / 10 <= a_step
@@ -77,7 +88,11 @@ def statements_of(act) -> int:
 
 def test_a_pause_costs_no_more_than_a_few_statements_beside_its_step(order_that):
     """An insert, in the step's own commit."""
-    asking = order_that(lambda state, context: Ask(question="Well?", ways={"approve": "finish"}, report=Report(content="x")))
+    asking = order_that(
+        lambda state, context: Ask(
+            question="Well?", ways={"approve": "finish"}, report=Report(content="x")
+        )
+    )
     pausing = cost_of(asking)
     going = cost_of(order_that(looping(1)))
     assert fresh(asking).status == "paused"
@@ -91,7 +106,9 @@ def test_a_resume_is_a_handful_of_statements_until_the_run_may_be_taken_up(order
         order = order_that(lambda state, context: ask(state, context, loops))
         advance(order.latest_run.pk, budget=60)
         pause = pause_of(order)
-        return statements_of(lambda: services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE))
+        return statements_of(
+            lambda: services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
+        )
 
     def ask(state, context, loops):
         if context.loop_num < loops:
@@ -103,11 +120,14 @@ def test_a_resume_is_a_handful_of_statements_until_the_run_may_be_taken_up(order
 
 
 def test_pausing_and_resuming_take_less_than_a_tenth_of_a_second_each(order_that, api, ana):
-    """S4-68, S4-69: in milliseconds, as they are asked for. Before, only statements were counted, and time was measured by the bench alone.
+    """S4-68, S4-69: in milliseconds, as they are asked for.
 
-    From the end of the asking step's body until the question is committed, and from the request that answers it until the next step's body
-    begins; of several turns the middle one, since others use the machine too. `make bench ARGS=pause_resume` measures real processes with a
-    broker between them (bars: 5 and 8 ms).
+    Before, only statements were counted, and time was measured by the bench alone.
+
+    From the end of the asking step's body until the question is committed, and from the request
+    that answers it until the next step's body begins; of several turns the middle one, since others
+    use the machine too. `make bench ARGS=pause_resume` measures real processes with a broker
+    between them (bars: 5 and 8 ms).
     """
     moments: dict[str, float] = {}
 
@@ -124,7 +144,14 @@ def test_pausing_and_resuming_take_less_than_a_tenth_of_a_second_each(order_that
         committed = time.perf_counter()
         assert pause_of(order).status == "open"
         answering = time.perf_counter()
-        assert program.post(f"/api/v1/work-orders/{order.shown_id}/resume", {"decision": "approve"}, format="json").status_code == 200
+        assert (
+            program.post(
+                f"/api/v1/work-orders/{order.shown_id}/resume",
+                {"decision": "approve"},
+                format="json",
+            ).status_code
+            == 200
+        )
         advance(order.latest_run.pk, budget=60)
         assert fresh(order).status == "completed"
         return committed - moments["asked"], moments["resumed"] - answering

@@ -51,7 +51,8 @@ def together_with(*jobs):
     def run(job):
         try:
             return job()
-        except (Exception, KilledHere) as error:  # noqa: BLE001  # the test looks at what each job ended with
+        # the test looks at what each job ended with
+        except (Exception, KilledHere) as error:  # noqa: BLE001
             return error
         finally:
             connection.close()
@@ -92,8 +93,12 @@ def head_of(one):
 
 
 def check_log(one):
-    numbers = Event.objects.filter(thread=one.run.thread_id).order_by("seq").values_list("seq", flat=True)
-    assert list(numbers) == list(range(1, fresh(WorkOrder.objects.get(latest_run=one.run.pk)).thread.last_seq + 1))
+    numbers = (
+        Event.objects.filter(thread=one.run.thread_id).order_by("seq").values_list("seq", flat=True)
+    )
+    assert list(numbers) == list(
+        range(1, fresh(WorkOrder.objects.get(latest_run=one.run.pk)).thread.last_seq + 1)
+    )
 
 
 def went(one, **update):
@@ -103,7 +108,12 @@ def went(one, **update):
     order = WorkOrder.objects.get(latest_run=one.run.pk)
     assert kinds(order)[-4:] == ["step_completed", "checkpoint_created", "step_started", "log"]
     assert kinds(order).count("step_completed") == 1
-    return (head.node_id, head.next_step, store.load(head).items() >= update.items(), one.head.pk == head.pk) == (
+    return (
+        head.node_id,
+        head.next_step,
+        store.load(head).items() >= update.items(),
+        one.head.pk == head.pk,
+    ) == (
         "planning",
         "execute",
         True,
@@ -115,7 +125,9 @@ def test_steps_of_several_runs_are_one_statement(held, sizes):
     """Each run has its own state, numbers and words, also ones that an array's text must escape."""
     one, two, three = held(3)
     texts = ['{"a": "b\\\\c"}, {NULL}', "é \u2028 \\ ' \"", ""]
-    done = together_with(*(going(run, text=text) for run, text in zip((one, two, three), texts, strict=True)))
+    done = together_with(
+        *(going(run, text=text) for run, text in zip((one, two, three), texts, strict=True))
+    )
     assert done == [None, None, None]
     assert sizes == [3]
     assert all(went(run, text=text) for run, text in zip((one, two, three), texts, strict=True))
@@ -141,7 +153,10 @@ def test_a_cancelled_run_among_them_is_not_written_to(held, ana):
     services.cancel_order(cancelled.run.work_order_id, by=ana, via=Via.PAGE)
     done = together_with(going(one), going(cancelled))
     assert [type(end) for end in done] == [type(None), LeaseLost]
-    assert kinds(WorkOrder.objects.get(latest_run=cancelled.run.pk))[-2:] == ["run_cancelled", "checkpoint_created"]
+    assert kinds(WorkOrder.objects.get(latest_run=cancelled.run.pk))[-2:] == [
+        "run_cancelled",
+        "checkpoint_created",
+    ]
 
 
 def test_a_suspension_stops_its_own_run_only(held, ana):
@@ -155,13 +170,18 @@ def test_a_suspension_stops_its_own_run_only(held, ana):
 
 
 def test_who_holds_one_row_holds_up_that_run_only(held, sizes):
-    """The statement waits for no lock, so it is part of no circle; the run whose row is held waits by itself."""
+    """The statement waits for no lock, so it is part of no circle; the run whose row is held waits
+    by itself.
+    """
     one, locked, other = held(3)
     with ThreadPoolExecutor(1) as pool:
         with transaction.atomic():
             Run.objects.filter(pk=locked.run.pk).update(reason="")
             ends = pool.submit(together_with, going(one), going(locked), going(other))
-            until(lambda: seen_by_others(one) and seen_by_others(other), what="the two that nobody holds")
+            until(
+                lambda: seen_by_others(one) and seen_by_others(other),
+                what="the two that nobody holds",
+            )
             assert not ends.done()
         assert ends.result(30) == [None, None, None]
     assert sizes == [3]
@@ -173,9 +193,13 @@ def seen_by_others(one):
 
 
 def test_a_row_that_the_database_refuses_fails_its_own_run_only(held, sizes):
-    """A name longer than its column: the statement for all is taken back, then each is written alone."""
+    """A name longer than its column: the statement for all is taken back, then each is written
+    alone.
+    """
     one, bad, two = held(3)
-    done = together_with(going(one), lambda: record.go(bad, Go(to="x" * 101), stay=True), going(two))
+    done = together_with(
+        going(one), lambda: record.go(bad, Go(to="x" * 101), stay=True), going(two)
+    )
     assert [type(end) for end in done] == [type(None), DataError, type(None)]
     assert sizes == [3]
     assert went(one)
@@ -197,7 +221,12 @@ def test_of_two_claims_of_one_run_one_wins(make_order):
 def test_writes_of_different_kinds_go_apart(held, sizes):
     """Steps that go on with steps that go on, ends with ends."""
     one, two, three, four = held(4)
-    done = together_with(going(one), lambda: record.done(two, Done()), going(three), lambda: record.done(four, Done()))
+    done = together_with(
+        going(one),
+        lambda: record.done(two, Done()),
+        going(three),
+        lambda: record.done(four, Done()),
+    )
     assert done == [None] * 4
     assert sizes == [2, 2]
     assert set(Run.objects.values_list("status", flat=True)) == {"running", "completed"}
@@ -233,12 +262,16 @@ def test_a_leader_that_dies_takes_nobody_along(held, monkeypatch):
     assert sorted(type(end).__name__ for end in done) == ["KilledHere", "NoneType", "NoneType"]
     assert not group_commit._committer._led
     monkeypatch.undo()
-    assert record.claim(_read_again(next(run for run, end in zip((one, two, three), done, strict=True) if end)))
+    assert record.claim(
+        _read_again(next(run for run, end in zip((one, two, three), done, strict=True) if end))
+    )
 
 
 def _read_again(one):
     """The run of a worker that died, taken back."""
-    Run.objects.filter(pk=one.run.pk).update(status="pending", lease_owner="", lease_until=None, due_at=timezone.now())
+    Run.objects.filter(pk=one.run.pk).update(
+        status="pending", lease_owner="", lease_until=None, due_at=timezone.now()
+    )
     found = _read(one.run.pk)
     assert found is not None
     return found

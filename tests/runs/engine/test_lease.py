@@ -51,7 +51,9 @@ def test_a_run_is_not_claimed_before_it_is_due(make_order):
 
 @pytest.mark.parametrize("template", ["writing", "writing-quick"])
 def test_a_worker_that_was_given_up_cannot_write_its_result(make_order, template):
-    """P4, F11: the step ran twice under one key, its result is there once, and it is the second worker's."""
+    """P4, F11: the step ran twice under one key, its result is there once, and it is the second
+    worker's.
+    """
     order = make_order(template)
 
     def accident():
@@ -138,7 +140,9 @@ def test_a_cancelled_step_that_goes_on_talking_is_not_heard(order_that, ana):
     assert "before" in log_lines(order)
     assert "after" not in log_lines(order)
     assert kinds(order)[-2:] == ["run_cancelled", "checkpoint_created"]
-    assert list(Event.objects.order_by("seq").values_list("seq", flat=True)) == list(range(1, fresh(order).thread.last_seq + 1))
+    assert list(Event.objects.order_by("seq").values_list("seq", flat=True)) == list(
+        range(1, fresh(order).thread.last_seq + 1)
+    )
 
 
 def test_a_step_can_ask_whether_it_must_stop(order_that, ana):
@@ -175,11 +179,18 @@ def test_two_runs_of_one_thread_cannot_live_at_the_same_time(make_order):
 
     order = make_order()
     with pytest.raises(IntegrityError), transaction.atomic():
-        Run.objects.create(thread=order.thread, work_order=order, definition=order.definition, due_at=timezone.now())
+        Run.objects.create(
+            thread=order.thread,
+            work_order=order,
+            definition=order.definition,
+            due_at=timezone.now(),
+        )
 
 
 def test_the_thread_that_renews_leases_outlives_whatever_happens_to_it(monkeypatch, caplog):
-    """P3: an error that was none of the database's ended it, and with it every lease of the process, step after step."""
+    """P3: an error that was none of the database's ended it, and with it every lease of the
+    process, step after step.
+    """
     renewals = iter([RuntimeError("no such luck"), None, SystemExit()])
 
     def renew(runs):

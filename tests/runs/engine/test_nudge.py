@@ -1,4 +1,6 @@
-"""Messages to workers are hints: sent after the commit, never needed, and a dead broker costs nobody an answer."""
+"""Messages to workers are hints: sent after the commit, never needed, and a dead broker costs
+nobody an answer.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def at_once(monkeypatch):
-    """What is given to the sender's thread is done by the caller instead, so that a test sees it done."""
+    """What is given to the sender's thread is done by the caller instead, so that a test sees it
+    done.
+    """
 
     def give(job):
         job()
@@ -44,7 +48,11 @@ def at_once(monkeypatch):
 def sent(at_once, monkeypatch):
     """The run ids in messages, in order."""
     messages: list[str] = []
-    monkeypatch.setattr(tasks.advance_run, "apply_async", lambda arguments, queue, priority: messages.extend(arguments))
+    monkeypatch.setattr(
+        tasks.advance_run,
+        "apply_async",
+        lambda arguments, queue, priority: messages.extend(arguments),
+    )
     return messages
 
 
@@ -83,7 +91,8 @@ def hanging(monkeypatch):
     monkeypatch.setattr(tasks.advance_run, "apply_async", broker.take)
     yield broker
     broker.answers.set()
-    assert tasks._sender.flush(30)  # before the broker is put back: no message of this test goes to it
+    # before the broker is put back: no message of this test goes to it
+    assert tasks._sender.flush(30)
 
 
 def test_a_new_order_is_announced_after_its_commit(templates, ana, sent, committing):
@@ -117,7 +126,9 @@ def test_with_the_broker_away_the_answer_counts_all_the_same(paused, ana, broker
     assert broker_down == [str(paused.latest_run_id)]
 
 
-def test_after_a_failed_send_nobody_waits_for_the_broker_again_for_a_while(broker_down, monkeypatch):
+def test_after_a_failed_send_nobody_waits_for_the_broker_again_for_a_while(
+    broker_down, monkeypatch
+):
     for _ in range(5):
         tasks.nudge(uuid.uuid4())
     assert len(broker_down) == 1
@@ -183,19 +194,32 @@ tasks.advance_run.apply_async = lambda arguments, queue, priority: print(*argume
 tasks.nudge(uuid.UUID(int=7), "agents")
 """
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "project.settings"}
-    done = subprocess.run([sys.executable, "-c", ending], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", ending],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.strip() == f"{uuid.UUID(int=7)} agents"
 
 
 def test_a_forked_child_has_a_sender_of_its_own(hanging, monkeypatch):
-    """A worker's child inherits what its parent was about to send, but not the thread that sends it."""
+    """A worker's child inherits what its parent was about to send, but not the thread that sends
+    it.
+    """
     tasks.nudge(uuid.uuid4())
     assert hanging.reached.wait(30)
     before = tasks._sender
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        monkeypatch.setattr(tasks.advance_run, "apply_async", lambda arguments, queue, priority: os.write(writing, arguments[0].encode()))
+        monkeypatch.setattr(
+            tasks.advance_run,
+            "apply_async",
+            lambda arguments, queue, priority: os.write(writing, arguments[0].encode()),
+        )
         tasks.nudge(uuid.UUID(int=8))
         os._exit(not tasks._sender.flush(30))
     os.close(writing)
@@ -217,9 +241,14 @@ def test_the_sweep_leaves_alone_what_is_not_overdue(make_order, paused, sent):
     """P7: neither a paused run, nor one just made, nor one that is due later, nor one at work."""
     make_order()
     later, working = make_order(), make_order()
-    Run.objects.filter(pk=later.latest_run_id).update(due_at=timezone.now() + dt.timedelta(minutes=1))
+    Run.objects.filter(pk=later.latest_run_id).update(
+        due_at=timezone.now() + dt.timedelta(minutes=1)
+    )
     Run.objects.filter(pk=working.latest_run_id).move(
-        {PENDING}, RUNNING, lease_until=timezone.now() + dt.timedelta(minutes=1), due_at=timezone.now() - dt.timedelta(hours=1)
+        {PENDING},
+        RUNNING,
+        lease_until=timezone.now() + dt.timedelta(minutes=1),
+        due_at=timezone.now() - dt.timedelta(hours=1),
     )
     tasks.sweep()
     assert sent == []
@@ -229,7 +258,9 @@ def test_the_sweep_names_a_run_of_a_lost_worker_once(make_order, sent):
     """F11."""
     order = make_order()
     long_ago = timezone.now() - dt.timedelta(hours=1)
-    Run.objects.filter(pk=order.latest_run_id).move({PENDING}, RUNNING, lease_until=long_ago, due_at=long_ago)
+    Run.objects.filter(pk=order.latest_run_id).move(
+        {PENDING}, RUNNING, lease_until=long_ago, due_at=long_ago
+    )
     tasks.sweep()
     assert sent == [str(order.latest_run_id)]
 
@@ -237,13 +268,19 @@ def test_the_sweep_names_a_run_of_a_lost_worker_once(make_order, sent):
 def overdue_orders(make_order, number):
     orders = [make_order() for _ in range(number)]
     for minutes, order in enumerate(orders):
-        Run.objects.filter(pk=order.latest_run_id).update(due_at=timezone.now() - dt.timedelta(hours=1) + dt.timedelta(minutes=minutes))
+        Run.objects.filter(pk=order.latest_run_id).update(
+            due_at=timezone.now() - dt.timedelta(hours=1) + dt.timedelta(minutes=minutes)
+        )
     return [str(order.latest_run_id) for order in orders]
 
 
 @pytest.mark.parametrize(("waiting", "expected"), [(0, 4), (2, 3), (5, 1), (100, 1)])
-def test_a_sweep_only_fills_up_the_queue_of_workers_that_are_behind(make_order, sent, monkeypatch, waiting, expected):
-    """F10, P3: the oldest go first, and one at any rate; else each sweep would add the same messages to those that wait already."""
+def test_a_sweep_only_fills_up_the_queue_of_workers_that_are_behind(
+    make_order, sent, monkeypatch, waiting, expected
+):
+    """F10, P3: the oldest go first, and one at any rate; else each sweep would add the same
+    messages to those that wait already.
+    """
     monkeypatch.setattr(tasks, "FULL", 5)
     monkeypatch.setattr(tasks, "_waiting_in", lambda channel, queue: waiting)
     runs = overdue_orders(make_order, 4)
@@ -260,14 +297,24 @@ def test_a_sweep_counts_what_waits_in_the_broker(monkeypatch):
         queue(channel).declare()
         queue(channel).purge()  # of what other tests have sent
         for number in range(3):
-            producer.publish({"number": number}, exchange=queue.exchange, routing_key=queue.routing_key, declare=[queue])
+            producer.publish(
+                {"number": number},
+                exchange=queue.exchange,
+                routing_key=queue.routing_key,
+                declare=[queue],
+            )
         try:
-            assert tasks._room({"agents", "nobody's"}) == {"agents": tasks.FULL - 3, "nobody's": tasks.FULL}
+            assert tasks._room({"agents", "nobody's"}) == {
+                "agents": tasks.FULL - 3,
+                "nobody's": tasks.FULL,
+            }
         finally:
             queue(channel).purge()
 
 
-def test_a_sweep_that_cannot_ask_the_broker_sends_nothing_and_the_next_one_asks_again(make_order, sent, monkeypatch):
+def test_a_sweep_that_cannot_ask_the_broker_sends_nothing_and_the_next_one_asks_again(
+    make_order, sent, monkeypatch
+):
     """The message that brought the next one says that the broker is back."""
     overdue_orders(make_order, 1)
     asked = []
@@ -284,7 +331,9 @@ def test_a_sweep_that_cannot_ask_the_broker_sends_nothing_and_the_next_one_asks_
 
 
 def test_a_worker_that_ends_hands_its_runs_over_and_tells_others(make_order, sent):
-    """P3, F11: no lost attempt is counted, and what it still writes is refused; runs of other processes stay where they are."""
+    """P3, F11: no lost attempt is counted, and what it still writes is refused; runs of other
+    processes stay where they are.
+    """
     order, other = make_order(), make_order()
     assert lost_worker.claim(order.latest_run_id, now=timezone.now())
     assert lost_worker.claim(other.latest_run_id, now=timezone.now())
@@ -292,9 +341,16 @@ def test_a_worker_that_ends_hands_its_runs_over_and_tells_others(make_order, sen
     tasks.hand_back([os.getpid()])
     assert sent == [str(order.latest_run_id)]
     run = fresh(order).latest_run
-    assert (run.status, run.lost_attempts, run.lease_owner, run.lease_until) == ("pending", 0, "", None)
+    assert (run.status, run.lost_attempts, run.lease_owner, run.lease_until) == (
+        "pending",
+        0,
+        "",
+        None,
+    )
     assert not Run.objects.held(run.pk, run.epoch).exists()
-    assert log_lines(order)[-1] == f"The worker {lease.owner()} was stopped; another one takes over."
+    assert (
+        log_lines(order)[-1] == f"The worker {lease.owner()} was stopped; another one takes over."
+    )
     assert fresh(other).latest_run.status == "running"
     tasks.hand_back([os.getpid()])
     assert len(sent) == 1
@@ -309,13 +365,21 @@ def test_a_message_takes_the_run_as_far_as_it_goes(make_order, sent):
 
 
 def test_a_question_ends_the_task_and_its_answer_queues_another(make_order, ana, sent, committing):
-    """C1: nothing waits in between: no lease, no thread, and no row that names a worker; whoever comes finds the decision."""
+    """C1: nothing waits in between: no lease, no thread, and no row that names a worker; whoever
+    comes finds the decision.
+    """
     threads: set[threading.Thread] = set()
     for _ in range(2):  # the process starts its threads in the first round
         order = make_order()
         tasks.advance_run(str(order.latest_run_id))
         run = Run.objects.get(work_order=order)
-        assert (run.status, run.lease_owner, run.lease_until, sent, lease._held[os.getpid()]) == ("paused", "", None, [], set())
+        assert (run.status, run.lease_owner, run.lease_until, sent, lease._held[os.getpid()]) == (
+            "paused",
+            "",
+            None,
+            [],
+            set(),
+        )
         asked = set(threading.enumerate())
         with committing():
             services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)

@@ -30,19 +30,31 @@ def sent(monkeypatch):
     messages: list[tuple[str, str]] = []
     monkeypatch.setattr(tasks, "_broken_until", 0.0)
     monkeypatch.setattr(tasks._sender, "give", lambda job: job() or True)
-    monkeypatch.setattr(tasks.advance_run, "apply_async", lambda arguments, queue, priority: messages.append((*arguments, queue)))
+    monkeypatch.setattr(
+        tasks.advance_run,
+        "apply_async",
+        lambda arguments, queue, priority: messages.append((*arguments, queue)),
+    )
     return messages
 
 
 @pytest.fixture
 def mixed(templates):
-    """`mixed`: two steps for anybody, two for agents, of which the second asks, and one for anybody again."""
+    """`mixed`: two steps for anybody, two for agents, of which the second asks, and one for anybody
+    again.
+    """
 
     def step(name: str, **more: object) -> dict[str, object]:
         return {"name": name, "step_type": "execute", "step_template_slug": "test-work", **more}
 
     asking = {"pause_after": True, "pause_phase": "awaiting_review_decision", "queue": "agents"}
-    chain = [step("one"), step("two"), step("three", queue="agents"), step("four", **asking), step("five")]
+    chain = [
+        step("one"),
+        step("two"),
+        step("three", queue="agents"),
+        step("four", **asking),
+        step("five"),
+    ]
     definitions.edit_template("mixed", steps=chain, needs_repository=False)
 
 
@@ -57,18 +69,24 @@ def test_a_slice_ends_where_the_next_step_belongs_to_another_queue(mixed, make_o
     assert sent == [(run, "agents")]
 
 
-def test_an_answer_is_announced_to_the_queue_of_the_step_it_leads_to(mixed, make_order, sent, committing, ben):
+def test_an_answer_is_announced_to_the_queue_of_the_step_it_leads_to(
+    mixed, make_order, sent, committing, ben
+):
     """P3: approve leads to `five` in steps, revise back to `four` in agents."""
     for action, queue in [("approve", "steps"), ("revise", "agents")]:
         sent.clear()
         order = drive(make_order("mixed"))
         with committing():
-            services.decide(pause_of(order).pk, action=action, by=ben, via=Via.PAGE, feedback="again")
+            services.decide(
+                pause_of(order).pk, action=action, by=ben, via=Via.PAGE, feedback="again"
+            )
         assert sent == [(str(order.latest_run_id), queue)]
         assert Run.objects.get(work_order=order).queue == queue
 
 
-def test_an_order_whose_first_step_is_an_agents_starts_there(templates, make_order, sent, committing):
+def test_an_order_whose_first_step_is_an_agents_starts_there(
+    templates, make_order, sent, committing
+):
     step = {"step_type": "execute", "step_template_slug": "test-work", "queue": "agents"}
     definitions.edit_template("agent", steps=[step], needs_repository=False)
     with committing():
@@ -83,11 +101,17 @@ def test_the_sweep_sends_each_run_to_the_queue_it_waits_in(mixed, make_order, se
         tasks.advance_run(str(order.latest_run_id))
     long_ago = timezone.now() - dt.timedelta(hours=1)
     Run.objects.update(due_at=long_ago)
-    Run.objects.filter(pk=working.latest_run_id).update(status="running", lease_owner="gone", lease_until=long_ago)
+    Run.objects.filter(pk=working.latest_run_id).update(
+        status="running", lease_owner="gone", lease_until=long_ago
+    )
     sent.clear()
     tasks.sweep()
     assert sorted(sent) == sorted(
-        [(str(waiting.latest_run_id), "agents"), (str(working.latest_run_id), "agents"), (str(plain.latest_run_id), "steps")]
+        [
+            (str(waiting.latest_run_id), "agents"),
+            (str(working.latest_run_id), "agents"),
+            (str(plain.latest_run_id), "steps"),
+        ]
     )
 
 
@@ -103,7 +127,9 @@ def test_a_template_names_queues_that_there_are(templates, queue):
 def test_each_queue_gets_its_own_messages_only():
     """Queues that share an exchange and a routing key would each get every message."""
     queues = current_app.amqp.queues
-    assert {(name, queues[name].exchange.name, queues[name].routing_key) for name in QUEUES} == {(name, name, name) for name in QUEUES}
+    assert {(name, queues[name].exchange.name, queues[name].routing_key) for name in QUEUES} == {
+        (name, name, name) for name in QUEUES
+    }
     assert set(queues) >= QUEUES
 
 
@@ -113,10 +139,15 @@ def test_the_sweep_waits_behind_no_step_of_an_agent():
 
 def test_a_message_to_a_queue_that_no_worker_listens_to_keeps_nobody_elses_back():
     """A definition may be older than the list of queues."""
-    assert current_app.amqp.router.route({"queue": "of-old"}, "runs.tasks.advance_run")["queue"].name == "of-old"
+    assert (
+        current_app.amqp.router.route({"queue": "of-old"}, "runs.tasks.advance_run")["queue"].name
+        == "of-old"
+    )
 
 
-def test_a_backlog_of_agents_hides_no_overdue_run_of_another_queue(mixed, make_order, sent, monkeypatch):
+def test_a_backlog_of_agents_hides_no_overdue_run_of_another_queue(
+    mixed, make_order, sent, monkeypatch
+):
     """P3, P12: slow steps that wait for their workers do not keep the sweep from others."""
     monkeypatch.setattr(recovery, "BATCH", 2)
     orders = [make_order("mixed") for _ in range(4)]
@@ -128,12 +159,20 @@ def test_a_backlog_of_agents_hides_no_overdue_run_of_another_queue(mixed, make_o
     assert (waiting[3], "steps") in sent
 
 
-def test_an_answer_goes_before_a_burst_of_new_orders_and_a_burst_before_nobody(mixed, make_order, monkeypatch, committing, ana, ben):
-    """P3, P12: an answer waited 20.7 s behind 1 200 new orders, and so did everybody's first order behind one person's burst."""
+def test_an_answer_goes_before_a_burst_of_new_orders_and_a_burst_before_nobody(
+    mixed, make_order, monkeypatch, committing, ana, ben
+):
+    """P3, P12: an answer waited 20.7 s behind 1 200 new orders, and so did everybody's first order
+    behind one person's burst.
+    """
     urgencies: list[tuple[str, int]] = []
     monkeypatch.setattr(tasks, "_broken_until", 0.0)
     monkeypatch.setattr(tasks._sender, "give", lambda job: job() or True)
-    monkeypatch.setattr(tasks.advance_run, "apply_async", lambda arguments, queue, priority: urgencies.append((*arguments, priority)))
+    monkeypatch.setattr(
+        tasks.advance_run,
+        "apply_async",
+        lambda arguments, queue, priority: urgencies.append((*arguments, priority)),
+    )
     asked = make_order("mixed")
     for _ in range(2):
         tasks.advance_run(str(asked.latest_run_id))
@@ -143,11 +182,15 @@ def test_an_answer_goes_before_a_burst_of_new_orders_and_a_burst_before_nobody(m
         first = runs.submit("mixed", by=ben)
         services.decide(pause_of(asked).pk, action="approve", by=ana, via=Via.PAGE)
     by_run = dict(urgencies)
-    assert [by_run[str(order.latest_run_id)] for order in burst] == [Urgency.NEW] * SHARE + [Urgency.CROWDED] * 2
+    assert [by_run[str(order.latest_run_id)] for order in burst] == [Urgency.NEW] * SHARE + [
+        Urgency.CROWDED
+    ] * 2
     assert by_run[str(first.latest_run_id)] == Urgency.NEW
     assert by_run[str(asked.latest_run_id)] == Urgency.GOING_ON
 
-    urgencies.clear()  # every message is lost: the sweep sends them again, in this order though the answer is the newest
+    # every message is lost: the sweep sends them again, in this order though the answer is the
+    # newest
+    urgencies.clear()
     Run.objects.filter(status="pending").update(due_at=timezone.now() - dt.timedelta(minutes=1))
     monkeypatch.setattr(tasks, "_room", lambda queues: dict.fromkeys(queues, 1000))
     tasks.sweep()
@@ -164,7 +207,9 @@ def test_a_worker_takes_the_most_urgent_message_first(tmp_path):
     try:
         with current_app.connection_for_write(broker.url) as connection:
             line = connection.SimpleQueue("urgency")
-            for number, urgency in enumerate([Urgency.CROWDED, Urgency.NEW, Urgency.GOING_ON, Urgency.NEW]):
+            for number, urgency in enumerate(
+                [Urgency.CROWDED, Urgency.NEW, Urgency.GOING_ON, Urgency.NEW]
+            ):
                 line.put(number, priority=int(urgency))
             assert line.qsize() == 4
             assert [line.get(timeout=5).payload for _ in range(4)] == [2, 1, 3, 0]

@@ -1,4 +1,6 @@
-"""Retries, time limits, skipping, loops, recorded results: what a template step says about itself."""
+"""Retries, time limits, skipping, loops, recorded results: what a template step says about
+itself.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,13 @@ def test_after_its_last_try_the_run_fails_with_the_last_words(order_that):
 
 
 @pytest.mark.parametrize(
-    ("errors", "again"), [(["shop_closed"], True), (["StepFailed"], True), (["Exception"], True), (["ValueError"], False)]
+    ("errors", "again"),
+    [
+        (["shop_closed"], True),
+        (["StepFailed"], True),
+        (["Exception"], True),
+        (["ValueError"], False),
+    ],
 )
 def test_only_the_errors_that_are_named_are_tried_again(order_that, errors, again):
     def failing(state, context):
@@ -85,7 +93,9 @@ def test_only_the_errors_that_are_named_are_tried_again(order_that, errors, agai
 @pytest.mark.parametrize("attempt", [1, 2, 10, 10_000])
 def test_the_delay_is_full_jitter_under_its_cap(attempt):
     assert retry_delay(attempt, base=2, cap=300, jitter=0.0) == 0.0
-    assert retry_delay(attempt, base=2, cap=300, jitter=0.999) < min(300, 2 * 2 ** min(attempt - 1, 60))
+    assert retry_delay(attempt, base=2, cap=300, jitter=0.999) < min(
+        300, 2 * 2 ** min(attempt - 1, 60)
+    )
     with pytest.raises(ValueError):
         retry_delay(0, jitter=0.5)
 
@@ -114,7 +124,10 @@ def test_a_step_that_looks_at_check_ends_by_itself_when_its_time_is_up(order_tha
             context.check()
 
     order = drive(order_that(polite, timeout=0.1))
-    assert (order.latest_run.error, order.latest_run.failure_code) == ("The step took longer than it may.", "timeout")
+    assert (order.latest_run.error, order.latest_run.failure_code) == (
+        "The step took longer than it may.",
+        "timeout",
+    )
 
 
 @pytest.mark.django_db(transaction=True)
@@ -136,25 +149,35 @@ def test_a_step_whose_condition_holds_is_passed_over(order_that):
 
 
 def test_a_step_whose_condition_does_not_hold_runs(order_that):
-    order = drive(order_that(lambda state, context: Go(update={"ran": 1}), skip_when={"required": ["nothing"]}))
+    order = drive(
+        order_that(
+            lambda state, context: Go(update={"ran": 1}), skip_when={"required": ["nothing"]}
+        )
+    )
     assert state_of(order)["ran"] == 1
 
 
 def test_a_condition_matches_patterns_in_linear_time(order_that):
     """28 characters against `(a+)+$` kept a worker for 45 s: conditions used Python's `re`."""
     slow = {"properties": {"request": {"pattern": "(a+)+$"}}, "required": ["request"]}
-    order = drive(order_that(lambda state, context: Go(update={"request": "a" * 5_000 + "b"}), skip_when=slow))
+    order = drive(
+        order_that(lambda state, context: Go(update={"request": "a" * 5_000 + "b"}), skip_when=slow)
+    )
     assert order.status == "completed"
 
 
 def test_a_frozen_condition_that_is_refused_now_fails_its_step_in_words(order_that):
     """Definitions frozen before the check keep what it refuses; no worker runs it."""
-    order = order_that(lambda state, context: Go(update={"ran": 1}), skip_when={"required": ["nothing"]})
+    order = order_that(
+        lambda state, context: Go(update={"ran": 1}), skip_when={"required": ["nothing"]}
+    )
     steps = copy.deepcopy(order.latest_run.definition.content["steps"])
     [conditional] = [step for step in steps if step.get("skip_when")]
     conditional["skip_when"] = {"patternProperties": {"(a+)+$": {}}}
     frozen = order.latest_run.definition
-    recipe_models.Definition.objects.filter(pk=frozen.pk).update(content={**frozen.content, "steps": steps})
+    recipe_models.Definition.objects.filter(pk=frozen.pk).update(
+        content={**frozen.content, "steps": steps}
+    )
     recipe_models._definition.cache_clear()
     order = drive(order)
     assert (order.latest_run.failure_code, order.status) == ("skip_when_invalid", "failed")
@@ -169,7 +192,11 @@ def test_a_step_may_go_to_itself_and_each_loop_is_a_checkpoint(order_that):
     order = drive(order_that(loop, reducers={"keys": "append"}))
     assert order.status == "completed"
     assert [key.rpartition("/")[2] for key in state_of(order)["keys"]] == ["1", "2", "3", "4"]
-    loops = order.thread.checkpoints.filter(node_id="execute").order_by("id").values_list("loop_num", flat=True)
+    loops = (
+        order.thread.checkpoints.filter(node_id="execute")
+        .order_by("id")
+        .values_list("loop_num", flat=True)
+    )
     assert list(loops) == [1, 2, 3, 4]
 
 
@@ -179,7 +206,9 @@ def test_a_loop_without_end_stops_at_its_limit(order_that):
 
 
 def test_an_update_that_does_not_fit_its_reducer_fails_the_run_and_names_the_key(order_that):
-    order = drive(order_that(lambda state, context: Go(update={"total": "three"}), reducers={"total": "add"}))
+    order = drive(
+        order_that(lambda state, context: Go(update={"total": "three"}), reducers={"total": "add"})
+    )
     assert order.latest_run.failure_code == "merge_failed"
     assert "state.total" in order.latest_run.error
 
@@ -261,27 +290,51 @@ def test_once_refuses_what_json_cannot_hold(order_that):
         {"review": {"deadline": {"after": "P2D", "calendar": "nobody's"}}},
         {"review": {"deadline": {"after": "P1.5D"}}},
         {"review": {"deadline": {"after": "P2D", "outcome": "approve"}, "risk": "high"}},
-        {"review": {"deadline": {"after": "P2D", "outcome": "approve"}}, "required_inputs": {"type": "object", "properties": {"a": {}}}},
+        {
+            "review": {"deadline": {"after": "P2D", "outcome": "approve"}},
+            "required_inputs": {"type": "object", "properties": {"a": {}}},
+        },
         {"review": {"deadline": {"after": "P2D"}, "reminders": ["P3D"]}},
-        {"review": {"deadline": {"after": "P2D"}, "escalation": [{"after": "P2D", "users": ["ana"]}]}},
+        {
+            "review": {
+                "deadline": {"after": "P2D"},
+                "escalation": [{"after": "P2D", "users": ["ana"]}],
+            }
+        },
         {"review": {"escalation": [{"after": "P2D"}, {"after": "P1D"}]}},
         {"review": {"link_answers": True}},
     ],
 )
 def test_a_policy_that_cannot_be_kept_is_refused_when_the_template_is_saved(templates, policy):
     with pytest.raises(definitions.TemplateInvalid):
-        definitions.edit_template("bad", steps=[{"step_type": "planning", "step_template_slug": "test-plan", **policy}])
+        definitions.edit_template(
+            "bad", steps=[{"step_type": "planning", "step_template_slug": "test-plan", **policy}]
+        )
 
 
 def test_an_unknown_reducer_is_refused_when_the_template_is_saved(templates):
     with pytest.raises(definitions.TemplateInvalid):
-        definitions.edit_template("bad", steps=[{"step_type": "planning", "step_template_slug": "test-plan"}], reducers={"a": "guess"})
+        definitions.edit_template(
+            "bad",
+            steps=[{"step_type": "planning", "step_template_slug": "test-plan"}],
+            reducers={"a": "guess"},
+        )
 
 
-def test_the_rules_of_a_step_are_frozen_with_the_order_and_bind_its_questions(templates, make_order):
+def test_the_rules_of_a_step_are_frozen_with_the_order_and_bind_its_questions(
+    templates, make_order
+):
     """A later edit of the template changes no question of an order that runs."""
-    rules = {"quorum": 2, "deadline": {"after": "P2D", "zone": "Europe/Berlin", "outcome": "cancel"}}
-    step = {"step_type": "planning", "step_template_slug": "test-plan", "pause_after": True, "pause_phase": "awaiting_plan_approval"}
+    rules = {
+        "quorum": 2,
+        "deadline": {"after": "P2D", "zone": "Europe/Berlin", "outcome": "cancel"},
+    }
+    step = {
+        "step_type": "planning",
+        "step_template_slug": "test-plan",
+        "pause_after": True,
+        "pause_phase": "awaiting_plan_approval",
+    }
     definitions.edit_template("ruled", steps=[{**step, "review": rules}], needs_repository=False)
     order = make_order("ruled")
     definitions.edit_template("ruled", steps=[step], needs_repository=False)
@@ -290,7 +343,9 @@ def test_the_rules_of_a_step_are_frozen_with_the_order_and_bind_its_questions(te
 
 def test_a_stop_that_a_person_wanted_has_no_rules_of_a_step(templates, make_order, ana):
     step = {"step_type": "planning", "step_template_slug": "test-plan", "review": {"quorum": 2}}
-    definitions.edit_template("ruled", steps=[step, {"step_template_slug": "test-finish"}], needs_repository=False)
+    definitions.edit_template(
+        "ruled", steps=[step, {"step_template_slug": "test-finish"}], needs_repository=False
+    )
     order = make_order("ruled")
     runs.suspend(order.pk, by=ana)
     assert pause_of(drive(order)).review == {}

@@ -45,21 +45,32 @@ def talking(make_order):
 
 
 def chunks_of(order):
-    return [event.data for event in Event.objects.filter(thread=order.thread_id, kind="streaming_chunk").order_by("seq")]
+    return [
+        event.data
+        for event in Event.objects.filter(thread=order.thread_id, kind="streaming_chunk").order_by(
+            "seq"
+        )
+    ]
 
 
 @pytest.mark.usefixtures("file_database")
 @pytest.mark.django_db(transaction=True)
 def test_what_a_step_says_is_whole_in_order_and_before_its_end(talking):
-    """S0-13, 14, S0-19, S0-29, S0-32: chunks, then `run_completed`; the state knows nothing of them."""
+    """S0-13, 14, S0-19, S0-29, S0-32: chunks, then `run_completed`; the state knows nothing of
+    them.
+    """
     SAID.extend(f"token {number} \x00é " for number in range(2000))
     order = drive(talking)
     chunks = chunks_of(order)
-    assert "".join(chunk["content"] for chunk in chunks) == "".join(SAID).replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    assert "".join(chunk["content"] for chunk in chunks) == "".join(SAID).replace(
+        "\x00", "\N{REPLACEMENT CHARACTER}"
+    )
     assert len(chunks) < 100, "they are gathered"
     assert {(chunk["step"], chunk["loop_num"]) for chunk in chunks} == {("say", 1)}
     assert kinds(order)[-2:] == ["run_completed", "checkpoint_created"]
-    assert "token" not in "".join(str(body) for body in Checkpoint.objects.values_list("body", flat=True))
+    assert "token" not in "".join(
+        str(body) for body in Checkpoint.objects.values_list("body", flat=True)
+    )
 
 
 @pytest.mark.usefixtures("file_database")
@@ -163,7 +174,9 @@ def test_a_step_that_is_over_is_not_heard():
 
 @pytest.mark.django_db(transaction=True)
 def test_the_writer_lets_its_connection_go_when_it_is_told_to(monkeypatch):
-    """`make test-model` fell at its teardown: nobody waited for the writer's connection, only for some time to pass."""
+    """`make test-model` fell at its teardown: nobody waited for the writer's connection, only for
+    some time to pass.
+    """
     monkeypatch.setattr(streaming, "IDLE", 20.0)
     theirs, spoken = [], threading.Event()
 

@@ -1,4 +1,6 @@
-"""What a run that takes up another one keeps of it: stops that were asked for, and what is left to do."""
+"""What a run that takes up another one keeps of it: stops that were asked for, and what is left to
+do.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,11 @@ def test_a_retry_stops_where_the_order_was_to_stop(order_that, ana):
     order = drive(order_that(once, order={"interrupt_before": ["finish"]}))
     runs.retry(order.pk, by=ana)
     order = drive(order)
-    assert (order.status, pause_of(order).phase, pause_of(order).step) == ("paused", "interrupted_before", "finish")
+    assert (order.status, pause_of(order).phase, pause_of(order).step) == (
+        "paused",
+        "interrupted_before",
+        "finish",
+    )
 
 
 def test_a_retry_that_stops_before_its_first_step_is_the_same_execution(order_that, ana):
@@ -85,7 +91,9 @@ def test_a_fork_behind_the_last_answer_only_ends(make_order, ana):
     assert steps.CALLS == []
 
 
-def test_an_incident_after_the_last_answer_names_the_step_and_its_retry_only_ends(make_order, ana, settings):
+def test_an_incident_after_the_last_answer_names_the_step_and_its_retry_only_ends(
+    make_order, ana, settings
+):
     settings.WAYSTATION_LOST_ATTEMPTS = 1
     order = drive(make_order("writing-quick", interrupt_after=["finish"]))
     services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.REST)
@@ -107,7 +115,11 @@ def lose(order):
 
 
 def test_a_run_that_reached_its_loop_limit_may_be_given_as_many_loops_again(order_that, ana):
-    order = drive(order_that(lambda state, context: Go(to="execute") if context.loop_num % 4 else Go(), max_loops=3))
+    order = drive(
+        order_that(
+            lambda state, context: Go(to="execute") if context.loop_num % 4 else Go(), max_loops=3
+        )
+    )
     assert order.latest_run.failure_code == "loop_limit"
     runs.retry(order.pk, by=ana)
     order = drive(order)

@@ -1,4 +1,6 @@
-"""Pull requests at a forge over real HTTP: never two, the forge's wishes heeded, and nothing of the token where it does not belong."""
+"""Pull requests at a forge over real HTTP: never two, the forge's wishes heeded, and nothing of the
+token where it does not belong.
+"""
 
 import pytest
 import requests
@@ -39,7 +41,8 @@ def test_it_is_opened_once_and_then_brought_up_to_date(place, forge):
     assert first.url == again.url == later.url != ""
     (pull,) = forge.pulls
     assert (pull["base"], pull["title"], pull["body"]) == ("main", "Tidy up", "More")
-    assert sum(one.startswith(("PATCH", "PUT")) for one in forge.seen) == 1  # what is as it should be is left alone
+    # what is as it should be is left alone
+    assert sum(one.startswith(("PATCH", "PUT")) for one in forge.seen) == 1
 
 
 def test_it_leads_to_the_base_branch_and_may_be_a_draft(place, forge):
@@ -57,8 +60,13 @@ def test_an_answer_that_was_lost_does_not_open_a_second_one(place, forge):
     assert failure(place).code == "forge_away"
     forge.fail(200, body=[], only="GET")
     forge.fail(LOST, only="POST")
-    assert failure(place, Proposal(branch="lost", base="main", title="Lost", body="")).code == "forge_away"
-    assert propose(place, Proposal(branch="lost", base="main", title="Lost", body="")).opened is False
+    assert (
+        failure(place, Proposal(branch="lost", base="main", title="Lost", body="")).code
+        == "forge_away"
+    )
+    assert (
+        propose(place, Proposal(branch="lost", base="main", title="Lost", body="")).opened is False
+    )
     assert [pull["branch"] for pull in forge.pulls] == ["lost"]
 
 
@@ -90,13 +98,24 @@ def test_each_failure_has_a_code_and_the_forges_wish(place, forge, status, heade
     failed = failure(place)
     assert (failed.code, failed.after) == (code, after)
     assert f"Failed with {status}" in str(failed)
-    assert forge.pulls == [] and len(forge.seen) == 1  # it is not for the client to wait and try again
+    # it is not for the client to wait and try again
+    assert forge.pulls == [] and len(forge.seen) == 1
 
 
 def test_a_forge_that_does_not_answer_or_is_not_there_is_away(place, forge):
     forge.fail(SLOW)
-    assert failure(Place(kind=place.kind, url=place.url, project=PROJECT, token=TOKEN, seconds=1)).code == "forge_away"
-    assert failure(Place(kind=place.kind, url="http://127.0.0.1:9", project=PROJECT, token=TOKEN, seconds=1)).code == "forge_away"
+    assert (
+        failure(Place(kind=place.kind, url=place.url, project=PROJECT, token=TOKEN, seconds=1)).code
+        == "forge_away"
+    )
+    assert (
+        failure(
+            Place(
+                kind=place.kind, url="http://127.0.0.1:9", project=PROJECT, token=TOKEN, seconds=1
+            )
+        ).code
+        == "forge_away"
+    )
 
 
 def test_a_wrong_token_is_refused_and_an_echoed_one_not_repeated(place, forge):
@@ -106,7 +125,9 @@ def test_a_wrong_token_is_refused_and_an_echoed_one_not_repeated(place, forge):
     assert "You sent …" in str(failure(place))
 
 
-@pytest.mark.parametrize("body", [{"message": "ok"}, [1], ["x"], "text", [{"html_url": 7}], {"head": None}])
+@pytest.mark.parametrize(
+    "body", [{"message": "ok"}, [1], ["x"], "text", [{"html_url": 7}], {"head": None}]
+)
 def test_an_answer_of_another_kind_is_a_clear_failure(place, forge, body):
     forge.fail(200, times=4, body=body)
     assert failure(place).code in {"forge_away", "forge_refused"}
@@ -115,15 +136,31 @@ def test_an_answer_of_another_kind_is_a_clear_failure(place, forge, body):
 
 def test_a_link_that_a_browser_must_not_open_is_not_taken(place, forge):
     forge.fail(200, body=[], only="GET")
-    made = {"html_url": "javascript:alert(1)", "web_url": "javascript:alert(1)", "number": 1, "iid": 1, "title": "", "body": "", "url": "x"}
+    made = {
+        "html_url": "javascript:alert(1)",
+        "web_url": "javascript:alert(1)",
+        "number": 1,
+        "iid": 1,
+        "title": "",
+        "body": "",
+        "url": "x",
+    }
     forge.fail(201, body=made, only="POST")
-    assert failure(place, Proposal(branch="b", base="main", title="T", body="")).code == "forge_away"
+    assert (
+        failure(place, Proposal(branch="b", base="main", title="T", body="")).code == "forge_away"
+    )
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_no_forge_sends_the_token_on_to_another_host(place, forge, tmp_path, status):
     with serving(tmp_path) as other:
-        forge.fail(status, times=3, headers={"Location": other.url.replace("127.0.0.1", "localhost") + "/api/v4/projects/x"})
+        forge.fail(
+            status,
+            times=3,
+            headers={
+                "Location": other.url.replace("127.0.0.1", "localhost") + "/api/v4/projects/x"
+            },
+        )
         assert failure(place).code in {"forge_refused", "forge_away"}
         assert other.seen == []
 
@@ -156,10 +193,14 @@ def test_an_allowed_origin_is_normalised(kind, url, expected):
 @pytest.mark.parametrize(
     "url",
     [
-        "https://git.example.org", "http://git.example.org:8443", "https://10.0.0.5:3000", "https://127.0.0.1", "https://169.254.169.254/",
-        "https://api.github.com.evil.example", "https://api.github.com@evil.example", "https://evil.example#api.github.com", "ftp://x/y",
-        "https://api.github.com/../x", "https://api.github.com/?x=1", "file:///etc/passwd", "https://", "//api.github.com", "https://api.github.com:x",
-        "https://api.github.com/a b", "https://api.github.com\\@evil", "https://user:secret@api.github.com", "https://аpi.github.com",
+        "https://git.example.org", "http://git.example.org:8443", "https://10.0.0.5:3000",
+        "https://127.0.0.1", "https://169.254.169.254/",
+        "https://api.github.com.evil.example", "https://api.github.com@evil.example",
+        "https://evil.example#api.github.com", "ftp://x/y",
+        "https://api.github.com/../x", "https://api.github.com/?x=1", "file:///etc/passwd",
+        "https://", "//api.github.com", "https://api.github.com:x",
+        "https://api.github.com/a b", "https://api.github.com\\@evil",
+        "https://user:secret@api.github.com", "https://аpi.github.com",
     ],
 )  # fmt: skip
 def test_any_other_is_refused(url):
@@ -173,15 +214,33 @@ def test_any_other_is_refused(url):
         ("https://github.com/ada/engine.git", "github", "https://api.github.com", "ada/engine"),
         ("https://github.com/ada/engine/", "github", "https://api.github.com", "ada/engine"),
         ("git@github.com:ada/engine.git", "github", "https://api.github.com", "ada/engine"),
-        ("ssh://git@gitlab.com/group/sub/engine.git", "gitlab", "https://gitlab.com", "group/sub/engine"),
-        ("https://example.org/git/ada/engine.git", "gitlab", "https://example.org/git", "ada/engine"),
+        (
+            "ssh://git@gitlab.com/group/sub/engine.git",
+            "gitlab",
+            "https://gitlab.com",
+            "group/sub/engine",
+        ),
+        (
+            "https://example.org/git/ada/engine.git",
+            "gitlab",
+            "https://example.org/git",
+            "ada/engine",
+        ),
     ],
 )
 def test_the_project_is_in_the_repositorys_url(url, kind, forge_url, expected):
     assert project_of(url, kind=kind, forge_url=forge_url) == expected
 
 
-@pytest.mark.parametrize("url", ["/srv/git/engine", "https://github.com/engine", "https://github.com/a/b/c", "https://github.com/a/../b"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/srv/git/engine",
+        "https://github.com/engine",
+        "https://github.com/a/b/c",
+        "https://github.com/a/../b",
+    ],
+)
 def test_a_url_without_a_project_says_so(url):
     with pytest.raises(BadForge):
         project_of(url, kind="github", forge_url="https://api.github.com")

@@ -1,4 +1,6 @@
-"""A fork forks the code too: the workspace of a run that goes on from an old checkpoint is at that checkpoint's commit."""
+"""A fork forks the code too: the workspace of a run that goes on from an old checkpoint is at that
+checkpoint's commit.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def folder(templates, tmp_path) -> Path:
 
 @pytest.fixture
 def reworked(folder, ana) -> WorkOrder:
-    """An order whose execution was sent back after its review, so that its second result has other commits; then completed."""
+    """An order whose execution was sent back after its review, so that its second result has other
+    commits; then completed.
+    """
     order = drive(runs.submit("repo-tidy", by=ana, repository_url=str(folder)))
     answer(order, ana, "approve")
     answer(order, ana, "approve")
@@ -49,12 +53,18 @@ def path_of(order: WorkOrder) -> Path:
 
 def approved(order: WorkOrder) -> list[Checkpoint]:
     """The checkpoints from which a review begins, oldest first."""
-    return list(Checkpoint.objects.filter(thread=order.thread_id, node_id="execute", next_step="review").order_by("id"))
+    return list(
+        Checkpoint.objects.filter(
+            thread=order.thread_id, node_id="execute", next_step="review"
+        ).order_by("id")
+    )
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["the same worker", "another worker"])
 def test_a_fork_finds_the_code_as_its_checkpoint_has_it(reworked, ana, elsewhere):
-    """SPEC §9, issue 4, 2: the commit in the checkpoint is restored, from its bundle where the workspace is gone."""
+    """SPEC §9, issue 4, 2: the commit in the checkpoint is restored, from its bundle where the
+    workspace is gone.
+    """
     assert reworked.status == "completed"
     first, second = approved(reworked)
     assert commit_of(first) != commit_of(second)
@@ -73,7 +83,9 @@ def test_a_fork_finds_the_code_as_its_checkpoint_has_it(reworked, ana, elsewhere
 
 
 def test_the_other_branch_keeps_its_code_and_can_be_gone_back_to(reworked, ana):
-    """S0-80: nothing is lost by a fork; the branch that was left is as good a place to go on from."""
+    """S0-80: nothing is lost by a fork; the branch that was left is as good a place to go on
+    from.
+    """
     first, second = approved(reworked)
     services.fork(first.pk, by=ana, reason="look back")
     answer(drive(reworked), ana, "approve")
@@ -89,7 +101,11 @@ def test_a_prospect_tells_what_is_repeated_what_is_kept_and_who_is_asked(reworke
     found = forks.prospect(approved(reworked)[0])
     assert (found.refusal, found.step) == ("", "Review")
     assert list(found.again) == ["Review", "Deliver"]
-    assert (list(found.ahead), list(found.kept), list(found.asks)) == ([], ["Planning", "Execute"], ["Review"])
+    assert (list(found.ahead), list(found.kept), list(found.asks)) == (
+        [],
+        ["Planning", "Execute"],
+        ["Review"],
+    )
 
 
 def test_a_prospect_of_a_failed_run_tells_what_comes_for_the_first_time(make_order):

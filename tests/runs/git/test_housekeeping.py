@@ -1,4 +1,6 @@
-"""Folders on a machine: what goes when nobody needs it any more, what stays, and what is refused when there is no room."""
+"""Folders on a machine: what goes when nobody needs it any more, what stays, and what is refused
+when there is no room.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def folder_of(order: WorkOrder) -> Path:
 
 
 def left() -> list[str]:
-    return sorted(entry.name for entry in housekeeping.root().iterdir() if entry.name != housekeeping.LOOKED)
+    return sorted(
+        entry.name for entry in housekeeping.root().iterdir() if entry.name != housekeeping.LOOKED
+    )
 
 
 def ended(order: WorkOrder, ago: dt.timedelta, by: Any) -> WorkOrder:
@@ -56,21 +60,32 @@ def make_paused(make_order):
 
 def test_what_ended_long_ago_goes_and_what_lives_or_waits_stays(make_paused, make_order, ana):
     waiting, pending = folder_of(make_paused()), folder_of(make_order())
-    recent, old = folder_of(ended(make_paused(), dt.timedelta(hours=1), ana)), folder_of(ended(make_paused(), LONG, ana))
-    Run.objects.update(created_at=timezone.now() - LONG)  # how old an order is does not matter, only whether it has ended
+    recent, old = (
+        folder_of(ended(make_paused(), dt.timedelta(hours=1), ana)),
+        folder_of(ended(make_paused(), LONG, ana)),
+    )
+    # how old an order is does not matter, only whether it has ended
+    Run.objects.update(created_at=timezone.now() - LONG)
     housekeeping.tend(now=timezone.now())
     assert not old.exists()
     assert waiting.exists() and pending.exists() and recent.exists()
-    assert not [name for name in left() if name.startswith(old.name)]  # nothing that lay beside it, the lock neither
+    # nothing that lay beside it, the lock neither
+    assert not [name for name in left() if name.startswith(old.name)]
 
 
 def test_a_retried_order_finds_its_work_again(templates, ana, tmp_path):
     """What is dropped can be made again: from the origin, and the bundle in the checkpoint."""
     ana.user_permissions.add(Permission.objects.get(codename="deliver_unreviewed"))
-    origin = bare_copy(make_repository(tmp_path / "start", {"a.py": "import os\n"}), tmp_path / "origin")
+    origin = bare_copy(
+        make_repository(tmp_path / "start", {"a.py": "import os\n"}), tmp_path / "origin"
+    )
     order = drive(
         runs.submit(
-            "repo-tidy-quick", by=ana, repository_url=str(origin), input={"rules": "F401", "push": True}, interrupt_before=["deliver"]
+            "repo-tidy-quick",
+            by=ana,
+            repository_url=str(origin),
+            input={"rules": "F401", "push": True},
+            interrupt_before=["deliver"],
         )
     )
     origin.rename(tmp_path / "away")
@@ -85,7 +100,8 @@ def test_a_retried_order_finds_its_work_again(templates, ana, tmp_path):
     (tmp_path / "away").rename(origin)
     runs.retry(order.pk, by=ana)
     order = drive(order)
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)  # a retry stops where its run was to stop
+    # a retry stops where its run was to stop
+    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
     order = drive(order)
     assert order.status == "completed"
     assert git(origin, "log", "-1", "--format=%s", order.branch)
@@ -122,7 +138,9 @@ def test_an_order_that_is_retried_meanwhile_keeps_its_folder(make_paused, ana, m
     take = FolderLock.take
 
     def revived(self: FolderLock, **given: Any) -> bool:
-        Run.objects.filter(work_order=order).update(status="pending", failure_code="", ended_at=None, error="")
+        Run.objects.filter(work_order=order).update(
+            status="pending", failure_code="", ended_at=None, error=""
+        )
         return take(self, **given)
 
     monkeypatch.setattr(FolderLock, "take", revived)
@@ -133,7 +151,8 @@ def test_an_order_that_is_retried_meanwhile_keeps_its_folder(make_paused, ana, m
 def test_a_round_that_was_killed_is_done_again(make_paused, ana, monkeypatch):
     old = folder_of(ended(make_paused(), LONG, ana))
     with monkeypatch.context() as patched:
-        patched.setattr("runs.git.repository.NOTES", None)  # the end comes after the folders, before the files
+        # the end comes after the folders, before the files
+        patched.setattr("runs.git.repository.NOTES", None)
         housekeeping.collect(before=timezone.now())  # one folder never ends a round either
     assert not old.exists() and left()
     housekeeping.collect(before=timezone.now() - dt.timedelta(days=1))
@@ -157,7 +176,11 @@ def test_who_waited_for_a_lock_that_was_dropped_takes_the_new_one(tmp_path):
 
 
 def test_folders_of_no_row_go_a_day_after_they_were_touched(templates):
-    unknown, strange, mirror = housekeeping.root() / ("wo_" + "0" * 26), housekeeping.root() / "strange", housekeeping.mirrors() / "abc"
+    unknown, strange, mirror = (
+        housekeeping.root() / ("wo_" + "0" * 26),
+        housekeeping.root() / "strange",
+        housekeeping.mirrors() / "abc",
+    )
     for path in (unknown, strange, mirror):
         path.mkdir(parents=True)
     housekeeping.collect(before=timezone.now())
@@ -207,7 +230,9 @@ def test_a_mirror_stays_while_an_order_on_it_lives(make_paused, ana):
 
 
 def test_a_mirror_stays_as_long_as_a_workspace_that_borrows_from_it(make_paused, ana, settings):
-    """An order that has ended may be retried; its workspace goes first, also where room is needed."""
+    """An order that has ended may be retried; its workspace goes first, also where room is
+    needed.
+    """
     order = make_paused()
     mirror = mirror_for(order)
     folder = folder_of(ended(order, dt.timedelta(hours=2), ana))
@@ -224,7 +249,10 @@ def test_a_mirror_stays_as_long_as_a_workspace_that_borrows_from_it(make_paused,
 
 def test_without_room_the_longest_ended_go_first_and_live_ones_never(make_paused, ana, settings):
     live = folder_of(make_paused())
-    older, old = folder_of(ended(make_paused(), LONG, ana)), folder_of(ended(make_paused(), dt.timedelta(hours=2), ana))
+    older, old = (
+        folder_of(ended(make_paused(), LONG, ana)),
+        folder_of(ended(make_paused(), dt.timedelta(hours=2), ana)),
+    )
     settings.WAYSTATION_WORKSPACE_DAYS = 0
     settings.WAYSTATION_WORKSPACES_BYTES = 50_000
     housekeeping.make_room()

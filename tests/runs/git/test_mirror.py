@@ -1,4 +1,6 @@
-"""A remote repository is copied once per machine; workspaces borrow its objects, and nothing that happens in one reaches another."""
+"""A remote repository is copied once per machine; workspaces borrow its objects, and nothing that
+happens in one reaches another.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +98,11 @@ def alternates_of(workspace):
 
 
 def own_objects(workspace):
-    return [path for path in (workspace.path / ".git" / "objects").rglob("*") if path.is_file() and path != alternates_of(workspace)]
+    return [
+        path
+        for path in (workspace.path / ".git" / "objects").rglob("*")
+        if path.is_file() and path != alternates_of(workspace)
+    ]
 
 
 def test_a_workspace_copies_nothing_of_what_the_mirror_has(opened, tmp_path):
@@ -140,7 +146,9 @@ def test_the_default_branch_may_be_another_one_or_have_changed(opened, work, for
     second = opened("wo_2")
     second.restore()
     assert second.head() == git(work, "rev-parse", "trunk")
-    assert git(second.path, "rev-parse", "refs/remotes/origin/main") == git(work, "rev-parse", "main")
+    assert git(second.path, "rev-parse", "refs/remotes/origin/main") == git(
+        work, "rev-parse", "main"
+    )
 
 
 def test_an_order_begins_at_the_base_branch_that_was_settled(opened, work, forge):
@@ -168,7 +176,9 @@ def test_a_local_repository_has_a_base_branch_too(tmp_path, work):
     order = order_for(work, delivery=Delivery(base_branch="stable"))
     with GitWorkspace(tmp_path / "w" / "wo_1", order, at=None, check=never) as workspace:
         workspace.restore()
-        assert workspace.head() == git(work, "rev-parse", "stable") != git(work, "rev-parse", "main")
+        assert (
+            workspace.head() == git(work, "rev-parse", "stable") != git(work, "rev-parse", "main")
+        )
 
 
 def test_a_lost_workspace_comes_back_while_the_origin_is_away(opened, forge):
@@ -182,7 +192,8 @@ def test_a_lost_workspace_comes_back_while_the_origin_is_away(opened, forge):
     again = opened(at=at)
     again.restore()
     assert again.head() == head
-    assert code(opened("wo_2").restore) == "clone_failed"  # a new order does not begin at what may be old
+    # a new order does not begin at what may be old
+    assert code(opened("wo_2").restore) == "clone_failed"
 
 
 def test_what_an_order_began_at_is_kept_when_the_origin_forgets_it(opened, work, forge):
@@ -203,12 +214,16 @@ def test_what_an_order_began_at_is_kept_when_the_origin_forgets_it(opened, work,
 
 
 def test_a_tree_cannot_borrow_from_elsewhere(opened, tmp_path, work):
-    """Else what runs there could have our git read, and push, objects of a repository that is none of its business."""
+    """Else what runs there could have our git read, and push, objects of a repository that is none
+    of its business.
+    """
     stranger = make_repository(tmp_path / "stranger", {"secret.txt": "secret\n"})
     workspace = opened()
     workspace.restore()
     alternates_of(workspace).write_text(f"{stranger}/.git/objects\n")
-    assert workspace._repository.git("cat-file", "-e", git(stranger, "rev-parse", "HEAD"), fine=None).returncode
+    assert workspace._repository.git(
+        "cat-file", "-e", git(stranger, "rev-parse", "HEAD"), fine=None
+    ).returncode
     shutil.rmtree(workspace.path / ".git" / "objects")
     (workspace.path / ".git" / "objects").symlink_to(stranger / ".git" / "objects")
     assert code(workspace.head) == "no_workspace"
@@ -228,7 +243,9 @@ def test_orders_on_one_repository_begin_at_the_same_time(opened, work):
     assert {workspace.head() for workspace in workspaces} == {git(work, "rev-parse", "HEAD")}
 
 
-def test_a_new_mirror_takes_the_place_of_a_damaged_one_under_live_workspaces(opened, tmp_path, work, forge):
+def test_a_new_mirror_takes_the_place_of_a_damaged_one_under_live_workspaces(
+    opened, tmp_path, work, forge
+):
     """What they began at comes along, and they go on where they are, uncommitted work included."""
     first = opened()
     first.restore()
@@ -248,7 +265,9 @@ def test_a_new_mirror_takes_the_place_of_a_damaged_one_under_live_workspaces(ope
 
 @pytest.mark.parametrize("left", ["nothing", "objects"])
 def test_a_workspace_whose_mirror_broke_is_made_again_with_it(opened, tmp_path, left):
-    """A mirror that was swept away, or whose maker was killed between two renames; and one whose disk went bad."""
+    """A mirror that was swept away, or whose maker was killed between two renames; and one whose
+    disk went bad.
+    """
     workspace = opened()
     workspace.restore()
     head = write_and_commit(workspace)
@@ -276,7 +295,9 @@ def test_a_worker_that_was_killed_while_it_made_a_clone_leaves_nothing_in_the_wa
 
 
 def test_many_fetches_stay_quick_to_look_through(opened, work, forge, tmp_path, monkeypatch):
-    """Packs are only added, since workspaces read them; one index over all of them keeps that cheap."""
+    """Packs are only added, since workspaces read them; one index over all of them keeps that
+    cheap.
+    """
     monkeypatch.setattr("runs.git.mirror._MANY_PACKS", 2)
     for number in range(3):
         add_commit(work, {f"n{number}.py": f"n = {number}\n"})
@@ -326,13 +347,20 @@ def test_programs_in_the_workspace_see_no_token(opened):
     write_and_commit(workspace)
     workspace.push()
     assert TOKEN not in workspace.run(["env"]).output
-    assert TOKEN not in workspace.run(["sh", "-c", "cat ../wo_1.* .git/config 2>/dev/null; true"]).output
-    asked = workspace.run(["sh", "-c", "../wo_1.askpass \"Password for 'http://x-access-token@127.0.0.1': \""])
+    assert (
+        TOKEN
+        not in workspace.run(["sh", "-c", "cat ../wo_1.* .git/config 2>/dev/null; true"]).output
+    )
+    asked = workspace.run(
+        ["sh", "-c", "../wo_1.askpass \"Password for 'http://x-access-token@127.0.0.1': \""]
+    )
     assert (asked.returncode, asked.output) == (1, "")
 
 
 def test_the_token_is_for_one_origin_only(opened, tmp_path, forge):
-    """A work tree that names another remote gets no token for it: its configuration is pinned, and the answer is for the origin alone."""
+    """A work tree that names another remote gets no token for it: its configuration is pinned, and
+    the answer is for the origin alone.
+    """
     workspace = opened()
     workspace.restore()
     with serving(tmp_path / "srv") as other:
@@ -349,7 +377,10 @@ def test_the_token_is_for_one_origin_only(opened, tmp_path, forge):
 def test_a_repository_larger_than_allowed_leaves_no_mirror(opened, work, forge, tmp_path):
     add_commit(work, {"big.bin": bytes(range(256)) * 40 + __import__("os").urandom(3_000_000)})
     publish(work, forge)
-    assert code(opened(limits=Limits(clone_bytes=1_000_000, lock_seconds=3)).restore) == "clone_too_large"
+    assert (
+        code(opened(limits=Limits(clone_bytes=1_000_000, lock_seconds=3)).restore)
+        == "clone_too_large"
+    )
     assert not (tmp_path / "data" / "mirrors" / "m").exists()
 
 

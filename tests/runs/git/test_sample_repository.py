@@ -58,7 +58,9 @@ def test_there_is_work_to_do_in_it(sample, tmp_path):
 
 
 def test_the_readmes_own_example_of_feedback_works_on_it(sample, tmp_path):
-    """Before: "only F401 in src/" gave "nothing to do", without a word on where the plan's 28 findings were gone."""
+    """Before: "only F401 in src/" gave "nothing to do", without a word on where the plan's 28
+    findings were gone.
+    """
     desk = Desk(tmp_path, sample)
     desk.take(steps.plan)
     before = next(rule for rule in desk.state["plan"]["rules"] if rule["code"] == "F401")
@@ -68,7 +70,10 @@ def test_the_readmes_own_example_of_feedback_works_on_it(sample, tmp_path):
     assert 0 < rule["fixable"] < before["fixable"]
     assert text.startswith(f"# Plan: {rule['fixable']} fixes in 1 file\n")
     assert "**Your feedback was applied:** only F401; only `src`." in text
-    assert f"F401: {before['fixable'] - rule['fixable']} fixes of the earlier plan are not in this one" in text
+    assert (
+        f"F401: {before['fixable'] - rule['fixable']} fixes of the earlier plan are not in this one"
+        in text
+    )
 
 
 def test_the_command_prints_the_path_and_refuses_in_words(sample, tmp_path):

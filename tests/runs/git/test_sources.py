@@ -35,7 +35,9 @@ def test_a_local_repository_in_an_allowed_folder_may_be_used(allowed):
     assert check(allowed / "repo", [allowed]) == str(allowed / "repo")
     assert check(f" {allowed}/x/../repo/ ", [allowed]) == str(allowed / "repo")
     assert check(f"file://{allowed}/repo", [allowed]) == str(allowed / "repo")
-    assert check(bare_copy(allowed / "repo", allowed / "bare.git"), [allowed]) == str(allowed / "bare.git")
+    assert check(bare_copy(allowed / "repo", allowed / "bare.git"), [allowed]) == str(
+        allowed / "bare.git"
+    )
 
 
 def test_links_are_followed_before_the_folder_is_judged(allowed, tmp_path):
@@ -47,7 +49,12 @@ def test_links_are_followed_before_the_folder_is_judged(allowed, tmp_path):
 
 def test_nothing_is_told_about_paths_outside(allowed, tmp_path):
     answers = set()
-    for path in (tmp_path / "secret" / "repo", tmp_path / "secret" / "none", "/etc/shadow", "/nothing/here"):
+    for path in (
+        tmp_path / "secret" / "repo",
+        tmp_path / "secret" / "none",
+        "/etc/shadow",
+        "/nothing/here",
+    ):
         with pytest.raises(BadSource) as refusal:
             check(path, [allowed])
         answers.add((refusal.value.code, str(refusal.value).replace(str(path), "PATH")))
@@ -66,7 +73,9 @@ def test_only_the_repository_itself_counts(allowed):
 def test_a_worktree_or_alternates_do_not_lead_outside(allowed, tmp_path):
     git(tmp_path / "secret" / "repo", "worktree", "add", "-q", str(allowed / "tree"))
     assert code(allowed / "tree", [allowed]) == "outside_allowed_folders"
-    (allowed / "repo" / ".git" / "objects" / "info" / "alternates").write_text(f"{tmp_path}/secret/repo/.git/objects\n")
+    (allowed / "repo" / ".git" / "objects" / "info" / "alternates").write_text(
+        f"{tmp_path}/secret/repo/.git/objects\n"
+    )
     assert code(allowed / "repo", [allowed]) == "outside_allowed_folders"
 
 
@@ -137,12 +146,27 @@ def test_each_refusal_has_its_code(url, expected):
     assert code(url) == expected
 
 
-@pytest.mark.parametrize("host", ["127.1", "0x7f000001", "2130706433", "192.168.0.1", "localhost", "db", "x.internal", "a.local"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.1",
+        "0x7f000001",
+        "2130706433",
+        "192.168.0.1",
+        "localhost",
+        "db",
+        "x.internal",
+        "a.local",
+    ],
+)
 def test_a_wildcard_does_not_admit_private_names_and_addresses(host):
     with pytest.raises(BadSource) as refusal:
         check_source(f"https://{host}/a", folders=[], schemes=SCHEMES, hosts=["*"])
     assert refusal.value.code == "host_not_allowed"
-    assert check_source("https://codeberg.org/a", folders=[], schemes=SCHEMES, hosts=["*"]) == "https://codeberg.org/a"
+    assert (
+        check_source("https://codeberg.org/a", folders=[], schemes=SCHEMES, hosts=["*"])
+        == "https://codeberg.org/a"
+    )
 
 
 @given(st.one_of(st.text(), st.from_regex(r"(https|ssh|file|ext)?(://|::|:)[@:/.%a-z0-9\-\[\]]*")))

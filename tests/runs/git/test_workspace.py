@@ -22,7 +22,13 @@ def open_workspace(tmp_path):
     opened = []
 
     def make(origin, at=None, check=never, path=tmp_path / "work" / "wo_1", limits=None, **order):
-        workspace = GitWorkspace(path, order_for(origin, **order), at=at, check=check, limits=limits or Limits(lock_seconds=3))
+        workspace = GitWorkspace(
+            path,
+            order_for(origin, **order),
+            at=at,
+            check=check,
+            limits=limits or Limits(lock_seconds=3),
+        )
         opened.append(workspace)
         return workspace
 
@@ -61,12 +67,16 @@ def test_a_first_restore_is_the_origins_default_branch_on_the_orders_branch(rest
 
 @pytest.mark.parametrize("kind", ["detached", "bare", "other branch"])
 def test_every_kind_of_origin_can_be_cloned(tmp_path, open_workspace, kind):
-    origin = make_repository(tmp_path / "origin", {"a.py": "1\n"}, branch="trunk" if kind == "other branch" else "main")
+    origin = make_repository(
+        tmp_path / "origin", {"a.py": "1\n"}, branch="trunk" if kind == "other branch" else "main"
+    )
     add_commit(origin, {"a.py": "2\n"})
     if kind == "detached":
         git(origin, "checkout", "-q", "--detach")
         add_commit(origin, {"a.py": "3\n"})
-    workspace = open_workspace(bare_copy(origin, tmp_path / "bare.git") if kind == "bare" else origin)
+    workspace = open_workspace(
+        bare_copy(origin, tmp_path / "bare.git") if kind == "bare" else origin
+    )
     workspace.restore()
     assert workspace.head() == git(origin, "rev-parse", "HEAD")
 
@@ -110,7 +120,9 @@ def test_a_deleted_workspace_comes_back_from_the_bundle(restored, open_workspace
     assert elsewhere.head() == commit.sha
 
 
-def test_the_base_stays_where_the_order_began_when_the_origin_moves_on(restored, open_workspace, origin):
+def test_the_base_stays_where_the_order_began_when_the_origin_moves_on(
+    restored, open_workspace, origin
+):
     write_and_commit(restored)
     commit = restored.snapshot()
     restored.remove()
@@ -137,7 +149,10 @@ def test_a_damaged_bundle_is_a_clear_failure(restored, open_workspace, origin):
     assert failure(open_workspace(origin, broken).restore).code == "bundle_damaged"
 
 
-@pytest.mark.parametrize("damage", ["index", "HEAD", "objects", "no .git", ".git is a link", "a file", "a link", "other origin"])
+@pytest.mark.parametrize(
+    "damage",
+    ["index", "HEAD", "objects", "no .git", ".git is a link", "a file", "a link", "other origin"],
+)
 def test_a_damaged_workspace_is_cloned_again(restored, origin, tmp_path, damage):
     head, path = restored.head(), restored.path
     if damage in ("index", "HEAD"):
@@ -165,7 +180,10 @@ def test_commit_takes_just_the_paths_and_the_orders_author(restored):
     before = restored.head()
     sha = restored.commit("Change a\n\n# not a comment", ["a.py"])
     assert sha == restored.head() != before
-    assert restored.git("show", "--format=%an <%ae> %cn|%B", "--name-only", sha).split("\n")[0] == "Ada <ada@example.org> Ada|Change a"
+    assert (
+        restored.git("show", "--format=%an <%ae> %cn|%B", "--name-only", sha).split("\n")[0]
+        == "Ada <ada@example.org> Ada|Change a"
+    )
     assert "# not a comment" in restored.git("log", "-1", "--format=%B")
     assert restored.git("diff", "--name-only").split() == ["folder/b.py"]
 
@@ -175,7 +193,9 @@ def test_commit_of_nothing_changed_makes_no_commit(restored):
     assert restored.commit("Nothing", []) == restored.base()
 
 
-@pytest.mark.parametrize("name", ["a b.py", "qu'o\"te.py", "new\nline.py", "-dash.py", "*.py", ":(top)x.py", "é.py"])
+@pytest.mark.parametrize(
+    "name", ["a b.py", "qu'o\"te.py", "new\nline.py", "-dash.py", "*.py", ":(top)x.py", "é.py"]
+)
 def test_strange_names_are_committed_as_they_are(restored, name):
     (restored.path / "a.py").write_text("a = 9\n")
     (restored.path / name).write_text("x = 1\n")
@@ -194,8 +214,12 @@ def test_push_is_seen_in_a_bare_origin_and_again_changes_nothing(origin, tmp_pat
     assert git(bare, "rev-parse", "main") == workspace.base()
 
 
-def test_what_is_pushed_into_a_local_origin_is_read_by_whoever_reads_that(origin, tmp_path, open_workspace):
-    """What Waystation keeps is its own user's alone; what it delivers into a repository of others is as that repository's."""
+def test_what_is_pushed_into_a_local_origin_is_read_by_whoever_reads_that(
+    origin, tmp_path, open_workspace
+):
+    """What Waystation keeps is its own user's alone; what it delivers into a repository of others
+    is as that repository's.
+    """
     bare = bare_copy(origin, tmp_path / "shared.git")
     before = {path for path in bare.rglob("*") if path.is_file()}
     workspace = open_workspace(bare)
@@ -277,4 +301,7 @@ def test_a_repository_over_the_size_limit_is_not_kept(tmp_path, open_workspace):
 
 def test_content_that_unpacks_beyond_the_limit_is_stopped(tmp_path, open_workspace):
     origin = make_repository(tmp_path / "origin", {"zeros": b"\0" * 30_000_000})
-    assert failure(open_workspace(origin, limits=Limits(clone_bytes=1_000_000)).restore).code == "clone_too_large"
+    assert (
+        failure(open_workspace(origin, limits=Limits(clone_bytes=1_000_000)).restore).code
+        == "clone_too_large"
+    )

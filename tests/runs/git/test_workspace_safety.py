@@ -1,4 +1,6 @@
-"""A repository is a stranger's: nothing it holds may run or leak, unless an operator wrote the command."""
+"""A repository is a stranger's: nothing it holds may run or leak, unless an operator wrote the
+command.
+"""
 
 import os
 import shutil
@@ -13,8 +15,24 @@ from runs.workflows.base import StepFailed, Stopped
 from tests.worlds.repositories import bare_copy, git, make_repository, never, order_for
 
 HOOKS = [
-    *("post-checkout", "pre-commit", "commit-msg", "prepare-commit-msg", "post-commit", "reference-transaction", "pre-push", "post-merge"),
-    *("post-index-change", "pre-receive", "update", "post-receive", "post-update", "fsmonitor-watchman"),
+    *(
+        "post-checkout",
+        "pre-commit",
+        "commit-msg",
+        "prepare-commit-msg",
+        "post-commit",
+        "reference-transaction",
+        "pre-push",
+        "post-merge",
+    ),
+    *(
+        "post-index-change",
+        "pre-receive",
+        "update",
+        "post-receive",
+        "post-update",
+        "fsmonitor-watchman",
+    ),
 ]
 
 
@@ -29,7 +47,10 @@ def trap(tmp_path):
 
 @pytest.fixture
 def origin(tmp_path):
-    return make_repository(tmp_path / "origin", {"a.py": "a = 1\n", ".gitattributes": "* filter=evil diff=evil merge=evil text=auto\n"})
+    return make_repository(
+        tmp_path / "origin",
+        {"a.py": "a = 1\n", ".gitattributes": "* filter=evil diff=evil merge=evil text=auto\n"},
+    )
 
 
 @pytest.fixture
@@ -49,11 +70,14 @@ def set_traps(git_dir, trap):
         shutil.copy(trap, git_dir / "hooks" / name)
     with (git_dir / "config").open("a") as config:
         config.write(
-            f"[core]\n\tfsmonitor = {trap}\n\thooksPath = {git_dir}/hooks\n\tsshCommand = {trap}\n\tpager = {trap}\n\teditor = {trap}\n"
+            f"[core]\n\tfsmonitor = {trap}\n\thooksPath = {git_dir}/hooks\n\tsshCommand = "
+            f"{trap}\n\tpager = {trap}\n\teditor = {trap}\n"
             f'[filter "evil"]\n\tclean = {trap}\n\tsmudge = {trap}\n\trequired = true\n'
             f'[diff]\n\texternal = {trap}\n[diff "evil"]\n\ttextconv = {trap}\n\tcommand = {trap}\n'
-            f'[merge "evil"]\n\tdriver = {trap}\n[gpg]\n\tprogram = {trap}\n[commit]\n\tgpgsign = true\n'
-            f"[uploadpack]\n\tpackObjectsHook = {trap}\n[alias]\n\tstatus = !{trap}\n[credential]\n\thelper = !{trap}\n"
+            f'[merge "evil"]\n\tdriver = {trap}\n[gpg]\n\tprogram = {trap}\n[commit]\n\tgpgsign '
+            "= true\n"
+            f"[uploadpack]\n\tpackObjectsHook = {trap}\n[alias]\n\tstatus = !{trap}\n"
+            f"[credential]\n\thelper = !{trap}\n"
         )
 
 
@@ -105,7 +129,11 @@ def test_a_local_origin_of_another_user_can_be_cloned(tmp_path, origin, workspac
 
 def test_a_clone_shares_no_files_with_its_origin(origin, workspace):
     workspace.restore()
-    links = {path.stat().st_nlink for path in (workspace.path / ".git" / "objects").rglob("*") if path.is_file()}
+    links = {
+        path.stat().st_nlink
+        for path in (workspace.path / ".git" / "objects").rglob("*")
+        if path.is_file()
+    }
     assert links == {1}
     assert not (workspace.path / ".git" / "objects" / "info" / "alternates").exists()
 
@@ -146,7 +174,9 @@ def test_submodules_are_left_out(tmp_path, origin, trap):
         assert workspace.git("status", "--porcelain") == ""
 
 
-@pytest.mark.parametrize("url", ["ext::sh -c touch% /tmp/x", "http://127.0.0.1:9/x", "git://127.0.0.1/x"])
+@pytest.mark.parametrize(
+    "url", ["ext::sh -c touch% /tmp/x", "http://127.0.0.1:9/x", "git://127.0.0.1/x"]
+)
 def test_transports_that_were_not_allowed_are_refused_by_git_too(tmp_path, url):
     with make(tmp_path, url) as workspace, pytest.raises(StepFailed) as failed:
         workspace.restore()
@@ -154,7 +184,10 @@ def test_transports_that_were_not_allowed_are_refused_by_git_too(tmp_path, url):
 
 
 def test_a_failure_does_not_repeat_credentials(tmp_path):
-    with make(tmp_path, "https://ada:s3cret@127.0.0.1:9/x") as workspace, pytest.raises(StepFailed) as failed:
+    with (
+        make(tmp_path, "https://ada:s3cret@127.0.0.1:9/x") as workspace,
+        pytest.raises(StepFailed) as failed,
+    ):
         workspace.restore()
     assert "s3cret" not in str(failed.value)
 
@@ -164,7 +197,9 @@ def test_a_failure_does_not_repeat_credentials(tmp_path):
 
 def run(*arguments, seconds=20.0, limit=10_000_000, check=never, tmp_path, stdin=b""):
     bounds = process.Bounds(seconds=seconds, max_output=limit, check=check)
-    return process.run(arguments, cwd=tmp_path, env={"PATH": os.environ["PATH"]}, bounds=bounds, stdin=stdin)
+    return process.run(
+        arguments, cwd=tmp_path, env={"PATH": os.environ["PATH"]}, bounds=bounds, stdin=stdin
+    )
 
 
 def is_running(pid):
@@ -222,7 +257,10 @@ def test_too_much_output_ends_the_program(tmp_path):
 
 
 def test_much_on_both_pipes_does_not_deadlock(tmp_path):
-    code = "import sys; [(sys.stdout.write('o' * 70000), sys.stderr.write('e' * 70000)) for _ in range(20)]"
+    code = (
+        "import sys; [(sys.stdout.write('o' * 70000), sys.stderr.write('e' * 70000)) for _ in "
+        "range(20)]"
+    )
     done = run(sys.executable, "-c", code, tmp_path=tmp_path)
     assert (len(done.output), len(done.errors)) == (1_400_000, 1_400_000)
 
@@ -240,7 +278,10 @@ def test_a_program_that_cannot_start_is_said(tmp_path, arguments):
 
 def test_the_workspace_says_it_in_the_words_of_a_step(workspace):
     workspace.restore()
-    for arguments, timeout, code in ((["none"], None, "program_missing"), (["sleep", "9"], 0.2, "timeout")):
+    for arguments, timeout, code in (
+        (["none"], None, "program_missing"),
+        (["sleep", "9"], 0.2, "timeout"),
+    ):
         with pytest.raises(StepFailed) as failed:
             workspace.run(arguments, timeout=timeout)
         assert failed.value.code == code

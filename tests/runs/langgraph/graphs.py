@@ -1,4 +1,7 @@
-"""LangGraph graphs for the tests of the step that runs them. `EFFECTS` counts what their nodes did in this process."""
+"""LangGraph graphs for the tests of the step that runs them.
+
+`EFFECTS` counts what their nodes did in this process.
+"""
 
 from __future__ import annotations
 
@@ -70,8 +73,16 @@ human = _line(
         "ask",
         asking(
             {
-                "action_request": {"action": "send_mail", "args": {"to": "a@example.org", "text": "Hi"}},
-                "config": {"allow_accept": True, "allow_edit": True, "allow_respond": True, "allow_ignore": True},
+                "action_request": {
+                    "action": "send_mail",
+                    "args": {"to": "a@example.org", "text": "Hi"},
+                },
+                "config": {
+                    "allow_accept": True,
+                    "allow_edit": True,
+                    "allow_respond": True,
+                    "allow_ignore": True,
+                },
                 "description": "A mail to Ana",
             }
         ),
@@ -94,9 +105,19 @@ hitl = _line(
         ),
     ),
 )
-form = _line(("ask", asking({"question": "When?"}, {"type": "object", "properties": {"day": {"type": "string"}}, "required": ["day"]})))
+form = _line(
+    (
+        "ask",
+        asking(
+            {"question": "When?"},
+            {"type": "object", "properties": {"day": {"type": "string"}}, "required": ["day"]},
+        ),
+    )
+)
 data = _line(("ask", asking({"question": "Which?", "among": ["x", "y"]})))
-secretive = _line(("ask", asking("Log in", {"type": "object", "properties": {"password": {"type": "string"}}})))
+secretive = _line(
+    ("ask", asking("Log in", {"type": "object", "properties": {"password": {"type": "string"}}}))
+)
 
 
 def twice() -> Any:
@@ -120,7 +141,9 @@ def parallel() -> Any:
     graph: Any = StateGraph(State)
     graph.add_node("ask", ask)
     graph.add_node("b", work("b"))
-    graph.add_conditional_edges(START, lambda state: [Send("ask", {"name": name}) for name in ("x", "y", "z")], ["ask"])
+    graph.add_conditional_edges(
+        START, lambda state: [Send("ask", {"name": name}) for name in ("x", "y", "z")], ["ask"]
+    )
     graph.add_edge("ask", "b")
     graph.add_edge("b", END)
     return graph
@@ -128,7 +151,9 @@ def parallel() -> Any:
 
 def nested() -> Any:
     """A sub-graph that asks between two nodes of its own."""
-    inner = _line(("inside", work("inside")), ("ask", asking("Inside?")), ("rest", work("rest"))).compile()
+    inner = _line(
+        ("inside", work("inside")), ("ask", asking("Inside?")), ("rest", work("rest"))
+    ).compile()
     graph: Any = StateGraph(State)
     graph.add_node("before", work("before"))
     graph.add_node("sub", inner)
@@ -151,7 +176,11 @@ def talking() -> Any:
     model = GenericFakeChatModel(messages=iter([AIMessage("Hello there, friend")]))
 
     def call(state: Any) -> Any:
-        return {"messages": [AIMessage("", tool_calls=[{"id": "c1", "name": "add", "args": {"a": 1, "b": 2}}])]}
+        return {
+            "messages": [
+                AIMessage("", tool_calls=[{"id": "c1", "name": "add", "args": {"a": 1, "b": 2}}])
+            ]
+        }
 
     def tool(state: Any) -> Any:
         get_stream_writer()({"progress": 50})

@@ -27,15 +27,24 @@ def block(kind: str) -> str:
     return found[1]
 
 
-def test_the_example_sends_the_mail_that_a_person_edited(file_database, make_order, ana, settings, tmp_path: Path, monkeypatch: Any):
+def test_the_example_sends_the_mail_that_a_person_edited(
+    file_database, make_order, ana, settings, tmp_path: Path, monkeypatch: Any
+):
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "graphs.py").write_text(block("python"))
     monkeypatch.syspath_prepend(tmp_path)
     setting = re.search(r"^WAYSTATION_GRAPHS=(.*)$", PAGE.read_text(), re.MULTILINE)
     assert setting
     settings.WAYSTATION_GRAPHS = json.loads(setting[1])
-    definitions.edit_step_template("mail", title="Mail", function="langgraph", config=json.loads(block("json")))
-    definitions.edit_template("mail", title="Mail", steps=[{"step_type": "work", "step_template_slug": "mail"}], needs_repository=False)
+    definitions.edit_step_template(
+        "mail", title="Mail", function="langgraph", config=json.loads(block("json"))
+    )
+    definitions.edit_template(
+        "mail",
+        title="Mail",
+        steps=[{"step_type": "work", "step_template_slug": "mail"}],
+        needs_repository=False,
+    )
     order = drive(make_order("mail", input={"topic": "tea"}))
     (call,) = pause_of(order).calls
     assert (call["tool"], call["arguments"]) == ("send_mail", {"text": "All about tea"})

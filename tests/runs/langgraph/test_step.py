@@ -1,4 +1,6 @@
-"""Graphs of LangGraph as steps: they run on the run's thread, their interrupts are questions, and no finished node is done twice."""
+"""Graphs of LangGraph as steps: they run on the run's thread, their interrupts are questions, and
+no finished node is done twice.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ from tests.worlds.documents import signed
 
 __all__ = ["file_database"]
 pytestmark = pytest.mark.django_db(transaction=True)
-NAMES = ("straight", "line", "human", "hitl", "form", "data", "secretive", "twice", "parallel", "nested", "looping", "talking", "in_a_loop",
+NAMES = ("straight", "line", "human", "hitl", "form", "data", "secretive", "twice", "parallel",
+    "nested", "looping", "talking", "in_a_loop",
          "stopping", "no_graph", "missing")  # fmt: skip
 
 
@@ -58,7 +61,10 @@ def graph_order(file_database, settings, make_order) -> Any:
         }
         definitions.edit_step_template("graph", title="Graph", function="langgraph", config=config)
         definitions.edit_template(
-            "graph", title="Graph", steps=[{"step_type": "work", "step_template_slug": "graph"}], needs_repository=False
+            "graph",
+            title="Graph",
+            steps=[{"step_type": "work", "step_template_slug": "graph"}],
+            needs_repository=False,
         )
         return make_order("graph", input={"topic": "tea"})
 
@@ -89,29 +95,48 @@ def test_a_graph_runs_and_its_output_joins_the_state(graph_order):
 def test_an_interrupt_is_a_question_and_the_answer_its_value(graph_order, ana):
     order = drive(graph_order("line"))
     pause = pause_of(order)
-    assert (pause.question, pause.kind, list(pause.ways)) == ("Go on?", "approval", ["answer", "approve", "reject"])
+    assert (pause.question, pause.kind, list(pause.ways)) == (
+        "Go on?",
+        "approval",
+        ["answer", "approve", "reject"],
+    )
     order = answer(order, ana, **said("by all means"))
     assert order.status == "completed", order.latest_run.error
     assert of(order) == {"log": ["a: tea", "b: tea"], "answers": ["by all means"]}
-    assert EFFECTS == {"a": 1, "ask": 2, "b": 1}, "the node that asked runs again from its top, no other does"
+    assert EFFECTS == {"a": 1, "ask": 2, "b": 1}, (
+        "the node that asked runs again from its top, no other does"
+    )
     assert state_at_head(order.thread_id)["graph_answer"] is None
 
 
 def test_an_engine_may_ask_and_who_began_it_resumes_by_the_runs_id(graph_order, ana, api):
-    """S3-55: LangGraph asks for input; the checkpoint is stored and the run's id given, by which it is resumed later, in S3's own form."""
+    """S3-55: LangGraph asks for input; the checkpoint is stored and the run's id given, by which it
+    is resumed later, in S3's own form.
+    """
     graph_order("line")
     client, topic = api(ana), {"topic": "tea"}
-    made = client.post("/api/v1/work-orders", {"template": "graph", "title": "Tea", "input": topic}, format="json").json()
+    made = client.post(
+        "/api/v1/work-orders", {"template": "graph", "title": "Tea", "input": topic}, format="json"
+    ).json()
     order = drive(WorkOrder.objects.shown().get(latest_run=ids.parse("run", made["run_id"])))
     workflow = f"/api/v1/workflows/{made['run_id']}"
     told = client.get(workflow).json()
-    assert (told["run_id"], told["status"], told["question"]) == (made["run_id"], "waiting_external", "Go on?")
+    assert (told["run_id"], told["status"], told["question"]) == (
+        made["run_id"],
+        "waiting_external",
+        "Go on?",
+    )
     [stored] = client.get(f"/api/v1/runs/{made['run_id']}/checkpoints?limit=1").json()["results"]
     assert (stored["id"], stored["status"]) == (order.thread.head.shown_id, "pending_input")
     assert GraphCheckpoint.objects.count() == 3, "and the engine's own, up to the node that asks"
-    resumed = client.post(f"{workflow}/resume", {"payload": {"graph_answer": "by all means"}}, format="json")
+    resumed = client.post(
+        f"{workflow}/resume", {"payload": {"graph_answer": "by all means"}}, format="json"
+    )
     assert resumed.status_code == 200, resumed.json()
-    assert (drive(order).status, client.get(workflow).json()["status"]) == ("completed", "completed")
+    assert (drive(order).status, client.get(workflow).json()["status"]) == (
+        "completed",
+        "completed",
+    )
     assert of(order) == {"log": ["a: tea", "b: tea"], "answers": ["by all means"]}
     assert (EFFECTS["a"], EFFECTS["b"]) == (1, 1)
 
@@ -127,11 +152,21 @@ def test_approve_and_reject_are_true_and_false(graph_order, ana):
 @pytest.mark.parametrize(
     ("action", "decision", "value"),
     [
-        ("approve", None, {"type": "accept", "args": {"action": "send_mail", "args": {"to": "a@example.org", "text": "Hi"}}}),
+        (
+            "approve",
+            None,
+            {
+                "type": "accept",
+                "args": {"action": "send_mail", "args": {"to": "a@example.org", "text": "Hi"}},
+            },
+        ),
         (
             "answer",
             {"decision": "edit", "arguments": {"to": "b@example.org", "text": "Hi"}},
-            {"type": "edit", "args": {"action": "send_mail", "args": {"to": "b@example.org", "text": "Hi"}}},
+            {
+                "type": "edit",
+                "args": {"action": "send_mail", "args": {"to": "b@example.org", "text": "Hi"}},
+            },
         ),
         ("answer", {"decision": "reject", "reason": "rude"}, {"type": "ignore", "args": None}),
         ("revise", None, {"type": "response", "args": "ask her first"}),
@@ -140,9 +175,15 @@ def test_approve_and_reject_are_true_and_false(graph_order, ana):
 def test_a_human_interrupt_is_a_call_to_decide(graph_order, ana, action, decision, value):
     order = drive(graph_order("human"))
     pause = pause_of(order)
-    assert (pause.kind, pause.calls[0]["tool"], pause.calls[0]["preview"]) == ("tools", "send_mail", "A mail to Ana")
+    assert (pause.kind, pause.calls[0]["tool"], pause.calls[0]["preview"]) == (
+        "tools",
+        "send_mail",
+        "A mail to Ana",
+    )
     payload = {"calls": {pause.calls[0]["id"]: decision}} if decision else None
-    order = answer(order, ana, action, payload=payload, feedback="ask her first" if action == "revise" else "")
+    order = answer(
+        order, ana, action, payload=payload, feedback="ask her first" if action == "revise" else ""
+    )
     assert of(order)["answers"] == [[value]], order.latest_run.error
 
 
@@ -150,12 +191,18 @@ def test_a_hitl_request_is_decided_call_by_call(graph_order, ana):
     order = drive(graph_order("hitl"))
     drop, mail = pause_of(order).calls
     assert (drop["editable"], mail["editable"]) == ([], [""])
-    decisions = {drop["id"]: {"decision": "reject", "reason": "no"}, mail["id"]: {"decision": "edit", "arguments": {"text": "soon"}}}
+    decisions = {
+        drop["id"]: {"decision": "reject", "reason": "no"},
+        mail["id"]: {"decision": "edit", "arguments": {"text": "soon"}},
+    }
     with pytest.raises(services.AnswerInvalid):
         edited = {"decision": "edit", "arguments": {"table": "other"}}
         answer(order, ana, payload={"calls": {**decisions, drop["id"]: edited}})
     order = answer(order, ana, payload={"calls": decisions})
-    said = [{"type": "reject", "message": "no"}, {"type": "edit", "edited_action": {"name": "mail", "args": {"text": "soon"}}}]
+    said = [
+        {"type": "reject", "message": "no"},
+        {"type": "edit", "edited_action": {"name": "mail", "args": {"text": "soon"}}},
+    ]
     assert of(order)["answers"] == [{"decisions": said}]
 
 
@@ -214,16 +261,36 @@ def test_nodes_that_need_an_event_loop_run_too(graph_order, ana):
 
 def test_what_a_graph_streams_is_told(graph_order):
     """S0-29: tokens, calls of tools, what nodes did, and what they say of their own."""
-    order = drive(graph_order("talking", output={"said": "messages"}, input={"messages": "/order/input/topic"}))
+    order = drive(
+        graph_order(
+            "talking", output={"said": "messages"}, input={"messages": "/order/input/topic"}
+        )
+    )
     assert order.status == "completed", order.latest_run.error
-    told = [(event.kind, event.data) for event in Event.objects.filter(thread=order.thread_id).order_by("seq")]
-    assert "".join(data["content"] for kind, data in told if kind == EventKind.STREAMING_CHUNK) == "Hello there, friend"
+    told = [
+        (event.kind, event.data)
+        for event in Event.objects.filter(thread=order.thread_id).order_by("seq")
+    ]
+    assert (
+        "".join(data["content"] for kind, data in told if kind == EventKind.STREAMING_CHUNK)
+        == "Hello there, friend"
+    )
     started = next(data for kind, data in told if kind == EventKind.TOOL_CALL_STARTED)
-    assert (started["id"], started["tool"], started["arguments"], started["loop_num"]) == ("c1", "add", {"a": 1, "b": 2}, 1)
+    assert (started["id"], started["tool"], started["arguments"], started["loop_num"]) == (
+        "c1",
+        "add",
+        {"a": 1, "b": 2},
+        1,
+    )
     completed = next(data for kind, data in told if kind == EventKind.TOOL_CALL_COMPLETED)
     assert (completed["result"], completed["status"]) == ("3", "done")
     assert '{"progress": 50}' in log_lines(order)
-    assert [one["type"] for one in state_at_head(order.thread_id)["said"]] == ["human", "ai", "tool", "ai"]
+    assert [one["type"] for one in state_at_head(order.thread_id)["said"]] == [
+        "human",
+        "ai",
+        "tool",
+        "ai",
+    ]
 
 
 def test_a_graph_that_does_not_end_fails_and_a_retry_goes_on(graph_order, ana):
@@ -246,7 +313,8 @@ def test_a_node_that_fails_is_tried_again_and_those_before_it_are_not(graph_orde
     assert EFFECTS == {"a": 1, "b": 2}
 
 
-# -- stops ---------------------------------------------------------------------------------------------------------------------------
+# -- stops
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -255,7 +323,9 @@ def quick_looks(monkeypatch):
     monkeypatch.setattr("runs.engine.context.CHECK_EVERY", 0)
 
 
-def test_a_suspension_stops_between_supersteps_and_the_graph_goes_on_after_it(graph_order, ana, quick_looks):
+def test_a_suspension_stops_between_supersteps_and_the_graph_goes_on_after_it(
+    graph_order, ana, quick_looks
+):
     order = graph_order("straight")
     steps.HOOKS["a"] = lambda: runs.suspend(order.pk, by=ana)
     order = drive(order)
@@ -276,7 +346,8 @@ def test_a_cancelled_run_begins_no_further_superstep(graph_order, ana, quick_loo
     assert GraphCheckpoint.objects.count() == 2, "nor does the graph write what it did since"
 
 
-# -- its own checkpoints --------------------------------------------------------------------------------------------------------------
+# -- its own checkpoints
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_graphs_checkpoints_stand_in_the_history_of_the_run(graph_order, ana, page, api):
@@ -293,18 +364,30 @@ def test_a_graphs_checkpoints_stand_in_the_history_of_the_run(graph_order, ana, 
     assert diff.status_code == 200
     assert "b: tea" in diff.content.decode()
     assert page.get(f"/checkpoints/{last.shown_id}/").status_code == 200
-    compared = page.get(f"/checkpoints/compare?old={first.shown_id}&new={last.shown_id}").content.decode()
+    compared = page.get(
+        f"/checkpoints/compare?old={first.shown_id}&new={last.shown_id}"
+    ).content.decode()
     assert "a: tea" in compared
     with pytest.raises(NothingToFork, match="a graph wrote it"):
         runs.fork(last.pk, by=ana, reason="from the middle of a graph")
 
 
 def test_a_second_turn_has_the_graphs_memory(graph_order, ana):
-    """As in LangGraph: what a thread's graph holds is there in the next turn. Here it is a revision of the same step."""
+    """As in LangGraph: what a thread's graph holds is there in the next turn.
+
+    Here it is a revision of the same step.
+    """
     order = graph_order("straight")
     definitions.edit_template(
         "graph",
-        steps=[{"step_type": "work", "step_template_slug": "graph", "pause_after": True, "pause_phase": "awaiting_plan_approval"}],
+        steps=[
+            {
+                "step_type": "work",
+                "step_template_slug": "graph",
+                "pause_after": True,
+                "pause_phase": "awaiting_plan_approval",
+            }
+        ],
     )
     order = drive(runs.submit("graph", by=ana, input={"topic": "tea"}))
     order = answer(order, ana, "revise", feedback="again")
@@ -312,7 +395,9 @@ def test_a_second_turn_has_the_graphs_memory(graph_order, ana):
 
 
 def test_a_fork_at_an_answered_question_asks_it_again_on_a_branch(graph_order, ana):
-    """S2-31: the first answer is not taken for one to the fork; what was done before stays done; the old branch stays."""
+    """S2-31: the first answer is not taken for one to the fork; what was done before stays done;
+    the old branch stays.
+    """
     order = answer(drive(graph_order("line")), ana, **said("yes"))
     asked = Pause.objects.get().checkpoint
     runs.fork(asked.pk, by=ana, reason="what if not")
@@ -321,7 +406,9 @@ def test_a_fork_at_an_answered_question_asks_it_again_on_a_branch(graph_order, a
     order = answer(order, ana, **said("no"))
     assert of(order) == {"log": ["a: tea", "b: tea"], "answers": ["no"]}, order.latest_run.error
     assert EFFECTS["a"] == 1
-    ends = Checkpoint.objects.filter(thread=order.thread, graph__isnull=False, status="completed").order_by("pk")
+    ends = Checkpoint.objects.filter(
+        thread=order.thread, graph__isnull=False, status="completed"
+    ).order_by("pk")
     assert [store.load(one)["answers"] for one in ends] == [["yes"], ["no"]]
 
 
@@ -350,7 +437,12 @@ def test_what_somebody_else_wrote_of_a_graphs_place_is_not_taken(graph_order, an
     asked = pause_of(order).checkpoint
     answer(order, ana, "cancel")
     for action in ("approve", "answer", "revise"):  # an answer that nobody gave
-        edited = {**state, "decided": {"work": action}, "graph_answer": "yes", "revision_feedback": "yes"}
+        edited = {
+            **state,
+            "decided": {"work": action},
+            "graph_answer": "yes",
+            "revision_feedback": "yes",
+        }
         runs.fork(asked.pk, by=ana, reason="forged", state=edited)
         order = drive(order)
         assert pause_of(order).question == "Go on?", action
@@ -358,7 +450,8 @@ def test_what_somebody_else_wrote_of_a_graphs_place_is_not_taken(graph_order, an
     assert "b" not in EFFECTS
 
 
-# -- templates ------------------------------------------------------------------------------------------------------------------------
+# -- templates
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -368,7 +461,11 @@ def test_what_somebody_else_wrote_of_a_graphs_place_is_not_taken(graph_order, an
         ({"graph": "line", "input": {}}, "config.input", "JSON pointer"),
         ({"graph": "line", "input": {"a": "no/pointer"}}, "config.input", "JSON pointer"),
         ({"graph": "line", "output": ["graph_runs"]}, "config.output", "the graph's keys"),
-        ({"graph": "line", "output": {"decided": "graph_runs"}}, "config.output", "the graph's keys"),
+        (
+            {"graph": "line", "output": {"decided": "graph_runs"}},
+            "config.output",
+            "the graph's keys",
+        ),
         ({"graph": "line", "recursion_limit": 0}, "config.recursion_limit", "supersteps"),
         ({"graph": "line", "module": "os:system"}, "config", "module"),
     ],
@@ -376,7 +473,12 @@ def test_what_somebody_else_wrote_of_a_graphs_place_is_not_taken(graph_order, an
 def test_a_template_names_only_what_settings_name(settings, config, field, words):
     settings.WAYSTATION_GRAPHS = {"line": "tests.runs.langgraph.graphs:line"}
     with pytest.raises(TemplateInvalid) as refused:
-        definitions.edit_step_template("graph", title="G", function="langgraph", config={"input": {"topic": "/topic"}, **config})
+        definitions.edit_step_template(
+            "graph",
+            title="G",
+            function="langgraph",
+            config={"input": {"topic": "/topic"}, **config},
+        )
     assert words in refused.value.errors[field][0]
 
 
@@ -391,7 +493,10 @@ def test_without_langgraph_a_template_is_refused_and_a_run_says_why(graph_order,
     assert "requirements-langgraph" in order.latest_run.error
 
 
-@pytest.mark.parametrize(("name", "words"), [("stopping", "breakpoints"), ("no_graph", "is no graph"), ("missing", "cannot be loaded")])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("stopping", "breakpoints"), ("no_graph", "is no graph"), ("missing", "cannot be loaded")],
+)
 def test_what_is_no_graph_to_run_is_said(graph_order, name, words):
     order = drive(graph_order(name))
     assert order.latest_run.failure_code == "graph_unavailable"
@@ -406,15 +511,22 @@ def test_a_graph_whose_checkpoints_are_gone_does_not_begin_anew(graph_order, ana
     assert fresh(order).status == "failed"
 
 
-# -- accidents ------------------------------------------------------------------------------------------------------------------------
+# -- accidents
+# --------------------------------------------------------------------------------------------------
 
 
 class Deaths:
-    """Dies at the n-th moment of a worker: before and after each write of the graph's saver, and before each commit of the step."""
+    """Dies at the n-th moment of a worker: before and after each write of the graph's saver, and
+    before each commit of the step.
+    """
 
     def __init__(self, monkeypatch: Any) -> None:
         self.left, self.dead = 0, False
-        for owner, name, after in ((DjangoSaver, "_add", True), (record, "ask", False), (record, "done", False)):
+        for owner, name, after in (
+            (DjangoSaver, "_add", True),
+            (record, "ask", False),
+            (record, "done", False),
+        ):
             monkeypatch.setattr(owner, name, self.dying(getattr(owner, name), after=after))
 
     def tick(self) -> None:
@@ -434,20 +546,26 @@ class Deaths:
         return wrapped
 
     def survived(self, order: Any, at: int) -> bool:
-        """Let a worker that dies at its n-th moment drive an order; then others come. Whether it got through."""
+        """Let a worker that dies at its n-th moment drive an order; then others come.
+
+        Whether it got through.
+        """
         self.left, self.dead = at, False
         with suppress(Killed):
             drive(order)
         through, self.left, self.dead = not self.dead, 0, False
         work_off()
-        while Run.objects.filter(thread=order.thread_id, status="running").exists():  # the dead one's last heartbeat came late
+        # the dead one's last heartbeat came late
+        while Run.objects.filter(thread=order.thread_id, status="running").exists():
             work_off()
         return through
 
 
 @pytest.mark.parametrize("name", ["line", "parallel"])
 def test_a_worker_may_die_at_any_moment(graph_order, ana, monkeypatch, name):
-    """P4, P5: each answer is used once, no finished node is done again, and nothing is doubled in what the graph holds."""
+    """P4, P5: each answer is used once, no finished node is done again, and nothing is doubled in
+    what the graph holds.
+    """
     deaths, moment, through = Deaths(monkeypatch), 0, 0
     while not through:
         moment += 1
@@ -456,7 +574,9 @@ def test_a_worker_may_die_at_any_moment(graph_order, ana, monkeypatch, name):
         through = deaths.survived(order, moment)
         while Pause.objects.open().filter(run__thread=order.thread_id).exists():
             pause = pause_of(order)
-            services.decide(pause.pk, action="answer", by=ana, via=Via.PAGE, **said(f"yes {pause.question}"))
+            services.decide(
+                pause.pk, action="answer", by=ana, via=Via.PAGE, **said(f"yes {pause.question}")
+            )
             through &= deaths.survived(order, moment)
         order = fresh(order)
         assert order.status == "completed", (moment, order.latest_run.error)
@@ -465,13 +585,20 @@ def test_a_worker_may_die_at_any_moment(graph_order, ana, monkeypatch, name):
             "parallel": {"log": ["b: tea"], "answers": ["x: yes x?", "y: yes y?", "z: yes z?"]},
         }
         assert of(order) == expected[name], moment
-        assert Pause.objects.filter(run__thread=order.thread_id).count() == (1 if name == "line" else 3), moment
-        assert sum(EFFECTS[node] - 1 for node in EFFECTS if node != "ask") <= 1 + (name == "parallel") * 3, (moment, EFFECTS)
+        assert Pause.objects.filter(run__thread=order.thread_id).count() == (
+            1 if name == "line" else 3
+        ), moment
+        assert (
+            sum(EFFECTS[node] - 1 for node in EFFECTS if node != "ask")
+            <= 1 + (name == "parallel") * 3
+        ), (moment, EFFECTS)
     assert moment > 5
 
 
 def test_a_worker_killed_between_supersteps_is_replaced(graph_order, ana, tmp_path):
-    """P3, P4: kill -9 of a real process in node b, after a was done and a person answered; another process goes on."""
+    """P3, P4: kill -9 of a real process in node b, after a was done and a person answered; another
+    process goes on.
+    """
     order = answer_without_worker(drive(graph_order("line")), ana)
     script = """
 import os, signal, sys, uuid, django
@@ -487,7 +614,15 @@ print(advance(uuid.UUID(sys.argv[1]), budget=60))
     for how, code in (("dies", -9), ("lives", 0)):
         command = [sys.executable, "-c", script, str(order.latest_run_id), how]
         environment = child_environment(DJANGO_SETTINGS_MODULE="project.settings")
-        done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(
+            command,
+            env=environment,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
         assert done.returncode == code, done.stderr
         expire_leases()
         recovery.take_back(now=timezone.now())
@@ -503,7 +638,9 @@ def answer_without_worker(order: Any, by: Any) -> Any:
 
 
 def test_an_imported_run_begins_its_graph_anew(graph_order, zoe):
-    """Before, the graph went on from wherever the document said that it stood: behind its question, say."""
+    """Before, the graph went on from wherever the document said that it stood: behind its question,
+    say.
+    """
     order = drive(graph_order("line"))
     document = json.loads(codec.encode(whole.export(order.thread_id)))
     document["runs"][0]["input"] = {"topic": "tea"}  # an order's is not in a document

@@ -1,4 +1,6 @@
-"""Families of runs made at random, worked on in any order, against what a plain walk over the same tree says."""
+"""Families of runs made at random, worked on in any order, against what a plain walk over the same
+tree says.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,10 @@ def leaf(state: State, context: Context) -> Outcome:
     rounds = f"rounds {context.step}"
     done = state.get(rounds, 0) + 1
     again = done < int(str(context.config["loops"]))
-    return Go(update={"said": [context.step], rounds: done, "count": 1}, to=context.step if again else None)
+    return Go(
+        update={"said": [context.step], rounds: done, "count": 1},
+        to=context.step if again else None,
+    )
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,9 @@ class Group:
 LEAVES = st.builds(Leaf, loops=st.integers(1, 2), asks=st.booleans(), failures=st.integers(0, 1))
 TREES = st.recursive(
     LEAVES,
-    lambda inner: st.builds(Group, parallel=st.booleans(), members=st.lists(inner, min_size=1, max_size=3).map(tuple)),
+    lambda inner: st.builds(
+        Group, parallel=st.booleans(), members=st.lists(inner, min_size=1, max_size=3).map(tuple)
+    ),
     max_leaves=5,
 )
 
@@ -85,27 +92,39 @@ class Planted:
             self.failures += tree.failures
             FAILS[name] = tree.failures
             slug = f"leaf-{tree.loops}"
-            definitions.edit_step_template(slug, title="Leaf", function="family.leaf", config={"loops": tree.loops})
+            definitions.edit_step_template(
+                slug, title="Leaf", function="family.leaf", config={"loops": tree.loops}
+            )
             asking = {"pause_after": True, "pause_phase": "asking"} if tree.asks else {}
             self.asks += [name] if tree.asks else []
             return {"step_type": "execute", "name": name, "step_template_slug": slug, **asking}
         slug = f"group-{number}"
         members = [self._step(member) for member in tree.members]
-        definitions.edit_step_template(slug, title="Group", config={"parallel": tree.parallel}, sub_steps=members)
+        definitions.edit_step_template(
+            slug, title="Group", config={"parallel": tree.parallel}, sub_steps=members
+        )
         return {"step_type": "execute", "name": f"group {number}", "step_template_slug": slug}
 
 
 def test_random_families_join_as_a_walk_over_their_tree_says(templates, ana, caplog):
-    """P3, P4, P5, S4-5: nested and parallel, asked about, failing, retried, with workers lost, whoever works first."""
+    """P3, P4, P5, S4-5: nested and parallel, asked about, failing, retried, with workers lost,
+    whoever works first.
+    """
     caplog.set_level(logging.CRITICAL)
 
     @settings(QUICK, max_examples=25)
-    @given(trees=st.lists(TREES, min_size=1, max_size=2), seed=st.integers(0, 999), budget=st.sampled_from([0, 60]))
+    @given(
+        trees=st.lists(TREES, min_size=1, max_size=2),
+        seed=st.integers(0, 999),
+        budget=st.sampled_from([0, 60]),
+    )
     def check(trees, seed, budget):
         FAILS.clear()
         planted = Planted(trees)
         reducers = {"said": "append", "count": "add"}
-        definitions.edit_template("tree", title="Tree", needs_repository=False, steps=planted.steps, reducers=reducers)
+        definitions.edit_template(
+            "tree", title="Tree", needs_repository=False, steps=planted.steps, reducers=reducers
+        )
         order = play(runs.submit("tree", by=ana), ana, random.Random(seed), budget)
         assert order.thread.head is not None
         state = store.load(order.thread.head)
@@ -113,7 +132,8 @@ def test_random_families_join_as_a_walk_over_their_tree_says(templates, ana, cap
         assert state["count"] == len(planted.said)
         assert set(state["decided"]) == set(planted.asks)
         assert not Run.objects.live().filter(work_order=order).exists()
-        while notifications.announce():  # as the sweep does: on a slow machine these questions are older than it may leave them
+        # as the sweep does: on a slow machine these questions are older than it may leave them
+        while notifications.announce():
             pass
         broken = [result for result in invariants.check(now=timezone.now()) if result.count]
         assert broken == [], [(one.invariant.code, one.ids) for one in broken]
@@ -122,11 +142,15 @@ def test_random_families_join_as_a_walk_over_their_tree_says(templates, ana, cap
 
 
 def play(order: WorkOrder, person, chance, budget: int) -> WorkOrder:
-    """Until the order is complete: a run that is due is taken by a worker or lost with one, a question answered, a failure retried."""
+    """Until the order is complete: a run that is due is taken by a worker or lost with one, a
+    question answered, a failure retried.
+    """
     lost = 3
     for _ in range(400):
         due = list(
-            Run.objects.filter(work_order=order, status="pending", due_at__lte=timezone.now()).order_by("pk").values_list("pk", flat=True)
+            Run.objects.filter(work_order=order, status="pending", due_at__lte=timezone.now())
+            .order_by("pk")
+            .values_list("pk", flat=True)
         )
         pauses = list(Pause.objects.open().filter(run__work_order=order).order_by("id"))
         if due and (not pauses or chance.random() < 0.7):

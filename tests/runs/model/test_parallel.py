@@ -1,4 +1,6 @@
-"""A run that waits for child runs, against a plain picture of the whole family: whoever works first, asks, fails, is lost or cancelled."""
+"""A run that waits for child runs, against a plain picture of the whole family: whoever works
+first, asks, fails, is lost or cancelled.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,13 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from checkpoints import ids, store
 from checkpoints.models import Checkpoint
@@ -74,7 +82,11 @@ def toil(state: State, context: Context) -> Outcome:
 def crew(state: State, context: Context) -> Outcome:
     children = [Child(name=name, steps=[step]) for name, step in KIDS.items()]
     policy = context.order.input["on_failure"]
-    return Gather(children=children, update=did(context), on_failure="collect" if policy == "collect" else "fail_fast")
+    return Gather(
+        children=children,
+        update=did(context),
+        on_failure="collect" if policy == "collect" else "fail_fast",
+    )
 
 
 def load() -> None:
@@ -84,10 +96,22 @@ def load() -> None:
         definitions.edit_step_template(f"kin-{name}", title=name, function=f"kin.{name}", config={})
     act: dict[str, Any] = {"step_type": "execute", "step_template_slug": "kin-work"}
     ask = {**act, "name": "ask", "pause_after": True, "pause_phase": "asking", "max_revisions": 1}
-    subs = [ask, {**act, "name": "flaky", "step_template_slug": "kin-flaky"}, {**act, "name": "toil", "step_template_slug": "kin-toil"}]
-    definitions.edit_step_template("kin-crew", title="Crew", function="kin.crew", config={}, sub_steps=subs)
-    steps = [{**act, "name": "plan"}, {**act, "name": "crew", "step_template_slug": "kin-crew"}, {**act, "name": "finish"}]
-    definitions.edit_template("kin", title="Kin", needs_repository=False, steps=steps, reducers={"results": "append"})
+    subs = [
+        ask,
+        {**act, "name": "flaky", "step_template_slug": "kin-flaky"},
+        {**act, "name": "toil", "step_template_slug": "kin-toil"},
+    ]
+    definitions.edit_step_template(
+        "kin-crew", title="Crew", function="kin.crew", config={}, sub_steps=subs
+    )
+    steps = [
+        {**act, "name": "plan"},
+        {**act, "name": "crew", "step_template_slug": "kin-crew"},
+        {**act, "name": "finish"},
+    ]
+    definitions.edit_template(
+        "kin", title="Kin", needs_repository=False, steps=steps, reducers={"results": "append"}
+    )
 
 
 @dataclass
@@ -162,7 +186,10 @@ class Family:
             one.ran.append(one.at)
             if one.at == "crew":
                 one.at = "join"
-                self.kids = {name: Kid(step, ran=list(one.ran), base=len(one.ran)) for name, step in KIDS.items()}
+                self.kids = {
+                    name: Kid(step, ran=list(one.ran), base=len(one.ran))
+                    for name, step in KIDS.items()
+                }
                 self.wait()
             elif one.at == "plan":
                 one.at = "crew"
@@ -184,7 +211,9 @@ class Family:
                 for kid in kids:
                     self.take_up(kid)
                 return self.wait()
-        if self.on_failure == "fail_fast" and any(kid.status != "completed" and not kid.live and not kid.cut for kid in kids):
+        if self.on_failure == "fail_fast" and any(
+            kid.status != "completed" and not kid.live and not kid.cut for kid in kids
+        ):
             return self.fail(self.top)
         for kid in kids:
             self.top.ran += kid.ran[kid.base :] if kid.status == "completed" else []
@@ -256,7 +285,21 @@ class Family:
         self.mark("active")
 
 
-MOVES = ["work", "work", "work", "work_on", "answer", "answer", "interrupted", "cancel", "retry", "retry", "fork", "lose", "lose_for_good"]
+MOVES = [
+    "work",
+    "work",
+    "work",
+    "work_on",
+    "answer",
+    "answer",
+    "interrupted",
+    "cancel",
+    "retry",
+    "retry",
+    "fork",
+    "lose",
+    "lose_for_good",
+]
 
 
 class Engine(RuleBasedStateMachine):
@@ -266,7 +309,8 @@ class Engine(RuleBasedStateMachine):
         super().__init__()
         self.families: dict[uuid.UUID, Family] = {}
         self.undone = transaction.atomic()
-        self.undone._from_testcase = True  # type: ignore[attr-defined]  # as Django's TestCase does: durable blocks may lie inside
+        # as Django's TestCase does: durable blocks may lie inside
+        self.undone._from_testcase = True  # type: ignore[attr-defined]
         self.undone.__enter__()
 
     def teardown(self) -> None:
@@ -282,7 +326,10 @@ class Engine(RuleBasedStateMachine):
             transaction.set_rollback(True)
             self.undone.__exit__(None, None, None)
 
-    @initialize(on_failure=st.sampled_from(["fail_fast", "fail_fast", "collect"]), failures=st.integers(0, 2))
+    @initialize(
+        on_failure=st.sampled_from(["fail_fast", "fail_fast", "collect"]),
+        failures=st.integers(0, 2),
+    )
     def submit(self, on_failure, failures):
         order = runs.submit("kin", by=self.person, input={"on_failure": on_failure})
         moments.FAILURES[order.shown_id] = failures
@@ -291,7 +338,9 @@ class Engine(RuleBasedStateMachine):
 
     @rule(move=st.sampled_from(MOVES), data=st.data())
     def move(self, move, data):
-        """One rule for all moves: of several, Hypothesis switches some off in each example, and families get nowhere."""
+        """One rule for all moves: of several, Hypothesis switches some off in each example, and
+        families get nowhere.
+        """
         ((order_id, family),) = self.families.items()
         getattr(self, move)(order_id, family, data.draw)
         self.look_up(order_id)
@@ -307,7 +356,10 @@ class Engine(RuleBasedStateMachine):
         return [one for one in family.members if one.status == "pending"]
 
     def work(self, order_id, family, draw, budget=0) -> None:
-        """A worker takes a step of any run; told of one that is not due, it does nothing. Who is due now is told to others."""
+        """A worker takes a step of any run; told of one that is not due, it does nothing.
+
+        Who is due now is told to others.
+        """
         one = draw(st.sampled_from(self.due(family) or family.members))
         before = {id(other) for other in self.due(family)} - {id(one)}
         was_due = one.status == "pending"
@@ -317,7 +369,11 @@ class Engine(RuleBasedStateMachine):
             while budget and one.status == "pending":
                 family.work(one)
         self.look_up(order_id)
-        told = {other.pk for other in self.due(family) if id(other) not in before} if was_due else set()
+        told = (
+            {other.pk for other in self.due(family) if id(other) not in before}
+            if was_due
+            else set()
+        )
         assert {run_id for run_id, _ in wake} == told
 
     def work_on(self, order_id, family, draw) -> None:
@@ -331,7 +387,9 @@ class Engine(RuleBasedStateMachine):
         action = action or draw(st.sampled_from(["approve", "approve", "revise", "cancel"]))
 
         def give():
-            services.decide(pause.pk, action=action, by=self.person, via=Via.REST, feedback="shorter")
+            services.decide(
+                pause.pk, action=action, by=self.person, via=Via.REST, feedback="shorter"
+            )
 
         if kid.status != "paused":
             with pytest.raises(PauseClosed):
@@ -353,11 +411,20 @@ class Engine(RuleBasedStateMachine):
         family.cancel()
 
     def interrupted(self, order_id, family, draw) -> None:
-        """While a step is at work, a person cancels the order or the child that asks, or the sweep takes its run for lost."""
-        at_work = [one for one in self.due(family) if one.at != "join" and not (isinstance(one, Kid) and one.answered)]
+        """While a step is at work, a person cancels the order or the child that asks, or the sweep
+        takes its run for lost.
+        """
+        at_work = [
+            one
+            for one in self.due(family)
+            if one.at != "join" and not (isinstance(one, Kid) and one.answered)
+        ]
         if not at_work:
             return
-        one, what = draw(st.sampled_from(at_work)), draw(st.sampled_from(["cancel", "cancel a child", "lose"]))
+        one, what = (
+            draw(st.sampled_from(at_work)),
+            draw(st.sampled_from(["cancel", "cancel a child", "lose"])),
+        )
 
         def meanwhile():
             one.status = "running"
@@ -395,7 +462,9 @@ class Engine(RuleBasedStateMachine):
             with pytest.raises(NothingToFork):
                 services.fork(written[number].pk, by=self.person, reason="anew")
             return
-        for child in Checkpoint.objects.filter(run_id__in=[kid.pk for kid in family.kids.values()])[:1]:
+        for child in Checkpoint.objects.filter(run_id__in=[kid.pk for kid in family.kids.values()])[
+            :1
+        ]:
             with pytest.raises(NothingToFork):
                 services.fork(child.pk, by=self.person, reason="anew")
         services.fork(written[number].pk, by=self.person, reason="anew")
@@ -423,18 +492,28 @@ class Engine(RuleBasedStateMachine):
     def pictures_agree(self) -> None:
         for order_id, family in self.families.items():
             order = WorkOrder.objects.shown().get(pk=order_id)
-            rows = Run.objects.select_related("thread__head").in_bulk([one.pk for one in family.members])
+            rows = Run.objects.select_related("thread__head").in_bulk(
+                [one.pk for one in family.members]
+            )
             for name, one in [("the order", family.top), *family.kids.items()]:
                 row = rows[one.pk]
-                assert (name, row.status, row.lost_attempts if one.live else 0) == (name, one.status, one.lost if one.live else 0)
+                assert (name, row.status, row.lost_attempts if one.live else 0) == (
+                    name,
+                    one.status,
+                    one.lost if one.live else 0,
+                )
                 assert (name, steps_of(row.thread.head)) == (name, one.ran)
             assert rows[order.latest_run_id].awaited == family.awaited
             assert Run.objects.filter(work_order=order_id, parent=None).count() == family.tops
-            assert Run.objects.live().filter(work_order=order_id).count() == sum(one.live for one in family.members)
+            assert Run.objects.live().filter(work_order=order_id).count() == sum(
+                one.live for one in family.members
+            )
             assert Pause.objects.open().filter(run__work_order=order_id).count() == sum(
                 kid.status == "paused" for kid in family.kids.values()
             )
-            assert Decision.objects.filter(pause__run__work_order=order_id).count() == family.decisions
+            assert (
+                Decision.objects.filter(pause__run__work_order=order_id).count() == family.decisions
+            )
 
 
 def steps_of(checkpoint) -> list[str]:
@@ -447,7 +526,9 @@ def steps_of(checkpoint) -> list[str]:
 @pytest.mark.django_db
 @pytest.mark.one_database
 def test_a_family_of_runs_does_what_its_picture_does(templates, ana, settings, caplog):
-    """P1, P3-P6, F23, S4-5: gather, ask, answer, fail, join, cancel, retry, fork, lose workers, in any order and in the middle of steps."""
+    """P1, P3-P6, F23, S4-5: gather, ask, answer, fail, join, cancel, retry, fork, lose workers, in
+    any order and in the middle of steps.
+    """
     settings.WAYSTATION_LOST_ATTEMPTS = LOST_ATTEMPTS
     load()
     Engine.person = ana

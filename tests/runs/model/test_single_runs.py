@@ -1,6 +1,8 @@
-"""The engine against a plain picture of it: whatever people, workers and accidents do in whatever order, both agree.
+"""The engine against a plain picture of it: whatever people, workers and accidents do in whatever
+order, both agree.
 
-And flows made at random, whose counters can be told beforehand. Long, since the picture and the rules that compare it are read together.
+And flows made at random, whose counters can be told beforehand. Long, since the picture and the
+rules that compare it are read together.
 """
 
 from __future__ import annotations
@@ -47,25 +49,55 @@ QUICK = settings(
     deadline=None,
     database=None,
     derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.function_scoped_fixture,
+    ],
 )
 LOST_ATTEMPTS = 3
 
 STEPS = ["plan", "fork", "left", "right", "check", "finish"]
-NEXT = {"plan": "fork", "fork": "", "left": "right", "right": "check", "check": "finish", "finish": ""}
+NEXT = {
+    "plan": "fork",
+    "fork": "",
+    "left": "right",
+    "right": "check",
+    "check": "finish",
+    "finish": "",
+}
 ASKS = {"plan", "check"}
 TRIES = 2
 """How often `left` is tried in one run."""
 
 
 def load() -> None:
-    """plan (asks) → fork → left (fails at will) → right (loops) → check (asks; revise goes back to right) → finish."""
+    """plan (asks) → fork → left (fails at will) → right (loops) → check (asks; revise goes back to
+    right) → finish.
+    """
     moments.load()
-    kinds = {"plan": "work", "fork": "branch", "left": "fail", "right": "loop", "check": "work", "finish": "end"}
+    kinds = {
+        "plan": "work",
+        "fork": "branch",
+        "left": "fail",
+        "right": "loop",
+        "check": "work",
+        "finish": "end",
+    }
     steps: list[dict[str, Any]] = [
-        {"name": name, "step_type": "execute", "step_template_slug": f"model-{kinds[name]}", "max_revisions": 2} for name in STEPS
+        {
+            "name": name,
+            "step_type": "execute",
+            "step_template_slug": f"model-{kinds[name]}",
+            "max_revisions": 2,
+        }
+        for name in STEPS
     ]
-    steps[0] |= {"pause_after": True, "pause_phase": "asking", "choices": [{"name": "skip", "label": "Skip", "to": "check"}]}
+    steps[0] |= {
+        "pause_after": True,
+        "pause_phase": "asking",
+        "choices": [{"name": "skip", "label": "Skip", "to": "check"}],
+    }
     steps[2] |= {"retry": {"attempts": TRIES, "base": 3600, "cap": 3600}}
     steps[4] |= {"pause_after": True, "pause_phase": "asking", "revise_to": "right"}
     definitions.edit_template("model", title="Model", needs_repository=False, steps=steps)
@@ -127,7 +159,9 @@ class Picture:
         self.mark("active", "", self.at)
 
     def mark(self, status: str, node: str, to: str) -> None:
-        self.marks.append(Mark(status, node, to, dict(+self.ran), dict(self.executed), self.rounds, self.note))
+        self.marks.append(
+            Mark(status, node, to, dict(+self.ran), dict(self.executed), self.rounds, self.note)
+        )
 
     @property
     def live(self) -> bool:
@@ -185,11 +219,16 @@ class Picture:
             self.cancel()
             return
         node, self.status = self.at, "pending"
-        ways = {"approve": NEXT[node], "skip": "check", "revise": "plan" if node == "plan" else "right"}
+        ways = {
+            "approve": NEXT[node],
+            "skip": "check",
+            "revise": "plan" if node == "plan" else "right",
+        }
         self.at = self.to if self.stopped else ways[action]
         self.stopped = False
         self.mark("active", node, self.at)
-        self.at = self.at or node  # nothing follows: the next worker completes the run, and no step runs again
+        # nothing follows: the next worker completes the run, and no step runs again
+        self.at = self.at or node
 
     def cancel(self) -> None:
         self.status, self.stopped = "cancelled", False
@@ -197,7 +236,14 @@ class Picture:
 
     def begin(self) -> None:
         """A new run, at the step and in the state that are set."""
-        self.status, self.lost, self.tries, self.waits, self.suspending, self.stopped = "pending", 0, 0, False, False, False
+        self.status, self.lost, self.tries, self.waits, self.suspending, self.stopped = (
+            "pending",
+            0,
+            0,
+            False,
+            False,
+            False,
+        )
         self.runs += 1
         self.asked.clear()
         self.mark("active", "", self.at)
@@ -218,7 +264,10 @@ class Picture:
 
 
 PLANS = st.tuples(
-    st.sampled_from(["left", "left", "right"]), st.integers(1, 3), st.integers(0, 4), st.sampled_from(["", "", "fork", "right"])
+    st.sampled_from(["left", "left", "right"]),
+    st.integers(1, 3),
+    st.integers(0, 4),
+    st.sampled_from(["", "", "fork", "right"]),
 )
 """branch, loops, failures, and the step after which the run asks."""
 OFTEN = ["go_on", "go_on", "work", "answer", "retry", "fork"]
@@ -241,7 +290,9 @@ ANSWERS = ["approve", "revise", "revise", "skip", "cancel"]
 
 
 class Engine(RuleBasedStateMachine):
-    """Orders are worked on step by step, by workers that may be lost, for people who may be late or change their minds."""
+    """Orders are worked on step by step, by workers that may be lost, for people who may be late or
+    change their minds.
+    """
 
     person: ClassVar[User]
 
@@ -249,14 +300,16 @@ class Engine(RuleBasedStateMachine):
         super().__init__()
         self.pictures: dict[Any, Picture] = {}
         self.undone = transaction.atomic()
-        self.undone._from_testcase = True  # type: ignore[attr-defined]  # as Django's TestCase does: durable blocks may lie inside
+        # as Django's TestCase does: durable blocks may lie inside
+        self.undone._from_testcase = True  # type: ignore[attr-defined]
         self.undone.__enter__()
 
     def teardown(self) -> None:
         try:
             for order_id in self.pictures:
                 self.agree(order_id)
-                moments.story(order_id)  # a log without gaps, branches only where somebody forked, one answer per question
+                # a log without gaps, branches only where somebody forked, one answer per question
+                moments.story(order_id)
                 self.history_agrees(order_id)
             moments.check_ledgers()
         finally:
@@ -267,17 +320,27 @@ class Engine(RuleBasedStateMachine):
     def submit(self, plans):
         for branch, loops, failures, interrupted in plans:
             stops = [interrupted] if interrupted else []
-            order = runs.submit("model", by=self.person, input={"branch": branch, "loops": loops}, interrupt_after=stops)
+            order = runs.submit(
+                "model",
+                by=self.person,
+                input={"branch": branch, "loops": loops},
+                interrupt_after=stops,
+            )
             moments.FAILURES[f"{order.shown_id}/left"] = failures
             self.pictures[order.pk] = Picture(branch, loops, failures, interrupted)
 
     @rule(number=st.integers(0, 1), move=st.sampled_from(OFTEN + MOVES), data=st.data())
     def move(self, number, move, data):
-        """One rule for all moves: of several, Hypothesis switches some off in each example, and orders get nowhere."""
+        """One rule for all moves: of several, Hypothesis switches some off in each example, and
+        orders get nowhere.
+        """
         getattr(self, move)(list(self.pictures)[number], data.draw)
 
     def work(self, order_id, draw):
-        """A worker takes a few steps, each in a time slice of its own. Told of a run that is not due, it does nothing."""
+        """A worker takes a few steps, each in a time slice of its own.
+
+        Told of a run that is not due, it does nothing.
+        """
         picture = self.pictures[order_id]
         for _ in range(draw(st.integers(1, 4))):
             more = advance(moments.latest_run(order_id).pk, budget=0)
@@ -295,7 +358,9 @@ class Engine(RuleBasedStateMachine):
             picture.work()
 
     def go_on(self, order_id, draw):
-        """Everybody does their part without delay: what is due is worked on, what is asked approved."""
+        """Everybody does their part without delay: what is due is worked on, what is asked
+        approved.
+        """
         for _ in range(draw(st.integers(1, 3))):
             self.work_on(order_id, draw)
             if self.pictures[order_id].status == "paused":
@@ -311,7 +376,9 @@ class Engine(RuleBasedStateMachine):
         picture, action = self.pictures[order_id], draw(st.sampled_from(ANSWERS))
 
         def give():
-            services.answer_order(order_id, action=action, by=self.person, via=Via.REST, feedback="shorter")
+            services.answer_order(
+                order_id, action=action, by=self.person, via=Via.REST, feedback="shorter"
+            )
 
         if picture.status != "paused":
             with pytest.raises((NotPaused, AlreadyAnswered)):
@@ -359,7 +426,9 @@ class Engine(RuleBasedStateMachine):
         picture.begin()
 
     def fork(self, order_id, draw):
-        """Somebody goes on from any checkpoint of an order that has ended, with its state or an edited one."""
+        """Somebody goes on from any checkpoint of an order that has ended, with its state or an
+        edited one.
+        """
         picture = self.pictures[order_id]
         if picture.live:
             with pytest.raises(NothingToFork):
@@ -375,12 +444,16 @@ class Engine(RuleBasedStateMachine):
         run = services.fork(at.pk, by=self.person, reason=f"fork {edit}", state=state)
         picture.fork(number, edit)
         picture.forks.append((number, f"fork {edit}"))
-        assert not set(store.load(at).get("results", [])) & {key for key in moments.EFFECTS if key.startswith(run.shown_id)}
+        assert not set(store.load(at).get("results", [])) & {
+            key for key in moments.EFFECTS if key.startswith(run.shown_id)
+        }
 
     def claim(self, order_id, draw):
         """A worker takes the run, and nothing is heard of it."""
         picture = self.pictures[order_id]
-        assert lost_worker.claim(moments.latest_run(order_id).pk, now=timezone.now()) == picture.ready
+        assert (
+            lost_worker.claim(moments.latest_run(order_id).pk, now=timezone.now()) == picture.ready
+        )
         if picture.ready:
             picture.status = "running"
 
@@ -399,7 +472,11 @@ class Engine(RuleBasedStateMachine):
     def sweep(self, order_id, draw):
         """A sweep names just what is due; it takes nothing from a worker whose lease is good."""
         due = recovery.due_again(now=timezone.now(), patience=dt.timedelta(0))
-        assert set(due) == set(Run.objects.filter(status="pending", due_at__lte=timezone.now()).values_list("pk", "queue"))
+        assert set(due) == set(
+            Run.objects.filter(status="pending", due_at__lte=timezone.now()).values_list(
+                "pk", "queue"
+            )
+        )
 
     @invariant()
     def pictures_agree(self):
@@ -423,7 +500,10 @@ class Engine(RuleBasedStateMachine):
         assert (state.get("rounds", 0), state.get("note", 0)) == (picture.rounds, picture.note)
         assert head.metadata.get("loops", {}) == dict(+picture.executed)
         assert Decision.objects.filter(pause__run__work_order=order).count() == picture.answers
-        assert Event.objects.filter(thread=order.thread_id, kind="step_completed").count() == picture.completed
+        assert (
+            Event.objects.filter(thread=order.thread_id, kind="step_completed").count()
+            == picture.completed
+        )
         if picture.status in {"pending", "running"}:
             assert (run.lost_attempts, run.attempts) == (picture.lost, picture.tries)
             assert (run.suspend_by != "") == picture.suspending
@@ -435,18 +515,28 @@ class Engine(RuleBasedStateMachine):
         return list(Checkpoint.objects.filter(thread__work_order=order_id).order_by("id"))
 
     def history_agrees(self, order_id) -> None:
-        """Every checkpoint on every branch is what it was when it was written, also after forks from it."""
+        """Every checkpoint on every branch is what it was when it was written, also after forks
+        from it.
+        """
         picture, found = self.pictures[order_id], self.history(order_id)
         for at, mark in zip(found, picture.marks, strict=True):
             assert (at.status, at.node_id, at.next_step) == (mark.status, mark.node, mark.next)
-            assert Counter(key.split("/")[1] for key in store.load(at).get("results", [])) == Counter(mark.ran)
-        forks = Run.objects.filter(work_order=order_id, forked_from__isnull=False).order_by("id").values_list("forked_from", "reason")
+            assert Counter(
+                key.split("/")[1] for key in store.load(at).get("results", [])
+            ) == Counter(mark.ran)
+        forks = (
+            Run.objects.filter(work_order=order_id, forked_from__isnull=False)
+            .order_by("id")
+            .values_list("forked_from", "reason")
+        )
         assert list(forks) == [(found[number].pk, reason) for number, reason in picture.forks]
 
 
 @pytest.mark.django_db
 def test_the_engine_does_what_its_picture_does(templates, ana, settings, caplog):
-    """P1, P3, P4, P6: submit, work, answer, suspend, cancel, retry, fork, put off, lose workers and sweep, in any order."""
+    """P1, P3, P4, P6: submit, work, answer, suspend, cancel, retry, fork, put off, lose workers and
+    sweep, in any order.
+    """
     settings.WAYSTATION_LOST_ATTEMPTS = LOST_ATTEMPTS
     load()
     Engine.person = ana
@@ -481,7 +571,9 @@ FLOWS = st.lists(
 
 @pytest.mark.django_db
 def test_random_flows_end_with_the_counters_that_were_told_beforehand(templates, ana, caplog):
-    """P3, P4: steps that loop, ask, are sent back, fail and lose their workers; each counts exactly as often as it should."""
+    """P3, P4: steps that loop, ask, are sent back, fail and lose their workers; each counts exactly
+    as often as it should.
+    """
     moments.load()
     caplog.set_level(logging.CRITICAL)
 
@@ -491,11 +583,17 @@ def test_random_flows_end_with_the_counters_that_were_told_beforehand(templates,
         order_id = play(flow, budget, ana)
         state = state_of(WorkOrder.objects.get(pk=order_id))
         asked = [step.revisions if step.asks else 0 for step in flow]
-        expected = {f"s{number}": step.loops * (1 + asked[number]) for number, step in enumerate(flow)}
+        expected = {
+            f"s{number}": step.loops * (1 + asked[number]) for number, step in enumerate(flow)
+        }
         assert Counter(key.split("/")[1] for key in state["results"]) == expected
         assert len(set(state["results"])) == len(state["results"])
-        assert Run.objects.filter(work_order=order_id).count() == 1 + sum(step.failures for step in flow)
-        assert Decision.objects.filter(pause__run__work_order=order_id).count() == sum(asked) + sum(step.asks for step in flow)
+        assert Run.objects.filter(work_order=order_id).count() == 1 + sum(
+            step.failures for step in flow
+        )
+        assert Decision.objects.filter(pause__run__work_order=order_id).count() == sum(asked) + sum(
+            step.asks for step in flow
+        )
         assert moments.story(order_id)["status"][0] == "completed"
 
     check()
@@ -505,8 +603,19 @@ def play(flow, budget, person):
     """Run a flow to its end: every person and every accident does what the plan says."""
     steps: list[dict[str, Any]] = []
     for number, planned in enumerate(flow):
-        definitions.edit_step_template(f"flow-{planned.loops}", title="Flow", function="model.flow", config={"loops": planned.loops})
-        steps.append({"name": f"s{number}", "step_type": "execute", "step_template_slug": f"flow-{planned.loops}"})
+        definitions.edit_step_template(
+            f"flow-{planned.loops}",
+            title="Flow",
+            function="model.flow",
+            config={"loops": planned.loops},
+        )
+        steps.append(
+            {
+                "name": f"s{number}",
+                "step_type": "execute",
+                "step_template_slug": f"flow-{planned.loops}",
+            }
+        )
         if planned.asks:
             steps[-1] |= {"pause_after": True, "pause_phase": "asking"}
     definitions.edit_template("flow", title="Flow", needs_repository=False, steps=steps)
@@ -530,7 +639,9 @@ def play(flow, budget, person):
             case "paused":
                 action = "revise" if revisions[head.node_id] else "approve"
                 revisions[head.node_id] -= action == "revise"
-                services.answer_order(order.pk, action=action, by=person, via=Via.REST, feedback="again")
+                services.answer_order(
+                    order.pk, action=action, by=person, via=Via.REST, feedback="again"
+                )
             case "failed":
                 runs.retry(order.pk, by=person)
             case status:

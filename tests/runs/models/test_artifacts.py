@@ -1,4 +1,6 @@
-"""What steps kept for people: as long as it is needed, in a thread's document, sealed, and gone with its thread."""
+"""What steps kept for people: as long as it is needed, in a thread's document, sealed, and gone
+with its thread.
+"""
 
 from __future__ import annotations
 
@@ -74,15 +76,23 @@ def kept(order_that):
 
 
 def test_an_old_text_goes_and_its_line_says_so(kept, settings, api, client, ana):
-    """The list, the page and the API say what was dropped and when; a blob that nothing else names is freed."""
+    """The list, the page and the API say what was dropped and when; a blob that nothing else names
+    is freed.
+    """
     order = kept.run.work_order
     age(settings)
     dry, done = prune(dry_run=True), prune()
-    assert (dry.rows["artifacts"], dry.bytes["artifacts"]) == (done.rows["artifacts"], done.bytes["artifacts"]) == (1, len(SAID))
+    assert (
+        (dry.rows["artifacts"], dry.bytes["artifacts"])
+        == (done.rows["artifacts"], done.bytes["artifacts"])
+        == (1, len(SAID))
+    )
     assert dry.rows["blobs"] == done.rows["blobs"] >= 1
     assert not Blob.objects.filter(pk=kept.digest).exists()
     listed = api(ana).get(f"/api/v1/work-orders/{order.shown_id}/artifacts").data["results"]
-    assert listed == api(ana).get(f"/api/v1/threads/{order.thread.shown_id}/artifacts").data["results"]
+    assert (
+        listed == api(ana).get(f"/api/v1/threads/{order.thread.shown_id}/artifacts").data["results"]
+    )
     assert (listed[0]["digest"], listed[0]["size"]) == ("", len(SAID)) and listed[0]["dropped_at"]
     answer = api(ana).get(f"/api/v1/artifacts/{kept.shown_id}")
     assert (answer.status_code, answer.data["code"]) == (410, "artifact_dropped")
@@ -119,7 +129,15 @@ def test_a_child_runs_texts_stay_while_a_run_above_it_waits(crew, settings, ana)
     assert child.status == RunStatus.COMPLETED
     with transaction.atomic():
         digest = store.put_blob(SAID.encode())
-    Artifact.objects.create(thread=child.thread, run=child, step="s", loop_num=1, name="output", digest=digest, size=len(SAID))
+    Artifact.objects.create(
+        thread=child.thread,
+        run=child,
+        step="s",
+        loop_num=1,
+        name="output",
+        digest=digest,
+        size=len(SAID),
+    )
     age(settings)
     assert prune().rows["artifacts"] == 0
     runs.cancel(order.pk, by=ana)
@@ -135,7 +153,9 @@ def test_a_text_that_something_else_names_too_loses_one_of_its_names(order_that,
     assert store.get_blob(young.digest).decode() == SAID
 
 
-def test_a_death_between_dropping_and_freeing_leaves_the_rest_to_the_next_round(kept, settings, monkeypatch):
+def test_a_death_between_dropping_and_freeing_leaves_the_rest_to_the_next_round(
+    kept, settings, monkeypatch
+):
     class Killed(BaseException):
         pass
 
@@ -168,7 +188,12 @@ def test_a_death_within_dropping_drops_nothing(kept, settings, monkeypatch):
 
 @pytest.mark.parametrize(
     "harm",
-    [{"digest": ""}, {"dropped_at": "2026-01-01T00:00:00Z"}, {"run": None}, {"imported_run": "0198aaaa-0000-7000-8000-000000000000"}],
+    [
+        {"digest": ""},
+        {"dropped_at": "2026-01-01T00:00:00Z"},
+        {"run": None},
+        {"imported_run": "0198aaaa-0000-7000-8000-000000000000"},
+    ],
 )
 def test_the_database_refuses_a_line_that_says_both_or_neither(kept, harm):
     with pytest.raises(IntegrityError), transaction.atomic():
@@ -185,25 +210,43 @@ def document_of(artifact) -> dict[str, Any]:
 
 
 def test_artifacts_go_with_their_thread_and_come_out_again(kept, zoe, client):
-    """With their texts, times and runs; a dropped one as what it is. Shown to who imports them, and to nobody else."""
+    """With their texts, times and runs; a dropped one as what it is.
+
+    Shown to who imports them, and to nobody else.
+    """
     Artifact.objects.create(
-        thread=kept.thread, run=kept.run, step="s", loop_num=2, name="prompt", digest="", size=7, dropped_at=timezone.now()
+        thread=kept.thread,
+        run=kept.run,
+        step="s",
+        loop_num=2,
+        name="prompt",
+        digest="",
+        size=7,
+        dropped_at=timezone.now(),
     )
     document = document_of(kept)
-    assert [(one["name"], one["digest"]) for one in document["artifacts"]] == [("output", kept.digest), ("prompt", "")]
+    assert [(one["name"], one["digest"]) for one in document["artifacts"]] == [
+        ("output", kept.digest),
+        ("prompt", ""),
+    ]
     thread = bring_in(document, zoe)
     there = Artifact.objects.filter(thread=thread).order_by("pk")
     assert (there[0].run, there[0].created_at) == (Run.objects.get(thread=thread), kept.created_at)
     assert alike(document_of(there[0])) == alike(document)
     client.force_login(zoe)
-    assert f"/artifacts/{there[0].shown_id}" in client.get(f"/threads/{thread.shown_id}/").content.decode()
+    assert (
+        f"/artifacts/{there[0].shown_id}"
+        in client.get(f"/threads/{thread.shown_id}/").content.decode()
+    )
     assert client.get(f"/artifacts/{there[0].shown_id}").content.decode() == SAID
     assert client.get(f"/artifacts/{kept.shown_id}").status_code == 404
     assert holds() == []
 
 
 def test_those_of_runs_that_are_only_history_come_along_age_and_go(kept, zoe, settings, api, ana):
-    """A template that is not known here makes no run; what it kept is there all the same, and erased with its thread."""
+    """A template that is not known here makes no run; what it kept is there all the same, and
+    erased with its thread.
+    """
     document = document_of(kept)
     document["runs"][0] |= {"definition": "0" * 64, "template_slug": "nowhere"}
     thread = bring_in(document, zoe)
@@ -239,7 +282,9 @@ def twice(document):
 
 def two_of_one_execution(document):
     other = document["artifacts"][0]
-    document["artifacts"].append({**other, "id": other["id"][:-1] + ("0" if other["id"][-1] != "0" else "1")})
+    document["artifacts"].append(
+        {**other, "id": other["id"][:-1] + ("0" if other["id"][-1] != "0" else "1")}
+    )
 
 
 def both(document):

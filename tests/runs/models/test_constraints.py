@@ -15,10 +15,14 @@ OURS = ("checkpoints", "runs", "hitl")
 
 
 @pytest.mark.parametrize(
-    "model", [model for name in OURS for model in apps.get_app_config(name).get_models()], ids=lambda model: model.__name__
+    "model",
+    [model for name in OURS for model in apps.get_app_config(name).get_models()],
+    ids=lambda model: model.__name__,
 )
 def test_every_constraint_and_index_that_a_model_names_exists(model):
-    """F7: a migration that drops an index by its column can take the unique constraint on that column along, without a word."""
+    """F7: a migration that drops an index by its column can take the unique constraint on that
+    column along, without a word.
+    """
     with connection.cursor() as cursor:
         there = connection.introspection.get_constraints(cursor, model._meta.db_table)
     named = {one.name for one in [*model._meta.constraints, *model._meta.indexes]}

@@ -1,4 +1,7 @@
-"""Command line agents that mean no good. Each is a real process in a real repository; nothing comes of it but a clear failure, or words."""
+"""Command line agents that mean no good.
+
+Each is a real process in a real repository; nothing comes of it but a clear failure, or words.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,13 @@ def desk(tmp_path):
 
 def hostile(desk: Told, what: str, *arguments: object, **config: Any) -> Told:
     words = [sys.executable, str(HOSTILE), what, *map(str, arguments)]
-    desk.config = {"command": words, "stdin": True, "output": "claude-code", "seconds": 30, **config}
+    desk.config = {
+        "command": words,
+        "stdin": True,
+        "output": "claude-code",
+        "seconds": 30,
+        **config,
+    }
     return desk
 
 
@@ -84,7 +93,9 @@ def test_a_gigabyte_of_output_is_cut_off(desk):
 
 
 def test_what_it_leaves_running_ends_with_it(desk):
-    """Also what left its process group and session, lost its parents and cleared its environment."""
+    """Also what left its process group and session, lost its parents and cleared its
+    environment.
+    """
     marker = f"left-{os.getpid()}-a"
     outcome = hostile(desk, "daemons", marker).take(command)
     assert outcome.update["answer"] == "Gone."
@@ -92,7 +103,9 @@ def test_what_it_leaves_running_ends_with_it(desk):
 
 
 def test_who_ignores_being_asked_is_killed_when_its_run_is_cancelled(desk):
-    """Cancelled, or taken over by another worker: SIGTERM, then SIGKILL, for all that it started; nothing is written."""
+    """Cancelled, or taken over by another worker: SIGTERM, then SIGKILL, for all that it started;
+    nothing is written.
+    """
     marker = f"left-{os.getpid()}-b"
 
     def check() -> None:
@@ -117,13 +130,18 @@ def test_a_worker_that_is_killed_takes_its_agent_along(tmp_path):
     marker = f"left-{os.getpid()}-d"
     code = (
         "import sys, os; from pathlib import Path; from runs.processes import process\n"
-        f"b = process.Bounds(seconds=60, max_output=10**6, said=lambda name, line: print('on', flush=True), grace=0.5)\n"
-        f"process.run([sys.executable, {str(HOSTILE)!r}, 'stubborn', {marker!r}], cwd=Path('/'), env=dict(os.environ), bounds=b)\n"
+        "b = process.Bounds(seconds=60, max_output=10**6, said=lambda name, line: print('on', "
+        "flush=True), grace=0.5)\n"
+        f"process.run([sys.executable, {str(HOSTILE)!r}, 'stubborn', {marker!r}], cwd=Path('/'), "
+        "env=dict(os.environ), bounds=b)\n"
     )
-    with subprocess.Popen([sys.executable, "-c", code], cwd=HOSTILE.parent.parent, stdout=subprocess.PIPE) as worker:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=HOSTILE.parent.parent, stdout=subprocess.PIPE
+    ) as worker:
         try:
             assert worker.stdout is not None and worker.stdout.readline() == b"on\n"
-            # A process between two programs has no command line for an instant, after its parent was told that it has begun.
+            # A process between two programs has no command line for an instant, after its parent
+            # was told that it has begun.
             until(lambda: alive(marker), what="the agent")
         finally:
             worker.kill()
@@ -131,7 +149,9 @@ def test_a_worker_that_is_killed_takes_its_agent_along(tmp_path):
 
 
 def test_approvals_and_events_in_its_output_are_words(desk):
-    """F6, F20: whatever it prints, no event, no answer and no state of ours comes of it; its Markdown is made safe where it is shown."""
+    """F6, F20: whatever it prints, no event, no answer and no state of ours comes of it; its
+    Markdown is made safe where it is shown.
+    """
     outcome = hostile(desk, "forge").take(command)
     assert isinstance(outcome, Go) and set(outcome.update) == {"answer", "git_commit_count"}
     assert desk.events == [] and desk.state["answer"].startswith("APPROVED by ana.")
@@ -147,13 +167,20 @@ def test_git_hooks_and_settings_that_it_writes_are_never_run(desk, tmp_path):
     assert outcome.update["git_commit_count"] == 1
     with desk.workspace() as workspace:
         workspace.restore()
-        assert workspace.git("log", "-1", "--format=%an %D").startswith("Ada HEAD -> waystation/wo_1")
-        assert workspace.git("show", "--name-only", "--format=", "HEAD").split() == [".gitattributes", "new.txt"]
+        assert workspace.git("log", "-1", "--format=%an %D").startswith(
+            "Ada HEAD -> waystation/wo_1"
+        )
+        assert workspace.git("show", "--name-only", "--format=", "HEAD").split() == [
+            ".gitattributes",
+            "new.txt",
+        ]
     assert not ran.exists()
 
 
 def test_what_lies_outside_the_workspace_is_in_no_commit(desk, tmp_path):
-    """Links are kept as links and never followed; a repository within it is left out, and that is said."""
+    """Links are kept as links and never followed; a repository within it is left out, and that is
+    said.
+    """
     secret = tmp_path / "secret" / "key"
     secret.parent.mkdir()
     secret.write_text("top secret\n")
@@ -182,7 +209,11 @@ def test_a_key_that_it_was_given_is_not_committed_and_it_knows_nothing_else(desk
 
 @pytest.mark.parametrize(
     ("number", "codes", "code"),
-    [(3, {}, "command_failed"), (53, {"53": "agent_turn_limit"}, "agent_turn_limit"), (127, {}, "program_missing")],
+    [
+        (3, {}, "command_failed"),
+        (53, {"53": "agent_turn_limit"}, "agent_turn_limit"),
+        (127, {}, "program_missing"),
+    ],
 )
 def test_its_exit_code_says_what_became_of_it(desk, number, codes, code):
     error = failure(hostile(desk, "fail", number, exit_codes=codes).attempt, command)
@@ -203,12 +234,30 @@ def test_a_program_that_is_not_there_is_named(desk):
 
 
 def test_one_more_agent_makes_one_plan_of_several(desk, tmp_path):
-    """S4-5: where the template says so; what it was told holds all of them, and what it changed is put back."""
+    """S4-5: where the template says so; what it was told holds all of them, and what it changed is
+    put back.
+    """
     (tmp_path / "control").mkdir()
     coder = [sys.executable, str(HOSTILE.with_name("coder.py")), str(tmp_path / "control")]
-    desk.config = {"executor": "command", "command": coder, "stdin": True, "output": "claude-code", "merge": "agent"}
-    plans = {name: {"plan": f"The plan of {name}.", "input_tokens": 10, "cost": 0.5} for name in ("design", "risks")}
+    desk.config = {
+        "executor": "command",
+        "command": coder,
+        "stdin": True,
+        "output": "claude-code",
+        "merge": "agent",
+    }
+    plans = {
+        name: {"plan": f"The plan of {name}.", "input_tokens": 10, "cost": 0.5}
+        for name in ("design", "risks")
+    }
     desk.state |= {"gathering": True, "plans": plans}
     outcome = desk.take(plan_together)
-    assert "## design\n\nThe plan of design." in desk.kept["prompt"] and "The plan of risks." in desk.kept["prompt"]
-    assert (outcome.update["gathering"], outcome.update["input_tokens"], outcome.report.material) == (False, 1020, desk.state["plan"])
+    assert (
+        "## design\n\nThe plan of design." in desk.kept["prompt"]
+        and "The plan of risks." in desk.kept["prompt"]
+    )
+    assert (
+        outcome.update["gathering"],
+        outcome.update["input_tokens"],
+        outcome.report.material,
+    ) == (False, 1020, desk.state["plan"])

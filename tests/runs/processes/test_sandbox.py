@@ -1,4 +1,6 @@
-"""What operators put before command line agents: it gets the order's folders, the agent runs behind it, and all of it ends together."""
+"""What operators put before command line agents: it gets the order's folders, the agent runs behind
+it, and all of it ends together.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +37,28 @@ def walled(desk, tmp_path):
 
 
 def test_an_agent_runs_behind_it_with_the_orders_own_folders(walled, tmp_path):
-    """Its answer and its change come through as without; the prompt's placeholders are none of the sandbox's."""
-    script = "import os, pathlib; pathlib.Path('new.txt').write_text(os.environ['BEHIND_THE_WALL']); print('Done {' + 'home}')"
+    """Its answer and its change come through as without; the prompt's placeholders are none of the
+    sandbox's.
+    """
+    script = (
+        "import os, pathlib; pathlib.Path('new.txt').write_text(os.environ['BEHIND_THE_WALL']); "
+        "print('Done {' + 'home}')"
+    )
     walled.config = {"command": [sys.executable, "-c", script], "stdin": True}
     outcome = walled.take(command)
     folder = str(walled.path)
     note = json.loads((tmp_path / "note").read_text())
-    assert note["places"] == [folder, f"rw={folder}.home:{folder}.home", f"{folder}.tmp", f"{folder}.mirror"]
-    assert (note["cwd"], note["home"], note["program"][0]) == (folder, f"{folder}.home", sys.executable)
+    assert note["places"] == [
+        folder,
+        f"rw={folder}.home:{folder}.home",
+        f"{folder}.tmp",
+        f"{folder}.mirror",
+    ]
+    assert (note["cwd"], note["home"], note["program"][0]) == (
+        folder,
+        f"{folder}.home",
+        sys.executable,
+    )
     assert outcome.update["answer"] == "Done {home}" and walled.read("new.txt") == b"1"
     assert len(walled.subjects()) == 1
 
@@ -53,7 +69,10 @@ def test_the_check_of_a_coding_order_runs_behind_it_too(walled):
         workspace.restore()
         said: list[str] = []
         script = "import os; print(os.environ.get('BEHIND_THE_WALL'))"
-        assert workspace.follow([sys.executable, "-c", script], lambda name, line: said.append(line)) == 0
+        assert (
+            workspace.follow([sys.executable, "-c", script], lambda name, line: said.append(line))
+            == 0
+        )
         assert said == ["1"]
 
 
@@ -79,7 +98,11 @@ def test_a_cancelled_agent_behind_the_wall_is_killed_with_the_wall(walled):
 
 
 def test_exit_codes_come_through(walled):
-    walled.config = {"command": [sys.executable, "-c", "raise SystemExit(3)"], "stdin": True, "exit_codes": {"3": "agent_out_of_credit"}}
+    walled.config = {
+        "command": [sys.executable, "-c", "raise SystemExit(3)"],
+        "stdin": True,
+        "exit_codes": {"3": "agent_out_of_credit"},
+    }
     assert failure(walled.attempt, command).code == "agent_out_of_credit"
 
 
@@ -116,14 +139,21 @@ def test_what_cannot_be_meant_stops_the_start(given, words, settings):
 def test_a_worker_tries_it_before_it_takes_work(settings, tmp_path):
     settings.WAYSTATION_COMMAND_SANDBOX = []
     checks.at_start()
-    settings.WAYSTATION_COMMAND_SANDBOX = wall(tmp_path, *(f"{{{name}}}" for name in sandbox.PLACES))
+    settings.WAYSTATION_COMMAND_SANDBOX = wall(
+        tmp_path, *(f"{{{name}}}" for name in sandbox.PLACES)
+    )
     checks.at_start()
     note = json.loads((tmp_path / "note").read_text())
     assert note["program"] == ["true"] and not Path(note["places"][0]).exists()
-    for broken in (["no-such-wall", "{workspace}"], [sys.executable, "-c", "raise SystemExit('no namespaces here')", "{workspace}"]):
+    for broken in (
+        ["no-such-wall", "{workspace}"],
+        [sys.executable, "-c", "raise SystemExit('no namespaces here')", "{workspace}"],
+    ):
         settings.WAYSTATION_COMMAND_SANDBOX = broken
         (message,) = checks.as_it_is()
-        assert message.id == "runs.E002" and ("no namespaces here" in message.msg or "No such file" in message.msg)
+        assert message.id == "runs.E002" and (
+            "no namespaces here" in message.msg or "No such file" in message.msg
+        )
     with pytest.raises(SystemExit, match="Command line agents"):
         checks.at_start()
 

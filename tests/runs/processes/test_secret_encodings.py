@@ -26,7 +26,9 @@ from tests.databases.encryption_keys import NEW, keys
 from tests.databases.whole import file_database as file_database
 from tests.worlds.scripted_step import order_that as order_that
 
-SECRETS = st.text(st.characters(exclude_categories=["Cs"]), min_size=8, max_size=60).filter(lambda text: text not in MARKER)
+SECRETS = st.text(st.characters(exclude_categories=["Cs"]), min_size=8, max_size=60).filter(
+    lambda text: text not in MARKER
+)
 WRITTEN: dict[str, Callable[[str], str]] = {
     "to the letter": str,
     "hex": lambda text: text.encode().hex(),
@@ -74,9 +76,12 @@ def test_a_secret_is_found_however_it_is_written_and_cut_into_pieces(secret, how
         assert MARKER in clean and written not in clean.replace(MARKER, "\0")
 
 
-@given(SECRETS, st.binary(max_size=20), st.binary(max_size=20), st.sampled_from([base64.b64encode, base64.urlsafe_b64encode]),
+@given(SECRETS, st.binary(max_size=20), st.binary(max_size=20), st.sampled_from([base64.b64encode,
+base64.urlsafe_b64encode]),
        st.lists(st.integers(0, 10_000), max_size=8))  # fmt: skip
-def test_a_secret_is_found_in_base64_wherever_it_stands_among_other_bytes(secret, before, behind, encode, places):
+def test_a_secret_is_found_in_base64_wherever_it_stands_among_other_bytes(
+    secret, before, behind, encode, places
+):
     raw = secret.encode()
     text = encode(before + raw + behind).decode()
     core = text[-(-8 * len(before) // 6) : 8 * (len(before) + len(raw)) // 6]
@@ -95,7 +100,9 @@ def test_what_holds_no_secret_is_the_very_same(text, secret):
 
 
 def test_no_bit_of_a_secret_in_base64_stays_beside_the_marker():
-    """`Authorization: Basic`, with each length of a name: what is left decodes to what was not secret."""
+    """`Authorization: Basic`, with each length of a name: what is left decodes to what was not
+    secret.
+    """
     for name in ("", "a", "ab", "abc", "abcd"):
         text = base64.b64encode(f"{name}:Wiesenschaumkraut".encode()).decode()
         clean = scrub_of("Wiesenschaumkraut")(f"Basic {text} sent")
@@ -103,8 +110,12 @@ def test_no_bit_of_a_secret_in_base64_stays_beside_the_marker():
 
 
 def test_the_longer_of_two_secrets_is_found_and_a_private_key_with_its_lines():
-    assert scrub_of("12345678", "12345678-90")("x 12345678-90 y 12345678") == f"x {MARKER} y {MARKER}"
-    pem = "-----BEGIN KEY-----\n" + "\n".join("x/+" * 20 for _ in range(20)) + "\n-----END KEY-----\n"
+    assert (
+        scrub_of("12345678", "12345678-90")("x 12345678-90 y 12345678") == f"x {MARKER} y {MARKER}"
+    )
+    pem = (
+        "-----BEGIN KEY-----\n" + "\n".join("x/+" * 20 for _ in range(20)) + "\n-----END KEY-----\n"
+    )
     scrub = scrub_of(pem)
     assert scrub(json.dumps({"a": pem})) == f'{{"a": "{MARKER}"}}'
     assert scrub(base64.b64encode(b"k=" + pem.encode()).decode()).count(MARKER) == 1
@@ -134,10 +145,20 @@ def test_state_log_events_and_results_hold_no_secret_in_another_writing(order_th
         credentials.put("forge", SECRET)
         order = drive(order_that(leaking_encoded))
         assert order.status == "completed", Run.objects.get().error
-        said = "".join(event.data["content"] for event in Event.objects.filter(kind="streaming_chunk").order_by("seq"))
-        values: list[Any] = [state_at_head(order.thread_id), *(memo.value for memo in Memo.objects.all())]
+        said = "".join(
+            event.data["content"]
+            for event in Event.objects.filter(kind="streaming_chunk").order_by("seq")
+        )
+        values: list[Any] = [
+            state_at_head(order.thread_id),
+            *(memo.value for memo in Memo.objects.all()),
+        ]
         values += [event.data for event in Event.objects.all()]
-    everything = [said, *(json.dumps(value, ensure_ascii=False) for value in values), *map(repr, values)]
+    everything = [
+        said,
+        *(json.dumps(value, ensure_ascii=False) for value in values),
+        *map(repr, values),
+    ]
     core = BASIC[8:-4]
     for written in [*(write(SECRET) for write in WRITTEN.values()), core]:
         assert not [text for text in everything if written in text]

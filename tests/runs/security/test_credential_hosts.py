@@ -1,4 +1,6 @@
-"""Credentials that are bound to hosts: sent there, to nobody else, and to no program that could send them anywhere."""
+"""Credentials that are bound to hosts: sent there, to nobody else, and to no program that could
+send them anywhere.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ from tests.worlds import agents
 
 @pytest.mark.parametrize(
     ("entry", "kept"),
-    [("API.Example.org", "api.example.org"), (" localhost:11434 ", "localhost:11434"), ("[::1]:8080", "[::1]:8080"),
+    [("API.Example.org", "api.example.org"), (" localhost:11434 ", "localhost:11434"),
+    ("[::1]:8080", "[::1]:8080"),
      ("10.0.0.1", "10.0.0.1"), ("my_forge", "my_forge"), ("example.org.", "example.org")],
 )  # fmt: skip
 def test_hosts_are_kept_in_one_writing(entry, kept):
@@ -37,7 +40,8 @@ def test_hosts_are_kept_in_one_writing(entry, kept):
 
 @pytest.mark.parametrize(
     "entry",
-    ["https://api.example.org", "api.example.org/v1", "*.example.org", "", "a b", "host:0", "host:70000", "user@host", "[::1", "[x]",
+    ["https://api.example.org", "api.example.org/v1", "*.example.org", "", "a b", "host:0",
+    "host:70000", "user@host", "[::1", "[x]",
      "-a.org", "a..b", "x" * 300, "host:", "müller.example"],
 )  # fmt: skip
 def test_what_is_no_host_is_refused_by_name(entry):
@@ -94,15 +98,23 @@ def refusal(name: str = "forge", **more: Any) -> str:
 
 
 @pytest.mark.django_db
-def test_a_bound_credential_goes_to_its_hosts_and_one_that_is_not_goes_anywhere(monkeypatch, settings):
+def test_a_bound_credential_goes_to_its_hosts_and_one_that_is_not_goes_anywhere(
+    monkeypatch, settings
+):
     credentials.put("forge", KEY, sent_to=["api.github.com", "github.com"])
     assert credentials.resolve("forge", team_id=None, to="https://api.github.com") == KEY
-    assert "may be sent to api.github.com, github.com only, not to evil.example" in refusal(to="https://evil.example/x")
+    assert "may be sent to api.github.com, github.com only, not to evil.example" in refusal(
+        to="https://evil.example/x"
+    )
     assert "a program, could send it anywhere" in refusal()
     assert KEY not in refusal(to="https://evil.example")
-    assert Credential.objects.get().used_at, "of the use that was none nothing is noted, of the other it is"
+    assert Credential.objects.get().used_at, (
+        "of the use that was none nothing is noted, of the other it is"
+    )
     credentials.put("forge", KEY)
-    assert Credential.objects.get().hosts == ["api.github.com", "github.com"], "another value changes no host"
+    assert Credential.objects.get().hosts == ["api.github.com", "github.com"], (
+        "another value changes no host"
+    )
     credentials.put("forge", KEY, sent_to=[])
     assert credentials.resolve("forge", team_id=None) == KEY
     settings.WAYSTATION_CREDENTIALS_FROM_ENV = ["FROM_ENV"]
@@ -117,19 +129,36 @@ def test_an_agent_sends_its_key_to_a_host_of_the_credential_alone(ana):
         agents.load(endpoint.url, credential="model")
         credentials.put("model", KEY, sent_to=["api.openai.com"])
         run = agents.say(turns.open_thread(by=ana), "Go", by=ana)
-        assert (run.status, run.failure_code, endpoint.requests) == ("failed", "credential_host", [])
-        assert endpoint.url.removeprefix("http://").removesuffix("/v1") in run.error and KEY not in run.error
+        assert (run.status, run.failure_code, endpoint.requests) == (
+            "failed",
+            "credential_host",
+            [],
+        )
+        assert (
+            endpoint.url.removeprefix("http://").removesuffix("/v1") in run.error
+            and KEY not in run.error
+        )
         call_command(
-            "credential", "bind", "model", "--host", endpoint.url.removeprefix("http://").removesuffix("/v1"), stdout=io.StringIO()
+            "credential",
+            "bind",
+            "model",
+            "--host",
+            endpoint.url.removeprefix("http://").removesuffix("/v1"),
+            stdout=io.StringIO(),
         )
         assert agents.say(turns.open_thread(by=ana), "Go", by=ana).status == "completed"
         assert endpoint.keys == [KEY]
 
 
-def test_a_provider_without_an_address_is_asked_at_its_own_whatever_the_environment_says(monkeypatch):
+def test_a_provider_without_an_address_is_asked_at_its_own_whatever_the_environment_says(
+    monkeypatch,
+):
     monkeypatch.setenv("OPENAI_BASE_URL", "https://evil.example/v1")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "https://evil.example/v1")
-    for named, host in (("openai:gpt", "api.openai.com"), ("anthropic:claude", "api.anthropic.com")):
+    for named, host in (
+        ("openai:gpt", "api.openai.com"),
+        ("anthropic:claude", "api.anthropic.com"),
+    ):
         endpoint = model.Endpoint(model=named)
         assert allowed_hosts.shown(endpoint.address) == host
         made = model._openai if endpoint.provider == "openai" else model._anthropic
@@ -146,7 +175,9 @@ def test_forges_and_git_are_given_it_for_their_own_host(settings):
         return credentials.resolve(name, team_id=None, to=to)
 
     credentials.put("forge", KEY, sent_to=["github.com"])
-    place = Repository(name="r", url="https://github.com/a/b.git", forge="github", credential="forge")
+    place = Repository(
+        name="r", url="https://github.com/a/b.git", forge="github", credential="forge"
+    )
     access = delivery.access_to(place, give)
     assert access is not None and access.token == KEY
     wanted = Proposal(branch="b", base="", title="t", body="")
@@ -156,8 +187,17 @@ def test_forges_and_git_are_given_it_for_their_own_host(settings):
     elsewhere = Repository(name="r", url="https://git.evil.example/a/b.git", credential="forge")
     with pytest.raises(StepFailed, match=r"not to git\.evil\.example"):
         delivery.access_to(elsewhere, give)
-    assert asked == ["https://github.com/a/b.git", "https://api.github.com", "https://git.evil.example/a/b.git"]
-    assert delivery.access_to(Repository(name="r", url="git@github.com:a/b.git", credential="forge"), give) is None
+    assert asked == [
+        "https://github.com/a/b.git",
+        "https://api.github.com",
+        "https://git.evil.example/a/b.git",
+    ]
+    assert (
+        delivery.access_to(
+            Repository(name="r", url="git@github.com:a/b.git", credential="forge"), give
+        )
+        is None
+    )
     assert len(asked) == 3, "who is reached without a token gets none"
 
 
@@ -170,11 +210,22 @@ def test_the_admin_binds_a_credential_and_says_plainly_where_one_may_go(operator
     assert "it may be sent to ANY host" in page and "bound=api.github.com%2C+github.com" in page
     filled = operator.get(f"{add}?name=openai&bound=api.openai.com").content.decode()
     assert 'value="openai"' in filled and "api.openai.com</textarea>" in filled
-    operator.post(add, {"name": "forge", "note": "", "secret": KEY, "bound": "API.github.com, github.com\r\nlocalhost:8080"})
+    operator.post(
+        add,
+        {
+            "name": "forge",
+            "note": "",
+            "secret": KEY,
+            "bound": "API.github.com, github.com\r\nlocalhost:8080",
+        },
+    )
     row = Credential.objects.get()
     assert row.hosts == ["api.github.com", "github.com", "localhost:8080"]
     change = reverse("admin:runs_credential_change", args=[row.pk])
-    assert "api.github.com\ngithub.com\nlocalhost:8080</textarea>" in operator.get(change).content.decode()
+    assert (
+        "api.github.com\ngithub.com\nlocalhost:8080</textarea>"
+        in operator.get(change).content.decode()
+    )
     refused = operator.post(change, {"note": "", "secret": "", "bound": "https://github.com/"})
     assert "is no host" in refused.content.decode() and Credential.objects.get().hosts == row.hosts
     operator.post(change, {"note": "", "secret": "", "bound": ""})
@@ -199,12 +250,21 @@ def test_who_only_looks_sees_the_hosts_and_cannot_change_them(db):
 def test_the_command_binds_and_tells(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO(KEY))
     out = io.StringIO()
-    call_command("credential", "set", "forge", "--host", "api.github.com", "--host", "github.com", stdout=out)
+    call_command(
+        "credential", "set", "forge", "--host", "api.github.com", "--host", "github.com", stdout=out
+    )
     call_command("credential", "list", stdout=out)
     call_command("credential", "bind", "forge", "--any-host", stdout=out)
     said = out.getvalue()
-    assert said.count("api.github.com, github.com") == 2 and "may be sent to any host from now on" in said
-    for words in (["bind", "forge", "--host", "https://x/"], ["bind", "gone", "--any-host"], ["bind", "forge"]):
+    assert (
+        said.count("api.github.com, github.com") == 2
+        and "may be sent to any host from now on" in said
+    )
+    for words in (
+        ["bind", "forge", "--host", "https://x/"],
+        ["bind", "gone", "--any-host"],
+        ["bind", "forge"],
+    ):
         with pytest.raises(CommandError):
             call_command("credential", *words, stdout=io.StringIO())
     assert Credential.objects.get().hosts == []

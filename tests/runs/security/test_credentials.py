@@ -1,4 +1,6 @@
-"""Secrets by name: who gets which, that they lie encrypted, and that none of them is in anything a run writes (S0-63, issue 7)."""
+"""Secrets by name: who gets which, that they lie encrypted, and that none of them is in anything a
+run writes (S0-63, issue 7).
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,11 @@ def test_a_team_gets_its_own_before_that_of_all_teams_and_never_one_of_others(te
     assert credentials.resolve("forge", team_id=team.pk) == SECRET
     credentials.put("forge", OTHER, team=team)
     assert credentials.resolve("forge", team_id=team.pk) == OTHER
-    assert credentials.resolve("forge", team_id=other.pk) == credentials.resolve("forge", team_id=None) == SECRET
+    assert (
+        credentials.resolve("forge", team_id=other.pk)
+        == credentials.resolve("forge", team_id=None)
+        == SECRET
+    )
     credentials.put("ours", OTHER, team=team)
     assert locked("ours", team_id=other.pk) == locked("ours") == "credential_missing"
 
@@ -70,7 +76,13 @@ def test_the_environment_is_read_for_allowed_names_only(monkeypatch, settings):
     assert locked("OPENAI_API_KEY") == "credential_missing"
     settings.WAYSTATION_CREDENTIALS_FROM_ENV = ["OPENAI_API_KEY", "SHORT_ONE", "NOT_SET"]
     assert credentials.resolve("OPENAI_API_KEY", team_id=None) == SECRET
-    assert locked("SHORT_ONE") == locked("NOT_SET") == locked("SECRET_KEY") == locked("PATH") == "credential_missing"
+    assert (
+        locked("SHORT_ONE")
+        == locked("NOT_SET")
+        == locked("SECRET_KEY")
+        == locked("PATH")
+        == "credential_missing"
+    )
     credentials.put("OPENAI_API_KEY", OTHER)
     assert credentials.resolve("OPENAI_API_KEY", team_id=None) == OTHER
 
@@ -83,13 +95,19 @@ def test_a_use_is_noted_once_a_minute_and_a_new_value_is_used_at_once():
     assert first.used_at == Credential.objects.get().used_at and first.rotated_at is None
     credentials.put("forge", OTHER)
     now = Credential.objects.get()
-    assert now.rotated_at and now.note == "the forge's" and credentials.resolve("forge", team_id=None) == OTHER
+    assert (
+        now.rotated_at
+        and now.note == "the forge's"
+        and credentials.resolve("forge", team_id=None) == OTHER
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "value", "field"),
-    [("", SECRET, "name"), ("a b", SECRET, "name"), ("x" * 81, SECRET, "name"), ("forge\n", SECRET, "name"),
-     ("forge", "short", "value"), ("forge", " " * 20, "value"), ("forge", "x" * 40_000, "value"), ("forge", "a\0" + SECRET, "value")],
+    [("", SECRET, "name"), ("a b", SECRET, "name"), ("x" * 81, SECRET, "name"), ("forge\n", SECRET,
+    "name"),
+     ("forge", "short", "value"), ("forge", " " * 20, "value"), ("forge", "x" * 40_000, "value"),
+     ("forge", "a\0" + SECRET, "value")],
 )  # fmt: skip
 def test_what_cannot_be_kept_is_refused_without_repeating_it(name, value, field):
     with pytest.raises(credentials.CredentialInvalid) as refused:
@@ -98,10 +116,16 @@ def test_what_cannot_be_kept_is_refused_without_repeating_it(name, value, field)
     assert not value.strip() or value not in str(refused.value)
 
 
-def test_the_database_holds_one_of_a_name_for_all_and_one_for_each_team_and_none_without_value(team):
+def test_the_database_holds_one_of_a_name_for_all_and_one_for_each_team_and_none_without_value(
+    team,
+):
     Credential.objects.create(name="forge", value=SECRET)
     Credential.objects.create(name="forge", value=SECRET, team=team)
-    for more, constraint in (({}, "for_all"), ({"team": team}, "per_team"), ({"name": "empty", "value": ""}, "has_value")):
+    for more, constraint in (
+        ({}, "for_all"),
+        ({"team": team}, "per_team"),
+        ({"name": "empty", "value": ""}, "has_value"),
+    ):
         with pytest.raises(IntegrityError) as refused, transaction.atomic():
             Credential.objects.create(**{"name": "forge", "value": SECRET, **more})
         assert constraint in str(refused.value) or "UNIQUE" in str(refused.value)
@@ -195,7 +219,10 @@ def leaky(make_order):
 
     def make(function: str) -> Any:
         definitions.edit_step_template("leaky", title="Leaky", function=function, config={})
-        steps = [{"step_type": "planning", "step_template_slug": "leaky"}, {"name": "finish", "step_template_slug": "test-finish"}]
+        steps = [
+            {"step_type": "planning", "step_template_slug": "leaky"},
+            {"name": "finish", "step_template_slug": "test-finish"},
+        ]
         definitions.edit_template("leaky", title="Leaky", steps=steps, needs_repository=False)
         return drive(make_order("leaky"))
 
@@ -206,20 +233,31 @@ def everything() -> str:
     """What was said, opened."""
     texts = [json.dumps(event.data) for event in Event.objects.all()]
     texts += [repr(memo.value) + memo.key for memo in Memo.objects.all()]
-    texts += [repr(vars(pause)) for pause in Pause.objects.all()] + [run.error for run in Run.objects.all()]
+    texts += [repr(vars(pause)) for pause in Pause.objects.all()] + [
+        run.error for run in Run.objects.all()
+    ]
     return "\n".join(texts)
 
 
 def test_a_secret_is_in_nothing_that_a_step_writes(leaky, ana):
-    """State, log, events, memos, question, report, patch, calls: a marker stands in its place, and the rest is as it was."""
+    """State, log, events, memos, question, report, patch, calls: a marker stands in its place, and
+    the rest is as it was.
+    """
     SEEN.clear()
     order = leaky("test.leaking")
     assert SEEN == [SECRET]
     state = state_at_head(order.thread_id)
-    assert state["given"] == {"deep": ["x[redacted]y", 1, None, "[redacted]"]} and state["plain"] == "kept"
+    assert (
+        state["given"] == {"deep": ["x[redacted]y", 1, None, "[redacted]"]}
+        and state["plain"] == "kept"
+    )
     assert state["memo"] == {"said": "[redacted]", "[redacted]": 1}
     pause = pause_of(order)
-    assert (pause.question, pause.content, pause.calls[0]["preview"]) == ("Send [redacted]?", "[redacted]", "[redacted]")
+    assert (pause.question, pause.content, pause.calls[0]["preview"]) == (
+        "Send [redacted]?",
+        "[redacted]",
+        "[redacted]",
+    )
     assert SECRET not in everything()
     services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
     assert drive(order).status == "completed" and SECRET not in everything()
@@ -230,12 +268,17 @@ def test_a_secret_is_in_nothing_that_a_step_writes(leaky, ana):
 def test_a_secret_that_is_said_in_pieces_is_not_heard(leaky):
     """An end that may begin one waits for the next piece, and is said when nothing follows."""
     order = leaky("test.leaking_aloud")
-    said = "".join(event.data["content"] for event in Event.objects.filter(kind="streaming_chunk").order_by("seq"))
+    said = "".join(
+        event.data["content"]
+        for event in Event.objects.filter(kind="streaming_chunk").order_by("seq")
+    )
     assert (order.status, said) == ("completed", "[redacted] and sk-other sk")
 
 
 def test_a_secret_is_in_no_row_at_all_when_nothing_is_encrypted(leaky):
-    """The scrub stands without sealing: only the credential's own row, kept before, is sealed here."""
+    """The scrub stands without sealing: only the credential's own row, kept before, is sealed
+    here.
+    """
     with keys("plain", NEW):
         assert leaky("test.leaking").status == "paused"
         assert SECRET not in dump()
@@ -248,7 +291,9 @@ def test_a_secret_is_in_no_row_at_all_when_nothing_is_encrypted(leaky):
         ("test.leaking_failure", "The forge refused [redacted].", "forge_refused"),
     ],
 )
-def test_a_secret_is_in_no_error_and_in_no_line_of_the_servers_log(leaky, caplog, function, words, code):
+def test_a_secret_is_in_no_error_and_in_no_line_of_the_servers_log(
+    leaky, caplog, function, words, code
+):
     with caplog.at_level(logging.DEBUG):
         order = leaky(function)
     assert (order.latest_run.error, order.latest_run.failure_code) == (words, code)
@@ -277,13 +322,22 @@ def test_a_run_that_may_not_have_it_fails_with_words_and_a_code(make_order, leak
 
 def test_a_value_is_written_in_the_admin_and_shown_on_no_page(operator, team):
     added = operator.post(
-        reverse("admin:runs_credential_add"), {"name": "forge", "team": team.pk, "note": "n", "secret": SECRET}, follow=True
+        reverse("admin:runs_credential_add"),
+        {"name": "forge", "team": team.pk, "note": "n", "secret": SECRET},
+        follow=True,
     )
     row = Credential.objects.get()
-    assert added.status_code == 200 and (row.value, row.team, row.created_by.username) == (SECRET, team, "oli")
+    assert added.status_code == 200 and (row.value, row.team, row.created_by.username) == (
+        SECRET,
+        team,
+        "oli",
+    )
     pages = [
         reverse("admin:runs_credential_changelist"),
-        *(reverse(f"admin:runs_credential_{page}", args=[row.pk]) for page in ("change", "history", "delete")),
+        *(
+            reverse(f"admin:runs_credential_{page}", args=[row.pk])
+            for page in ("change", "history", "delete")
+        ),
     ]
     for answer in (added, *(operator.get(page) for page in pages)):
         assert answer.status_code == 200 and SECRET not in answer.content.decode()
@@ -293,22 +347,37 @@ def test_an_empty_value_keeps_the_old_one_and_another_replaces_it(operator):
     row = credentials.put("forge", SECRET)
     url = reverse("admin:runs_credential_change", args=[row.pk])
     operator.post(url, {"note": "said", "secret": "", "name": "other"})
-    assert [(one.name, one.value, one.note, one.rotated_at) for one in Credential.objects.all()] == [("forge", SECRET, "said", None)]
+    assert [
+        (one.name, one.value, one.note, one.rotated_at) for one in Credential.objects.all()
+    ] == [("forge", SECRET, "said", None)]
     operator.post(url, {"note": "said", "secret": OTHER})
     assert Credential.objects.get().value == OTHER and Credential.objects.get().rotated_at
 
 
 def test_a_refused_form_does_not_give_back_what_was_typed(operator):
     row = credentials.put("forge", SECRET)
-    answer = operator.post(reverse("admin:runs_credential_change", args=[row.pk]), {"note": "n" * 201, "secret": OTHER})
-    assert answer.status_code == 200 and OTHER not in answer.content.decode() and Credential.objects.get().value == SECRET
-    short = operator.post(reverse("admin:runs_credential_add"), {"name": "x", "note": "", "secret": "seven77"})
-    assert "8 to 32,000 characters" in short.content.decode() and "seven77" not in short.content.decode()
+    answer = operator.post(
+        reverse("admin:runs_credential_change", args=[row.pk]), {"note": "n" * 201, "secret": OTHER}
+    )
+    assert (
+        answer.status_code == 200
+        and OTHER not in answer.content.decode()
+        and Credential.objects.get().value == SECRET
+    )
+    short = operator.post(
+        reverse("admin:runs_credential_add"), {"name": "x", "note": "", "secret": "seven77"}
+    )
+    assert (
+        "8 to 32,000 characters" in short.content.decode()
+        and "seven77" not in short.content.decode()
+    )
 
 
 def test_the_same_name_twice_is_told_on_the_form(operator):
     credentials.put("forge", SECRET)
-    answer = operator.post(reverse("admin:runs_credential_add"), {"name": "forge", "note": "", "secret": OTHER})
+    answer = operator.post(
+        reverse("admin:runs_credential_add"), {"name": "forge", "note": "", "secret": OTHER}
+    )
     assert answer.status_code == 200 and Credential.objects.get().value == SECRET
 
 
@@ -331,12 +400,18 @@ def test_the_command_reads_the_value_from_standard_input(monkeypatch, team):
     call_command("credential", "set", "forge", "--team", "platform", "--note", "n", stdout=out)
     call_command("credential", "list", stdout=out)
     assert credentials.resolve("forge", team_id=team.pk) == SECRET
-    assert "forge kept for platform." in out.getvalue() and "used" in out.getvalue() and SECRET not in out.getvalue()
+    assert (
+        "forge kept for platform." in out.getvalue()
+        and "used" in out.getvalue()
+        and SECRET not in out.getvalue()
+    )
     call_command("credential", "remove", "forge", "--team", "platform", stdout=out)
     assert not Credential.objects.exists()
 
 
-@pytest.mark.parametrize("words", [["set", "a b"], ["set", "forge", "--team", "nobody"], ["remove", "forge"]])
+@pytest.mark.parametrize(
+    "words", [["set", "a b"], ["set", "forge", "--team", "nobody"], ["remove", "forge"]]
+)
 def test_the_command_refuses_with_a_sentence(monkeypatch, words):
     monkeypatch.setattr("sys.stdin", io.StringIO(SECRET))
     with pytest.raises(CommandError) as refused:

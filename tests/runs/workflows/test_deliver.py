@@ -1,4 +1,6 @@
-"""Work that leaves: the approved commit as a branch and one pull request, whatever fails in between, and no token anywhere (issue 7)."""
+"""Work that leaves: the approved commit as a branch and one pull request, whatever fails in
+between, and no token anywhere (issue 7).
+"""
 
 from __future__ import annotations
 
@@ -51,10 +53,17 @@ def forge(templates, tmp_path, settings) -> Iterator[Forge]:
     bare = tmp_path / "srv" / f"{PROJECT}.git"
     bare.parent.mkdir(parents=True)
     bare_copy(tmp_path / "start", bare)
-    definitions.edit_step_template("deliver-work", title="Work", function="deliver_test.work", config={})
+    definitions.edit_step_template(
+        "deliver-work", title="Work", function="deliver_test.work", config={}
+    )
     retry = {"attempts": 4, "base": 1, "cap": 2, "errors": ["forge_away", "forge_limit"]}
     steps = [
-        {"step_type": "execute", "step_template_slug": "deliver-work", "pause_after": True, "pause_phase": "awaiting_review_decision"},
+        {
+            "step_type": "execute",
+            "step_template_slug": "deliver-work",
+            "pause_after": True,
+            "pause_phase": "awaiting_review_decision",
+        },
         {"step_type": "deliver", "step_template_slug": "deliver", "retry": retry},
     ]
     definitions.edit_template("delivering", title="Delivering", steps=steps)
@@ -69,7 +78,8 @@ def forge(templates, tmp_path, settings) -> Iterator[Forge]:
 @pytest.fixture
 def repository(forge) -> Repository:
     return Repository.objects.create(
-        name="engine", url=forge.clone_url, push_policy="branch", pull_request_policy="ready", forge="github", forge_url=forge.url,
+        name="engine", url=forge.clone_url, push_policy="branch", pull_request_policy="ready",
+        forge="github", forge_url=forge.url,
         credential="forge-token",
     )  # fmt: skip
 
@@ -81,7 +91,14 @@ def waiting(repository, ana, team) -> WorkOrder:
 
 
 def ordered(repository: Repository, by: Any, **more: Any) -> WorkOrder:
-    order = runs.submit("delivering", by=by, repository_url=repository.url, title="Add a file", request="Please add it", **more)
+    order = runs.submit(
+        "delivering",
+        by=by,
+        repository_url=repository.url,
+        title="Add a file",
+        request="Please add it",
+        **more,
+    )
     order = drive(order)
     assert order.status == "paused", order.latest_run.error
     return order
@@ -107,8 +124,12 @@ def files_with(secret: str, folder: Any) -> list[str]:
     return found
 
 
-def test_the_approved_commit_leaves_and_no_token_stays_anywhere(waiting, forge, ana, ben, api, page, settings, caplog, monkeypatch):
-    """F14, S4-62: secrets are referenced, never stored; `github_pull_request_url` is shown wherever the order is."""
+def test_the_approved_commit_leaves_and_no_token_stays_anywhere(
+    waiting, forge, ana, ben, api, page, settings, caplog, monkeypatch
+):
+    """F14, S4-62: secrets are referenced, never stored; `github_pull_request_url` is shown wherever
+    the order is.
+    """
     caplog.set_level(logging.DEBUG)
     called: list[str] = []
     start = subprocess.Popen
@@ -119,15 +140,24 @@ def test_the_approved_commit_leaves_and_no_token_stays_anywhere(waiting, forge, 
 
     monkeypatch.setattr(subprocess, "Popen", noting)
     assert pause_of(waiting).effects == [
-        f"Pushes {waiting.branch} to {forge.clone_url}. To undo that: delete the branch there; no other branch is touched.",
-        "Opens a pull request, with this order's title and request. To undo that: close it there; who watches the repository is told.",
+        (
+            f"Pushes {waiting.branch} to {forge.clone_url}. To undo that: delete the branch "
+            "there; no other branch is touched."
+        ),
+        (
+            "Opens a pull request, with this order's title and request. To undo that: close it "
+            "there; who watches the repository is told."
+        ),
     ]
     order = approve(waiting, ben)
     (pull,) = forge.open
     head = forge.branch_head(order.branch)
     assert order.status == "completed", order.latest_run.error
     assert (pull["branch"], pull["base"], pull["title"]) == (order.branch, "main", "Add a file")
-    assert "Please add it" in pull["body"] and f"{settings.WAYSTATION_URL}/work-orders/{order.shown_id}/" in pull["body"]
+    assert (
+        "Please add it" in pull["body"]
+        and f"{settings.WAYSTATION_URL}/work-orders/{order.shown_id}/" in pull["body"]
+    )
     assert f"`{head[:7]} Add new.txt`" in pull["body"] and "approved by `dec_" in pull["body"]
     url = f"{forge.url}/{PROJECT}/pull/1"
     told = api(ana).get(f"/api/v1/work-orders/{order.shown_id}").json()
@@ -148,10 +178,16 @@ def test_gitlab_takes_a_draft_into_the_base_branch(repository, forge, ana, tmp_p
     assert order.pull_request_url.endswith(f"/{PROJECT}/-/merge_requests/1")
 
 
-@pytest.mark.parametrize("moment", ["between push and pull request", "between pull request and commit"])
-def test_a_worker_that_dies_on_the_way_opens_no_second_one(waiting, forge, ana, monkeypatch, moment):
+@pytest.mark.parametrize(
+    "moment", ["between push and pull request", "between pull request and commit"]
+)
+def test_a_worker_that_dies_on_the_way_opens_no_second_one(
+    waiting, forge, ana, monkeypatch, moment
+):
     died: list[bool] = []
-    module, name = (delivering, "propose") if moment.startswith("between push") else (record, "done")
+    module, name = (
+        (delivering, "propose") if moment.startswith("between push") else (record, "done")
+    )
     real = getattr(module, name)
 
     def dying(*arguments: Any) -> Any:
@@ -170,8 +206,12 @@ def test_a_worker_that_dies_on_the_way_opens_no_second_one(waiting, forge, ana, 
     assert len(forge.pulls) == 1
 
 
-def test_a_forge_that_is_away_is_tried_again_and_one_that_is_asked_too_much_is_left_alone(waiting, forge, ana):
-    """The retry policy tries again, no sooner than the forge wishes; the commits are kept meanwhile."""
+def test_a_forge_that_is_away_is_tried_again_and_one_that_is_asked_too_much_is_left_alone(
+    waiting, forge, ana
+):
+    """The retry policy tries again, no sooner than the forge wishes; the commits are kept
+    meanwhile.
+    """
     forge.fail(500)
     order = approve(waiting, ana)
     assert order.status == "pending"
@@ -184,7 +224,9 @@ def test_a_forge_that_is_away_is_tried_again_and_one_that_is_asked_too_much_is_l
     assert order.status == "completed" and len(forge.pulls) == 1
 
 
-@pytest.mark.parametrize(("status", "code"), [(500, "forge_away"), (429, "forge_limit"), (403, "forge_refused")])
+@pytest.mark.parametrize(
+    ("status", "code"), [(500, "forge_away"), (429, "forge_limit"), (403, "forge_refused")]
+)
 def test_a_push_that_fails_says_how_and_a_retry_loses_nothing(waiting, forge, ana, status, code):
     forge.git_status = status
     services.decide(pause_of(waiting).pk, action="approve", by=ana, via=Via.PAGE)
@@ -199,7 +241,12 @@ def test_a_push_that_fails_says_how_and_a_retry_loses_nothing(waiting, forge, an
 
 def test_a_branch_that_moved_at_the_origin_is_not_overwritten(waiting, forge, ana):
     bare = forge.repositories / f"{PROJECT}.git"
-    git(bare, "update-ref", f"refs/heads/{waiting.branch}", git(bare, "commit-tree", "main^{tree}", "-m", "Somebody else's"))
+    git(
+        bare,
+        "update-ref",
+        f"refs/heads/{waiting.branch}",
+        git(bare, "commit-tree", "main^{tree}", "-m", "Somebody else's"),
+    )
     order = approve(waiting, ana)
     assert order.latest_run.failure_code == "push_rejected"
     assert git(bare, "log", "-1", "--format=%s", waiting.branch) == "Somebody else's"
@@ -218,7 +265,9 @@ def test_nothing_leaves_that_was_never_approved(waiting, forge, ana):
     services.decide(pause_of(waiting).pk, action="approve", by=ana, via=Via.PAGE)
     head = fresh(waiting).thread.head
     assert head is not None
-    type(head).objects.filter(pk=head.pk).update(metadata={name: one for name, one in head.metadata.items() if name != "approved"})
+    type(head).objects.filter(pk=head.pk).update(
+        metadata={name: one for name, one in head.metadata.items() if name != "approved"}
+    )
     assert drive(waiting).latest_run.failure_code == "approval_missing"
     assert forge.branch_head(waiting.branch) == ""
 
@@ -243,14 +292,17 @@ def test_a_step_may_name_whose_approval_it_wants(repository, forge, ana, config,
 @pytest.mark.parametrize(
     ("first", "later", "pushed", "proposed"),
     [
-        (("branch", "ready"), ("never", "never"), False, False),  # what is forbidden now does not leave
+        # what is forbidden now does not leave
+        (("branch", "ready"), ("never", "never"), False, False),
         (("branch", "ready"), ("branch", "never"), True, False),
         (("never", "never"), ("branch", "ready"), False, False),  # nobody was shown that it would
         (("asked", "never"), ("branch", "ready"), False, False),
         (("branch", "never"), ("branch", "draft"), True, False),
     ],
 )
-def test_what_leaves_is_what_was_shown_less_what_is_forbidden_since(repository, forge, ana, first, later, pushed, proposed):
+def test_what_leaves_is_what_was_shown_less_what_is_forbidden_since(
+    repository, forge, ana, first, later, pushed, proposed
+):
     Repository.objects.update(push_policy=first[0], pull_request_policy=first[1])
     order = ordered(repository, ana)
     Repository.objects.update(push_policy=later[0], pull_request_policy=later[1])
@@ -275,9 +327,17 @@ def test_an_operator_puts_the_forge_right_and_a_retry_goes_on(waiting, forge, an
 
 
 def test_the_shipped_template_ends_in_a_pull_request(repository, forge, ana):
-    """S4-62: three checkpoints, three approvals, then completed with commits and `github_pull_request_url`."""
-    order = drive(runs.submit("repo-tidy", by=ana, repository_url=repository.url, input={"rules": "F401"}))
-    for phase in ("awaiting_plan_approval", "awaiting_implementation_review", "awaiting_review_decision"):
+    """S4-62: three checkpoints, three approvals, then completed with commits and
+    `github_pull_request_url`.
+    """
+    order = drive(
+        runs.submit("repo-tidy", by=ana, repository_url=repository.url, input={"rules": "F401"})
+    )
+    for phase in (
+        "awaiting_plan_approval",
+        "awaiting_implementation_review",
+        "awaiting_review_decision",
+    ):
         assert order.phase == phase
         order = approve(order, ana)
     assert order.status == "completed", order.latest_run.error

@@ -1,4 +1,6 @@
-"""A step that leaves code says which commit it asks about, so that `deliver` behind its approval takes just that one (P6, issue 13)."""
+"""A step that leaves code says which commit it asks about, so that `deliver` behind its approval
+takes just that one (P6, issue 13).
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,17 @@ from tests.databases.whole import file_database as file_database
 from tests.worlds.repositories import bare_copy, git, make_repository
 from tests.worlds.unapproved_code import swap_commit
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database, pytest.mark.usefixtures("file_database")]
-WRITES = [sys.executable, "-c", "open('new.txt', 'a').write('new\\n'); print('Written.')", "{prompt}"]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.one_database,
+    pytest.mark.usefixtures("file_database"),
+]
+WRITES = [
+    sys.executable,
+    "-c",
+    "open('new.txt', 'a').write('new\\n'); print('Written.')",
+    "{prompt}",
+]
 LOOKS = [sys.executable, "-c", "open('new.txt', 'w').write('spoilt'); print('Fine.')", "{prompt}"]
 NOTHING = [sys.executable, "-c", "print('Nothing to do.')", "{prompt}"]
 PAUSES = {"pause_after": True, "pause_phase": "awaiting_review_decision"}
@@ -41,7 +52,10 @@ def scripted(history: Any, tools: Any) -> Any:
 
 STEPS: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "a command": [("command", {"command": WRITES})],
-    "a command that looks at another's": [("command", {"command": WRITES}), ("command", {"command": LOOKS, "changes": "discard"})],
+    "a command that looks at another's": [
+        ("command", {"command": WRITES}),
+        ("command", {"command": LOOKS, "changes": "discard"}),
+    ],
     "an agent": [("agent", {"model": "scripted", **agents.WRITING})],
 }
 
@@ -53,7 +67,9 @@ def origin(tmp_path: Path, templates: None, settings: Any, monkeypatch: pytest.M
     monkeypatch.setattr("runs.agents.scripted.answer", scripted)
     make_repository(tmp_path / "start", {"README.md": "# Project\n"})
     bare = bare_copy(tmp_path / "start", tmp_path / "origin.git")
-    Repository.objects.create(name="engine", url=str(bare), push_policy="branch", pull_request_policy="never")
+    Repository.objects.create(
+        name="engine", url=str(bare), push_policy="branch", pull_request_policy="never"
+    )
     return bare
 
 
@@ -61,11 +77,31 @@ def asked(origin: Path, by: Any, steps: list[tuple[str, dict[str, Any]]]) -> Wor
     """An order whose last step before `deliver` asks."""
     made: list[dict[str, Any]] = []
     for number, (function, config) in enumerate(steps):
-        definitions.edit_step_template(f"material-{number}", title="Work", function=function, config=config)
+        definitions.edit_step_template(
+            f"material-{number}", title="Work", function=function, config=config
+        )
         last = PAUSES if number == len(steps) - 1 else {}
-        made.append({"step_type": ("execute", "review")[number], "step_template_slug": f"material-{number}", **last})
-    definitions.edit_template("material", title="Material", steps=[*made, {"step_type": "deliver", "step_template_slug": "deliver"}])
-    order = work(runs.submit("material", by=by, repository_url=str(origin), title="Add a file", request="Please add it"))
+        made.append(
+            {
+                "step_type": ("execute", "review")[number],
+                "step_template_slug": f"material-{number}",
+                **last,
+            }
+        )
+    definitions.edit_template(
+        "material",
+        title="Material",
+        steps=[*made, {"step_type": "deliver", "step_template_slug": "deliver"}],
+    )
+    order = work(
+        runs.submit(
+            "material",
+            by=by,
+            repository_url=str(origin),
+            title="Add a file",
+            request="Please add it",
+        )
+    )
     assert order.status == "paused", order.latest_run.error
     return order
 
@@ -83,7 +119,9 @@ def at_origin(origin: Path, order: WorkOrder) -> str:
 
 @pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
 def test_what_was_approved_behind_such_a_step_leaves(origin, ana, steps):
-    """Before, the step named nothing, the commit was compared with the whole state, and no such order could ever be delivered."""
+    """Before, the step named nothing, the commit was compared with the whole state, and no such
+    order could ever be delivered.
+    """
     order = asked(origin, ana, steps)
     wanted = head_of(order).metadata["git"]["commit"]
     services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
@@ -104,12 +142,18 @@ def test_a_commit_that_was_changed_behind_the_approval_does_not_leave(origin, an
     assert at_origin(origin, order) == ""
 
 
-def test_where_no_commit_was_made_all_that_was_there_is_approved_and_nothing_leaves(origin, ana, tmp_path):
+def test_where_no_commit_was_made_all_that_was_there_is_approved_and_nothing_leaves(
+    origin, ana, tmp_path
+):
     """An answer about words alone passes for no commit that is there afterwards."""
     order = asked(origin, ana, [("command", {"command": NOTHING})])
     services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
     order = work(order)
-    assert (order.status, store.load(head_of(order))["pushed"], at_origin(origin, order)) == ("completed", False, "")
+    assert (order.status, store.load(head_of(order))["pushed"], at_origin(origin, order)) == (
+        "completed",
+        False,
+        "",
+    )
     again = asked(origin, ana, [("command", {"command": NOTHING})])
     services.decide(pause_of(again).pk, action="approve", by=ana, via=Via.PAGE)
     swap_commit(again, origin, tmp_path / "other")
@@ -123,6 +167,8 @@ def test_an_edit_of_the_state_behind_the_approval_leaves_nothing(origin, ana):
     services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
     services.cancel_order(order.pk, by=ana, via=Via.PAGE)
     approval = Checkpoint.objects.get(thread=order.thread_id, next_step="deliver")
-    services.fork(approval.pk, by=ana, reason="try", state={**store.load(approval), "answer": "Other words"})
+    services.fork(
+        approval.pk, by=ana, reason="try", state={**store.load(approval), "answer": "Other words"}
+    )
     assert work(order).latest_run.failure_code == "content_changed"
     assert at_origin(origin, order) == ""

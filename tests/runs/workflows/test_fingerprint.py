@@ -108,7 +108,9 @@ def of(tmp_path, monkeypatch):
         for module, source in SOURCES.items():
             old, new = changes.get(module, ("", ""))
             assert old in source
-            (tmp_path / "stepping" / f"{module}.py").write_text(source.replace(old, new, 1) if old else source + new)
+            (tmp_path / "stepping" / f"{module}.py").write_text(
+                source.replace(old, new, 1) if old else source + new
+            )
         forget()
         importlib.invalidate_caches()
         return fingerprint(getattr(importlib.import_module("stepping.step"), name))
@@ -134,7 +136,12 @@ def test_the_same_code_has_the_same_fingerprint(of):
         {"step": ("# politely", "# rudely")},
         {"step": ('"""Say hello."""', '"""Say goodbye."""')},
         {"step": ('    """Say hello."""\n', "")},
-        {"step": ("price = shop.price(LIMIT)", "price = shop.price(\n        LIMIT,  # three\n    )")},
+        {
+            "step": (
+                "price = shop.price(LIMIT)",
+                "price = shop.price(\n        LIMIT,  # three\n    )",
+            )
+        },
         {"step": ("state: dict[str, Any], context: Any) -> list[str]", "state, context)")},
         {"step": ('"a"', "'a'")},
         {"step": ("LIMIT = 3", "LIMIT = 0x3")},
@@ -176,35 +183,56 @@ def test_what_changes_nothing_does_not_count(of, changes):
     ids=range(16),
 )
 def test_what_changes_the_step_counts(of, changes):
-    """Its body, and through however many calls the functions, classes and constants of its package."""
+    """Its body, and through however many calls the functions, classes and constants of its
+    package.
+    """
     assert of(**changes) != of()
 
 
 def test_names_that_a_function_binds_itself_are_not_its_modules(of):
     before = of("other")
     assert of("other", step=("return helper()", "LIMIT = 1\n    return helper()")) != before
-    local = {"step": ("def helper():\n    return 1", "def helper():\n    LIMIT = 1\n    return LIMIT")}
+    local = {
+        "step": ("def helper():\n    return 1", "def helper():\n    LIMIT = 1\n    return LIMIT")
+    }
     both = {"step": (local["step"][0], f"{local['step'][1]}\n\n\nLIMIT = 5")}
     assert of("other", **local) == of("other", **both)
 
 
 def test_another_process_and_another_hash_seed_come_to_the_same():
-    code = "from runs.contrib.repo_tidy import steps; from runs.workflows import fingerprint as f; print(f.fingerprint(steps.plan))"
+    code = (
+        "from runs.contrib.repo_tidy import steps; from runs.workflows import fingerprint as f; "
+        "print(f.fingerprint(steps.plan))"
+    )
     found = {
-        subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True).stdout
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
         for seed in ("1", "2")
     }
     assert found == {f"{fingerprint(steps.plan)}\n".encode()}
 
 
 def test_the_shipped_steps_differ():
-    shipped = [fingerprint(find(f"repo_tidy.{name}")) for name in ("plan", "execute", "review", "deliver")]
+    shipped = [
+        fingerprint(find(f"repo_tidy.{name}")) for name in ("plan", "execute", "review", "deliver")
+    ]
     assert len({*shipped, ""}) == 5
 
 
 def test_a_function_inside_another_counts_with_all_of_it(of):
-    nested = "\n\ndef around():\n    def inner():\n        return LIMIT\n    return inner\n\n\nmade = around()\n"
-    assert of("made", step=("", nested)) == of("around", step=("", nested)) != of("helper", step=("", nested))
+    nested = (
+        "\n\ndef around():\n    def inner():\n        return LIMIT\n    return inner\n\n\nmade "
+        "= around()\n"
+    )
+    assert (
+        of("made", step=("", nested))
+        == of("around", step=("", nested))
+        != of("helper", step=("", nested))
+    )
 
 
 def test_code_without_a_source_has_none():
@@ -222,11 +250,17 @@ def test_code_without_a_source_has_none():
         "import stepping.shop as store\ncost = store.price\n",
         "if True:\n    from stepping import shop as again\ncost = [again][0].price\n",
         "from functools import partial\n\ncost = partial(shop.price, 1)\n",
-        "class Till:\n    @staticmethod\n    def cost(count):\n        return shop.price(count)\n\n\ncost = Till.cost\n",
+        (
+            "class Till:\n    @staticmethod\n    def cost(count):\n        return "
+            "shop.price(count)\n\n\ncost = Till.cost\n"
+        ),
     ],
     ids=range(7),
 )
 def test_code_is_found_on_each_way_that_an_import_takes(of, source):
-    step = ("", f"\n\n{source}\n\ndef buy(state, context):\n    return [cost(part) for part in state]\n")
+    step = (
+        "",
+        f"\n\n{source}\n\ndef buy(state, context):\n    return [cost(part) for part in state]\n",
+    )
     assert of("buy", step=step) == of("buy", step=step, deep=('"!"', '"?"'))
     assert of("buy", step=step) != of("buy", step=step, shop=("TAX = 2", "TAX = 3"))

@@ -40,9 +40,18 @@ print(sorted({name.partition(".")[0] for name in sys.modules} & {"django", "cele
 
 
 def test_a_step_does_all_its_work_with_what_it_is_handed(tmp_path):
-    """S4-25: workspace, agent, credentials, log, artifacts. In a process without Django, Celery or a database, so there is nothing else.
+    """S4-25: workspace, agent, credentials, log, artifacts.
 
-    The credential that it was handed is in what the agent wrote; the step knows that from the same hand, and refuses the change.
+    In a process without Django, Celery or a database, so there is nothing else.
+
+    The credential that it was handed is in what the agent wrote; the step knows that from the same
+    hand, and refuses the change.
     """
-    done = subprocess.run([sys.executable, "-c", PROGRAM, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.stdout.splitlines() == ["secret_in_change", "Done. Do it.", "[]"], done.stderr

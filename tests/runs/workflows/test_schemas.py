@@ -23,14 +23,38 @@ PERSON = {
         "born": {"type": "string", "format": "date"},
         "woken": {"type": "string", "format": "date-time"},
         "role": {"enum": ["buyer", "seller"]},
-        "tags": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 3, "uniqueItems": True},
-        "home": {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}},
+        "tags": {
+            "type": "array",
+            "items": {"type": "string"},
+            "minItems": 1,
+            "maxItems": 3,
+            "uniqueItems": True,
+        },
+        "home": {
+            "type": "object",
+            "required": ["city"],
+            "properties": {"city": {"type": "string"}},
+        },
     },
 }
 FITTING = {"name": "Ana", "age": 40}
 
 
-KEYWORDS = ["type", "properties", "items", "anyOf", "allOf", "$ref", "$defs", "pattern", "enum", "required", "not", "minimum", "const"]
+KEYWORDS = [
+    "type",
+    "properties",
+    "items",
+    "anyOf",
+    "allOf",
+    "$ref",
+    "$defs",
+    "pattern",
+    "enum",
+    "required",
+    "not",
+    "minimum",
+    "const",
+]
 
 
 def doubling(levels: int) -> dict[str, Any]:
@@ -56,7 +80,10 @@ def nested(levels: int) -> dict[str, Any]:
         ({"$ref": "https://evil.example/schema"}, "nothing is fetched"),
         ({"properties": {"a": {"$ref": "file:///etc/passwd"}}}, "nothing is fetched"),
         ({"$ref": "#/$defs/none"}, "leads nowhere"),
-        ({"$defs": {"a": {"items": {"$ref": "#/$defs/a"}}}, "$ref": "#/$defs/a"}, "leads back to itself"),
+        (
+            {"$defs": {"a": {"items": {"$ref": "#/$defs/a"}}}, "$ref": "#/$defs/a"},
+            "leads back to itself",
+        ),
         ({"$dynamicRef": "#x"}, "not supported"),
         ({"properties": {"a": {"unevaluatedProperties": False}}}, "not supported"),
         ({"pattern": "(?=a)"}, "RE2"),
@@ -71,14 +98,19 @@ def nested(levels: int) -> dict[str, Any]:
     ],
 )
 def test_a_hostile_or_broken_schema_is_refused_in_words(schema, words):
-    """Depth, size, patterns and references that would cost without bound never get as far as an answer."""
+    """Depth, size, patterns and references that would cost without bound never get as far as an
+    answer.
+    """
     with pytest.raises(SchemaRefused, match=words):
         schemas.check(schema)
 
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYWORDS) | st.text(max_size=3), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(KEYWORDS) | st.text(max_size=3), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 
@@ -93,12 +125,18 @@ def test_whatever_is_handed_in_is_taken_or_refused_and_never_fails(schema):
 
 
 def test_references_are_written_out_once():
-    schema = {"$defs": {"a/b": {"type": "string"}}, "properties": {"x": {"$ref": "#/$defs/a~1b", "title": "X"}}}
+    schema = {
+        "$defs": {"a/b": {"type": "string"}},
+        "properties": {"x": {"$ref": "#/$defs/a~1b", "title": "X"}},
+    }
     assert schemas.check(schema) == {"properties": {"x": {"type": "string", "title": "X"}}}
 
 
 def test_a_reference_beside_other_words_means_both():
-    schema = {"$defs": {"a": {"minLength": 2}}, "properties": {"x": {"$ref": "#/$defs/a", "minLength": 1}}}
+    schema = {
+        "$defs": {"a": {"minLength": 2}},
+        "properties": {"x": {"$ref": "#/$defs/a", "minLength": 1}},
+    }
     kept = schemas.check(schema)
     assert validate_resume_payload(kept, {"x": "a"}) == {"x": ["Must have at least 2 characters."]}
 
@@ -123,13 +161,30 @@ def test_a_pattern_that_backtracks_without_end_elsewhere_answers_at_once():
         ({"age": 151}, {"age": ["Must be at most 150."]}),
         ({"mail": "ana"}, {"mail": ["Must be an email address."]}),
         ({"born": "2026-02-30"}, {"born": ["Must be a date such as 2026-03-31."]}),
-        ({"woken": "2026-02-03T10:00:00"}, {"woken": ["Must be a date and time with its zone, such as 2026-03-31T14:30:00+02:00."]}),
+        (
+            {"woken": "2026-02-03T10:00:00"},
+            {
+                "woken": [
+                    "Must be a date and time with its zone, such as 2026-03-31T14:30:00+02:00."
+                ]
+            },
+        ),
         ({"role": "thief"}, {"role": ["Must be one of: buyer, seller."]}),
         ({"tags": []}, {"tags": ["Needs at least 1 entry."]}),
         ({"tags": ["a", "b", "c", "d"]}, {"tags": ["May have up to 3 entries."]}),
         ({"home": {}}, {"home.city": ["This is needed."]}),
         ({"home": {"city": 5}}, {"home.city": ["Must be text."]}),
-        ({"more": 1}, {"": ["Holds a name that is not asked for: Additional properties are not allowed ('more' was unexpected)."]}),
+        (
+            {"more": 1},
+            {
+                "": [
+                    (
+                        "Holds a name that is not asked for: Additional properties are not "
+                        "allowed ('more' was unexpected)."
+                    )
+                ]
+            },
+        ),
     ],
 )
 def test_each_fault_is_said_in_words_at_its_place(change, errors):
@@ -138,10 +193,15 @@ def test_each_fault_is_said_in_words_at_its_place(change, errors):
 
 
 def test_what_is_missing_is_told_by_its_name():
-    assert validate_resume_payload(schemas.check(PERSON), {}) == {"age": ["This is needed."], "name": ["This is needed."]}
+    assert validate_resume_payload(schemas.check(PERSON), {}) == {
+        "age": ["This is needed."],
+        "name": ["This is needed."],
+    }
 
 
-@pytest.mark.parametrize("payload", [float("inf"), {"a": object()}, {"name": "x" * schemas.MAX_ANSWER}])
+@pytest.mark.parametrize(
+    "payload", [float("inf"), {"a": object()}, {"name": "x" * schemas.MAX_ANSWER}]
+)
 def test_what_is_no_json_or_too_large_is_refused(payload):
     assert list(validate_resume_payload(schemas.check({}), payload)) == [""]
 
@@ -160,14 +220,24 @@ def test_long_lists_are_not_compared_item_by_item():
 
 
 def test_of_several_alternatives_the_nearest_one_is_told():
-    account = {"type": "object", "required": ["iban"], "properties": {"iban": {"type": "string", "minLength": 15}}}
+    account = {
+        "type": "object",
+        "required": ["iban"],
+        "properties": {"iban": {"type": "string", "minLength": 15}},
+    }
     schema = {"properties": {"pay": {"oneOf": [account, {"type": "string"}]}}}
-    assert validate_resume_payload(schemas.check(schema), {"pay": {"iban": "DE1"}}) == {"pay.iban": ["Must have at least 15 characters."]}
-    assert validate_resume_payload(schemas.check(schema), {"pay": 5}) == {"pay": ["Fits none of the allowed shapes."]}
+    assert validate_resume_payload(schemas.check(schema), {"pay": {"iban": "DE1"}}) == {
+        "pay.iban": ["Must have at least 15 characters."]
+    }
+    assert validate_resume_payload(schemas.check(schema), {"pay": 5}) == {
+        "pay": ["Fits none of the allowed shapes."]
+    }
 
 
 TYPES = [{"type": name} for name in ("string", "integer", "number", "boolean")]
-LEAF = st.sampled_from([*TYPES, {"enum": ["a", 1, None, True]}, {"const": "x"}, {"minLength": 2}, {"maximum": 3}])
+LEAF = st.sampled_from(
+    [*TYPES, {"enum": ["a", 1, None, True]}, {"const": "x"}, {"minLength": 2}, {"maximum": 3}]
+)
 SCHEMA = st.recursive(
     LEAF,
     lambda inner: st.one_of(
@@ -175,7 +245,11 @@ SCHEMA = st.recursive(
         st.lists(inner, min_size=1, max_size=3).map(lambda several: {"anyOf": several}),
         st.lists(inner, min_size=1, max_size=3).map(lambda several: {"allOf": several}),
         st.builds(
-            lambda parts, needed: {"type": "object", "properties": parts, "required": sorted(needed & parts.keys())},
+            lambda parts, needed: {
+                "type": "object",
+                "properties": parts,
+                "required": sorted(needed & parts.keys()),
+            },
             st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
             st.sets(st.sampled_from("abc")),
         ),
@@ -186,7 +260,9 @@ SCHEMA = st.recursive(
 
 VALUE = st.recursive(
     st.sampled_from(["", "ab", 1, 1.5, True, None, "x"]),
-    lambda one: st.lists(one, max_size=3) | st.dictionaries(st.sampled_from("abc"), one, max_size=3),
+    lambda one: (
+        st.lists(one, max_size=3) | st.dictionaries(st.sampled_from("abc"), one, max_size=3)
+    ),
     max_leaves=6,
 )
 
@@ -194,7 +270,9 @@ VALUE = st.recursive(
 @given(SCHEMA, VALUE)
 def test_the_validator_agrees_with_the_standard(schema, value):
     kept = schemas.check(schema)
-    assert (validate_resume_payload(kept, value) == {}) == Draft202012Validator(schema).is_valid(value)
+    assert (validate_resume_payload(kept, value) == {}) == Draft202012Validator(schema).is_valid(
+        value
+    )
 
 
 @pytest.mark.parametrize(
@@ -209,7 +287,8 @@ def test_the_validator_agrees_with_the_standard(schema, value):
     ],
 )
 def test_a_validation_ends_at_its_work(schema, answer, monkeypatch):
-    """A schema of 64 KB and an answer of 500 KB kept a web worker for 5 s and more: the product of their parts said nothing of the
+    """A schema of 64 KB and an answer of 500 KB kept a web worker for 5 s and more: the product of
+    their parts said nothing of the
     texts that each alternative which does not fit repeats."""
     left = []
     spend = schemas._spend
@@ -253,10 +332,18 @@ def test_multiples_are_exact_and_of_any_size(of, value, fits):
     assert bool(errors) is not fits
 
 
-NUMBERS = st.integers(-(10**400), 10**400) | st.floats() | st.sampled_from([0, -0.0, 1e308, 5e-324, int("9" * 4300)])
+NUMBERS = (
+    st.integers(-(10**400), 10**400)
+    | st.floats()
+    | st.sampled_from([0, -0.0, 1e308, 5e-324, int("9" * 4300)])
+)
 
 
-@given(st.sampled_from(["multipleOf", "minimum", "maximum", "exclusiveMinimum", "const"]), NUMBERS, NUMBERS)
+@given(
+    st.sampled_from(["multipleOf", "minimum", "maximum", "exclusiveMinimum", "const"]),
+    NUMBERS,
+    NUMBERS,
+)
 def test_no_number_fails_a_validation(keyword, of, value):
     """Numbers that no float holds, and floats that are none, failed inside the library."""
     try:
@@ -267,7 +354,13 @@ def test_no_number_fails_a_validation(keyword, of, value):
 
 
 @pytest.mark.parametrize(
-    ("items", "unique"), [([1, 1.0], False), ([1, True], True), ([{"a": 1, "b": 2}, {"b": 2, "a": 1.0}], False), ([[], {}], True)]
+    ("items", "unique"),
+    [
+        ([1, 1.0], False),
+        ([1, True], True),
+        ([{"a": 1, "b": 2}, {"b": 2, "a": 1.0}], False),
+        ([[], {}], True),
+    ],
 )
 def test_items_are_told_apart_as_json_has_it(items, unique):
     assert bool(validate_resume_payload({"uniqueItems": True}, items)) is not unique

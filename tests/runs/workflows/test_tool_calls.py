@@ -1,4 +1,6 @@
-"""Tool calls that wait for a person: what is asked, what may be answered, and what a step may then make."""
+"""Tool calls that wait for a person: what is asked, what may be answered, and what a step may then
+make.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +42,22 @@ NO = {"decision": "reject", "reason": "too risky"}
         (payload(), {"calls.c1", "calls.c2"}),
         (payload(c1=OK), {"calls.c2"}),
         (payload(c1=OK, c2=OK, c3=OK), {"calls"}),
-        (payload(c1=OK, c2={"decision": "edit", "arguments": {}}), {"calls.c2", "calls.c2.decision"}),
+        (
+            payload(c1=OK, c2={"decision": "edit", "arguments": {}}),
+            {"calls.c2", "calls.c2.decision"},
+        ),
         (payload(c1={"decision": "maybe"}, c2=OK), {"calls.c1.decision"}),
         ({"calls": [OK, OK]}, {"calls"}),
     ],
 )
 def test_an_answer_decides_every_call_and_no_other(answer, paths):
     """S2-26, F5."""
-    assert set(schemas.validate_resume_payload(schemas.check_inputs(tool_calls.required(KEPT)), answer)) == paths
+    assert (
+        set(
+            schemas.validate_resume_payload(schemas.check_inputs(tool_calls.required(KEPT)), answer)
+        )
+        == paths
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,10 +70,18 @@ def test_an_answer_decides_every_call_and_no_other(answer, paths):
         (edited(to=[]), "c1.arguments", "/to may not be changed"),
         (edited(bcc="eve@example.org"), "c1.arguments", "/bcc may not be changed"),
         (edited(body={"text": "y", "html": 1}), "c1.arguments", "/body/html may not be changed"),
-        (edited(body={"html": True, "text": "y", "x": 1}), "c1.arguments", "/body/x may not be changed"),
+        (
+            edited(body={"html": True, "text": "y", "x": 1}),
+            "c1.arguments",
+            "/body/x may not be changed",
+        ),
         (edited(subjects="Hi"), "c1.arguments", "/subjects may not be changed"),
         ({"decision": "edit", "arguments": {}}, "c1.arguments", "may not be changed"),
-        ({"decision": "approve", "arguments": {**MAIL.arguments, "subject": "y"}}, "c1.arguments", "keeps its arguments"),
+        (
+            {"decision": "approve", "arguments": {**MAIL.arguments, "subject": "y"}},
+            "c1.arguments",
+            "keeps its arguments",
+        ),
     ],
 )
 def test_what_is_outside_the_allow_list_is_refused(answer, path, words):
@@ -82,7 +100,12 @@ def test_what_was_decided_is_all_that_a_step_may_make():
     assert not tool_calls.faults(KEPT, answer)
     context = told("act", tool_calls.decided(KEPT, answer))
     (call,) = tool_calls.approved(context, "act")
-    assert (call.id, call.tool, call.arguments["subject"], call.edited) == ("c1", "send_mail", "Hello", True)
+    assert (call.id, call.tool, call.arguments["subject"], call.edited) == (
+        "c1",
+        "send_mail",
+        "Hello",
+        True,
+    )
     assert tool_calls.rejected(context, "act") == {"c2": "too risky"}
     assert tool_calls.approved(context, "other") == []
 
@@ -92,7 +115,10 @@ def test_an_approval_is_bound_to_the_arguments_that_were_shown():
     context = told("act", tool_calls.decided(KEPT, payload(c1=edited(subject="Hello"), c2=OK)))
     assert tool_calls.all_decided(context, "act", [MAIL, DROP])
     assert [call.id for call in tool_calls.approved(context, "act", [MAIL, DROP])] == ["c1", "c2"]
-    for other in (Call(id="c2", tool="drop_table", arguments={"name": "users"}), Call(id="c2", tool="x", arguments={"name": "orders"})):
+    for other in (
+        Call(id="c2", tool="drop_table", arguments={"name": "users"}),
+        Call(id="c2", tool="x", arguments={"name": "orders"}),
+    ):
         assert not tool_calls.all_decided(context, "act", [other])
         assert tool_calls.approved(context, "act", [other]) == []
 
@@ -103,14 +129,21 @@ def test_an_edit_that_changes_nothing_is_an_approval():
 
 def test_edited_arguments_fit_the_tools_own_schema():
     schema = {"type": "object", "properties": {"subject": {"type": "string", "maxLength": 3}}}
-    kept = tool_calls.kept([Call(id="c1", tool="t", arguments={"subject": "a"}, editable=[""], schema=schema)])
-    found = tool_calls.faults(kept, payload(c1={"decision": "edit", "arguments": {"subject": "long"}}))
+    kept = tool_calls.kept(
+        [Call(id="c1", tool="t", arguments={"subject": "a"}, editable=[""], schema=schema)]
+    )
+    found = tool_calls.faults(
+        kept, payload(c1={"decision": "edit", "arguments": {"subject": "long"}})
+    )
     assert found == {"calls.c1.arguments": ["subject: May have up to 3 characters."]}
 
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.text("ab/~", max_size=2),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab/~", max_size=2), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text("ab/~", max_size=2), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 ARGUMENTS = st.dictionaries(st.text("ab/~", max_size=2), VALUES, max_size=3)
@@ -120,11 +153,19 @@ ARGUMENTS = st.dictionaries(st.text("ab/~", max_size=2), VALUES, max_size=3)
 def test_whatever_is_edited_outside_of_the_allowed_places_is_found(before, after, data):
     """S2-26: nothing differs outside of the pointers exactly where the answer is taken."""
     changed = list(tool_calls._changes(before, after))
-    assert (changed == []) == (json.dumps(before, sort_keys=True) == json.dumps(after, sort_keys=True))
+    assert (changed == []) == (
+        json.dumps(before, sort_keys=True) == json.dumps(after, sort_keys=True)
+    )
     allowed = data.draw(st.lists(st.sampled_from(changed), unique=True)) if changed else []
-    kept = tool_calls.kept([Call(id="c", tool="t", arguments=before, editable=allowed or ["/none"])])
+    kept = tool_calls.kept(
+        [Call(id="c", tool="t", arguments=before, editable=allowed or ["/none"])]
+    )
     refused = tool_calls.faults(kept, payload(c={"decision": "edit", "arguments": after}))
-    outside = [path for path in changed if not any(path == one or path.startswith(f"{one}/") for one in allowed)]
+    outside = [
+        path
+        for path in changed
+        if not any(path == one or path.startswith(f"{one}/") for one in allowed)
+    ]
     assert bool(refused) == bool(outside)
 
 

@@ -1,4 +1,6 @@
-"""Streams of agents that know nothing of Waystation, as steps: told, kept, asked about and gone on with."""
+"""Streams of agents that know nothing of Waystation, as steps: told, kept, asked about and gone on
+with.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ def agent(past):
     if "human_input" not in heard:
         yield {"event": "await_human_input", "data": DEPLOY}
         raise AssertionError("nobody is waited for in here")
-    yield {"event": "final_answer", "data": {"output": f"{heard['looked']['files']} files, {heard['human_input']['response']}"}}
+    yield {
+        "event": "final_answer",
+        "data": {"output": f"{heard['looked']['files']} files, {heard['human_input']['response']}"},
+    }
 
 
 async def agent_that_awaits(past):
@@ -44,7 +49,9 @@ def respond(client, run, response):
 @pytest.mark.django_db(transaction=True)  # what is streamed has a connection of its own
 @pytest.mark.parametrize("stream", [agent, agent_that_awaits])
 def test_any_agents_stream_is_told_kept_and_asked_about(order_that, ana, api, stream):
-    """S2-3, S2-4, S2-18..24: only our own agent's loops were; a stream of another framework could not be wrapped."""
+    """S2-3, S2-4, S2-18..24: only our own agent's loops were; a stream of another framework could
+    not be wrapped.
+    """
     made: list[None] = []
 
     def step(state, context):
@@ -89,16 +96,28 @@ def test_what_is_no_event_fails_the_step_in_words(order_that, nonsense):
 
 def test_a_stream_that_just_ends_is_an_answer_too(order_that):
     """S2-3: also one without any event."""
-    assert drive(order_that(lambda state, context: wrap(state, context, lambda past: []))).status == "completed"
+    assert (
+        drive(order_that(lambda state, context: wrap(state, context, lambda past: []))).status
+        == "completed"
+    )
 
 
 def test_a_step_that_is_sent_back_begins_anew_with_the_feedback(order_that, ana):
     """S4-29: what the first round ended with is over."""
 
     def heard(past):
-        yield {"event": "final_answer", "data": {"output": [one["data"]["response"] for one in past]}}
+        yield {
+            "event": "final_answer",
+            "data": {"output": [one["data"]["response"] for one in past]},
+        }
 
-    order = drive(order_that(lambda state, context: wrap(state, context, heard), pause_after=True, pause_phase="awaiting_review_approval"))
+    order = drive(
+        order_that(
+            lambda state, context: wrap(state, context, heard),
+            pause_after=True,
+            pause_phase="awaiting_review_approval",
+        )
+    )
     assert state_of(order)["output"] == []
     services.decide(pause_of(order).pk, action="revise", feedback="shorter", by=ana, via=Via.PAGE)
     assert state_of(drive(order))["output"] == ["shorter"]

@@ -30,7 +30,10 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 def order_at_execute(own: Stack, token: str) -> str:
     """An order whose plan was just approved."""
     status, order = own.call(
-        "POST", "/api/v1/work-orders", {"template": "repo-tidy", "repository_url": str(own.folder / "celery")}, token=token
+        "POST",
+        "/api/v1/work-orders",
+        {"template": "repo-tidy", "repository_url": str(own.folder / "celery")},
+        token=token,
     )
     assert status == 201, order
     own.paused(order["id"], token, "awaiting_plan_approval")
@@ -55,7 +58,10 @@ def test_a_worker_killed_in_the_middle_of_execute_is_replaced_and_no_commit_is_d
     own.kill(heir)
     workspace = own.folder / "data" / "workspaces" / order
     log = subprocess.run(
-        ["git", "-C", workspace, "log", "--format=%s", f"origin/HEAD..{done['branch']}"], capture_output=True, text=True, check=True
+        ["git", "-C", workspace, "log", "--format=%s", f"origin/HEAD..{done['branch']}"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     subjects = log.stdout.splitlines()
     assert len(subjects) == len(set(subjects)) == done["git_commit_count"] > 1
@@ -68,8 +74,12 @@ def test_a_worker_without_the_workspace_restores_it_from_the_checkpoint(own):
     worker = own.worker("elsewhere")
     order = order_at_execute(own, token)
     state = own.paused(order, token, "awaiting_implementation_review")
-    folder = own.folder / "data" / "workspaces"  # in which the worker may be putting a lock away just now
-    until(lambda: not subprocess.run(["rm", "-rf", folder], check=False).returncode, what="the workspaces to be gone")
+    # in which the worker may be putting a lock away just now
+    folder = own.folder / "data" / "workspaces"
+    until(
+        lambda: not subprocess.run(["rm", "-rf", folder], check=False).returncode,
+        what="the workspaces to be gone",
+    )
     own.answer(order, token, "approve")
     own.paused(order, token, "awaiting_review_decision")
     own.answer(order, token, "approve")
@@ -85,7 +95,11 @@ def test_an_answer_given_while_no_worker_lives_is_kept_and_acted_on(own):
     status, order = own.call(
         "POST",
         "/api/v1/work-orders",
-        {"template": "repo-tidy", "repository_url": str(own.folder / "celery"), "input": {"rules": "I001"}},
+        {
+            "template": "repo-tidy",
+            "repository_url": str(own.folder / "celery"),
+            "input": {"rules": "I001"},
+        },
         token=token,
     )
     assert status == 201
@@ -103,9 +117,15 @@ def test_a_cancelled_order_is_let_go_by_the_worker_that_works_on_it(own):
     worker = own.worker("patient")
     order = order_at_execute(own, token)
     until(lambda: own.order(order, token)["status"] == "running", what="the worker")
-    assert own.call("POST", f"/api/v1/work-orders/{order}/cancel", token=token) == (200, {"success": True})
+    assert own.call("POST", f"/api/v1/work-orders/{order}/cancel", token=token) == (
+        200,
+        {"success": True},
+    )
     done = own.ended(order, token, "failed")
-    assert (done["error_message"], done["failure_code"]) == ("Cancelled by user at executing phase", "cancelled_by_user")
+    assert (done["error_message"], done["failure_code"]) == (
+        "Cancelled by user at executing phase",
+        "cancelled_by_user",
+    )
     events = [event["event"] for event in own.events(order, token)]
     own.kill(worker)
     assert events[-2:] == ["run_cancelled", "checkpoint_created"]

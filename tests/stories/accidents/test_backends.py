@@ -1,4 +1,6 @@
-"""Real runs whose states are in Redis and in files: paused, answered, resumed, and taken over from a worker that was killed."""
+"""Real runs whose states are in Redis and in files: paused, answered, resumed, and taken over from
+a worker that was killed.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +36,16 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
         stack.stop()
 
 
-@pytest.mark.parametrize(("url", "name"), [("redis:", "RedisStore"), ("file://{folder}/kept", "FileStore")])
+@pytest.mark.parametrize(
+    ("url", "name"), [("redis:", "RedisStore"), ("file://{folder}/kept", "FileStore")]
+)
 def test_a_killed_worker_is_replaced_and_goes_on_from_the_stored_state(own, url, name):
-    """S2-5, S2-7, S2-28, S2-32, S2-33, P3, P5: kill -9 in mid-run; and a pause that outlives every process there is."""
-    own.environment["CHECKPOINTS_URL"] = f"{url.format(folder=own.folder)} database: redis: file://{own.folder}/kept"
+    """S2-5, S2-7, S2-28, S2-32, S2-33, P3, P5: kill -9 in mid-run; and a pause that outlives every
+    process there is.
+    """
+    own.environment["CHECKPOINTS_URL"] = (
+        f"{url.format(folder=own.folder)} database: redis: file://{own.folder}/kept"
+    )
     web, victim = own.web(), own.worker("victim")
     token = TOKENS["ana"]
     run, asking = own.begin("slow-ticks", token), own.begin("slow-asking", token)

@@ -1,4 +1,6 @@
-"""Redis away: whoever asks or answers gets 2xx within a second, and everything goes on when it is back."""
+"""Redis away: whoever asks or answers gets 2xx within a second, and everything goes on when it is
+back.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from tests.stories.conftest import make_slow_stack
 pytestmark = pytest.mark.stack
 
 PATIENCE = BREAKER_SECONDS + 2 + 1 + 10
-"""Seconds until all goes on: what is left of the breaker, a run's patience, a sweep; and as much as a loaded machine needs besides."""
+"""Seconds until all goes on: what is left of the breaker, a run's patience, a sweep; and as much as
+a loaded machine needs besides.
+"""
 GIVEN_UP = "the sweep will find it"
 COMMAND_WAITS = 1.5
 """Seconds that a command may wait for a Redis that hangs, beyond what it waits anyway."""
@@ -35,7 +39,17 @@ class Redis:
         self.start()
 
     def start(self) -> None:
-        command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(self.folder)]
+        command = [
+            "redis-server",
+            "--port",
+            str(self.port),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--dir",
+            str(self.folder),
+        ]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         until(lambda: answers(self.port), what="Redis")
 
@@ -70,9 +84,13 @@ def own(redis: Redis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slow
         stack.stop()
 
 
-@pytest.mark.parametrize(("goes", "comes_back"), [("freeze", "thaw"), ("kill", "start")], ids=["hanging", "refused"])
+@pytest.mark.parametrize(
+    ("goes", "comes_back"), [("freeze", "thaw"), ("kill", "start")], ids=["hanging", "refused"]
+)
 def test_without_redis_nobody_waits_and_nothing_is_lost(own, redis, goes, comes_back):
-    """P2, P3, F10, STACK §9: it accepts and never answers, or it refuses; when it begins, nobody knows yet that it is away."""
+    """P2, P3, F10, STACK §9: it accepts and never answers, or it refuses; when it begins, nobody
+    knows yet that it is away.
+    """
     token = TOKENS["ana"]
     waiting, unwanted = own.begin("slow-asking", token), own.begin("slow-asking", token)
     for order in (waiting, unwanted):
@@ -93,8 +111,15 @@ def test_without_redis_nobody_waits_and_nothing_is_lost(own, redis, goes, comes_
         fresh = timed("submit", lambda: own.begin("slow-asking", token))
         timed("cancel a paused one", lambda: own.answer(unwanted, token, "cancel"))
         another = timed("submit another", lambda: own.begin("slow-asking", token))
-        assert timed("cancel a pending one", lambda: own.call("POST", f"/api/v1/work-orders/{another}/cancel", token=token))[0] == 200
-        tried = [time.monotonic()]  # of the last outage: nobody tries while it is open, so another order comes now and then
+        assert (
+            timed(
+                "cancel a pending one",
+                lambda: own.call("POST", f"/api/v1/work-orders/{another}/cancel", token=token),
+            )[0]
+            == 200
+        )
+        # of the last outage: nobody tries while it is open, so another order comes now and then
+        tried = [time.monotonic()]
 
         def a_send_failed() -> bool:
             if time.monotonic() - tried[-1] > 2:
@@ -119,12 +144,15 @@ def test_without_redis_nobody_waits_and_nothing_is_lost(own, redis, goes, comes_
 
 
 def test_a_command_stands_a_second_at_most_before_a_redis_that_hangs(own, redis):
-    """S14-10: `manage.py workorder` took 6 s: it waited for its live hints, and then for its messages. What the process waits is counted
+    """S14-10: `manage.py workorder` took 6 s: it waited for its live hints, and then for its
+    messages. What the process waits is counted
     inside it, until its very end."""
 
     def waited(*words):
         command = [sys.executable, "-m", "tests.servers.timed_command", "--user", "ana", *words]
-        done = subprocess.run(command, cwd=ROOT, env=own.environment, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            command, cwd=ROOT, env=own.environment, capture_output=True, text=True, check=True
+        )
         *said, waits = done.stdout.splitlines()
         return said[0], sum(json.loads(waits).values())
 
@@ -139,7 +167,12 @@ def test_a_command_stands_a_second_at_most_before_a_redis_that_hangs(own, redis)
         _, to_cancel = waited("cancel", unwanted)
     finally:
         redis.thaw()
-    assert max(to_create, to_approve, to_cancel) < usual + COMMAND_WAITS, (usual, to_create, to_approve, to_cancel)
+    assert max(to_create, to_approve, to_cancel) < usual + COMMAND_WAITS, (
+        usual,
+        to_create,
+        to_approve,
+        to_cancel,
+    )
     assert max(to_create, to_approve) > usual, "it did wait for its message, so the broker hung"
     own.ended(order, TOKENS["ana"])
     own.paused(made, TOKENS["ana"], "awaiting_plan_approval")

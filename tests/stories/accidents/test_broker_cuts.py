@@ -1,6 +1,8 @@
-"""Redis breaks between two commands of a worker: the worker goes on by itself, and no run is lost, doubled or stuck.
+"""Redis breaks between two commands of a worker: the worker goes on by itself, and no run is lost,
+doubled or stuck.
 
-`make chaos ARGS="--faults broker"` does it at every command, one after the other; these are the ones that matter most.
+`make chaos ARGS="--faults broker"` does it at every command, one after the other; these are the
+ones that matter most.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ TOKEN = TOKENS["ana"]
 BROKEN_SECONDS = 1.5
 """Longer than a worker waits for an answer."""
 RECOVERY = 2 + 1 + 1 + 10
-"""Seconds until a run goes on: its patience, a sweep, a look for the broker; and as much as a loaded machine needs besides."""
+"""Seconds until a run goes on: its patience, a sweep, a look for the broker; and as much as a
+loaded machine needs besides.
+"""
 CASES = [
     *((how, "BRPOP") for how in ("kill", "cut", "hang", "readonly", "loading")),
     *((how, "LPUSH agents") for how in ("kill", "cut", "hang", "oom")),
@@ -43,7 +47,9 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisProxy]:
 
 @pytest.fixture(scope="module")
 def own(proxy: RedisProxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
-    """A worker behind the proxy, whose commands are counted; the server and beat come to Redis by a way of their own."""
+    """A worker behind the proxy, whose commands are counted; the server and beat come to Redis by a
+    way of their own.
+    """
     stack = make_slow_stack(tmp_path_factory.mktemp("cuts"), "broker")
     stack.environment["REDIS_URL"] = proxy.redis.url
     stack.own["worker"] = {"REDIS_URL": proxy.url}
@@ -58,8 +64,12 @@ def own(proxy: RedisProxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         stack.stop()
 
 
-def test_wherever_redis_breaks_the_worker_goes_on_and_each_step_runs_once(own: SlowStack, proxy: RedisProxy) -> None:
-    """P3, P4: a Redis that hung made workers deaf for ever, one that was full or read-only ended them (kombu 5.7)."""
+def test_wherever_redis_breaks_the_worker_goes_on_and_each_step_runs_once(
+    own: SlowStack, proxy: RedisProxy
+) -> None:
+    """P3, P4: a Redis that hung made workers deaf for ever, one that was full or read-only ended
+    them (kombu 5.7).
+    """
     slow = {}
     for how, command in CASES:
         proxy.arm(1, how, only=command)
@@ -72,12 +82,19 @@ def test_wherever_redis_breaks_the_worker_goes_on_and_each_step_runs_once(own: S
         slow[how, command] = time.monotonic() - back
         began = own.noted("began", run)
         assert len(began) == len(set(began)) == 3, (how, command, began)
-        assert [process.poll() for process in own.processes] == [None] * 3, (how, command, own.log_tail())  # beat and the server too
+        # beat and the server too
+        assert [process.poll() for process in own.processes] == [None] * 3, (
+            how,
+            command,
+            own.log_tail(),
+        )
     assert max(slow.values()) < RECOVERY, slow
     assert "exited with" not in own.log_tail()
 
 
-def test_a_worker_that_starts_while_redis_dies_begins_all_the_same(own: SlowStack, proxy: RedisProxy) -> None:
+def test_a_worker_that_starts_while_redis_dies_begins_all_the_same(
+    own: SlowStack, proxy: RedisProxy
+) -> None:
     """P3: in the middle of its start, where it has asked for some of its queues."""
     own.kill(own.processes[0])
     proxy.arm(1, "kill", only="PSUBSCRIBE")

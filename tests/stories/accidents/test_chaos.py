@@ -1,4 +1,6 @@
-"""A short `make chaos`: everything dies and comes back under a few runs, and the books are right afterwards."""
+"""A short `make chaos`: everything dies and comes back under a few runs, and the books are right
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,31 @@ pytestmark = pytest.mark.stack
 
 
 def test_a_few_runs_and_their_children_survive_that_everything_under_them_is_killed(tmp_path):
-    """P1-P4, S4-5, F8, F11-F13: workers killed and frozen, Redis and PostgreSQL restarted, twenty clients at four doors, and deadlines."""
-    arguments = ["--faults", "crashes", "--runs", "8", "--pauses", "3", "--seed", "7", "--every", "4", "--lease", "3"]
+    """P1-P4, S4-5, F8, F11-F13: workers killed and frozen, Redis and PostgreSQL restarted, twenty
+    clients at four doors, and deadlines.
+    """
+    arguments = [
+        "--faults",
+        "crashes",
+        "--runs",
+        "8",
+        "--pauses",
+        "3",
+        "--seed",
+        "7",
+        "--every",
+        "4",
+        "--lease",
+        "3",
+    ]
     arguments += ["--timeout", "150", "--keep", str(tmp_path)]
-    done = subprocess.run([sys.executable, "-m", "bench.chaos", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.chaos", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.stdout, done.stderr
     summary = json.loads(done.stdout.splitlines()[-1])
     assert (done.returncode, summary["breaches"]) == (0, []), summary
@@ -32,7 +55,11 @@ def test_a_few_runs_and_their_children_survive_that_everything_under_them_is_kil
 
 def test_a_fault_that_there_is_not_is_named_with_those_that_there_are():
     done = subprocess.run(
-        [sys.executable, "-m", "bench.chaos", "--faults", "crashes,rain"], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "bench.chaos", "--faults", "crashes,rain"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 2
     assert "no such fault: rain. There are" in done.stderr

@@ -1,4 +1,6 @@
-"""The proxies of `make chaos` do what is said of them: else a fault that breaks nothing would prove nothing."""
+"""The proxies of `make chaos` do what is said of them: else a fault that breaks nothing would prove
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,10 @@ def test_a_silent_link_passes_nothing_on_and_keeps_its_sockets_open_until_it_is_
         link.silence()
         before.sendall(b"two")
         before.settimeout(0.2)
-        with socket.create_connection(("127.0.0.1", link.port), timeout=0.2) as later, pytest.raises(TimeoutError):
+        with (
+            socket.create_connection(("127.0.0.1", link.port), timeout=0.2) as later,
+            pytest.raises(TimeoutError),
+        ):
             said(later, b"x")
         with pytest.raises(TimeoutError):
             before.recv(100)
@@ -81,26 +86,38 @@ def linked(wire):
     with psycopg.connect(os.environ["DATABASE_URL"]) as session:
         (folder,) = session.execute("SHOW unix_socket_directories").fetchone() or ("",)
     link = wire.link("database", Path(folder) / ".s.PGSQL.5432", postgresql=True)
-    return link, lambda: psycopg.connect(link.url, prepare_threshold=1, autocommit=True, connect_timeout=10)
+    return link, lambda: psycopg.connect(
+        link.url, prepare_threshold=1, autocommit=True, connect_timeout=10
+    )
 
 
-@pytest.mark.parametrize(("when", "done"), [(When.BEFORE, False), (When.AFTER, True), (When.ANSWERED, True)])
+@pytest.mark.parametrize(
+    ("when", "done"), [(When.BEFORE, False), (When.AFTER, True), (When.ANSWERED, True)]
+)
 def test_a_commit_can_be_cut_before_while_and_after_the_server_does_it(linked, when, done):
     link, connect = linked
     table = f"chaos_wire_{when.name.lower()}"
     with connect() as session:
         session.execute(f"CREATE TABLE {table} (x int)")
-    trap = Trap(lambda now, before: now == "COMMIT" and any(table in one for one in before), when, lambda link, flow: flow.cut())
+    trap = Trap(
+        lambda now, before: now == "COMMIT" and any(table in one for one in before),
+        when,
+        lambda link, flow: flow.cut(),
+    )
     try:
         link.lay(trap)
         session = connect()
         with pytest.raises(psycopg.OperationalError), session.transaction():
             for number in (1, 2, 3):
-                session.execute(f"INSERT INTO {table} VALUES (%s)", [number])  # prepared from the second time on
+                # prepared from the second time on
+                session.execute(f"INSERT INTO {table} VALUES (%s)", [number])
         assert trap.sprung.wait(10)
         with connect() as session:
             if done:
-                until(lambda: session.execute(f"SELECT count(*) FROM {table}").fetchone() == (3,), what="the commit")
+                until(
+                    lambda: session.execute(f"SELECT count(*) FROM {table}").fetchone() == (3,),
+                    what="the commit",
+                )
             else:
                 assert session.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
     finally:
@@ -109,11 +126,17 @@ def test_a_commit_can_be_cut_before_while_and_after_the_server_does_it(linked, w
             session.execute(f"DROP TABLE {table}")
 
 
-def test_a_host_that_fell_silent_in_a_statement_holds_its_rows_and_says_the_rest_when_it_comes_back(linked):
+def test_a_host_that_fell_silent_in_a_statement_holds_its_rows_and_says_the_rest_when_it_comes_back(
+    linked,
+):
     link, connect = linked
     answers = []
     with connect() as watcher:
-        lay = Trap(lambda now, before: "chaos_silent" in now, When.BEFORE, lambda link, flow: link.silence_here())
+        lay = Trap(
+            lambda now, before: "chaos_silent" in now,
+            When.BEFORE,
+            lambda link, flow: link.silence_here(),
+        )
 
         def host():
             with connect() as session:
@@ -133,14 +156,19 @@ def test_a_host_that_fell_silent_in_a_statement_holds_its_rows_and_says_the_rest
 
 @pytest.fixture
 def proxy(tmp_path):
-    made = RedisProxy(Redis(tmp_path))  # which is not started: whoever comes meets a Redis that is away
+    # which is not started: whoever comes meets a Redis that is away
+    made = RedisProxy(Redis(tmp_path))
     made.start()
     yield made
     made.stop()
 
 
-def test_a_client_that_comes_while_redis_is_killed_is_refused_and_its_socket_closed(proxy, monkeypatch):
-    """The proxy was told to listen no more between the two, and forgot whom it had just let in: a warning in whatever test came next."""
+def test_a_client_that_comes_while_redis_is_killed_is_refused_and_its_socket_closed(
+    proxy, monkeypatch
+):
+    """The proxy was told to listen no more between the two, and forgot whom it had just let in: a
+    warning in whatever test came next.
+    """
     asked = threading.Event()
 
     def killed(place):
@@ -170,7 +198,9 @@ def test_a_proxy_that_is_stopped_has_no_socket_left(proxy, echo):
     assert not any(thread.is_alive() for thread in (*proxy._listening, *proxy._carrying))
 
 
-def test_a_link_whose_client_has_gone_before_the_server_was_reached_closes_both(wire, echo, monkeypatch):
+def test_a_link_whose_client_has_gone_before_the_server_was_reached_closes_both(
+    wire, echo, monkeypatch
+):
     """The connection to the server stayed open, with nobody left to close it."""
     link, made = wire.link("echo", echo), []
     usual = wire.loop.create_connection
@@ -184,5 +214,7 @@ def test_a_link_whose_client_has_gone_before_the_server_was_reached_closes_both(
     monkeypatch.setattr(wire.loop, "create_connection", slow)
     with socket.create_connection(("127.0.0.1", link.port)) as client, suppress(ConnectionError):
         assert client.recv(1) == b""
-    until(lambda: made and made[0][0].is_closing(), what="the server's side to be closed", seconds=10)
+    until(
+        lambda: made and made[0][0].is_closing(), what="the server's side to be closed", seconds=10
+    )
     assert not link.flows

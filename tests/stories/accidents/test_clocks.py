@@ -1,4 +1,6 @@
-"""Hosts whose clocks are wrong: the database's clock decides, so nothing is early, nothing is late, and nobody loses what is theirs."""
+"""Hosts whose clocks are wrong: the database's clock decides, so nothing is early, nothing is late,
+and nobody loses what is theirs.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ pytestmark = pytest.mark.stack
 
 LEASE = 3
 ROUND = 8
-"""Seconds within which the sweep, once a second, comes round on a machine that has much else to do."""
+"""Seconds within which the sweep, once a second, comes round on a machine that has much else to
+do.
+"""
 NAP = 2 * LEASE
 DEADLINE = 4
 MORE = f"""
@@ -77,7 +81,10 @@ def look(own: SlowStack) -> Iterator[Callable[..., tuple[Any, ...]]]:
 
 
 def test_wrong_clocks_decide_nothing(own, look):
-    """P8, P3. With one worker at +25 s a deadline of 40 s fired after 15.8 s, and healthy runs were taken from their workers 15 times; what
+    """P8, P3.
+
+    With one worker at +25 s a deadline of 40 s fired after 15.8 s, and healthy runs were taken from
+    their workers 15 times; what
     beat ordered had expired for whom an hour parted from it."""
     token = TOKENS["ana"]
     naps = [own.begin("slow-nap", token) for _ in range(3)]
@@ -85,7 +92,9 @@ def test_wrong_clocks_decide_nothing(own, look):
     until(lambda: look("SELECT count(*) FROM runs_pause")[0], what="the question")
     status, left = "open", 1.0
     while status == "open":  # asked for in one statement: what stood at that time
-        status, left = look("SELECT status, extract(epoch FROM deadline_at - statement_timestamp()) FROM runs_pause")
+        status, left = look(
+            "SELECT status, extract(epoch FROM deadline_at - statement_timestamp()) FROM runs_pause"
+        )
         assert left > -ROUND, own.log_tail()
     assert status == "expired" and left <= 0
     (given,) = look("SELECT extract(epoch FROM deadline_at - opened_at) FROM runs_pause")
@@ -97,7 +106,10 @@ def test_wrong_clocks_decide_nothing(own, look):
         assert len(own.noted("began", run)) == 1, own.log_tail()
     assert look("SELECT count(*) FROM checkpoints_event WHERE data LIKE '%%takes over%%'") == (0,)
     for name, words in {"ahead": "25.0 s ahead of", "behind": "3600.0 s behind"}.items():
-        assert f"This host's clock is {words} the database's" in (own.folder / f"{name}.log").read_text()
+        assert (
+            f"This host's clock is {words} the database's"
+            in (own.folder / f"{name}.log").read_text()
+        )
     assert look("SELECT count(*) FROM runs_hostclock WHERE abs(ahead) > 24") == (1,)
 
 

@@ -1,4 +1,6 @@
-"""The database is stopped under whoever watches: sockets, streams and pages say so in words, and go on by themselves."""
+"""The database is stopped under whoever watches: sockets, streams and pages say so in words, and go
+on by themselves.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Database:
 
     def stop(self) -> None:
         self._allow("false")
-        self._run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", self.name)
+        self._run(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", self.name
+        )
 
     def start(self) -> None:
         self._allow("true")
@@ -59,7 +63,9 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 def next_event(response: HTTPResponse, name: str) -> dict[str, str]:
-    """The fields of the next frame of this name; comments, and frames of other names, are passed over."""
+    """The fields of the next frame of this name; comments, and frames of other names, are passed
+    over.
+    """
     fields: dict[str, str] = {}
     for line in response:
         text = line.decode().strip()
@@ -81,12 +87,19 @@ def hear(socket: ClientConnection) -> dict[str, Any]:
     return heard
 
 
-def test_sockets_streams_and_pages_say_that_the_database_is_away_and_that_it_is_back(own: Stack, chromium: Browser) -> None:
-    """P9, P12: they said nothing; a socket closed with 1011, and a page showed "Live" over a database that was away."""
+def test_sockets_streams_and_pages_say_that_the_database_is_away_and_that_it_is_back(
+    own: Stack, chromium: Browser
+) -> None:
+    """P9, P12: they said nothing; a socket closed with 1011, and a page showed "Live" over a
+    database that was away.
+    """
     status, thread = own.call("POST", "/api/v1/threads", {"title": "Watched"}, token=TOKENS["ana"])
     assert status == 201, thread
     database, at = Database(own), f"{own.url.removeprefix('http://')}"
-    stream, place = f"/api/v1/threads/{thread['id']}/stream", f"ws://{at}/ws/threads/{thread['id']}/stream"
+    stream, place = (
+        f"/api/v1/threads/{thread['id']}/stream",
+        f"ws://{at}/ws/threads/{thread['id']}/stream",
+    )
     page = chromium.new_page(base_url=own.url)
     page.goto("/login?next=/")
     page.get_by_label("Username").fill("ana")
@@ -94,14 +107,26 @@ def test_sockets_streams_and_pages_say_that_the_database_is_away_and_that_it_is_
     page.get_by_role("button", name="Log in").click()
     line = page.locator("[data-state-of-connection]")
     expect(line).to_have_text("Live")
-    with closing(HTTPConnection(at, timeout=WITHIN)) as asking, connect(place, additional_headers=AS_ANA) as socket:
+    with (
+        closing(HTTPConnection(at, timeout=WITHIN)) as asking,
+        connect(place, additional_headers=AS_ANA) as socket,
+    ):
         asking.request("GET", stream, headers=AS_ANA)
         reading = asking.getresponse()
         database.stop()
         told = next_event(reading, "error")
-        assert (told["retry"], json.loads(told["data"])["code"], "id" in told) == ("5000", "database_unavailable", False)
+        assert (told["retry"], json.loads(told["data"])["code"], "id" in told) == (
+            "5000",
+            "database_unavailable",
+            False,
+        )
         heard = hear(socket)
-        assert (heard["type"], heard["problem"]["status"], heard["problem"]["code"], heard["retry"]) == (
+        assert (
+            heard["type"],
+            heard["problem"]["status"],
+            heard["problem"]["code"],
+            heard["retry"],
+        ) == (
             "error",
             503,
             "database_unavailable",
@@ -119,12 +144,19 @@ def test_sockets_streams_and_pages_say_that_the_database_is_away_and_that_it_is_
     shot(page, "database-stopped")
 
     refused, sent, problem = own.exchange("GET", stream, token=TOKENS["ana"])
-    assert (refused, sent["Retry-After"], json.loads(problem)["code"] if isinstance(problem, str) else problem["code"]) == (
+    assert (
+        refused,
+        sent["Retry-After"],
+        json.loads(problem)["code"] if isinstance(problem, str) else problem["code"],
+    ) == (
         503,
         "5",
         "database_unavailable",
     )
-    with connect(place, additional_headers=AS_ANA) as other, pytest.raises(ConnectionClosed) as closed:
+    with (
+        connect(place, additional_headers=AS_ANA) as other,
+        pytest.raises(ConnectionClosed) as closed,
+    ):
         other.recv(WITHIN)
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 4503  # Daphne sends no reasons

@@ -54,7 +54,11 @@ def test_killed_at_a_pause_it_comes_back_with_the_question_and_runs_no_step_twic
     alone.paused(order, token, "awaiting_implementation_review")
     alone.answer(order, token, "skip_review")
     alone.ended(order, token)
-    started = [event["data"]["step"] for event in alone.events(order, token) if event["event"] == "step_started"]
+    started = [
+        event["data"]["step"]
+        for event in alone.events(order, token)
+        if event["event"] == "step_started"
+    ]
     assert started == ["planning", "execute", "deliver"]
 
 
@@ -70,9 +74,16 @@ def test_killed_while_a_step_works_it_goes_on_by_itself(ready):
     state = ready.paused(order, token, "awaiting_implementation_review")
     workspace = ready.folder / "data" / "workspaces" / order
     subjects = subprocess.run(
-        ["git", "-C", workspace, "log", "--format=%s", "origin/HEAD..HEAD"], capture_output=True, text=True, check=True
+        ["git", "-C", workspace, "log", "--format=%s", "origin/HEAD..HEAD"],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
-    assert len(subjects.splitlines()) == len(set(subjects.splitlines())) == int(state["facts"]["Commits"])
+    assert (
+        len(subjects.splitlines())
+        == len(set(subjects.splitlines()))
+        == int(state["facts"]["Commits"])
+    )
 
 
 def test_it_stops_cleanly_on_sigterm_and_says_so(ready):
@@ -96,7 +107,9 @@ def test_a_taken_port_is_said(ready, tmp_path_factory):
 
 
 def test_of_the_demo_invoices_one_is_booked_and_two_wait(ready):
-    """S3-49, S3-50, offline: one books itself, one waits for a bookkeeper, one for the supplier; a second start makes no more."""
+    """S3-49, S3-50, offline: one books itself, one waits for a bookkeeper, one for the supplier; a
+    second start makes no more.
+    """
     process = ready.standalone("--demo")
     token = ready.manage("api_token", "reviewer").split()[-1]
 
@@ -125,8 +138,12 @@ sys.meta_path.insert(0, Absent())
 """
 
 
-def test_without_the_libraries_of_vendors_and_forges_the_demo_works_and_a_step_says_what_is_missing(ready):
-    """Before, every server installed the SDKs of two models' vendors and two forges, whether anything asked them or not."""
+def test_without_the_libraries_of_vendors_and_forges_the_demo_works_and_a_step_says_what_is_missing(
+    ready,
+):
+    """Before, every server installed the SDKs of two models' vendors and two forges, whether
+    anything asked them or not.
+    """
     absent = ready.folder / "absent"
     absent.mkdir()
     (absent / "sitecustomize.py").write_text(BLOCKER)
@@ -145,27 +162,44 @@ def test_without_the_libraries_of_vendors_and_forges_the_demo_works_and_a_step_s
     ready.paused(order, token, "awaiting_implementation_review")
     ready.answer(order, token, "skip_review")
     ready.ended(order, token)
-    booked = [one["status"] for one in call("GET", "work-orders")["results"] if one["template"] == "smart-booking"]
+    booked = [
+        one["status"]
+        for one in call("GET", "work-orders")["results"]
+        if one["template"] == "smart-booking"
+    ]
     assert sorted(booked) == ["completed", "paused", "paused"]
     config = {"model": "openai:gpt-5-mini"}
     line = "pip install -r requirements-agents.txt"
-    saved = call("PUT", "templates/steps/asking", {"title": "Asking", "function": "agent", "config": config})
+    saved = call(
+        "PUT", "templates/steps/asking", {"title": "Asking", "function": "agent", "config": config}
+    )
     assert line in saved["warnings"][0]
     steps = [{"step_type": "execute", "step_template_slug": "asking"}]
-    saved = call("PUT", "templates/workflows/asking", {"title": "Asking", "needs_repository": False, "steps": steps})
+    saved = call(
+        "PUT",
+        "templates/workflows/asking",
+        {"title": "Asking", "needs_repository": False, "steps": steps},
+    )
     assert line in saved["warnings"][0]
     assert call("GET", "templates/workflows/chat-agent")["warnings"] == []
-    status, refused = ready.call("POST", "/api/v1/work-orders", {"template": "asking", "user_request": "Hello"}, token=token)
+    status, refused = ready.call(
+        "POST", "/api/v1/work-orders", {"template": "asking", "user_request": "Hello"}, token=token
+    )
     assert (status, refused["code"], line in refused["detail"]) == (422, "not_installed", True)
     said = call("POST", "work-orders", {"template": "chat-agent", "input": {"input": "Hello"}})
     ready.ended(said["id"], token)
     repository = call("GET", "repositories")["results"][0]
     given = {"forge": "github", "forge_project": "ada/engine"}
-    assert "pip install -r requirements-forges.txt" in call("PUT", f"repositories/{repository['id']}", given)["warnings"][0]
+    assert (
+        "pip install -r requirements-forges.txt"
+        in call("PUT", f"repositories/{repository['id']}", given)["warnings"][0]
+    )
 
 
 def test_nothing_that_it_keeps_can_be_read_by_other_users_of_the_machine(ready):
-    """Before, the database, mails with live links, workspaces and states were 0644 in folders of 0755: every local user could read them."""
+    """Before, the database, mails with live links, workspaces and states were 0644 in folders of
+    0755: every local user could read them.
+    """
     data = ready.folder / "data"
     ready.environment["CHECKPOINTS_URL"] = f"file://{data / 'states'}"
     left = data / "mail" / "old.log"
@@ -180,12 +214,29 @@ def test_nothing_that_it_keeps_can_be_read_by_other_users_of_the_machine(ready):
     ready.paused(order, token, "awaiting_plan_approval")
     ready.answer(order, token, "approve")
     ready.paused(order, token, "awaiting_implementation_review")
-    mail = "from django.core.mail import send_mail; send_mail('A link', 'https://…', None, ['ana@example.org'])"
+    mail = (
+        "from django.core.mail import send_mail; send_mail('A link', 'https://…', None, "
+        "['ana@example.org'])"
+    )
     ready.manage("shell", "-c", mail)  # by a command as well
     kept = [path for path in data.rglob("*") if not path.is_symlink()]
     names = {path.relative_to(data).parts[0] for path in kept}
-    assert {"mail", "secret_key", "states", "waystation.sqlite3", "waystation.sqlite3-wal", "workspaces", "shared"} <= names
+    assert {
+        "mail",
+        "secret_key",
+        "states",
+        "waystation.sqlite3",
+        "waystation.sqlite3-wal",
+        "workspaces",
+        "shared",
+    } <= names
     assert len(list((data / "mail").iterdir())) >= 2
-    assert [f"{path}: {path.stat().st_mode:o}" for path in [data, *kept] if path.stat().st_mode & 0o077] == []
-    lines = [line for line in (ready.folder / "standalone.log").read_text().splitlines() if "could be read by other users" in line]
+    assert [
+        f"{path}: {path.stat().st_mode:o}" for path in [data, *kept] if path.stat().st_mode & 0o077
+    ] == []
+    lines = [
+        line
+        for line in (ready.folder / "standalone.log").read_text().splitlines()
+        if "could be read by other users" in line
+    ]
     assert len(lines) == 1

@@ -1,4 +1,6 @@
-"""A web server is killed in the middle of a request that names a key: what is sent again makes one order, and is told of it."""
+"""A web server is killed in the middle of a request that names a key: what is sent again makes one
+order, and is told of it.
+"""
 
 from __future__ import annotations
 
@@ -27,18 +29,28 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 def test_a_server_killed_before_or_after_its_commit_makes_one_order_per_key(own: Stack) -> None:
-    """F7: 2 of 152 keys made two orders when the web was killed. Now the key is committed with the order, or with nothing."""
+    """F7: 2 of 152 keys made two orders when the web was killed.
+
+    Now the key is committed with the order, or with nothing.
+    """
     token, told = TOKENS["ana"], {}
     for where in ("before the commit", "after the commit"):
         own.web()
-        body, headers = {"template": "repo-tidy", "repository_url": str(own.folder / "celery"), "title": where}, {"Idempotency-Key": where}
+        body, headers = (
+            {"template": "repo-tidy", "repository_url": str(own.folder / "celery"), "title": where},
+            {"Idempotency-Key": where},
+        )
         with pytest.raises((RemoteDisconnected, ConnectionError)):
             own.call("POST", ORDERS, body, token=token, headers={**headers, HEADER: where})
         own.processes[-1].wait(10)
         own.web()
         status, sent, order = own.exchange("POST", ORDERS, body, token=token, headers=headers)
         told[where] = (status, sent.get("Idempotent-Replayed"), order["title"])
-        assert [one["id"] for one in own.call("GET", ORDERS, token=token)[1]["results"] if one["title"] == where] == [order["id"]]
+        assert [
+            one["id"]
+            for one in own.call("GET", ORDERS, token=token)[1]["results"]
+            if one["title"] == where
+        ] == [order["id"]]
         own.kill(own.processes[-1])
     assert told == {
         "before the commit": (201, None, "before the commit"),

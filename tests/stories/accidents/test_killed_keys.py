@@ -1,4 +1,6 @@
-"""Every address that makes something, on a server killed with `kill -9`: the same key then answers truly, and one thing is there."""
+"""Every address that makes something, on a server killed with `kill -9`: the same key then answers
+truly, and one thing is there.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ pytestmark = pytest.mark.stack
 
 
 def test_one_thing_per_key_whatever_address_the_server_dies_at(tmp_path):
-    """F7: each address that takes a POST is killed right before its COMMIT, right after it, or with its answer ready; counted from
-    outside. Sixteen of them were left out.
+    """F7: each address that takes a POST is killed right before its COMMIT, right after it, or with
+    its answer ready; counted from outside. Sixteen of them were left out.
 
     `make chaos ARGS="--faults keys"` does it at every statement.
     """
@@ -29,9 +31,15 @@ def test_one_thing_per_key_whatever_address_the_server_dies_at(tmp_path):
         "LOG_LEVEL": "CRITICAL",
     }
     command = [sys.executable, "-m", "tests.killed.keys", "--brief"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.stdout, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["wrong"] == []
-    assert set(found["addresses"]) == {path for path, address in ADDRESSES.items() if path.startswith(REST) and "POST" in address.methods}
+    assert set(found["addresses"]) == {
+        path
+        for path, address in ADDRESSES.items()
+        if path.startswith(REST) and "POST" in address.methods
+    }
     assert len(found["addresses"]) == found["cases"] == found["killed"]

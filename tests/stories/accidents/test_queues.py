@@ -21,7 +21,9 @@ PAUSED = 20
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
-    """As in the Procfile, one worker for the agents' queue and one for the others; one child each, and no beat."""
+    """As in the Procfile, one worker for the agents' queue and one for the others; one child each,
+    and no beat.
+    """
     stack = make_slow_stack(tmp_path_factory.mktemp("queues"), "queues")
     try:
         stack.worker("steps", queues="control,steps", concurrency=1)
@@ -33,17 +35,26 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
 
 
 def test_a_resume_goes_on_at_once_while_long_steps_keep_the_agents_busy(own):
-    """Three runs whose step takes a minute, for one worker; the answer's next step begins all the same."""
+    """Three runs whose step takes a minute, for one worker; the answer's next step begins all the
+    same.
+    """
     token = TOKENS["ana"]
     asked = own.begin("slow-asking", token)
     own.paused(asked, token, "awaiting_plan_approval")
     long = [own.begin("slow-agent", token) for _ in range(3)]
-    until(lambda: any(own.order(order, token)["status"] == "running" for order in long), what="the agents' worker")
+    until(
+        lambda: any(own.order(order, token)["status"] == "running" for order in long),
+        what="the agents' worker",
+    )
     began = time.monotonic()
     own.answer(asked, token, "approve")
     own.ended(asked, token)
     assert time.monotonic() - began < 5
-    assert sorted(own.order(order, token)["status"] for order in long) == ["pending", "pending", "running"]
+    assert sorted(own.order(order, token)["status"] for order in long) == [
+        "pending",
+        "pending",
+        "running",
+    ]
     for order in long:
         own.call("POST", f"/api/v1/work-orders/{order}/cancel", token=token)
 
@@ -53,18 +64,29 @@ def test_a_run_changes_queues_between_its_steps(own):
     token = TOKENS["ana"]
     order = own.begin("slow-mixed", token)
     own.ended(order, token)
-    steps = [event["data"]["step"] for event in own.events(order, token) if event["event"] == "step_completed"]
+    steps = [
+        event["data"]["step"]
+        for event in own.events(order, token)
+        if event["event"] == "step_completed"
+    ]
     assert steps == ["before", "agent", "after"]
 
 
 def test_workers_whose_connections_were_cut_take_the_next_message_all_the_same(own):
-    """F11: they keep a connection from task to task, and the server closes all of them, as a restart does."""
+    """F11: they keep a connection from task to task, and the server closes all of them, as a
+    restart does.
+    """
     token = TOKENS["ana"]
     order = own.begin("slow-asking", token)
     own.paused(order, token, "awaiting_plan_approval")
     with psycopg.connect(own.environment["DATABASE_URL"], autocommit=True) as connection:
-        mine = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        cut = connection.execute(f"SELECT pg_terminate_backend(pid) FROM ({mine}) AS mine").fetchall()
+        mine = (
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> "
+            "pg_backend_pid()"
+        )
+        cut = connection.execute(
+            f"SELECT pg_terminate_backend(pid) FROM ({mine}) AS mine"
+        ).fetchall()
     assert len(cut) >= 2
     own.answer(order, token, "approve")
     own.ended(order, token)
@@ -78,18 +100,33 @@ def group_of(pid: int) -> int:
 
 
 def held(own: SlowStack) -> dict[str, int]:
-    """What the product holds just now: messages in the broker, connections to the database, threads of the workers."""
-    with psycopg.connect(own.environment["DATABASE_URL"]) as database, redis.Redis.from_url(own.environment["REDIS_URL"]) as broker:
-        found = database.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()").fetchone()
-        messages = sum(int(broker.llen(queue)) for queue in ("control", "steps", "agents")) + int(broker.hlen("unacked"))
+    """What the product holds just now: messages in the broker, connections to the database, threads
+    of the workers.
+    """
+    with (
+        psycopg.connect(own.environment["DATABASE_URL"]) as database,
+        redis.Redis.from_url(own.environment["REDIS_URL"]) as broker,
+    ):
+        found = database.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+        ).fetchone()
+        messages = sum(int(broker.llen(queue)) for queue in ("control", "steps", "agents")) + int(
+            broker.hlen("unacked")
+        )
     assert found is not None
     groups = {process.pid for process in own.processes[:2]}  # the two workers
-    tasks = [path for path in Path("/proc").glob("[0-9]*/task/*") if group_of(int(path.parts[2])) in groups]
+    tasks = [
+        path
+        for path in Path("/proc").glob("[0-9]*/task/*")
+        if group_of(int(path.parts[2])) in groups
+    ]
     return {"messages": messages, "connections": found[0], "threads": len(tasks)}
 
 
 def test_paused_runs_hold_no_slot_of_any_kind(own):
-    """P7, F12: no message, connection, thread or lease is theirs, and the one worker of their queue is free for others."""
+    """P7, F12: no message, connection, thread or lease is theirs, and the one worker of their queue
+    is free for others.
+    """
     token = TOKENS["ana"]
     own.paused(own.begin("slow-asking", token), token, "awaiting_plan_approval")
     until(lambda: held(own)["messages"] == 0, what="an idle broker")
@@ -100,10 +137,13 @@ def test_paused_runs_hold_no_slot_of_any_kind(own):
     until(lambda: held(own)["messages"] == 0, what="an idle broker")
     now = held(own)
     assert (now["messages"], now["threads"]) == (0, before["threads"])
-    assert now["connections"] < before["connections"] + PAUSED // 2  # those of the server's pool come and go
+    # those of the server's pool come and go
+    assert now["connections"] < before["connections"] + PAUSED // 2
     own.ended(own.begin("slow-mixed", token), token)
     with psycopg.connect(own.environment["DATABASE_URL"]) as database:
-        leases = database.execute("SELECT count(*) FROM runs_run WHERE lease_until IS NOT NULL OR lease_owner <> ''").fetchone()
+        leases = database.execute(
+            "SELECT count(*) FROM runs_run WHERE lease_until IS NOT NULL OR lease_owner <> ''"
+        ).fetchone()
     assert leases == (0,)
     for order in asking:
         own.call("POST", f"/api/v1/work-orders/{order}/cancel", token=token)

@@ -1,4 +1,6 @@
-"""SIGTERM: a worker ends soon, gives back what it holds at a step boundary, and another one goes on."""
+"""SIGTERM: a worker ends soon, gives back what it holds at a step boundary, and another one goes
+on.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ pytestmark = pytest.mark.stack
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
-    """A stack with a server and, so that only messages move runs, without beat; each test starts its own workers."""
+    """A stack with a server and, so that only messages move runs, without beat; each test starts
+    its own workers.
+    """
     stack = make_slow_stack(tmp_path_factory.mktemp("shutdown"), "shutdown")
     try:
         stack.web()
@@ -39,7 +43,9 @@ def token(own: SlowStack) -> str:
 
 
 def terminate(process: subprocess.Popen[bytes], *, group: bool = False) -> float:
-    """SIGTERM to the process alone or, as some supervisors do, to all of its group; gives the seconds until it ended."""
+    """SIGTERM to the process alone or, as some supervisors do, to all of its group; gives the
+    seconds until it ended.
+    """
     began = time.monotonic()
     (os.killpg if group else os.kill)(process.pid, signal.SIGTERM)
     process.wait(30)
@@ -50,13 +56,16 @@ def row(own: SlowStack, run: str) -> tuple[str, str, object]:
     """Status, owner and end of the lease."""
     with psycopg.connect(own.environment["DATABASE_URL"]) as connection:
         found = connection.execute(
-            "SELECT status, lease_owner, lease_until FROM runs_run WHERE id = %s", [ids.parse("run", run)]
+            "SELECT status, lease_owner, lease_until FROM runs_run WHERE id = %s",
+            [ids.parse("run", run)],
         ).fetchone()
     assert found is not None
     return found
 
 
-@pytest.mark.parametrize(("pool", "group"), [("prefork", False), ("prefork", True), ("threads", False)])
+@pytest.mark.parametrize(
+    ("pool", "group"), [("prefork", False), ("prefork", True), ("threads", False)]
+)
 def test_a_stopped_worker_hands_its_run_back_and_another_goes_on_at_once(own, token, pool, group):
     """P3, P4, F10: nothing sweeps here, so it is the message that brings the run to the heir."""
     first = own.worker("first", pool=pool)
@@ -78,8 +87,12 @@ def test_a_stopped_worker_hands_its_run_back_and_another_goes_on_at_once(own, to
 
 @pytest.mark.parametrize("template", ["slow-sleep", "slow-deaf"])
 @pytest.mark.parametrize("pool", ["prefork", "threads"])
-def test_a_step_that_does_not_end_in_time_is_ended_and_its_run_handed_to_another(own, token, pool, template):
-    """P3, F11: the soft shutdown is bounded, also for a step that looks at nothing; nothing sweeps here: a message tells the heir."""
+def test_a_step_that_does_not_end_in_time_is_ended_and_its_run_handed_to_another(
+    own, token, pool, template
+):
+    """P3, F11: the soft shutdown is bounded, also for a step that looks at nothing; nothing sweeps
+    here: a message tells the heir.
+    """
     first = own.worker("first", pool=pool)
     order = own.begin(template, token)
     run = own.order(order, token)["run_id"]

@@ -1,4 +1,6 @@
-"""Invoices in a browser: sent with the form, asked about, answered by two people, on desktop and phone, live."""
+"""Invoices in a browser: sent with the form, asked about, answered by two people, on desktop and
+phone, live.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def books(stack):
 def send(page: Page, name: str, content: bytes) -> str:
     """Fill in the form of a new order with a file; gives its id."""
     page.goto("/work-orders/new?template=smart-booking")
-    page.get_by_label("Invoice").set_input_files({"name": name, "mimeType": "application/octet-stream", "buffer": content})
+    page.get_by_label("Invoice").set_input_files(
+        {"name": name, "mimeType": "application/octet-stream", "buffer": content}
+    )
     page.get_by_label("Team").select_option("platform")
     page.get_by_role("button", name="Start the work order").click()
     page.wait_for_url(re.compile(r"/work-orders/wo_"))
@@ -38,15 +42,26 @@ def send(page: Page, name: str, content: bytes) -> str:
 
 def rows(books, number: str) -> list[str]:
     path = books / "ledger.csv"
-    return [row for row in path.read_text().splitlines() if f",{number}," in row] if path.exists() else []
+    return (
+        [row for row in path.read_text().splitlines() if f",{number}," in row]
+        if path.exists()
+        else []
+    )
 
 
 def link_to(stack, address: str | None) -> str:
-    """The path of the link in the mail to an address; mails are files here, and their lines may be broken."""
+    """The path of the link in the mail to an address; mails are files here, and their lines may be
+    broken.
+    """
 
     def look() -> str | None:
         folder = stack.folder / "data" / "mail"
-        mails = [text for path in folder.glob("*.log") for text in path.read_text().split("-" * 79) if f"To: {address}" in text]
+        mails = [
+            text
+            for path in folder.glob("*.log")
+            for text in path.read_text().split("-" * 79)
+            if f"To: {address}" in text
+        ]
         found = re.search(r"/l/[\w=\n-]+", mails[-1]) if mails else None
         return found[0].replace("=\n", "").split()[0] if found else None
 
@@ -56,10 +71,18 @@ def link_to(stack, address: str | None) -> str:
 
 
 def test_the_supplier_answers_by_a_link_and_the_run_goes_on(stack, open_page, books, chromium):
-    """S3-49..51, S3-28: the supplier, on a phone, without account or JavaScript; the bookkeeper's page follows and names the address."""
+    """S3-49..51, S3-28: the supplier, on a phone, without account or JavaScript; the bookkeeper's
+    page follows and names the address.
+    """
     page = open_page("ana", "/")
-    send(page, "frames.xml", to_cii(replace(samples.without_vat_id(), number="2026/0599", order="PO-4721")))
-    expect(page.locator(".pause")).to_contain_text(f"without an account: {samples.STEEL.email}", timeout=60_000)
+    send(
+        page,
+        "frames.xml",
+        to_cii(replace(samples.without_vat_id(), number="2026/0599", order="PO-4721")),
+    )
+    expect(page.locator(".pause")).to_contain_text(
+        f"without an account: {samples.STEEL.email}", timeout=60_000
+    )
     shot(page, "booking-asked-outside-desktop")
     context = chromium.new_context(base_url=stack.url, java_script_enabled=False, **PHONE)
     supplier = context.new_page()
@@ -82,13 +105,17 @@ def test_the_supplier_answers_by_a_link_and_the_run_goes_on(stack, open_page, bo
 
 
 def test_an_invoice_is_sent_asked_about_and_booked_without_reloading(stack, open_page, books):
-    """S3-49..51, S3-33: a wrong answer is shown at its field with what was typed, a right one goes on; nothing is reloaded."""
+    """S3-49..51, S3-33: a wrong answer is shown at its field with what was typed, a right one goes
+    on; nothing is reloaded.
+    """
     page = open_page("ana", "/")
     page.goto("/work-orders/new?template=smart-booking")
     shot(page, "booking-new-desktop")
     send(page, "steel.xml", to_cii(samples.without_vat_id()))
     card = page.locator(".pause")
-    expect(card).to_contain_text("Missing from the supplier: VAT id of the seller, IBAN to pay to", timeout=60_000)
+    expect(card).to_contain_text(
+        "Missing from the supplier: VAT id of the seller, IBAN to pay to", timeout=60_000
+    )
     expect(page.locator("main")).to_contain_text("Missing supplier data")
     shot(page, "booking-supplier-desktop")
     page.get_by_label("VAT id of the seller (BT-31)").fill("wrong")
@@ -106,10 +133,14 @@ def test_an_invoice_is_sent_asked_about_and_booked_without_reloading(stack, open
 
 
 def test_a_bookkeeper_on_a_phone_approves_47_lines_and_sends_3_back(stack, open_page, books):
-    """S3-50, PEERS 1.6: two people, two devices; what was approved is booked before the supplier has answered."""
+    """S3-50, PEERS 1.6: two people, two devices; what was approved is booked before the supplier
+    has answered.
+    """
     ana, ben = open_page("ana", "/"), open_page("ben", "/", **PHONE)
     order = send(ana, "fifty.xml", to_ubl(samples.fifty_lines()))
-    expect(ana.locator(".pause")).to_contain_text("Bookkeeper: is this booking right?", timeout=60_000)
+    expect(ana.locator(".pause")).to_contain_text(
+        "Bookkeeper: is this booking right?", timeout=60_000
+    )
     shot(ana, "booking-fifty-desktop")
     ben.goto(f"/work-orders/{order}/")
     ben.get_by_text("50 fields").click()
@@ -117,11 +148,17 @@ def test_a_bookkeeper_on_a_phone_approves_47_lines_and_sends_3_back(stack, open_
         ben.get_by_label(re.compile(rf"^{line}: Sheet metal part")).fill(reason)
     shot(ben, "booking-fifty-phone")
     ben.get_by_role("button", name="Book it").click()
-    expect(ben.locator(".pause")).to_contain_text("Question to the supplier about 3 lines", timeout=60_000)
+    expect(ben.locator(".pause")).to_contain_text(
+        "Question to the supplier about 3 lines", timeout=60_000
+    )
     expect(ana.locator(".pause")).to_contain_text("Question to the supplier about 3 lines")
     shot(ben, "booking-lines-phone")
-    answer, cancel = (ben.locator(f".answers {button}").bounding_box() for button in (".primary", ".cancel"))
-    assert answer and cancel and answer["y"] < cancel["y"], "where nothing can be approved, Cancel stood first on a phone, above the answer"
+    answer, cancel = (
+        ben.locator(f".answers {button}").bounding_box() for button in (".primary", ".cancel")
+    )
+    assert answer and cancel and answer["y"] < cancel["y"], (
+        "where nothing can be approved, Cancel stood first on a phone, above the answer"
+    )
     assert len([row for row in rows(books, "2026/0580") if ",line " in row]) == 47
     for line in ("7", "12", "50"):
         group = ana.get_by_role("group", name=re.compile(rf"Line {line}:"))
@@ -129,7 +166,9 @@ def test_a_bookkeeper_on_a_phone_approves_47_lines_and_sends_3_back(stack, open_
         group.get_by_label("Explanation").fill("As in our offer.")
     shot(ana, "booking-lines-desktop")
     ana.get_by_role("button", name="Send the answer").click()
-    expect(ben.locator(".pause")).to_contain_text("the supplier answered about 3 lines", timeout=60_000)
+    expect(ben.locator(".pause")).to_contain_text(
+        "the supplier answered about 3 lines", timeout=60_000
+    )
     ben.get_by_role("button", name="Book it").click()
     expect(ana.locator("main")).to_contain_text("Completed", timeout=60_000)
     assert len([row for row in rows(books, "2026/0580") if ",line " in row]) == 50

@@ -1,4 +1,6 @@
-"""The pause card under real pointers and keys: what is edited is approved, what is typed is kept, what is grave is asked for twice."""
+"""The pause card under real pointers and keys: what is edited is approved, what is typed is kept,
+what is grave is asked for twice.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,11 @@ from tests.stories.conftest import SCREENSHOTS, shot
 
 pytestmark = pytest.mark.stack
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
-PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+PHONE: dict[str, Any] = {
+    "viewport": {"width": 390, "height": 844},
+    "has_touch": True,
+    "is_mobile": True,
+}
 PAPERS = """
 from runs import definitions
 definitions.edit_step_template("slow-paper", title="Write the plan", function="slow.paper", config={})
@@ -90,21 +96,33 @@ AMBER = "rgb(245, 158, 11)"
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_card_is_amber_and_its_answers_have_their_colours_and_icons(open_page, ask, scheme):
-    """S4-41, S4-42, S4-43, S4-45: before, one edge of the card was looked at, and Revise was as amber as the card."""
+    """S4-41, S4-42, S4-43, S4-45: before, one edge of the card was looked at, and Revise was as
+    amber as the card.
+    """
     page = open_page("ana", ask("paper-note")["path"], color_scheme=scheme, **DESKTOP)
     card = page.locator(".pause")
     for side in ("Top", "Right", "Bottom", "Left"):
-        assert [style(card, f"border{side}{what}") for what in ("Color", "Style", "Width")] == [AMBER, "solid", "1px"]
+        assert [style(card, f"border{side}{what}") for what in ("Color", "Style", "Width")] == [
+            AMBER,
+            "solid",
+            "1px",
+        ]
     assert style(card, "backgroundColor") == "rgba(245, 158, 11, 0.1)"
     for corner in ("TopLeft", "TopRight", "BottomLeft", "BottomRight"):
         assert float(style(card, f"border{corner}Radius").removesuffix("px")) >= 8
     answers = {name: page.locator(f"[data-{name}]") for name in ("approve", "revise", "cancel")}
-    assert {name: icon(one) for name, one in answers.items()} == {"approve": "check", "revise": "edit", "cancel": "x"}
+    assert {name: icon(one) for name, one in answers.items()} == {
+        "approve": "check",
+        "revise": "edit",
+        "cancel": "x",
+    }
     assert is_coloured(style(answers["approve"], "backgroundColor"), "green")
     assert is_coloured(style(answers["revise"], "backgroundColor"), "yellow")
     assert is_coloured(style(answers["cancel"], "color"), "red")
     answers["revise"].click()
-    assert is_coloured(style(page.get_by_role("button", name="Submit Revision"), "backgroundColor"), "yellow")
+    assert is_coloured(
+        style(page.get_by_role("button", name="Submit Revision"), "backgroundColor"), "yellow"
+    )
     answers["cancel"].click()
     sure = page.get_by_role("button", name="Yes, Cancel")
     assert (icon(sure), is_coloured(style(sure, "color"), "red")) == ("x", True)
@@ -115,12 +133,22 @@ def test_the_card_is_amber_and_its_answers_have_their_colours_and_icons(open_pag
 
 
 def test_long_content_folds_and_unfolds_and_short_content_does_not(open_page, ask):
-    """S4-39: before, it was looked whether the words Show More are in the page, which they always are; Show Less was never pressed."""
+    """S4-39: before, it was looked whether the words Show More are in the page, which they always
+    are; Show Less was never pressed.
+    """
     long = ask()
     page = open_page("ana", long["path"], **DESKTOP)
-    text, last = page.locator("#content"), page.locator("#content").get_by_text("The last line.", exact=True)
-    more, less = page.get_by_role("button", name="Show More"), page.get_by_role("button", name="Show Less")
-    cut_off = "e => e.getBoundingClientRect().top > e.closest('#content').getBoundingClientRect().bottom"
+    text, last = (
+        page.locator("#content"),
+        page.locator("#content").get_by_text("The last line.", exact=True),
+    )
+    more, less = (
+        page.get_by_role("button", name="Show More"),
+        page.get_by_role("button", name="Show Less"),
+    )
+    cut_off = (
+        "e => e.getBoundingClientRect().top > e.closest('#content').getBoundingClientRect().bottom"
+    )
     expect(more).to_have_attribute("aria-expanded", "false")
     expect(less).to_have_count(0)
     folded = text.evaluate("e => e.clientHeight")
@@ -128,7 +156,9 @@ def test_long_content_folds_and_unfolds_and_short_content_does_not(open_page, as
     more.click()
     expect(less).to_have_attribute("aria-expanded", "true")
     expect(more).to_have_count(0)
-    assert text.evaluate("e => e.clientHeight === e.scrollHeight && e.clientHeight") > 1_000 and not last.evaluate(cut_off)
+    assert text.evaluate(
+        "e => e.clientHeight === e.scrollHeight && e.clientHeight"
+    ) > 1_000 and not last.evaluate(cut_off)
     last.scroll_into_view_if_needed()
     less.click()
     expect(more).to_have_attribute("aria-expanded", "false")
@@ -139,7 +169,9 @@ def test_long_content_folds_and_unfolds_and_short_content_does_not(open_page, as
     expect(page.locator("[data-more]")).to_be_hidden()
     plain = open_page("ana", long["path"], java_script_enabled=False, **DESKTOP)
     expect(plain.locator("[data-more]")).to_be_hidden()
-    assert plain.locator("#content").bounding_box()["height"] > 1_000, "nothing is out of reach where nothing can unfold it"
+    assert plain.locator("#content").bounding_box()["height"] > 1_000, (
+        "nothing is out of reach where nothing can unfold it"
+    )
 
 
 def test_the_card_says_how_long_it_has_been_paused_and_goes_on_saying_it(open_page, ask):
@@ -151,22 +183,37 @@ def test_the_card_says_how_long_it_has_been_paused_and_goes_on_saying_it(open_pa
     age = page.locator(".pause header time")
     expect(age).to_have_text("Paused just now")
     page.evaluate("window.sameAge = document.querySelector('.pause header time')")
-    for further, words in ((60, "1 minute"), (60, "2 minutes"), (180, "5 minutes"), (3_600, "1 hour"), (86_400, "1 day")):
+    for further, words in (
+        (60, "1 minute"),
+        (60, "2 minutes"),
+        (180, "5 minutes"),
+        (3_600, "1 hour"),
+        (86_400, "1 day"),
+    ):
         page.clock.fast_forward(further * 1_000)
         expect(age).to_have_text(f"Paused {words} ago")
-    assert page.evaluate("document.querySelector('.pause header time') === window.sameAge"), "nothing was loaded again for it"
+    assert page.evaluate("document.querySelector('.pause header time') === window.sameAge"), (
+        "nothing was loaded again for it"
+    )
 
 
 def test_what_is_typed_for_a_revision_stays_in_the_browser_until_it_is_sent(stack, open_page, ask):
-    """S4-42, S4-44: before, no test looked at what leaves the page while somebody types; others are told only that somebody does."""
+    """S4-42, S4-44: before, no test looked at what leaves the page while somebody types; others are
+    told only that somebody does.
+    """
     asked = ask("paper-note")
     page = open_page("ana", "/", **DESKTOP)
     left: list[str] = []
     page.on("request", lambda request: left.append(f"{request.url} {request.post_data}"))
-    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: left.append(str(frame))))
+    page.on(
+        "websocket", lambda socket: socket.on("framesent", lambda frame: left.append(str(frame)))
+    )
     page.goto(asked["path"])
     expect(page.locator(".live")).to_contain_text("Live")
-    revise, words = page.locator("[data-revise]"), page.get_by_placeholder("Provide feedback for revision...")
+    revise, words = (
+        page.locator("[data-revise]"),
+        page.get_by_placeholder("Provide feedback for revision..."),
+    )
     expect(words).to_be_hidden()
     revise.click()
     expect(words).to_be_focused()
@@ -190,7 +237,9 @@ def test_what_is_typed_for_a_revision_stays_in_the_browser_until_it_is_sent(stac
 
 
 def test_after_an_edit_the_button_and_the_keys_approve_what_was_edited(stack, open_page, ask):
-    """Before: the green Approve and the key A approved the text as it was asked, without a word of the edit that stood beside it."""
+    """Before: the green Approve and the key A approved the text as it was asked, without a word of
+    the edit that stood beside it.
+    """
     first, second, third = ask(), ask(), ask()
     page = open_page("ana", first["path"], **DESKTOP)
     edit(page, "Only half of it.")
@@ -226,7 +275,9 @@ def test_after_an_edit_the_button_and_the_keys_approve_what_was_edited(stack, op
 
 
 def test_without_javascript_no_word_is_dropped_without_a_word(stack, open_page, ask):
-    """Before: an edit was dropped by Approve; so was feedback for a revision, which stood in a form of its own."""
+    """Before: an edit was dropped by Approve; so was feedback for a revision, which stood in a form
+    of its own.
+    """
     first, second = ask(), ask()
     page = open_page("ana", first["path"], java_script_enabled=False, **DESKTOP)
     edit(page, "Only half of it.")
@@ -250,11 +301,15 @@ def test_without_javascript_no_word_is_dropped_without_a_word(stack, open_page, 
 
 @pytest.mark.parametrize(("options", "name"), [(DESKTOP, "desktop"), (PHONE, "phone")])
 def test_the_answers_stay_in_reach_and_cover_nothing(open_page, ask, options, name):
-    """Before: at 1280×900 the bar stood at y = 951, on a phone at 1400, since what it stuck within was as high as itself."""
+    """Before: at 1280×900 the bar stood at y = 951, on a phone at 1400, since what it stuck within
+    was as high as itself.
+    """
     page = open_page("ana", ask()["path"], **options)
     bar = page.locator(".bar")
     box = bar.evaluate(BOX)
-    assert box["bottom"] == pytest.approx(box["height"], abs=1), "at the bottom of the window, before anything is scrolled"
+    assert box["bottom"] == pytest.approx(box["height"], abs=1), (
+        "at the bottom of the window, before anything is scrolled"
+    )
     assert page.locator("[data-approve]").evaluate(BOX)["top"] > 0
     shot_of_window(page, f"card-bar-{name}")
     page.get_by_role("button", name="Show More").click()
@@ -268,7 +323,9 @@ def test_the_answers_stay_in_reach_and_cover_nothing(open_page, ask, options, na
     page.keyboard.press("Control+End")
     page.keyboard.type("\n\nOne more line.")
     typed, box = field(page).evaluate(BOX), bar.evaluate(BOX)
-    assert typed["bottom"] <= box["top"] < box["bottom"] <= box["height"], "the end of the text, where the words are typed"
+    assert typed["bottom"] <= box["top"] < box["bottom"] <= box["height"], (
+        "the end of the text, where the words are typed"
+    )
     shot_of_window(page, f"card-typing-{name}")
     page.locator("[data-revise]").click()
     wish = page.get_by_placeholder("Provide feedback")
@@ -277,8 +334,13 @@ def test_the_answers_stay_in_reach_and_cover_nothing(open_page, ask, options, na
     box = wish.evaluate(BOX)
     assert box["top"] > 56
     assert box["bottom"] <= box["height"]
-    assert wish.evaluate("e => { const b = e.getBoundingClientRect(); return document.elementFromPoint(b.left + 20, b.bottom - 8) === e }")
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "nothing is wider than the window"
+    assert wish.evaluate(
+        "e => { const b = e.getBoundingClientRect(); return "
+        "document.elementFromPoint(b.left + 20, b.bottom - 8) === e }"
+    )
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
+        "nothing is wider than the window"
+    )
 
 
 def shot_of_window(page: Page, name: str) -> None:
@@ -301,7 +363,8 @@ def test_a_row_is_chosen_with_a_mouse_and_with_a_finger(open_page, ask):
             page.mouse.click(x, y) if press == "mouse" else page.touchscreen.tap(x, y)
             expect(box).to_be_checked()
             if press == "mouse":
-                box.click()  # and once more as Playwright does it, which looks whether anything lies over it
+                # and once more as Playwright does it, which looks whether anything lies over it
+                box.click()
                 expect(box).not_to_be_checked()
                 box.check()
         shot(page, f"inbox-chosen-{press}")
@@ -311,7 +374,9 @@ def test_a_row_is_chosen_with_a_mouse_and_with_a_finger(open_page, ask):
 
 @pytest.mark.parametrize("how", ["approve", "cancel", "revise", "offline"])
 def test_words_stay_on_the_page_when_somebody_else_answers(stack, open_page, ask, how):
-    """Before: what one was writing went with the card: on an answer, a cancel, a new revision, and after a reconnect."""
+    """Before: what one was writing went with the card: on an answer, a cancel, a new revision, and
+    after a reconnect.
+    """
     asked = ask()
     page = open_page("ana", asked["path"], cut=True, **(PHONE if how == "offline" else DESKTOP))
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -320,8 +385,14 @@ def test_words_stay_on_the_page_when_somebody_else_answers(stack, open_page, ask
     page.get_by_placeholder("Provide feedback").fill("Shorter, and in French.\nSecond line.")
     edit(page, "Only half of it.")
     page.context.set_offline(how == "offline")
-    body = {"decision": "approve" if how == "offline" else how, "feedback": "x" if how == "revise" else ""}
-    assert stack.call("POST", f"/api/v1/pauses/{asked['id']}/decisions", body, token=TOKENS["ben"])[0] == 201
+    body = {
+        "decision": "approve" if how == "offline" else how,
+        "feedback": "x" if how == "revise" else "",
+    }
+    assert (
+        stack.call("POST", f"/api/v1/pauses/{asked['id']}/decisions", body, token=TOKENS["ben"])[0]
+        == 201
+    )
     page.context.set_offline(False)
     box = page.locator("[data-unsent]")
     expect(box).to_contain_text("Shorter, and in French.", timeout=30_000)
@@ -330,7 +401,9 @@ def test_words_stay_on_the_page_when_somebody_else_answers(stack, open_page, ask
     shot(page, f"card-unsent-{how}")
     box.get_by_role("button", name="Copy: Feedback").click()
     expect(box).to_contain_text("Copied")
-    assert page.evaluate("navigator.clipboard.readText()") == "Shorter, and in French.\nSecond line."
+    assert (
+        page.evaluate("navigator.clipboard.readText()") == "Shorter, and in French.\nSecond line."
+    )
     if how == "revise":
         expect(page.locator(".pause")).to_contain_text("Revision 2", timeout=30_000)
         expect(page.get_by_placeholder("Provide feedback")).to_have_value("")
@@ -424,9 +497,14 @@ def test_what_is_wrong_stands_at_its_field_and_has_the_focus(stack, open_page, a
 
 @pytest.mark.parametrize(("options", "name"), [(DESKTOP, "desktop"), (PHONE, "phone")])
 def test_a_long_title_stays_in_its_place(open_page, ask, options, name):
-    """Before: a title without spaces lay over the facts beside it, and made a phone scroll sideways."""
+    """Before: a title without spaces lay over the facts beside it, and made a phone scroll
+    sideways.
+    """
     page = open_page("ana", ask(title="Invoice_" * 24)["path"], **options)
-    title, facts = page.locator("header.title h1").evaluate(BOX), page.locator("aside").evaluate(BOX)
+    title, facts = (
+        page.locator("header.title h1").evaluate(BOX),
+        page.locator("aside").evaluate(BOX),
+    )
     assert title["right"] <= facts["left"] or title["bottom"] <= facts["top"]
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     expect(page.locator("header.title h1")).to_have_text("Invoice_" * 24)
@@ -471,10 +549,15 @@ def test_what_is_new_on_the_card_can_be_read_in_both_schemes(open_page, ask, sch
 def test_stories_press_as_people_do():
     """Before: a link lay over a box, so that no mouse could press it, and no story noticed.
 
-    Playwright's own `click`, `check` and `tap` send pointer events to a point, and fail where something else lies there; what goes around
-    them is not used.
+    Playwright's own `click`, `check` and `tap` send pointer events to a point, and fail where
+    something else lies there; what goes around them is not used.
     """
-    around = re.compile(r"force=True|dispatch_event\(|\.click\(\)[^\n]*=>|=>[^\n]*\.click\(\)|evaluate[^\n]*click\(")
+    around = re.compile(
+        r"force=True|dispatch_event\(|\.click\(\)[^\n]*=>|=>[^\n]*\.click\(\)|evaluate[^\n]*click\("
+    )
     own = re.compile(r"around = re\.compile.*")
-    found = {path.name: around.findall(own.sub("", path.read_text())) for path in Path(__file__).parents[1].rglob("*.py")}
+    found = {
+        path.name: around.findall(own.sub("", path.read_text()))
+        for path in Path(__file__).parents[1].rglob("*.py")
+    }
     assert {name: texts for name, texts in found.items() if texts} == {}

@@ -1,4 +1,6 @@
-"""A coding order from its request to its pull request, with a real command line agent, and a worker that is killed in each phase."""
+"""A coding order from its request to its pull request, with a real command line agent, and a worker
+that is killed in each phase.
+"""
 
 from __future__ import annotations
 
@@ -41,17 +43,25 @@ def forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forge]:
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory, forge: Forge) -> Iterator[Stack]:
-    """The server and beat, with a scripted agent as the one that writes code; the test starts its workers."""
+    """The server and beat, with a scripted agent as the one that writes code; the test starts its
+    workers.
+    """
     folder = tmp_path_factory.mktemp("coding")
     (folder / "control").mkdir()
-    config = {"command": [sys.executable, str(CODER), str(folder / "control")], "stdin": True, "output": "claude-code"}
+    config = {
+        "command": [sys.executable, str(CODER), str(folder / "control")],
+        "stdin": True,
+        "output": "claude-code",
+    }
     (folder / "coder.json").write_text(json.dumps(config))
     database = copies.postgresql(f"coding_{os.environ.get('PYTEST_XDIST_WORKER', 'gw0')}")
     with redis(folder) as url:
         places = {"DATABASE_URL": database, "REDIS_URL": url, "WAYSTATION_FORGES": forge.url}
         git_at = {"WAYSTATION_GIT_SCHEMES": "http", "WAYSTATION_GIT_HOSTS": "127.0.0.1"}
         token = {"WAYSTATION_CREDENTIALS_FROM_ENV": "FORGE_TOKEN", "FORGE_TOKEN": TOKEN}
-        stack = Stack(folder, {**places, **git_at, **token, "WAYSTATION_CODER": str(folder / "coder.json")})
+        stack = Stack(
+            folder, {**places, **git_at, **token, "WAYSTATION_CODER": str(folder / "coder.json")}
+        )
         try:
             stack.beat()
             stack.web()
@@ -73,7 +83,10 @@ class Held:
         return [int(path.read_text() or 0) for path in sorted(self.control.glob(f"{self.phase}-*"))]
 
     def wait(self, number: int = 1) -> list[int]:
-        until(lambda: len(self.started()) >= self.before + number and all(self.started()), what=f"{self.phase} to begin")
+        until(
+            lambda: len(self.started()) >= self.before + number and all(self.started()),
+            what=f"{self.phase} to begin",
+        )
         return self.started()[self.before :]
 
     def let_go(self) -> None:
@@ -87,19 +100,36 @@ def is_there(pid: int) -> bool:
         return False
 
 
-def killed_in(own: Stack, phase: str, victim: subprocess.Popen[bytes], held: Held, number: int = 1) -> subprocess.Popen[bytes]:
-    """Kill the worker while the agent works; its agents die with it, and another worker does the phase again."""
+def killed_in(
+    own: Stack, phase: str, victim: subprocess.Popen[bytes], held: Held, number: int = 1
+) -> subprocess.Popen[bytes]:
+    """Kill the worker while the agent works; its agents die with it, and another worker does the
+    phase again.
+    """
     pids = held.wait(number)
     own.kill(victim)
-    until(lambda: not any(map(is_there, pids)), seconds=15, what=f"the agents of {phase} to end with their worker")
+    until(
+        lambda: not any(map(is_there, pids)),
+        seconds=15,
+        what=f"the agents of {phase} to end with their worker",
+    )
     held.let_go()
     return own.worker(f"after-{phase}")
 
 
-def test_an_order_comes_through_a_killed_worker_in_each_phase_as_if_nothing_had_happened(own, forge):
-    """S4-5, S4-10, S4-62, P4: two plan, one codes, one reviews, one corrects; the branch holds each change once, and there is one
+def test_an_order_comes_through_a_killed_worker_in_each_phase_as_if_nothing_had_happened(
+    own, forge
+):
+    """S4-5, S4-10, S4-62, P4: two plan, one codes, one reviews, one corrects; the branch holds each
+    change once, and there is one
     pull request."""
-    own.manage("shell", "-c", REPOSITORY.format(url=forge.clone_url, forge=forge.url, check=[sys.executable, "test_greeting.py"]))
+    own.manage(
+        "shell",
+        "-c",
+        REPOSITORY.format(
+            url=forge.clone_url, forge=forge.url, check=[sys.executable, "test_greeting.py"]
+        ),
+    )
     token = TOKENS["ana"]
     held = Held(own, "plan")
     worker = own.worker("first")
@@ -115,7 +145,10 @@ def test_an_order_comes_through_a_killed_worker_in_each_phase_as_if_nothing_had_
     assert own.order(order, token)["current_phase"] == "planning"
     worker = killed_in(own, "plan", worker, held, 2)
     plan = own.paused(order, token, "awaiting_plan_approval")
-    assert "**The design.**" in plan["pause_content"] and "**What could break, for whom, and how each" in plan["pause_content"]
+    assert (
+        "**The design.**" in plan["pause_content"]
+        and "**What could break, for whom, and how each" in plan["pause_content"]
+    )
 
     held = Held(own, "execute")
     own.answer(order, token, "approve")
@@ -128,7 +161,10 @@ def test_an_order_comes_through_a_killed_worker_in_each_phase_as_if_nothing_had_
     own.answer(order, token, "approve")
     worker = killed_in(own, "review", worker, held)
     found = own.paused(order, token, "awaiting_review_decision")
-    assert "check passes" in found["pause_content"] and "says nothing about itself" in found["pause_content"]
+    assert (
+        "check passes" in found["pause_content"]
+        and "says nothing about itself" in found["pause_content"]
+    )
 
     held = Held(own, "execute")
     own.answer(order, token, "revise", feedback="Give it a docstring")
@@ -158,9 +194,16 @@ def test_an_order_comes_through_a_killed_worker_in_each_phase_as_if_nothing_had_
     assert pull["title"] == "Add a greeting"
     origin = forge.repositories / f"{PROJECT}.git"
     assert end["git_commit_count"] == 2
-    assert git(origin, "log", "--format=%s", f"main..{end['branch']}").splitlines() == ["Add a greeting", "Add a greeting"]
-    assert git(origin, "show", f"{end['branch']}:greeting.py").splitlines()[-1] == 'GREETING = "Hello, world"'
-    assert end["usage"]["input_tokens"] == 6000  # of what was recorded: two plans, two changes, two reviews
+    assert git(origin, "log", "--format=%s", f"main..{end['branch']}").splitlines() == [
+        "Add a greeting",
+        "Add a greeting",
+    ]
+    assert (
+        git(origin, "show", f"{end['branch']}:greeting.py").splitlines()[-1]
+        == 'GREETING = "Hello, world"'
+    )
+    # of what was recorded: two plans, two changes, two reviews
+    assert end["usage"]["input_tokens"] == 6000
     status, kept = own.call("GET", f"/api/v1/work-orders/{order}/artifacts", token=token)
     assert status == 200 and {one["name"] for one in kept["results"]} == {"prompt", "output"}
     assert own.manage("invariants").strip().endswith("hold.")

@@ -1,4 +1,6 @@
-"""The real servers' doors: links that no log keeps, the admin under its policy, settings that pass Django's own check."""
+"""The real servers' doors: links that no log keeps, the admin under its policy, settings that pass
+Django's own check.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,15 @@ def test_no_log_holds_the_token_of_a_link(alone):
     alone.web("daphne")
     use(alone, token)
     alone.stop()
-    arguments = ("-m", "uvicorn", "project.asgi:application", "--port", str(alone.port), "--log-level", "debug")
+    arguments = (
+        "-m",
+        "uvicorn",
+        "project.asgi:application",
+        "--port",
+        str(alone.port),
+        "--log-level",
+        "debug",
+    )
     alone.start("uvicorn", *arguments)
     alone.wait_for_web()
     use(alone, token)
@@ -73,7 +83,9 @@ def test_no_log_holds_the_token_of_a_link(alone):
 def admin(chromium: Browser, stack: SlowStack) -> tuple[Page, list[str]]:
     page = chromium.new_context(base_url=stack.url).new_page()
     said: list[str] = []
-    page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+    page.on(
+        "console", lambda message: said.append(message.text) if message.type == "error" else None
+    )
     page.on("pageerror", lambda error: said.append(str(error)))
     page.goto("/admin/login/?next=/admin/")
     page.locator("[name=username]").fill("olga")
@@ -104,9 +116,13 @@ def test_the_admin_works_under_a_policy_of_its_own(alone, chromium: Browser):
 def test_the_productions_settings_pass_djangos_own_check(tmp_path):
     """Three warnings of five stood there, with the settings that README names."""
     environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("WAYSTATION_", "DATABASE_", "TEST_"))},
-        "WAYSTATION_DATA": str(tmp_path), "HTTPS": "1", "ALLOWED_HOSTS": "waystation.example", "SECRET_KEY": "0aZ" * 20 + "xyzäöü()",
+        **{name: value for name, value in os.environ.items() if not name.startswith(("WAYSTATION_",
+        "DATABASE_", "TEST_"))},
+        "WAYSTATION_DATA": str(tmp_path), "HTTPS": "1", "ALLOWED_HOSTS": "waystation.example",
+        "SECRET_KEY": "0aZ" * 20 + "xyzäöü()",
     }  # fmt: skip
     arguments = [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"]
-    done = subprocess.run(arguments, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        arguments, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     assert (done.returncode, "no issues" in done.stdout + done.stderr) == (0, True), done.stderr

@@ -1,4 +1,6 @@
-"""Child runs in a browser: two plans are made at the same time by real workers, each asks on the order's page, and both join."""
+"""Child runs in a browser: two plans are made at the same time by real workers, each asks on the
+order's page, and both join.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,12 @@ definitions.edit_template("two-plans", title="Two plans", steps=steps)
 @pytest.fixture
 def order(stack, token) -> str:
     stack.manage("shell", "-c", TEMPLATE)
-    body = {"template": "two-plans", "repository_url": str(stack.folder / "celery"), "input": {"rules": "I001"}, "team": "platform"}
+    body = {
+        "template": "two-plans",
+        "repository_url": str(stack.folder / "celery"),
+        "input": {"rules": "I001"},
+        "team": "platform",
+    }
     status, made = stack.call("POST", "/api/v1/work-orders", body, token=token("ana"))
     assert status == 201, made
     return str(made["id"])
@@ -35,11 +42,17 @@ def card(page: Page):
 
 
 def test_two_plans_are_asked_about_on_one_page_and_joined(stack, open_page, token, order):
-    """S4-5, S4-28, P9: each child's card names the child; one is answered on the desktop, the other on a phone; nothing is reloaded."""
+    """S4-5, S4-28, P9: each child's card names the child; one is answered on the desktop, the other
+    on a phone; nothing is reloaded.
+    """
     page = open_page("ana", f"/work-orders/{order}/")
     expect(card(page)).to_be_visible(timeout=60_000)
     expect(page.locator("main")).to_contain_text("1 more question of this order", timeout=60_000)
-    family = page.get_by_role("region", name=re.compile("Child runs")).or_(page.locator("section", has_text="Child runs")).first
+    family = (
+        page.get_by_role("region", name=re.compile("Child runs"))
+        .or_(page.locator("section", has_text="Child runs"))
+        .first
+    )
     for name in ("first plan", "second plan"):
         expect(family).to_contain_text(name)
     shot(page, "family-desktop")
@@ -47,9 +60,13 @@ def test_two_plans_are_asked_about_on_one_page_and_joined(stack, open_page, toke
     phone = open_page("ben", f"/work-orders/{order}/", **PHONE)
     shot(phone, "family-phone")
     page.locator("[data-approve]").click()
-    expect(page.locator("main")).not_to_contain_text("1 more question of this order", timeout=60_000)
+    expect(page.locator("main")).not_to_contain_text(
+        "1 more question of this order", timeout=60_000
+    )
     expect(card(phone)).to_be_visible(timeout=60_000)
-    expect(phone.locator("main")).not_to_contain_text("1 more question of this order", timeout=60_000)
+    expect(phone.locator("main")).not_to_contain_text(
+        "1 more question of this order", timeout=60_000
+    )
     assert ("first plan" in asks) != ("second plan" in asks)
     phone.locator("[data-approve]").click()
     for device in (page, phone):

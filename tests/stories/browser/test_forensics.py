@@ -1,4 +1,6 @@
-"""Time travel in a browser: an operator in the admin, and a reviewer on the order's own pages, on desktop and phone."""
+"""Time travel in a browser: an operator in the admin, and a reviewer on the order's own pages, on
+desktop and phone.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,12 @@ pytestmark = pytest.mark.stack
 
 def tidied(stack, ana: str, rules: str) -> str:
     """An order that has run from end to end."""
-    asked = {"template": "repo-tidy-quick", "repository_url": str(stack.folder / "celery"), "input": {"rules": rules}, "team": "platform"}
+    asked = {
+        "template": "repo-tidy-quick",
+        "repository_url": str(stack.folder / "celery"),
+        "input": {"rules": rules},
+        "team": "platform",
+    }
     status, order = stack.call("POST", "/api/v1/work-orders", asked, token=ana)
     assert status == 201, order
     stack.ended(order["id"], ana)
@@ -28,7 +35,10 @@ def subjects(stack, order: str) -> list[str]:
     """What the commits in the order's workspace say."""
     folder = stack.folder / "data" / "workspaces" / order
     done = subprocess.run(
-        ["git", "-C", folder, "log", "--format=%s", "refs/waystation/base..HEAD"], capture_output=True, text=True, check=True
+        ["git", "-C", folder, "log", "--format=%s", "refs/waystation/base..HEAD"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return [line.split(":")[0] for line in done.stdout.splitlines()]
 
@@ -39,8 +49,12 @@ def open_history(page: Page, thread: str) -> None:
     expect(page.get_by_role("heading", name="Checkpoint History")).to_be_visible()
 
 
-def test_an_operator_finds_where_a_run_went_wrong_forks_it_with_an_edit_and_sees_the_new_branch_complete(stack, open_page, token):
-    """Issue 4, 9; S0-54, S0-55, S0-80: the plan took in too much; the fork has a narrower one, and the code goes back with it."""
+def test_an_operator_finds_where_a_run_went_wrong_forks_it_with_an_edit_and_sees_the_new_branch_complete(
+    stack, open_page, token
+):
+    """Issue 4, 9; S0-54, S0-55, S0-80: the plan took in too much; the fork has a narrower one, and
+    the code goes back with it.
+    """
     ana = token("ana")
     order = tidied(stack, ana, "I001, UP007")
     assert sorted(subjects(stack, order)) == ["Fix I001", "Fix UP007"]
@@ -48,12 +62,21 @@ def test_an_operator_finds_where_a_run_went_wrong_forks_it_with_an_edit_and_sees
     page = open_page("olga", "/admin/")
     open_history(page, thread)
     table = page.locator("#history table")
-    assert table.locator("thead th").all_inner_texts() == ["ID", "Status", "Node", "Loop", "Time", "Actions"]
+    assert table.locator("thead th").all_inner_texts() == [
+        "ID",
+        "Status",
+        "Node",
+        "Loop",
+        "Time",
+        "Actions",
+    ]
     expect(page.locator(".branches")).to_contain_text("Branch 1")
     shot(page, "forensics-thread")
     planned = table.locator("tr", has=page.locator("td", has_text=re.compile("^planning$"))).last
     planned.get_by_role("link", name="Details").click()
-    changed = page.locator("section", has=page.get_by_role("heading", name="Changed against its parent"))
+    changed = page.locator(
+        "section", has=page.get_by_role("heading", name="Changed against its parent")
+    )
     expect(changed).to_contain_text("/plan")
     expect(page.locator(".events")).to_contain_text("step_completed")
     page.get_by_label("Find a key or a value").fill("UP007")
@@ -89,7 +112,9 @@ def test_an_operator_finds_where_a_run_went_wrong_forks_it_with_an_edit_and_sees
     assert stack.order(order, ana)["git_commit_count"] == 1
 
 
-def test_a_reviewer_looks_back_and_resumes_from_a_checkpoint_without_javascript(stack, open_page, token):
+def test_a_reviewer_looks_back_and_resumes_from_a_checkpoint_without_javascript(
+    stack, open_page, token
+):
     """Issue 4, 10: what will be repeated and what is kept is said before it is done."""
     ana = token("ana")
     order = tidied(stack, ana, "I001")
@@ -97,7 +122,9 @@ def test_a_reviewer_looks_back_and_resumes_from_a_checkpoint_without_javascript(
     page.get_by_role("link", name="History and branches").click()
     expect(page.get_by_role("heading", name="Checkpoint History")).to_be_visible()
     shot(page, "history-desktop")
-    row = page.locator("#history tr", has=page.locator("td", has_text=re.compile("^planning$"))).last
+    row = page.locator(
+        "#history tr", has=page.locator("td", has_text=re.compile("^planning$"))
+    ).last
     row.get_by_role("link", name="Details").click()
     expect(page.locator("main")).to_contain_text("Changed against the previous")
     shot(page, "checkpoint-desktop")
@@ -124,7 +151,11 @@ def test_the_pages_of_time_travel_fit_a_phone_in_both_schemes(stack, open_page, 
     thread = stack.order(order, ana)["thread_id"]
     tip = stack.call("GET", f"/api/v1/threads/{thread}/history", token=ana)[1]["results"][1]["id"]
     page = open_page("ana", f"/threads/{thread}/history", color_scheme=scheme, **PHONE)
-    for name, path in {"history": page.url, "checkpoint": f"/checkpoints/{tip}/", "resume": f"/checkpoints/{tip}/resume"}.items():
+    for name, path in {
+        "history": page.url,
+        "checkpoint": f"/checkpoints/{tip}/",
+        "resume": f"/checkpoints/{tip}/resume",
+    }.items():
         page.goto(path)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
         shot(page, f"{name}-phone-{scheme}")

@@ -1,4 +1,6 @@
-"""The inbox and a question's page, live, on several devices: nothing moves under the pointer; an answer is everywhere within a second."""
+"""The inbox and a question's page, live, on several devices: nothing moves under the pointer; an
+answer is everywhere within a second.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,14 @@ from tests.stories.conftest import shot
 
 pytestmark = pytest.mark.stack
 WITHIN = 1.0
-"""Seconds from a commit to whoever looks, by the page's own clock: each page is told by its socket which question it was, and waits for
-no fetch to take its buttons away.
+"""Seconds from a commit to whoever looks, by the page's own clock: each page is told by its socket
+which question it was, and waits for no fetch to take its buttons away.
 """
 ALONE = 12.0
-"""The same without hints: a look every 5 s, and what a machine that does other things takes for it. It was 30 s once."""
+"""The same without hints: a look every 5 s, and what a machine that does other things takes for it.
+
+It was 30 s once.
+"""
 NOTE_THE_MOMENT = """(selector) => {
   window.moments = [];
   const seen = new Set();
@@ -60,20 +65,29 @@ class Desk:
             "team": "platform",
             "question": f"Question {self.asked} of {self.prefix}?",
         }
-        status, wait = self.stack.call("POST", "/api/v1/workflows/wait", body, token=self.token("ana"))
+        status, wait = self.stack.call(
+            "POST", "/api/v1/workflows/wait", body, token=self.token("ana")
+        )
         assert status == 201, wait
         found: dict[str, Any] = wait
         return found
 
     def answer(self, wait: dict[str, Any], decision: str = "approve", *, by: str = "ben") -> None:
         status, answer = self.stack.call(
-            "POST", f"/api/v1/pauses/{wait['pause_id']}/decisions", {"decision": decision}, token=self.token(by)
+            "POST",
+            f"/api/v1/pauses/{wait['pause_id']}/decisions",
+            {"decision": decision},
+            token=self.token(by),
         )
         assert status == 201, answer
 
     def answered_at(self, wait: dict[str, Any]) -> float:
-        events = self.stack.call("GET", f"/api/v1/threads/{wait['thread_id']}/events", token=self.token("ana"))[1]
-        return dt.datetime.fromisoformat(next(event["at"] for event in events if event["event"] == "approval_received")).timestamp()
+        events = self.stack.call(
+            "GET", f"/api/v1/threads/{wait['thread_id']}/events", token=self.token("ana")
+        )[1]
+        return dt.datetime.fromisoformat(
+            next(event["at"] for event in events if event["event"] == "approval_received")
+        ).timestamp()
 
 
 @pytest.fixture
@@ -86,7 +100,9 @@ def row(page: Page, wait: dict[str, Any]):
 
 
 def test_rows_stay_where_they_are_and_say_who_answered_them_elsewhere(desk, open_page):
-    """F9, S0-69: new questions wait behind a pill; one that was answered elsewhere has no button any more."""
+    """F9, S0-69: new questions wait behind a pill; one that was answered elsewhere has no button
+    any more.
+    """
     first, *others = [desk.ask() for _ in range(4)]
     page, phone = open_page("ana", "/"), open_page("ben", "/", **PHONE)
     for device in (page, phone):
@@ -107,7 +123,10 @@ def test_rows_stay_where_they_are_and_say_who_answered_them_elsewhere(desk, open
     assert page.evaluate(PLACES) == before, "nothing moved"
     expect(phone.locator(".gone")).to_have_count(len(others))
     for device in (page, phone):
-        late = [moment - desk.answered_at(wait) for moment, wait in zip(device.evaluate("window.moments"), others, strict=True)]
+        late = [
+            moment - desk.answered_at(wait)
+            for moment, wait in zip(device.evaluate("window.moments"), others, strict=True)
+        ]
         assert max(late) < WITHIN, late
     expect(page).to_have_title(f"({count - 1}) Inbox · Waystation")
     shot(page, "inbox-live-desktop")
@@ -122,7 +141,9 @@ def is_look(url: str) -> bool:
 
 
 def test_a_row_is_closed_before_the_list_comes(desk, open_page):
-    """S0-69, F9: on the socket's word; who answered is told when the list is there, and nothing moves for either."""
+    """S0-69, F9: on the socket's word; who answered is told when the list is there, and nothing
+    moves for either.
+    """
     wait, other = desk.ask(), desk.ask()
     page = open_page("ana", "/")
     expect(page.locator(".live")).to_contain_text("Live")
@@ -135,7 +156,8 @@ def test_a_row_is_closed_before_the_list_comes(desk, open_page):
     expect(row(page, wait).locator(".main-link")).to_be_focused()
     expect(row(page, other).locator(".button")).to_have_count(1)
     assert page.evaluate(PLACES) == before, "nothing moved"
-    until(lambda: page.evaluate("true") and held, what="the look that follows")  # a page that is not asked tells no routes
+    # a page that is not asked tells no routes
+    until(lambda: page.evaluate("true") and held, what="the look that follows")
     for route in held:
         route.continue_()
     page.unroute(is_look)
@@ -159,17 +181,25 @@ def test_an_answer_on_one_device_closes_the_question_on_all(desk, open_page):
         answering.locator("[data-approve]").click()
         expect(answering.locator("[data-approve]")).to_have_count(0)
         for device in devices:
-            expect(device.locator("[data-answered]")).to_contain_text(f"{'Ben' if number == 2 else 'Ana'}")
+            expect(device.locator("[data-answered]")).to_contain_text(
+                f"{'Ben' if number == 2 else 'Ana'}"
+            )
             expect(device.locator("[data-answered]")).to_contain_text("approved at")
             expect(device.locator("[data-approve], [data-cancel], [data-revise]")).to_have_count(0)
-            late.extend(moment - desk.answered_at(wait) for moment in device.evaluate("window.moments"))
+            late.extend(
+                moment - desk.answered_at(wait) for moment in device.evaluate("window.moments")
+            )
         devices.append(answering)
     assert len(late) == 6
     assert max(late) < WITHIN, late
 
 
-def test_with_redis_away_pages_keep_up_and_recover_by_themselves(desk, beside, own_redis, open_page):
-    """F27, P2, P9: an answer is taken and told without Redis; the pages stay open, and are as quick as ever when it is back."""
+def test_with_redis_away_pages_keep_up_and_recover_by_themselves(
+    desk, beside, own_redis, open_page
+):
+    """F27, P2, P9: an answer is taken and told without Redis; the pages stay open, and are as quick
+    as ever when it is back.
+    """
     beside.web()
     desk.stack = beside
     waits = [desk.ask() for _ in range(2)]
@@ -199,14 +229,18 @@ def test_with_redis_away_pages_keep_up_and_recover_by_themselves(desk, beside, o
 
 
 def test_a_notification_comes_only_to_who_wished_for_it_and_looks_elsewhere(desk, open_page):
-    """F30: permission is asked for by a click alone; one note stands for all tabs and all questions."""
+    """F30: permission is asked for by a click alone; one note stands for all tabs and all
+    questions.
+    """
     page = open_page("ana", "/")
     page.context.add_init_script(STUB)
     page.reload()
     expect(page.locator(".live")).to_contain_text("Live")
     desk.ask()
     expect(page.locator("[data-pill] button")).to_be_visible()
-    assert page.evaluate("[window.asked, window.notes]") == [0, []], "nobody was asked, and nobody told"
+    assert page.evaluate("[window.asked, window.notes]") == [0, []], (
+        "nobody was asked, and nobody told"
+    )
     wish = page.get_by_label("Notify me of new questions")
     page.get_by_role("button", name="Menu of").click()
     page.evaluate("window.verdict = 'denied'")
@@ -223,7 +257,8 @@ def test_a_notification_comes_only_to_who_wished_for_it_and_looks_elsewhere(desk
     assert page.evaluate("window.notes") == [], "who looks at the page sees it there"
     page.evaluate("window.away = true")
     desk.ask()
-    until(lambda: page.evaluate("window.notes.length") == 1, what="the notification")  # the page forbids what wait_for_function does
+    # the page forbids what wait_for_function does
+    until(lambda: page.evaluate("window.notes.length") == 1, what="the notification")
     assert page.evaluate("window.notes") == [[f"{count + 2} questions wait for you", "waiting"]]
     wish.uncheck()
     desk.ask()

@@ -1,4 +1,6 @@
-"""From a question to a mail to an answer, in a browser that never logs in; and the pages on which people say where they are told."""
+"""From a question to a mail to an answer, in a browser that never logs in; and the pages on which
+people say where they are told.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,11 @@ from tests.servers.stack import SlowStack, standing_alone, until
 from tests.stories.conftest import shot
 
 pytestmark = pytest.mark.stack
-PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+PHONE: dict[str, Any] = {
+    "viewport": {"width": 390, "height": 844},
+    "has_touch": True,
+    "is_mobile": True,
+}
 EASY = """
 from runs import definitions
 from runs.models import Template
@@ -34,7 +40,12 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
 
 def mails(stack: SlowStack) -> list[str]:
     folder = Path(stack.environment["WAYSTATION_DATA"]) / "mail"
-    return [text for path in folder.glob("*.log") for text in path.read_text().split("-" * 79) if text.strip()]
+    return [
+        text
+        for path in folder.glob("*.log")
+        for text in path.read_text().split("-" * 79)
+        if text.strip()
+    ]
 
 
 def link_in(stack: SlowStack) -> str:
@@ -52,7 +63,9 @@ def log_in(page: Page, stack: SlowStack, path: str) -> None:
 
 
 def test_a_mail_leads_to_an_answer_without_a_login_or_javascript(alone, chromium: Browser):
-    """F1, S3-28: asked by mail, answered from its link by POST, followed up; in one process, as `make up` starts it."""
+    """F1, S3-28: asked by mail, answered from its link by POST, followed up; in one process, as
+    `make up` starts it.
+    """
     token = TOKENS["ben"]
     order = alone.begin("slow-asking", token)
     until(lambda: mails(alone), what="the mail")
@@ -70,7 +83,9 @@ def test_a_mail_leads_to_an_answer_without_a_login_or_javascript(alone, chromium
     expect(page.get_by_text("Ben answered “Approve” on")).to_be_visible()
     shot(page, "link-used")
 
-    desk = chromium.new_context(color_scheme="dark", viewport={"width": 1200, "height": 900}).new_page()
+    desk = chromium.new_context(
+        color_scheme="dark", viewport={"width": 1200, "height": 900}
+    ).new_page()
     log_in(desk, alone, "/notifications/")
     desk.get_by_label("How").select_option("webhook")
     desk.get_by_label("Address").fill("http://10.0.0.1/")

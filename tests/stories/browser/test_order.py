@@ -1,4 +1,6 @@
-"""The main job in a browser: two people, live, on desktop and phone, with and without JavaScript."""
+"""The main job in a browser: two people, live, on desktop and phone, with and without
+JavaScript.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def test_a_person_takes_an_order_from_plan_to_commits_without_reloading(stack, o
     words.fill("skip UP032, not in tests/")
     page.get_by_role("button", name="Submit Revision").click()
     expect(page.locator(".pause.working")).to_contain_text("Re-running planning with feedback...")
-    expect(card(page, "Waiting for Plan Approval")).to_contain_text("Your feedback was applied", timeout=60_000)
+    expect(card(page, "Waiting for Plan Approval")).to_contain_text(
+        "Your feedback was applied", timeout=60_000
+    )
     shot(page, "plan-revision-2-desktop")
     page.get_by_role("button", name="Approve", exact=False).first.click()
     expect(card(page, "Waiting for Implementation Review")).to_be_visible(timeout=60_000)
@@ -67,7 +71,9 @@ def test_a_person_takes_an_order_from_plan_to_commits_without_reloading(stack, o
 
 
 def test_a_reviewer_on_a_phone_answers_and_the_desktop_follows(stack, open_page):
-    """Two people, two devices; each sees the other at the question, and the answer of one turns the card of the other. F9."""
+    """Two people, two devices; each sees the other at the question, and the answer of one turns the
+    card of the other. F9.
+    """
     desktop = open_page("ana", "/")
     order = make_order(desktop, stack.folder / "celery", rules="I")
     expect(card(desktop, "Waiting for Plan Approval")).to_be_visible(timeout=60_000)
@@ -85,7 +91,9 @@ def test_a_reviewer_on_a_phone_answers_and_the_desktop_follows(stack, open_page)
     shot(phone, "presence-phone")
     phone.locator("[data-revise]").click()
     phone.locator("[data-cancel]").click()
-    expect(phone.locator("dialog")).to_contain_text("Are you sure you want to cancel this work order?")
+    expect(phone.locator("dialog")).to_contain_text(
+        "Are you sure you want to cancel this work order?"
+    )
     shot(phone, "cancel-phone")
     phone.get_by_role("button", name="Yes, Cancel").click()
     expect(phone.locator("main")).to_contain_text("Cancelled by user at planning phase")
@@ -122,15 +130,22 @@ def unplug(page: Page) -> None:
 
 
 def test_with_the_socket_down_the_page_polls_and_keeps_up(stack, open_page, token):
-    """S4-7, S4-46, S4-47, S4-67, F27: neither sockets nor streams; the page says so and follows by polling, most answers being 304."""
+    """S4-7, S4-46, S4-47, S4-67, F27: neither sockets nor streams; the page says so and follows by
+    polling, most answers being 304.
+    """
     page = open_page("ana", "/", cut=True)
     unplug(page)
     answers: list[int] = []
-    page.on("response", lambda response: answers.append(response.status) if "/events?" in response.url else None)
+    page.on(
+        "response",
+        lambda response: answers.append(response.status) if "/events?" in response.url else None,
+    )
     order = make_order(page, stack.folder / "celery", rules="I")
     expect(page.locator(".live")).to_contain_text("Checking every 2 s")
     expect(card(page, "Waiting for Plan Approval")).to_be_visible(timeout=60_000)
-    with page.expect_response(lambda response: "/events?" in response.url and response.status == 304):
+    with page.expect_response(
+        lambda response: "/events?" in response.url and response.status == 304
+    ):
         pass
     pause = page.locator("[data-presence]").get_attribute("data-presence")
     assert stack.call("POST", f"/api/v1/pauses/{pause}/presence", {}, token=token("ben"))[0] == 200
@@ -138,7 +153,9 @@ def test_with_the_socket_down_the_page_polls_and_keeps_up(stack, open_page, toke
     stack.answer(order, token("ben"), "approve")
     expect(card(page, "Waiting for Implementation Review")).to_be_visible(timeout=60_000)
     stack.answer(order, token("ben"), "cancel")
-    expect(page.locator("main")).to_contain_text("Cancelled by user at executing phase", timeout=30_000)
+    expect(page.locator("main")).to_contain_text(
+        "Cancelled by user at executing phase", timeout=30_000
+    )
     assert 304 in answers
 
 

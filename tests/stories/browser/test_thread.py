@@ -1,4 +1,6 @@
-"""A thread in a browser: a person says something, the run asks, the answer is a message, and the run goes on with it."""
+"""A thread in a browser: a person says something, the run asks, the answer is a message, and the
+run goes on with it.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,8 @@ def said(page: Page) -> list[str]:
 def saved(page: Page) -> dict[str, object]:
     """What this browser remembers of the thread."""
     found: dict[str, object] = page.evaluate(
-        "JSON.parse(localStorage.getItem('checkpoint_' + document.querySelector('[data-thread]').dataset.thread))"
+        "JSON.parse(localStorage.getItem('checkpoint_' + "
+        "document.querySelector('[data-thread]').dataset.thread))"
     )
     return found
 
@@ -61,7 +64,13 @@ def told(page: Page) -> list[str]:
     """The thread's log as S0-3.3 writes it: what an agent's loops tell."""
     thread = page.locator("[data-thread]").get_attribute("data-thread")
     events = page.request.get(f"/api/v1/threads/{thread}/events?limit=1000").json()
-    kinds = {"tool_call_started", "tool_call_completed", "approval_requested", "approval_received", "run_completed"}
+    kinds = {
+        "tool_call_started",
+        "tool_call_completed",
+        "approval_requested",
+        "approval_received",
+        "run_completed",
+    }
     lines: list[str] = []
     for event in events:
         kind, data = event["event"], event["data"]
@@ -89,9 +98,11 @@ def seen(page: Page, what: Callable[[], Locator], *, live: bool) -> None:
 
 @pytest.mark.parametrize("live", [True, False], ids=["live", "without JavaScript"])
 def test_a_person_talks_with_a_thread_through_a_question_and_a_second_turn(open_page, live):
-    """S0-47, S0-72, S0-74, S1-23, S2-24: the message answers the question, and the next one begins a turn that knows what came before.
+    """S0-47, S0-72, S0-74, S1-23, S2-24: the message answers the question, and the next one begins
+    a turn that knows what came before.
 
-    C17: the server makes the page, so all is there without JavaScript, in the same words; with it, the browser's note is the document's.
+    C17: the server makes the page, so all is there without JavaScript, in the same words; with it,
+    the browser's note is the document's.
     """
     page = open_page("ana", "/", java_script_enabled=live)
     open_thread(page, f"Journeys {live}")
@@ -107,7 +118,9 @@ def test_a_person_talks_with_a_thread_through_a_question_and_a_second_turn(open_
     if live:
         assert (saved(page)["status"], saved(page)["loopNum"]) == ("pending_input", 1)
     page.reload()
-    expect(page.locator(".resume-banner")).to_contain_text("Your previous session is waiting for input.")
+    expect(page.locator(".resume-banner")).to_contain_text(
+        "Your previous session is waiting for input."
+    )
     expect(page.get_by_role("button", name="Resume Conversation")).to_be_visible()
     shot(page, f"thread-asking-{'live' if live else 'plain'}")
     say(page, "Lisbon")
@@ -136,7 +149,9 @@ def test_a_colleague_answers_on_a_phone_and_the_thread_goes_on_before_both(open_
     shot(phone, "thread-asking-phone")
     say(phone, "Rome")
     for device in (phone, desktop):
-        expect(device.get_by_role("heading", name="The run is complete")).to_be_visible(timeout=60_000)
+        expect(device.get_by_role("heading", name="The run is complete")).to_be_visible(
+            timeout=60_000
+        )
         assert said(device) == ["Hello", "Rome", "Rome it is."]
     shot(desktop, "thread-completed-desktop-dark")
     stranger = open_page("zoe", "/")
@@ -145,12 +160,16 @@ def test_a_colleague_answers_on_a_phone_and_the_thread_goes_on_before_both(open_
 
 
 def test_an_agents_five_loops_are_seen_in_order_reloaded_midway_and_answered_elsewhere(open_page):
-    """S0-1..6, 29..52, 56, 69, 70, 73: the whole sequence of S0-3.3, on the page and in the log, on two devices."""
+    """S0-1..6, 29..52, 56, 69, 70, 73: the whole sequence of S0-3.3, on the page and in the log, on
+    two devices.
+    """
     desktop = open_page("ana", "/")
     open_thread(desktop, "Trends")
     desktop.get_by_label("Template").select_option("slow-chat")
     say(desktop, "Research and summarize AI trends")
-    expect(desktop.locator(".status-bar")).to_have_text(re.compile(r"Processing\.\.\. \(Loop 1\)"), timeout=60_000)
+    expect(desktop.locator(".status-bar")).to_have_text(
+        re.compile(r"Processing\.\.\. \(Loop 1\)"), timeout=60_000
+    )
     expect(desktop.get_by_label("Message", exact=True)).to_be_disabled()
     stream = desktop.locator("[data-live=stream] [data-text]")
     expect(stream).to_contain_text("Let me search for")
@@ -160,9 +179,12 @@ def test_an_agents_five_loops_are_seen_in_order_reloaded_midway_and_answered_els
     thoughts.locator("summary").click()
     expect(thoughts.locator("pre")).to_have_text("Trends of which year? This one.")
     shot(desktop, "chat-streaming-desktop")
-    desktop.reload()  # in the middle of a sentence: what was said is there, and goes on without a repeat
+    # in the middle of a sentence: what was said is there, and goes on without a repeat
+    desktop.reload()
     expect(desktop.locator(".status-bar")).to_contain_text("Processing...")
-    expect(desktop.locator(".bubble.machine").first).to_contain_text("Let me search for information, " * 12 + "now.", timeout=60_000)
+    expect(desktop.locator(".bubble.machine").first).to_contain_text(
+        "Let me search for information, " * 12 + "now.", timeout=60_000
+    )
     expect(desktop.locator("[data-live=said] .thinking")).to_have_count(1)
     expect(card_of_agent(desktop)).to_be_visible(timeout=60_000)
     expect(desktop.locator(".status-bar")).to_contain_text("Waiting for your input")
@@ -172,21 +194,26 @@ def test_an_agents_five_loops_are_seen_in_order_reloaded_midway_and_answered_els
     shot(desktop, "chat-asking-desktop")
     path = re.sub(r"^https?://[^/]+", "", desktop.url)
     desktop.reload()
-    expect(desktop.locator(".resume-banner")).to_be_visible()  # S0-43: nothing is resumed by itself, unless somebody wants it so
+    # S0-43: nothing is resumed by itself, unless somebody wants it so
+    expect(desktop.locator(".resume-banner")).to_be_visible()
     desktop.get_by_label("Resume a waiting conversation when I open it").check()
     desktop.reload()
     expect(desktop.locator("[data-waits=true]")).to_have_count(1)
     expect(desktop.locator(".resume-banner")).to_have_count(0)
     desktop.get_by_label("Resume a waiting conversation when I open it").uncheck()
     phone = open_page("ben", path, color_scheme="dark", **PHONE)
-    expect(phone.locator(".resume-banner")).to_contain_text("Your previous session is waiting for input.")
+    expect(phone.locator(".resume-banner")).to_contain_text(
+        "Your previous session is waiting for input."
+    )
     shot(phone, "chat-asking-phone-dark")
     phone.get_by_role("button", name="Resume Conversation").click()
     expect(phone.locator(".resume-banner")).to_have_count(0)
     phone.get_by_label("Message", exact=True).fill("Yes, include market data")
     phone.get_by_label("Message", exact=True).press("Control+Enter")
     for device in (phone, desktop):
-        expect(device.get_by_role("heading", name="The run is complete")).to_be_visible(timeout=60_000)
+        expect(device.get_by_role("heading", name="The run is complete")).to_be_visible(
+            timeout=60_000
+        )
         expect(device.locator(".loop-label")).to_have_text("Loop 5 of 8")
         expect(device.locator(".loop-segment.completed")).to_have_count(5)
         expect(device.locator(".loop-segment.has-checkpoint a")).to_have_count(5)
@@ -202,9 +229,17 @@ def test_an_agents_five_loops_are_seen_in_order_reloaded_midway_and_answered_els
     shot(desktop, "chat-completed-desktop")
     loop = ["chunks", "tool_call_started", "tool_call_completed"]
     again = ["approval_requested"] * 2  # the desktop by itself, the phone by its button
-    asked = ["chunks", "tool_call_started", "approval_requested", "checkpoint 2 pending_input", *again, "approval_received"]
+    asked = [
+        "chunks",
+        "tool_call_started",
+        "approval_requested",
+        "checkpoint 2 pending_input",
+        *again,
+        "approval_received",
+    ]
     assert told(desktop) == [
-        *loop, "checkpoint 1 active", *asked, "checkpoint 2 active", "checkpoint 2 active", *loop, "checkpoint 3 active",
+        *loop, "checkpoint 1 active", *asked, "checkpoint 2 active", "checkpoint 2 active", *loop,
+        "checkpoint 3 active",
         *loop, "checkpoint 4 active", "chunks", "run_completed", "checkpoint 5 completed",
     ]  # fmt: skip
 

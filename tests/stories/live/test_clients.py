@@ -1,4 +1,6 @@
-"""Clients that others' generators make of the OpenAPI document list, read, page and answer, against the running product."""
+"""Clients that others' generators make of the OpenAPI document list, read, page and answer, against
+the running product.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,15 @@ def closing() -> Iterator[Callable[[Any], None]]:
 @pytest.fixture
 def order(stack: Stack, token: Callable[[str], str]) -> str:
     """The younger of two work orders; it waits for an answer."""
-    body = {"template": "repo-tidy", "repository_url": str(stack.folder / "celery"), "input": {"rules": "F401"}}
-    made = [stack.call("POST", "/api/v1/work-orders", body, token=token("ana"))[1]["id"] for _ in range(2)]
+    body = {
+        "template": "repo-tidy",
+        "repository_url": str(stack.folder / "celery"),
+        "input": {"rules": "F401"},
+    }
+    made = [
+        stack.call("POST", "/api/v1/work-orders", body, token=token("ana"))[1]["id"]
+        for _ in range(2)
+    ]
     stack.paused(made[-1], token("ana"), "awaiting_plan_approval")
     return str(made[-1])
 
@@ -68,15 +77,22 @@ def test_a_python_client_lists_reads_pages_and_answers(
         str(tmp_path / "generated_client"),
         "--fail-on-warning",
     ]
-    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # it tidies what it makes with ruff
+    # it tidies what it makes with ruff
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     command = [str(Path(sys.executable).with_name("openapi-python-client")), *words]
-    subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "PATH": programs})
+    subprocess.run(
+        command, check=True, capture_output=True, text=True, env={**os.environ, "PATH": programs}
+    )
     monkeypatch.syspath_prepend(tmp_path)
-    client = importlib.import_module("generated_client").AuthenticatedClient(base_url=stack.url, token=token("ana"))
+    client = importlib.import_module("generated_client").AuthenticatedClient(
+        base_url=stack.url, token=token("ana")
+    )
     closing(client.get_httpx_client())
 
     def call(name: str, *path: str, **more: Any) -> Any:
-        return importlib.import_module(f"generated_client.api.{name}").sync(*path, client=client, **more)
+        return importlib.import_module(f"generated_client.api.{name}").sync(
+            *path, client=client, **more
+        )
 
     first = call("work_orders.list_work_orders", limit=1)
     cursor = parse_qs(urlsplit(first.next_).query)["cursor"][0]
@@ -84,34 +100,71 @@ def test_a_python_client_lists_reads_pages_and_answers(
     assert first.results[0].id != second.results[0].id
     read = call("work_orders.get_work_order", order)
     assert (read.status.value, read.error_message) == ("paused", None)
-    pause = next(one for one in call("pauses.list_pauses", open_=True).results if one.agent_work_order_id == order)
+    pause = next(
+        one
+        for one in call("pauses.list_pauses", open_=True).results
+        if one.agent_work_order_id == order
+    )
     models = importlib.import_module("generated_client.models")
-    given = call("pauses.decide", pause.id, body=models.DecisionIn(decision="approve", revision=pause.revision))
+    given = call(
+        "pauses.decide",
+        pause.id,
+        body=models.DecisionIn(decision="approve", revision=pause.revision),
+    )
     assert (given.action, given.pause_id) == ("approve", pause.id)
     late = call("pauses.decide", pause.id, body=models.DecisionIn(decision="approve"))
     assert (type(late), late.status, late.code) == (models.Problem, 409, "pause_closed")
 
 
 @pytest.mark.skipif(
-    node.program("openapi-typescript") is None, reason="Node's programs are not on this machine: `make .venv/node` says why"
+    node.program("openapi-typescript") is None,
+    reason="Node's programs are not on this machine: `make .venv/node` says why",
 )
 def test_a_typescript_client_lists_reads_pages_and_answers(
     stack: Stack, token: Callable[[str], str], document: Path, order: str, tmp_path: Path
 ) -> None:
-    """The program is type-checked too: a list that is no list, or a null that is none, does not compile."""
+    """The program is type-checked too: a list that is no list, or a null that is none, does not
+    compile.
+    """
     (tmp_path / "package.json").write_text('{"type": "module"}')
     (tmp_path / "node_modules").symlink_to(node.INSTALLED / "node_modules")
     (tmp_path / "client.ts").write_text((HERE / "client.ts").read_text())
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
     for words in (
-        ["openapi-typescript", str(document), "--default-non-nullable", "false", "--output", "schema.ts"],
-        ["tsc", "--strict", "--target", "es2022", "--module", "nodenext", "--lib", "es2022,dom", "client.ts"],
+        [
+            "openapi-typescript",
+            str(document),
+            "--default-non-nullable",
+            "false",
+            "--output",
+            "schema.ts",
+        ],
+        [
+            "tsc",
+            "--strict",
+            "--target",
+            "es2022",
+            "--module",
+            "nodenext",
+            "--lib",
+            "es2022,dom",
+            "client.ts",
+        ],
     ):
         done = subprocess.run(
-            [node.INSTALLED / "node_modules" / ".bin" / words[0], *words[1:]], cwd=tmp_path, capture_output=True, text=True, env=environment
+            [node.INSTALLED / "node_modules" / ".bin" / words[0], *words[1:]],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            env=environment,
         )
         assert done.returncode == 0, done.stdout + done.stderr
     told = {**environment, "BASE_URL": stack.url, "TOKEN": token("ana"), "ORDER": order}
-    done = subprocess.run(["node", "client.js"], cwd=tmp_path, capture_output=True, text=True, env=told)
+    done = subprocess.run(
+        ["node", "client.js"], cwd=tmp_path, capture_output=True, text=True, env=told
+    )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {"status": 201, "refused": "pause_closed", "message": None}

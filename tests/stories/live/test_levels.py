@@ -1,8 +1,10 @@
-"""S4's validation levels 3 to 10 as its document prints them, on the running product: its commands to the letter for 3 to 5, 9 and 10, and
-what it says to click and to see for 6 to 8. (Levels 1 and 2 are linters and unit tests: `make check`, `make test`.)
+"""S4's validation levels 3 to 10 as its document prints them, on the running product: its commands
+to the letter for 3 to 5, 9 and 10, and what it says to click and to see for 6 to 8. (Levels 1 and 2
+are linters and unit tests: `make check`, `make test`.)
 
-Replaced are the host, the ids, the token that the document does not have (C20), the repository's address (no network here) and the waiting:
-instead of `sleep` the test looks until it is so. A command that the document cuts short with `...` is completed with what level 3 prints.
+Replaced are the host, the ids, the token that the document does not have (C20), the repository's
+address (no network here) and the waiting: instead of `sleep` the test looks until it is so. A
+command that the document cuts short with `...` is completed with what level 3 prints.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ CODER = Path(__file__).resolve().parents[2] / "programs" / "coder.py"
 TOKEN = TOKENS["olga"]
 BASE = "http://localhost:8053/api/agent-work-orders"
 SETTLED = (
-    "from runs.models import Repository\nprint(Repository.objects.create(name='repo', url={url!r}, default_template={template!r}).shown_id)"
+    "from runs.models import Repository\nprint(Repository.objects.create(name='repo', "
+    "url={url!r}, default_template={template!r}).shown_id)"
 )
 
 PUT_STANDARD = """curl -X PUT http://localhost:8053/api/agent-work-orders/templates/workflows/standard-dev \\
@@ -84,7 +87,9 @@ class Terminal:
         self.order = ""
 
     def request_of(self, command: str) -> tuple[str, str, str | None, dict[str, str]]:
-        """Method, path, body and headers of a command. curl says `application/x-www-form-urlencoded` of what -d sends, where no -H does."""
+        """Method, path, body and headers of a command. curl says
+        `application/x-www-form-urlencoded` of what -d sends, where no -H does.
+        """
         words = shlex.split(command.replace("\\\n", " "))
         assert words.pop(0) == "curl"
         method, address, body = "", "", None
@@ -102,12 +107,21 @@ class Terminal:
                 case "-N":
                     pass
                 case word:
-                    address = re.sub(r"^\.\.\.", BASE, word).replace("$WO_ID", self.order).replace("{repo_id}", self.ids["repository"])
+                    address = (
+                        re.sub(r"^\.\.\.", BASE, word)
+                        .replace("$WO_ID", self.order)
+                        .replace("{repo_id}", self.ids["repository"])
+                    )
         assert address.startswith("http://localhost:8053/"), address
         if body is not None:
             body = body.replace("https://github.com/test/repo", self.ids["url"])
         path = address.removeprefix("http://localhost:8053")
-        return method or ("POST" if body is not None else "GET"), path, body, {**headers, "Authorization": f"Bearer {TOKEN}"}
+        return (
+            method or ("POST" if body is not None else "GET"),
+            path,
+            body,
+            {**headers, "Authorization": f"Bearer {TOKEN}"},
+        )
 
     def send(self, command: str) -> Any:
         """The JSON of the answer, which is a success."""
@@ -134,7 +148,9 @@ class Terminal:
             assert response.status == 200
             end = time.monotonic() + 60
             for raw in response:  # a heartbeat at least, each 15 s
-                assert time.monotonic() < end, f"nothing more with {pattern!r} came in the log of {self.order}"
+                assert time.monotonic() < end, (
+                    f"nothing more with {pattern!r} came in the log of {self.order}"
+                )
                 if re.search(pattern, line := raw.decode()):
                     yield line
 
@@ -150,7 +166,9 @@ class Terminal:
         raise AssertionError(f"the log ended without {left}")
 
     def paused(self, phase: str, but: str = "") -> dict[str, Any]:
-        """`sleep 30`, then the pause state: a question of that phase, and not the one of that id."""
+        """`sleep 30`, then the pause state: a question of that phase, and not the one of that
+        id.
+        """
 
         def look() -> dict[str, Any] | None:
             state = self.send(PAUSE_STATE)
@@ -177,11 +195,22 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """The product of its own, with a scripted command line agent as the one that writes code."""
     folder = tmp_path_factory.mktemp("levels")
     (folder / "control").mkdir()
-    config = {"command": [sys.executable, str(CODER), str(folder / "control")], "stdin": True, "output": "claude-code"}
+    config = {
+        "command": [sys.executable, str(CODER), str(folder / "control")],
+        "stdin": True,
+        "output": "claude-code",
+    }
     (folder / "coder.json").write_text(json.dumps(config))
     database = copies.postgresql(f"levels_{os.environ.get('PYTEST_XDIST_WORKER', 'gw0')}")
     with redis(folder) as url:
-        stack = Stack(folder, {"DATABASE_URL": database, "REDIS_URL": url, "WAYSTATION_CODER": str(folder / "coder.json")})
+        stack = Stack(
+            folder,
+            {
+                "DATABASE_URL": database,
+                "REDIS_URL": url,
+                "WAYSTATION_CODER": str(folder / "coder.json"),
+            },
+        )
         try:
             stack.worker()
             stack.beat()
@@ -193,15 +222,21 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture(scope="module")
 def on(stack: Stack) -> Callable[[str], Terminal]:
-    """A terminal whose repository makes orders by that template: which one, is a setting of it; the document's orders name none."""
+    """A terminal whose repository makes orders by that template: which one, is a setting of it; the
+    document's orders name none.
+    """
 
     def settle(template: str) -> Terminal:
         url = stack.folder / template / "test" / "repo"
         if not url.exists():
             make_repository(url, {"README.md": "# Project\n"})
-            made = stack.manage("shell", "-v", "0", "-c", SETTLED.format(url=str(url), template=template)).split()[-1]
+            made = stack.manage(
+                "shell", "-v", "0", "-c", SETTLED.format(url=str(url), template=template)
+            ).split()[-1]
             (stack.folder / f"{template}.id").write_text(made)
-        return Terminal(stack, {"repository": (stack.folder / f"{template}.id").read_text(), "url": str(url)})
+        return Terminal(
+            stack, {"repository": (stack.folder / f"{template}.id").read_text(), "url": str(url)}
+        )
 
     return settle
 
@@ -222,9 +257,11 @@ def held(stack: Stack) -> Iterator[Callable[[str], Path]]:
 
 
 def test_level_3_pause_at_planning(on):
-    """S4-56, S4-34, S4-35, S4-13: before, these addresses were 404, a body without a JSON header 415, and `standard-planning` unknown.
+    """S4-56, S4-34, S4-35, S4-13: before, these addresses were 404, a body without a JSON header
+    415, and `standard-planning` unknown.
 
-    That nothing further runs is proven where there is more to run, and where all is tried that could run it: `hitl/test_api_levels.py`.
+    That nothing further runs is proven where there is more to run, and where all is tried that
+    could run it: `hitl/test_api_levels.py`.
     """
     terminal = on("standard-dev")
     assert terminal.send(PUT_STANDARD)["slug"] == "standard-dev"
@@ -232,24 +269,40 @@ def test_level_3_pause_at_planning(on):
     order = terminal.create()
     terminal.sees("pause", "Workflow paused")
     state = terminal.send(PAUSE_STATE)
-    assert (state["agent_work_order_id"], state["pause_phase"], state["status"]) == (order, "awaiting_plan_approval", "active")
-    assert "Add `greeting.py`" in state["pause_content"] and state["id"] and state["pause_timestamp"]
+    assert (state["agent_work_order_id"], state["pause_phase"], state["status"]) == (
+        order,
+        "awaiting_plan_approval",
+        "active",
+    )
+    assert (
+        "Add `greeting.py`" in state["pause_content"] and state["id"] and state["pause_timestamp"]
+    )
     shown = terminal.send(STATUS)
-    assert (shown["status"], shown["current_phase"]) == ("paused", "awaiting_plan_approval"), "C5: the phase says what the status is called"
+    assert (shown["status"], shown["current_phase"]) == ("paused", "awaiting_plan_approval"), (
+        "C5: the phase says what the status is called"
+    )
     with closing(terminal.stream("Executing step|Workflow")) as lines:
-        assert ["Executing step: planning" in next(lines), "Workflow paused" in next(lines)] == [True, True]
+        assert ["Executing step: planning" in next(lines), "Workflow paused" in next(lines)] == [
+            True,
+            True,
+        ]
     assert terminal.send(PAUSE_STATE) == state
 
 
 def test_level_4_resume_with_approval(on, held):
-    """S4-57: on level 9's template. The one that level 3 prints ends with planning, so that nothing could be executed (C27)."""
+    """S4-57: on level 9's template.
+
+    The one that level 3 prints ends with planning, so that nothing could be executed (C27).
+    """
     terminal = on("advanced-dev")
     terminal.send(PUT_ADVANCED)
     terminal.create()
     pause = terminal.paused("awaiting_plan_approval")
     hold = held("execute")
     assert terminal.send(APPROVE)["success"] is True
-    terminal.sees("resume|execute", "Workflow resumed with decision: approve", "Executing step: execute")
+    terminal.sees(
+        "resume|execute", "Workflow resumed with decision: approve", "Executing step: execute"
+    )
     terminal.becomes(status="running", current_phase="executing")
     resolved = terminal.stack.call("GET", f"/api/v1/pauses/{pause['id']}", token=TOKEN)[1]
     assert (resolved["status"], resolved["user_decision"]) == ("resolved", "approve")
@@ -273,15 +326,26 @@ def test_level_5_resume_with_revision_feedback(on):
         "Executing step: planning",
     )
     second = terminal.paused("awaiting_plan_approval", but=first["id"])
-    assert "Include authentication flow diagram." in second["pause_content"] != first["pause_content"]
+    assert (
+        "Include authentication flow diagram." in second["pause_content"] != first["pause_content"]
+    )
     stored = terminal.stack.call("GET", f"/api/v1/pauses/{first['id']}", token=TOKEN)[1]
-    assert stored["user_feedback"] == "Add security considerations to the plan. Include authentication flow diagram."
+    assert (
+        stored["user_feedback"]
+        == "Add security considerations to the plan. Include authentication flow diagram."
+    )
 
 
 def ordered(
-    on: Callable[[str], Terminal], open_page: Callable[..., Page], request: str = "Add auth", *, clock: bool = False
+    on: Callable[[str], Terminal],
+    open_page: Callable[..., Page],
+    request: str = "Add auth",
+    *,
+    clock: bool = False,
 ) -> tuple[Terminal, Page]:
-    """An order with three pauses, made in the browser; `clock`: in one whose time can be put forward."""
+    """An order with three pauses, made in the browser; `clock`: in one whose time can be put
+    forward.
+    """
     terminal = on("advanced-dev")
     terminal.send(PUT_ADVANCED)
     page = open_page("olga", "/")
@@ -305,8 +369,12 @@ def test_level_6_the_pause_card(on, held, open_page):
     expect(title.locator(".phase")).to_have_text("Planning")
     expect(card).to_have_count(0)
     hold.unlink()
-    expect(card.get_by_role("heading", level=2)).to_have_text("⏸️ Waiting for Plan Approval", timeout=60_000)
-    assert [style(card, f"border{side}Color") for side in ("Top", "Right", "Bottom", "Left")] == ["rgb(245, 158, 11)"] * 4
+    expect(card.get_by_role("heading", level=2)).to_have_text(
+        "⏸️ Waiting for Plan Approval", timeout=60_000
+    )
+    assert [style(card, f"border{side}Color") for side in ("Top", "Right", "Bottom", "Left")] == [
+        "rgb(245, 158, 11)"
+    ] * 4
     expect(card.locator("header time")).to_have_text("Paused just now")
     page.clock.fast_forward(60_000)
     expect(card.locator("header time")).to_have_text("Paused 1 minute ago")
@@ -318,7 +386,9 @@ def test_level_6_the_pause_card(on, held, open_page):
     assert plan.evaluate("it => it.clientHeight") > folded
     card.get_by_role("button", name="Show Less").click()
     assert plan.evaluate("it => it.clientHeight") == folded
-    assert [words.split("\n")[0] for words in card.locator(".answers .button").all_inner_texts()] == ["Approve", "Revise", "Cancel"]
+    assert [
+        words.split("\n")[0] for words in card.locator(".answers .button").all_inner_texts()
+    ] == ["Approve", "Revise", "Cancel"]
     hold = held("execute")
     with spinning(page, card.get_by_role("button", name="Approve")):
         expect(card.get_by_role("heading", level=2)).to_have_text("⏸️ Waiting for Plan Approval")
@@ -370,17 +440,26 @@ def test_level_8_cancel(on, open_page):
 
 
 def test_level_9_multiple_checkpoints(on):
-    """S4-62: before, a step without `step_template_slug` was refused. A pull request takes a step that delivers; none is printed (C28)."""
+    """S4-62: before, a step without `step_template_slug` was refused.
+
+    A pull request takes a step that delivers; none is printed (C28).
+    """
     terminal = on("advanced-dev")
     terminal.send(PUT_ADVANCED)
     terminal.create()
-    for phase in ("awaiting_plan_approval", "awaiting_implementation_review", "awaiting_review_decision"):
+    for phase in (
+        "awaiting_plan_approval",
+        "awaiting_implementation_review",
+        "awaiting_review_decision",
+    ):
         terminal.paused(phase)
         assert terminal.send(APPROVE_SHORT)["success"] is True
     done = terminal.becomes(status="completed")
     assert done["git_commit_count"] > 0
     assert done["github_pull_request_url"] is None
-    assert done["usage"]["input_tokens"] == 3000, "of three agents, though the template says nothing of how they add up"
+    assert done["usage"]["input_tokens"] == 3000, (
+        "of three agents, though the template says nothing of how they add up"
+    )
 
 
 def test_level_10_no_pause_workflow(on):

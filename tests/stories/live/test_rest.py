@@ -18,12 +18,20 @@ def create(stack, token, **fields):
     return order
 
 
-def test_a_repository_is_tidied_with_three_answers_and_the_branch_is_pushed(stack, token, sample_copy):
+def test_a_repository_is_tidied_with_three_answers_and_the_branch_is_pushed(
+    stack, token, sample_copy
+):
     """S4-57, S4-58, S4-62 on a real repository."""
     ana = token("ana")
-    order = create(stack, ana, repository_url=str(sample_copy), user_request="Tidy up", input={"push": True})
+    order = create(
+        stack, ana, repository_url=str(sample_copy), user_request="Tidy up", input={"push": True}
+    )
     first = stack.paused(order["id"], ana, "awaiting_plan_approval")
-    assert (first["agent_work_order_id"], first["status"], first["user_decision"]) == (order["id"], "active", None)
+    assert (first["agent_work_order_id"], first["status"], first["user_decision"]) == (
+        order["id"],
+        "active",
+        None,
+    )
     stack.answer(order["id"], ana, "revise", feedback="only I001 and UP007, not in tests/")
     second = stack.paused(order["id"], ana, "awaiting_plan_approval", revision=2)
     assert second["pause_content"] != first["pause_content"]
@@ -34,12 +42,26 @@ def test_a_repository_is_tidied_with_three_answers_and_the_branch_is_pushed(stac
     stack.paused(order["id"], ana, "awaiting_review_decision")
     stack.answer(order["id"], ana, "approve")
     done = stack.ended(order["id"], ana)
-    assert (done["current_phase"], done["git_commit_count"], done["last_checkpoint"]) == ("completed", 2, "awaiting_review_decision")
-    subjects = subprocess.run(
-        ["git", "-C", sample_copy, "log", "--format=%s", f"HEAD..{done['branch']}"], capture_output=True, text=True, check=True
+    assert (done["current_phase"], done["git_commit_count"], done["last_checkpoint"]) == (
+        "completed",
+        2,
+        "awaiting_review_decision",
     )
-    assert sorted(line.split(":")[0] for line in subjects.stdout.splitlines()) == ["Fix I001", "Fix UP007"]
-    messages = [event["data"]["message"] for event in stack.events(order["id"], ana) if event["event"] == "log"]
+    subjects = subprocess.run(
+        ["git", "-C", sample_copy, "log", "--format=%s", f"HEAD..{done['branch']}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert sorted(line.split(":")[0] for line in subjects.stdout.splitlines()) == [
+        "Fix I001",
+        "Fix UP007",
+    ]
+    messages = [
+        event["data"]["message"]
+        for event in stack.events(order["id"], ana)
+        if event["event"] == "log"
+    ]
     for line in (
         "Workflow paused",
         "Workflow resumed with decision: revise",
@@ -62,7 +84,15 @@ def test_the_variant_without_pauses_runs_from_end_to_end(stack, token):
 
 def test_the_main_job_over_the_shell(stack):
     order = stack.manage(
-        "workorder", "--user", "ana", "create", str(stack.folder / "celery"), "--template", "repo-tidy", "--input", '{"rules": "UP007"}'
+        "workorder",
+        "--user",
+        "ana",
+        "create",
+        str(stack.folder / "celery"),
+        "--template",
+        "repo-tidy",
+        "--input",
+        '{"rules": "UP007"}',
     ).strip()
 
     def show():
@@ -73,13 +103,18 @@ def test_the_main_job_over_the_shell(stack):
     until(lambda: "revision 2" in show(), what="revision 2")
     stack.manage("workorder", "--user", "ana", "approve", order, "--revision", "2")
     until(lambda: "awaiting_implementation_review" in show(), what="the implementation")
-    assert "There is no such work order." in stack.manage("workorder", "--user", "zoe", "approve", order, check=False)
+    assert "There is no such work order." in stack.manage(
+        "workorder", "--user", "zoe", "approve", order, check=False
+    )
     stack.manage("workorder", "--user", "ana", "cancel", order)
     assert "Cancelled by user at executing phase" in show()
 
 
 def test_a_source_that_is_no_repository_is_refused_with_a_reason(stack, token):
     status, problem = stack.call(
-        "POST", "/api/v1/work-orders", {"template": "repo-tidy", "repository_url": str(stack.folder)}, token=token("ana")
+        "POST",
+        "/api/v1/work-orders",
+        {"template": "repo-tidy", "repository_url": str(stack.folder)},
+        token=token("ana"),
     )
     assert (status, problem["code"]) == (422, "not_a_repository")

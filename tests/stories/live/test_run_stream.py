@@ -1,4 +1,6 @@
-"""The client `run-stream.js` in a browser, against a server of the test's own making: cut at every event, on every way, and refused."""
+"""The client `run-stream.js` in a browser, against a server of the test's own making: cut at every
+event, on every way, and refused.
+"""
 
 from __future__ import annotations
 
@@ -41,13 +43,27 @@ BY_KIND = """(kinds) => import("/static/js/run-stream.js").then(({ openStream, s
 
 
 def event(seq: int, kind: str = "log", **data: Any) -> dict[str, Any]:
-    return {"event": kind, "data": data, "seq": seq, "run_id": "run_1", "thread_id": "thr_1", "at": "2026-01-01T00:00:00+00:00"}
+    return {
+        "event": kind,
+        "data": data,
+        "seq": seq,
+        "run_id": "run_1",
+        "thread_id": "thr_1",
+        "at": "2026-01-01T00:00:00+00:00",
+    }
 
 
 def story(length: int) -> list[dict[str, Any]]:
     ending = [
         event(length - 1, "run_completed"),
-        event(length, "checkpoint_created", checkpoint_id="ckpt_9", status="completed", loop_num=2, node_id="plan"),
+        event(
+            length,
+            "checkpoint_created",
+            checkpoint_id="ckpt_9",
+            status="completed",
+            loop_num=2,
+            node_id="plan",
+        ),
     ]
     return [*(event(seq) for seq in range(1, length - 1)), *ending]
 
@@ -57,7 +73,9 @@ class Server:
 
     def __init__(self, page: Page, events: list[dict[str, Any]]) -> None:
         self.events, self.page = events, page
-        self.sockets: Callable[[WebSocketRoute, int], None] = lambda socket, after: socket.close(code=1011)
+        self.sockets: Callable[[WebSocketRoute, int], None] = lambda socket, after: socket.close(
+            code=1011
+        )
         self.stream: Callable[[Route, int], None] = lambda route, after: route.abort()
         self.poll: Callable[[Route, int], None] = lambda route, after: route.abort()
         self.asked: list[str] = []
@@ -89,13 +107,17 @@ class Server:
         self.page.evaluate(OPEN, {"run": "run_1", **options})
 
     def told(self, until: str = "ended") -> dict[str, Any]:
-        self.page.wait_for_function("state => window.stream.state === state", arg=until, timeout=20_000)
+        self.page.wait_for_function(
+            "state => window.stream.state === state", arg=until, timeout=20_000
+        )
         found: dict[str, Any] = self.page.evaluate("window.told")
         return found
 
 
 def frames(events: list[dict[str, Any]]) -> str:
-    return "retry: 2000\n\n" + "".join(f"id: {one['seq']}\nevent: {one['event']}\ndata: {json.dumps(one)}\n\n" for one in events)
+    return "retry: 2000\n\n" + "".join(
+        f"id: {one['seq']}\nevent: {one['event']}\ndata: {json.dumps(one)}\n\n" for one in events
+    )
 
 
 @pytest.fixture
@@ -106,7 +128,10 @@ def page(chromium: Browser) -> Any:
 
 
 def test_cut_at_every_single_event_it_sees_each_once(page):
-    """S2-31, P9, S0-6, S0-32, S0-33: the socket gives one event, an old one again, and breaks. The checkpoint, run and thread are kept."""
+    """S2-31, P9, S0-6, S0-32, S0-33: the socket gives one event, an old one again, and breaks.
+
+    The checkpoint, run and thread are kept.
+    """
     server = Server(page, story(25))
 
     def one_at_a_time(socket: WebSocketRoute, after: int) -> None:
@@ -125,26 +150,35 @@ def test_cut_at_every_single_event_it_sees_each_once(page):
     assert "reconnecting" in told["states"]
     assert len(told["kinds"]) == 23, "callbacks by kind"
     assert server.page.evaluate("window.saved('thr_1')") == {
-        "id": "ckpt_9", "status": "completed", "loopNum": 2, "nodeId": "plan", "runId": "run_1", "seq": 25,
+        "id": "ckpt_9", "status": "completed", "loopNum": 2, "nodeId": "plan", "runId": "run_1",
+        "seq": 25,
     }  # fmt: skip  # S0-37, S0-43
 
 
 @pytest.mark.parametrize("ending", ["run_completed", "run_failed"])
 def test_every_kind_has_its_callback_in_the_order_of_the_log(page, ending):
-    """The client's half of a conversation's page; each event comes as `{event, data}`, also where the run fails.
+    """The client's half of a conversation's page; each event comes as `{event, data}`, also where
+    the run fails.
 
     S0-2, S0-3, S0-4, S0-5, S0-20, S0-21, S0-23, S0-24, S0-26, S0-28, S0-34, S0-35, S0-36, S0-38.
     """
     said: list[tuple[str, dict[str, Any]]] = [
         ("streaming_chunk", {"content": "Let me "}), ("streaming_chunk", {"content": "look."}),
-        ("tool_call_started", {"tool": "search", "loop_num": 1}), ("tool_call_completed", {"tool": "search", "result": "3 found"}),
-        ("checkpoint_created", {"checkpoint_id": "ckpt_1", "status": "active", "loop_num": 1, "node_id": "agent"}),
+        ("tool_call_started", {"tool": "search", "loop_num": 1}), ("tool_call_completed",
+        {"tool": "search", "result": "3 found"}),
+        ("checkpoint_created", {"checkpoint_id": "ckpt_1", "status": "active", "loop_num": 1,
+        "node_id": "agent"}),
         ("approval_requested", {"prompt": "Which of them?"}),
-        ("checkpoint_created", {"checkpoint_id": "ckpt_2", "status": "pending_input", "loop_num": 2, "node_id": "agent"}),
-        ("run_paused", {}), ("approval_received", {"decision": "approve"}), (ending, {"status": "success"}),
-        ("checkpoint_created", {"checkpoint_id": "ckpt_3", "status": "completed", "loop_num": 2, "node_id": "agent"}),
+        ("checkpoint_created", {"checkpoint_id": "ckpt_2", "status": "pending_input", "loop_num": 2,
+        "node_id": "agent"}),
+        ("run_paused", {}), ("approval_received", {"decision": "approve"}), (ending,
+        {"status": "success"}),
+        ("checkpoint_created", {"checkpoint_id": "ckpt_3", "status": "completed", "loop_num": 2,
+        "node_id": "agent"}),
     ]  # fmt: skip
-    server = Server(page, [event(seq, kind, **data) for seq, (kind, data) in enumerate(said, start=1)])
+    server = Server(
+        page, [event(seq, kind, **data) for seq, (kind, data) in enumerate(said, start=1)]
+    )
 
     def tell(socket: WebSocketRoute, after: int) -> None:
         for one in server.after(after):
@@ -155,12 +189,28 @@ def test_every_kind_has_its_callback_in_the_order_of_the_log(page, ending):
     page.evaluate(BY_KIND, sorted({kind for kind, _ in said}))
     page.wait_for_function("window.stream.state === 'ended'")
     assert page.evaluate("window.heard") == [[kind, data] for kind, data in said]
-    assert page.evaluate("window.waits") == ["pending_input", "completed"], "a page that is opened again knows that it waits"
+    assert page.evaluate("window.waits") == ["pending_input", "completed"], (
+        "a page that is opened again knows that it waits"
+    )
 
 
 def test_who_lost_the_server_for_good_knows_the_checkpoint_to_go_on_from(page):
-    """S0-39, S0-43, S2-15: the socket closes during a run; told so, the page may offer to resume it."""
-    server = Server(page, [event(1, "checkpoint_created", checkpoint_id="ckpt_1", status="pending_input", loop_num=3, node_id="agent")])
+    """S0-39, S0-43, S2-15: the socket closes during a run; told so, the page may offer to resume
+    it.
+    """
+    server = Server(
+        page,
+        [
+            event(
+                1,
+                "checkpoint_created",
+                checkpoint_id="ckpt_1",
+                status="pending_input",
+                loop_num=3,
+                node_id="agent",
+            )
+        ],
+    )
 
     def once(socket: WebSocketRoute, after: int) -> None:
         if not after:
@@ -171,7 +221,12 @@ def test_who_lost_the_server_for_good_knows_the_checkpoint_to_go_on_from(page):
     server.open(resume={})
     assert server.told("closed")["closed"] == "gave_up"
     saved = page.evaluate("window.saved('thr_1')")
-    assert (saved["id"], saved["status"], saved["loopNum"], saved["runId"]) == ("ckpt_1", "pending_input", 3, "run_1")
+    assert (saved["id"], saved["status"], saved["loopNum"], saved["runId"]) == (
+        "ckpt_1",
+        "pending_input",
+        3,
+        "run_1",
+    )
 
 
 def test_without_sockets_it_reads_server_sent_events(page):
@@ -205,7 +260,9 @@ def test_with_neither_it_polls_and_goes_back_when_it_can(page):
         if etags[-1] == f'"{shown}"':
             route.fulfill(status=304)
         else:
-            route.fulfill(status=200, json=server.events[after:shown], headers={"ETag": f'"{shown}"'})
+            route.fulfill(
+                status=200, json=server.events[after:shown], headers={"ETag": f'"{shown}"'}
+            )
 
     server.poll = poll
     server.open()
@@ -230,11 +287,17 @@ TICKS = """() => {
   window.intervals = 0;
   window.setTimeout = (run, ms) => (ms === every ? (window.intervals += 1, real(run, 5)) : real(run, ms));
 }"""
-PASS = "async () => { for (let tick = 0; tick < 30; tick += 1) await new Promise((next) => setTimeout(next, 2000)); }"
+PASS = (
+    "async () => { for (let tick = 0; tick < 30; tick += 1) await new Promise((next) => "
+    "setTimeout(next, 2000)); }"
+)
 
 
 def test_it_polls_every_two_seconds_and_only_while_no_socket_is_there(page):
-    """C2: pushed where that is possible. A poll comes after two seconds, again and again; and none any more once a socket is open."""
+    """C2: pushed where that is possible.
+
+    A poll comes after two seconds, again and again; and none any more once a socket is open.
+    """
     server = Server(page, story(6))
     server.poll = lambda route, after: route.fulfill(status=200, json=[], headers={"ETag": '"0"'})
     page.evaluate(TICKS)
@@ -252,7 +315,9 @@ def test_it_polls_every_two_seconds_and_only_while_no_socket_is_there(page):
     page.evaluate(PASS)
     asked = server.asked.count("poll")
     page.evaluate(PASS)
-    assert (server.asked.count("poll"), server.told("live")["states"][-1]) == (asked, "live"), "sixty seconds without a poll"
+    assert (server.asked.count("poll"), server.told("live")["states"][-1]) == (asked, "live"), (
+        "sixty seconds without a poll"
+    )
     for one in server.events:
         opened[-1].send(json.dumps(one))
     opened[-1].close(code=1000)
@@ -262,13 +327,21 @@ def test_it_polls_every_two_seconds_and_only_while_no_socket_is_there(page):
 
 def test_by_poll_alone_it_comes_to_the_end(page):
     server = Server(page, story(4))
-    server.poll = lambda route, after: route.fulfill(status=200, json=server.after(after), headers={"ETag": '"4"'})
+    server.poll = lambda route, after: route.fulfill(
+        status=200, json=server.after(after), headers={"ETag": '"4"'}
+    )
     server.open()
     assert server.told()["seqs"] == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(
-    ("close", "code"), [(4400, "cursor_invalid"), (4401, "not_authenticated"), (4403, "forbidden"), (4404, "not_found")]
+    ("close", "code"),
+    [
+        (4400, "cursor_invalid"),
+        (4401, "not_authenticated"),
+        (4403, "forbidden"),
+        (4404, "not_found"),
+    ],
 )
 def test_a_refusal_is_final_and_says_why(page, close, code):
     server = Server(page, [])
@@ -284,7 +357,10 @@ def test_a_refusal_is_final_and_says_why(page, close, code):
 def test_it_gives_up_after_so_many_attempts(page, resume, attempts):
     """S2-14, S2-15: none by default."""
     server = Server(page, [])
-    page.evaluate("window.setTimeout = ((real) => (run, ms) => real(run, Math.min(ms, 20)))(window.setTimeout)")
+    page.evaluate(
+        "window.setTimeout = ((real) => (run, ms) => real(run, Math.min(ms, "
+        "20)))(window.setTimeout)"
+    )
     server.open(resume=resume)
     assert server.told("closed")["closed"] == "gave_up"
     assert server.asked.count("socket") == attempts
@@ -293,12 +369,17 @@ def test_it_gives_up_after_so_many_attempts(page, resume, attempts):
 def test_a_hidden_page_does_not_poll(page):
     server = Server(page, story(4))
     page.evaluate("Object.defineProperty(document, 'hidden', { get: () => window.away ?? true })")
-    page.evaluate("window.setTimeout = ((real) => (run, ms) => real(run, Math.min(ms, 20)))(window.setTimeout)")
+    page.evaluate(
+        "window.setTimeout = ((real) => (run, ms) => real(run, Math.min(ms, "
+        "20)))(window.setTimeout)"
+    )
     server.poll = lambda route, after: route.fulfill(status=200, json=server.after(after))
     server.open()
     server.page.wait_for_timeout(300)
     assert "poll" not in server.asked
-    server.page.evaluate("window.away = false; document.dispatchEvent(new Event('visibilitychange'))")
+    server.page.evaluate(
+        "window.away = false; document.dispatchEvent(new Event('visibilitychange'))"
+    )
     assert server.told()["seqs"] == [1, 2, 3, 4]
 
 
@@ -313,18 +394,37 @@ def test_answers_go_over_the_socket_and_come_back_as_what_was_committed(page):
         if message["type"] == "input":
             socket.send(
                 json.dumps(
-                    {"type": "refused", "id": message["id"], "problem": {"status": 409, "code": "pause_closed", "detail": "Ben won"}}
+                    {
+                        "type": "refused",
+                        "id": message["id"],
+                        "problem": {"status": 409, "code": "pause_closed", "detail": "Ben won"},
+                    }
                 )
             )
         else:
-            socket.send(json.dumps({"type": "accepted", "id": message["id"], "result": {"id": "dec_1"}}))
+            socket.send(
+                json.dumps({"type": "accepted", "id": message["id"], "result": {"id": "dec_1"}})
+            )
 
     server.sockets = lambda socket, after: socket.on_message(lambda text: reply(socket, str(text)))
     server.open()
     server.told("live")
-    assert page.evaluate("stream.decide('pse_1', { decision: 'approve', revision: 2 })") == {"id": "dec_1"}
-    assert page.evaluate("stream.input('yes').catch((error) => error.problem.code + ': ' + error.message)") == "pause_closed: Ben won"
-    assert heard[0] == {"type": "decision", "pause_id": "pse_1", "decision": "approve", "revision": 2, "id": "m1"}
+    assert page.evaluate("stream.decide('pse_1', { decision: 'approve', revision: 2 })") == {
+        "id": "dec_1"
+    }
+    assert (
+        page.evaluate(
+            "stream.input('yes').catch((error) => error.problem.code + ': ' + error.message)"
+        )
+        == "pause_closed: Ben won"
+    )
+    assert heard[0] == {
+        "type": "decision",
+        "pause_id": "pse_1",
+        "decision": "approve",
+        "revision": 2,
+        "id": "m1",
+    }
 
 
 def test_an_answer_on_a_socket_that_breaks_is_not_said_to_have_worked(page):
@@ -333,7 +433,12 @@ def test_an_answer_on_a_socket_that_breaks_is_not_said_to_have_worked(page):
     server.sockets = lambda socket, after: socket.on_message(lambda text: socket.close(code=1006))
     server.open()
     server.told("live")
-    assert page.evaluate("stream.decide('pse_1', { decision: 'approve' }).catch((error) => error.problem.code)") == "connection_lost"
+    assert (
+        page.evaluate(
+            "stream.decide('pse_1', { decision: 'approve' }).catch((error) => error.problem.code)"
+        )
+        == "connection_lost"
+    )
 
 
 CLOCK = """(dice) => {
@@ -376,7 +481,9 @@ def test_waits_double_up_to_ten_seconds_with_jitter(page, dice, jitter):
 
 
 def test_who_comes_back_to_a_page_is_not_told_live_by_a_dead_socket(page):
-    """The laptop was closed, or the network was another: the socket has to answer, else there is another one."""
+    """The laptop was closed, or the network was another: the socket has to answer, else there is
+    another one.
+    """
     server = Server(page, story(4))
     opened: list[WebSocketRoute] = []
     pings: list[str] = []
@@ -410,7 +517,10 @@ def test_a_socket_that_answers_stays(page):
     server.sockets = polite
     server.open()
     page.wait_for_function("window.told.seqs.length === 1")
-    page.evaluate("window.cleared = 0; window.clearTimeout = ((real) => (one) => { window.cleared += 1; real(one); })(window.clearTimeout)")
+    page.evaluate(
+        "window.cleared = 0; window.clearTimeout = ((real) => (one) => { window.cleared += "
+        "1; real(one); })(window.clearTimeout)"
+    )
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     page.wait_for_function("window.cleared >= 2")
     assert (server.told("live")["states"], server.asked) == (["live"], ["socket"])
@@ -445,7 +555,11 @@ def test_a_callback_that_throws_costs_no_event_and_no_connection(page, way):
 
     def stream(route: Route, after: int) -> None:
         rest = server.after(after)
-        route.fulfill(status=200 if rest else 204, content_type="text/event-stream", body=frames(rest) if rest else "")
+        route.fulfill(
+            status=200 if rest else 204,
+            content_type="text/event-stream",
+            body=frames(rest) if rest else "",
+        )
 
     if way == "socket":
         server.sockets = whole
@@ -470,7 +584,10 @@ def test_a_callback_that_throws_costs_no_event_and_no_connection(page, way):
 def test_where_the_browser_keeps_nothing_it_follows_all_the_same(page):
     """A frame in a sandbox: even to look for its storage is an error there."""
     server = Server(page, story(4))
-    page.evaluate("Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('no', 'SecurityError'); } })")
+    page.evaluate(
+        "Object.defineProperty(window, 'localStorage', { get() { throw new "
+        "DOMException('no', 'SecurityError'); } })"
+    )
     server.poll = lambda route, after: route.fulfill(status=200, json=server.after(after))
     server.open()
     assert server.told()["seqs"] == [1, 2, 3, 4]
@@ -482,7 +599,9 @@ def test_who_reads_an_older_run_again_does_not_forget_the_newer_one(page):
     server = Server(page, story(4))
     server.poll = lambda route, after: route.fulfill(status=200, json=server.after(after))
     newer = {"id": "ckpt_newer", "status": "pending_input", "seq": 90}
-    page.evaluate("(newer) => localStorage.setItem('checkpoint_thr_1', JSON.stringify(newer))", newer)
+    page.evaluate(
+        "(newer) => localStorage.setItem('checkpoint_thr_1', JSON.stringify(newer))", newer
+    )
     server.open()
     server.told()
     assert page.evaluate("window.saved('thr_1')") == newer
