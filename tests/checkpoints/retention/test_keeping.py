@@ -38,6 +38,7 @@ from checkpoints.retention.jobs import claim
 from checkpoints.retention.rules import Policy, Rules
 from checkpoints.state import codec, reducers
 from checkpoints.store import CheckpointDamaged, Entry
+from checkpoints.store import rows as written
 from tests.checkpoints.store.test_rows import damage, make_thread, updates
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -86,7 +87,7 @@ class Tree:
         before = store.load(parent) if parent else {}
         state = reducers.apply(before, update, {})
         entry = Entry(status=status, metadata=metadata or {})
-        with patch.object(store, "SNAPSHOT_EVERY", 0 if snapshot else 20):
+        with patch.object(written, "SNAPSHOT_EVERY", 0 if snapshot else 20):
             made = store.save(
                 self.thread.pk,
                 self.run,
