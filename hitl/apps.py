@@ -19,13 +19,16 @@ class HitlConfig(AppConfig):
             settings.REST_FRAMEWORK = rest.FRAMEWORK
 
     def ready(self) -> None:
-        from hitl.ledger import evidence, triggers  # here: models are not there before
+        from checkpoints.export import sections  # here: models are not there before
+        from hitl.ledger import evidence, triggers
         from hitl.outbound import log_lines, messages
+        from hitl.threads import document
         from hitl.threads.export import imported_patches
         from hitl.wait_gate import primitives
         from runs import retention
 
         log_lines.install()
+        sections.register(*document.SECTIONS)
         messages.CALLBACKS.append(primitives.callback)
         retention.ABOVE.extend((imported_patches, evidence.kept))
         pre_migrate.connect(triggers.take_off, sender=self)

@@ -21,7 +21,9 @@ class RunsConfig(AppConfig):
         defaults.fill(settings)  # here: models that are read next look at some
 
     def ready(self) -> None:
-        from runs.definitions import shipped  # here: models are not there before
+        from checkpoints.export import sections  # here: models are not there before
+        from runs import export
+        from runs.definitions import shipped
 
         private_files.tighten(
             getattr(settings, "WAYSTATION_PRIVATE", ()),
@@ -29,6 +31,7 @@ class RunsConfig(AppConfig):
         )
         timing.go_by(clock.now)
         shipped.register()
+        sections.register(*export.SECTIONS)
         model.configure(
             model.Server(
                 default=settings.WAYSTATION_MODEL,

@@ -4,12 +4,27 @@ import makes of them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from checkpoints import ids
 from checkpoints.database import clock
-from checkpoints.export.thread_document import Document, Loaded, time_of
+from checkpoints.export.schema import (
+    COUNT,
+    DIGEST,
+    DIGEST_OR_EMPTY,
+    LIST,
+    MARK,
+    OBJECT,
+    TIME,
+    TIME_OR_NULL,
+    one_of,
+    record,
+    shown,
+    text,
+)  # fmt: skip
+from checkpoints.export.sections import Section
+from checkpoints.export.thread_document import Document, ImportRefused, Loaded, time_of
 from checkpoints.models import Thread
 from runs import definitions
 from runs.models import Artifact, Definition, Run
@@ -28,15 +43,73 @@ IMPORTED = "imported"
 """`failure_code` of a run that was under way when its thread was exported."""
 Plan = Mapping[str, Definition]
 """The runs that are made of a family, parents first, by their old ids."""
+RUN_ROW = record(
+    {
+        "id": shown("run"),
+        "template_slug": text(80),
+        "template_version": COUNT,
+        "definition": {**DIGEST, "description": "Of the frozen template."},
+        "status": one_of(
+            "pending", "running", "paused", "completed", "failed", "cancelled", "expired"
+        ),
+        "input": OBJECT,
+        "retry_of": shown("run", null=True),
+        "interrupt_before": LIST,
+        "interrupt_after": LIST,
+        "reason": text(),
+        "error": text(),
+        "failure_code": text(64),
+        "created_at": TIME,
+        "started_at": TIME_OR_NULL,
+        "ended_at": TIME_OR_NULL,
+        "parent": {
+            **shown("run", null=True),
+            "description": "The run that waits for this one, where it is in the document too.",
+        },
+        "child_name": {**text(100), "minLength": 1, "description": "What that one calls it."},
+        "optional": {
+            "type": "boolean",
+            "description": "That one goes on without it where it fails.",
+        },
+        "imported": MARK,
+    },
+    optional=("parent", "child_name", "optional", "imported"),
+)
+ARTIFACT_ROW = record(
+    {
+        "id": shown("art"),
+        "run_id": shown("run"),
+        "step": text(100),
+        "loop_num": COUNT,
+        "name": text(100),
+        "digest": {
+            **DIGEST_OR_EMPTY,
+            "description": "The blob that holds the text; empty where retention dropped it.",
+        },
+        "size": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": 2**62,
+            "description": "Bytes as the step gave it.",
+        },
+        "cut": {"type": "boolean", "description": "Its middle is left out."},
+        "created_at": TIME,
+        "dropped_at": TIME_OR_NULL,
+    },
+    oneOf=[
+        {"properties": {"digest": DIGEST, "dropped_at": {"type": "null"}}},
+        {"properties": {"digest": {"const": ""}, "dropped_at": {"type": "string"}}},
+    ],
+)
 
 
-def export(thread: Thread, *, without: Collection[str] = (), root: bool = True) -> list[Document]:
-    """The thread's runs, oldest first, but for those named.
+def export(thread: Thread, *, root: bool) -> list[Document]:
+    """Give the thread's runs, oldest first.
 
     Of a family's `root` nobody waits for them.
     """
     rows = Run.objects.filter(thread=thread).select_related("definition").order_by("pk")
-    return [_run(run, root=root) for run in rows if run.shown_id not in without]
+    return [_run(run, root=root) for run in rows]
 
 
 def apart(rows: Sequence[Document]) -> list[Document]:
@@ -234,9 +307,17 @@ def _child(row: Document, above: Run | None) -> dict[str, Any]:
 ARTIFACT = ("step", "loop_num", "name", "digest", "size", "cut")
 
 
-def artifacts(thread: Thread) -> list[Document]:
-    """What the thread's steps kept for people; the texts are blobs of the document."""
-    return [_artifact(one) for one in Artifact.objects.filter(thread=thread).order_by("pk")]
+def artifacts(thread: Thread, *, root: bool) -> list[Document]:
+    """Give what the thread's steps kept for people; the texts are blobs of the document."""
+    return [_artifact(row) for row in Artifact.objects.filter(thread=thread).order_by("pk")]
+
+
+def _check_artifacts(rows: Sequence[Document]) -> None:
+    executions = {(row["run_id"], row["step"], row["loop_num"], row["name"]) for row in rows}
+    if len(executions) < len(rows):
+        raise ImportRefused(
+            "duplicate_id", "artifacts: one of an execution is given more than once."
+        )
 
 
 def _artifact(one: Artifact) -> Document:
@@ -269,3 +350,29 @@ def load_artifacts(document: Document, loaded: Loaded, made: Plan) -> None:
             )
         )
     Artifact.objects.bulk_create(rows)
+
+
+SECTIONS = (
+    Section(
+        name="runs",
+        after="blobs",
+        row=RUN_ROW,
+        prefix=Run.PREFIX,
+        write=export,
+        run_column="id",
+        redacted=("input",),
+    ),
+    Section(
+        name="artifacts",
+        after="runs",
+        row=ARTIFACT_ROW,
+        prefix=Artifact.PREFIX,
+        write=artifacts,
+        description="What steps kept for people: an agent's prompt and all that it printed.",
+        optional=True,
+        run_column="run_id",
+        blobs=lambda row: [row["digest"]],
+        check=_check_artifacts,
+    ),
+)
+"""What a document says of a thread's runs."""

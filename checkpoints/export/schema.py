@@ -2,14 +2,19 @@
 
 `manage.py export_thread --schema` prints it.
 
-What it cannot say, `thread_document` and `hitl.threads.export` check: ids are unique, parents are
-there and in no circle, digests match.
+Here stand the memory's own sections; those of the layers above come from `sections`.
+
+What a schema cannot say, `thread_document` and each section's `check` look at: ids are unique,
+parents are there and in no circle, digests match.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
+from checkpoints.export import sections
+from checkpoints.export.sections import Section
 from checkpoints.models import CheckpointStatus, EventKind
 
 FORMAT = "waystation-thread"
@@ -157,209 +162,6 @@ MEMO = record(
     },
     optional=("imported",),
 )
-RUN = record(
-    {
-        "id": shown("run"),
-        "template_slug": text(80),
-        "template_version": COUNT,
-        "definition": {**DIGEST, "description": "Of the frozen template."},
-        "status": one_of(
-            "pending", "running", "paused", "completed", "failed", "cancelled", "expired"
-        ),
-        "input": OBJECT,
-        "retry_of": shown("run", null=True),
-        "interrupt_before": LIST,
-        "interrupt_after": LIST,
-        "reason": text(),
-        "error": text(),
-        "failure_code": text(64),
-        "created_at": TIME,
-        "started_at": TIME_OR_NULL,
-        "ended_at": TIME_OR_NULL,
-        "parent": {
-            **shown("run", null=True),
-            "description": "The run that waits for this one, where it is in the document too.",
-        },
-        "child_name": {**text(100), "minLength": 1, "description": "What that one calls it."},
-        "optional": {
-            "type": "boolean",
-            "description": "That one goes on without it where it fails.",
-        },
-        "imported": MARK,
-    },
-    optional=("parent", "child_name", "optional", "imported"),
-)
-NAMES: dict[str, Any] = {
-    "by_name": {**text(), "description": "What the person was called then."},
-    "for_name": {**text(), "description": "And who that one stood in for."},
-    "early_at": {
-        **TIME_OR_NULL,
-        "description": "When it came, where that was before its question.",
-    },
-}
-VOTE = record(
-    {
-        "id": shown("vote"),
-        "action": text(64),
-        "feedback": text(),
-        "payload": {"type": ["object", "null"]},
-        "edited_content": text(),
-        "voter": {
-            "type": ["string", "null"],
-            "maxLength": 200,
-            "description": "Null where external.",
-        },
-        "seat": {"type": ["string", "null"], "maxLength": 200, "description": "Whose vote it is."},
-        "external": {
-            **text(254),
-            "description": "The mail address of who voted without an account.",
-        },
-        "voted_at": TIME,
-        "via": text(16),
-        "content_digest": DIGEST,
-        "digest": DIGEST,
-        **NAMES,
-    },
-    optional=tuple(NAMES),
-)
-PAUSE = record(
-    {
-        "id": shown("pse"),
-        "run_id": shown("run"),
-        "checkpoint_id": shown("ckpt"),
-        "step": text(100),
-        "phase": text(64),
-        "status": one_of("open", "answered", "cancelled", "expired"),
-        "question": text(300),
-        "content": text(),
-        "patch_digest": DIGEST_OR_EMPTY,
-        "facts": LIST,
-        "effects": LIST,
-        "content_digest": DIGEST,
-        "revision": COUNT,
-        "max_revisions": COUNT,
-        "ways": OBJECT,
-        "labels": OBJECT,
-        "required_inputs": OBJECT,
-        "known": OBJECT,
-        "bare": LIST,
-        "kind": text(16),
-        "calls": LIST,
-        "attempts": COUNT,
-        "refined": text(),
-        "opened_at": TIME,
-        "closed_at": TIME_OR_NULL,
-        "outside": {
-            **OBJECT,
-            "description": "Who without an account was asked too, and what they were shown.",
-        },
-        "votes": {
-            **listed(VOTE),
-            "description": "Also those of a question that was then closed otherwise.",
-        },
-        "imported": MARK,
-    },
-    optional=("kind", "calls", "outside", "votes", "imported"),
-)
-DECISION = record(
-    {
-        "id": shown("dec"),
-        "pause_id": shown("pse"),
-        "action": text(64),
-        "feedback": text(),
-        "payload": {
-            "type": ["object", "null"],
-            "description": "The data that came with the answer.",
-        },
-        "edited_content": {
-            **text(),
-            "description": "The content as it was approved, where a reviewer edited it.",
-        },
-        "decided_by": {
-            "type": ["string", "null"],
-            "maxLength": 200,
-            "description": "Null where the template's rules answered.",
-        },
-        "external": {
-            **text(254),
-            "description": (
-                "The mail address of who answered by the link sent there, without an account."
-            ),
-        },
-        "on_behalf_of": {
-            "type": ["string", "null"],
-            "maxLength": 200,
-            "description": "For whom, by a delegation.",
-        },
-        "votes": {
-            **LIST,
-            "description": (
-                "Digests of the votes where several had to approve; they are with the question."
-            ),
-        },
-        "evidence": {
-            **DIGEST_OR_EMPTY,
-            "description": "The blob that holds what the reviewer was shown.",
-        },
-        "goes_on_at": {**TIME_OR_NULL, "description": "Until then it could be taken back."},
-        "undoes": {
-            **shown("dec", null=True),
-            "description": "The decision that this one takes back.",
-        },
-        "decided_at": TIME,
-        "via": text(16),
-        "revision": COUNT,
-        "content_digest": DIGEST,
-        "ledger": {
-            **OBJECT,
-            "description": (
-                "Its place in the chain of the server where it was given; the chain itself "
-                "stays there."
-            ),
-        },
-        "data_only": {"type": "boolean", "description": "It brought data, and approved nothing."},
-        **NAMES,
-        "imported": MARK,
-    },
-    optional=(
-        "edited_content",
-        "external",
-        "on_behalf_of",
-        "votes",
-        "evidence",
-        "goes_on_at",
-        "undoes",
-        "data_only",
-        *NAMES,
-        "imported",
-    ),
-)
-ARTIFACT = record(
-    {
-        "id": shown("art"),
-        "run_id": shown("run"),
-        "step": text(100),
-        "loop_num": COUNT,
-        "name": text(100),
-        "digest": {
-            **DIGEST_OR_EMPTY,
-            "description": "The blob that holds the text; empty where retention dropped it.",
-        },
-        "size": {
-            "type": "integer",
-            "minimum": 0,
-            "maximum": 2**62,
-            "description": "Bytes as the step gave it.",
-        },
-        "cut": {"type": "boolean", "description": "Its middle is left out."},
-        "created_at": TIME,
-        "dropped_at": TIME_OR_NULL,
-    },
-    oneOf=[
-        {"properties": {"digest": DIGEST, "dropped_at": {"type": "null"}}},
-        {"properties": {"digest": {"const": ""}, "dropped_at": {"type": "string"}}},
-    ],
-)
 THREAD = record(
     {
         "id": shown("thr"),
@@ -466,7 +268,7 @@ GRAPH = record(
     }
 )
 
-DOCUMENT: dict[str, Any] = {
+BEFORE: dict[str, Any] = {
     "format": {"const": FORMAT},
     "version": {"enum": list(VERSIONS)},
     "exported_at": TIME,
@@ -479,13 +281,9 @@ DOCUMENT: dict[str, Any] = {
         "propertyNames": DIGEST,
         "additionalProperties": {"type": "string", "description": "Base64."},
     },
-    "runs": listed(RUN),
-    "pauses": listed(PAUSE),
-    "decisions": listed(DECISION),
-    "artifacts": {
-        **listed(ARTIFACT),
-        "description": "What steps kept for people: an agent's prompt and all that it printed.",
-    },
+}
+"""What comes before the sections of the layers above."""
+AFTER: dict[str, Any] = {
     "graph": {**GRAPH, "description": "What LangGraph's saver goes on from."},
     "digest": {
         **DIGEST,
@@ -494,13 +292,30 @@ DOCUMENT: dict[str, Any] = {
         ),
     },
 }
-CHILDREN = {
-    **listed(record(DOCUMENT, optional=("graph", "artifacts"))),
-    "maxItems": 10_000,
-    "description": "Threads of child runs, at any depth.",
-}
-SCHEMA = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "title": "A thread of Waystation",
-    **record({**DOCUMENT, "children": CHILDREN}, optional=("graph", "children", "artifacts")),
-}
+
+
+@cache
+def document_schema() -> dict[str, Any]:
+    """The JSON Schema of a whole document, with the sections of every layer.
+
+    Call once all apps are ready: a section that comes later is not in it.
+    """
+    above = {section.name: section for section in sections.registered()}
+    middle = {name: _rows(above[name]) for name in sections.in_order([*BEFORE])[len(BEFORE) :]}
+    document = {**BEFORE, **middle, **AFTER}
+    optional = ("graph", *(section.name for section in above.values() if section.optional))
+    children = {
+        **listed(record(document, optional=optional)),
+        "maxItems": 10_000,
+        "description": "Threads of child runs, at any depth.",
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A thread of Waystation",
+        **record({**document, "children": children}, optional=(*optional, "children")),
+    }
+
+
+def _rows(section: Section) -> dict[str, Any]:
+    described = {"description": section.description} if section.description else {}
+    return {**listed(dict(section.row)), **described}

@@ -1,8 +1,8 @@
 """A thread as one JSON document: what is written of checkpoints, events, memos and blobs, and how
 it is read back. No pickle (F15).
 
-The rest of the document is `runs.export`'s and `hitl.threads.export`'s; the latter joins them, and
-is what doors call. The shape is in `schema`.
+The rest of the document is written and read by the layers above, each by its `sections`;
+`hitl.threads.export` joins it all, and is what callers use. The shape is in `schema`.
 
 - A checkpoint is its change against its parent, so a document grows as the history does and not
   with its square.
@@ -36,7 +36,8 @@ from jsonschema import Draft202012Validator
 from checkpoints import ids, store
 from checkpoints.database import clock
 from checkpoints.events import log
-from checkpoints.export.schema import FORMAT, SCHEMA, VERSION, VERSIONS
+from checkpoints.export import sections
+from checkpoints.export.schema import FORMAT, VERSION, VERSIONS, document_schema
 from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Event, Memo, Thread
 from checkpoints.models.fields import Locked
 from checkpoints.state import codec, redaction
@@ -83,8 +84,8 @@ class DocumentTooLarge(ImportRefused):
 # export
 
 
-def export(thread: Thread) -> Document:
-    """The memory's part of a document.
+def export(thread: Thread, *, root: bool = True) -> Document:
+    """Give all sections of a document but the graph; `root` is as for `sections.Write`.
 
     Raises store.CheckpointDamaged where something cannot be read.
     """
@@ -107,7 +108,9 @@ def export(thread: Thread) -> Document:
         "created_at": thread.created_at.isoformat(),
         **({IMPORTED: True} if thread.imported_at else {}),
     }
-    return {"thread": about, "checkpoints": checkpoints, "events": events, "memos": recorded}
+    above = {section.name: section.write(thread, root=root) for section in sections.registered()}
+    own = {"thread": about, "checkpoints": checkpoints, "events": events, "memos": recorded}
+    return {**own, **above}
 
 
 def _event(one: Event) -> Document:
@@ -234,10 +237,12 @@ def _mentioned(document: Mapping[str, Any]) -> set[str]:
 
     Only where the engine puts them: a text that happens to be the address of a blob is none.
     """
-    found = {pause["patch_digest"] for pause in document["pauses"]} | {
-        one.get("evidence", "") for one in document["decisions"]
+    found = {
+        digest
+        for section in sections.registered()
+        for row in document[section.name]
+        for digest in section.blobs(row)
     }
-    found |= {one["digest"] for one in document["artifacts"]}
     for row in document["checkpoints"]:
         metadata = row["metadata"]
         reports = (metadata.get("report"), metadata.get("gather", {}).get("report"))
@@ -289,7 +294,9 @@ def read(raw: bytes, *, limit: int) -> Document:
     except (ValueError, UnicodeDecodeError) as error:
         raise ImportRefused("document_invalid", f"This is no JSON: {str(error)[:200]}.") from error
     for one in family(document):
-        one.setdefault("artifacts", [])  # before version 3 there were none
+        for section in sections.registered():
+            if section.optional:
+                one.setdefault(section.name, [])
         _check_texts(one)
         _check_once(one)
     _check_apart(family(document))
@@ -306,7 +313,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _check_shape(document: Document) -> None:
-    error = next(iter(Draft202012Validator(SCHEMA).iter_errors(document)), None)
+    error = next(iter(Draft202012Validator(document_schema()).iter_errors(document)), None)
     if error is not None:
         place = (
             "".join(
@@ -319,7 +326,7 @@ def _check_shape(document: Document) -> None:
 
 
 def _check_texts(document: Document) -> None:
-    for section in ("checkpoints", "runs", "pauses", "decisions", "memos", "artifacts"):
+    for section in ("memos", *_prefixes()):
         for row in document[section]:
             bad = next(
                 (
@@ -341,14 +348,7 @@ def _check_texts(document: Document) -> None:
 
 def _check_once(document: Document) -> None:
     """Ids are given once, and can be read."""
-    prefixes = {
-        "checkpoints": Checkpoint.PREFIX,
-        "runs": "run",
-        "pauses": "pse",
-        "decisions": "dec",
-        "artifacts": "art",
-    }
-    for section, prefix in prefixes.items():
+    for section, prefix in _prefixes().items():
         seen = [row["id"] for row in document[section]]
         if len(set(seen)) < len(seen):
             again = next(one for one, count in Counter(seen).items() if count > 1)
@@ -359,18 +359,19 @@ def _check_once(document: Document) -> None:
         raise ImportRefused("duplicate_id", "events: a number is given more than once.")
     if len({(memo["scope"], memo["key"]) for memo in document["memos"]}) < len(document["memos"]):
         raise ImportRefused("duplicate_id", "memos: a scope and key are given more than once.")
-    executions = {
-        (one["run_id"], one["step"], one["loop_num"], one["name"]) for one in document["artifacts"]
-    }
-    if len(executions) < len(document["artifacts"]):
-        raise ImportRefused(
-            "duplicate_id", "artifacts: one of an execution is given more than once."
-        )
+    for above in sections.registered():
+        above.check(document[above.name])
+
+
+def _prefixes() -> dict[str, str]:
+    """The sections whose rows have ids, and the prefix of these."""
+    above = {section.name: section.prefix for section in sections.registered()}
+    return {"checkpoints": Checkpoint.PREFIX, **above}
 
 
 def _check_apart(documents: Sequence[Document]) -> None:
     """Threads of a family have nothing in common."""
-    for section in ("checkpoints", "runs", "pauses", "decisions", "artifacts"):
+    for section in _prefixes():
         seen = Counter(row["id"] for one in documents for row in one[section])
         if again := next((name for name, count in seen.items() if count > 1), None):
             raise ImportRefused(
@@ -484,22 +485,26 @@ def named(documents: Sequence[Document]) -> Names:
 
 def _name(document: Document, found: Names) -> None:
     found.names[document["thread"]["id"]] = ids.show(Thread.PREFIX, ids.new())
-    sections = ("checkpoints", "events", "pauses", "artifacts")
+    columns = {
+        **{section.name: section.run_column for section in sections.registered()},
+        "checkpoints": "run_id",
+        "events": "run_id",
+    }
     mentioned = [
-        row["run_id"] for section in sections for row in document[section] if row["run_id"]
+        row[column]
+        for section, column in columns.items()
+        if column
+        for row in document[section]
+        if row[column]
     ]
-    for one in dict.fromkeys([*(run["id"] for run in document["runs"]), *mentioned]):
+    for one in dict.fromkeys(mentioned):
         if one not in found.run_ids:
             _key("run", one)
             found.run_ids[one] = ids.new()
             found.names[one] = ids.show("run", found.run_ids[one])
-    for section, prefix in (
-        ("checkpoints", Checkpoint.PREFIX),
-        ("pauses", "pse"),
-        ("decisions", "dec"),
-        ("artifacts", "art"),
-    ):
-        found.names |= {row["id"]: ids.show(prefix, ids.new()) for row in document[section]}
+    for section, prefix in _prefixes().items():
+        if columns.get(section) != "id":  # those are the runs, which have their new ids
+            found.names |= {row["id"]: ids.show(prefix, ids.new()) for row in document[section]}
 
 
 def _in_order(document: Document) -> list[Document]:
@@ -541,12 +546,15 @@ def _check_secrets(document: Document) -> None:
                 "and not kept here."
             )
             raise ImportRefused("secret_in_document", words)
-    for section, name in (("events", "data"), ("runs", "input")):
-        for row in document[section]:
-            if found := next(redaction.found(row[name]), None):
+    columns = [("events", "data")] + [
+        (section.name, column) for section in sections.registered() for column in section.redacted
+    ]
+    for name, column in columns:
+        for row in document[name]:
+            if found := next(redaction.found(row[column]), None):
                 raise ImportRefused(
                     "secret_in_document",
-                    f"{section}: {found[:100]!r} is named like a secret, which is not kept here.",
+                    f"{name}: {found[:100]!r} is named like a secret, which is not kept here.",
                 )
 
 

@@ -5,56 +5,30 @@ answered, in one document.
 from __future__ import annotations
 
 import uuid
-from typing import Any
 
 from django.contrib.auth.models import Group
 from django.db import transaction
-from django.db.models import Prefetch
 
-from checkpoints import ids, store
+from checkpoints import store
 from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.export import graphs, thread_document
 from checkpoints.export.thread_document import Document, Loaded
-from checkpoints.models import Checkpoint, Thread
+from checkpoints.models import Thread
 from checkpoints.models.fields import demand
 from checkpoints.retention import garbage
 from checkpoints.state import codec
 from hitl.decisions.services import NotFound
-from hitl.models import Decision, Import, Vote
+from hitl.models import Import
 from hitl.threads import descendants
 from runs import export as runs
 from runs import keyed
-from runs.models import Pause, Run
 
 HISTORY = ("runs", "pauses", "decisions", "memos")
 """What a document says of people and of work that was recorded: kept to be looked at and exported
 again, and no row that counts.
 """
-PAUSE = (
-    "step", "phase", "status", "question", "content", "patch_digest", "facts", "effects",
-    "content_digest", "revision", "max_revisions",
-    "ways", "labels", "kind", "calls", "required_inputs", "known", "bare", "attempts", "refined",
-    "outside",
-)  # fmt: skip
-DECISION = (
-    "action", "feedback", "payload", "edited_content", "external", "via", "revision",
-    "content_digest", "votes", "evidence", "by_name",
-    "for_name", "data_only",
-)  # fmt: skip
 RIGHT = "checkpoints.import_thread"
-VOTE = (
-    "action",
-    "feedback",
-    "payload",
-    "edited_content",
-    "external",
-    "via",
-    "content_digest",
-    "digest",
-    "by_name",
-    "for_name",
-)
 
 
 def export(thread_id: uuid.UUID) -> Document:
@@ -83,7 +57,7 @@ def export(thread_id: uuid.UUID) -> Document:
 
 def _document(thread: Thread, *, root: bool) -> Document:
     """Of one thread, without header, blobs and digest."""
-    document = {**thread_document.export(thread), **graphs.export(thread)}
+    document = {**thread_document.export(thread, root=root), **graphs.export(thread)}
     source = _source(thread)
     known = {run["id"] for run in source["runs"]}
     document["thread"]["repository_url"] = source["thread"]["repository_url"] or runs.repository_of(
@@ -92,11 +66,10 @@ def _document(thread: Thread, *, root: bool) -> Document:
     document["memos"] = [*source.get("memos", ()), *document["memos"]]
     document["runs"] = [
         *(runs.apart(source["runs"]) if root else source["runs"]),
-        *runs.export(thread, without=known, root=root),
+        *(run for run in document["runs"] if run["id"] not in known),
     ]
-    document["pauses"] = [*source["pauses"], *map(_pause, _pauses(thread))]
-    document["decisions"] = [*source["decisions"], *map(_decision, _decisions(thread))]
-    document["artifacts"] = runs.artifacts(thread)
+    for section in ("pauses", "decisions"):
+        document[section] = [*source[section], *document[section]]
     return document
 
 
@@ -158,60 +131,6 @@ def _source(thread: Thread) -> Document:
         **{
             section: [{**row, thread_document.IMPORTED: True} for row in source.get(section, ())]
             for section in HISTORY
-        },
-    }
-
-
-def _pause(pause: Pause) -> Document:
-    return {
-        "id": pause.shown_id,
-        "run_id": ids.show(Run.PREFIX, pause.run_id),
-        "checkpoint_id": ids.show(Checkpoint.PREFIX, pause.checkpoint_id),
-        **{name: thread_document.opened(pause, name) for name in PAUSE},
-        "opened_at": pause.opened_at.isoformat(),
-        "closed_at": pause.closed_at.isoformat() if pause.closed_at else None,
-        "votes": [_vote(vote) for vote in pause.votes.all()],
-    }
-
-
-def _pauses(thread: Thread) -> Any:
-    votes = Prefetch("votes", Vote.objects.select_related("voter", "seat").order_by("pk"))
-    return Pause.objects.filter(run__thread=thread).prefetch_related(votes).order_by("pk")
-
-
-def _vote(vote: Vote) -> Document:
-    return {
-        "id": vote.shown_id,
-        **{name: thread_document.opened(vote, name) for name in VOTE},
-        "voter": vote.voter.get_username() if vote.voter else None,
-        "seat": vote.seat.get_username() if vote.seat else None,
-        "voted_at": vote.voted_at.isoformat(),
-        "early_at": vote.early_at.isoformat() if vote.early_at else None,
-    }
-
-
-def _decisions(thread: Thread) -> Any:
-    return (
-        Decision.objects.filter(pause__run__thread=thread)
-        .select_related("decided_by", "on_behalf_of")
-        .order_by("pk")
-    )
-
-
-def _decision(decision: Decision) -> Document:
-    return {
-        "id": decision.shown_id,
-        "pause_id": ids.show(Pause.PREFIX, decision.pause_id) if decision.pause_id else None,
-        **{name: thread_document.opened(decision, name) for name in DECISION},
-        "decided_by": decision.decided_by.get_username() if decision.decided_by else None,
-        "on_behalf_of": decision.on_behalf_of.get_username() if decision.on_behalf_of else None,
-        "decided_at": decision.decided_at.isoformat(),
-        "early_at": decision.early_at.isoformat() if decision.early_at else None,
-        "goes_on_at": decision.goes_on_at.isoformat() if decision.goes_on_at else None,
-        "undoes": ids.show(Decision.PREFIX, decision.undoes_id) if decision.undoes_id else None,
-        "ledger": {
-            "name": decision.ledger_id,
-            **{name: getattr(decision, name) for name in ("position", "previous", "digest")},
         },
     }
 

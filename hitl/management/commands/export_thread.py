@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints import ids
-from checkpoints.export.schema import SCHEMA
+from checkpoints.export.schema import document_schema
 from checkpoints.models import Thread
 from checkpoints.state import codec
 from checkpoints.store import CheckpointDamaged
@@ -34,7 +34,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["schema"]:
-            self.stdout.write(json.dumps(SCHEMA, indent=2))
+            self.stdout.write(json.dumps(document_schema(), indent=2))
             return
         try:
             text = codec.encode(export.export(ids.parse(Thread.PREFIX, options["thread"])))

@@ -17,7 +17,7 @@ from langgraph.types import Command
 
 from checkpoints import store
 from checkpoints.export import thread_document
-from checkpoints.export.schema import SCHEMA
+from checkpoints.export.schema import document_schema
 from checkpoints.export.thread_document import Document, ImportRefused
 from checkpoints.langgraph import DjangoSaver
 from checkpoints.models import Checkpoint, Thread
@@ -78,7 +78,7 @@ def test_a_graph_goes_on_from_a_document_elsewhere(document, owner, zoe):
     """S2-31: history, sub-graph, question and answer; the bytes are the same, and no value is kept
     twice.
     """
-    Draft202012Validator(SCHEMA).validate(document)
+    Draft202012Validator(document_schema()).validate(document)
     assert document["checkpoints"] == []
     thread = bring_in(document, zoe)
     assert values(zoe, thread_id="t") == values(owner, thread_id="t")

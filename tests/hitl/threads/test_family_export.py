@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from checkpoints.export import thread_document
-from checkpoints.export.schema import SCHEMA
+from checkpoints.export.schema import document_schema
 from checkpoints.export.thread_document import ImportRefused
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.state import codec
@@ -47,7 +47,7 @@ def bring_in(document: dict[str, Any], owner: Any) -> Thread:
 
 
 def test_a_family_comes_out_goes_in_and_comes_out_again(document, zoe):
-    Draft202012Validator(SCHEMA).validate(document)
+    Draft202012Validator(document_schema()).validate(document)
     assert [one["runs"][0]["child_name"] for one in document["children"]] == ["a", "b"]
     first = bring_in(copy.deepcopy(document), zoe)
     again = json.loads(codec.encode(whole.export(first.pk)))

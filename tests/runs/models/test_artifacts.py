@@ -14,7 +14,7 @@ from django.utils import timezone
 from jsonschema import Draft202012Validator
 
 from checkpoints import store
-from checkpoints.export.schema import SCHEMA
+from checkpoints.export.schema import document_schema
 from checkpoints.export.thread_document import ImportRefused
 from checkpoints.models import Blob, Chore
 from checkpoints.retention import housekeeping
@@ -205,7 +205,7 @@ def test_the_database_refuses_a_line_that_says_both_or_neither(kept, harm):
 
 def document_of(artifact) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(codec.encode(whole.export(artifact.thread_id)))
-    Draft202012Validator(SCHEMA).validate(document)
+    Draft202012Validator(document_schema()).validate(document)
     return document
 
 

@@ -1,0 +1,276 @@
+"""What a thread's document says of people: the questions of its runs, the votes on them and the
+decisions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Prefetch
+
+from checkpoints import ids
+from checkpoints.export.schema import (
+    COUNT,
+    DIGEST,
+    DIGEST_OR_EMPTY,
+    LIST,
+    MARK,
+    OBJECT,
+    TIME,
+    TIME_OR_NULL,
+    listed,
+    one_of,
+    record,
+    shown,
+    text,
+)  # fmt: skip
+from checkpoints.export.sections import Section
+from checkpoints.export.thread_document import Document, opened
+from checkpoints.models import Checkpoint, Thread
+from hitl.models import Decision, Vote
+from runs.models import Pause, Run
+
+PAUSE = (
+    "step", "phase", "status", "question", "content", "patch_digest", "facts", "effects",
+    "content_digest", "revision", "max_revisions",
+    "ways", "labels", "kind", "calls", "required_inputs", "known", "bare", "attempts", "refined",
+    "outside",
+)  # fmt: skip
+DECISION = (
+    "action", "feedback", "payload", "edited_content", "external", "via", "revision",
+    "content_digest", "votes", "evidence", "by_name",
+    "for_name", "data_only",
+)  # fmt: skip
+VOTE = (
+    "action",
+    "feedback",
+    "payload",
+    "edited_content",
+    "external",
+    "via",
+    "content_digest",
+    "digest",
+    "by_name",
+    "for_name",
+)
+NAMES: dict[str, Any] = {
+    "by_name": {**text(), "description": "What the person was called then."},
+    "for_name": {**text(), "description": "And who that one stood in for."},
+    "early_at": {
+        **TIME_OR_NULL,
+        "description": "When it came, where that was before its question.",
+    },
+}
+VOTE_ROW = record(
+    {
+        "id": shown("vote"),
+        "action": text(64),
+        "feedback": text(),
+        "payload": {"type": ["object", "null"]},
+        "edited_content": text(),
+        "voter": {
+            "type": ["string", "null"],
+            "maxLength": 200,
+            "description": "Null where external.",
+        },
+        "seat": {"type": ["string", "null"], "maxLength": 200, "description": "Whose vote it is."},
+        "external": {
+            **text(254),
+            "description": "The mail address of who voted without an account.",
+        },
+        "voted_at": TIME,
+        "via": text(16),
+        "content_digest": DIGEST,
+        "digest": DIGEST,
+        **NAMES,
+    },
+    optional=tuple(NAMES),
+)
+PAUSE_ROW = record(
+    {
+        "id": shown("pse"),
+        "run_id": shown("run"),
+        "checkpoint_id": shown("ckpt"),
+        "step": text(100),
+        "phase": text(64),
+        "status": one_of("open", "answered", "cancelled", "expired"),
+        "question": text(300),
+        "content": text(),
+        "patch_digest": DIGEST_OR_EMPTY,
+        "facts": LIST,
+        "effects": LIST,
+        "content_digest": DIGEST,
+        "revision": COUNT,
+        "max_revisions": COUNT,
+        "ways": OBJECT,
+        "labels": OBJECT,
+        "required_inputs": OBJECT,
+        "known": OBJECT,
+        "bare": LIST,
+        "kind": text(16),
+        "calls": LIST,
+        "attempts": COUNT,
+        "refined": text(),
+        "opened_at": TIME,
+        "closed_at": TIME_OR_NULL,
+        "outside": {
+            **OBJECT,
+            "description": "Who without an account was asked too, and what they were shown.",
+        },
+        "votes": {
+            **listed(VOTE_ROW),
+            "description": "Also those of a question that was then closed otherwise.",
+        },
+        "imported": MARK,
+    },
+    optional=("kind", "calls", "outside", "votes", "imported"),
+)
+DECISION_ROW = record(
+    {
+        "id": shown("dec"),
+        "pause_id": shown("pse"),
+        "action": text(64),
+        "feedback": text(),
+        "payload": {
+            "type": ["object", "null"],
+            "description": "The data that came with the answer.",
+        },
+        "edited_content": {
+            **text(),
+            "description": "The content as it was approved, where a reviewer edited it.",
+        },
+        "decided_by": {
+            "type": ["string", "null"],
+            "maxLength": 200,
+            "description": "Null where the template's rules answered.",
+        },
+        "external": {
+            **text(254),
+            "description": (
+                "The mail address of who answered by the link sent there, without an account."
+            ),
+        },
+        "on_behalf_of": {
+            "type": ["string", "null"],
+            "maxLength": 200,
+            "description": "For whom, by a delegation.",
+        },
+        "votes": {
+            **LIST,
+            "description": (
+                "Digests of the votes where several had to approve; they are with the question."
+            ),
+        },
+        "evidence": {
+            **DIGEST_OR_EMPTY,
+            "description": "The blob that holds what the reviewer was shown.",
+        },
+        "goes_on_at": {**TIME_OR_NULL, "description": "Until then it could be taken back."},
+        "undoes": {
+            **shown("dec", null=True),
+            "description": "The decision that this one takes back.",
+        },
+        "decided_at": TIME,
+        "via": text(16),
+        "revision": COUNT,
+        "content_digest": DIGEST,
+        "ledger": {
+            **OBJECT,
+            "description": (
+                "Its place in the chain of the server where it was given; the chain itself "
+                "stays there."
+            ),
+        },
+        "data_only": {"type": "boolean", "description": "It brought data, and approved nothing."},
+        **NAMES,
+        "imported": MARK,
+    },
+    optional=(
+        "edited_content",
+        "external",
+        "on_behalf_of",
+        "votes",
+        "evidence",
+        "goes_on_at",
+        "undoes",
+        "data_only",
+        *NAMES,
+        "imported",
+    ),
+)
+
+
+def _pause(pause: Pause) -> Document:
+    return {
+        "id": pause.shown_id,
+        "run_id": ids.show(Run.PREFIX, pause.run_id),
+        "checkpoint_id": ids.show(Checkpoint.PREFIX, pause.checkpoint_id),
+        **{name: opened(pause, name) for name in PAUSE},
+        "opened_at": pause.opened_at.isoformat(),
+        "closed_at": pause.closed_at.isoformat() if pause.closed_at else None,
+        "votes": [_vote(vote) for vote in pause.votes.all()],
+    }
+
+
+def _pauses(thread: Thread) -> Any:
+    votes = Prefetch("votes", Vote.objects.select_related("voter", "seat").order_by("pk"))
+    return Pause.objects.filter(run__thread=thread).prefetch_related(votes).order_by("pk")
+
+
+def _vote(vote: Vote) -> Document:
+    return {
+        "id": vote.shown_id,
+        **{name: opened(vote, name) for name in VOTE},
+        "voter": vote.voter.get_username() if vote.voter else None,
+        "seat": vote.seat.get_username() if vote.seat else None,
+        "voted_at": vote.voted_at.isoformat(),
+        "early_at": vote.early_at.isoformat() if vote.early_at else None,
+    }
+
+
+def _decisions(thread: Thread) -> Any:
+    return (
+        Decision.objects.filter(pause__run__thread=thread)
+        .select_related("decided_by", "on_behalf_of")
+        .order_by("pk")
+    )
+
+
+def _decision(decision: Decision) -> Document:
+    return {
+        "id": decision.shown_id,
+        "pause_id": ids.show(Pause.PREFIX, decision.pause_id) if decision.pause_id else None,
+        **{name: opened(decision, name) for name in DECISION},
+        "decided_by": decision.decided_by.get_username() if decision.decided_by else None,
+        "on_behalf_of": decision.on_behalf_of.get_username() if decision.on_behalf_of else None,
+        "decided_at": decision.decided_at.isoformat(),
+        "early_at": decision.early_at.isoformat() if decision.early_at else None,
+        "goes_on_at": decision.goes_on_at.isoformat() if decision.goes_on_at else None,
+        "undoes": ids.show(Decision.PREFIX, decision.undoes_id) if decision.undoes_id else None,
+        "ledger": {
+            "name": decision.ledger_id,
+            **{name: getattr(decision, name) for name in ("position", "previous", "digest")},
+        },
+    }
+
+
+SECTIONS = (
+    Section(
+        name="pauses",
+        after="runs",
+        row=PAUSE_ROW,
+        prefix=Pause.PREFIX,
+        write=lambda thread, *, root: [_pause(pause) for pause in _pauses(thread)],
+        run_column="run_id",
+        blobs=lambda row: [row["patch_digest"]],
+    ),
+    Section(
+        name="decisions",
+        after="pauses",
+        row=DECISION_ROW,
+        prefix=Decision.PREFIX,
+        write=lambda thread, *, root: [_decision(decision) for decision in _decisions(thread)],
+        blobs=lambda row: [row.get("evidence", "")],
+    ),
+)
+"""What a document says of what people were asked and answered."""
