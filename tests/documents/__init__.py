@@ -1,0 +1,1 @@
+"""Tests of README and tutorial, and the script that takes their picture."""
