@@ -1,7 +1,7 @@
 """`make screenshot`: take docs/images/pause-card.png from the running product.
 
-Starts the demo that `make up` starts, in a folder of its own, and photographs the card that asks for
-the approval of the sample repository's plan.
+Starts the demo that `make up` starts, in a folder of its own, and photographs the card that asks
+for the approval of the sample repository's plan.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ def photograph(page: Page, picture: Path) -> None:
 
 
 def main() -> int:
-    fonts = subprocess.run(["fc-list", ":lang=und-zsye"], capture_output=True, text=True, check=True)
+    fonts = subprocess.run(
+        ["fc-list", ":lang=und-zsye"], capture_output=True, text=True, check=True
+    )
     if not fonts.stdout:
         print("The card's ⏸️ needs a font: apt-get install fonts-noto-color-emoji", file=sys.stderr)
         return 1

@@ -48,7 +48,9 @@ class Reader:
     def __init__(self, page: str, stack: Stack) -> None:
         self.stack = stack
         self.rest = [
-            Block(block.language, line) for block in blocks(page) for line in (block.commands if not block.language else [block.text])
+            Block(block.language, line)
+            for block in blocks(page)
+            for line in (block.commands if not block.language else [block.text])
         ]
         self.order = ""
         """What stands for `wo_…`."""
@@ -121,7 +123,9 @@ def test_a_newcomer_who_types_what_the_tutorial_says_gets_what_it_says(newcomer,
         expect(card).to_contain_text("Changed since revision 1", timeout=60_000)
     reader.order = path.removeprefix("/work-orders/").rstrip("/")
     assert reader.order in reader.types("workorder --user reviewer list")
-    assert "Waiting for Plan Approval (revision 2)" in reader.types("workorder --user reviewer show")
+    assert "Waiting for Plan Approval (revision 2)" in reader.types(
+        "workorder --user reviewer show"
+    )
 
     # 2. Write a workflow of your own
     letters = Path(newcomer.environment["HOME"]) / "letters"
@@ -172,3 +176,23 @@ def test_every_command_of_the_readme_is_one_that_the_makefile_has():
     assert os.path.getsize(ROOT / "docs" / "images" / "pause-card.png") < 150_000
     assert "docs/images/pause-card.png" in text
     assert len(text.splitlines()) <= 150
+
+
+@pytest.mark.one_database
+def test_what_is_said_to_prove_a_promise_is_there():
+    """README named seven tests that had moved or had another name."""
+    text = (ROOT / "docs" / "reference" / "promises.md").read_text()
+    promises = re.split(r"^## (P\d+)$", text, flags=re.MULTILINE)[1:]
+    assert promises[::2] == [f"P{number}" for number in range(1, 13)]
+    for name, said in zip(promises[::2], promises[1::2], strict=True):
+        proofs = re.findall(r"`(tests/[^`]+)`", said)
+        assert proofs and "Measured: " in said, name
+        assert [path for path in proofs if not (ROOT / path).exists()] == [], name
+
+
+@pytest.mark.one_database
+def test_no_page_is_longer_than_somebody_reads():
+    """README had 439 lines."""
+    pages = [ROOT / README, *(ROOT / "docs" / "how-to").glob("*.md")]
+    long = {page.name for page in pages if len(page.read_text().splitlines()) > 150}
+    assert long == set()

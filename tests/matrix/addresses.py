@@ -4,11 +4,13 @@ An address that is not here makes `test_every_address_is_in_the_table` fail.
 
 To add one, add a line: `"pauses/<pse:pause_id>/claim": own("POST"),`
 
-    public("GET")    anybody login("GET")     whoever is logged in, or sends a token; it shows and
-    changes only what is theirs own("GET POST")  speaks of one thread, order, run, question or
-    checkpoint: for those who see it, 404 for all others operator("x.y")  holders of that right, 403
-    for all others Address("owner", …)  who made it, 404 for all others signed("POST")   whoever
-    signs what they send, 401 for all others, whoever they are
+- `public("GET")`: anybody.
+- `login("GET")`: whoever is logged in, or sends a token; it shows and changes only what is theirs.
+- `own("GET POST")`: speaks of one thread, order, run, question or checkpoint; for those who see it,
+  404 for all others.
+- `operator("x.y")`: holders of that right, 403 for all others.
+- `Address("owner", …)`: who made it, 404 for all others.
+- `signed("POST")`: whoever signs what they send, 401 for all others, whoever they are.
 
 `needs={"PUT": "x.y"}` asks for a right for one method. `body` is what is posted, `done` the state
 of tests/matrix/world.py in which that is not only allowed but done. An argument of a new name gets

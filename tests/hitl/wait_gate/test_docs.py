@@ -1,4 +1,4 @@
-"""The examples of docs/how-to/wait-gate.md, run as they stand there."""
+"""The examples of docs/how-to/wait-gate-client.md, run as they stand there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 BLOCKS = re.findall(
     r"```python\n(.*?)```",
-    (Path(__file__).parents[3] / "docs" / "how-to" / "wait-gate.md").read_text(),
+    (Path(__file__).parents[3] / "docs" / "how-to" / "wait-gate-client.md").read_text(),
     re.DOTALL,
 )
 

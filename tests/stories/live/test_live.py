@@ -122,7 +122,7 @@ def test_everybody_sees_the_whole_story_though_the_server_is_killed_and_the_lapt
 ):
     """S2-9..12, S2-31, S0-8, S0-9, S0-56, S0-69, S0-70, S4-8, P9.
 
-    An EventSource of Chromium, httpx-sse, websockets and curl, as the README has it, follow one
+    An EventSource of Chromium, httpx-sse, websockets and curl, as the documents have it, follow one
     run. The server dies, somebody answers meanwhile by command, the server comes back; the laptop's
     browser is closed; a phone, which has never seen the question, answers it.
     """
@@ -177,7 +177,7 @@ def test_everybody_sees_the_whole_story_though_the_server_is_killed_and_the_lapt
     for program in programs:
         program.join(30)
         assert program.seen == list(range(1, end + 1)), type(program)
-    for page in ("README.md", "docs/how-to/live.md"):
+    for page in ("docs/how-to/rest.md", "docs/how-to/live.md"):
         assert numbers_by_curl(page, stack, order, token("ana")) == list(range(1, end + 1)), page
 
 
