@@ -12,9 +12,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
+from tests.databases import kept
 from tests.servers.private import faketime, find, postgresql, redis
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,6 +28,11 @@ NEEDED = {
 }
 SPREAD = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 """By file, in the order of tests/conftest.py."""
+ON_BOTH = ["-m", "not stack and not one_database"]
+SPOKEN_WITH = {"-s", "--pdb", "--trace"}
+"""With these somebody wants to speak with the process, and with one at a time."""
+NONE_CHOSEN = 5
+"""What pytest ends with; all that was asked for may be nothing for one of the databases."""
 
 
 def main(arguments: list[str]) -> int:
@@ -38,27 +45,51 @@ def main(arguments: list[str]) -> int:
             )
         )
         folder.chmod(0o755)
+        tables = kept.put(folder)
         environment = {
             # hundreds of processes start here
             **{key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"},
-            "DATABASE_URL": stack.enter_context(postgresql(folder / "pg")),
+            "DATABASE_URL": stack.enter_context(postgresql(folder / "pg", like=tables)),
             "TEST_REDIS_URL": stack.enter_context(redis(folder)),
             "TEST_POSTGRESQL": "1",
             "WAYSTATION_DATA": str(folder / "data"),
         }
-        first = pytest(environment, [*SPREAD, *arguments])
         sqlite = {key: value for key, value in environment.items() if key != "TEST_POSTGRESQL"}
         sqlite["DATABASE_URL"] = f"sqlite:///{folder / 'data' / 'unused.sqlite3'}"
-        second = pytest(sqlite, [*SPREAD, "-m", "not stack and not one_database", *arguments])
-    return first or second
+        one = is_one_file(arguments)
+        spread = [] if one else SPREAD
+        commands = [*spread, *arguments], [*spread, *ON_BOTH, *arguments]
+        if one and not SPOKEN_WITH & set(arguments):
+            with ThreadPoolExecutor() as pool:
+                beside = pool.submit(pytest, sqlite, commands[1], into=folder / "second")
+                codes = [pytest(environment, commands[0]), beside.result()]
+            print((folder / "second").read_text(), flush=True)
+        else:
+            codes = [pytest(environment, commands[0]), pytest(sqlite, commands[1])]
+    return next((code for code in codes if code not in (0, NONE_CHOSEN)), min(codes))
 
 
-def pytest(environment: dict[str, str], arguments: list[str]) -> int:
+def is_one_file(arguments: list[str]) -> bool:
+    """Whether these choose tests of a single file, with which one process is busy: then both
+    databases have their turn at the same time.
+    """
+    chosen = {word.split("::")[0] for word in arguments if not word.startswith("-")}
+    files = [ROOT / word for word in chosen if (ROOT / word).exists()]
+    return len(files) == 1 and files[0].is_file()
+
+
+def pytest(environment: dict[str, str], arguments: list[str], *, into: Path | None = None) -> int:
     database = "PostgreSQL" if "TEST_POSTGRESQL" in environment else "SQLite"
-    print(f"\n== on {database}", flush=True)
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *arguments], env=environment, check=False
-    ).returncode
+    with open(into, "w") if into else nullcontext(sys.stdout) as output:
+        print(f"\n== on {database}", file=output, flush=True)
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", *arguments],
+            env=environment,
+            check=False,
+            stdin=subprocess.DEVNULL if into else None,
+            stdout=output if into else None,
+            stderr=subprocess.STDOUT if into else None,
+        ).returncode
 
 
 def install_missing() -> None:

@@ -80,8 +80,12 @@ class PostgreSQL:
     def socket(self) -> Path:
         return self.folder / ".s.PGSQL.5432"
 
-    def create(self) -> None:
+    def create(self, like: Path | None = None) -> None:
+        """Make its files, or take those of a server that has ended."""
         self._settle()
+        if like is not None:
+            copy(like, self.folder / "db")
+            return
         initdb = Path(str(find("postgres"))).with_name("initdb")
         options = ["-U", "waystation", "-A", "trust", "-N", "-E", "UTF8", "--locale=C"]
         subprocess.run(
@@ -194,11 +198,16 @@ class Redis:
             self.process.wait(20)
 
 
+def copy(whence: Path, where: Path) -> None:
+    """A folder with its owners and modes: PostgreSQL looks at them."""
+    subprocess.run(["cp", "-a", str(whence), str(where)], check=True)
+
+
 @contextmanager
-def postgresql(folder: Path, *, durable: bool = False) -> Iterator[str]:
-    """A server for a while; gives its DATABASE_URL."""
+def postgresql(folder: Path, *, durable: bool = False, like: Path | None = None) -> Iterator[str]:
+    """A server for a while, `like` one that has ended; gives its DATABASE_URL."""
     server = PostgreSQL(folder, durable)
-    server.create()
+    server.create(like)
     try:
         server.start()
         yield server.url
