@@ -10,7 +10,6 @@ import threading
 import time
 import traceback
 import uuid
-from typing import Any
 
 from checkpoints import store
 from checkpoints.database import outages
@@ -24,17 +23,19 @@ from runs.engine import (
     context,
     interruptions,
     lease,
-    questions,
     record,
+    results,
     time_limit,
 )
 from runs.engine.context import Held
 from runs.engine.ending import Wake
+from runs.engine.questions import Question
+from runs.engine.results import Result
 from runs.engine.shutdown import stopping
 from runs.models import Run
 from runs.states import PENDING, LeaseLost
-from runs.workflows import owned, schemas, sequence
-from runs.workflows.base import Ask, Done, Gather, Go, Outcome, StepFailed, Stopped
+from runs.workflows import sequence
+from runs.workflows.base import Done, Gather, Go, StepFailed, Stopped
 from runs.workflows.registry import find
 from runs.workflows.review_rules import is_reviewed
 from runs.workflows.sequence import FrozenStep
@@ -148,7 +149,7 @@ def _frozen(held: Held) -> FrozenStep:
     return sequence.named(held.steps, held.at)
 
 
-def _outcome(held: Held) -> Outcome | Exception:
+def _outcome(held: Held) -> Result | Exception:
     """What the step at hand answers: asked of a person first where the run says so, passed over
     where its condition holds.
     """
@@ -161,7 +162,7 @@ def _outcome(held: Held) -> Outcome | Exception:
             return interruptions.before(step)
         held.passing_over = interruptions.skips(step, held.state) and not _must_ask(held, step)
         if held.passing_over:
-            return _checked(held, interruptions.skip(held.steps, step))
+            return results.parse(held, interruptions.skip(held.steps, step))
         interruptions.guard_loops(
             step,
             context.loop_num(held.head, step["name"]),
@@ -170,10 +171,7 @@ def _outcome(held: Held) -> Outcome | Exception:
     # a definition that cannot be followed ends its run, with words
     except (sequence.UnknownName, StepFailed, ValueError) as error:
         return error
-    outcome = _call(held, step)
-    if isinstance(outcome, Go | Done):
-        return interruptions.after(held.run, step, outcome)
-    return outcome
+    return _call(held, step)
 
 
 def _must_ask(held: Held, step: FrozenStep) -> bool:
@@ -183,7 +181,7 @@ def _must_ask(held: Held, step: FrozenStep) -> bool:
     return bool(held.head.metadata.get(approvals.EDITED)) and is_reviewed(step)
 
 
-def _join(held: Held) -> Outcome | Exception | None:
+def _join(held: Held) -> Result | Exception | None:
     """What the step came to whose child runs have ended, as `_outcome`; None where they were taken
     up again.
     """
@@ -192,22 +190,13 @@ def _join(held: Held) -> Outcome | Exception | None:
         if joined is None:
             return None
         step = _frozen(held)
-        outcome = _checked(held, sequence.conclude(held.steps, step["name"], joined))
-        return (
-            interruptions.after(held.run, step, outcome)
-            if isinstance(outcome, Go | Done)
-            else outcome
-        )
-    except (
-        StepFailed,
-        store.CheckpointDamaged,
-        reducers.MergeFailed,
-        sequence.UnknownName,
-    ) as error:
+        outcome = results.parse(held, sequence.conclude(held.steps, step["name"], joined))
+        return interruptions.after(held.run, step, outcome)
+    except (*record.KNOWN, sequence.UnknownName) as error:
         return error
 
 
-def _call(held: Held, step: FrozenStep) -> Outcome | Exception:
+def _call(held: Held, step: FrozenStep) -> Result | Exception:
     """The step's outcome, or the error it ended with. No transaction is open here."""
     try:
         with context.opened(held, step) as opened:
@@ -215,7 +204,8 @@ def _call(held: Held, step: FrozenStep) -> Outcome | Exception:
             outcome = time_limit.call(
                 held, step.get("timeout"), lambda: function(held.state, opened)
             )
-        return _checked(held, sequence.conclude(held.steps, step["name"], held.scrub(outcome)))
+        answer = sequence.conclude(held.steps, step["name"], held.scrub(outcome))
+        return interruptions.after(held.run, step, results.parse(held, answer))
     except (Stopped, store.StoreUnavailable):
         raise
     except Exception as error:  # the one place: whatever a step raises ends in its run's record
@@ -236,42 +226,7 @@ def _log_failure(held: Held, step: FrozenStep, error: Exception) -> None:
         logger.error("step %s of %s failed", step["name"], held.run.shown_id, exc_info=error)
 
 
-def _checked(held: Held, outcome: Any) -> Outcome:
-    """A step's answer, if it is one and leads to steps that there are."""
-    match outcome:
-        case Ask() | Gather() if not held.run.keeps_checkpoints:
-            raise StepFailed(
-                "This step asks, or starts child runs, and its template keeps no checkpoints.",
-                code="checkpoints_off",
-            )
-        case Go(to=to):
-            targets = [to]
-        case Ask(ways=ways, required_inputs=asked):
-            targets = list(ways.values())
-            if asked:
-                kept = schemas.check_inputs(asked)
-                if taken := owned.named(schemas.asked_for(kept)):
-                    raise schemas.SchemaRefused(
-                        "properties",
-                        f"{', '.join(taken)}: these names are the engine's own. Ask under another.",
-                    )
-            questions.kind_of(outcome)
-            questions.calls_of(outcome)
-            questions.prompt_of(outcome)
-        case Gather(to=to):
-            children.check(_frozen(held), outcome, depth=held.run.depth)
-            targets = [to]
-        case Done():
-            targets = []
-        case _:
-            raise TypeError(f"a step answers Go, Ask, Done or Gather, not {outcome!r:.100}")
-    for target in filter(None, targets):
-        sequence.named(held.steps, target)
-    answer: Outcome = outcome
-    return answer
-
-
-def _record(held: Held, outcome: Outcome, *, stay: bool) -> bool:
+def _record(held: Held, outcome: Result, *, stay: bool) -> bool:
     match outcome:
         case Go(to=to):
             stay = stay and sequence.queue_of(held.steps, to or "") == sequence.queue_of(
@@ -287,7 +242,7 @@ def _record(held: Held, outcome: Outcome, *, stay: bool) -> bool:
             return True
         case Gather():
             children.start(held, _frozen(held), outcome)
-        case Ask():
+        case Question():
             record.ask(held, outcome)
         case Done():
             record.done(held, outcome)

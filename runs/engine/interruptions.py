@@ -7,9 +7,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from runs.engine import questions
+from runs.engine.questions import Question
 from runs.models import Run
-from runs.workflows import schemas, sequence
-from runs.workflows.base import Ask, Done, Go, Outcome, Report, StepFailed
+from runs.workflows import review_rules, schemas, sequence
+from runs.workflows.base import Ask, Done, Gather, Go, Report, StepFailed
 from runs.workflows.sequence import APPROVE, FrozenStep
 
 MAX_LOOPS = 100
@@ -24,29 +26,35 @@ def asks_before(run: Run, step: FrozenStep) -> bool:
     return step["name"] in run.interrupt_before or step.get("interrupt_before", False)
 
 
-def before(step: FrozenStep) -> Ask:
+def before(step: FrozenStep) -> Question:
     """Asked before a step that this run is to be asked about."""
     report = Report(
         content=f"The run stops here before **{step['title']}** begins. Approve to let it begin."
     )
-    return Ask(
+    ask = Ask(
         question=f"Waiting before {step['title']}",
         ways={APPROVE: step["name"]},
         report=report,
         phase=BEFORE,
     )
+    return questions.parse(ask, review_rules.of(step))
 
 
-def after(run: Run, step: FrozenStep, outcome: Go | Done) -> Outcome:
-    """Asked after a step that this run is to be asked about."""
-    if step["name"] not in run.interrupt_after and not step.get("interrupt_after", False):
+def after(
+    run: Run, step: FrozenStep, outcome: Go | Done | Gather | Question
+) -> Go | Done | Gather | Question:
+    """Asked after a step that this run is to be asked about; what asks, or waits, itself stays."""
+    if not isinstance(outcome, Go | Done) or not (
+        step["name"] in run.interrupt_after or step.get("interrupt_after", False)
+    ):
         return outcome
-    return _stop(step, outcome, question=f"Waiting after {step['title']}", phase=AFTER)
+    ask = _stop(step, outcome, question=f"Waiting after {step['title']}", phase=AFTER)
+    return questions.parse(ask, review_rules.of(step))
 
 
-def suspended(step: FrozenStep, outcome: Go, *, by: str) -> Ask:
-    """The stop at a step boundary that a person wanted."""
-    return _stop(step, outcome, question=f"Suspended by {by}", phase=SUSPENDED)
+def suspended(step: FrozenStep, outcome: Go, *, by: str) -> Question:
+    """The stop at a step boundary that a person wanted: no rule of the step's is about it."""
+    return questions.parse(_stop(step, outcome, question=f"Suspended by {by}", phase=SUSPENDED), {})
 
 
 def _stop(step: FrozenStep, outcome: Go | Done, *, question: str, phase: str) -> Ask:

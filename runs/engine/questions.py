@@ -1,17 +1,73 @@
-"""What kind of question a step asks, and the tool calls that one is about."""
+"""A step's question, checked and parsed once (`parse`): `record.ask` only writes what it holds."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from checkpoints.state import codec, redaction
 from runs.states import PauseKind
-from runs.workflows import tool_calls
+from runs.workflows import external_reviewers, owned, schemas, tool_calls
 from runs.workflows.base import Ask, StepFailed
+from runs.workflows.review_rules import Review
 from runs.workflows.sequence import APPROVE
 from runs.workflows.wait_for_input import ANSWER
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What a step asks, checked: nothing of it is parsed again."""
+
+    ask: Ask
+    """As the step gave it; of its schema and its calls what is below counts."""
+    kind: PauseKind
+    prompt_id: str
+    calls: Sequence[Mapping[str, Any]]
+    """The tool calls that it is about, as `tool_calls.kept` has them."""
+    required_inputs: Mapping[str, Any]
+    """The schema of the data that is asked for, as it is kept; {} where words are enough."""
+    bare: Sequence[str]
+    """The answers that bring no data."""
+    review: Review
+    """The rules that it is asked by."""
+    outside: Mapping[str, Any]
+    """Who is asked without an account, as `external_reviewers.asked` has it."""
+
+
+def parse(ask: Ask, review: Review) -> Question:
+    """Check what a step asks by these rules.
+
+    Raises StepFailed, codec.NotJson and schemas.SchemaRefused.
+    """
+    inputs = _inputs_of(ask)
+    kind, calls = kind_of(ask), calls_of(ask)
+    if calls:
+        inputs = schemas.check_inputs(tool_calls.required(calls))
+    high_risk = review.get("risk") == "high" or any(call["risk"] == "high" for call in calls)
+    return Question(
+        ask=ask,
+        kind=kind,
+        prompt_id=prompt_of(ask),
+        calls=calls,
+        required_inputs=inputs,
+        bare=[*ask.bare, *([APPROVE] if calls else [])],
+        review=review,
+        outside=external_reviewers.asked(ask.outside, review, ask.ways, high_risk=high_risk),
+    )
+
+
+def _inputs_of(ask: Ask) -> dict[str, Any]:
+    if not ask.required_inputs:
+        return {}
+    inputs = schemas.check_inputs(ask.required_inputs)
+    if taken := owned.named(schemas.asked_for(inputs)):
+        raise schemas.SchemaRefused(
+            "properties",
+            f"{', '.join(taken)}: these names are the engine's own. Ask under another.",
+        )
+    return inputs
 
 
 def digest(

@@ -20,16 +20,16 @@ from runs.engine import (
     damage,
     ending,
     lease,
-    questions,
     step_rows,
 )
 from runs.engine.context import Held
 from runs.engine.events import MIDWAY, Fact, Facts, asking, created, line, starting
 from runs.engine.interruptions import BEFORE, STOPS, SUSPENDED
+from runs.engine.questions import Question
 from runs.models import Pause, Run
 from runs.states import COMPLETED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, LeaseLost
 from runs.workflows import sequence
-from runs.workflows.base import Ask, Done, Go, StepFailed
+from runs.workflows.base import Done, Go, StepFailed
 from runs.workflows.schemas import SchemaRefused
 
 KNOWN = (StepFailed, codec.NotJson, reducers.MergeFailed, store.CheckpointDamaged, SchemaRefused)
@@ -130,12 +130,12 @@ def go(held: Held, outcome: Go, *, stay: bool) -> None:
 
 
 @transaction.atomic(durable=True)
-def ask(held: Held, outcome: Ask) -> Pause:
+def ask(held: Held, question: Question) -> Pause:
     """The step asks a person: the run pauses and holds nothing."""
-    opening = step_rows.opening(held, outcome)
+    outcome, opening = question.ask, step_rows.opening(question)
     waiting = {"blocking_reason": outcome.phase, "last_pause": outcome.phase}
-    if named := questions.prompt_of(outcome):
-        waiting["prompt_id"] = named
+    if question.prompt_id:
+        waiting["prompt_id"] = question.prompt_id
     if opening.get("deadline_at") is not None:
         waiting["next_deadline"] = opening["deadline_at"].isoformat()
     asks_first = outcome.phase == BEFORE
@@ -151,7 +151,7 @@ def ask(held: Held, outcome: Ask) -> Pause:
         ran=not asks_first,
         midway=outcome.midway,
     )
-    pause = step_rows.question(held, outcome, checkpoint, opening)
+    pause = step_rows.pause(held, question, checkpoint, opening)
     facts: Facts = [
         *([] if asks_first else _completed(held)),
         *asking(pause, checkpoint),

@@ -19,10 +19,11 @@ from runs.definitions import due_times, reviewer_index
 from runs.engine import approvals, budget, questions
 from runs.engine.context import Held, loop_num
 from runs.engine.events import CARRIED, MIDWAY, Facts, created, line
-from runs.engine.interruptions import STOPS, SUSPENDED
+from runs.engine.interruptions import STOPS
+from runs.engine.questions import Question
 from runs.models import Pause, Run
-from runs.workflows import external_reviewers, review_rules, schemas, sequence, tool_calls
-from runs.workflows.base import Ask, Commit, Report
+from runs.workflows import sequence
+from runs.workflows.base import Commit, Report
 
 COMMITS = "git_commit_count"
 OUTPUTS = (COMMITS, "github_pull_request_url", "input_tokens", "output_tokens", "cost")
@@ -210,21 +211,21 @@ def failure(
     return [*facts, created(checkpoint)], checkpoint
 
 
-def opening(held: Held, outcome: Ask) -> dict[str, Any]:
+def opening(question: Question) -> dict[str, Any]:
     """The columns of a pause that say when it opens, by which rules, and when those act."""
     now = clock.now()
-    rules = (
-        {} if outcome.phase == SUSPENDED else review_rules.of(sequence.named(held.steps, held.at))
-    )
-    return {"review": rules, "opened_at": now, **due_times.columns(rules, now)}
+    return {
+        "review": question.review,
+        "opened_at": now,
+        **due_times.columns(question.review, now),
+    }
 
 
-def question(held: Held, outcome: Ask, checkpoint: Checkpoint, opening: dict[str, Any]) -> Pause:
+def pause(
+    held: Held, question: Question, checkpoint: Checkpoint, opening: Mapping[str, Any]
+) -> Pause:
     """The pause that a step opens."""
-    shown = kept_report(outcome.report)
-    wanted = questions.calls_of(outcome)
-    inputs = tool_calls.required(wanted) if wanted else outcome.required_inputs
-    asked = schemas.check_inputs(inputs) if inputs else {}
+    ask, shown = question.ask, kept_report(question.ask.report)
     material = checkpoint.metadata.get(approvals.MATERIAL)
     read: list[Any] = [{"material": material}]
     # all that was there counts; of a stop, which decides nothing of the step, what is shown
@@ -232,35 +233,34 @@ def question(held: Held, outcome: Ask, checkpoint: Checkpoint, opening: dict[str
         read = [
             shown["content"],
             shown["patch"],
-            *([] if outcome.phase in STOPS else [{"state": checkpoint.digest}]),
+            *([] if ask.phase in STOPS else [{"state": checkpoint.digest}]),
         ]
-    high = opening["review"].get("risk") == "high" or any(call["risk"] == "high" for call in wanted)
     return Pause(
-        outside=external_reviewers.asked(
-            outcome.outside, opening["review"], outcome.ways, high_risk=high
-        ),
+        outside=question.outside,
         run=held.run,
         checkpoint=checkpoint,
         step=held.at,
-        phase=outcome.phase,
-        kind=questions.kind_of(outcome),
-        question=codec.readable(outcome.question)[:300],
+        phase=ask.phase,
+        kind=question.kind,
+        question=codec.readable(ask.question)[:300],
         content=shown["content"],
         patch_digest=shown["patch"],
         facts=shown["facts"],
         effects=shown["effects"],
-        content_digest=questions.digest(read, shown["facts"], asked, wanted),
-        required_inputs=asked,
-        known=dict(outcome.known),
-        bare=[*outcome.bare, *([sequence.APPROVE] if wanted else [])],
-        calls=wanted,
+        content_digest=questions.digest(
+            read, shown["facts"], question.required_inputs, question.calls
+        ),
+        required_inputs=question.required_inputs,
+        known=dict(ask.known),
+        bare=question.bare,
+        calls=question.calls,
         # nothing was sent back
-        revision=1 if outcome.midway else (_asked_before(held, outcome.phase) or 0) + 1,
-        max_revisions=outcome.max_revisions,
-        panel_id=reviewer_index.keep(opening["review"]),
+        revision=1 if ask.midway else (_asked_before(held, ask.phase) or 0) + 1,
+        max_revisions=ask.max_revisions,
+        panel_id=reviewer_index.keep(question.review),
         **opening,
-        ways=dict(outcome.ways),
-        labels=dict(outcome.labels),
+        ways=dict(ask.ways),
+        labels=dict(ask.labels),
     )
 
 
