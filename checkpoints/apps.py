@@ -1,10 +1,11 @@
 from django.apps import AppConfig
 from django.conf import settings
 from django.db.backends.signals import connection_created
+from django.db.models.signals import pre_migrate
 
 from checkpoints import checks as checks  # registers them
 from checkpoints import converters
-from checkpoints.database import clock
+from checkpoints.database import clock, older_database
 from checkpoints.state import encryption, redaction
 
 
@@ -16,6 +17,8 @@ class CheckpointsConfig(AppConfig):
     def ready(self) -> None:
         converters.register()
         connection_created.connect(clock.at_first_connection, dispatch_uid="clock")
+        # before whatever other apps do then
+        pre_migrate.connect(older_database.refuse, dispatch_uid="older_database")
         # a project of somebody else's that only uses the stores has no such settings
         redaction.configure(getattr(settings, "WAYSTATION_REDACT", ()))
         encryption.configure(

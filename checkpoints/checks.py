@@ -17,6 +17,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints.backends.file import FileStore
 from checkpoints.contract import configured
+from checkpoints.database import older_database
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +81,13 @@ def people_have_what_it_takes(app_configs: Any = None, **kwargs: Any) -> list[Ch
     ]
 
 
+@register("checkpoints")
+def database_is_of_this_version(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
+    """Whether the database is one that this version can use; none is needed."""
+    words = older_database.refusal()
+    return [Error(words, id="checkpoints.E010")] if words else []
+
+
 @register("checkpoints", deploy=True)
 def as_it_is(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     """What the server or folder behind the settings promises; it is reached for this."""
@@ -91,10 +99,12 @@ def as_it_is(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
 
 
 def at_start(*, reach: bool) -> None:
-    """Log what is weak, and stop this process where the store cannot be used.
+    """Log what is weak, and stop this process where the store or the database cannot be used.
 
     For processes that Django's own checks do not run in.
     """
+    if words := older_database.refusal():
+        raise SystemExit(words)
     stop_for(
         [*as_set_up(), *(as_it_is() if reach else [])],
         "The store of checkpoints cannot be used as it is set up; see above.",

@@ -1,0 +1,66 @@
+"""A database that was made before each app's migrations became one.
+
+Its tables look like today's, but what stands in them may have a shape that this version no longer
+reads. So it is refused as a whole, before anything in it is changed: threads come over as documents
+that the older version exports.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.db import DEFAULT_DB_ALIAS, Error, connections
+from django.db.migrations.recorder import MigrationRecorder
+
+OLDER = {
+    ("checkpoints", "0002_chunks"),
+    ("runs", "0002_child_runs"),
+    ("hitl", "0002_erasure"),
+}
+"""Migrations that every such database has had, and no other one ever will."""
+LAST_COMMIT = "ef88073"
+"""The newest commit that works with such a database."""
+
+REFUSAL = f"""\
+This database was made by an older version of Waystation (commit {LAST_COMMIT} or before), which \
+this version cannot go on with. Nothing was changed in it: the older version still works with it.
+
+To take its threads along:
+1. With the older version, write each thread as a document:
+       manage.py export_thread thr_… --output thr_….json
+2. With this version and a new database (another WAYSTATION_DATA or DATABASE_URL):
+       manage.py migrate
+       manage.py createsuperuser
+       manage.py import_thread thr_….json --owner NAME
+
+docs/how-to/upgrade.md has the commands for all threads and people at once."""
+
+
+def refusal(alias: str = DEFAULT_DB_ALIAS) -> str:
+    """Tell why this version cannot use the database, and what to do; "" where it can.
+
+    A database that is away or empty is not refused. It is read in a thread of its own, so that no
+    connection stays open and an event loop may run.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        return REFUSAL if pool.submit(_is_older, alias).result() else ""
+
+
+def _is_older(alias: str) -> bool:
+    connection = connections[alias]
+    try:
+        return not OLDER.isdisjoint(MigrationRecorder(connection).applied_migrations())
+    except Error:
+        return False  # who needs the database next says what is wrong with it
+    finally:
+        with suppress(Error):
+            connection.close()
+
+
+def refuse(*, using: str = DEFAULT_DB_ALIAS, **_: Any) -> None:
+    """Stop `migrate` before it changes such a database."""
+    if words := refusal(using):
+        raise CommandError(words)
