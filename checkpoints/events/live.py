@@ -21,9 +21,6 @@ logger = logging.getLogger(__name__)
 
 INLINE_LIMIT = 20_000
 """Characters of events that a hint may carry."""
-INBOX = "inbox"
-"""The group that hears of every pause that opened or closed."""
-
 INLINE_EVENTS = 100
 """Events that a hint made of several may carry."""
 GAP = 0.02
@@ -56,26 +53,30 @@ def hint_on_commit(
     if size > INLINE_LIMIT:
         events = []
     message = {"type": "thread.hint", "thread": thread_id.hex, "seq": seq, "events": events}
-    transaction.on_commit(lambda: _send(group(thread_id), message), robust=True)
+    send_on_commit(group(thread_id), message)
 
 
-def inbox_hint_on_commit() -> None:
-    """Tell every open inbox to look again, once the open transaction commits."""
-    transaction.on_commit(lambda: _send(INBOX, {"type": "inbox.hint"}), robust=True)
-
-
-def presence_hint_on_commit(thread_id: uuid.UUID) -> None:
-    """Tell a thread's watchers that other people look at its question, or no longer, once the open
-    transaction commits. No event.
+def side_hint_on_commit(thread_id: uuid.UUID, topic: str) -> None:
+    """Tell a thread's watchers, once the open transaction commits, that something beside its log
+    changed: `topic` names what, in the words of who sends it. No event.
     """
     message = {
         "type": "thread.hint",
         "thread": thread_id.hex,
         "seq": 0,
         "events": [],
-        "presence": True,
+        "topics": [topic],
     }
-    transaction.on_commit(lambda: _send(group(thread_id), message), robust=True)
+    send_on_commit(group(thread_id), message)
+
+
+def send_on_commit(to: str, message: dict[str, Any]) -> None:
+    """Send a message to a channel group, once the open transaction commits.
+
+    Of several that wait for their turn the group gets the last one only, so a message says no more
+    than "look again".
+    """
+    transaction.on_commit(lambda: _send(to, message), robust=True)
 
 
 def _send(to: str, message: dict[str, Any]) -> None:
@@ -94,9 +95,10 @@ def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """Two hints as one. Their events stay with it while they follow one another."""
     if "seq" not in one:
         return other
-    stirred = {"presence": True} if one.get("presence") or other.get("presence") else {}
-    if not (one["seq"] and other["seq"]):  # one says of presence alone
-        return {**max(one, other, key=lambda hint: int(hint["seq"])), **stirred}
+    topics = sorted({*one.get("topics", ()), *other.get("topics", ())})
+    beside = {"topics": topics} if topics else {}
+    if not (one["seq"] and other["seq"]):  # one says nothing of the log
+        return {**max(one, other, key=lambda hint: int(hint["seq"])), **beside}
     first, last = (one, other) if one["seq"] <= other["seq"] else (other, one)
     events = [*first["events"], *last["events"]]
     follow = (
@@ -104,7 +106,7 @@ def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
         and bool(last["events"])
         and last["events"][0]["seq"] == first["seq"] + 1
     )
-    return {**last, "events": events if follow and len(events) <= INLINE_EVENTS else [], **stirred}
+    return {**last, "events": events if follow and len(events) <= INLINE_EVENTS else [], **beside}
 
 
 def _schedule(to: str) -> None:

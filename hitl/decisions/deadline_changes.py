@@ -12,7 +12,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
-from checkpoints.events import live, log
+from checkpoints.events import log
 from checkpoints.models import EventKind
 from checkpoints.state import codec
 from checkpoints.text import dates
@@ -21,7 +21,7 @@ from hitl.decisions.deadlines import unchanged
 from hitl.decisions.services import NotFound, check_open
 from hitl.models import Snooze
 from hitl.rendering import paging
-from runs import keyed
+from runs import hints, keyed
 from runs.definitions import due_times
 from runs.models import Pause, PauseQuerySet
 
@@ -165,7 +165,7 @@ def _extend(pause: Pause, *, by: User, until: dt.datetime, reason: str) -> Pause
         **told,
     }
     log.append(pause.run.thread_id, pause.run_id, [(EventKind.PAUSE_UPDATED, event)])
-    live.inbox_hint_on_commit()
+    hints.pauses_changed_on_commit()
     return pause
 
 

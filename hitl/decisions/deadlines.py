@@ -26,12 +26,13 @@ from django.db import transaction
 from checkpoints.database import clock, locks
 from checkpoints.database.people import NAME, User
 from checkpoints.database.rounds import Row
-from checkpoints.events import live, log
+from checkpoints.events import log
 from checkpoints.models import EventKind
 from checkpoints.state import codec
 from hitl.decisions import closing, notifications, policy
 from hitl.models import Snooze
 from hitl.models.outbound import Occasion
+from runs import hints
 from runs import services as runs
 from runs.definitions import due_times
 from runs.models import Pause, PauseQuerySet
@@ -268,4 +269,4 @@ def tell(pause: Pause, occasion: str, to: Sequence[User], asked: People, **more:
     notifications.plan_at(pause, occasion, asked.places(occasion, to), mark=mark)
     if occasion == Occasion.REMINDED:
         notifications.plan_outside(pause, occasion, mark=mark)
-    live.inbox_hint_on_commit()
+    hints.pauses_changed_on_commit()

@@ -26,6 +26,8 @@ from runs.states import PauseStatus
 LASTS = dt.timedelta(seconds=20)
 """A page says it again within less than half of that (`static/js/presence.js`)."""
 NAMED = 20
+TOPIC = "presence"
+"""Names, in hints to a thread's watchers, that other people look at its question, or no longer."""
 
 
 class Present(TypedDict):
@@ -67,7 +69,7 @@ def _note(pause: Pause, by: User, writing: bool, now: dt.datetime) -> None:
     )
     # a child run's question is on its root's page
     for thread_id in {pause.run.thread_id, root_of(pause.run).thread_id}:
-        live.presence_hint_on_commit(thread_id)
+        live.side_hint_on_commit(thread_id, TOPIC)
 
 
 def drop_old(*, now: dt.datetime) -> None:

@@ -20,13 +20,14 @@ from django.db.models import F
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
-from checkpoints.events import live, log
+from checkpoints.events import log
 from checkpoints.models import EventKind
 from checkpoints.state import codec, redaction
 from hitl.decisions import policy
 from hitl.decisions.external_reviewer import Outsider
 from hitl.decisions.policy import Actor
 from hitl.models import Via, Vote, name_of
+from runs import hints
 from runs.definitions import due_times
 from runs.models import Pause
 from runs.services import PauseClosed
@@ -151,7 +152,7 @@ def cast(pause: Pause, answer: Answer, *, by: Actor, seat: Actor) -> tuple[Vote 
             pause.run_id,
             [(EventKind.PAUSE_UPDATED, {**told, "feedback": answer.feedback})],
         )
-        live.inbox_hint_on_commit()
+        hints.pauses_changed_on_commit()
     return vote, votes
 
 

@@ -29,9 +29,11 @@ from checkpoints.database.outages import Said
 from checkpoints.events import live, log
 from checkpoints.events.log import Envelope
 from checkpoints.models import Thread
+from hitl.decisions import presence
 from hitl.live.bell import Bell
 from hitl.live.inbox_feed import Inbox, News
 from hitl.live.outages import Outage
+from runs import hints
 
 logger = logging.getLogger(__name__)
 
@@ -226,7 +228,7 @@ class Topic:
         """Use the events that a hint carries when they follow what is known; read the log
         otherwise.
         """
-        if hint.get("presence"):
+        if presence.TOPIC in hint.get("topics", ()):
             self.stirs += 1
             self._bell.ring()
         if hint["seq"] <= self.seq:
@@ -355,19 +357,19 @@ class Hub:
         self._wake()
         try:
             if self._inbox.watchers == 1:
-                await self._join(live.INBOX)
+                await self._join(hints.PAUSES)
             async for news in self._inbox.news(user_id):
                 yield news
         finally:
             self._inbox.watchers -= 1
             if self._inbox.watchers == 0:
                 self._inbox.stop()
-                self._left(live.INBOX)
+                self._left(hints.PAUSES)
 
     @property
     def _groups(self) -> set[str]:
         return {live.group(thread_id) for thread_id in self._topics} | (
-            {live.INBOX} if self._inbox.watchers else set()
+            {hints.PAUSES} if self._inbox.watchers else set()
         )
 
     def _wake(self) -> None:
@@ -439,7 +441,7 @@ class Hub:
             await _leave_all(joined, channel)
 
     def _take(self, hint: dict[str, Any]) -> None:
-        if hint["type"] == "inbox.hint":
+        if hint["type"] == hints.PAUSES_CHANGED:
             self._inbox.look()
         elif topic := self._topics.get(uuid.UUID(hint["thread"])):
             topic.take(hint)

@@ -18,10 +18,11 @@ from django.db.models.functions import Coalesce, NullIf
 
 from checkpoints import store
 from checkpoints.database import clock
-from checkpoints.events import live, log
+from checkpoints.events import log
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
 from checkpoints.store.prepared_queries import Prepared
+from runs import hints
 from runs.engine import commit
 from runs.engine.events import Facts, created, line
 from runs.models import Pause, Run
@@ -219,7 +220,7 @@ def close_children(run: Run) -> list[Run]:
     if kids and Pause.objects.open().filter(run__in=kids).change(
         status=PauseStatus.CANCELLED, closed_at=clock.now()
     ):
-        live.inbox_hint_on_commit()
+        hints.pauses_changed_on_commit()
     return kids
 
 

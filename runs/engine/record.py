@@ -10,9 +10,9 @@ from django.db import transaction
 
 from checkpoints import store
 from checkpoints.database import clock
-from checkpoints.events import live
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from checkpoints.state import codec, reducers
+from runs import hints
 from runs.engine import (
     approvals,
     checkpoint_frequency,
@@ -172,7 +172,7 @@ def ask(held: Held, question: Question) -> Pause:
     else:
         _stop(held, fields, facts, checkpoint)
     pause.save(force_insert=True)
-    live.inbox_hint_on_commit()
+    hints.pauses_changed_on_commit()
     ending.note_on_parent(held.run, f"asks: {pause.question}", pause_id=pause.shown_id)
     return pause
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from checkpoints import store
 from checkpoints.database import clock
-from checkpoints.events import live, log
+from checkpoints.events import log
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from checkpoints.store import Entry
+from runs import hints
 from runs.definitions import due_times
 from runs.engine import approvals, imported
 from runs.engine.events import CARRIED, asking, created
@@ -238,6 +239,6 @@ def ask_again(pause: Pause, head: Checkpoint, state: dict[str, Any], **fields: A
     opened = Pause.objects.create(
         **copied, run=new, checkpoint=checkpoint, status=PauseStatus.OPEN, opened_at=now
     )
-    live.inbox_hint_on_commit()
+    hints.pauses_changed_on_commit()
     log.append(run.thread_id, new.pk, asking(opened, checkpoint))
     return new

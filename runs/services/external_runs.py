@@ -12,11 +12,11 @@ from typing import Any, cast
 
 from checkpoints import store
 from checkpoints.database import clock
-from checkpoints.events import live, log
+from checkpoints.events import log
 from checkpoints.models import CheckpointStatus, EventKind, Thread
 from checkpoints.state import codec
 from checkpoints.store import Entry
-from runs import definitions
+from runs import definitions, hints
 from runs.definitions import due_times, reviewer_index
 from runs.engine import questions
 from runs.engine.events import asking, unkept
@@ -123,7 +123,7 @@ def open_wait(thread: Thread, asked: Question) -> Pause:
         max_revisions=0,
         opened_at=now,
     )
-    live.inbox_hint_on_commit()
+    hints.pauses_changed_on_commit()
     begun = (EventKind.RUN_STARTED, {"work_order_id": None, "template": str(run.frozen)})
     log.append(thread.pk, run.pk, [begun, *asking(pause, checkpoint), *unkept(asked.state, STEP)])
     return pause

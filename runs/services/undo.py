@@ -14,9 +14,10 @@ from django.db.models import Exists
 
 from checkpoints import store
 from checkpoints.database import clock
-from checkpoints.events import live, log
+from checkpoints.events import log
 from checkpoints.models import CheckpointStatus, EventKind, Thread
 from checkpoints.store import Entry
+from runs import hints
 from runs.definitions import due_times
 from runs.engine import ending
 from runs.engine.events import asking, line
@@ -88,7 +89,7 @@ def take_back(pause: Pause, *, until: dt.datetime, by: str, told: dict[str, str]
         now,
     )
     again.save(force_insert=True)
-    live.inbox_hint_on_commit()
+    hints.pauses_changed_on_commit()
     undone = (
         EventKind.PAUSE_UPDATED,
         {"what": "undone", "pause_id": pause.shown_id, "step": pause.step, "by": by, **told},

@@ -19,11 +19,11 @@ from django.db.models import Q, QuerySet
 from checkpoints import store
 from checkpoints.database import clock
 from checkpoints.database.people import User
-from checkpoints.events import live, log
+from checkpoints.events import log
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
 from checkpoints.state import codec, redaction, reducers
 from checkpoints.store import Entry
-from runs import definitions, keyed, urgency
+from runs import definitions, hints, keyed, urgency
 from runs.definitions import readiness, rights
 from runs.engine import approvals, code_changes, commit, damage, ending, imported
 from runs.engine.events import created, line, unkept
@@ -531,7 +531,7 @@ def close_pause(pause: Pause, status: PauseStatus, *, at: dt.datetime, while_: Q
     """
     if not Pause.objects.open().filter(while_, pk=pause.pk).change(status=status, closed_at=at):
         raise PauseClosed(f"{pause.shown_id} has been answered")
-    live.inbox_hint_on_commit()
+    hints.pauses_changed_on_commit()
 
 
 def resume(

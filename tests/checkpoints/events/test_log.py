@@ -148,5 +148,5 @@ def test_hints_that_wait_for_their_turn_go_as_one(one, other, seq, numbers):
     assert (joined["seq"], [event["seq"] for event in joined["events"]]) == (seq, numbers)
 
 
-def test_two_hints_to_the_inbox_are_one():
-    assert live._joined({"type": "inbox.hint"}, {"type": "inbox.hint"}) == {"type": "inbox.hint"}
+def test_two_messages_that_say_look_again_are_one():
+    assert live._joined({"type": "other.hint"}, {"type": "other.hint"}) == {"type": "other.hint"}

@@ -19,6 +19,7 @@ from hitl.live import hub as hubs
 from hitl.live import inbox_feed
 from hitl.live.hub import Hub, Topic
 from project.local_layer import LocalChannelLayer
+from runs import hints
 from tests.doors.waiting import becomes
 
 THREAD = uuid.UUID("01a20298-56f4-764a-8bb2-2b1df175b704")
@@ -365,7 +366,7 @@ async def test_an_inbox_is_told_when_other_questions_wait(log, layer, monkeypatc
         for newest in "bcc":
             found.append(listed(2, newest))
             for _ in range(20):
-                await layer.group_send(live.INBOX, {"type": "inbox.hint"})
+                await layer.group_send(hints.PAUSES, {"type": hints.PAUSES_CHANGED})
             await asyncio.sleep(0.06)  # what must not happen has the time to
         assert tabs == [[1, 2, 2]] * 2
         assert len(asked) <= 8
@@ -438,7 +439,7 @@ async def test_an_inbox_outlives_a_database_that_is_away(log, layer, monkeypatch
         task = asyncio.create_task(counted(hub, 1, seen))
         await becomes(lambda: seen == [1] and counts[0] == 2)  # the first look is over
         happened[0] = 2
-        await layer.group_send(live.INBOX, {"type": "inbox.hint"})
+        await layer.group_send(hints.PAUSES, {"type": hints.PAUSES_CHANGED})
         await becomes(lambda: seen == [1, 2])
         assert failures[away] == 3
         task.cancel()

@@ -62,7 +62,9 @@ class TestRows:
         for writing in (False, False, True, True):
             with django_capture_on_commit_callbacks(execute=True):
                 presence.note(pause_of(paused).pk, by=ana, writing=writing, now=NOW)
-        assert len(sent) == 2 and all(one["presence"] and not one["events"] for one in sent)
+        assert len(sent) == 2 and all(
+            one["topics"] == [presence.TOPIC] and not one["events"] for one in sent
+        )
 
     def test_it_keeps_nobody_from_answering(self, paused, ana, ben):
         pause = pause_of(paused)
@@ -103,9 +105,9 @@ class TestRows:
 def test_two_hints_that_go_as_one_lose_neither(first):
     """A hint of presence that meets one of events."""
     told = {"type": "thread.hint", "thread": "x", "seq": 7, "events": [{"seq": 7}]}
-    other = {"type": "thread.hint", "thread": "x", "seq": 0, "events": [], "presence": True}
+    other = {"type": "thread.hint", "thread": "x", "seq": 0, "events": [], "topics": ["presence"]}
     both = live._joined(told, other) if first else live._joined(other, told)
-    assert both == {**told, "presence": True}
+    assert both == {**told, "topics": ["presence"]}
     assert live._joined(both, {**told, "seq": 8, "events": [{"seq": 8}]})["events"] == [
         {"seq": 7},
         {"seq": 8},

@@ -1,0 +1,18 @@
+"""Tells whoever watches open questions that one of them came, went or changed.
+
+A hint says no more than that: what changed is read from the rows.
+"""
+
+from __future__ import annotations
+
+from checkpoints.events import live
+
+PAUSES = "pauses"
+"""The channel group that hears of every change to a question."""
+PAUSES_CHANGED = "pauses.hint"
+"""The type of the message."""
+
+
+def pauses_changed_on_commit() -> None:
+    """Tell those who watch open questions to look again, once the open transaction commits."""
+    live.send_on_commit(PAUSES, {"type": PAUSES_CHANGED})
