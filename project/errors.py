@@ -1,4 +1,6 @@
-"""Domain error → RFC 9457 problem details: one table for every API."""
+"""Domain error → RFC 9457 problem details, for REST and sockets; which status each has says
+`hitl.http.errors`.
+"""
 
 from __future__ import annotations
 
@@ -11,131 +13,27 @@ from rest_framework.response import Response
 from rest_framework.views import exception_handler as drf_handler
 
 from checkpoints.database import outages
-from checkpoints.export.thread_document import DocumentTooLarge, ImportRefused
-from checkpoints.forensics.diff import DifferentThreads, NothingBefore
-from checkpoints.state.reducers import MergeFailed
-from checkpoints.store import CheckpointDamaged, StateLocked, StoreUnavailable
-from hitl.api.artifacts import ArtifactDropped
-from hitl.decisions import deadline_changes, policy, revisions, services
-from hitl.decisions.bulk import BulkInvalid
-from hitl.decisions.delegations import DelegationRefused
-from hitl.decisions.undo import NotYours
-from hitl.http import problems
+from checkpoints.export.thread_document import DocumentTooLarge
+from hitl.decisions import deadline_changes, revisions, services
+from hitl.http import errors, problems
 from hitl.http.incoming import BodyTooLarge
 from hitl.models import Decision
 from hitl.outbound.endpoints import EndpointInvalid
-from hitl.outbound.endpoints import NotYours as EndpointNotYours
-from hitl.outbound.quotas import OutsideNotAllowed, QuotaUsed
-from hitl.outbound.requests import CannotSend
-from hitl.outbound.sending import NotHeldBack
-from hitl.threads.erasure import CannotErase, NotConfirmed
-from hitl.wait_gate import early_answers, resume, resume_events, waits
+from hitl.outbound.quotas import QuotaUsed
+from hitl.wait_gate import resume, resume_events, waits
 from runs.agents.approval import RulesRefused
-from runs.definitions import TemplateInvalid, TemplateNotFound, TemplateNotNamed, rights
-from runs.definitions.readiness import CannotRun
-from runs.definitions.tool_approvals import CallInvalid, ToolNotFound
-from runs.engine.start import NothingKept
-from runs.git.repositories import RepositoryInvalid, RepositoryNotFound
-from runs.git.sources import BadSource
-from runs.keyed import KeyTaken
-from runs.security import scopes
-from runs.services import InputInvalid, OrdersStopped, PauseClosed
-from runs.services.forks import (
-    ForkForbidden,
-    ImportStands,
-    NothingToFork,
-    ReasonMissing,
-    ReviewStands,
-)
-from runs.services.resubmit import CannotAskAgain
-from runs.services.undo import TooLate
-from runs.states import RunEnded
-from runs.threads import message_queue
-from runs.threads.turns import NothingToResume, ThreadBusy
-from runs.workflows.registry import NotReady
+from runs.definitions import TemplateInvalid
+from runs.definitions.tool_approvals import CallInvalid
+from runs.git.repositories import RepositoryInvalid
+from runs.services import InputInvalid
 
 logger = logging.getLogger(__name__)
 
-STATUS: dict[type[Exception], int] = {
-    services.NotFound: 404,
-    TemplateNotFound: 404,
-    TemplateNotNamed: 422,
-    ToolNotFound: 404,
-    CallInvalid: 422,
-    RulesRefused: 422,
-    RepositoryNotFound: 404,
-    RepositoryInvalid: 422,
-    OrdersStopped: 409,
-    CannotRun: 422,
-    NotReady: 422,
-    rights.Forbidden: 403,
-    scopes.ScopeMissing: 403,
-    scopes.AskCannotAnswer: 403,
-    rights.SwitchedOff: 409,
-    ForkForbidden: 403,
-    NothingToFork: 409,
-    ReviewStands: 409,
-    ImportStands: 409,
-    ReasonMissing: 422,
-    DifferentThreads: 409,
-    NothingBefore: 409,
-    services.AlreadyAnswered: 409,
-    services.DeadlinePassed: 409,
-    policy.NotAllowed: 403,
-    policy.NotNow: 409,
-    DelegationRefused: 422,
-    PauseClosed: 409,
-    services.RevisionMismatch: 409,
-    services.NotPaused: 409,
-    services.SeveralQuestions: 409,
-    deadline_changes.NoDeadline: 409,
-    deadline_changes.DeadlineMoved: 409,
-    deadline_changes.NotAnswerer: 403,
-    deadline_changes.PostponingInvalid: 422,
-    ThreadBusy: 409,
-    NothingToResume: 409,
-    message_queue.QueueFull: 409,
-    message_queue.NotWaiting: 409,
-    message_queue.TurnRefused: 409,
-    MergeFailed: 422,
-    RunEnded: 409,
-    NothingKept: 409,
-    CannotAskAgain: 409,
-    services.AnswerInvalid: 422,
-    InputInvalid: 422,
-    TemplateInvalid: 422,
-    BadSource: 422,
-    CheckpointDamaged: 409,
-    StateLocked: 503,
-    ImportRefused: 422,
-    DocumentTooLarge: 413,
-    CannotErase: 409,
-    NotConfirmed: 422,
-    ArtifactDropped: 410,
-    TooLate: 409,
-    NotYours: 403,
-    EndpointNotYours: 403,
-    BulkInvalid: 422,
-    EndpointInvalid: 422,
-    CannotSend: 409,
-    NotHeldBack: 409,
-    OutsideNotAllowed: 403,
-    QuotaUsed: 429,
-    StoreUnavailable: 503,
-    waits.WaitInvalid: 422,
-    waits.WaitOpen: 409,
-    resume.WrongQuestion: 409,
-    resume.StillWaiting: 409,
-    early_answers.NotKept: 409,
-    KeyTaken: 409,
-    resume_events.EarlyVerdict: 409,
-}
-
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
-    status = STATUS.get(type(error))
-    if status is not None:
-        refused = problem(status, str(getattr(error, "code", "error")), str(error), **_extra(error))
+    if isinstance(error, errors.KNOWN):
+        code = str(getattr(error, "code", "error"))
+        refused = problem(errors.status_of(error), code, str(error), **_extra(error))
         if isinstance(error, QuotaUsed):
             refused.headers["Retry-After"] = str(error.retry_after)
         return refused

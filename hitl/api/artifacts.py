@@ -18,6 +18,7 @@ from hitl.api.threads import thread_of
 from runs.api.paging import Paged
 from runs.api.work_orders import user_of
 from runs.models import Artifact, Run, WorkOrder
+from runs.models.artifacts import ArtifactDropped
 from runs.security import scopes
 
 
@@ -53,12 +54,6 @@ class ArtifactOut(serializers.ModelSerializer[Artifact]):
     @extend_schema_field(serializers.CharField())
     def get_run_id(self, artifact: Artifact) -> str:
         return ids.show(Run.PREFIX, artifact.run_key)
-
-
-class ArtifactDropped(Exception):
-    """Its text is not kept any more; what it was is in the list."""
-
-    code = "artifact_dropped"
 
 
 class ArtifactWhole(ArtifactOut):

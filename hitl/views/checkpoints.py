@@ -20,6 +20,7 @@ from checkpoints.admin import page_context
 from checkpoints.forensics import steps
 from checkpoints.models import Checkpoint, Thread
 from hitl.decisions import services
+from hitl.http.errors import status_of
 from hitl.views.common import person
 from runs.services import forks
 from runs.services.forks import NothingToFork
@@ -111,7 +112,7 @@ def checkpoint_resume(request: HttpRequest, checkpoint_id: uuid.UUID) -> HttpRes
         try:
             run = services.fork(found.pk, by=person(request), reason=form.cleaned_data["reason"])
         except (NothingToFork, store.CheckpointDamaged) as error:
-            problem, status = str(error), 409
+            problem, status = str(error), status_of(error)
         else:
             messages.info(
                 request,

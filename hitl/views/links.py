@@ -18,6 +18,7 @@ from checkpoints.state import encryption
 from hitl.decisions import external_access, policy, services, visibility
 from hitl.forms.pages import DecisionForm
 from hitl.forms.tool_calls import form_of
+from hitl.http.errors import status_of
 from hitl.models import Via
 from hitl.models.outbound import Link
 from hitl.outbound import links
@@ -157,10 +158,11 @@ def _answer(request: HttpRequest, found: Link) -> HttpResponse:
         store.CheckpointDamaged,
         policy.Refused,
     ) as error:
-        status = 403 if isinstance(error, policy.NotAllowed) else 409
         return _ended(
             request,
-            links.Standing(status, "Your answer was not recorded", _why_not(error, found, by)),
+            links.Standing(
+                status_of(error), "Your answer was not recorded", _why_not(error, found, by)
+            ),
             found,
         )
     except services.NotFound:

@@ -20,6 +20,7 @@ from checkpoints.database.people import User
 from checkpoints.database.snapshot import one_moment
 from hitl.decisions import policy, services, undo, visibility
 from hitl.forms.pages import WorkOrderForm
+from hitl.http.errors import status_of
 from hitl.models import Via
 from hitl.rendering import paging
 from hitl.rendering.paging import Address
@@ -245,7 +246,7 @@ def order_cancel(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
             order.pk, by=person(request), via=Via.PAGE, reason=request.POST.get("feedback", "")
         )
     except (RunEnded, services.AlreadyAnswered, services.AnswerInvalid, policy.Refused) as error:
-        status = {policy.NotAllowed: 403, services.AnswerInvalid: 422}.get(type(error), 409)
+        status = status_of(error)
         reason = request.POST.get("feedback", "")
         more = [(typed.REASON, reason)] if reason.strip() else []
         page = page_of(

@@ -19,6 +19,7 @@ from hitl.decisions import claims, deadline_changes, policy, revisions, services
 from hitl.forms.json_schema import SchemaForm
 from hitl.forms.pages import DecisionForm, ExtendForm, SnoozeForm
 from hitl.forms.tool_calls import CallsForm, form_of
+from hitl.http.errors import status_of
 from hitl.models import Decision, Via, Vote
 from hitl.outbound import links
 from hitl.rendering import word_diff
@@ -28,16 +29,14 @@ from runs.models import Pause
 from runs.states import PauseStatus
 from runs.workflows.sequence import CANCEL, REVISE
 
-REFUSED: dict[type[Exception], int] = {
-    services.AlreadyAnswered: 409,
-    services.DeadlinePassed: 409,
-    deadline_changes.NoDeadline: 409,
-    deadline_changes.DeadlineMoved: 409,
-    deadline_changes.NotAnswerer: 403,
-    deadline_changes.PostponingInvalid: 422,
-}
-"""What may come of postponing in words, and its status: each is a notice on the page."""
-REFUSALS = tuple(REFUSED)
+REFUSALS = (
+    services.AlreadyAnswered,
+    deadline_changes.NoDeadline,
+    deadline_changes.DeadlineMoved,
+    deadline_changes.NotAnswerer,
+    deadline_changes.PostponingInvalid,
+)
+"""What may come of postponing in words: each is a notice on the page."""
 
 
 @require_POST
@@ -88,16 +87,14 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
             inputs=inputs,
             problem=_shown_at_fields(error, inputs) or str(error),
         )
-    except (services.AlreadyAnswered, services.RevisionMismatch, store.CheckpointDamaged) as error:
-        return _again(request, pause, 409, form=form, inputs=inputs, problem=str(error))
-    except policy.Refused as error:
+    except (
+        services.AlreadyAnswered,
+        services.RevisionMismatch,
+        store.CheckpointDamaged,
+        policy.Refused,
+    ) as error:
         return _again(
-            request,
-            pause,
-            403 if isinstance(error, policy.NotAllowed) else 409,
-            form=form,
-            inputs=inputs,
-            problem=str(error),
+            request, pause, status_of(error), form=form, inputs=inputs, problem=str(error)
         )
     if isinstance(given, Vote):
         messages.info(request, f"{voting.words(given).capitalize()}.")
@@ -169,9 +166,7 @@ def claim(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     try:
         claims.claim(pause_id, by=person(request), take_over="take_over" in request.POST)
     except (policy.Refused, services.AlreadyAnswered) as error:
-        return _again(
-            request, pause, 403 if isinstance(error, policy.NotAllowed) else 409, problem=str(error)
-        )
+        return _again(request, pause, status_of(error), problem=str(error))
     return redirect(place_of(pause))
 
 
@@ -231,7 +226,7 @@ def pause_extend(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
         )
     except REFUSALS as error:
         return _again(
-            request, pause, REFUSED[type(error)], problem=str(error), more=_why_moved(request)
+            request, pause, status_of(error), problem=str(error), more=_why_moved(request)
         )
     return redirect(place_of(pause))
 
@@ -252,7 +247,7 @@ def pause_snooze(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     try:
         deadline_changes.snooze(pause_id, by=person(request), until=form.until(clock.now()))
     except REFUSALS as error:
-        return _again(request, pause, REFUSED[type(error)], problem=str(error))
+        return _again(request, pause, status_of(error), problem=str(error))
     return redirect("hitl:inbox")
 
 

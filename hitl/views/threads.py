@@ -24,6 +24,7 @@ from checkpoints.models import Checkpoint, Thread, WhenBusy
 from checkpoints.state import reducers
 from hitl.decisions import policy, services, undo, visibility
 from hitl.forms.pages import BusyForm, EditForm, MessageForm, ThreadForm
+from hitl.http import errors
 from hitl.models import Via
 from hitl.rendering import paging
 from hitl.rendering.paging import Address
@@ -61,35 +62,33 @@ BECAME = {
     "interrupted": "The run at work was cancelled; a new one began with your message.",
     "voted": "Your vote is recorded; the question stays open until enough others have approved.",
 }
-REFUSED: dict[type[Exception], int] = {
-    TemplateNotFound: 404,
-    CannotRun: 422,
-    rights.Forbidden: 403,
-    rights.SwitchedOff: 409,
-    services.AlreadyAnswered: 409,
-    services.DeadlinePassed: 409,
-    services.RevisionMismatch: 409,
-    services.SeveralQuestions: 409,
-    services.NotPaused: 409,
-    PauseClosed: 409,
-    ThreadBusy: 409,
-    message_queue.QueueFull: 409,
-    message_queue.NotWaiting: 409,
-    message_queue.TurnRefused: 409,
-    services.NotFound: 404,
-    NothingToResume: 409,
-    ReviewStands: 409,
-    ImportStands: 409,
-    RunEnded: 409,
-    store.CheckpointDamaged: 409,
-    policy.NotAllowed: 403,
-    policy.NotNow: 409,
-    services.AnswerInvalid: 422,
-    InputInvalid: 422,
-    reducers.MergeFailed: 422,
-}
-"""What the services answer in words, and its status: each is a notice on the page."""
-REFUSALS = tuple(REFUSED)
+REFUSALS = (
+    TemplateNotFound,
+    CannotRun,
+    rights.Forbidden,
+    rights.SwitchedOff,
+    services.AlreadyAnswered,
+    services.RevisionMismatch,
+    services.SeveralQuestions,
+    services.NotPaused,
+    PauseClosed,
+    ThreadBusy,
+    message_queue.QueueFull,
+    message_queue.NotWaiting,
+    message_queue.TurnRefused,
+    services.NotFound,
+    NothingToResume,
+    ReviewStands,
+    ImportStands,
+    RunEnded,
+    store.CheckpointDamaged,
+    policy.NotAllowed,
+    policy.NotNow,
+    services.AnswerInvalid,
+    InputInvalid,
+    reducers.MergeFailed,
+)
+"""What the services answer in words: each is a notice on the page."""
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -531,8 +530,8 @@ def _refused(
     request: HttpRequest, thread_id: uuid.UUID, error: Exception, **kept: Any
 ) -> HttpResponse:
     """The page as it stands now, with the reason."""
-    status = next(code for kind, code in REFUSED.items() if isinstance(error, kind))
-    return show(request, look_at(thread_id, request), status=status, problem=_words(error), **kept)
+    thread = look_at(thread_id, request)
+    return show(request, thread, status=errors.status_of(error), problem=_words(error), **kept)
 
 
 def _words(error: Exception) -> str:

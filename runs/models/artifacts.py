@@ -12,6 +12,12 @@ from checkpoints import ids
 from checkpoints.models import Thread
 
 
+class ArtifactDropped(Exception):
+    """An artifact's text is not kept any more; its line in the list says what it was."""
+
+    code = "artifact_dropped"
+
+
 class Artifact(ids.Shown, models.Model):
     """One text of one execution of a step.
 

@@ -1,0 +1,128 @@
+"""Which HTTP status each error of the domain has: the one table, used by REST, sockets and pages.
+
+What the answer says beside it is `project.errors`' for programs, and each page's own for people.
+"""
+
+from __future__ import annotations
+
+from checkpoints.export.thread_document import DocumentTooLarge, ImportRefused
+from checkpoints.forensics.diff import DifferentThreads, NothingBefore
+from checkpoints.state.reducers import MergeFailed
+from checkpoints.store import CheckpointDamaged, StateLocked, StoreUnavailable
+from hitl.decisions import deadline_changes, policy, services
+from hitl.decisions.bulk import BulkInvalid
+from hitl.decisions.delegations import DelegationRefused
+from hitl.decisions.undo import NotYours
+from hitl.outbound.endpoints import EndpointInvalid
+from hitl.outbound.endpoints import NotYours as EndpointNotYours
+from hitl.outbound.quotas import OutsideNotAllowed, QuotaUsed
+from hitl.outbound.requests import CannotSend
+from hitl.outbound.sending import NotHeldBack
+from hitl.threads.erasure import CannotErase, NotConfirmed
+from hitl.wait_gate import early_answers, resume, resume_events, waits
+from runs.agents.approval import RulesRefused
+from runs.definitions import TemplateInvalid, TemplateNotFound, TemplateNotNamed, rights
+from runs.definitions.readiness import CannotRun
+from runs.definitions.tool_approvals import CallInvalid, ToolNotFound
+from runs.engine.start import NothingKept
+from runs.git.repositories import RepositoryInvalid, RepositoryNotFound
+from runs.git.sources import BadSource
+from runs.keyed import KeyTaken
+from runs.models.artifacts import ArtifactDropped
+from runs.security import scopes
+from runs.services import InputInvalid, OrdersStopped, PauseClosed
+from runs.services.forks import (
+    ForkForbidden,
+    ImportStands,
+    NothingToFork,
+    ReasonMissing,
+    ReviewStands,
+)
+from runs.services.resubmit import CannotAskAgain
+from runs.services.undo import TooLate
+from runs.states import RunEnded
+from runs.threads import message_queue
+from runs.threads.turns import NothingToResume, ThreadBusy
+from runs.workflows.registry import NotReady
+
+STATUS: dict[type[Exception], int] = {
+    services.NotFound: 404,
+    TemplateNotFound: 404,
+    TemplateNotNamed: 422,
+    ToolNotFound: 404,
+    CallInvalid: 422,
+    RulesRefused: 422,
+    RepositoryNotFound: 404,
+    RepositoryInvalid: 422,
+    OrdersStopped: 409,
+    CannotRun: 422,
+    NotReady: 422,
+    rights.Forbidden: 403,
+    scopes.ScopeMissing: 403,
+    scopes.AskCannotAnswer: 403,
+    rights.SwitchedOff: 409,
+    ForkForbidden: 403,
+    NothingToFork: 409,
+    ReviewStands: 409,
+    ImportStands: 409,
+    ReasonMissing: 422,
+    DifferentThreads: 409,
+    NothingBefore: 409,
+    services.AlreadyAnswered: 409,
+    services.DeadlinePassed: 409,
+    policy.NotAllowed: 403,
+    policy.NotNow: 409,
+    DelegationRefused: 422,
+    PauseClosed: 409,
+    services.RevisionMismatch: 409,
+    services.NotPaused: 409,
+    services.SeveralQuestions: 409,
+    deadline_changes.NoDeadline: 409,
+    deadline_changes.DeadlineMoved: 409,
+    deadline_changes.NotAnswerer: 403,
+    deadline_changes.PostponingInvalid: 422,
+    ThreadBusy: 409,
+    NothingToResume: 409,
+    message_queue.QueueFull: 409,
+    message_queue.NotWaiting: 409,
+    message_queue.TurnRefused: 409,
+    MergeFailed: 422,
+    RunEnded: 409,
+    NothingKept: 409,
+    CannotAskAgain: 409,
+    services.AnswerInvalid: 422,
+    InputInvalid: 422,
+    TemplateInvalid: 422,
+    BadSource: 422,
+    CheckpointDamaged: 409,
+    StateLocked: 503,
+    ImportRefused: 422,
+    DocumentTooLarge: 413,
+    CannotErase: 409,
+    NotConfirmed: 422,
+    ArtifactDropped: 410,
+    TooLate: 409,
+    NotYours: 403,
+    EndpointNotYours: 403,
+    BulkInvalid: 422,
+    EndpointInvalid: 422,
+    CannotSend: 409,
+    NotHeldBack: 409,
+    OutsideNotAllowed: 403,
+    QuotaUsed: 429,
+    StoreUnavailable: 503,
+    waits.WaitInvalid: 422,
+    waits.WaitOpen: 409,
+    resume.WrongQuestion: 409,
+    resume.StillWaiting: 409,
+    early_answers.NotKept: 409,
+    KeyTaken: 409,
+    resume_events.EarlyVerdict: 409,
+}
+"""The `code` of each is stable. A class beneath one of these has its status."""
+KNOWN = tuple(STATUS)
+
+
+def status_of(error: Exception) -> int:
+    """Give the status of an error that is one of `KNOWN`: that of its nearest class there."""
+    return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
