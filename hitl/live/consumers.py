@@ -1,6 +1,6 @@
 """WebSockets: catch up, then follow, and take answers.
 
-A reconnect is a plain connect with `?after=<seq>`. See docs/how-to/live.md.
+A reconnect is a plain connect with `?after=<seq>`. See docs/how-to/sockets.md.
 
 Close codes: 1000 the run has ended and all of it was told; 4400 malformed address; 4401 not, or no
 longer, logged in; 4403 no longer allowed; 4404 no such thing for you; 4408 this client does not
