@@ -44,7 +44,7 @@ def as_it_is(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
         return []
     hint = (
         "Where workers run in containers, these must allow user namespaces; see "
-        "docs/how-to/coding-agents.md."
+        "docs/how-to/sandbox.md."
     )
     return [
         Error(

@@ -47,7 +47,7 @@ WAYSTATION_COMMAND_ENVIRONMENT = env.items(
 """Variables of a worker that step templates may hand to a program; it gets no other."""
 WAYSTATION_COMMAND_SANDBOX = env.arguments("WAYSTATION_COMMAND_SANDBOX")
 """What stands before every command line agent, and before the check of a coding order, as a JSON
-array. See docs/how-to/coding-agents.md.
+array. See docs/how-to/sandbox.md.
 """
 WAYSTATION_ARTIFACT_BYTES = int(env.number("WAYSTATION_ARTIFACT_BYTES", 5_000_000, low=1000))
 """How much is kept of one text that a step keeps, such as an agent's output; of a longer one

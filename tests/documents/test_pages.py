@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pkgutil
 import re
 import subprocess
 import sys
@@ -196,3 +197,45 @@ def test_no_page_is_longer_than_somebody_reads():
     pages = [ROOT / README, *(ROOT / "docs" / "how-to").glob("*.md")]
     long = {page.name for page in pages if len(page.read_text().splitlines()) > 150}
     assert long == set()
+
+
+@pytest.mark.one_database
+def test_what_a_page_imports_from_us_is_there():
+    """A page imported `step` from a module that has none."""
+    gone = []
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        for block in blocks(str(page.relative_to(ROOT))):
+            found = re.findall(
+                r"^from ((?:checkpoints|runs|hitl)\b\S*) import ([\w, ]+)", block.text, re.MULTILINE
+            )
+            gone += [
+                f"{page.name}: from {module} import {name}"
+                for module, names in found
+                for name in (said.split(" as ")[0].strip() for said in names.split(","))
+                if not resolves(f"{module}.{name}")
+            ]
+    assert gone == []
+
+
+@pytest.mark.one_database
+def test_files_and_modules_that_a_page_names_are_there():
+    """Modules moved, and pages that named them sent people to files that were gone."""
+    pages = [README, TUTORIAL, "CONTRIBUTING.md", "SECURITY.md"]
+    pages += [str(page.relative_to(ROOT)) for page in (ROOT / "docs" / "how-to").glob("*.md")]
+    gone = []
+    for page in pages:
+        text = (ROOT / page).read_text()
+        files = re.findall(r"`((?:checkpoints|runs|hitl|project|tests|docs)/[\w./-]+)`", text)
+        gone += [f"{page}: {path}" for path in files if not (ROOT / path).exists()]
+        names = re.findall(r"`((?:checkpoints|runs|hitl)(?:\.\w+){2,})", text)
+        gone += [f"{page}: {name}" for name in names if not resolves(name)]
+    assert gone == []
+
+
+def resolves(name: str) -> bool:
+    """Whether a dotted name is a module, or what a module has."""
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
