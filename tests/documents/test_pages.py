@@ -225,7 +225,7 @@ def test_files_and_modules_that_a_page_names_are_there():
     gone = []
     for page in pages:
         text = (ROOT / page).read_text()
-        files = re.findall(r"`((?:checkpoints|runs|hitl|project|tests|docs)/[\w./-]+)`", text)
+        files = re.findall(r"`((?:checkpoints|runs|hitl|project|tests)/[\w./-]+)`", text)
         gone += [f"{page}: {path}" for path in files if not (ROOT / path).exists()]
         names = re.findall(r"`((?:checkpoints|runs|hitl)(?:\.\w+){2,})", text)
         gone += [f"{page}: {name}" for name in names if not resolves(name)]
