@@ -52,53 +52,23 @@ LONG = {
 }
 
 
-SHOWING = {
-    "hitl/admin/test_forensics.py",
-    "hitl/admin/test_tables.py",
-    "runs/agents/test_chat.py",
-    "runs/agents/test_endpoints.py",
-    "runs/agents/test_loop.py",
-    "hitl/api/test_children.py",
-    "hitl/api/test_events.py",
-    "hitl/api/test_export.py",
-    "hitl/api/test_levels.py",
-    "hitl/api/test_pauses.py",
-    "hitl/api/test_threads.py",
-    "hitl/http/test_tokens.py",
-    "hitl/api/test_work_orders.py",
-    "hitl/views/test_booking.py",
-    "runs/contrib/test_booking.py",
-    "runs/contrib/test_booking_remote.py",
-    "hitl/threads/test_chat.py",
-    "runs/contrib/test_coding.py",
-    "hitl/operations/test_commands.py",
-    "matrix/test_commands.py",
-    "matrix/test_desk.py",
-    "matrix/test_forgery.py",
-    "hitl/api/test_inbound.py",
-    "hitl/outbound/test_links.py",
-    "hitl/operations/test_page.py",
-    "hitl/outbound/test_pages.py",
-    "hitl/views/test_orders.py",
-    "hitl/views/test_children.py",
-    "hitl/views/test_damage.py",
-    "hitl/views/test_messages.py",
-    "hitl/views/test_threads.py",
-    "hitl/live/test_presence.py",
-    "hitl/decisions/test_receipts.py",
-    "checkpoints/state/test_redaction.py",
-    "hitl/api/test_repository_settings.py",
-    "hitl/live/test_socket_answers.py",
-    "hitl/forms/test_templates.py",
-    "hitl/http/test_token_pages.py",
-    "hitl/api/test_tools.py",
-    "hitl/decisions/test_typed_answers.py",
-    "hitl/wait_gate/test_docs.py",
-    "hitl/wait_gate/test_waits.py",
-    "hitl/outbound/test_webhooks.py",
-}
-"""What these say of words, forms, protocols and status codes is no matter of the database; `matrix`
-opens all of it on both.
+ON_BOTH = (
+    "checkpoints/backends/",
+    "checkpoints/events/",
+    "checkpoints/forensics/",
+    "checkpoints/langgraph/",
+    "checkpoints/retention/",
+    "checkpoints/store/",
+    "hitl/ledger/",
+    "runs/engine/",
+    "runs/models/",
+)
+"""Folders whose subject is what a database does: transactions, locks, constraints, triggers, the
+clock, queries that each database writes differently. Elsewhere such tests are marked
+`both_databases`.
+
+What all others say of words, forms, protocols, agents, git and status codes is no matter of the
+database; of `matrix`, three roles open all of it on both.
 """
 
 
@@ -114,8 +84,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("model")]
     items.sort(key=lambda item: (item.get_closest_marker("stack") is None, place(item) not in LONG))
     for item in items:
-        if not uses_database(item) or place(item) in SHOWING:
+        if not (uses_database(item) and depends_on_database(item)):
             item.add_marker(pytest.mark.one_database)
+
+
+def depends_on_database(item: pytest.Item) -> bool:
+    marked = item.get_closest_marker("both_databases") is not None
+    return marked or place(item).startswith(ON_BOTH)
 
 
 def place(item: pytest.Item) -> str:

@@ -13,7 +13,7 @@ from tests.matrix.desk_walk import MODELS, chosen, url_of
 from tests.matrix.walk import send, verdict
 from tests.matrix.world import BY_NAME, ROLES, Role, World, digest, undone, watched
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 DESK = {path: name for path, name, of_admin in served() if of_admin}
 SIGNED_IN = [role for role in ROLES if role.staff]

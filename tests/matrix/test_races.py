@@ -20,7 +20,11 @@ from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
 from tests.matrix.races import DOORS, TWICE, Racer, Tally, ask, one_question, people, race
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("file_database"),
+    pytest.mark.both_databases,
+]
 
 LATE = dt.timedelta(days=1)
 """No worker picks up here what was answered."""

@@ -31,7 +31,11 @@ from tests.matrix.races import (
 )
 from tests.matrix.test_races import LATE, ready
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("file_database"),
+    pytest.mark.both_databases,
+]
 
 VOTES = (
     "page",

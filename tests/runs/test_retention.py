@@ -37,7 +37,7 @@ from tests.databases.whole import file_database as file_database
 from tests.worlds.scripted_step import order_that as order_that
 from tests.worlds.scripted_step import state_of
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 
 LONG_AGO = dt.timedelta(hours=1)
 

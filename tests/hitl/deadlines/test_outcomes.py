@@ -33,7 +33,7 @@ from tests.worlds.deadlines import fire as fire_one
 from tests.worlds.scripted_step import DOES, state_of
 from tests.worlds.scripted_step import order_that as order_that
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 FOUR = {"after": "PT4H"}
 SECOND = dt.timedelta(seconds=1)

@@ -21,7 +21,11 @@ from tests.killed import moments as crash
 from tests.worlds.deadlines import asked as asked
 from tests.worlds.deadlines import at, fire, updates
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("file_database"),
+    pytest.mark.both_databases,
+]
 FOUR = {"after": "PT4H"}
 ENDS = {
     "approve": ("answered", "pending"),

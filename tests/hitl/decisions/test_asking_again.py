@@ -26,7 +26,7 @@ from tests.databases.whole import at_once, rows
 from tests.databases.whole import file_database as file_database
 from tests.worlds.whole_story import broken
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tests.worlds.ruled_order import door as door
 from tests.worlds.ruled_order import ruled as ruled
 from tests.worlds.whole_story import broken
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def told():

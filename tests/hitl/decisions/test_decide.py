@@ -24,7 +24,7 @@ from tests.databases.whole import rows
 from tests.worlds import steps
 from tests.worlds.scripted_step import state_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def answer(order, by, action="approve", feedback="", **kwargs):

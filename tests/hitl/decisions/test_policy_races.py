@@ -17,7 +17,11 @@ from tests.databases.whole import file_database as file_database
 from tests.worlds.ruled_order import ruled as ruled
 from tests.worlds.whole_story import broken
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("file_database"),
+    pytest.mark.both_databases,
+]
 
 
 @pytest.fixture

@@ -26,7 +26,11 @@ from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
 from tests.worlds import lost_worker, steps
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("file_database"),
+    pytest.mark.both_databases,
+]
 
 
 def gap_free(thread_id):

@@ -29,7 +29,7 @@ from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
 from tests.worlds import steps
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 SECONDS = 60
 

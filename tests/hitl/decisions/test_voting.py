@@ -21,7 +21,7 @@ from tests.worlds.ruled_order import ruled as ruled
 from tests.worlds.scripted_step import state_of
 from tests.worlds.whole_story import broken
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 AMOUNT = {"type": "object", "properties": {"amount": {"type": "integer"}}, "required": ["amount"]}
 

@@ -26,7 +26,7 @@ from tests.databases.whole import at_once, rows
 from tests.databases.whole import file_database as file_database
 from tests.doors.rest import ORDERS, problem
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 ORDER = {"template": "writing", "title": "Once"}
 

@@ -14,7 +14,7 @@ from tests.conftest import pause_of
 from tests.worlds.deadlines import HOUR, at
 from tests.worlds.deadlines import asked as asked
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 RULES = {
     "deadline": {"after": "PT8H"},
     "reminders": ["PT1H"],

@@ -16,7 +16,11 @@ from tests.databases.whole import file_database as file_database
 from tests.hitl.live.test_sockets import bearer, elsewhere, receive, socket
 from tests.hitl.live.test_streams import stream
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("file_database"),
+    pytest.mark.both_databases,
+]
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from tests.worlds.scripted_step import order_that as order_that
 from tests.worlds.whole_story import answer, broken
 from tests.worlds.whole_story import finished as finished
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def head_of(order):

@@ -32,7 +32,7 @@ from tests.worlds.deadlines import at
 from tests.worlds.mailing import relay
 from tests.worlds.talking_threads import thread
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 __all__ = ["thread"]
 

@@ -42,7 +42,7 @@ from tests.doors.admin import client_of, staff
 from tests.killed import moments
 from tests.worlds.scripted_step import order_that as order_that
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 
 LONG_AGO = dt.timedelta(hours=1)
 

@@ -24,7 +24,11 @@ from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
 from tests.killed import moments
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("file_database"),
+    pytest.mark.both_databases,
+]
 
 NAMES = [f"child {number}" for number in range(6)]
 

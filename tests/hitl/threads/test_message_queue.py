@@ -27,7 +27,7 @@ from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
 from tests.worlds.talking_threads import FAIL, drive, state_of, texts, thread
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 __all__ = ["thread"]
 

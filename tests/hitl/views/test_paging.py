@@ -45,7 +45,7 @@ from runs.threads import turns as turns
 from tests.conftest import pause_of
 from tests.worlds.people import person
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 HOUR = dt.timedelta(hours=1)
 

@@ -27,7 +27,7 @@ from tests.databases.whole import file_database as file_database
 from tests.worlds.scripted_step import order_that as order_that
 from tests.worlds.steps import HOOKS
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 IBAN = {"type": "object", "properties": {"iban": {"type": "string"}}, "required": ["iban"]}
 CONTENT: dict[str, str] = {}

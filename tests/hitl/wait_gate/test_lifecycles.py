@@ -18,7 +18,7 @@ from runs.states import Lifecycle
 from tests.conftest import drive, pause_of
 from tests.worlds.other_engine import URL, answer, ask, run_out
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def where(client: Any, run_id: str) -> tuple[str, str]:

@@ -33,6 +33,8 @@ from tests.worlds import lost_worker
 from tests.worlds.scripted_step import state_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
+HANDFUL = pytest.mark.both_databases
+"""One operation of each kind dies on SQLite too; all of them on PostgreSQL."""
 
 
 @pytest.fixture
@@ -83,6 +85,7 @@ def every_death(
             return moment - 1
 
 
+@HANDFUL
 def test_a_death_while_an_order_is_made_leaves_a_whole_order_or_none(
     crash_templates, ana, ben, team
 ):
@@ -111,7 +114,11 @@ def test_a_death_while_an_order_is_made_leaves_a_whole_order_or_none(
 
 @pytest.mark.parametrize(
     ("template", "answers"),
-    [("crash", []), ("crash", ["approve"]), ("crash-failing", [])],
+    [
+        ("crash", []),
+        pytest.param("crash", ["approve"], marks=HANDFUL),
+        ("crash-failing", []),
+    ],
     ids=["claim-begin-log-ask", "claim-begin-log-go-done", "claim-begin-failed"],
 )
 def test_a_worker_may_die_at_any_moment(order_of, ben, template, answers):
@@ -149,7 +156,7 @@ def fail_once_more(by, order_id):
     return order_id
 
 
-@pytest.mark.parametrize("action", ["approve", "revise", "cancel"])
+@pytest.mark.parametrize("action", [pytest.param("approve", marks=HANDFUL), "revise", "cancel"])
 def test_an_answer_is_taken_as_a_whole_or_not_at_all(order_of, ben, action):
     """P1, P2, P3, F10, C3: a death while it is recorded; the person who saw no acknowledgement
     answers again.
@@ -174,7 +181,9 @@ def test_an_answer_is_taken_as_a_whole_or_not_at_all(order_of, ben, action):
     assert every_death(make, answer, settle) > 10
 
 
-@pytest.mark.parametrize("claimed", [False, True], ids=["pending", "running"])
+@pytest.mark.parametrize(
+    "claimed", [False, pytest.param(True, marks=HANDFUL)], ids=["pending", "running"]
+)
 def test_an_order_is_cancelled_as_a_whole_or_not_at_all(order_of, ben, claimed):
     """P3, P6: also while a worker has it."""
 
@@ -195,6 +204,7 @@ def test_an_order_is_cancelled_as_a_whole_or_not_at_all(order_of, ben, claimed):
     assert every_death(make, cancel, settle) > 10
 
 
+@HANDFUL
 def test_a_retry_is_made_as_a_whole_or_not_at_all(order_of, ben):
     def make():
         order = order_of("crash-failing")
@@ -335,7 +345,11 @@ def ended_order(order_of, ben):
     return make
 
 
-FORKS = [("crash", "plan", False), ("crash", "do", True), ("crash-failing", "do", False)]
+FORKS: list[Any] = [
+    ("crash", "plan", False),
+    pytest.param("crash", "do", True, marks=HANDFUL),
+    ("crash-failing", "do", False),
+]
 FORK_NAMES = ["finished", "finished, edited", "failed"]
 
 
@@ -550,7 +564,9 @@ def test_a_worker_may_die_while_a_step_runs_out_of_time(order_of, ben):
     assert every_death(make, crash.advance_order, settle) > 8
 
 
-@pytest.mark.parametrize("attempts", [5, 1], ids=["given back", "incident"])
+@pytest.mark.parametrize(
+    "attempts", [pytest.param(5, marks=HANDFUL), 1], ids=["given back", "incident"]
+)
 def test_a_sweep_may_die_too(order_of, ben, settings, attempts):
     """F11, F12: the next one does the rest."""
 
@@ -582,7 +598,7 @@ crash.die_in_turn(sys.argv[1], sys.argv[2:])
 """
 
 
-@pytest.mark.parametrize("operation", ["advance", "approve"])
+@pytest.mark.parametrize("operation", [pytest.param("advance", marks=HANDFUL), "approve"])
 @pytest.mark.usefixtures("file_database")
 def test_a_real_process_may_end_at_any_moment(order_of, ben, operation):
     """P3, P4: as above with processes that are gone from one statement to the next, and whose

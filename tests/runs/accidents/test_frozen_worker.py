@@ -109,6 +109,7 @@ def test_a_worker_frozen_past_its_lease_writes_nothing_after_the_run_went_on_wit
     check_once(order)
 
 
+@pytest.mark.both_databases
 def test_a_frozen_worker_that_comes_back_while_its_heir_works_changes_nothing(order, worker):
     """P4, F11: now the run is `running` again, and only the epoch tells the two apart; the lease of
     the heir is not touched either.

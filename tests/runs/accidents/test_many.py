@@ -47,6 +47,7 @@ def all_at_once(jobs, *, threads=8):
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.both_databases
 @pytest.mark.usefixtures("file_database")
 def test_a_hundred_orders_at_once_each_end_once(templates, ana, ben, team):
     """P1, P4: eight threads make them, work on them two at a time, and two people answer each."""
@@ -134,6 +135,7 @@ def ten_thousand_paused(templates, ana, team):
 
 
 @pytest.mark.django_db
+@pytest.mark.both_databases
 def test_ten_thousand_paused_runs_cost_the_sweep_and_the_claim_nothing(
     ten_thousand_paused, ana, team
 ):

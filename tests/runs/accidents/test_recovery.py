@@ -30,7 +30,7 @@ from tests.worlds import lost_worker, steps
 from tests.worlds.scripted_step import order_that as order_that
 from tests.worlds.scripted_step import state_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 LONG_AGO = timezone.now() - dt.timedelta(hours=1)
 
 

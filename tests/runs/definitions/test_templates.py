@@ -17,7 +17,11 @@ from tests.checkpoints.state.test_codec import values
 from tests.databases.whole import rows
 from tests.runs.workflows import test_schemas
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("templates")]
+pytestmark = [
+    pytest.mark.django_db,
+    pytest.mark.usefixtures("templates"),
+    pytest.mark.both_databases,
+]
 PLAN = {"step_type": "planning", "step_template_slug": "test-plan"}
 WORK = {"step_type": "execute", "step_template_slug": "test-work"}
 

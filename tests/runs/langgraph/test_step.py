@@ -92,6 +92,7 @@ def test_a_graph_runs_and_its_output_joins_the_state(graph_order):
     assert log_lines(order).count("a is done") == 1
 
 
+@pytest.mark.both_databases
 def test_an_interrupt_is_a_question_and_the_answer_its_value(graph_order, ana):
     order = drive(graph_order("line"))
     pause = pause_of(order)
@@ -595,6 +596,7 @@ def test_a_worker_may_die_at_any_moment(graph_order, ana, monkeypatch, name):
     assert moment > 5
 
 
+@pytest.mark.both_databases
 def test_a_worker_killed_between_supersteps_is_replaced(graph_order, ana, tmp_path):
     """P3, P4: kill -9 of a real process in node b, after a was done and a person answered; another
     process goes on.

@@ -570,6 +570,7 @@ FLOWS = st.lists(
 
 
 @pytest.mark.django_db
+@pytest.mark.both_databases
 def test_random_flows_end_with_the_counters_that_were_told_beforehand(templates, ana, caplog):
     """P3, P4: steps that loop, ask, are sent back, fail and lose their workers; each counts exactly
     as often as it should.
