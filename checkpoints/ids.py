@@ -77,7 +77,7 @@ def parse(prefix: str, text: str) -> uuid.UUID:
     return uuid.UUID(int=number)
 
 
-class Shown:
+class HasShownId:
     """A row with a shown id. Subclasses set `PREFIX`."""
 
     PREFIX = ""

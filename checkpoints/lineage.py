@@ -70,7 +70,7 @@ def _chain_keys(checkpoint_id: uuid.UUID, limit: int) -> list[uuid.UUID]:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ChainLink:
     """A checkpoint as far as it says what came of the one before."""
 
     id: uuid.UUID
@@ -80,7 +80,7 @@ class Link:
     dropped_before: int
 
 
-def between(checkpoint_id: uuid.UUID, ancestor_id: uuid.UUID) -> list[Link] | None:
+def between(checkpoint_id: uuid.UUID, ancestor_id: uuid.UUID) -> list[ChainLink] | None:
     """The chain from a checkpoint back to one that it came from, both with it, newest first; None
     where it did not come from that.
     """
@@ -102,7 +102,7 @@ def between(checkpoint_id: uuid.UUID, ancestor_id: uuid.UUID) -> list[Link] | No
     ]
     with connection.cursor() as cursor:
         cursor.execute(sql, keys)
-        found = [Link(_uuid(key), _uuid(run), *rest) for key, run, *rest in cursor.fetchall()]
+        found = [ChainLink(_uuid(key), _uuid(run), *rest) for key, run, *rest in cursor.fetchall()]
     return found if found and found[-1].id == ancestor_id else None
 
 

@@ -13,7 +13,7 @@ from celery import shared_task
 from django.conf import settings
 
 from checkpoints.database import clock, locks
-from checkpoints.database.rounds import Row
+from checkpoints.database.rounds import RoundItem
 from hitl.decisions import deadlines, notifications, presence
 from hitl.ledger import anchors
 from hitl.models import idempotency
@@ -75,7 +75,7 @@ def announce() -> None:
     with locks.impatient():
         notifications.announce()
         for name, drop in (("presence", presence.drop_old), ("keys", idempotency.drop_old)):
-            with Row(logger, name):
+            with RoundItem(logger, name):
                 drop(now=clock.read())
     if Delivery.objects.due(now=clock.now()).exists():
         deliver.delay()

@@ -33,7 +33,7 @@ class RunsConfig(AppConfig):
         shipped.register()
         sections.register(*export.SECTIONS)
         model.configure(
-            model.Server(
+            model.ModelServer(
                 default=settings.WAYSTATION_MODEL,
                 prices=settings.WAYSTATION_MODEL_PRICES,
                 silence=settings.WAYSTATION_MODEL_SILENCE,

@@ -214,7 +214,7 @@ Those whose host its address names, such as `mmosts` or `ntfys`, are for operato
 """
 WAYSTATION_LINK_DAYS = env.number("WAYSTATION_LINK_DAYS", 7, low=0.01)
 """How long a link in a mail leads to its question."""
-WAYSTATION_DECISIONS = "hitl.decisions.approvals.Rows"
+WAYSTATION_DECISIONS = "hitl.decisions.approvals.DecisionRows"
 """Who is asked what people decided, whenever a run acts on it: a class like
 `runs.engine.approvals.Decisions`.
 """

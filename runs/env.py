@@ -16,7 +16,7 @@ from django.core.exceptions import ImproperlyConfigured
 from checkpoints.state import encryption
 from runs import limits
 from runs.agents import config as agents
-from runs.agents.model import Endpoint, Price
+from runs.agents.model import ModelEndpoint, Price
 from runs.workflows import calendars as reading
 from runs.workflows.base import ConfigInvalid
 
@@ -115,11 +115,11 @@ def calendars(name: str, shipped: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def model(name: str, url: str, credential: str) -> Endpoint:
+def model(name: str, url: str, credential: str) -> ModelEndpoint:
     """The model that agents ask whose template names none, from three variables: `provider:name`,
     its address, its key's name.
     """
-    found = Endpoint(
+    found = ModelEndpoint(
         model=text(name) or agents.SCRIPTED,
         base_url=text(url).rstrip("/"),
         credential=text(credential),

@@ -23,7 +23,7 @@ class KeyTaken(Exception):
     code = "idempotency_in_progress"
 
 
-class Claim(Protocol):
+class RequestKey(Protocol):
     """The key of the request at work."""
 
     def make(self, shown_id: str) -> None:
@@ -33,7 +33,7 @@ class Claim(Protocol):
         """
 
 
-_claim: ContextVar[Claim | None] = ContextVar("claim", default=None)
+_claim: ContextVar[RequestKey | None] = ContextVar("claim", default=None)
 
 
 def made(shown_id: str) -> None:
@@ -50,7 +50,7 @@ def made(shown_id: str) -> None:
 
 
 @contextmanager
-def at_work(claim: Claim | None) -> Iterator[None]:
+def at_work(claim: RequestKey | None) -> Iterator[None]:
     """Have what is made meanwhile belong to this key; with None to none: a request that does many
     things apart is done again as a whole,
     and each of them refuses to be done twice."""

@@ -16,7 +16,7 @@ from django.db.models import Exists, OuterRef, QuerySet, Subquery
 from checkpoints.database import clock
 from checkpoints.models import Thread
 from checkpoints.retention import garbage, housekeeping
-from checkpoints.retention.rules import Aging, Policy, Rules, Tally
+from checkpoints.retention.rules import Aging, RetentionPolicy, Rules, Tally
 from checkpoints.state.encryption import KeyMissing
 from checkpoints.store import StateLocked, StoreUnavailable
 from runs.models import Artifact, Pause, Run, Template
@@ -29,17 +29,17 @@ SWEEP_SECONDS = 0.5
 """What a sweep gives to it."""
 
 
-def usual() -> Policy:
+def usual() -> RetentionPolicy:
     """The policy of a thread whose template says nothing else."""
     hours = settings.WAYSTATION_KEEP_CHUNK_HOURS
-    return Policy(
+    return RetentionPolicy(
         days=settings.WAYSTATION_KEEP_DAYS or None,
         count=settings.WAYSTATION_KEEP_COUNT or None,
         chunk_days=hours / 24 if hours else None,
     )
 
 
-def policies(threads: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, Policy]:
+def policies(threads: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, RetentionPolicy]:
     """By the newest version of the template that a thread ran last, not the frozen one: how long to
     keep is no part of what was asked.
     """
@@ -61,7 +61,7 @@ def policies(threads: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, Policy]:
     return {thread_id: _policy(said.get(ran.get(thread_id) or "", {})) for thread_id in threads}
 
 
-def _policy(said: Mapping[str, float | None]) -> Policy:
+def _policy(said: Mapping[str, float | None]) -> RetentionPolicy:
     base = usual()
     count = said.get("count", base.count)
     return replace(
@@ -95,7 +95,9 @@ def _artifacts_of(thread_id: uuid.UUID) -> QuerySet[Artifact]:
     return Artifact.objects.filter(thread=thread_id, dropped_at=None)
 
 
-def _old_artifacts(thread_id: uuid.UUID, policy: Policy, now: dt.datetime) -> QuerySet[Artifact]:
+def _old_artifacts(
+    thread_id: uuid.UUID, policy: RetentionPolicy, now: dt.datetime
+) -> QuerySet[Artifact]:
     """By age alone; none while the thread's run, or one above it that shows them too, is at work or
     waits for somebody.
     """

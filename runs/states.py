@@ -76,7 +76,7 @@ class PauseKind(models.TextChoices):
     """The answer of a system, or one for a run of another engine."""
 
 
-class Told(models.IntegerChoices):
+class NotificationStage(models.IntegerChoices):
     """How far those who are to know of a pause have been planned to be told; the telling itself is
     rows of its own.
     """

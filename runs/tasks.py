@@ -24,7 +24,7 @@ from kombu.exceptions import ChannelError
 
 from checkpoints import ids
 from checkpoints.database import clock, locks, outages
-from checkpoints.database.rounds import Row
+from checkpoints.database.rounds import RoundItem
 from checkpoints.store import StoreUnavailable
 from checkpoints.store.prepared_queries import Prepared
 from runs import retention
@@ -121,7 +121,7 @@ def _sweep() -> None:
     for thread_id in set(QueuedTurn.objects.due().values_list("thread", flat=True)[:TURNS]):
         send_next_turn(thread_id)
     for chore in (retention, housekeeping):
-        with Row(logger, chore.__name__):
+        with RoundItem(logger, chore.__name__):
             chore.tend(now=clock.read())
 
 

@@ -22,7 +22,7 @@ from typing import Any, cast
 import psycopg
 from django.db.backends.utils import CursorWrapper
 
-from runs.workflows.base import Context, Outcome, Proposal, StepFailed
+from runs.workflows.base import Context, Outcome, PullRequestDraft, StepFailed
 
 WISHES, STRUCK = "wishes", "struck"
 """Folders beside the effects."""
@@ -46,7 +46,7 @@ CALLS: dict[str, Callable[[Context], object]] = {
     ),
     "propose": lambda context: _refused(
         {"no_forge", "delivery_forbidden", "approval_missing", "delivery_missing"},
-        lambda: context.propose(Proposal(branch="b", base="", title="t", body="")),
+        lambda: context.propose(PullRequestDraft(branch="b", base="", title="t", body="")),
     ),
     "approved": lambda context: context.approved("s1"),
 }

@@ -82,7 +82,7 @@ class KeysetChangeList(ChangeList):
         self.can_show_all = self.multi_page = False
         # they are above the list
         self.has_filters = self.has_filters and not any(
-            isinstance(spec, Field) for spec in self.filter_specs
+            isinstance(spec, FilterField) for spec in self.filter_specs
         )
         self.paginator = OnePage(found, self.list_per_page)
 
@@ -116,7 +116,7 @@ class FarChangeList(KeysetChangeList):
         wanted = [
             spec
             for spec in self.filter_specs
-            if isinstance(spec, Field) and spec.column and spec.value()
+            if isinstance(spec, FilterField) and spec.column and spec.value()
         ]
         if not wanted:
             return super().read(rows)
@@ -134,13 +134,13 @@ class FarChangeList(KeysetChangeList):
 
 
 @dataclass(frozen=True)
-class Choice:
+class FilterChoice:
     value: str
     words: str
     chosen: bool
 
 
-class Field(admin.SimpleListFilter):
+class FilterField(admin.SimpleListFilter):
     """A filter that is a field of the form above the list, which needs no JavaScript."""
 
     words: dict[str, str] = {}
@@ -166,11 +166,13 @@ class Field(admin.SimpleListFilter):
         return True
 
     @property
-    def options(self) -> list[Choice]:
-        return [Choice(value, words, value == self.value()) for value, words in self.words.items()]
+    def options(self) -> list[FilterChoice]:
+        return [
+            FilterChoice(value, words, value == self.value()) for value, words in self.words.items()
+        ]
 
 
-class StatusField(Field):
+class StatusField(FilterField):
     title = parameter_name = "status"
     words = {str(value): str(label) for value, label in CheckpointStatus.choices}
 
@@ -178,7 +180,7 @@ class StatusField(Field):
         return rows.filter(status=chosen)
 
 
-class NodeField(Field):
+class NodeField(FilterField):
     title = parameter_name = "node"
     column = "node_id"
 
@@ -186,7 +188,7 @@ class NodeField(Field):
         return bool(value == (self.value() or "").strip())
 
 
-class AgeField(Field):
+class AgeField(FilterField):
     title = parameter_name = "age"
     words = {name: words for name, (words, _) in AGES.items()}
 
@@ -195,7 +197,7 @@ class AgeField(Field):
         return rows.filter(pk__lt=bound) if chosen == "older" else rows.filter(pk__gte=bound)
 
 
-class SizeField(Field):
+class SizeField(FilterField):
     title = parameter_name = column = "size"
     words = {name: words for name, (words, _) in SIZES.items()}
 

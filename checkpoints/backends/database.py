@@ -21,9 +21,9 @@ from checkpoints.contract.base import (
     CheckpointUnknown,
     Entry,
     HeadMoved,
-    Kept,
     Pruned,
     StillNeeded,
+    StoredCheckpoint,
     entry_of_fork,
     key_after,
     nearest_kept,
@@ -52,7 +52,7 @@ class DatabaseStore(CheckpointStore):
         *,
         parent: uuid.UUID | None,
         before: Mapping[str, Any] | None = None,
-    ) -> Kept:
+    ) -> StoredCheckpoint:
         above = None if parent is None else self._row(thread_id, parent)
         if above is not None and before is None:
             before = store.load(above)
@@ -77,13 +77,13 @@ class DatabaseStore(CheckpointStore):
     def _row(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> Checkpoint:
         return _one(Checkpoint.objects.filter(thread=thread_id), checkpoint_id)
 
-    def get(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> Kept:
+    def get(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> StoredCheckpoint:
         return _kept(_one(self._rows(thread_id), checkpoint_id))
 
     def load(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> dict[str, Any]:
         return store.load(self._row(thread_id, checkpoint_id))
 
-    def latest(self, thread_id: uuid.UUID) -> Kept | None:
+    def latest(self, thread_id: uuid.UUID) -> StoredCheckpoint | None:
         thread = (
             Thread.objects.select_related("head").defer("head__body").filter(pk=thread_id).first()
         )
@@ -91,7 +91,7 @@ class DatabaseStore(CheckpointStore):
 
     def history(
         self, thread_id: uuid.UUID, *, before: uuid.UUID | None = None, limit: int = PAGE
-    ) -> list[Kept]:
+    ) -> list[StoredCheckpoint]:
         rows = self._rows(thread_id)
         return [
             _kept(row) for row in (rows if before is None else rows.filter(pk__lt=before))[:limit]
@@ -100,7 +100,7 @@ class DatabaseStore(CheckpointStore):
     def _rows(self, thread_id: uuid.UUID) -> QuerySet[Checkpoint]:
         return Checkpoint.objects.filter(thread=thread_id).order_by("-pk").defer("body")
 
-    def children(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> list[Kept]:
+    def children(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> list[StoredCheckpoint]:
         self.get(thread_id, checkpoint_id)
         return [
             _kept(row) for row in self._rows(thread_id).filter(parent=checkpoint_id).order_by("pk")
@@ -114,7 +114,7 @@ class DatabaseStore(CheckpointStore):
         run_id: uuid.UUID,
         reason: str,
         state: Mapping[str, Any] | None = None,
-    ) -> Kept:
+    ) -> StoredCheckpoint:
         """As the contract says; for the head of a work order's thread use `runs.services.fork`,
         which begins a run there.
         """
@@ -190,7 +190,7 @@ def _head(threads: QuerySet[Thread]) -> uuid.UUID | None:
     return threads.values_list("head", flat=True).first()
 
 
-def _kept(row: Checkpoint) -> Kept:
+def _kept(row: Checkpoint) -> StoredCheckpoint:
     entry = Entry(
         status=row.status,
         node_id=row.node_id,
@@ -200,7 +200,7 @@ def _kept(row: Checkpoint) -> Kept:
         total_nodes=row.total_nodes,
         metadata=row.metadata,
     )
-    return Kept(
+    return StoredCheckpoint(
         id=row.pk,
         thread_id=row.thread_id,
         run_id=row.run_id,

@@ -27,8 +27,8 @@ from checkpoints.contract.base import (
     CheckpointUnknown,
     Entry,
     HeadMoved,
-    Kept,
     Pruned,
+    StoredCheckpoint,
     entry_of_fork,
     key_after,
     nearest_kept,
@@ -46,7 +46,7 @@ TRIES = 50
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class ThreadUpdate:
     """What happens to a thread at once, if its head is still `expected`."""
 
     expected: uuid.UUID | None
@@ -65,7 +65,7 @@ class Change:
 class Note:
     """What is stored of a checkpoint beside its body."""
 
-    kept: Kept
+    kept: StoredCheckpoint
     depth: int
     """Deltas between it and a snapshot, at most."""
 
@@ -90,7 +90,7 @@ class Note:
     def read(cls, thread_id: uuid.UUID, key: uuid.UUID, text: str) -> Note:
         try:
             found = unpacked(text)
-            kept = Kept(
+            kept = StoredCheckpoint(
                 id=key,
                 thread_id=thread_id,
                 run_id=uuid.UUID(found["run"]),
@@ -114,7 +114,7 @@ class DocumentStore(CheckpointStore, BodyStore):
     """
 
     @abstractmethod
-    def _apply(self, thread_id: uuid.UUID, change: Change) -> None:
+    def _apply(self, thread_id: uuid.UUID, change: ThreadUpdate) -> None:
         """Carry out a change: all of it or nothing, and durably.
 
         Raises HeadMoved where the head is not as expected, CheckpointUnknown
@@ -144,7 +144,7 @@ class DocumentStore(CheckpointStore, BodyStore):
         *,
         parent: uuid.UUID | None,
         before: Mapping[str, Any] | None = None,
-    ) -> Kept:
+    ) -> StoredCheckpoint:
         above = None if parent is None else self._note(thread_id, parent)
         head = self._head(thread_id)
         if head != parent:
@@ -163,13 +163,13 @@ class DocumentStore(CheckpointStore, BodyStore):
         above: Note | None,
         before: Mapping[str, Any] | None,
         head: uuid.UUID | None,
-    ) -> Kept:
+    ) -> StoredCheckpoint:
         was = None if before is None else codec.state(before)
         now = codec.state(state, was)
         codec.check(entry.metadata, "metadata")
         parent = None if above is None else above.kept.id
         depth, body = _body(now, was, above)
-        kept = Kept(
+        kept = StoredCheckpoint(
             id=key_after(parent, head),
             thread_id=thread_id,
             run_id=run_id,
@@ -183,11 +183,13 @@ class DocumentStore(CheckpointStore, BodyStore):
         needs = () if parent is None else (parent,)
         self._apply(
             thread_id,
-            Change(expected=head, needs=needs, head=kept.id, notes=notes, bodies={kept.id: body}),
+            ThreadUpdate(
+                expected=head, needs=needs, head=kept.id, notes=notes, bodies={kept.id: body}
+            ),
         )
         return kept
 
-    def get(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> Kept:
+    def get(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> StoredCheckpoint:
         return self._note(thread_id, checkpoint_id).kept
 
     def _note(self, thread_id: uuid.UUID, key: uuid.UUID) -> Note:
@@ -228,7 +230,7 @@ class DocumentStore(CheckpointStore, BodyStore):
                 at = uuid.UUID(body["on"])
         raise KeyError(key)
 
-    def latest(self, thread_id: uuid.UUID) -> Kept | None:
+    def latest(self, thread_id: uuid.UUID) -> StoredCheckpoint | None:
         for _ in range(TRIES):
             head = self._head(thread_id)
             if head is None:
@@ -241,7 +243,7 @@ class DocumentStore(CheckpointStore, BodyStore):
 
     def history(
         self, thread_id: uuid.UUID, *, before: uuid.UUID | None = None, limit: int = PAGE
-    ) -> list[Kept]:
+    ) -> list[StoredCheckpoint]:
         return [note.kept for note in self._history(thread_id, before=before, limit=limit)]
 
     def _history(
@@ -251,7 +253,7 @@ class DocumentStore(CheckpointStore, BodyStore):
         found = self._notes(thread_id, keys)
         return [Note.read(thread_id, key, found[key]) for key in keys if key in found]
 
-    def children(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> list[Kept]:
+    def children(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> list[StoredCheckpoint]:
         self.get(thread_id, checkpoint_id)
         newer = [kept for kept in self.history(thread_id, limit=ALL) if kept.id > checkpoint_id]
         return [kept for kept in reversed(newer) if kept.parent_id == checkpoint_id]
@@ -264,7 +266,7 @@ class DocumentStore(CheckpointStore, BodyStore):
         run_id: uuid.UUID,
         reason: str,
         state: Mapping[str, Any] | None = None,
-    ) -> Kept:
+    ) -> StoredCheckpoint:
         for last in range(TRIES, -1, -1):
             source = self._note(thread_id, checkpoint_id)
             entry = entry_of_fork(source.kept, reason)
@@ -311,7 +313,7 @@ class DocumentStore(CheckpointStore, BodyStore):
         notes: Sequence[Note],
         dropped: set[uuid.UUID],
         head: uuid.UUID | None,
-    ) -> Change:
+    ) -> ThreadUpdate:
         """The change that drops: what is kept and builds on what goes becomes a snapshot in the
         same.
         """
@@ -331,7 +333,7 @@ class DocumentStore(CheckpointStore, BodyStore):
                 kept=replace(kept, parent_id=parent, size=len(body)), depth=0
             ).text()
             needs |= {kept.id, parent}
-        return Change(
+        return ThreadUpdate(
             expected=head, needs=sorted(needs), notes=rewritten, bodies=bodies, drop=sorted(dropped)
         )
 
@@ -363,7 +365,7 @@ def _folded(state: Any, deltas: Sequence[Any]) -> codec.State:
     return whole
 
 
-def refuse_missing(change: Change, there: Container[uuid.UUID]) -> None:
+def refuse_missing(change: ThreadUpdate, there: Container[uuid.UUID]) -> None:
     """Raise CheckpointUnknown where something that a change needs is not there."""
     for key in change.needs:
         if key not in there:

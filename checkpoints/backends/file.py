@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from checkpoints.backends.documents import Change, DocumentStore, refuse_missing
+from checkpoints.backends.documents import DocumentStore, ThreadUpdate, refuse_missing
 from checkpoints.contract.base import (
     MISSHAPEN,
     CheckpointDamaged,
@@ -50,7 +50,7 @@ class FileStore(DocumentStore):
                 "different places"
             )
 
-    def _apply(self, thread_id: uuid.UUID, change: Change) -> None:
+    def _apply(self, thread_id: uuid.UUID, change: ThreadUpdate) -> None:
         with _refusals(), self._locked(thread_id) as place:
             head, text = _read_head(place)
             if head != change.expected:
@@ -68,7 +68,7 @@ class FileStore(DocumentStore):
                 _note(place, key).unlink(missing_ok=True)
                 (place / f"{key.hex}{BODY}").unlink(missing_ok=True)
 
-    def _move_head(self, place: Path, head: uuid.UUID | None, change: Change) -> None:
+    def _move_head(self, place: Path, head: uuid.UUID | None, change: ThreadUpdate) -> None:
         """The commit: a new head, or the same one with another note."""
         if head is None or head not in change.notes:
             return

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from checkpoints.backends.documents import Change, DocumentStore, refuse_missing
+from checkpoints.backends.documents import DocumentStore, ThreadUpdate, refuse_missing
 from checkpoints.contract.base import HeadMoved
 
 
@@ -35,7 +35,7 @@ class MemoryStore(DocumentStore):
     def _thread(self, thread_id: uuid.UUID) -> _Thread:
         return self._threads.get(thread_id) or _Thread()
 
-    def _apply(self, thread_id: uuid.UUID, change: Change) -> None:
+    def _apply(self, thread_id: uuid.UUID, change: ThreadUpdate) -> None:
         with self._lock:
             thread = self._threads.setdefault(thread_id, _Thread())
             if thread.head != change.expected:

@@ -17,7 +17,7 @@ import redis
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
-from checkpoints.backends.documents import Change, DocumentStore
+from checkpoints.backends.documents import DocumentStore, ThreadUpdate
 from checkpoints.contract.base import CheckpointUnknown, HeadMoved, StoreUnavailable
 
 APPLY = """
@@ -85,7 +85,7 @@ class RedisStore(DocumentStore):
         """The thread's id is the hash tag: in a cluster its keys lie together."""
         return f"{self.prefix}:{{{thread_id.hex}}}:{part}"
 
-    def _apply(self, thread_id: uuid.UUID, change: Change) -> None:
+    def _apply(self, thread_id: uuid.UUID, change: ThreadUpdate) -> None:
         keys = [self._key(thread_id, part) for part in ("head", "notes", "bodies", "order")]
         arguments: list[Any] = [
             change.expected.hex if change.expected else "",

@@ -93,7 +93,7 @@ class Entry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
+class StoredCheckpoint:
     """A stored checkpoint without its state."""
 
     id: uuid.UUID
@@ -160,7 +160,7 @@ class CheckpointStore(ABC):
         *,
         parent: uuid.UUID | None,
         before: Mapping[str, Any] | None = None,
-    ) -> Kept:
+    ) -> StoredCheckpoint:
         """Write the checkpoint that follows `parent`, and make it the thread's head.
 
         Args:
@@ -174,7 +174,7 @@ class CheckpointStore(ABC):
         """
 
     @abstractmethod
-    def get(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> Kept:
+    def get(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> StoredCheckpoint:
         """A checkpoint without its state. Raises CheckpointUnknown."""
 
     @abstractmethod
@@ -185,7 +185,7 @@ class CheckpointStore(ABC):
         digest.
         """
 
-    def latest(self, thread_id: uuid.UUID) -> Kept | None:
+    def latest(self, thread_id: uuid.UUID) -> StoredCheckpoint | None:
         """The thread's head, in time that does not grow with the thread; None for a thread without
         checkpoints.
 
@@ -197,13 +197,13 @@ class CheckpointStore(ABC):
     @abstractmethod
     def history(
         self, thread_id: uuid.UUID, *, before: uuid.UUID | None = None, limit: int = PAGE
-    ) -> list[Kept]:
+    ) -> list[StoredCheckpoint]:
         """Up to `limit` checkpoints of all branches, newest first; the next page begins `before`
         the last one of this.
         """
 
     @abstractmethod
-    def children(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> list[Kept]:
+    def children(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> list[StoredCheckpoint]:
         """The checkpoints that follow one directly, oldest first: more than one where the thread
         branches. Raises CheckpointUnknown.
         """
@@ -217,7 +217,7 @@ class CheckpointStore(ABC):
         run_id: uuid.UUID,
         reason: str,
         state: Mapping[str, Any] | None = None,
-    ) -> Kept:
+    ) -> StoredCheckpoint:
         """Make a new branch behind any checkpoint, and make it the head; what came after that
         checkpoint before stays as it is.
 
@@ -290,7 +290,7 @@ class BodyStore(ABC):
         """
 
 
-def entry_of_fork(source: Kept, reason: str) -> Entry:
+def entry_of_fork(source: StoredCheckpoint, reason: str) -> Entry:
     """What a fork records: it goes on with the step that followed its source, or that made it wait.
 
     Raises ValueError without a reason.
@@ -304,7 +304,9 @@ def entry_of_fork(source: Kept, reason: str) -> Entry:
     )
 
 
-def to_drop(history: Sequence[Kept], head: uuid.UUID | None, keep: int) -> set[uuid.UUID]:
+def to_drop(
+    history: Sequence[StoredCheckpoint], head: uuid.UUID | None, keep: int
+) -> set[uuid.UUID]:
     """What `prune` may drop of a whole history, newest first, as far as it is known without reading
     states.
     """

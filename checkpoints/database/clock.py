@@ -66,7 +66,7 @@ class FromNow(Expression):
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _ClockReading:
     offset: dt.timedelta
     """What is to be added to this host's clock."""
     at: float
@@ -77,7 +77,7 @@ class _Reading:
     """
 
 
-_last: _Reading | None = None
+_last: _ClockReading | None = None
 _said_at: float | None = None
 
 
@@ -133,7 +133,7 @@ def _look() -> dt.datetime | None:
     """
     global _last
     if connection.vendor != "postgresql":
-        _last = _Reading(NONE, time.monotonic(), _base())
+        _last = _ClockReading(NONE, time.monotonic(), _base())
         return timezone.now()
     if not _may_ask():
         return None
@@ -150,7 +150,7 @@ def _look() -> dt.datetime | None:
     took, least = time.monotonic() - began, at - timezone.now()
     most = least + dt.timedelta(seconds=took)
     near = dt.timedelta(seconds=NEAR)
-    _last = _Reading(
+    _last = _ClockReading(
         known if least - near <= known <= most + near else least, time.monotonic(), _base()
     )
     _say()

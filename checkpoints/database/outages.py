@@ -77,7 +77,7 @@ def lacks_tables(error: BaseException) -> bool:
 
 
 @dataclass(frozen=True)
-class Said:
+class OutageAnswer:
     """What is told to who asked while there was trouble."""
 
     status: int
@@ -87,7 +87,7 @@ class Said:
     """Seconds, after which it may be tried again."""
 
 
-def said(error: BaseException, *, changing: bool) -> Said | None:
+def said(error: BaseException, *, changing: bool) -> OutageAnswer | None:
     """What to answer to a request that failed with this error; None where it is no trouble of the
     database's.
 
@@ -103,9 +103,9 @@ def said(error: BaseException, *, changing: bool) -> Said | None:
             "The disk of the database is full, so nothing was written. What is there can be "
             "read; an operator has to make room."
         )
-        return Said(507, "storage_full", words, 30)
+        return OutageAnswer(507, "storage_full", words, 30)
     if not changing:
-        return Said(
+        return OutageAnswer(
             503,
             "database_unavailable",
             "The database does not answer at the moment. Ask again in a few seconds.",
@@ -116,7 +116,7 @@ def said(error: BaseException, *, changing: bool) -> Said | None:
         "again with the same Idempotency-Key, "
         "and it is done once; without a key, look first."
     )
-    return Said(503, "database_unavailable", words, 5)
+    return OutageAnswer(503, "database_unavailable", words, 5)
 
 
 def _state(error: BaseException) -> str:

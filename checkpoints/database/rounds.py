@@ -18,7 +18,7 @@ AWAY: tuple[type[Exception], ...] = (OperationalError, InterfaceError)
 """What is wrong with the server, not with a row; but for a row that others hold."""
 
 
-class Row:
+class RoundItem:
     """`with Row(logger, "pause pse_…") as row:` one row's turn; then `row.error` says what went
     wrong with it, or is None.
 
@@ -33,7 +33,7 @@ class Row:
         self.logger, self.row, self.but = logger, row, but
         self.error: Exception | None = None
 
-    def __enter__(self) -> Row:
+    def __enter__(self) -> RoundItem:
         return self
 
     def __exit__(

@@ -407,7 +407,7 @@ def time_of(text: str) -> dt.datetime:
 
 
 @dataclass
-class Names:
+class NewIds:
     """How the ids of a family become new ones."""
 
     run_ids: dict[str, uuid.UUID] = field(default_factory=dict)
@@ -428,7 +428,7 @@ class Names:
 
 
 @dataclass
-class Loaded(Names):
+class Loaded(NewIds):
     """What was written of one document."""
 
     thread: Thread = field(kw_only=True)
@@ -436,7 +436,7 @@ class Loaded(Names):
 
 
 def load(
-    document: Document, names: Names, *, owner: AbstractBaseUser, team: Group | None = None
+    document: Document, names: NewIds, *, owner: AbstractBaseUser, team: Group | None = None
 ) -> Loaded:
     """Write the memory's part of a document that `read` gave, as a new thread.
 
@@ -467,7 +467,7 @@ def load(
     return loaded
 
 
-def memos(document: Document, names: Names) -> list[Document]:
+def memos(document: Document, names: NewIds) -> list[Document]:
     """The memos of a document, to be kept as history: no step is ever given one."""
     return [
         {**one, "scope": names.translated(one["scope"]), "value": redaction.redact(one["value"])}
@@ -475,15 +475,15 @@ def memos(document: Document, names: Names) -> list[Document]:
     ]
 
 
-def named(documents: Sequence[Document]) -> Names:
+def named(documents: Sequence[Document]) -> NewIds:
     """New ids for all that a family of documents names. Raises ImportRefused."""
-    found = Names()
+    found = NewIds()
     for document in documents:
         _name(document, found)
     return found
 
 
-def _name(document: Document, found: Names) -> None:
+def _name(document: Document, found: NewIds) -> None:
     found.names[document["thread"]["id"]] = ids.show(Thread.PREFIX, ids.new())
     columns = {
         **{section.name: section.run_column for section in sections.registered()},

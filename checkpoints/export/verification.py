@@ -30,7 +30,7 @@ class Damage:
 
 
 @dataclass
-class Check:
+class CheckpointCheck:
     """One look at everything, or at one thread and what it refers to."""
 
     thread_id: uuid.UUID | None = None

@@ -51,14 +51,14 @@ class NothingBefore(Exception):
     code = "no_parent"
 
 
-class Kind(StrEnum):
+class ChangeKind(StrEnum):
     ADDED = "added"
     REMOVED = "removed"
     CHANGED = "changed"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Value:
+class ShownValue:
     """A value as it is shown."""
 
     text: str
@@ -75,10 +75,10 @@ class Value:
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    kind: Kind
+    kind: ChangeKind
     path: str
-    old: Value | None = None
-    new: Value | None = None
+    old: ShownValue | None = None
+    new: ShownValue | None = None
     was_at: str = ""
     """Where it was in the older state, if elsewhere."""
     lines: Sequence[str] = ()
@@ -166,15 +166,15 @@ class _Walk:
         elif isinstance(old, list) and isinstance(new, list):
             self.lists(old, new, path, was)
         elif not _same(old, new):
-            self.note(Kind.CHANGED, path, was, old=old, new=new)
+            self.note(ChangeKind.CHANGED, path, was, old=old, new=new)
 
     def objects(self, old: Mapping[str, Any], new: Mapping[str, Any], path: str, was: str) -> None:
         for key in sorted({*old, *new}):
             inner = _pointer(key)
             if key not in new:
-                self.note(Kind.REMOVED, was + inner, was + inner, old=old[key])
+                self.note(ChangeKind.REMOVED, was + inner, was + inner, old=old[key])
             elif key not in old:
-                self.note(Kind.ADDED, path + inner, path + inner, new=new[key])
+                self.note(ChangeKind.ADDED, path + inner, path + inner, new=new[key])
             else:
                 self.values(old[key], new[key], path + inner, was + inner)
 
@@ -182,21 +182,23 @@ class _Walk:
         pairs, moved = _align(old, new)
         for before, after in pairs:
             if after is None:
-                self.note(Kind.REMOVED, f"{was}/{before}", f"{was}/{before}", old=old[before or 0])
+                self.note(
+                    ChangeKind.REMOVED, f"{was}/{before}", f"{was}/{before}", old=old[before or 0]
+                )
             elif before is None:
-                self.note(Kind.ADDED, f"{path}/{after}", f"{path}/{after}", new=new[after])
+                self.note(ChangeKind.ADDED, f"{path}/{after}", f"{path}/{after}", new=new[after])
             else:
                 self.values(old[before], new[after], f"{path}/{after}", f"{was}/{before}")
         if moved:
-            self.note(Kind.CHANGED, path, was, note="The same items in another order.")
+            self.note(ChangeKind.CHANGED, path, was, note="The same items in another order.")
 
-    def note(self, kind: Kind, path: str, was: str, *, note: str = "", **values: Any) -> None:
+    def note(self, kind: ChangeKind, path: str, was: str, *, note: str = "", **values: Any) -> None:
         match kind:
-            case Kind.ADDED:
+            case ChangeKind.ADDED:
                 self.found.added += 1
-            case Kind.REMOVED:
+            case ChangeKind.REMOVED:
                 self.found.removed += 1
-            case Kind.CHANGED:
+            case ChangeKind.CHANGED:
                 self.found.changed += 1
         if len(self.found.changes) >= MOST:
             return
@@ -213,14 +215,14 @@ class _Walk:
             )
         )
 
-    def _value(self, value: Any, *, brief: bool) -> Value:
+    def _value(self, value: Any, *, brief: bool) -> ShownValue:
         text = codec.encode(value)
         if len(text) <= min(SHOWN, self.room) and not brief:
             self.room -= len(text)
-            return Value(text=text, size=len(text))
+            return ShownValue(text=text, size=len(text))
         beginning = text[: min(BEGINNING, max(0, self.room))] if not brief else ""
         self.room -= len(beginning)
-        return Value(text=beginning, size=len(text), digest=codec.digest(text))
+        return ShownValue(text=beginning, size=len(text), digest=codec.digest(text))
 
     def _lines(self, old: Any, new: Any) -> Sequence[str]:
         """The unified diff of two texts, where they have lines; cut where it gets long."""

@@ -29,7 +29,7 @@ SIGNS = 120
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
+class ShownState:
     html: SafeString
     hits: int
     """Keys and values that hold what was looked for; `HITS` says that there may be more."""
@@ -41,7 +41,7 @@ class NoSuchPath(Exception):
     pass
 
 
-def show(state: Mapping[str, Any], *, find: str = "", at: str = "", start: int = 0) -> Shown:
+def show(state: Mapping[str, Any], *, find: str = "", at: str = "", start: int = 0) -> ShownState:
     """The tree of a state, or of what is at the JSON Pointer `at`, from its item number `start` on.
 
     With `find`, only what holds these words, in a key or in a value, with all that is above it.
@@ -49,7 +49,7 @@ def show(state: Mapping[str, Any], *, find: str = "", at: str = "", start: int =
     try:
         root = _at(state, at)
     except NoSuchPath:
-        return Shown(html=mark_safe(""), hits=0, missing=True)
+        return ShownState(html=mark_safe(""), hits=0, missing=True)
     words = find.strip().lower()
     hits = _Hits(words)
     if words:
@@ -61,7 +61,7 @@ def show(state: Mapping[str, Any], *, find: str = "", at: str = "", start: int =
         else f"<ul>{drawing.leaf('', root)}</ul>"
     )
     # every text in it went through `invisible.html`
-    return Shown(html=mark_safe(html), hits=hits.count)  # noqa: S308
+    return ShownState(html=mark_safe(html), hits=hits.count)  # noqa: S308
 
 
 def _at(state: Any, pointer: str) -> Any:

@@ -13,7 +13,7 @@ from checkpoints import ids
 from checkpoints.langgraph.serializer import StrictSerializer
 from checkpoints.models.graphs import GraphBlob
 from checkpoints.store import graph_state
-from checkpoints.store.graph_state import Value
+from checkpoints.store.graph_state import ChannelValue
 
 ROOM = 64 * 1024 * 1024
 """Bytes of values that are remembered."""
@@ -31,14 +31,14 @@ class Blobs:
     """
 
     def __init__(self) -> None:
-        self._known: OrderedDict[Place, tuple[Value, Any]] = OrderedDict()
+        self._known: OrderedDict[Place, tuple[ChannelValue, Any]] = OrderedDict()
         self._size = 0
 
     def clear(self) -> None:
         self._known.clear()
         self._size = 0
 
-    def remember(self, place: Place, value: Value, hasher: Any = None) -> None:
+    def remember(self, place: Place, value: ChannelValue, hasher: Any = None) -> None:
         if value.items is None or len(value.data) > ROOM // 4:
             return
         self._drop(place)
@@ -51,7 +51,9 @@ class Blobs:
         if (old := self._known.pop(place, None)) is not None:
             self._size -= len(old[0].data)
 
-    def row(self, place: Place, version: str, value: Value, serde: SerializerProtocol) -> GraphBlob:
+    def row(
+        self, place: Place, version: str, value: ChannelValue, serde: SerializerProtocol
+    ) -> GraphBlob:
         """The unsaved blob of a value; raises PayloadRefused for a type in it that is not allowed.
 
         It is remembered.
@@ -94,7 +96,7 @@ class Blobs:
         )
 
 
-def _grew(before: Value, value: Value) -> bool:
+def _grew(before: ChannelValue, value: ChannelValue) -> bool:
     return (
         value.items is not None
         and len(value.data) >= SMALL
@@ -104,14 +106,14 @@ def _grew(before: Value, value: Value) -> bool:
     )
 
 
-def dump(serde: SerializerProtocol, value: Any) -> Value:
+def dump(serde: SerializerProtocol, value: Any) -> ChannelValue:
     """A value as `row` wants it. Its types are looked at there, where it is known what is new."""
     return graph_state.value_of(
         *(serde.dump(value) if isinstance(serde, StrictSerializer) else serde.dumps_typed(value))
     )
 
 
-def _check(serde: SerializerProtocol, value: Value, new: bytes, known: int | None) -> None:
+def _check(serde: SerializerProtocol, value: ChannelValue, new: bytes, known: int | None) -> None:
     if isinstance(serde, StrictSerializer) and value.kind in {"msgpack", "delta"}:
         serde.check(
             new if value.items is None else graph_state.header(value.items - (known or 0)) + new

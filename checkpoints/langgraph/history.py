@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkpoints.langgraph.rows import Address, Rows, readable
+from checkpoints.langgraph.rows import CheckpointAddress, GraphRows, readable
 from checkpoints.models.graphs import GraphCheckpoint
 from checkpoints.store import CheckpointDamaged, graph_state
 
@@ -31,7 +31,11 @@ class History:
 
 
 def histories(
-    rows: Rows, at: Address, key: uuid.UUID | None, channels: Sequence[str], loads: Loads
+    rows: GraphRows,
+    at: CheckpointAddress,
+    key: uuid.UUID | None,
+    channels: Sequence[str],
+    loads: Loads,
 ) -> dict[str, History]:
     """By channel. The writes at the target itself are the next step's, and left out."""
     found = {channel: History() for channel in channels}
@@ -59,7 +63,7 @@ def histories(
 
 
 def ancestors(
-    rows: Rows, namespace: int, key: uuid.UUID | None, loads: Loads
+    rows: GraphRows, namespace: int, key: uuid.UUID | None, loads: Loads
 ) -> Iterator[tuple[GraphCheckpoint, dict[str, Any]]]:
     """A checkpoint's ancestors with their skeletons, from its parent on.
 
@@ -84,7 +88,10 @@ def ancestors(
 
 
 def _seed(
-    rows: Rows, namespace: int, seeds: dict[str, tuple[uuid.UUID, str]], found: dict[str, History]
+    rows: GraphRows,
+    namespace: int,
+    seeds: dict[str, tuple[uuid.UUID, str]],
+    found: dict[str, History],
 ) -> None:
     wanted = {channel: version for channel, (_, version) in seeds.items()}
     with readable("a delta channel"):
@@ -99,7 +106,7 @@ def _seed(
 
 
 def _collect(
-    rows: Rows, namespace: int, chains: dict[str, list[uuid.UUID]], found: dict[str, History]
+    rows: GraphRows, namespace: int, chains: dict[str, list[uuid.UUID]], found: dict[str, History]
 ) -> None:
     keys = max(chains.values(), key=len, default=[])
     by_place: dict[tuple[uuid.UUID, str], list[tuple[str, str, bytes]]] = {}

@@ -15,7 +15,7 @@ from django.db.models import ProtectedError, RestrictedError
 
 from checkpoints import ids
 from checkpoints.langgraph.history import Loads
-from checkpoints.langgraph.rows import Address, Owner, Rows
+from checkpoints.langgraph.rows import CheckpointAddress, GraphRows, Owner
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.models.graphs import (
     GraphBlob,
@@ -33,7 +33,7 @@ Version = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptCheckpoint:
     """What has to be known of a checkpoint to see what it needs."""
 
     key: uuid.UUID
@@ -49,7 +49,7 @@ class Kept:
     has: frozenset[str]
 
 
-def delete_thread(rows: Rows, at: Address) -> None:
+def delete_thread(rows: GraphRows, at: CheckpointAddress) -> None:
     """Everything of a thread, and the thread itself unless something else than graphs has used
     it.
     """
@@ -69,7 +69,7 @@ def delete_thread(rows: Rows, at: Address) -> None:
         return
 
 
-def prune(rows: Rows, at: Address, loads: Loads) -> None:
+def prune(rows: GraphRows, at: CheckpointAddress, loads: Loads) -> None:
     """Keep the latest checkpoint of each namespace.
 
     A sub-graph's call goes with the root checkpoint it began at, once that one goes.
@@ -86,7 +86,7 @@ def prune(rows: Rows, at: Address, loads: Loads) -> None:
     rows.forget()
 
 
-def delete_for_runs(rows: Rows, owner: Owner, run_ids: Sequence[str], loads: Loads) -> None:
+def delete_for_runs(rows: GraphRows, owner: Owner, run_ids: Sequence[str], loads: Loads) -> None:
     of_runs = GraphCheckpoint.objects.using(rows.using).filter(
         run__in=[run for run in run_ids if run]
     )
@@ -101,10 +101,12 @@ def delete_for_runs(rows: Rows, owner: Owner, run_ids: Sequence[str], loads: Loa
     rows.forget()
 
 
-def copy_thread(rows: Rows, source: Address, target: Address) -> None:
+def copy_thread(rows: GraphRows, source: CheckpointAddress, target: CheckpointAddress) -> None:
     """All namespaces under the same checkpoint ids; what the target has already stays as it is."""
     for name, namespace in _namespaces(rows, source).values_list("name", "pk"):
-        where = rows.make(Address(owner=target.owner, thread=target.thread, namespace=name))
+        where = rows.make(
+            CheckpointAddress(owner=target.owner, thread=target.thread, namespace=name)
+        )
         if where.namespace != namespace:
             _copy_blobs(rows, namespace, where.namespace)
             _copy_checkpoints(rows, namespace, where.namespace, where.thread)
@@ -112,19 +114,19 @@ def copy_thread(rows: Rows, source: Address, target: Address) -> None:
     rows.forget()
 
 
-def _namespaces(rows: Rows, at: Address) -> Any:
+def _namespaces(rows: GraphRows, at: CheckpointAddress) -> Any:
     return GraphNamespace.objects.using(rows.using).filter(
         thread__owner=at.owner.user.pk, thread__name=at.thread
     )
 
 
-def _kept(rows: Rows, namespace: int, loads: Loads) -> dict[uuid.UUID, Kept]:
+def _kept(rows: GraphRows, namespace: int, loads: Loads) -> dict[uuid.UUID, KeptCheckpoint]:
     found = {}
     for row in rows._whole().filter(namespace=namespace).iterator(BATCH):
         skeleton = rows.skeleton(row, loads)
         versions, stored = skeleton["channel_versions"], skeleton["stored"]
         has = frozenset([*skeleton["values"], *stored])
-        found[row.key] = Kept(
+        found[row.key] = KeptCheckpoint(
             key=row.key,
             parent=row.parent,
             run=row.run,
@@ -140,7 +142,9 @@ def _kept(rows: Rows, namespace: int, loads: Loads) -> dict[uuid.UUID, Kept]:
     return found
 
 
-def _closure(whole: Mapping[uuid.UUID, Kept], stay: Collection[uuid.UUID]) -> set[uuid.UUID]:
+def _closure(
+    whole: Mapping[uuid.UUID, KeptCheckpoint], stay: Collection[uuid.UUID]
+) -> set[uuid.UUID]:
     """What must stay for `stay` to be read: ancestors back to the nearest one that holds a value,
     for each channel that has none.
     """
@@ -154,13 +158,16 @@ def _closure(whole: Mapping[uuid.UUID, Kept], stay: Collection[uuid.UUID]) -> se
     return needed
 
 
-def _parent(whole: Mapping[uuid.UUID, Kept], key: uuid.UUID) -> Kept | None:
+def _parent(whole: Mapping[uuid.UUID, KeptCheckpoint], key: uuid.UUID) -> KeptCheckpoint | None:
     parent = whole[key].parent
     return whole.get(parent) if parent is not None else None
 
 
 def _drop(
-    rows: Rows, namespace: int, whole: Mapping[uuid.UUID, Kept], keep: Collection[uuid.UUID]
+    rows: GraphRows,
+    namespace: int,
+    whole: Mapping[uuid.UUID, KeptCheckpoint],
+    keep: Collection[uuid.UUID],
 ) -> None:
     """All checkpoints of a namespace but `keep`, with their writes, and the blobs that nothing
     needs any more.
@@ -227,7 +234,7 @@ def _chains(
     return found
 
 
-def _drop_namespace(rows: Rows, namespace: int) -> None:
+def _drop_namespace(rows: GraphRows, namespace: int) -> None:
     using = rows.using
     keys = list(
         GraphCheckpoint.objects.using(using)
@@ -240,7 +247,7 @@ def _drop_namespace(rows: Rows, namespace: int) -> None:
     GraphNamespace.objects.using(using).filter(pk=namespace).delete()
 
 
-def _copy_blobs(rows: Rows, source: int, target: int) -> None:
+def _copy_blobs(rows: GraphRows, source: int, target: int) -> None:
     there = (
         GraphBlob.objects.using(rows.using)
         .filter(namespace=target)
@@ -264,7 +271,7 @@ def _copy_blobs(rows: Rows, source: int, target: int) -> None:
     _flush(rows.using, copies, last=True)
 
 
-def _copy_checkpoints(rows: Rows, source: int, target: int, thread: uuid.UUID) -> None:
+def _copy_checkpoints(rows: GraphRows, source: int, target: int, thread: uuid.UUID) -> None:
     shown, graphs = [], []
     for graph in (
         GraphCheckpoint.objects.using(rows.using)
@@ -288,7 +295,7 @@ def _copy_checkpoints(rows: Rows, source: int, target: int, thread: uuid.UUID) -
     _flush(rows.using, graphs, last=True)
 
 
-def _copy_writes(rows: Rows, source: int, target: int) -> None:
+def _copy_writes(rows: GraphRows, source: int, target: int) -> None:
     copies: list[Any] = []
     for write in GraphWrite.objects.using(rows.using).filter(namespace=source).iterator(BATCH):
         write.namespace_id = target

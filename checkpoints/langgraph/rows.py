@@ -34,7 +34,7 @@ from checkpoints.models.graphs import (
 from checkpoints.state import codec, encryption
 from checkpoints.store import CheckpointDamaged, StateLocked, graph_state
 from checkpoints.store.graph_keys import checkpoint_pk
-from checkpoints.store.graph_state import Value
+from checkpoints.store.graph_state import ChannelValue
 
 REMEMBERED = 1000
 """Places, and latest checkpoints."""
@@ -53,7 +53,7 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class CheckpointAddress:
     owner: Owner
     thread: str
     namespace: str = ""
@@ -63,14 +63,14 @@ class Address:
 class Put:
     """A checkpoint to write."""
 
-    at: Address
+    at: CheckpointAddress
     key: uuid.UUID
     parent: uuid.UUID | None
     skeleton: tuple[str, bytes]
     metadata: codec.Text
     run: str
     step: int
-    values: Mapping[str, tuple[str, Value]]
+    values: Mapping[str, tuple[str, ChannelValue]]
     """Channel → version, value: those that are new."""
     same: Mapping[str, tuple[str, Any]]
     """Those that an earlier checkpoint has written, not serialised: they are looked for only where
@@ -83,7 +83,7 @@ class Put:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class ReadCheckpoint:
     """A checkpoint as it was read; payloads are not decoded yet."""
 
     thread: str
@@ -104,7 +104,7 @@ class Where:
 
 
 @dataclass
-class Rows:
+class GraphRows:
     using: str
     blobs: Blobs = field(default_factory=Blobs)
     places: OrderedDict[Any, Where] = field(default_factory=OrderedDict)
@@ -124,7 +124,7 @@ class Rows:
     # -- places
     # ----------------------------------------------------------------------------------------------
 
-    def where(self, at: Address) -> Where | None:
+    def where(self, at: CheckpointAddress) -> Where | None:
         """The namespace's rows, if there are any."""
         place = (at.owner.user.pk, at.thread, at.namespace)
         if place not in self.places:
@@ -136,7 +136,7 @@ class Rows:
             _keep(self.places, place, Where(*found))
         return self.places[place]
 
-    def make(self, at: Address) -> Where:
+    def make(self, at: CheckpointAddress) -> Where:
         """The namespace's rows, made where there are none.
 
         A race is lost with an IntegrityError, and the job is done again.
@@ -148,7 +148,7 @@ class Rows:
             _keep(self.places, (at.owner.user.pk, at.thread, at.namespace), where)
         return where
 
-    def _make(self, at: Address) -> Where:
+    def _make(self, at: CheckpointAddress) -> Where:
         threads = GraphThread.objects.using(self.using)
         thread = threads.filter(owner=at.owner.user.pk, name=at.thread).first()
         if thread is None:
@@ -203,7 +203,7 @@ class Rows:
             ),
         ]
 
-    def _missing(self, namespace: int, put: Put) -> dict[str, tuple[str, Value]]:
+    def _missing(self, namespace: int, put: Put) -> dict[str, tuple[str, ChannelValue]]:
         """Values that should be there and are not: somebody has deleted the checkpoint that wrote
         them.
         """
@@ -264,7 +264,7 @@ class Rows:
         return ", ".join(sorted(ran))[:100]
 
     def put_writes(
-        self, at: Address, key: uuid.UUID, writes: Sequence[Written], task_path: str
+        self, at: CheckpointAddress, key: uuid.UUID, writes: Sequence[Written], task_path: str
     ) -> list[Statement]:
         """Errors, interrupts and answers replace what the task wrote of the kind before; anything
         else stays as it was first written.
@@ -318,8 +318,11 @@ class Rows:
     # ----------------------------------------------------------------------------------------------
 
     def get(
-        self, at: Address, key: uuid.UUID | None, loads: Callable[[tuple[str, bytes]], Any]
-    ) -> Found | None:
+        self,
+        at: CheckpointAddress,
+        key: uuid.UUID | None,
+        loads: Callable[[tuple[str, bytes]], Any],
+    ) -> ReadCheckpoint | None:
         """One checkpoint, or the latest."""
         if (where := self.where(at)) is None:
             return None
@@ -361,18 +364,18 @@ class Rows:
 
     def found(
         self, rows: Sequence[GraphCheckpoint], loads: Callable[[tuple[str, bytes]], Any]
-    ) -> list[Found]:
+    ) -> list[ReadCheckpoint]:
         return list(self._found(rows, loads))
 
     def _found(
         self, rows: Sequence[GraphCheckpoint], loads: Callable[[tuple[str, bytes]], Any]
-    ) -> Iterator[Found]:
+    ) -> Iterator[ReadCheckpoint]:
         writes = self._writes(rows)
         for row in rows:
             with readable(row.checkpoint.shown_id):
                 skeleton = self.skeleton(row, loads)
                 values = self._values(row, skeleton)
-            yield Found(
+            yield ReadCheckpoint(
                 thread=row.namespace.thread.name,
                 namespace=row.namespace.name,
                 key=row.key,

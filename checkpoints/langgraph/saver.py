@@ -27,7 +27,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from checkpoints.langgraph import blobs, keeping
 from checkpoints.langgraph.history import histories
-from checkpoints.langgraph.rows import Address, Found, Owner, Put, Rows
+from checkpoints.langgraph.rows import CheckpointAddress, GraphRows, Owner, Put, ReadCheckpoint
 from checkpoints.langgraph.serializer import PayloadRefused, check_kind, strict
 from checkpoints.langgraph.worker import Kind, Worker
 from checkpoints.models import Thread
@@ -42,7 +42,7 @@ INLINE = 256
 version.
 """
 Result = TypeVar("Result")
-Page = tuple[int, list[Found]]
+Page = tuple[int, list[ReadCheckpoint]]
 """How many checkpoints were looked at, and those of them that match."""
 
 
@@ -77,7 +77,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         self.owner = Owner(owner, team)
         self.space = ""
         self._before_writing: Callable[[], None] = _nothing
-        self._rows = Rows(using)
+        self._rows = GraphRows(using)
         self._worker = Worker(using, self._rows.forget)
 
     def owned_by(self, owner: AbstractBaseUser, team: Group | None = None) -> Self:
@@ -322,19 +322,19 @@ class DjangoSaver(BaseCheckpointSaver[str]):
     async def _aread(self, work: Callable[[], Result]) -> Result:
         return await asyncio.wrap_future(self._worker.submit(work, Kind.READ))
 
-    def _at(self, config: RunnableConfig) -> Address:
+    def _at(self, config: RunnableConfig) -> CheckpointAddress:
         return self._thread(
             config["configurable"]["thread_id"], config["configurable"].get("checkpoint_ns", "")
         )
 
-    def _thread(self, thread_id: Any, namespace: str = "") -> Address:
+    def _thread(self, thread_id: Any, namespace: str = "") -> CheckpointAddress:
         thread = str(thread_id)
         if codec.holds_unreadable([thread, namespace]):
             raise ValueError(
                 "a thread_id and a checkpoint_ns are text without NUL and lone surrogates"
             )
         stored = "|".join(filter(None, [self.space, namespace]))
-        return Address(owner=self.owner, thread=thread, namespace=stored)
+        return CheckpointAddress(owner=self.owner, thread=thread, namespace=stored)
 
     def _config(self, config: RunnableConfig, checkpoint_id: str) -> RunnableConfig:
         at = self._at(config)
@@ -421,7 +421,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         ]
         return partial(self._rows.put_writes, self._at(config), key, rows, task_path)
 
-    def _get(self, config: RunnableConfig) -> Callable[[], Found | None] | None:
+    def _get(self, config: RunnableConfig) -> Callable[[], ReadCheckpoint | None] | None:
         wanted = config["configurable"].get("checkpoint_id")
         key = key_of(wanted) if wanted else None
         if wanted and key is None:
@@ -496,10 +496,10 @@ class DjangoSaver(BaseCheckpointSaver[str]):
                 result[channel]["seed"] = self.serde.loads_typed(history.seed)
         return result
 
-    def _tuple(self, found: Found | None) -> CheckpointTuple | None:
+    def _tuple(self, found: ReadCheckpoint | None) -> CheckpointTuple | None:
         return None if found is None else self._whole(found)
 
-    def _whole(self, found: Found) -> CheckpointTuple:
+    def _whole(self, found: ReadCheckpoint) -> CheckpointTuple:
         skeleton = dict(found.skeleton)
         values, _ = skeleton.pop("values"), skeleton.pop("stored")
         checkpoint: Any = {

@@ -64,7 +64,7 @@ class Migration(migrations.Migration):
                 'indexes': [models.Index(fields=['owner', '-id'], name='thread_by_owner'), models.Index(condition=models.Q(('team__isnull', False)), fields=['team', '-id'], name='thread_by_team'), models.Index(condition=models.Q(('for_user', ''), ('session', ''), _negated=True), fields=['owner', 'for_user', 'session', '-id'], name='thread_by_session')],
                 'permissions': [('erase_thread', 'Can erase a thread with all that belongs to it'), ('import_thread', 'Can import a thread from a document')],
             },
-            bases=(checkpoints.ids.Shown, models.Model),
+            bases=(checkpoints.ids.HasShownId, models.Model),
         ),
         migrations.CreateModel(
             name='Checkpoint',
@@ -94,7 +94,7 @@ class Migration(migrations.Migration):
                 'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('depth', 0), ('is_snapshot', True)), models.Q(('depth__gt', 0), ('is_snapshot', False), ('parent__isnull', False)), _connector='OR'), name='checkpoint_delta_has_parent'), models.UniqueConstraint(fields=('thread', 'id'), name='checkpoint_of_one_thread')],
                 'permissions': [('view_state', 'Can see in the admin what is encrypted at rest')],
             },
-            bases=(checkpoints.ids.Shown, models.Model),
+            bases=(checkpoints.ids.HasShownId, models.Model),
         ),
         migrations.CreateModel(
             name='Chore',

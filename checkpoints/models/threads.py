@@ -51,10 +51,10 @@ class JsonTextField(StoredField, _TextField):
             return json.loads(value)
         except (ValueError, RecursionError):
             # whoever needs the value says so; the row's other columns can still be read
-            return Unreadable(value)
+            return UnreadableJson(value)
 
     def get_prep_value(self, value: Any) -> str | None:
-        if isinstance(value, codec.Text | Unreadable):
+        if isinstance(value, codec.Text | UnreadableJson):
             return str(value)
         return None if value is None else codec.encode(value)
 
@@ -77,7 +77,7 @@ class SealedJsonField(SealedField, JsonTextField):
         return JsonTextField.read(self, plain)
 
 
-class Unreadable(str):
+class UnreadableJson(str):
     """Stored text that is no JSON any more: somebody changed it behind our back."""
 
     __slots__ = ()
@@ -140,7 +140,7 @@ class WhenBusy(models.TextChoices):
     """The run at work is cancelled, and the message begins the next one."""
 
 
-class Thread(ids.Shown, models.Model):
+class Thread(ids.HasShownId, models.Model):
     """One line of history: a conversation, or a work order's."""
 
     PREFIX = "thr"
@@ -232,7 +232,7 @@ class CheckpointStatus(models.TextChoices):
     CANCELLED = "cancelled"
 
 
-class Checkpoint(ids.Shown, models.Model):
+class Checkpoint(ids.HasShownId, models.Model):
     """The state after a step, and the step that comes next. Immutable."""
 
     PREFIX = "ckpt"

@@ -17,12 +17,12 @@ from django.db import DEFAULT_DB_ALIAS, IntegrityError, OperationalError, transa
 
 from checkpoints import ids
 from checkpoints.database import clock, outages
-from checkpoints.database.rounds import Row
+from checkpoints.database.rounds import RoundItem
 from checkpoints.models import Mark, Thread
 from checkpoints.retention import garbage
 from checkpoints.retention import rules as keeping
-from checkpoints.retention.jobs import Claim, ClaimLost, claim
-from checkpoints.retention.rules import Policy, Rules, Tally
+from checkpoints.retention.jobs import ClaimLost, RoundClaim, claim
+from checkpoints.retention.rules import RetentionPolicy, Rules, Tally
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ THREADS = 100
 """Threads whose policies are looked up at once."""
 
 
-class Busy(Exception):
+class HousekeepingBusy(Exception):
     """Another process is dropping what is old at this moment."""
 
     code = "keeping_busy"
@@ -53,7 +53,7 @@ def whole(rules: Rules, *, every: dt.timedelta, now: dt.datetime) -> Tally:
     """A whole round from its beginning. Raises Busy."""
     held = claim(NAME, now=now, early=True)
     if held is None:
-        raise Busy(
+        raise HousekeepingBusy(
             "Another process drops what is old at this moment; nothing was done. Try again "
             "in a minute."
         )
@@ -62,7 +62,7 @@ def whole(rules: Rules, *, every: dt.timedelta, now: dt.datetime) -> Tally:
 
 
 def _work(
-    held: Claim, rules: Rules, *, until: float, every: dt.timedelta, now: dt.datetime
+    held: RoundClaim, rules: Rules, *, until: float, every: dt.timedelta, now: dt.datetime
 ) -> Tally:
     tally, ended = Tally(), False
     try:
@@ -78,7 +78,7 @@ def _work(
     return tally
 
 
-def _round(held: Claim, rules: Rules, now: dt.datetime) -> Iterator[Tally]:
+def _round(held: RoundClaim, rules: Rules, now: dt.datetime) -> Iterator[Tally]:
     """Pieces of a round from where it stands; each leaves its place in the claim."""
     place = held.place
     if place.get("phase", "drop") == "drop":
@@ -98,14 +98,14 @@ def _threads(after: str) -> list[uuid.UUID]:
     return list((threads.filter(pk__gt=after) if after else threads)[:THREADS])
 
 
-def _drop(held: Claim, rules: Rules, now: dt.datetime) -> Iterator[Tally]:
+def _drop(held: RoundClaim, rules: Rules, now: dt.datetime) -> Iterator[Tally]:
     place = held.place
     place.setdefault("cursor", "")
     while threads := _threads(place["cursor"]):
         policies = rules.policies(threads)
         for thread_id in threads:
             try:
-                with Row(
+                with RoundItem(
                     logger, ids.show(Thread.PREFIX, thread_id), but=(IntegrityError, ClaimLost)
                 ):
                     yield from _drop_of(held, thread_id, policies[thread_id], rules, now)
@@ -124,7 +124,7 @@ def _drop(held: Claim, rules: Rules, now: dt.datetime) -> Iterator[Tally]:
 
 
 def _drop_of(
-    held: Claim, thread_id: uuid.UUID, policy: Policy, rules: Rules, now: dt.datetime
+    held: RoundClaim, thread_id: uuid.UUID, policy: RetentionPolicy, rules: Rules, now: dt.datetime
 ) -> Iterator[Tally]:
     going = keeping.droppable(thread_id, policy, rules, now=now)
     after: str | None = "" if going.exists() else None
@@ -146,7 +146,7 @@ def _drop_of(
             yield dropped
 
 
-def _begin_marking(held: Claim) -> None:
+def _begin_marking(held: RoundClaim) -> None:
     with transaction.atomic(durable=True):
         held.place.clear()
         held.place.update(
@@ -156,7 +156,7 @@ def _begin_marking(held: Claim) -> None:
         Mark.objects.all()._raw_delete(using=DEFAULT_DB_ALIAS)  # of a round that did not end
 
 
-def _mark(held: Claim, sources: Sequence[garbage.Source]) -> Iterator[Tally]:
+def _mark(held: RoundClaim, sources: Sequence[garbage.Source]) -> Iterator[Tally]:
     """Mark what the sources refer to."""
     place = held.place
     while place["source"] < len(sources):
@@ -168,7 +168,7 @@ def _mark(held: Claim, sources: Sequence[garbage.Source]) -> Iterator[Tally]:
         yield Tally()
 
 
-def _free(held: Claim) -> Iterator[Tally]:
+def _free(held: RoundClaim) -> Iterator[Tally]:
     place = held.place
     since = dt.datetime.fromisoformat(place["since"])
     while place["kind"]:
@@ -188,7 +188,7 @@ def report(rules: Rules, *, now: dt.datetime) -> Tally:
     """What `whole` would drop, without dropping it; marks are its scratch paper. Raises Busy."""
     held = claim(NAME, now=now, early=True)
     if held is None:
-        raise Busy(
+        raise HousekeepingBusy(
             "Another process drops what is old at this moment; nothing was looked at. Try "
             "again in a minute."
         )
@@ -213,7 +213,7 @@ def report(rules: Rules, *, now: dt.datetime) -> Tally:
 
 
 def _look(
-    held: Claim, thread_id: uuid.UUID, policy: Policy, rules: Rules, now: dt.datetime
+    held: RoundClaim, thread_id: uuid.UUID, policy: RetentionPolicy, rules: Rules, now: dt.datetime
 ) -> Tally:
     """What would go of a thread; what its other checkpoints refer to is marked."""
     tally = Tally()
@@ -253,7 +253,7 @@ def _look(
             return tally
 
 
-def _mark_these(held: Claim, digests: Iterable[str]) -> None:
+def _mark_these(held: RoundClaim, digests: Iterable[str]) -> None:
     with transaction.atomic(durable=True):
         held.hold()
         garbage.mark(digests)

@@ -1,7 +1,7 @@
 """Work in small pieces that one process at a time does, whichever finds it due: who holds it, and
 how far it has come.
 
-Every transaction of the holder begins with `Claim.hold`, so one that was frozen past its claim
+Every transaction of the holder begins with `RoundClaim.hold`, so one that was frozen past its claim
 writes nothing more.
 """
 
@@ -25,7 +25,7 @@ class ClaimLost(Exception):
 
 
 @dataclass
-class Claim:
+class RoundClaim:
     name: str
     epoch: int
     place: dict[str, Any] = field(default_factory=dict)
@@ -60,7 +60,7 @@ def begin_round(name: str, *, apart: float) -> bool:
     return True  # two who meet at the very first round both begin one, which does no harm
 
 
-def claim(name: str, *, now: dt.datetime, early: bool = False) -> Claim | None:
+def claim(name: str, *, now: dt.datetime, early: bool = False) -> RoundClaim | None:
     """Take a chore that is due (or that is not, with `early`); None where it is not, or somebody
     else is at it.
     """
@@ -75,4 +75,4 @@ def claim(name: str, *, now: dt.datetime, early: bool = False) -> Claim | None:
     free = Chore.objects.filter(pk=name, epoch=chore.epoch, busy_until=chore.busy_until)
     if not free.update(epoch=F("epoch") + 1, busy_until=clock.now() + BUSY):
         return None
-    return Claim(name, chore.epoch + 1, chore.place)
+    return RoundClaim(name, chore.epoch + 1, chore.place)

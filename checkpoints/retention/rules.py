@@ -38,7 +38,7 @@ LINES = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy:
+class RetentionPolicy:
     """How long and how many; None is for ever, and any number."""
 
     days: float | None = None
@@ -60,7 +60,7 @@ class Aging:
     """What they refer to; one of `Rules.sources` too."""
     of: Callable[[uuid.UUID], QuerySet[Any]]
     """Those of a thread that still have their text; by their column `digest`."""
-    droppable: Callable[[uuid.UUID, Policy, dt.datetime], QuerySet[Any]]
+    droppable: Callable[[uuid.UUID, RetentionPolicy, dt.datetime], QuerySet[Any]]
     """Those among them that may lose it, oldest first."""
     drop: Callable[[QuerySet[Any]], None]
     """Let go of what some rows name. Called inside a transaction."""
@@ -72,7 +72,7 @@ class Rules:
     asked.
     """
 
-    policies: Callable[[Sequence[uuid.UUID]], Mapping[uuid.UUID, Policy]]
+    policies: Callable[[Sequence[uuid.UUID]], Mapping[uuid.UUID, RetentionPolicy]]
     """The policy of each of some threads."""
     spared: Sequence[Exists]
     """Checkpoints of which one of these is true are never dropped."""
@@ -101,7 +101,7 @@ class Tally:
 
 
 def droppable(
-    thread_id: uuid.UUID, policy: Policy, rules: Rules, *, now: dt.datetime
+    thread_id: uuid.UUID, policy: RetentionPolicy, rules: Rules, *, now: dt.datetime
 ) -> QuerySet[Checkpoint]:
     """The checkpoints of a thread that its policy lets go, oldest first.
 
@@ -245,7 +245,7 @@ def weight(rows: QuerySet[Any], column: str) -> int:
 
 
 def droppable_events(
-    thread_id: uuid.UUID, policy: Policy, rules: Rules, *, now: dt.datetime
+    thread_id: uuid.UUID, policy: RetentionPolicy, rules: Rules, *, now: dt.datetime
 ) -> QuerySet[Event]:
     """The beginning of a thread's log, up to what is young, or a live run's, or the last event:
     that stays, so that no log is empty.
@@ -295,7 +295,7 @@ def _count_again(thread_id: uuid.UUID, *, dropped: int) -> None:
 
 
 def foldable_chunks(
-    thread_id: uuid.UUID, policy: Policy, rules: Rules, *, now: dt.datetime
+    thread_id: uuid.UUID, policy: RetentionPolicy, rules: Rules, *, now: dt.datetime
 ) -> QuerySet[Event]:
     """Streamed text whose step's result is in a checkpoint: old enough, of no live run, and not the
     log's last event.
@@ -338,7 +338,7 @@ def fold_chunks(thread_id: uuid.UUID, going: QuerySet[Event], *, hold: Callable[
 
 
 def droppable_memos(
-    thread_id: uuid.UUID, policy: Policy, rules: Rules, *, now: dt.datetime
+    thread_id: uuid.UUID, policy: RetentionPolicy, rules: Rules, *, now: dt.datetime
 ) -> QuerySet[Memo]:
     """The recorded results of old executions; while a run is live, and for what its retry would
     take up, they stay.

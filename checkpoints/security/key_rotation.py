@@ -27,7 +27,7 @@ BATCH = 200
 
 
 @dataclass
-class Found:
+class ColumnReport:
     """What was done, or would be, in one column."""
 
     column: str
@@ -52,13 +52,13 @@ def columns() -> list[SealedField]:
     return sorted(found, key=lambda one: one.about)
 
 
-def rotate(*, dry_run: bool, batch: int = BATCH) -> Iterator[Found]:
+def rotate(*, dry_run: bool, batch: int = BATCH) -> Iterator[ColumnReport]:
     """Go through the columns, and give each as it is done.
 
     Raises nothing for values that cannot be opened: it lists them.
     """
     for column in columns():
-        found, after = Found(column.about), None
+        found, after = ColumnReport(column.about), None
         while rows := _stale(column, after, batch):
             after = rows[-1][0]
             with (
@@ -94,7 +94,7 @@ def _stale(column: SealedField, after: Any, batch: int) -> list[tuple[Any, Any]]
 
 
 def _take(
-    column: SealedField, rows: Sequence[tuple[Any, Any]], found: Found, *, dry_run: bool
+    column: SealedField, rows: Sequence[tuple[Any, Any]], found: ColumnReport, *, dry_run: bool
 ) -> None:
     """Rewrite one batch.
 

@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 from operator import is_
 from typing import Any, NoReturn, TypeVar
 
-from checkpoints.state.redaction import BY_NAME, Names, hidden
+from checkpoints.state.redaction import BY_NAME, SecretNames, hidden
 
 MISSING: Any = object()
 """Stands where nothing stood: None is a value."""
@@ -91,7 +91,7 @@ class FrozenDict(dict[str, Any]):
     """Levels below this one: what is moved to another place is not walked again to see that it does
     not get too deep.
     """
-    parts: dict[str, Part]
+    parts: dict[str, ListPart]
     """What is known of its keys, where somebody asked (`parts_of`)."""
 
     def __new__(cls, *items: Any, **keys: Any) -> Any:
@@ -193,7 +193,7 @@ class Track:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ListPart:
     digest: str
     size: int
     """Characters of canonical JSON; of an object that is digested by key, about."""
@@ -218,7 +218,7 @@ def freeze(value: Any, path: str = "state") -> Any:
         raise
 
 
-def _freeze(value: Any, depth: int, names: Names | None = None) -> Any:
+def _freeze(value: Any, depth: int, names: SecretNames | None = None) -> Any:
     if depth > MAX_DEPTH:
         raise _too_deep()
     kind = type(value)
@@ -270,7 +270,7 @@ def _check_keys(value: Mapping[Any, Any]) -> None:
 
 
 def _items(
-    value: Mapping[str, Any], before: FrozenDict | None, depth: int, names: Names | None
+    value: Mapping[str, Any], before: FrozenDict | None, depth: int, names: SecretNames | None
 ) -> tuple[dict[str, Any], int]:
     """The frozen items of an object at that depth, in order, and its height.
 
@@ -307,7 +307,7 @@ def _items(
 
 
 def _freeze_list(
-    value: Sequence[Any], depth: int, names: Names | None = None, *, first: int = 0
+    value: Sequence[Any], depth: int, names: SecretNames | None = None, *, first: int = 0
 ) -> FrozenList:
     """`first` is the place of its first item in the list that a person knows."""
     items: list[Any] = []
@@ -328,7 +328,7 @@ def _height(value: Any) -> int:
 
 
 def state(
-    value: Mapping[str, Any], before: State | None = None, names: Names | None = None
+    value: Mapping[str, Any], before: State | None = None, names: SecretNames | None = None
 ) -> State:
     """A whole state, frozen and checked; what it shares with the state `before` costs nothing.
 
@@ -348,13 +348,13 @@ def state(
         raise
 
 
-def _whole(value: Mapping[str, Any], names: Names | None) -> State:
+def _whole(value: Mapping[str, Any], names: SecretNames | None) -> State:
     _check_keys(value)
     return _object(State, *_items(value, None, 0, names))
 
 
 def _object_after(
-    value: Mapping[str, Any], before: Kind, depth: int, kind: type[Kind], names: Names | None
+    value: Mapping[str, Any], before: Kind, depth: int, kind: type[Kind], names: SecretNames | None
 ) -> Kind:
     """An object that stands where `before` stood: it takes over what is known of the keys that
     stayed.
@@ -369,7 +369,7 @@ def _object_after(
     return frozen
 
 
-def _follow(value: Any, old: Any, depth: int, names: Names | None) -> Any:
+def _follow(value: Any, old: Any, depth: int, names: SecretNames | None) -> Any:
     """A value that stands where the frozen value `old` stood: the same object if it is the same,
     and grown from it if it grew.
 
@@ -400,7 +400,7 @@ def _begins_with(value: FrozenList, old: FrozenList) -> bool:
     )
 
 
-def grow(old: FrozenList, items: Sequence[Any], names: Names | None = None) -> FrozenList:
+def grow(old: FrozenList, items: Sequence[Any], names: SecretNames | None = None) -> FrozenList:
     """A list with items behind it; costs the new items, and a copy of pointers.
 
     Raises NotJson, naming the new item's place.
@@ -491,7 +491,7 @@ def sealed(text: str, *, tip: str, chunks: int) -> FrozenList:
     return value
 
 
-def parts_of(value: FrozenDict) -> dict[str, Part]:
+def parts_of(value: FrozenDict) -> dict[str, ListPart]:
     """Digest and size of every key: of a state, or of an object right inside one.
 
     Costs the keys that are new.
@@ -503,19 +503,19 @@ def parts_of(value: FrozenDict) -> dict[str, Part]:
     return value.parts
 
 
-def _part(value: Any, *, by_key: bool) -> Part:
+def _part(value: Any, *, by_key: bool) -> ListPart:
     if isinstance(value, FrozenList):
         track = track_of(value)
         closed = track.hasher.copy()
         closed.update(b"]")
-        return Part(closed.hexdigest(), track.size + 2)
+        return ListPart(closed.hexdigest(), track.size + 2)
     if by_key and isinstance(value, FrozenDict):
-        return Part(
+        return ListPart(
             _digest_by_key(value),
             2 + sum(len(key) + 4 + part.size for key, part in parts_of(value).items()),
         )
     text = encode(value)
-    return Part(digest(text), len(text))
+    return ListPart(digest(text), len(text))
 
 
 def _digest_by_key(value: FrozenDict) -> str:

@@ -60,15 +60,15 @@ SINGLE = frozenset({str, int, float, bool, type(None)})
 """Types of values that hold no others."""
 
 
-class Names(dict[str, bool]):
+class SecretNames(dict[str, bool]):
     """Name → whether it is one of a secret; found out once per name."""
 
     def __init__(self, secrets: Sequence[str]) -> None:
         self._wanted = [words for words in map(_words, secrets) if words]
         self._joined = frozenset("".join(words) for words in self._wanted)
-        self.below: Names = self
+        self.below: SecretNames = self
         """What holds for the values inside."""
-        self.by_name: Names = _ByName(self)
+        self.by_name: SecretNames = _ByName(self)
 
     def __missing__(self, name: str) -> bool:
         if len(self) > _KNOWN_LIMIT:  # names may be data, such as file names
@@ -89,12 +89,12 @@ class Names(dict[str, bool]):
         )
 
 
-class _ByName(Names):
+class _ByName(SecretNames):
     """For an object by the names of steps: those are no names of secrets, but what stands below
     them may be.
     """
 
-    def __init__(self, below: Names) -> None:
+    def __init__(self, below: SecretNames) -> None:
         self.below = below
         self.by_name = self
 
@@ -113,16 +113,16 @@ def _holds(words: Sequence[str], wanted: Sequence[str]) -> bool:
     )
 
 
-_names = Names(())
+_names = SecretNames(())
 
 
 def configure(secrets: Sequence[str]) -> None:
     """From now on these are the names of secrets; none at all switches redaction off."""
     global _names
-    _names = Names(secrets)
+    _names = SecretNames(secrets)
 
 
-def names() -> Names:
+def names() -> SecretNames:
     return _names
 
 

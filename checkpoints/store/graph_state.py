@@ -49,7 +49,7 @@ _CONTENT: Any = GraphBlob._meta.get_field("content")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Value:
+class ChannelValue:
     """A channel's value as it was serialised, and where it lies."""
 
     kind: str
@@ -71,15 +71,15 @@ class Value:
         return ("msgpack", _extension(whole)) if self.kind == "delta" else (self.kind, whole)
 
 
-def value_of(kind: str, data: bytes) -> Value:
+def value_of(kind: str, data: bytes) -> ChannelValue:
     """What a serializer made of a value, taken apart where it is a list."""
     if kind == "msgpack":
         inner = _snapshot(data)
         if (parts := _split(data if inner is None else inner)) is not None:
-            return Value(
+            return ChannelValue(
                 kind="msgpack" if inner is None else "delta", data=parts[1], items=parts[0]
             )
-    return Value(kind=kind, data=data, items=None)
+    return ChannelValue(kind=kind, data=data, items=None)
 
 
 def header(items: int) -> bytes:
@@ -147,7 +147,7 @@ def digest_of(kind: str, content: bytes) -> str:
     return codec.digest(kind.encode() + b":" + content)
 
 
-def values(namespace: int, wanted: Mapping[str, str], *, using: str) -> dict[str, Value]:
+def values(namespace: int, wanted: Mapping[str, str], *, using: str) -> dict[str, ChannelValue]:
     """The values of channels at versions; a channel whose blob is not there is left out.
 
     Raises as `opened`.
@@ -175,7 +175,7 @@ def values(namespace: int, wanted: Mapping[str, str], *, using: str) -> dict[str
     return {channel: _joined(channel, chain) for channel, chain in rows.items()}
 
 
-def _joined(channel: str, chain: list[Any]) -> Value:
+def _joined(channel: str, chain: list[Any]) -> ChannelValue:
     """The value of a chain of blobs, oldest first."""
     parts: list[bytes] = []
     kind, summed, size, summed_size = "", None, 0, 0
@@ -189,7 +189,7 @@ def _joined(channel: str, chain: list[Any]) -> Value:
     whole = b"".join(parts)
     if hashlib.sha256(whole).digest() != bytes(digest):
         raise Damaged(f"the value of {channel} does not match its digest")
-    return Value(
+    return ChannelValue(
         kind=kind,
         data=whole,
         items=items,

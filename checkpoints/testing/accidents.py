@@ -19,7 +19,7 @@ from checkpoints.contract.base import (
     CheckpointStore,
     CheckpointUnknown,
     HeadMoved,
-    Kept,
+    StoredCheckpoint,
 )
 from checkpoints.testing.hooks import ACTIVE, RUN, Hooks, chain
 
@@ -81,7 +81,7 @@ class Accidents(Hooks):
         answers = at_once(
             *(partial(_put, store, thread, {"writer": n}, root.id) for n in range(WRITERS))
         )
-        won = [answer for answer in answers if isinstance(answer, Kept)]
+        won = [answer for answer in answers if isinstance(answer, StoredCheckpoint)]
         lost = [answer for answer in answers if isinstance(answer, HeadMoved)]
         assert (len(won), len(lost)) == (1, WRITERS - 1), answers
         assert store.latest(thread) == won[0]
@@ -94,7 +94,7 @@ class Accidents(Hooks):
         answers = at_once(
             *(partial(_put, store, thread, {"writer": n}, None) for n in range(WRITERS))
         )
-        assert sum(isinstance(answer, Kept) for answer in answers) == 1, answers
+        assert sum(isinstance(answer, StoredCheckpoint) for answer in answers) == 1, answers
         assert len(store.history(thread)) == 1
 
     def test_no_update_is_lost_where_losers_try_again(
@@ -107,7 +107,9 @@ class Accidents(Hooks):
             while done < 5:
                 head = _head(store, thread)
                 number = store.load(thread, head.id)["n"]
-                done += isinstance(_put(store, thread, {"n": number + 1}, head.id), Kept)
+                done += isinstance(
+                    _put(store, thread, {"n": number + 1}, head.id), StoredCheckpoint
+                )
             return done
 
         assert at_once(*[add] * 4) == [5] * 4
@@ -156,7 +158,9 @@ class Accidents(Hooks):
 
 
 def _is_whole(
-    store: CheckpointStore, thread: uuid.UUID, made: Sequence[tuple[Kept, dict[str, Any]]]
+    store: CheckpointStore,
+    thread: uuid.UUID,
+    made: Sequence[tuple[StoredCheckpoint, dict[str, Any]]],
 ) -> None:
     """Everything that is left loads, as it was written where it is one of `made`, and has a parent
     that is left.
@@ -171,14 +175,14 @@ def _is_whole(
 
 def _put(
     store: CheckpointStore, thread: uuid.UUID, state: dict[str, Any], parent: uuid.UUID | None
-) -> Kept | HeadMoved:
+) -> StoredCheckpoint | HeadMoved:
     try:
         return store.put(thread, RUN, state, ACTIVE, parent=parent)
     except HeadMoved as moved:
         return moved
 
 
-def _head(store: CheckpointStore, thread: uuid.UUID) -> Kept:
+def _head(store: CheckpointStore, thread: uuid.UUID) -> StoredCheckpoint:
     head = store.latest(thread)
     assert head is not None
     return head

@@ -20,7 +20,7 @@ from typing import Any
 import django
 
 from checkpoints.contract import configured
-from checkpoints.contract.base import CheckpointStore, Entry, HeadMoved, Kept
+from checkpoints.contract.base import CheckpointStore, Entry, HeadMoved, StoredCheckpoint
 
 PROMPT = "approve-pr"
 LOOPS = 3
@@ -73,7 +73,9 @@ def run(
     return head.entry.status
 
 
-def answer(store: CheckpointStore, thread: uuid.UUID, prompt: str, response: str) -> Kept:
+def answer(
+    store: CheckpointStore, thread: uuid.UUID, prompt: str, response: str
+) -> StoredCheckpoint:
     """Write a person's answer into the history; the workflow itself goes on elsewhere (S2-19,
     S2-21). Raises PromptMismatch.
     """

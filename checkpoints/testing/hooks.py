@@ -12,7 +12,7 @@ import pytest
 
 from checkpoints import ids
 from checkpoints.contract import configured
-from checkpoints.contract.base import CheckpointStore, Entry, Kept
+from checkpoints.contract.base import CheckpointStore, Entry, StoredCheckpoint
 
 ACTIVE = Entry(status="active", next_step="work")
 WAITS = Entry(status="pending_input", node_id="ask")
@@ -74,11 +74,11 @@ def chain(
     *,
     entry: Entry = ACTIVE,
     wide: int = 300,
-) -> list[tuple[Kept, dict[str, Any]]]:
+) -> list[tuple[StoredCheckpoint, dict[str, Any]]]:
     """So many checkpoints on end, each with its state: a list that grows, a number that changes,
     and something that stays.
     """
-    made: list[tuple[Kept, dict[str, Any]]] = []
+    made: list[tuple[StoredCheckpoint, dict[str, Any]]] = []
     state: dict[str, Any] = {}
     head = store.latest(thread)
     parent = head.id if head else None

@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from checkpoints.contract.base import BodyStore, CheckpointStore, CheckpointUnknown, Entry, Kept
+from checkpoints.contract.base import (
+    BodyStore,
+    CheckpointStore,
+    CheckpointUnknown,
+    Entry,
+    StoredCheckpoint,
+)
 from checkpoints.state import codec
 from checkpoints.testing.hooks import ACTIVE, RUN, Hooks, chain
 
@@ -60,7 +66,7 @@ class Writing(Hooks):
         dice = random.Random(7)  # noqa: S311  # the same every time
         state: dict[str, Any] = {}
         states: dict[uuid.UUID, str] = {}
-        kept: Kept | None = None
+        kept: StoredCheckpoint | None = None
         for number in range(70):
             state = _changed(state, number, dice)
             # by turns the caller has the parent's state in hand, as loaded, or leaves it to the

@@ -21,7 +21,7 @@ from hitl.models import Erasure
 from hitl.threads import erasure
 
 
-class ReasonForm(forms.Form):
+class ErasureReasonForm(forms.Form):
     reason = forms.CharField(
         max_length=erasure.LONGEST,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
@@ -39,7 +39,7 @@ class ErasableThreadAdmin(ConfirmedAdmin, ThreadForensics):  # type: ignore[misc
 
     @admin.action(description="Erase…", permissions=["erase"])
     def erase(self, request: HttpRequest, queryset: QuerySet[Thread]) -> HttpResponse | None:
-        form = ReasonForm(request.POST if "confirmed" in request.POST else None)
+        form = ErasureReasonForm(request.POST if "confirmed" in request.POST else None)
         if not form.is_valid():
             words = (
                 "Each goes with its child runs, checkpoints, log, questions, work order and "

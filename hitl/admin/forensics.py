@@ -35,7 +35,7 @@ EDITABLE = 1_000_000
 """Characters of a state that a browser's text field takes; a larger one is edited over REST."""
 
 
-class ReasonForm(forms.Form):
+class ForensicsReasonForm(forms.Form):
     reason = forms.CharField(
         max_length=forks.MAX_REASON,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
@@ -72,7 +72,7 @@ class StateField(forms.CharField):
         return self.to_python(value)
 
 
-class ForkForm(ReasonForm):
+class ForkForm(ForensicsReasonForm):
     state = StateField(
         strip=False,
         widget=UnfoldAdminTextareaWidget(
@@ -254,7 +254,7 @@ class CheckpointForensics(CheckpointPages):
     def resume_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """GET says what would be done; only POST does it."""
         checkpoint = self._asked_for(request, object_id)
-        form = ReasonForm(request.POST if request.method == "POST" else None)
+        form = ForensicsReasonForm(request.POST if request.method == "POST" else None)
         if request.method == "POST" and form.is_valid():
             done = self._fork(request, checkpoint, form, state=None)
             if done is not None:

@@ -49,7 +49,7 @@ class VoteAdmin(ReadOnlyAdmin):
         )
 
 
-class DelegationForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
+class DelegationAdminForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
     class Meta:
         model = Delegation
         fields = ("from_user", "to_user", "starts_at", "ends_at", "reason")
@@ -73,7 +73,7 @@ class DelegationAdmin(ReadOnlyAdmin):
     were given by it.
     """
 
-    form = DelegationForm
+    form = DelegationAdminForm
     search_fields = (f"from_user__{NAME}", f"to_user__{NAME}")
     search_help_text = "Who delegated, or to whom"
     list_display = ("from_user", "to_user", "starts_at", "ends_at", "reason", "created_by")
@@ -84,7 +84,7 @@ class DelegationAdmin(ReadOnlyAdmin):
         return cast(User, request.user).is_superuser and request.user.is_active
 
     def get_fields(self, request: HttpRequest, obj: Delegation | None = None) -> Any:
-        return self.fields if obj else DelegationForm.Meta.fields
+        return self.fields if obj else DelegationAdminForm.Meta.fields
 
     def get_readonly_fields(self, request: HttpRequest, obj: Delegation | None = None) -> Any:
         return self.fields if obj else ()

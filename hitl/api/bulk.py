@@ -43,13 +43,13 @@ class BulkResult(serializers.Serializer[Any]):
     )
     detail = serializers.CharField(source="words")
 
-    def get_pause_id(self, result: bulk.Result) -> str:
+    def get_pause_id(self, result: bulk.BulkResult) -> str:
         return ids.show(Pause.PREFIX, result.pause_id)
 
-    def get_decided(self, result: bulk.Result) -> bool:
+    def get_decided(self, result: bulk.BulkResult) -> bool:
         return result.decision is not None
 
-    def get_decision_id(self, result: bulk.Result) -> str | None:
+    def get_decision_id(self, result: bulk.BulkResult) -> str | None:
         return result.decision.shown_id if result.decision else None
 
 

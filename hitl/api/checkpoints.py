@@ -16,7 +16,14 @@ from rest_framework.views import APIView
 from checkpoints import ids, lineage
 from checkpoints.events.log import envelope
 from checkpoints.forensics import steps
-from checkpoints.forensics.diff import Change, Comparison, Kind, NothingBefore, Value, diff
+from checkpoints.forensics.diff import (
+    Change,
+    ChangeKind,
+    Comparison,
+    NothingBefore,
+    ShownValue,
+    diff,
+)
 from checkpoints.lineage import Branch, Tree
 from checkpoints.models import Checkpoint
 from hitl.api.query import id_parameter
@@ -26,7 +33,7 @@ from runs.api.work_orders import user_of
 from runs.security import scopes
 
 
-class ValueOut(serializers.Serializer[Value]):
+class ValueOut(serializers.Serializer[ShownValue]):
     text = serializers.CharField(help_text="The value as JSON; of a large one the beginning.")
     size = serializers.IntegerField(help_text="Characters of its JSON.")
     digest = serializers.CharField(
@@ -35,7 +42,7 @@ class ValueOut(serializers.Serializer[Value]):
 
 
 class ChangeOut(serializers.Serializer[Change]):
-    kind = serializers.ChoiceField([str(kind) for kind in Kind])
+    kind = serializers.ChoiceField([str(kind) for kind in ChangeKind])
     path = serializers.SerializerMethodField(
         help_text="JSON Pointer into the newer state; of what was removed, into the older one."
     )

@@ -58,7 +58,7 @@ class DocumentParser(BaseParser):
         raw: bytes = stream.read(limit + 1)
         try:
             incoming.count_parts(raw, parts=limits.IMPORT_PARTS)
-        except incoming.Unreadable as error:
+        except incoming.UnreadableBody as error:
             raise thread_document.DocumentTooLarge(limit, str(error)) from error
         return thread_document.read(raw, limit=limit)
 

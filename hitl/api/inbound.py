@@ -54,7 +54,7 @@ def _event_id(request: HttpRequest) -> str:
     """ "" where the body names none, or is none: the view says what is wrong with it."""
     try:
         body = incoming.read(request.body)
-    except incoming.Unreadable:
+    except incoming.UnreadableBody:
         return ""
     sender = body.get("sender_metadata") if isinstance(body, dict) else None
     found = sender.get("event_id") if isinstance(sender, dict) else None

@@ -31,7 +31,7 @@ from runs.models import Pause
 from runs.security import scopes
 
 
-class Standing(serializers.Serializer[Any]):
+class LedgerPosition(serializers.Serializer[Any]):
     holds = serializers.BooleanField(help_text="All of the following.")
     intact = serializers.BooleanField(
         help_text="The row is as it was written, or its erasure vouches for it."
@@ -138,7 +138,7 @@ class ReceiptOut(serializers.Serializer[Receipt]):
     def get_shown(self, receipt: Receipt) -> dict[str, Any] | None:
         return receipt.document
 
-    @extend_schema_field(Standing)
+    @extend_schema_field(LedgerPosition)
     def get_verification(self, receipt: Receipt) -> dict[str, Any]:
         standing = receipt.standing
         told = {name: getattr(standing, name) for name in ("holds", "intact", "linked", "shown")}

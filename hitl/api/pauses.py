@@ -518,7 +518,7 @@ class Fork(APIView):
         )
 
 
-class Retry(APIView):
+class RetryView(APIView):
     @extend_schema(
         operation_id="retry_work_order",
         request=None,
@@ -607,7 +607,7 @@ class PauseDetail(APIView):
         return Response(PauseOut(pause, context={"whole": True, "by": user_of(request)}).data)
 
 
-class Decisions(APIView):
+class DecisionsView(APIView):
     may_act = scopes.ANSWERS
 
     @extend_schema(

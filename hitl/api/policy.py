@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 
 from checkpoints.database.people import User
 from hitl.decisions import claims, policy
-from hitl.decisions.policy import Seat, Standing
+from hitl.decisions.policy import ReviewContext, Seat
 from hitl.models import Vote
 from runs.api.work_orders import user_of
 from runs.models import Pause
@@ -105,7 +105,7 @@ class ReviewOut(serializers.Serializer[Any]):
 
 def review_of(pause: Pause, by: User, seats: list[Seat] | None = None) -> dict[str, Any]:
     """The facts of `ReviewOut`; `seats` spares looking them up for each of many."""
-    standing = Standing(pause, by, seats=seats)
+    standing = ReviewContext(pause, by, seats=seats)
     rules, is_open = pause.review, pause.status == PauseStatus.OPEN
     ways = (
         [name for name in [*pause.ways, CANCEL] if name != REVISE or pause.may_revise]
@@ -169,7 +169,7 @@ class ClaimIn(serializers.Serializer[Any]):
     )
 
 
-class Claim(APIView):
+class ClaimView(APIView):
     may_act = scopes.ANSWERS
 
     @extend_schema(

@@ -27,7 +27,7 @@ from hitl.api.query import flag, id_parameter
 from hitl.decisions import services
 from hitl.models import Via
 from hitl.threads import messages
-from hitl.threads.messages import Said
+from hitl.threads.messages import MessageOutcome
 from runs.api.paging import NewestFirst, Paged
 from runs.api.work_orders import user_of
 from runs.engine.imported import is_imported
@@ -232,7 +232,7 @@ class QueuedOut(serializers.ModelSerializer[QueuedTurn]):
         return ids.show(Run.PREFIX, turn.run_id) if turn.run_id else None
 
 
-class SaidOut(serializers.Serializer[Said]):
+class SaidOut(serializers.Serializer[MessageOutcome]):
     id = serializers.CharField(
         source="run.shown_id", help_text="The run to follow, run_…: the same as `run.id`."
     )
@@ -255,24 +255,24 @@ class SaidOut(serializers.Serializer[Said]):
     )
 
     @extend_schema_field(RunOut)
-    def get_run(self, said: Said) -> Any:
+    def get_run(self, said: MessageOutcome) -> Any:
         return RunOut(runs_shown().get(pk=said.run.pk)).data
 
-    def get_decision(self, said: Said) -> str | None:
+    def get_decision(self, said: MessageOutcome) -> str | None:
         return said.decision.action if said.decision else None
 
     @extend_schema_field(QueuedOut)
-    def get_queued(self, said: Said) -> dict[str, Any] | None:
+    def get_queued(self, said: MessageOutcome) -> dict[str, Any] | None:
         return (
             {**QueuedOut(said.queued).data, "place": said.place}
             if said.queued is not None
             else None
         )
 
-    def get_interrupted_run_id(self, said: Said) -> str | None:
+    def get_interrupted_run_id(self, said: MessageOutcome) -> str | None:
         return said.interrupted.shown_id if said.interrupted is not None else None
 
-    def get_resume_offer(self, said: Said) -> dict[str, Any] | None:
+    def get_resume_offer(self, said: MessageOutcome) -> dict[str, Any] | None:
         return dict(said.offer) if said.offer is not None else None
 
 

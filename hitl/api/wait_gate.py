@@ -20,7 +20,7 @@ from hitl.models import Via
 from hitl.wait_gate import primitives, resume, waits
 from hitl.wait_gate.resume import Ingested
 from hitl.wait_gate.resume_events import ResumeEvent
-from hitl.wait_gate.waits import Asked
+from hitl.wait_gate.waits import WaitRequest
 from runs.api.work_orders import user_of
 from runs.security import scopes
 from runs.states import Lifecycle
@@ -126,7 +126,7 @@ class WaitIn(serializers.Serializer[Any]):
         return choices
 
 
-def asked_of(values: dict[str, Any]) -> Asked:
+def asked_of(values: dict[str, Any]) -> WaitRequest:
     """What is asked, with the two rules that have names of their own put where the others are."""
     reviewers, deadline = values.pop("reviewers"), values.pop("deadline")
     named = {"users": reviewers} if isinstance(reviewers, list) else reviewers
@@ -135,7 +135,7 @@ def asked_of(values: dict[str, Any]) -> Asked:
         **({} if named is None else {"reviewers": named}),
         **({} if until is None else {"deadline": until}),
     }
-    return Asked(**{**values, "review": {**values["review"], **own}})
+    return WaitRequest(**{**values, "review": {**values["review"], **own}})
 
 
 class AnswerGiven(serializers.Serializer[Any]):
@@ -228,7 +228,7 @@ class ResumeEventIn(serializers.Serializer[Any]):
     )
 
 
-class Kept(serializers.Serializer[Any]):
+class KeptAnswer(serializers.Serializer[Any]):
     id = serializers.CharField()
     expires_at = serializers.DateTimeField()
 
@@ -236,7 +236,7 @@ class Kept(serializers.Serializer[Any]):
 class IngestedOut(WorkflowOut):
     duplicate = serializers.BooleanField(help_text="The same answer was taken before.")
     voted = serializers.BooleanField(help_text="It was taken as a vote; others must approve too.")
-    kept = Kept(allow_null=True, help_text="It came before its question, and waits for it.")
+    kept = KeptAnswer(allow_null=True, help_text="It came before its question, and waits for it.")
 
 
 ANSWERED = {200: IngestedOut, 202: IngestedOut}

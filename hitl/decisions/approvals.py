@@ -18,7 +18,7 @@ REFUSALS = frozenset({REVISE, CANCEL, UNDO, STEP_AROUND})
 """Actions that let no run go on with what was asked about."""
 
 
-class Rows:
+class DecisionRows:
     """One query by primary key; and one for the votes, where the rules ask for several."""
 
     def find(self, keys: Collection[uuid.UUID]) -> dict[str, DecisionRecord]:

@@ -48,7 +48,7 @@ class NotInBulk(Exception):
 
 
 @dataclass
-class Part:
+class BulkGroup:
     """The chosen questions of one workflow and risk."""
 
     template: str
@@ -58,7 +58,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Preview:
-    parts: list[Part]
+    parts: list[BulkGroup]
     left_out: list[tuple[Pause, str]]
     """Questions that are not answered so, and why."""
     gone: int
@@ -70,7 +70,7 @@ class Preview:
 
 
 @dataclass(frozen=True)
-class Result:
+class BulkResult:
     """What came of one of the questions."""
 
     pause_id: uuid.UUID
@@ -84,21 +84,21 @@ def preview(pause_ids: Sequence[uuid.UUID], *, by: User) -> Preview:
     """What would be answered. Raises BulkInvalid for none or too many."""
     _check(pause_ids)
     found = list(_seen(pause_ids, by))
-    parts: dict[tuple[str, str], Part] = {}
+    parts: dict[tuple[str, str], BulkGroup] = {}
     left_out = []
     for pause in found:
         if why_not := refused(pause, APPROVE):
             left_out.append((pause, why_not))
         else:
             key = (str(pause.run.definition), pause.risk)
-            parts.setdefault(key, Part(*key)).pauses.append(pause)
+            parts.setdefault(key, BulkGroup(*key)).pauses.append(pause)
     ordered = sorted(parts.values(), key=lambda part: (-RISKS.index(part.risk), part.template))
     return Preview(ordered, left_out, len(set(pause_ids)) - len(found))
 
 
 def decide(
     chosen: Sequence[tuple[uuid.UUID, int]], *, action: str, by: User, via: Via
-) -> list[Result]:
+) -> list[BulkResult]:
     """Answer each question that was looked at in that revision; one that cannot be answered stops
     none of the others.
 
@@ -120,7 +120,7 @@ def decide(
 
 def _one(
     pause_id: uuid.UUID, revision: int, pause: Pause | None, *, action: str, by: User, via: Via
-) -> Result:
+) -> BulkResult:
     try:
         if (
             pause is not None
@@ -130,16 +130,18 @@ def _one(
             raise NotInBulk(why_not)
         decision = services.decide(pause_id, action=action, by=by, via=via, revision=revision)
     except (*REFUSALS, NotInBulk) as refusal:
-        return Result(pause_id, pause, None, str(getattr(refusal, "code", "refused")), str(refusal))
+        return BulkResult(
+            pause_id, pause, None, str(getattr(refusal, "code", "refused")), str(refusal)
+        )
     if isinstance(decision, Vote):
-        return Result(
+        return BulkResult(
             pause_id,
             pause,
             None,
             "voted",
             "Your vote was taken; the question stays open until enough have approved.",
         )
-    return Result(pause_id, pause, decision, "", services.PAST[action].capitalize() + ".")
+    return BulkResult(pause_id, pause, decision, "", services.PAST[action].capitalize() + ".")
 
 
 def refused(pause: Pause, action: str) -> str:

@@ -18,7 +18,7 @@ from checkpoints.database.people import User
 from checkpoints.events import log
 from checkpoints.models import EventKind
 from hitl.decisions import policy, services, visibility
-from hitl.decisions.policy import Standing
+from hitl.decisions.policy import ReviewContext
 from runs.definitions import due_times
 from runs.models import Pause
 from runs.services import PauseClosed
@@ -38,7 +38,7 @@ def claim(pause_id: uuid.UUID, *, by: User, take_over: bool = False) -> Pause:
     """
     pause = _find(pause_id, by)
     services.check_open(pause)
-    standing = Standing(pause, by)
+    standing = ReviewContext(pause, by)
     standing.check_may_approve()
     if take_over and not by.is_superuser:
         raise policy.NotAllowed(
@@ -49,7 +49,7 @@ def claim(pause_id: uuid.UUID, *, by: User, take_over: bool = False) -> Pause:
     except PauseClosed as lost:
         pause.refresh_from_db()
         services.check_open(pause)
-        Standing(pause, by).check_claim()
+        ReviewContext(pause, by).check_claim()
         raise policy.NotNow(
             "claimed", "Somebody else was quicker by a moment. Nothing was claimed."
         ) from lost

@@ -62,7 +62,7 @@ class PostponingInvalid(Exception):
         self.errors = {field: [text]}
 
 
-SOONEST = paging.Order("deadline_at", timeless=True, prefix=Pause.PREFIX)
+SOONEST = paging.ListOrder("deadline_at", timeless=True, prefix=Pause.PREFIX)
 """The inbox: what is due first, then what has no deadline and was asked first."""
 
 
@@ -187,7 +187,7 @@ def naps(pause: Pause, *, now: dt.datetime) -> list[dt.timedelta]:
 
 
 def may_answer(pause: Pause, user: User) -> bool:
-    return bool(policy.Standing(pause, user).seats)
+    return bool(policy.ReviewContext(pause, user).seats)
 
 
 def _find_open(pause_id: uuid.UUID, by: User) -> Pause:

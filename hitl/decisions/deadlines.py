@@ -25,7 +25,7 @@ from django.db import transaction
 
 from checkpoints.database import clock, locks
 from checkpoints.database.people import NAME, User
-from checkpoints.database.rounds import Row
+from checkpoints.database.rounds import RoundItem
 from checkpoints.events import log
 from checkpoints.models import EventKind
 from checkpoints.state import codec
@@ -71,14 +71,14 @@ def fire_due(*, now: dt.datetime, limit: int = BATCH, share: float = 0.0) -> int
     mine, asked = keys[place : place + limit], People()
     for pause in Pause.objects.due(now=now).answerable().filter(pk__in=locks.free(Pause, mine)):
         with (
-            Row(logger, f"{pause.shown_id}, whose rules are to act,") as row,
+            RoundItem(logger, f"{pause.shown_id}, whose rules are to act,") as row,
             suppress(PauseClosed),
         ):
             fire(pause, now=now, asked=asked)
             continue
         if row.error is not None:
             logger.warning("the rules of %s act again in %s", pause.shown_id, AGAIN)
-        with Row(logger, pause.shown_id):
+        with RoundItem(logger, pause.shown_id):
             # where an answer, or another sweep, came first, this finds nothing
             _put_off(pause.pk, now)
     return len(mine)

@@ -1,5 +1,5 @@
-"""How somebody without an account stands to a question: as `policy.Standing`, for whoever holds a
-link that was sent to a mail address.
+"""How somebody without an account stands to a question: as `policy.ExternalReviewContext`, for
+whoever holds a link that was sent to a mail address.
 
 They answer where the question itself says so (`Pause.outside`), in its words and with its answers,
 and never what is of high risk.
@@ -73,7 +73,7 @@ def may_answer(pause: Pause, address: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ExternalView:
     """All that somebody outside sees of a question, beside the form of what is asked for."""
 
     question: str
@@ -82,17 +82,17 @@ class Shown:
     ways: list[str]
 
 
-def shown(pause: Pause, address: str) -> Shown:
+def shown(pause: Pause, address: str) -> ExternalView:
     """Where only the rules name them, they see the question as its reviewers do, without its facts,
     effects and patch.
     """
     told = pause.outside
     content = pause.content if told.get("content") is None else told["content"]
     ways = [name for name in _ways(pause, address) if name != REVISE or pause.may_revise]
-    return Shown(told.get("question") or pause.question, content, ways)
+    return ExternalView(told.get("question") or pause.question, content, ways)
 
 
-class Standing(policy.Place):
+class ExternalReviewContext(policy.ReviewContextBase):
     """The pause has its run, thread and work order with it."""
 
     by: Outsider

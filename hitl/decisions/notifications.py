@@ -12,7 +12,7 @@ from django.db import transaction
 from checkpoints import ids
 from checkpoints.database import clock
 from checkpoints.database.people import User
-from checkpoints.database.rounds import Row
+from checkpoints.database.rounds import RoundItem
 from checkpoints.models.fields import demand
 from hitl.decisions import external_access, external_reviewer, policy
 from hitl.decisions.policy import Actor
@@ -162,7 +162,7 @@ def announce(*, limit: int = ROUND) -> int:
             break
         after = keys[-1]
         for key in keys:
-            with Row(logger, ids.show(Pause.PREFIX, key)) as row:
+            with RoundItem(logger, ids.show(Pause.PREFIX, key)) as row:
                 _announce(key)
             told += row.error is None
     return told

@@ -125,7 +125,7 @@ def askers(pause: Pause) -> set[int]:
     }
 
 
-class Place:
+class ReviewContextBase:
     """How whoever answers, by an account or from outside, stands to a question at one moment, as
     far as that is the same for both.
     """
@@ -165,7 +165,7 @@ class Place:
         return f"{len(self.votes)} of {quorum(self.pause)} approvals"
 
 
-class Standing(Place):
+class ReviewContext(ReviewContextBase):
     """How a person stands to a question at one moment.
 
     The pause has its run, thread and work order with it.

@@ -88,7 +88,7 @@ def _is_named(pause: Pause, by: User) -> bool:
     """An administrator who sees everything, and is neither asked nor takes part, is not shown to
     those who do.
     """
-    return not by.is_superuser or bool(policy.Standing(pause, by).seats)
+    return not by.is_superuser or bool(policy.ReviewContext(pause, by).seats)
 
 
 def _others(pause: Pause, by: User, now: dt.datetime) -> list[Present]:

@@ -24,7 +24,7 @@ RELATED = (
 
 
 @dataclass(frozen=True)
-class Standing:
+class LedgerExcerpt:
     """What a look at a decision and its neighbours finds. The whole chain is `verify_ledger`'s."""
 
     intact: bool
@@ -48,7 +48,7 @@ class Receipt:
     decision: Decision
     document: dict[str, Any] | None
     """`hitl.ledger.evidence`; None where there is none (any more)."""
-    standing: Standing
+    standing: LedgerExcerpt
 
 
 def ledgers_of(user: User) -> Any:
@@ -94,7 +94,7 @@ def receipt(decision_id: uuid.UUID, *, by: User) -> Receipt:
     return Receipt(
         decision,
         document,
-        Standing(intact=decision.intact, linked=_linked(decision), shown=shown, anchor=anchor),
+        LedgerExcerpt(intact=decision.intact, linked=_linked(decision), shown=shown, anchor=anchor),
     )
 
 

@@ -26,7 +26,7 @@ from hitl.models import STEP_AROUND, Decision, Via
 from runs import services as runs
 from runs.models import Pause, Run
 from runs.services.forks import STEPPED_AROUND, NothingToFork, check_reason
-from runs.states import PauseStatus, Told
+from runs.states import NotificationStage, PauseStatus
 from runs.threads import turns
 from runs.threads.turns import ThreadBusy, Turn
 from runs.workflows.sequence import FrozenStep, named
@@ -163,7 +163,7 @@ def _question(run: Run, first: Checkpoint, passed: Sequence[FrozenStep], reason:
         labels={STEP_AROUND: "Bypassed the review"},
         opened_at=now,
         closed_at=now,
-        told=Told.END,
+        told=NotificationStage.END,
     )
 
 

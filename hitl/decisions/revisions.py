@@ -22,7 +22,7 @@ def text_of(pause: Pause) -> str:
     return f"{facts}\n{pause.content}" if facts else pause.content
 
 
-def changes(before: Pause, after: Pause) -> list[word_diff.Line]:
+def changes(before: Pause, after: Pause) -> list[word_diff.DiffLine]:
     """The lines of both revisions; empty where they read the same (a patch is compared file by file
     elsewhere).
     """

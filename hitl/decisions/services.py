@@ -35,7 +35,7 @@ from hitl.decisions import (
     winner,
 )
 from hitl.decisions.external_reviewer import Outsider
-from hitl.decisions.policy import Actor, Standing
+from hitl.decisions.policy import Actor, ReviewContext
 from hitl.decisions.winner import PAST as PAST
 from hitl.models import Decision, Via, Vote
 from runs import keyed
@@ -229,29 +229,29 @@ def decide(
     return _decide(answer, standing)
 
 
-def _standing(pause_id: uuid.UUID, by: User) -> Standing:
+def _standing(pause_id: uuid.UUID, by: User) -> ReviewContext:
     pause = next(iter(_by_id.get(by, pause_id)), None)
     guest = None if pause else visibility.pause(Pause.objects.answerable(), pause_id, by=by)
     found = pause or guest
     if found is not None:
-        return Standing(found, by, takes_part=pause is not None)
+        return ReviewContext(found, by, takes_part=pause is not None)
     # who is asked from the deadline on is asked now
     if deadlines.meet(Pause.objects.filter(pk=pause_id)):
         found = visibility.pause(Pause.objects.answerable(), pause_id, by=by)
     if found is None:
         raise NotFound("There is no such question.")
-    return Standing(found, by)
+    return ReviewContext(found, by)
 
 
-def _standing_outside(pause_id: uuid.UUID, by: Outsider) -> external_access.Standing:
+def _standing_outside(pause_id: uuid.UUID, by: Outsider) -> external_access.ExternalReviewContext:
     pause = Pause.objects.answerable().filter(pk=pause_id).first()
     if pause is None or not external_access.may_answer(pause, by.address):
         raise NotFound("There is no such question.")
-    return external_access.Standing(pause, by)
+    return external_access.ExternalReviewContext(pause, by)
 
 
 def _decide(
-    answer: voting.Answer, standing: Standing | external_access.Standing
+    answer: voting.Answer, standing: ReviewContext | external_access.ExternalReviewContext
 ) -> Decision | Vote:
     """`decide` on a pause that was looked up for whoever answers, `answerable`."""
     # to end work that waits is no answer; who may do that, `end_run`'s doors say
@@ -283,11 +283,13 @@ def _decide(
         pause.refresh_from_db()
         check_open(pause)
         # still open, but claimed at this very moment
-        policy.Place(pause, standing.by).check_claim()
+        policy.ReviewContextBase(pause, standing.by).check_claim()
         raise AlreadyAnswered(pause, Decision.objects.answer_to(pause)) from lost
 
 
-def _in_time(standing: Standing | external_access.Standing) -> Standing | external_access.Standing:
+def _in_time(
+    standing: ReviewContext | external_access.ExternalReviewContext,
+) -> ReviewContext | external_access.ExternalReviewContext:
     """The standing of whoever answers an open question in time. Raises as `check_open`.
 
     Whom the rules ask from the deadline on answers in the time that they got: the standing is that
@@ -295,15 +297,15 @@ def _in_time(standing: Standing | external_access.Standing) -> Standing | extern
     """
     pause = standing.pause
     unasked = (
-        pause.deadline_at is not None and isinstance(standing, Standing) and not standing.seats
+        pause.deadline_at is not None and isinstance(standing, ReviewContext) and not standing.seats
     )
     try:
         check_open(pause)
     except DeadlinePassed as late:
         if not unasked or late.outcome != "escalate" or pause.status != PauseStatus.OPEN:
             raise
-        assert isinstance(standing, Standing)  # it was looked at above
-        now_asked = Standing(pause, standing.by, takes_part=standing.takes_part)
+        assert isinstance(standing, ReviewContext)  # it was looked at above
+        now_asked = ReviewContext(pause, standing.by, takes_part=standing.takes_part)
         if not now_asked.seats:
             raise
         return now_asked
@@ -540,7 +542,7 @@ def answer_order(
         late = answered_before(_named(order_id, pause_id))
         raise RevisionMismatch(pause, decision=late.decision if late else None)
     answer = voting.Answer(action, via, feedback.strip(), revision, payload, None, edited_content)
-    return _decide(answer, Standing(pause, by, takes_part=takes_part))
+    return _decide(answer, ReviewContext(pause, by, takes_part=takes_part))
 
 
 def _nothing_to_answer(order: WorkOrder, pause_id: str | None) -> Exception:

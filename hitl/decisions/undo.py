@@ -22,7 +22,7 @@ from runs.services.undo import TooLate as TooLate
 from runs.states import PENDING
 
 
-class NotYours(Exception):
+class NotYourAnswer(Exception):
     """Only who gave an answer takes it back, or a superuser."""
 
     code = "undo_not_yours"
@@ -40,7 +40,7 @@ def undo(decision_id: uuid.UUID, *, by: User, via: Via) -> Decision:
     """
     decision = receipts.find(decision_id, by=by)
     if why_not := _why_not(decision, by):
-        raise NotYours(why_not)
+        raise NotYourAnswer(why_not)
     if decision.goes_on_at is None or decision.pause is None:
         raise TooLate("This answer cannot be undone: its step leaves no time for that.")
     if hasattr(decision, "undone_by"):

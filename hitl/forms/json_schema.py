@@ -57,12 +57,12 @@ LONG = 200
 """A text that may be longer than this has several lines."""
 
 
-class _Absent:
+class _NoValue:
     def __bool__(self) -> bool:
         return False
 
 
-ABSENT: Final = _Absent()
+ABSENT: Final = _NoValue()
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Option:
 
 
 @dataclass
-class Field:
+class FormField:
     """One field as a template shows it. `value` is what was typed, or a list of what was chosen."""
 
     kind: Kind
@@ -88,7 +88,7 @@ class Field:
     options: list[Option] = field(default_factory=list)
     other: bool = False
     other_chosen: bool = False
-    parts: list[Field] = field(default_factory=list)
+    parts: list[FormField] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     first: bool = False
     """Whether it is the first one that is wrong, where the focus goes."""
@@ -138,7 +138,7 @@ class Field:
             [f"{self.id}_help"] * bool(self.help) + [f"{self.id}_error"] * bool(self.errors)
         )
 
-    def each(self) -> Iterator[Field]:
+    def each(self) -> Iterator[FormField]:
         yield self
         for part in self.parts:
             yield from part.each()
@@ -168,7 +168,7 @@ class SchemaForm:
         self.add_errors(self.problems)
 
     @property
-    def fields(self) -> list[Field]:
+    def fields(self) -> list[FormField]:
         return self.root.parts if self.root.kind == "group" else [self.root]
 
     def add_errors(self, errors: Mapping[str, Sequence[str]]) -> list[str]:
@@ -204,11 +204,11 @@ class SchemaForm:
 
     def _made(
         self, schema: Any, name: str, path: str, initial: Any, *, label: str, required: bool
-    ) -> tuple[Field, Any]:
+    ) -> tuple[FormField, Any]:
         """A field and what it stands for, ABSENT where it was left empty."""
         flat = _flat(schema)
         kind = _kind(flat)
-        made = Field(
+        made = FormField(
             kind=kind,
             name=name,
             path=path,
@@ -230,7 +230,7 @@ class SchemaForm:
             return made, self._choice(made, initial)
         return made, self._typed(made, initial)
 
-    def _group(self, made: Field, initial: Any) -> Any:
+    def _group(self, made: FormField, initial: Any) -> Any:
         known = initial if isinstance(initial, Mapping) else {}
         needed = made.schema.get("required", [])
         payload = {}
@@ -251,7 +251,7 @@ class SchemaForm:
                 payload[key] = value
         return payload if payload or made.required else ABSENT
 
-    def _rows(self, made: Field, initial: Any) -> Any:
+    def _rows(self, made: FormField, initial: Any) -> Any:
         known = list(initial) if isinstance(initial, list | tuple) else []
         payload = []
         for at in self._places(made, len(known)):
@@ -288,7 +288,7 @@ class SchemaForm:
             )
         return payload if payload or made.required else ABSENT
 
-    def _places(self, made: Field, known: int) -> list[int]:
+    def _places(self, made: FormField, known: int) -> list[int]:
         """The numbers of the rows to read or show."""
         least = min(made.schema.get("minItems", 0), ROWS)
         if self.data is None:
@@ -300,7 +300,7 @@ class SchemaForm:
             places.append(len(places))
         return [at for at in places if not (what == "remove" and where == f"{made.name}.{at}")]
 
-    def _choice(self, made: Field, initial: Any) -> Any:
+    def _choice(self, made: FormField, initial: Any) -> Any:
         several = made.kind == "several"
         made.options, made.other = _options(made.schema["items"] if several else made.schema)
         own = ""
@@ -338,7 +338,7 @@ class SchemaForm:
             return picked if picked or (made.required and self.data is not None) else ABSENT
         return picked[-1] if picked else ABSENT
 
-    def _typed(self, made: Field, initial: Any) -> Any:
+    def _typed(self, made: FormField, initial: Any) -> Any:
         if self.data is None:
             made.value = _shown(made.kind, initial)
             return initial
@@ -357,13 +357,13 @@ class SchemaForm:
             return text
 
 
-def _rename(row: Field, name: str) -> None:
+def _rename(row: FormField, name: str) -> None:
     old = len(row.name)
     for inner in row.each():
         inner.name = f"{name}{inner.name[old:]}"
 
 
-def _read(made: Field, text: str) -> Any:
+def _read(made: FormField, text: str) -> Any:
     """What a typed text stands for; raises ValueError where it is no such thing."""
     match made.kind:
         case "whole":

@@ -22,12 +22,12 @@ from runs.workflows.tool_calls import APPROVE, EDIT, REASON, REJECT
 PREFIX = "call"
 
 
-class _Absent:
+class _NoArgument:
     """Where arguments hold nothing."""
 
 
 @dataclass
-class Part:
+class EditablePart:
     """One place in the arguments that may be edited."""
 
     name: str
@@ -47,14 +47,14 @@ class Part:
 
 
 @dataclass
-class Row:
+class CallRow:
     """One call as the card shows it."""
 
     call: Mapping[str, Any]
     name: str
     decision: str = ""
     reason: str = ""
-    parts: list[Part] = field(default_factory=list)
+    parts: list[EditablePart] = field(default_factory=list)
     errors: dict[str, list[str]] = field(default_factory=dict)
     """`decision`, `arguments` or `reason` → sentences."""
     first: str = ""
@@ -90,8 +90,8 @@ class CallsForm:
             None if data is None else {"calls": {row.call["id"]: _answer(row) for row in self.rows}}
         )
 
-    def _row(self, call: Mapping[str, Any], name: str) -> Row:
-        row = Row(call=call, name=name)
+    def _row(self, call: Mapping[str, Any], name: str) -> CallRow:
+        row = CallRow(call=call, name=name)
         for number, pointer in enumerate(call["editable"]):
             row.parts.append(self._part(call["arguments"], pointer, f"{name}.edit.{number}"))
         if self.data is not None:
@@ -99,18 +99,18 @@ class CallsForm:
             row.reason = self.data.get(f"{name}.reason", "")
         return row
 
-    def _part(self, arguments: Mapping[str, Any], pointer: str, name: str) -> Part:
+    def _part(self, arguments: Mapping[str, Any], pointer: str, name: str) -> EditablePart:
         value = _at(arguments, pointer)
         plain = isinstance(value, str)
         before = (
             value
             if isinstance(value, str)
             else ""
-            if value is _Absent
+            if value is _NoArgument
             else json.dumps(value, indent=2, ensure_ascii=False)
         )
         text = before if self.data is None else self.data.get(name, before).replace("\r\n", "\n")
-        return Part(name=name, pointer=pointer, text=text, plain=plain, before=before)
+        return EditablePart(name=name, pointer=pointer, text=text, plain=plain, before=before)
 
     def mark_first(self) -> bool:
         """Let the first field that is wrong say so; tells whether one is."""
@@ -162,7 +162,7 @@ def form_of(
     )
 
 
-def _answer(row: Row) -> dict[str, Any]:
+def _answer(row: CallRow) -> dict[str, Any]:
     """What was posted about one call; what was typed is not dropped silently where the choice
     leaves no room for it.
     """
@@ -175,7 +175,7 @@ def _answer(row: Row) -> dict[str, Any]:
     return answer
 
 
-def _edited(arguments: Mapping[str, Any], changed: Sequence[Part]) -> Any:
+def _edited(arguments: Mapping[str, Any], changed: Sequence[EditablePart]) -> Any:
     edited: Any = copy.deepcopy(dict(arguments))
     for part in changed:
         edited = _put(edited, part.pointer, part.text if part.plain else _read(part.text))
@@ -185,7 +185,7 @@ def _edited(arguments: Mapping[str, Any], changed: Sequence[Part]) -> Any:
 def _read(text: str) -> Any:
     """A value that was typed; what is no JSON stays text, for the validator to judge."""
     if not text.strip():
-        return _Absent
+        return _NoArgument
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -204,14 +204,14 @@ def _at(value: Any, pointer: str) -> Any:
         elif isinstance(value, list | tuple) and name.isdecimal() and int(name) < len(value):
             value = value[int(name)]
         else:
-            return _Absent
+            return _NoArgument
     return value
 
 
 def _put(whole: Any, pointer: str, value: Any) -> Any:
     """`whole` with another value at a JSON pointer; as it was where there is no such place."""
     if not pointer:
-        return {} if value is _Absent else value
+        return {} if value is _NoArgument else value
     *above, last = _names(pointer)
     at = whole
     for name in above:
@@ -223,10 +223,15 @@ def _put(whole: Any, pointer: str, value: Any) -> Any:
             else None
         )
     if isinstance(at, dict):
-        if value is _Absent:
+        if value is _NoArgument:
             at.pop(last, None)
         else:
             at[last] = value
-    elif isinstance(at, list) and last.isdecimal() and int(last) < len(at) and value is not _Absent:
+    elif (
+        isinstance(at, list)
+        and last.isdecimal()
+        and int(last) < len(at)
+        and value is not _NoArgument
+    ):
         at[int(last)] = value
     return whole

@@ -12,9 +12,9 @@ from checkpoints.store import CheckpointDamaged, StateLocked, StoreUnavailable
 from hitl.decisions import deadline_changes, policy, services
 from hitl.decisions.bulk import BulkInvalid
 from hitl.decisions.delegations import DelegationRefused
-from hitl.decisions.undo import NotYours
+from hitl.decisions.undo import NotYourAnswer
 from hitl.outbound.endpoints import EndpointInvalid
-from hitl.outbound.endpoints import NotYours as EndpointNotYours
+from hitl.outbound.endpoints import NotYourEndpoint as EndpointNotYours
 from hitl.outbound.quotas import OutsideNotAllowed, QuotaUsed
 from hitl.outbound.requests import CannotSend
 from hitl.outbound.sending import NotHeldBack
@@ -102,7 +102,7 @@ STATUS: dict[type[Exception], int] = {
     NotConfirmed: 422,
     ArtifactDropped: 410,
     TooLate: 409,
-    NotYours: 403,
+    NotYourAnswer: 403,
     EndpointNotYours: 403,
     BulkInvalid: 422,
     EndpointInvalid: 422,

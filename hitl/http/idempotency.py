@@ -91,7 +91,7 @@ def kept_for(status: int) -> bool:
 
 
 @dataclass
-class Claim:
+class ClaimedKey:
     """The key of the request at work; see `runs.keyed`."""
 
     person: User
@@ -159,7 +159,7 @@ def once(
     before = idempotency.find(person, key)
     if before is not None:
         return _again(request, before, digest)
-    claim = Claim(person, key, digest)
+    claim = ClaimedKey(person, key, digest)
     with keyed.at_work(claim):
         response = get_response(request)
     if not claim.taken:
@@ -168,7 +168,7 @@ def once(
     return _in_progress() if first is None else _again(request, first, digest)
 
 
-def _stored(request: HttpRequest, claim: Claim, response: HttpResponse) -> HttpResponse:
+def _stored(request: HttpRequest, claim: ClaimedKey, response: HttpResponse) -> HttpResponse:
     """Keep an answer, and give it; or the one of another request that was as quick and made nothing
     either.
     """

@@ -33,7 +33,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 
 
-class Unreadable(ValueError):
+class UnreadableBody(ValueError):
     """A text that is no JSON, or more of it than is read."""
 
 
@@ -152,7 +152,7 @@ class JsonParser(BaseParser):
             raise BodyTooLarge(limit)
         try:
             return read(raw)
-        except Unreadable as error:
+        except UnreadableBody as error:
             raise exceptions.ParseError(f"{error} Nothing was changed.") from error
 
 
@@ -187,9 +187,9 @@ def read(raw: bytes | str, *, parts: int = limits.BODY_PARTS) -> Any:
     try:
         found = json.loads(raw, parse_constant=_no_constant)
     except RecursionError as error:
-        raise Unreadable("The JSON is nested too deeply.") from error
+        raise UnreadableBody("The JSON is nested too deeply.") from error
     except ValueError as error:  # a text that is no UTF-8 too
-        raise Unreadable(f"This is no JSON: {str(error)[:200]}.") from error
+        raise UnreadableBody(f"This is no JSON: {str(error)[:200]}.") from error
     _check(found)
     return found
 
@@ -205,7 +205,7 @@ def count_parts(raw: bytes | str, *, parts: int) -> None:
         else raw.count(",") + raw.count("[") + raw.count("{")
     )
     if found > parts:
-        raise Unreadable(f"The JSON holds more than {parts:,} values.")
+        raise UnreadableBody(f"The JSON holds more than {parts:,} values.")
 
 
 def _no_constant(name: str) -> Any:
@@ -220,7 +220,7 @@ def _check(found: Any) -> None:
     level, depth = [found], 0
     while level:
         if depth > limits.BODY_DEPTH:
-            raise Unreadable(f"The JSON is nested more than {limits.BODY_DEPTH} deep.")
+            raise UnreadableBody(f"The JSON is nested more than {limits.BODY_DEPTH} deep.")
         below: list[Any] = []
         for one in level:
             if isinstance(one, dict):
@@ -230,7 +230,7 @@ def _check(found: Any) -> None:
             elif (isinstance(one, float) and one in (float("inf"), float("-inf"))) or (
                 isinstance(one, int) and abs(one) >= LARGEST
             ):
-                raise Unreadable(
+                raise UnreadableBody(
                     f"A number is too large: up to {limits.NUMBER_DIGITS} digits are taken."
                 )
         level, depth = below, depth + 1

@@ -13,7 +13,7 @@ import logging
 from django.db.models import F, OuterRef, Q, Subquery, Value
 from django.db.models.functions import Coalesce
 
-from checkpoints.database.rounds import Row
+from checkpoints.database.rounds import RoundItem
 from hitl.models import Anchor, Decision, Ledger
 
 logger = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ def drop_due(*, now: dt.datetime) -> list[Anchor]:
     ).filter(length__gt=F("anchored"))
     made: list[Anchor] = []
     for ledger in grown.filter(Q(last_day__isnull=True) | Q(last_day__lt=day)).order_by("pk"):
-        with Row(logger, f"the ledger {ledger.pk}"):
+        with RoundItem(logger, f"the ledger {ledger.pk}"):
             anchor = _drop(ledger, ledger.last_digest, day)
             made += [anchor] if anchor else []
     return made

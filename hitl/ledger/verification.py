@@ -36,7 +36,7 @@ class Breach:
 
 
 @dataclass
-class Check:
+class LedgerCheck:
     """`breaches` says what is wrong; `looked_at` then counts what was read.
 
     Args:
@@ -86,7 +86,7 @@ class Check:
                     f"The ledger of the kept anchor {kept.line!r} is not there.",
                 )
 
-    def _chain(self, ledger: Ledger, held: Mapping[int, Kept]) -> Iterator[Breach]:
+    def _chain(self, ledger: Ledger, held: Mapping[int, KnownAnchor]) -> Iterator[Breach]:
         tip, position = "", 0
         anchors = _Anchors(ledger, held)
         decisions = (
@@ -203,7 +203,7 @@ def _place(decision: Decision, before: int, tip: str) -> Iterator[Breach]:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KnownAnchor:
     """An anchor that somebody kept elsewhere."""
 
     line: str
@@ -216,19 +216,19 @@ class BadAnchor(Exception):
     """A line is none of an anchor's."""
 
 
-def _kept(line: str) -> Kept:
+def _kept(line: str) -> KnownAnchor:
     words = line.split()
     if len(words) != 5 or not (words[2].isascii() and words[2].isdecimal()) or len(words[3]) != 64:
         raise BadAnchor(
             f"{line[:100]!r} is no anchor: day, ledger, position, tip and digest are expected."
         )
-    return Kept(line, words[1], int(words[2]), words[3])
+    return KnownAnchor(line, words[1], int(words[2]), words[3])
 
 
 class _Anchors:
     """The anchors of a ledger, met while its decisions go by."""
 
-    def __init__(self, ledger: Ledger, held: Mapping[int, Kept]) -> None:
+    def __init__(self, ledger: Ledger, held: Mapping[int, KnownAnchor]) -> None:
         rows: QuerySet[Anchor] = Anchor.objects.filter(ledger=ledger).order_by("day")
         self._rows = rows.iterator(chunk_size=PAGE)
         self._next = next(self._rows, None)

@@ -31,8 +31,8 @@ from hitl.live import connections, subscriptions
 from hitl.live.backpressure import Gone
 from hitl.live.hub import cursor, hub, in_database_thread
 from hitl.live.outages import AWAY, Outage
-from hitl.live.socket_messages import Place, ProblemOf, answer
-from hitl.live.subscriptions import Subject
+from hitl.live.socket_messages import ProblemOf, SocketTarget, answer
+from hitl.live.subscriptions import Subscription
 from runs.models import Pause
 from runs.security import scopes
 from runs.security.scopes import Scope
@@ -59,7 +59,7 @@ THROTTLED = {
 }
 
 
-class Refused(Exception):
+class SocketRefused(Exception):
     """The connection is not served; `code` is the close code."""
 
     def __init__(self, code: int, reason: str = "") -> None:
@@ -77,7 +77,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
     def __init__(self, problem_of: ProblemOf) -> None:
         super().__init__()
         self.problem_of = problem_of
-        self.place = Place()
+        self.place = SocketTarget()
         self.tasks: set[asyncio.Task[None]] = set()
         self.timers: dict[Work, asyncio.TimerHandle] = {}
         self.heard: list[float] = []
@@ -111,9 +111,9 @@ class LiveConsumer(AsyncWebsocketConsumer):
         try:
             person = await in_database_thread(self._admit)()
             if not connections.take(person):
-                raise Refused(4429)
+                raise SocketRefused(4429)
             self.person = person
-        except Refused as refusal:
+        except SocketRefused as refusal:
             await self.close(code=refusal.code, reason=refusal.reason)
             return
         except Exception as error:
@@ -134,7 +134,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         caller = caller_of(self.scope)
         if caller is None:
             # token_expired, or not_authenticated
-            raise Refused(4401, str(unknown(self.scope).get_codes()))
+            raise SocketRefused(4401, str(unknown(self.scope).get_codes()))
         return caller
 
     def enter(self, caller: Caller) -> None:
@@ -175,7 +175,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
     async def _minded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
-        except Refused as refusal:
+        except SocketRefused as refusal:
             await self.close(code=refusal.code, reason=refusal.reason)
         except Gone:
             pass  # `disconnect` comes
@@ -194,7 +194,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
     def _recheck(self) -> None:
         if not self.may_stay(self._caller()):
-            raise Refused(4403)
+            raise SocketRefused(4403)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         now = time.monotonic()
@@ -221,26 +221,26 @@ class LiveConsumer(AsyncWebsocketConsumer):
 class SubjectConsumer(LiveConsumer):
     """Sends the events of a thread or of a run after `?after=<seq>`, in order, each once."""
 
-    subject: Subject
+    subject: Subscription
 
-    def find(self, user: User) -> Subject | None:
+    def find(self, user: User) -> Subscription | None:
         """What the address names, where this person sees it. In a database thread."""
         raise NotImplementedError
 
     def enter(self, caller: Caller) -> None:
         if caller.scope == Scope.ANSWER:  # all that a thread holds is more than its questions
-            raise Refused(4403, scopes.ScopeMissing.code)
+            raise SocketRefused(4403, scopes.ScopeMissing.code)
         try:
             self.seq = cursor(
                 parse_qs(self.scope["query_string"].decode("latin-1")).get("after", ["0"])[0]
             )
         except ValueError as error:
-            raise Refused(4400) from error
+            raise SocketRefused(4400) from error
         found = self.find(caller.user)
         if found is None or not caller.may_follow(found.thread_id):
-            raise Refused(4404)
+            raise SocketRefused(4404)
         self.subject = found
-        self.place = Place(found.thread_id, found.run_id)
+        self.place = SocketTarget(found.thread_id, found.run_id)
 
     def may_stay(self, caller: Caller) -> bool:
         return self.subject.is_visible(caller.user) and caller.may_follow(self.subject.thread_id)
@@ -262,17 +262,17 @@ class SubjectConsumer(LiveConsumer):
 
 
 class ThreadConsumer(SubjectConsumer):
-    def find(self, user: User) -> Subject | None:
+    def find(self, user: User) -> Subscription | None:
         return subscriptions.find_thread(user, self.scope["url_route"]["kwargs"]["thread_id"])
 
 
 class RunConsumer(SubjectConsumer):
-    def find(self, user: User) -> Subject | None:
+    def find(self, user: User) -> Subscription | None:
         return subscriptions.find_run(user, self.scope["url_route"]["kwargs"]["run_id"])
 
 
 class WorkflowConsumer(SubjectConsumer):
-    def find(self, user: User) -> Subject | None:
+    def find(self, user: User) -> Subscription | None:
         return subscriptions.find_named(user, self.scope["url_route"]["kwargs"]["run_id"])
 
 
@@ -285,7 +285,7 @@ class InboxConsumer(LiveConsumer):
 
     def enter(self, caller: Caller) -> None:
         if caller.scope == Scope.ASK:  # what waits for its person is not its own
-            raise Refused(4403, scopes.ScopeMissing.code)
+            raise SocketRefused(4403, scopes.ScopeMissing.code)
         self.user_id = caller.user.pk
 
     async def pump(self) -> None:

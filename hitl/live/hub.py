@@ -25,7 +25,7 @@ from channels.layers import get_channel_layer
 from django.db import close_old_connections
 
 from checkpoints.database import outages
-from checkpoints.database.outages import Said
+from checkpoints.database.outages import OutageAnswer
 from checkpoints.events import live, log
 from checkpoints.events.log import Envelope
 from checkpoints.models import Thread
@@ -81,7 +81,7 @@ def cursor(text: str) -> int:
     return int(text)
 
 
-class Told(NamedTuple):
+class LiveEvent(NamedTuple):
     """An event, its number, and its JSON text, which is written once for all who watch; as is its
     frame.
     """
@@ -93,23 +93,25 @@ class Told(NamedTuple):
     """As server-sent events have it."""
 
 
-def _told(events: Collection[Envelope]) -> list[Told]:
+def _told(events: Collection[Envelope]) -> list[LiveEvent]:
     return [_tell(event) for event in events]
 
 
-def _tell(event: Envelope) -> Told:
+def _tell(event: Envelope) -> LiveEvent:
     seq, text = event["seq"], json.dumps(event)
-    return Told(event, seq, text, f"id: {seq}\nevent: {event['event']}\ndata: {text}\n\n".encode())
+    return LiveEvent(
+        event, seq, text, f"id: {seq}\nevent: {event['event']}\ndata: {text}\n\n".encode()
+    )
 
 
-def _page(told: list[Told]) -> list[Told]:
+def _page(told: list[LiveEvent]) -> list[LiveEvent]:
     """The first of some events, at least one."""
     sizes = accumulate(len(one.text) for one in told)
     return told[: max(1, sum(1 for size in sizes if size <= PAGE_CHARACTERS))]
 
 
 @in_database_thread
-def _read(thread_id: uuid.UUID, seq: int, limit: int) -> list[Told]:
+def _read(thread_id: uuid.UUID, seq: int, limit: int) -> list[LiveEvent]:
     return _told(log.told_after(thread_id, seq, limit=limit))
 
 
@@ -118,7 +120,7 @@ def _newest(thread_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
     return dict(Thread.objects.filter(pk__in=thread_ids).values_list("pk", "last_seq"))
 
 
-NONE_YET: deque[Told] = deque(maxlen=0)
+NONE_YET: deque[LiveEvent] = deque(maxlen=0)
 """The memory of all threads that nothing has happened to, since even an empty deque has 600
 bytes.
 """
@@ -153,7 +155,7 @@ class Topic:
         """Not known yet."""
         self.stirs = 0
         """How often other people began or ceased to look at its question."""
-        self.outage: Said | None = None
+        self.outage: OutageAnswer | None = None
         """The database's trouble, while it has some."""
         self.recent = NONE_YET
         self._weight = 0
@@ -162,8 +164,8 @@ class Topic:
         self._bell = Bell()
         self._looking: asyncio.Task[None] | None = None
         self._again = False
-        self._reading: dict[int, asyncio.Future[list[Told]]] = {}
-        self._pages: dict[int, list[Told]] = {}
+        self._reading: dict[int, asyncio.Future[list[LiveEvent]]] = {}
+        self._pages: dict[int, list[LiveEvent]] = {}
         """What was given from memory since the last event, by number: nearly all who watch ask for
         the same.
         """
@@ -172,7 +174,7 @@ class Topic:
         if self._looking is not None:
             self._looking.cancel()
 
-    async def since(self, seq: int) -> list[Told]:
+    async def since(self, seq: int) -> list[LiveEvent]:
         """The events after `seq`: from memory where they are all there, else a page of the log,
         read once for all who need it.
         """
@@ -197,13 +199,13 @@ class Topic:
             place -= 1
         return place
 
-    def _from_memory(self, seq: int) -> list[Told]:
+    def _from_memory(self, seq: int) -> list[LiveEvent]:
         found = list(islice(self.recent, self._place_behind(seq), None))
         return found if self._weight <= PAGE_CHARACTERS else _page(found)
 
-    async def _read(self, seq: int) -> list[Told]:
+    async def _read(self, seq: int) -> list[LiveEvent]:
         """A page of the log, of so many events as came to a page's size before."""
-        found: list[Told] = await _read(
+        found: list[LiveEvent] = await _read(
             self.thread_id, seq, max(LEAST, min(log.PAGE, PAGE_CHARACTERS // self._usual))
         )
         if found:
@@ -211,7 +213,7 @@ class Topic:
         return _page(found)
 
     async def beyond(
-        self, seq: int, *, stirs: int | None = None, outage: Said | None = None
+        self, seq: int, *, stirs: int | None = None, outage: OutageAnswer | None = None
     ) -> None:
         """Wait until there is more than `seq`, or, with `stirs`, until it has been stirred oftener
         than that, or another outage.
@@ -219,7 +221,7 @@ class Topic:
         while self.seq <= seq and (stirs is None or self.stirs == stirs) and self.outage is outage:
             await self._bell.wait()
 
-    def tell(self, outage: Said | None) -> None:
+    def tell(self, outage: OutageAnswer | None) -> None:
         """The database is away, or is back."""
         self.outage = outage
         self._bell.ring()
@@ -271,7 +273,7 @@ class Topic:
         while events := await self._read(self.seq):
             self._extend(events)
 
-    def _extend(self, events: list[Told]) -> None:
+    def _extend(self, events: list[LiveEvent]) -> None:
         # a hint may have been quicker than the read
         fresh = [told for told in events if told.seq > self.seq]
         if not fresh:
@@ -299,7 +301,7 @@ class Hub:
     def __init__(self) -> None:
         self._topics: dict[uuid.UUID, Topic] = {}
         self._inbox = Inbox(in_database_thread, self._note)
-        self._outage: Said | None = None
+        self._outage: OutageAnswer | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._channel = ""
         self._joined: set[str] = set()
@@ -307,7 +309,7 @@ class Hub:
 
     async def follow(
         self, thread_id: uuid.UUID, seq: int, *, stirs: bool = False
-    ) -> AsyncIterator[list[Told] | Outage]:
+    ) -> AsyncIterator[list[LiveEvent] | Outage]:
         """Pages of a thread's events after `seq`, in order, each event once, for as long as the
         caller listens.
 

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any, NamedTuple, TypeAlias
 
 from checkpoints.database import clock
-from checkpoints.database.outages import Said
+from checkpoints.database.outages import OutageAnswer
 from checkpoints.database.people import User
 from hitl.decisions import deadline_changes
 from hitl.live.outages import Outage
@@ -124,7 +124,7 @@ class Inbox:
         note: Callable[[Exception | None], None],
     ) -> None:
         self.watchers = 0
-        self.outage: Said | None = None
+        self.outage: OutageAnswer | None = None
         self._note = note
         """Is told of each look whether the database answered."""
         self._read = in_database_thread(waiting_now)
@@ -169,7 +169,7 @@ class Inbox:
         if self._looking is not None:
             self._looking.cancel()
 
-    def tell(self, outage: Said | None) -> None:
+    def tell(self, outage: OutageAnswer | None) -> None:
         """The database is away, or is back."""
         self.outage = outage
         self.stir()
@@ -191,7 +191,7 @@ class Inbox:
         that the database went away or is back.
         """
         told: Waiting | None = None
-        outage: Said | None = None
+        outage: OutageAnswer | None = None
         while True:
             changes, changed = self._changes, self._changed
             if self.outage is not outage:

@@ -8,7 +8,7 @@ import json
 from http import HTTPStatus
 from typing import NamedTuple
 
-from checkpoints.database.outages import Said
+from checkpoints.database.outages import OutageAnswer
 
 AWAY = 4503
 """Close code of a socket that cannot be opened, or whose rights cannot be looked at, for want of
@@ -25,7 +25,7 @@ RETRY_MS = 2000
 class Outage(NamedTuple):
     """The database's trouble; None once it is over."""
 
-    said: Said | None
+    said: OutageAnswer | None
 
     @property
     def message(self) -> str:
@@ -47,7 +47,7 @@ class Outage(NamedTuple):
         ).encode()
 
 
-def problem(said: Said) -> dict[str, str | int]:
+def problem(said: OutageAnswer) -> dict[str, str | int]:
     return {
         "type": "about:blank",
         "title": HTTPStatus(said.status).phrase,

@@ -56,7 +56,7 @@ class PresentIn(PresenceIn):
     pause_id = IdField("pse", help_text="The question that is looked at.")
 
 
-class Place:
+class SocketTarget:
     """The thread, and the run, that a socket follows; neither is the inbox."""
 
     def __init__(self, thread_id: uuid.UUID | None = None, run_id: uuid.UUID | None = None) -> None:
@@ -64,7 +64,7 @@ class Place:
         self.run_id = run_id
 
 
-def answer(text: str | None, *, scope: Any, place: Place, problem_of: ProblemOf) -> str:
+def answer(text: str | None, *, scope: Any, place: SocketTarget, problem_of: ProblemOf) -> str:
     """The reply to one message, as JSON text.
 
     Raises nothing: whatever goes wrong is a problem document, and the socket stays open.
@@ -94,7 +94,7 @@ def _parse(text: str | None) -> dict[str, Any]:
         raise TooLong
     try:
         given = incoming.read(text)
-    except incoming.Unreadable as error:
+    except incoming.UnreadableBody as error:
         raise exceptions.ParseError(f"{error} Nothing was changed.") from error
     if not isinstance(given, dict) or len(str(given.get("id", ""))) > 100:
         raise exceptions.ParseError(
@@ -103,7 +103,7 @@ def _parse(text: str | None) -> dict[str, Any]:
     return given
 
 
-def _heard(given: dict[str, Any], *, scope: Any, place: Place) -> Any:
+def _heard(given: dict[str, Any], *, scope: Any, place: SocketTarget) -> Any:
     # looked up for each message: a token may be revoked, a person locked out meanwhile
     caller = caller_of(scope)
     if caller is None:
@@ -157,7 +157,7 @@ def _present(given: dict[str, Any], caller: Caller) -> Any:
     }
 
 
-def _input(given: dict[str, Any], caller: Caller, place: Place) -> Any:
+def _input(given: dict[str, Any], caller: Caller, place: SocketTarget) -> Any:
     """S0-41. A run takes it for the answer to its question; a thread also for its next turn."""
     data = InputIn(data=given)
     data.is_valid(raise_exception=True)

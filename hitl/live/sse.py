@@ -26,7 +26,7 @@ from hitl.live import connections, subscriptions
 from hitl.live.backpressure import Gone
 from hitl.live.hub import cursor, in_database_thread
 from hitl.live.outages import RETRY_MS, Outage
-from hitl.live.subscriptions import Filter, FilterInvalid, Page, Subject
+from hitl.live.subscriptions import EventPage, Filter, FilterInvalid, Subscription
 from runs.security import scopes
 from runs.security.scopes import Scope
 
@@ -42,10 +42,10 @@ CHUNK = 32_000
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
-Find = Callable[[User, dict[str, Any]], Subject | None]
+Find = Callable[[User, dict[str, Any]], Subscription | None]
 
 
-class Refused(Exception):
+class StreamRefused(Exception):
     """The request is answered with a problem document."""
 
     def __init__(self, status: int, code: str, detail: str) -> None:
@@ -53,19 +53,19 @@ class Refused(Exception):
         self.status, self.code, self.detail = status, code, detail
 
 
-def thread_of(user: User, names: dict[str, Any]) -> Subject | None:
+def thread_of(user: User, names: dict[str, Any]) -> Subscription | None:
     return subscriptions.find_thread(user, names["thread_id"])
 
 
-def run_of(user: User, names: dict[str, Any]) -> Subject | None:
+def run_of(user: User, names: dict[str, Any]) -> Subscription | None:
     return subscriptions.find_run(user, names["run_id"])
 
 
-def workflow_of(user: User, names: dict[str, Any]) -> Subject | None:
+def workflow_of(user: User, names: dict[str, Any]) -> Subscription | None:
     return subscriptions.find_named(user, names["run_id"])
 
 
-def order_of(user: User, names: dict[str, Any]) -> Subject | None:
+def order_of(user: User, names: dict[str, Any]) -> Subscription | None:
     return subscriptions.find_order(user, names["order_id"])
 
 
@@ -75,20 +75,20 @@ def stream(find: Find) -> Any:
     async def application(scope: dict[str, Any], receive: Receive, send: Send) -> None:
         try:
             person, subject, trace, seq, done = await in_database_thread(_open)(scope, find)
-        except Refused as refusal:
+        except StreamRefused as refusal:
             await _problem(send, refusal)
             return
         except outages.ERRORS as error:
             if (said := outages.said(error, changing=False)) is None:
                 raise
-            await _problem(send, Refused(said.status, said.code, said.words))
+            await _problem(send, StreamRefused(said.status, said.code, said.words))
             return
         if done:
             await send({"type": "http.response.start", "status": 204, "headers": _named(trace)})
             await send({"type": "http.response.body", "body": b""})
             return
         if not connections.take(person):
-            await _problem(send, Refused(429, "too_many_streams", connections.words()))
+            await _problem(send, StreamRefused(429, "too_many_streams", connections.words()))
             return
         try:
             await _stream(scope, subject, trace, seq, receive, send)
@@ -98,38 +98,38 @@ def stream(find: Find) -> Any:
     return application
 
 
-def _open(scope: dict[str, Any], find: Find) -> tuple[int, Subject, str, int, bool]:
+def _open(scope: dict[str, Any], find: Find) -> tuple[int, Subscription, str, int, bool]:
     """Who asks, what is to be told, its trace, from which number on, whether all was told.
 
     Raises Refused. In a database thread.
     """
     if scope["method"] != "GET":
-        raise Refused(405, "method_not_allowed", "This is a stream: use GET.")
+        raise StreamRefused(405, "method_not_allowed", "This is a stream: use GET.")
     caller = caller_of(scope)
     if caller is None and throttles.is_too_many(clients.address_in(scope)):
-        raise Refused(429, "throttled", throttles.WORDS)
+        raise StreamRefused(429, "throttled", throttles.WORDS)
     if caller is None:
         why = unknown(scope)
-        raise Refused(401, str(why.get_codes()), str(why.detail))
+        raise StreamRefused(401, str(why.get_codes()), str(why.detail))
     # all that a thread holds is more than its questions
     refused = scopes.refusal(caller.scope, (Scope.READ, Scope.ASK))
     if refused is not None:
-        raise Refused(403, refused.code, str(refused))
+        raise StreamRefused(403, refused.code, str(refused))
     found = find(caller.user, scope["url_route"]["kwargs"])
     if found is None or not caller.may_follow(found.thread_id):
-        raise Refused(404, "not_found", "There is nothing of this id.")
+        raise StreamRefused(404, "not_found", "There is nothing of this id.")
     query = parse_qs(scope["query_string"].decode("latin-1"))
     try:
         last = dict(scope["headers"]).get(b"last-event-id", b"").decode("latin-1")
         seq = cursor(last or query.get("after", ["0"])[0])
     except ValueError as error:
-        raise Refused(
+        raise StreamRefused(
             400, "cursor_invalid", f"{error}: send the id of the last event you have, or nothing."
         ) from error
     try:
         subject = replace(found, only=Filter.of(query))
     except FilterInvalid as error:
-        raise Refused(400, "filter_invalid", f"{error}.") from error
+        raise StreamRefused(400, "filter_invalid", f"{error}.") from error
     return (
         caller.user.pk,
         subject,
@@ -144,7 +144,7 @@ def _named(trace: str) -> list[tuple[bytes, bytes]]:
 
 
 async def _stream(
-    scope: dict[str, Any], subject: Subject, trace: str, seq: int, receive: Receive, send: Send
+    scope: dict[str, Any], subject: Subscription, trace: str, seq: int, receive: Receive, send: Send
 ) -> None:
     headers = [
         (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -179,7 +179,7 @@ async def _stream(
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _pump(subject: Subject, seq: int, send: Send) -> None:
+async def _pump(subject: Subscription, seq: int, send: Send) -> None:
     # an async generator
     async with aclosing(subscriptions.pages(subject, seq)) as pages:  # type: ignore[type-var]
         async for page in pages:
@@ -187,7 +187,7 @@ async def _pump(subject: Subject, seq: int, send: Send) -> None:
                 await _write(send, piece)
 
 
-def _pieces(page: Page) -> list[bytes]:
+def _pieces(page: EventPage) -> list[bytes]:
     """The frames of a page, in pieces of bounded length.
 
     A frame without data moves the reader's id on over events that were left out.
@@ -212,7 +212,7 @@ async def _until_gone(receive: Receive) -> None:
         pass
 
 
-async def _watch_rights(scope: dict[str, Any], subject: Subject) -> None:
+async def _watch_rights(scope: dict[str, Any], subject: Subscription) -> None:
     """Ends when the person may not follow any more."""
 
     def may_stay() -> bool:
@@ -240,7 +240,7 @@ async def _write(send: Send, piece: bytes) -> None:
     await send({"type": "http.response.body", "body": piece, "more_body": True})
 
 
-async def _problem(send: Send, refused: Refused) -> None:
+async def _problem(send: Send, refused: StreamRefused) -> None:
     problem = {
         "type": "about:blank",
         "title": HTTPStatus(refused.status).phrase,

@@ -19,7 +19,7 @@ from checkpoints.database.people import User
 from checkpoints.events.log import Envelope
 from checkpoints.models import Event, EventKind
 from hitl.decisions import services, visibility
-from hitl.live.hub import Told, hub, in_database_thread
+from hitl.live.hub import LiveEvent, hub, in_database_thread
 from hitl.live.outages import Outage
 from hitl.wait_gate import waits
 from runs.models import Run, WorkOrder
@@ -91,7 +91,7 @@ ALL = Filter()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subject:
+class Subscription:
     """What somebody follows."""
 
     thread_id: uuid.UUID
@@ -157,21 +157,21 @@ class Subject:
         return first - 1 if first else 0
 
 
-def find_thread(user: User, thread_id: uuid.UUID) -> Subject | None:
+def find_thread(user: User, thread_id: uuid.UUID) -> Subscription | None:
     """The subject, or None where there is none for this person; likewise below."""
-    return Subject(thread_id=thread_id) if visibility.sees(thread_id, by=user) else None
+    return Subscription(thread_id=thread_id) if visibility.sees(thread_id, by=user) else None
 
 
-def find_run(user: User, run_id: uuid.UUID) -> Subject | None:
+def find_run(user: User, run_id: uuid.UUID) -> Subscription | None:
     run = Run.objects.filter(pk=run_id).only("thread_id").first()
     return (
-        Subject(thread_id=run.thread_id, run_id=run_id)
+        Subscription(thread_id=run.thread_id, run_id=run_id)
         if run and visibility.sees(run.thread_id, by=user)
         else None
     )
 
 
-def find_named(user: User, name: str) -> Subject | None:
+def find_named(user: User, name: str) -> Subscription | None:
     """A run of ours by its id, which ends; or one of another engine by the id that it has there,
     with all its waits, one after another.
     """
@@ -183,23 +183,23 @@ def find_named(user: User, name: str) -> Subject | None:
         run, _ = waits.find(name, by=user)
     except services.NotFound:
         return None
-    return Subject(thread_id=run.thread_id)
+    return Subscription(thread_id=run.thread_id)
 
 
-def find_order(user: User, order_id: uuid.UUID) -> Subject | None:
+def find_order(user: User, order_id: uuid.UUID) -> Subscription | None:
     order = WorkOrder.objects.filter(pk=order_id).only("thread_id").first()
     return (
-        Subject(thread_id=order.thread_id, order_id=order_id)
+        Subscription(thread_id=order.thread_id, order_id=order_id)
         if order and visibility.sees(order.thread_id, by=user)
         else None
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class EventPage:
     """Events in order, and the number up to which all that belongs to the subject was told."""
 
-    told: list[Told]
+    told: list[LiveEvent]
     seq: int
     stirred: bool = False
     """Other people look at the question, or no longer."""
@@ -207,7 +207,9 @@ class Page:
     """The database went away, or is back."""
 
 
-async def pages(subject: Subject, seq: int, *, stirs: bool = False) -> AsyncIterator[Page]:
+async def pages(
+    subject: Subscription, seq: int, *, stirs: bool = False
+) -> AsyncIterator[EventPage]:
     """What happens to a subject after `seq`: ends behind the last event of one that ends, at once
     for who has that already.
 
@@ -223,13 +225,13 @@ async def pages(subject: Subject, seq: int, *, stirs: bool = False) -> AsyncIter
         async for page in following:
             if isinstance(page, Outage) or not page:
                 yield (
-                    Page([], seq, outage=page)
+                    EventPage([], seq, outage=page)
                     if isinstance(page, Outage)
-                    else Page([], seq, stirred=True)
+                    else EventPage([], seq, stirred=True)
                 )
                 continue
             seq = page[-1].seq
-            yield Page(
+            yield EventPage(
                 page if lets_all else [one for one in page if subject.lets(one.event)], page[-1].seq
             )
             if not subject.ends:
@@ -241,7 +243,7 @@ async def pages(subject: Subject, seq: int, *, stirs: bool = False) -> AsyncIter
                 return
 
 
-def _begin(subject: Subject, seq: int) -> tuple[int, bool, bool]:
+def _begin(subject: Subscription, seq: int) -> tuple[int, bool, bool]:
     """Where to begin, whether it is over, and whether all of it was told."""
     over = subject.ends and subject.is_over()
     return subject.start(seq), over, over and seq > 0 and subject.has_ended(seq)

@@ -70,7 +70,7 @@ class Migration(migrations.Migration):
                 ('decisions', checkpoints.models.JsonTextField(help_text='Digests of the decisions whose words went: they vouch for the chain from now on.')),
                 ('digest', models.CharField(max_length=64)),
             ],
-            bases=(checkpoints.ids.Shown, models.Model),
+            bases=(checkpoints.ids.HasShownId, models.Model),
         ),
         migrations.CreateModel(
             name='Decision',
@@ -106,7 +106,7 @@ class Migration(migrations.Migration):
                 'indexes': [models.Index(fields=['decided_by', '-id'], name='decision_by_person'), models.Index(fields=['-decided_at', '-id'], name='decision_by_time')],
                 'constraints': [models.UniqueConstraint(fields=('ledger', 'position'), name='decision_position_once'), models.UniqueConstraint(condition=models.Q(('undoes__isnull', True)), fields=('pause',), name='decision_one_per_pause'), models.CheckConstraint(condition=models.Q(('undoes__isnull', True), ('action', 'undo'), _connector='OR'), name='decision_undoes_by_undo'), models.CheckConstraint(condition=models.Q(models.Q(('decided_by__isnull', False), ('external', ''), models.Q(('via', 'policy'), _negated=True)), models.Q(('decided_by__isnull', True), ('external', ''), ('via', 'policy')), models.Q(('decided_by__isnull', True), ('via', 'link'), models.Q(models.Q(('external', ''), _negated=True), ('erasure__isnull', False), _connector='OR')), _connector='OR'), name='decision_by_one_only'), models.CheckConstraint(condition=models.Q(models.Q(('erasure__isnull', True), ('pause__isnull', False)), models.Q(('by_name', ''), ('edited_content', ''), ('erasure__isnull', False), ('external', ''), ('feedback', ''), ('for_name', ''), ('pause__isnull', True), ('payload__isnull', True)), _connector='OR'), name='decision_says_nothing_if_erased'), models.CheckConstraint(condition=models.Q(('data_only', False), models.Q(('action', 'answer'), ('data_only', True), ('decided_by__isnull', True), ('via', 'link')), _connector='OR'), name='decision_data_only_approves_nothing')],
             },
-            bases=(checkpoints.ids.Shown, models.Model),
+            bases=(checkpoints.ids.HasShownId, models.Model),
         ),
         migrations.CreateModel(
             name='Delegation',
@@ -144,7 +144,7 @@ class Migration(migrations.Migration):
             options={
                 'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('owner', None), ('team', None)), models.Q(('owner', None), ('thread', None)), models.Q(('team', None), ('thread', None)), _connector='OR'), name='endpoint_one_owner'), models.UniqueConstraint(condition=models.Q(('channel', 'email')), fields=('owner',), name='endpoint_one_mail_per_person')],
             },
-            bases=(checkpoints.ids.Shown, models.Model),
+            bases=(checkpoints.ids.HasShownId, models.Model),
         ),
         migrations.CreateModel(
             name='Delivery',
@@ -174,7 +174,7 @@ class Migration(migrations.Migration):
                 'constraints': [models.UniqueConstraint(fields=('pause', 'occasion', 'mark', 'place'), name='delivery_once'), models.CheckConstraint(condition=models.Q(models.Q(('lease_until__isnull', False), ('status', 'sending')), models.Q(models.Q(('status', 'sending'), _negated=True), ('lease_until', None)), _connector='OR'), name='delivery_lease_only_while_sending'), models.CheckConstraint(condition=models.Q(models.Q(('sent_at__isnull', False), ('status', 'sent')), models.Q(models.Q(('status', 'sent'), _negated=True), ('sent_at', None)), _connector='OR'), name='delivery_sent_at_if_sent')],
                 'permissions': [('mail_outside', 'Can have mail sent to any address')],
             },
-            bases=(checkpoints.ids.Shown, models.Model),
+            bases=(checkpoints.ids.HasShownId, models.Model),
         ),
         migrations.CreateModel(
             name='EarlyAnswer',
@@ -198,7 +198,7 @@ class Migration(migrations.Migration):
                 'indexes': [models.Index(condition=models.Q(('status__in', ['kept', 'taking'])), fields=['expires_at'], name='early_answer_by_expiry')],
                 'constraints': [models.UniqueConstraint(condition=models.Q(('status', 'kept')), fields=('thread', 'node_id', 'input_type'), name='early_answer_one_per_question'), models.CheckConstraint(condition=models.Q(models.Q(('pause__isnull', True), ('status__in', ['kept', 'expired'])), models.Q(('pause__isnull', False), ('status__in', ['taking', 'taken', 'refused'])), _connector='OR'), name='early_answer_has_its_question'), models.CheckConstraint(condition=models.Q(models.Q(('node_id', ''), _negated=True), models.Q(('input_type', ''), _negated=True), _connector='OR'), name='early_answer_names_its_question')],
             },
-            bases=(checkpoints.ids.Shown, models.Model),
+            bases=(checkpoints.ids.HasShownId, models.Model),
         ),
         migrations.CreateModel(
             name='IdempotencyKey',
@@ -322,7 +322,7 @@ class Migration(migrations.Migration):
             options={
                 'constraints': [models.UniqueConstraint(fields=('pause', 'voter'), name='vote_one_per_person'), models.UniqueConstraint(fields=('pause', 'seat'), name='vote_one_per_seat'), models.UniqueConstraint(fields=('pause', 'external_key'), name='vote_one_per_address'), models.CheckConstraint(condition=models.Q(models.Q(('external', ''), ('external_key__isnull', True), ('seat__isnull', False), ('voter__isnull', False)), models.Q(('external_key__isnull', False), ('seat__isnull', True), ('via', 'link'), ('voter__isnull', True), models.Q(('external', ''), _negated=True)), _connector='OR'), name='vote_by_one_only')],
             },
-            bases=(checkpoints.ids.Shown, models.Model),
+            bases=(checkpoints.ids.HasShownId, models.Model),
         ),
         migrations.CreateModel(
             name='Wait',
@@ -339,6 +339,6 @@ class Migration(migrations.Migration):
             options={
                 'constraints': [models.UniqueConstraint(fields=('outer', 'digest'), name='wait_same_once')],
             },
-            bases=(checkpoints.ids.Shown, models.Model),
+            bases=(checkpoints.ids.HasShownId, models.Model),
         ),
     ]

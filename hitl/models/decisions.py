@@ -63,7 +63,7 @@ SOMEBODY = "somebody without an account"
 """Who decided from outside, where an erasure took the address."""
 
 
-class Erasure(ids.Shown, models.Model):
+class Erasure(ids.HasShownId, models.Model):
     """That a thread was erased: when, by whom and why; and the decisions that lost what they said
     with it. Append-only.
     """
@@ -114,7 +114,7 @@ STEP_AROUND = "step_around"
 """
 
 
-class Decision(ids.Shown, models.Model):
+class Decision(ids.HasShownId, models.Model):
     """An answer to a pause: the only one; or that it was taken back.
 
     Append-only, and chained: each row's digest covers the row before it.
@@ -340,7 +340,7 @@ class Decision(ids.Shown, models.Model):
         )
 
 
-class Vote(ids.Shown, models.Model):
+class Vote(ids.HasShownId, models.Model):
     """One person's approval where the rules ask for several.
 
     Append-only; the decision that closes the question names its digest.

@@ -75,7 +75,7 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
         )
 
 
-class Endpoint(ids.Shown, models.Model):
+class Endpoint(ids.HasShownId, models.Model):
     """A way to reach a person, a team, who waits for one thread's answers, or (where it names none)
     whoever listens to everything.
 
@@ -196,7 +196,7 @@ class DeliveryQuerySet(models.QuerySet["Delivery"]):
         return self.select_related(*related)
 
 
-class Delivery(ids.Shown, models.Model):
+class Delivery(ids.HasShownId, models.Model):
     """One message to one place about one question.
 
     Its id is the message's own, on every try: a receiver that has seen it knows.

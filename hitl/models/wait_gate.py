@@ -38,7 +38,7 @@ class OuterRun(models.Model):
         return self.name
 
 
-class Wait(ids.Shown, models.Model):
+class Wait(ids.HasShownId, models.Model):
     """One question of such a run. Asked with the same words again, it is the same one."""
 
     PREFIX = "wait"
@@ -70,7 +70,7 @@ class EarlyQuerySet(models.QuerySet["EarlyAnswer"]):
         return self.filter(status=EarlyAnswer.Status.KEPT)
 
 
-class EarlyAnswer(ids.Shown, models.Model):
+class EarlyAnswer(ids.HasShownId, models.Model):
     """An answer that came before its question.
 
     It is given once that opens, through `decide` and by who sent it.

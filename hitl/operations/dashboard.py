@@ -14,7 +14,7 @@ from django.db.models import Count, Min, Q
 from checkpoints import ids
 from hitl.models.outbound import Delivery, DeliveryStatus
 from hitl.rendering import paging
-from hitl.rendering.paging import Address, Page
+from hitl.rendering.paging import ListAddress, ListPage
 from hitl.wait_gate import lifecycles
 from runs.models import HostClock, Pause, Run
 from runs.states import FAILED, LIVE, PENDING, RUNNING, FailureCode
@@ -22,8 +22,8 @@ from runs.states import FAILED, LIVE, PENDING, RUNNING, FailureCode
 SHOWN = 20
 LATELY = dt.timedelta(days=1)
 NEWEST, LONGEST = (
-    paging.Order(newest=True, prefix=Run.PREFIX),
-    paging.Order("due_at", timeless=True, prefix=Run.PREFIX),
+    paging.ListOrder(newest=True, prefix=Run.PREFIX),
+    paging.ListOrder("due_at", timeless=True, prefix=Run.PREFIX),
 )
 
 
@@ -42,21 +42,21 @@ class Queue:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class Dashboard:
     """All of the page but the invariants."""
 
     counts: dict[str, int]
     """Status of live runs → how many."""
     queues: list[Queue]
-    workers: Page[dict[str, Any]]
+    workers: ListPage[dict[str, Any]]
     """Of each process that holds runs: `lease_owner`, `runs`, `until` (the first lease of them to
     end).
     """
     clocks: list[HostClock]
     """Hosts whose clock is off, as their workers found lately."""
-    stuck: Page[Run]
+    stuck: ListPage[Run]
     """Due for longer than the sweep's patience, or with a lease that has ended: longest first."""
-    incidents: Page[Run]
+    incidents: ListPage[Run]
     """Runs begun in the last day that failed because they kept losing their workers, newest
     first.
     """
@@ -68,7 +68,7 @@ class Standing:
     """`queued`, `late` and `dead`."""
 
 
-def standing(*, now: dt.datetime, here: Address) -> Standing:
+def standing(*, now: dt.datetime, here: ListAddress) -> Dashboard:
     """How things stand, in a fixed number of queries; of each list the page that an address asks
     for.
     """
@@ -77,7 +77,7 @@ def standing(*, now: dt.datetime, here: Address) -> Standing:
     recent = Run.objects.filter(
         pk__gte=ids.floor(now - LATELY), status=FAILED, failure_code=FailureCode.INCIDENT
     )
-    return Standing(
+    return Dashboard(
         counts=live,
         queues=_queues(now),
         workers=_workers(here),
@@ -129,7 +129,7 @@ def _queues(now: dt.datetime) -> list[Queue]:
     ]
 
 
-def _stuck(now: dt.datetime, here: Address) -> Page[Run]:
+def _stuck(now: dt.datetime, here: ListAddress) -> ListPage[Run]:
     late = Q(status=PENDING, due_at__lt=now - _patience()) | Q(status=RUNNING, lease_until__lt=now)
     return paging.in_order(
         Run.objects.filter(late).select_related("thread"),
@@ -141,7 +141,7 @@ def _stuck(now: dt.datetime, here: Address) -> Page[Run]:
     )
 
 
-def _workers(here: Address) -> Page[dict[str, Any]]:
+def _workers(here: ListAddress) -> ListPage[dict[str, Any]]:
     def read(after: str, limit: int) -> list[dict[str, Any]]:
         working = (
             Run.objects.filter(status=RUNNING, lease_owner__gt=after)

@@ -40,7 +40,7 @@ class EndpointInvalid(Exception):
         return {self.field: [str(self)]}
 
 
-class NotYours(Exception):
+class NotYourEndpoint(Exception):
     """This person may not make or change such an endpoint."""
 
     code = "forbidden"
@@ -67,7 +67,7 @@ def make(
         {"owner": by} if scope == "me" else {"team": _team_for(by, team)} if scope == "team" else {}
     )
     if scope == "everybody" and not by.is_superuser:
-        raise NotYours("Only a superuser makes an endpoint that is told of everything.")
+        raise NotYourEndpoint("Only a superuser makes an endpoint that is told of everything.")
     if scope == "me" and channel == Channel.EMAIL:
         raise EndpointInvalid(
             "channel", "Your mail goes to the address of your account; switch it on or off instead."
@@ -197,7 +197,7 @@ def _team_for(by: User, team: Group | None) -> Group:
         and by.groups.filter(pk=team.pk).exists()
     )
     if not by.is_superuser and not mine:
-        raise NotYours(
+        raise NotYourEndpoint(
             "Endpoints of a team are made by its members who hold the right “Can add endpoint”."
         )
     if team is None:

@@ -135,7 +135,7 @@ def use(link: Link) -> None:
 
 
 @dataclass(frozen=True)
-class Standing:
+class LinkProblem:
     """Why a link leads nowhere any more: what its page says, and the status it says it with."""
 
     status: int
@@ -145,12 +145,12 @@ class Standing:
     """The revision that is open now."""
 
 
-def standing(link: Link, *, visitor: User | None, now: dt.datetime) -> Standing | None:
+def standing(link: Link, *, visitor: User | None, now: dt.datetime) -> LinkProblem | None:
     """What is to be said instead of the question; None while the link is good."""
     if visitor is not None and (link.recipient or outsider_of(link)) and visitor != link.recipient:
         return _somebody_elses(link, visitor)
     if link.recipient is not None and not link.recipient.is_active:
-        return Standing(
+        return LinkProblem(
             403,
             "This link is not valid any more",
             "The account that it was sent to is switched off.",
@@ -166,7 +166,7 @@ def standing(link: Link, *, visitor: User | None, now: dt.datetime) -> Standing 
             if link.recipient
             else "Ask who sent it for a new one."
         )
-        return Standing(410, "This link has expired", f"It was good until {at}. {more}")
+        return LinkProblem(410, "This link has expired", f"It was good until {at}. {more}")
     return None
 
 
@@ -180,22 +180,22 @@ def outsider_of(link: Link) -> Outsider | None:
     return Outsider(str(demand(link.contact)).lower()) if outside_link else None
 
 
-def _somebody_elses(link: Link, visitor: User) -> Standing:
+def _somebody_elses(link: Link, visitor: User) -> LinkProblem:
     name = visitor.get_full_name() or visitor.get_username()
     if link.recipient is None:
         words = (
             f"It was sent to somebody without an account, and you are logged in as {name}. Open "
             "it in a private window to see their page."
         )
-        return Standing(403, "This link is not yours", words)
+        return LinkProblem(403, "This link is not yours", words)
     words = (
         f"It was sent to somebody else. You are logged in as {name}: what waits for you is in "
         "your inbox."
     )
-    return Standing(403, "This link is not yours", words)
+    return LinkProblem(403, "This link is not yours", words)
 
 
-def _closed(link: Link) -> Standing:
+def _closed(link: Link) -> LinkProblem:
     pause = link.pause
     decision = Decision.objects.answer_to(pause)
     newer = (
@@ -207,13 +207,13 @@ def _closed(link: Link) -> Standing:
         return _changed(link, newer)
     status = 410 if link.used_at is not None else 409
     if link.recipient is None:
-        return Standing(
+        return LinkProblem(
             status if decision or link.used_at else 410,
             "This was answered already",
             told_outside(link, decision),
         )
     if decision is None and link.used_at is not None and pause.status == PauseStatus.OPEN:
-        return Standing(
+        return LinkProblem(
             410,
             "This was answered already",
             "Your answer was recorded; others are still missing. The link is used up.",
@@ -223,8 +223,8 @@ def _closed(link: Link) -> Standing:
             f"The question is closed ({pause.get_status_display().lower()}), so there is "
             "nothing to answer."
         )
-        return Standing(410, "This question is closed", words)
-    return Standing(
+        return LinkProblem(410, "This question is closed", words)
+    return LinkProblem(
         status,
         "This was answered already",
         f"{outcome(decision)} Nothing was changed by opening this page.",
@@ -256,18 +256,18 @@ def told_outside(link: Link, decision: Decision | None) -> str:
     )
 
 
-def _changed(link: Link, newer: Pause) -> Standing:
+def _changed(link: Link, newer: Pause) -> LinkProblem:
     if link.recipient is None:
         words = (
             "The question has changed since this link was sent. A newer mail has the link to "
             "what is asked now."
         )
-        return Standing(409, "The content has changed", words)
+        return LinkProblem(409, "The content has changed", words)
     words = (
         f"It was sent back for revision since, and is at revision {newer.revision} by now. Look "
         "at the new content before you answer."
     )
-    return Standing(409, "The content has changed", words, newer)
+    return LinkProblem(409, "The content has changed", words, newer)
 
 
 def outcome(decision: Decision) -> str:

@@ -13,7 +13,7 @@ from django.template.loader import render_to_string
 from checkpoints.models.fields import demand
 from hitl.models.outbound import ASKING, Delivery, Occasion
 from hitl.outbound.addresses import AddressRefused, CannotReach
-from hitl.outbound.messages import Message
+from hitl.outbound.messages import OutboundMessage
 from hitl.outbound.recipients import why_no_address
 
 
@@ -26,7 +26,7 @@ def address_of(delivery: Delivery) -> str:
     return delivery.recipient.email if delivery.recipient is not None else ""
 
 
-def send(delivery: Delivery, message: Message) -> None:
+def send(delivery: Delivery, message: OutboundMessage) -> None:
     """Send a mail; raises AddressRefused where it can never arrive, CannotReach where it may
     later.
     """
@@ -38,7 +38,7 @@ def send(delivery: Delivery, message: Message) -> None:
     )
 
 
-def send_digest(first: Delivery, said: list[Message]) -> None:
+def send_digest(first: Delivery, said: list[OutboundMessage]) -> None:
     """Send several questions to one person as one mail; raises as `send`."""
     _send(first, f"{len(said)} questions wait for you", "digest", {"said": said})
 

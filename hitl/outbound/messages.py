@@ -49,7 +49,7 @@ is longer than a thousand or so.
 
 
 @dataclass(frozen=True)
-class Message:
+class OutboundMessage:
     subject: str
     question: str
     about: str
@@ -74,12 +74,12 @@ class Message:
         return markdown.read(self.content).notes
 
 
-def of(delivery: Delivery) -> Message:
+def of(delivery: Delivery) -> OutboundMessage:
     """What a message says; makes the link that it carries."""
     pause = delivery.pause
     if pause is None:
         url = links.absolute(reverse("hitl:notifications"))
-        return Message(
+        return OutboundMessage(
             "Waystation: a test",
             "This is a test",
             "It works: questions that wait for you will arrive here.",
@@ -101,7 +101,7 @@ def of(delivery: Delivery) -> Message:
     asking = delivery.occasion in ASKING
     title = "" if hidden else title_of(pause)
     url = links.url_of(delivery) if own(delivery) and asking else links.absolute(place_of(pause))
-    return Message(
+    return OutboundMessage(
         subject=_subject(
             pause,
             delivery,
@@ -120,14 +120,14 @@ def of(delivery: Delivery) -> Message:
     )
 
 
-def _to_outside(pause: Pause, delivery: Delivery) -> Message:
+def _to_outside(pause: Pause, delivery: Delivery) -> OutboundMessage:
     """What somebody without an account is told: what the question has for them, nothing of the
     order, of others or of what these said.
     """
     asking, hidden = delivery.occasion in ASKING, encryption.in_use()
     shown = external_access.shown(pause, str(demand(delivery.contact)))
     question = "A question waits for you" if hidden else str(demand(shown.question))
-    return Message(
+    return OutboundMessage(
         subject=_subject(pause, delivery, f"{EARLIER[Occasion(delivery.occasion)]}{question}"),
         question=question,
         about="",
@@ -175,7 +175,7 @@ def outcome_of(pause: Pause) -> str:
     return links.outcome(decision)
 
 
-def text_of(message: Message) -> str:
+def text_of(message: OutboundMessage) -> str:
     """What a chat gets."""
     lines = [message.about, message.outcome]
     if message.due:
@@ -183,7 +183,7 @@ def text_of(message: Message) -> str:
     return "\n".join([invisible.plain(line) for line in lines if line] + [message.url])
 
 
-def list_of(said: Sequence[Message]) -> str:
+def list_of(said: Sequence[OutboundMessage]) -> str:
     """What a chat gets where many questions wait: the first of them, and where all of them are."""
     lines = [
         f"• {one.subject if len(one.subject) <= LINE else one.subject[: LINE - 1] + '…'}"

@@ -20,7 +20,7 @@ from django.db.models import F
 
 from checkpoints import ids
 from checkpoints.database import clock
-from checkpoints.database.rounds import Row
+from checkpoints.database.rounds import RoundItem
 from checkpoints.models.fields import demand
 from checkpoints.state import encryption
 from hitl.models.outbound import (
@@ -88,7 +88,7 @@ def deliver(*, seconds: float, batch: int = BATCH) -> int:
         for key, place in keys:
             if place in tired or time.monotonic() > ends:
                 continue
-            with Row(logger, ids.show(Delivery.PREFIX, key)) as row:
+            with RoundItem(logger, ids.show(Delivery.PREFIX, key)) as row:
                 delivery = _claim(key)
                 if delivery is not None:
                     tried += 1
@@ -294,11 +294,11 @@ def _say(delivery: Delivery, *, title: str, text: str) -> None:
     chat.send(demand(delivery.endpoint.target), title=title, text=text)
 
 
-def _digest(together: list[Delivery]) -> dict[Delivery, messages.Message]:
+def _digest(together: list[Delivery]) -> dict[Delivery, messages.OutboundMessage]:
     """What each of several says."""
     said = {}
     for one in together:
-        with Row(logger, one.shown_id) as row:
+        with RoundItem(logger, one.shown_id) as row:
             said[one] = messages.of(one)
         if row.error is not None:
             _pass_over(one.pk, row.error)

@@ -2,8 +2,8 @@
 
 A text is approved as it is written, and programs get it so: what a reader of the rendering cannot
 see (definitions, titles and addresses of links, images, cells that a table has no column for) is
-named in `Reading.notes`. They are computed from the two texts, not listed from Markdown's rules
-alone: a word of the source that neither the rendering nor a note holds is a note too.
+named in `ReadMarkdown.notes`. They are computed from the two texts, not listed from Markdown's
+rules alone: a word of the source that neither the rendering nor a note holds is a note too.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NUMBERED = re.compile(r"^[\s>*+-]*\d{1,9}[.)]", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadMarkdown:
     html: SafeString
     notes: Sequence[str]
     """What is in the text and not in the HTML; empty where the reader sees all of it."""
@@ -58,7 +58,7 @@ def render(text: str) -> SafeString:
     return _clean(_parser.render(text))
 
 
-def read(text: str) -> Reading:
+def read(text: str) -> ReadMarkdown:
     """The rendering of a text, with what it leaves out."""
     env: MutableMapping[str, Any] = {}
     tokens = _parser.parse(text, env)
@@ -74,7 +74,7 @@ def read(text: str) -> Reading:
             "It holds characters that a screen does not show, marked where they stand: "
             f"{_listed(hidden)}."
         )
-    return Reading(html, notes)
+    return ReadMarkdown(html, notes)
 
 
 def _clean(html: str) -> SafeString:

@@ -31,7 +31,7 @@ class NoSuchPlace(Http404):
     """The address names no place in a list."""
 
 
-class Place(NamedTuple):
+class RowPosition(NamedTuple):
     """Where a row stands in a list."""
 
     at: dt.datetime | None
@@ -39,7 +39,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Order:
+class ListOrder:
     """An order of rows in which each has one place: by a time, where one is named, and by their
     keys.
     """
@@ -53,7 +53,7 @@ class Order:
     prefix: str = ""
     """Of the shown ids; "" where a key is a number."""
 
-    def __call__(self, rows: QuerySet[M], after: Place | None = None) -> QuerySet[M]:
+    def __call__(self, rows: QuerySet[M], after: RowPosition | None = None) -> QuerySet[M]:
         """The rows in this order, those after a place."""
         ordered = rows.order_by(*(self._column(name) for name in (self.time, self.key) if name))
         return ordered if after is None else ordered.filter(self.beyond(after))
@@ -63,7 +63,7 @@ class Order:
         nulls = {"nulls_last": True} if self.timeless and name == self.time else {}
         return F(name).desc(**nulls) if self.newest else F(name).asc(**nulls)
 
-    def beyond(self, place: Place) -> Q:
+    def beyond(self, place: RowPosition) -> Q:
         """Of the rows after a place."""
         sign = "lt" if self.newest else "gt"
         further = Q(**{f"{self.key}__{sign}": place.key})
@@ -79,10 +79,10 @@ class Order:
             else Q(**{f"{self.time}__{sign}e": place.at}) & rest
         )
 
-    def place(self, row: Any) -> Place:
-        return Place(getattr(row, self.time) if self.time else None, getattr(row, self.key))
+    def place(self, row: Any) -> RowPosition:
+        return RowPosition(getattr(row, self.time) if self.time else None, getattr(row, self.key))
 
-    def write(self, place: Place) -> str:
+    def write(self, place: RowPosition) -> str:
         """A place as an address holds it."""
         key = (
             ids.show(self.prefix, place.key)
@@ -93,7 +93,7 @@ class Order:
             return key
         return f"{'' if place.at is None else (place.at - EPOCH) // MICROSECOND}.{key}"
 
-    def read(self, text: str) -> Place:
+    def read(self, text: str) -> RowPosition:
         """The place that an address holds. Raises NoSuchPlace."""
         at, _, key = text.rpartition(".") if self.time else ("", "", text)
         try:
@@ -101,16 +101,16 @@ class Order:
                 raise ValueError("no place has so many signs, or such ones")
             when = EPOCH + int(at) * MICROSECOND if at else None
             if self.prefix:
-                return Place(when, ids.parse(self.prefix, key))
+                return RowPosition(when, ids.parse(self.prefix, key))
             if not key.isdecimal() or len(key) > 18:
                 raise ValueError("no number")
-            return Place(when, int(key))
+            return RowPosition(when, int(key))
         except (ValueError, OverflowError) as error:
             raise NoSuchPlace(f"There is no such place in this list: {text[:60]!r}.") from error
 
 
 @dataclass(frozen=True)
-class Address:
+class ListAddress:
     """The address of a page with lists: what its links keep, and where each list is cut."""
 
     path: str
@@ -130,13 +130,13 @@ class Address:
             self.path + (f"?{urlencode(kept)}" if kept else "") + (f"#{anchor}" if anchor else "")
         )
 
-    def only(self, *names: str) -> Address:
+    def only(self, *names: str) -> ListAddress:
         """Without what else stands in the query, which may be anything."""
         return replace(self, query={name: self.query[name] for name in names if name in self.query})
 
 
 @dataclass(frozen=True)
-class Page(Generic[Row]):
+class ListPage(Generic[Row]):
     """Some rows of a list, and the addresses of the rest."""
 
     rows: list[Row]
@@ -152,14 +152,14 @@ class Page(Generic[Row]):
 
 
 def paged(
-    here: Address,
+    here: ListAddress,
     name: str,
     read: Callable[[str, int], list[Row]],
     write: Callable[[Row], str],
     *,
     size: int,
     anchor: str = "",
-) -> Page[Row]:
+) -> ListPage[Row]:
     """The page of a list that an address asks for.
 
     Args:
@@ -170,7 +170,7 @@ def paged(
     after = here.query.get(name, "")
     found = read(after, size + 1)
     rows = found[:size]
-    return Page(
+    return ListPage(
         rows,
         next=here.to(anchor, **{name: write(rows[-1])}) if len(found) > size else "",
         first=here.to(anchor, **{name: ""}) if after else "",
@@ -178,8 +178,14 @@ def paged(
 
 
 def in_order(
-    rows: QuerySet[M], order: Order, here: Address, name: str, *, size: int, anchor: str = ""
-) -> Page[M]:
+    rows: QuerySet[M],
+    order: ListOrder,
+    here: ListAddress,
+    name: str,
+    *,
+    size: int,
+    anchor: str = "",
+) -> ListPage[M]:
     """The page of these rows, in that order."""
 
     def read(after: str, limit: int) -> list[M]:

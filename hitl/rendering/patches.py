@@ -41,7 +41,7 @@ class FileDiff:
 
 
 @dataclass
-class Reading:
+class ReadPatch:
     """A patch, read.
 
     Each line of it is in `files` or their `hidden`; where there is a `problem`, in `raw` or
@@ -59,10 +59,10 @@ class Reading:
         return sum(file.hidden for file in self.files)
 
 
-def parse(patch: str) -> Reading:
+def parse(patch: str) -> ReadPatch:
     """The patch by file."""
     lines = invisible.lines_of(patch)
-    reading = Reading()
+    reading = ReadPatch()
     room = MAX_LINES
     for number, (kind, line, fault) in enumerate(_kinds(lines), start=1):
         if fault and not reading.problem:

@@ -23,7 +23,7 @@ WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 
 
 @dataclass(frozen=True)
-class Part:
+class DiffPart:
     """A stretch of a line. `kind` is `same`, `added` or `removed`."""
 
     kind: str
@@ -31,14 +31,14 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Line:
+class DiffLine:
     """A line before and after; None where it is not there.
 
     `folded` counts unchanged lines that are left out instead.
     """
 
-    old: Sequence[Part] | None = None
-    new: Sequence[Part] | None = None
+    old: Sequence[DiffPart] | None = None
+    new: Sequence[DiffPart] | None = None
     folded: int = 0
 
     @property
@@ -107,7 +107,7 @@ def _operations(
     return [one for one in (begin, *found, end) if one[1] or one[2]]
 
 
-def compare(before: str, after: str, *, work: Work | None = None) -> list[Line]:
+def compare(before: str, after: str, *, work: Work | None = None) -> list[DiffLine]:
     """The lines of both texts, side by side; empty where they are the same.
 
     A line ends at `\\n` and nowhere else.
@@ -116,10 +116,10 @@ def compare(before: str, after: str, *, work: Work | None = None) -> list[Line]:
     if old == new:
         return []
     work = work or Work(limits.DIFF_WORK)
-    lines: list[Line] = []
+    lines: list[DiffLine] = []
     for same, left, right in _lines(old, new, work):
         if same:
-            lines += [Line(kept, kept) for kept in ([Part("same", line)] for line in left)]
+            lines += [DiffLine(kept, kept) for kept in ([DiffPart("same", line)] for line in left)]
         else:
             lines += _changed(left, right, work)
     return list(_folded(lines))
@@ -134,34 +134,34 @@ def _lines(
         return [(False, old, new)]
 
 
-def _changed(old: Sequence[str], new: Sequence[str], work: Work) -> Iterator[Line]:
+def _changed(old: Sequence[str], new: Sequence[str], work: Work) -> Iterator[DiffLine]:
     """Lines that changed: paired in order, word by word; those without a counterpart as a whole."""
     for one, other in zip_longest(old, new):
         if one is None:
-            yield Line(new=[Part("added", other)])
+            yield DiffLine(new=[DiffPart("added", other)])
         elif other is None:
-            yield Line(old=[Part("removed", one)])
+            yield DiffLine(old=[DiffPart("removed", one)])
         else:
-            yield Line(*_words(one, other, work))
+            yield DiffLine(*_words(one, other, work))
 
 
-def _words(old: str, new: str, work: Work) -> tuple[list[Part], list[Part]]:
-    left: list[Part] = []
-    right: list[Part] = []
+def _words(old: str, new: str, work: Work) -> tuple[list[DiffPart], list[DiffPart]]:
+    left: list[DiffPart] = []
+    right: list[DiffPart] = []
     try:
         stretches = _operations(WORDS.findall(old), WORDS.findall(new), work)
     except TooDifferent:
-        return [Part("removed", old)], [Part("added", new)]
+        return [DiffPart("removed", old)], [DiffPart("added", new)]
     for same, before, after in stretches:
         gone, come = "".join(before), "".join(after)
         if gone:
-            left.append(Part("same" if same else "removed", gone))
+            left.append(DiffPart("same" if same else "removed", gone))
         if come:
-            right.append(Part("same" if same else "added", come))
+            right.append(DiffPart("same" if same else "added", come))
     return left, right
 
 
-def _folded(lines: Sequence[Line]) -> Iterator[Line]:
+def _folded(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
     """Without the unchanged lines that are far from a change."""
     near = {
         at
@@ -173,13 +173,13 @@ def _folded(lines: Sequence[Line]) -> Iterator[Line]:
     for number, line in enumerate(lines):
         if number in near:
             if left_out:
-                yield Line(folded=left_out)
+                yield DiffLine(folded=left_out)
             left_out = 0
             yield line
         else:
             left_out += 1
     if left_out:
-        yield Line(folded=left_out)
+        yield DiffLine(folded=left_out)
 
 
 def as_text(before: str, after: str) -> str:

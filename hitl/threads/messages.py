@@ -53,7 +53,7 @@ TEXT_KEYS = ("input", "content")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class MessageOutcome:
     """What became of a message."""
 
     run: Run
@@ -75,7 +75,7 @@ class Said:
 
 def say(
     thread_id: uuid.UUID, turn: Turn, *, by: User, via: Via, auto_resume_pending: bool = True
-) -> Said:
+) -> MessageOutcome:
     """Give a thread new input (S0-74..78, S1-6).
 
     With a question open, a message answers it: `APPROVE` approves, `REJECT` cancels, other text is
@@ -120,12 +120,12 @@ def say(
         if not waits or thread.when_busy == WhenBusy.REFUSE:
             raise
         return _stand_in_line(thread, turn, by=by, via=via)
-    return Said(
+    return MessageOutcome(
         run=run, how="resumed" if run.retry_of_id or turn.checkpoint_id else "started", offer=found
     )
 
 
-def _stand_in_line(thread: Thread, turn: Turn, *, by: User, via: Via) -> Said:
+def _stand_in_line(thread: Thread, turn: Turn, *, by: User, via: Via) -> MessageOutcome:
     """Queue a message; one that interrupts makes way for itself first.
 
     A crash in between leaves it in the line.
@@ -138,13 +138,13 @@ def _stand_in_line(thread: Thread, turn: Turn, *, by: User, via: Via) -> Said:
     if queued.status == QueuedTurn.Status.REFUSED:
         raise TurnRefused(queued.words)
     if queued.run is not None:
-        return Said(
+        return MessageOutcome(
             run=queued.run,
             how="interrupted" if ended else "started",
             queued=queued,
             interrupted=ended,
         )
-    return Said(
+    return MessageOutcome(
         run=Run.objects.filter(thread=thread).latest("id"),
         how="queued",
         queued=queued,
@@ -196,7 +196,7 @@ def change(thread_id: uuid.UUID, *, by: User, when_busy: WhenBusy) -> Thread:
     return thread
 
 
-def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via) -> Said:
+def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via) -> MessageOutcome:
     """Answer a question in words. Raises what `decide` raises."""
     scopes.check_answer()
     text = _text(given)
@@ -236,19 +236,19 @@ def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via)
             update=answered,
         )
     if isinstance(decision, Vote):
-        return Said(run=_fresh(pause.run_id), how="voted")
-    return Said(run=_fresh(pause.run_id), how="answered", decision=decision)
+        return MessageOutcome(run=_fresh(pause.run_id), how="voted")
+    return MessageOutcome(run=_fresh(pause.run_id), how="answered", decision=decision)
 
 
 @transaction.atomic(durable=True)
-def ask_again(pause: Pause) -> Said:
+def ask_again(pause: Pause) -> MessageOutcome:
     """Tell those who watch once more what is asked (S0-73, S2-22)."""
     keyed.made(pause.run.shown_id)
     log.append(pause.run.thread_id, pause.run_id, [asked(pause, again=True)])
-    return Said(run=pause.run, how="asked")
+    return MessageOutcome(run=pause.run, how="asked")
 
 
-def input_to(run_id: uuid.UUID, given: Mapping[str, Any], *, by: User, via: Via) -> Said:
+def input_to(run_id: uuid.UUID, given: Mapping[str, Any], *, by: User, via: Via) -> MessageOutcome:
     """Answer the question that a run waits with (S0-10).
 
     Raises NotPaused where it waits with none, and what `decide` raises.
@@ -268,7 +268,7 @@ def resume(
     via: Via,
     checkpoint_id: uuid.UUID | None = None,
     reason: str = "",
-) -> Said:
+) -> MessageOutcome:
     """Go on with a run (S0-11, 42): the run to follow is in the answer.
 
     One that waits asks again, one at work is followed; a failed one is taken up where it failed.
@@ -283,13 +283,13 @@ def resume(
         raise NotFound("The run's thread has no such checkpoint.")
     if run.status in LIVE and checkpoint_id in (None, run.thread.head_id):
         pause = Pause.objects.open().shown().filter(run=run).first()
-        return ask_again(pause) if pause is not None else Said(run=run, how="following")
+        return ask_again(pause) if pause is not None else MessageOutcome(run=run, how="following")
     if run.work_order_id is not None:
         scopes.check_start(steers=checkpoint_id is not None)
     if run.work_order_id is not None and run.parent_id is None and checkpoint_id is None:
-        return Said(run=runs.retry(run.work_order_id, by=by), how="resumed")
+        return MessageOutcome(run=runs.retry(run.work_order_id, by=by), how="resumed")
     if run.work_order_id is not None and checkpoint_id is not None:
-        return Said(
+        return MessageOutcome(
             run=runs.fork(checkpoint_id, by=by, reason=reason or "Resumed from a checkpoint"),
             how="resumed",
         )

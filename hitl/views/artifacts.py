@@ -14,15 +14,15 @@ from django.views.decorators.http import require_safe
 from checkpoints import store
 from checkpoints.models import Blob, Thread
 from hitl.rendering import paging
-from hitl.rendering.paging import Address, Page
+from hitl.rendering.paging import ListAddress, ListPage
 from hitl.views.common import person
 from runs.models import Artifact, Run
 
 SHOWN = 100
-NEWEST = paging.Order(newest=True, prefix=Artifact.PREFIX)
+NEWEST = paging.ListOrder(newest=True, prefix=Artifact.PREFIX)
 
 
-def of(thread_id: uuid.UUID, below: Iterable[Run], here: Address) -> Page[Artifact]:
+def of(thread_id: uuid.UUID, below: Iterable[Run], here: ListAddress) -> ListPage[Artifact]:
     """Those of a thread and of the child runs below its run, a page from the newest on, each page
     oldest first.
     """

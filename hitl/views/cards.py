@@ -12,7 +12,7 @@ from django.conf import settings
 
 from checkpoints.database.people import User
 from hitl.decisions import external_access, policy
-from hitl.decisions.policy import Standing
+from hitl.decisions.policy import ReviewContext
 from hitl.models import Vote
 from hitl.rendering import word_diff
 from runs.definitions import compatibility
@@ -25,7 +25,7 @@ class Card:
     """How a person stands to an open question, in words; an empty reason is none."""
 
     pause: Pause
-    standing: Standing
+    standing: ReviewContext
 
     @cached_property
     def approve(self) -> str:
@@ -163,7 +163,7 @@ class Card:
         )
 
     @property
-    def edited(self) -> list[word_diff.Line]:
+    def edited(self) -> list[word_diff.DiffLine]:
         """What the votes changed in the content."""
         first = next(iter(self.votes), None)
         return (
@@ -174,4 +174,4 @@ class Card:
 
 
 def of(pause: Pause, by: User) -> Card:
-    return Card(pause, Standing(pause, by))
+    return Card(pause, ReviewContext(pause, by))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
-from hitl.rendering.paging import Address, NoSuchPlace, Page
+from hitl.rendering.paging import ListAddress, ListPage, NoSuchPlace
 from hitl.views import family
 from runs.agents import endings, model
 from runs.agents.requesting import in_words
@@ -39,7 +39,7 @@ STATUSES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Card:
+class ToolCard:
     """A call of a tool."""
 
     id: str
@@ -65,7 +65,7 @@ class Bubble:
     """A message, with its calls."""
 
     message: Message
-    cards: Sequence[Card]
+    cards: Sequence[ToolCard]
     editable: bool = False
 
     @property
@@ -89,7 +89,7 @@ class Stream:
 
     text: str = ""
     thinking: str = ""
-    cards: list[Card] = field(default_factory=list)
+    cards: list[ToolCard] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,7 @@ def of(
     thread: Thread,
     run: Run | None,
     state: Mapping[str, Any],
-    here: Address,
+    here: ListAddress,
     *,
     guest: bool,
     log: Sequence[Event],
@@ -149,7 +149,7 @@ def of(
     }
 
 
-def _page(messages: Sequence[Message], here: Address) -> tuple[int, Page[Message]]:
+def _page(messages: Sequence[Message], here: ListAddress) -> tuple[int, ListPage[Message]]:
     """The messages that an address asks for, the last ones unless it says before which; and the
     number of the first after them.
 
@@ -167,7 +167,7 @@ def _page(messages: Sequence[Message], here: Address) -> tuple[int, Page[Message
     end = int(wanted) if wanted else len(messages)
     begin = max(0, end - SHOWN)
     earlier = here.to("said-title", said=str(begin)) if begin else ""
-    return end, Page(
+    return end, ListPage(
         list(messages[begin:end]),
         next=earlier,
         first=here.to("said-title", said="") if wanted else "",
@@ -176,7 +176,7 @@ def _page(messages: Sequence[Message], here: Address) -> tuple[int, Page[Message
 
 def _bubble(message: Message, *, editable: bool) -> Bubble:
     cards = [
-        Card(
+        ToolCard(
             id=call.id,
             tool=call.tool,
             arguments=written(call.arguments),
@@ -222,7 +222,7 @@ def _stream(events: Sequence[Event]) -> Stream:
         ):
             calls.setdefault(str(event.data.get("id", "")), {}).update(event.data)
     cards = [
-        Card(
+        ToolCard(
             id=name,
             tool=str(call["tool"]),
             arguments=written(call.get("arguments")),

@@ -60,7 +60,7 @@ def undo(request: HttpRequest, decision_id: uuid.UUID) -> HttpResponse:
         undoing.undo(decision_id, by=person(request), via=Via.PAGE)
     except services.NotFound as error:
         raise Http404(str(error)) from error
-    except (undoing.TooLate, undoing.NotYours) as error:
+    except (undoing.TooLate, undoing.NotYourAnswer) as error:
         messages.info(request, str(error))
     return (
         redirect(home_of(decision.pause.run))

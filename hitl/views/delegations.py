@@ -19,11 +19,11 @@ from hitl.decisions import delegations
 from hitl.decisions.delegations import DelegationRefused
 from hitl.models import Delegation
 from hitl.rendering import paging
-from hitl.rendering.paging import Address
+from hitl.rendering.paging import ListAddress
 from hitl.views.common import person
 
 SHOWN = 50
-EARLIEST = paging.Order("starts_at")
+EARLIEST = paging.ListOrder("starts_at")
 
 
 class DelegationForm(forms.Form):
@@ -68,7 +68,7 @@ def delegation_list(request: HttpRequest) -> HttpResponse:
         return redirect("hitl:delegations")
     now = clock.now()
     lasting = Delegation.objects.filter(ends_at__gt=now).select_related("from_user", "to_user")
-    here = Address(request.path, request.GET.dict()).only("given", "taken")
+    here = ListAddress(request.path, request.GET.dict()).only("given", "taken")
     context = {
         "form": form,
         "now": now,

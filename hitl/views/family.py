@@ -21,7 +21,7 @@ from hitl.forms.pages import DecisionForm
 from hitl.forms.tool_calls import CallsForm, form_of
 from hitl.models import Decision
 from hitl.rendering import paging, patches
-from hitl.rendering.paging import Address, Page
+from hitl.rendering.paging import ListAddress, ListPage
 from hitl.views import cards, typed
 from hitl.views.common import home_of, place_of
 from runs.engine.interruptions import STOPS
@@ -33,7 +33,7 @@ from runs.workflows.sequence import APPROVE, REVISE
 
 TIMELINE = 100
 LOG = 200
-BY_SEQ = paging.Order(key="seq", newest=True)
+BY_SEQ = paging.ListOrder(key="seq", newest=True)
 OUTPUT = 500
 """Chunks of output that a page begins with."""
 LISTS = ("events", "log", "runs", "said", "artifacts")
@@ -254,7 +254,7 @@ def whose(run: Run) -> str:
     return " / ".join(reversed(names))
 
 
-def patch_of(pause: Pause) -> tuple[patches.Reading | None, str]:
+def patch_of(pause: Pause) -> tuple[patches.ReadPatch | None, str]:
     """The patch as the page shows it, and what is wrong where it cannot be read; None where there
     is none.
     """
@@ -449,7 +449,7 @@ def rerunning_of(run: Run | None, family: Sequence[Run], pauses: Sequence[Pause]
     }
 
 
-def story_of(thread_id: uuid.UUID, here: Address) -> dict[str, Any]:
+def story_of(thread_id: uuid.UUID, here: ListAddress) -> dict[str, Any]:
     """What has happened on a thread: of the timeline, newest first, and of the log, oldest first,
     the pages that an address asks for.
     """
@@ -466,7 +466,7 @@ def story_of(thread_id: uuid.UUID, here: Address) -> dict[str, Any]:
     }
 
 
-def newest_lines(thread_id: uuid.UUID, log: Page[Event]) -> list[Event]:
+def newest_lines(thread_id: uuid.UUID, log: ListPage[Event]) -> list[Event]:
     """The newest lines of a thread's log, oldest first, whichever page of it is looked at."""
     if not log.first:
         return log.rows

@@ -19,13 +19,13 @@ from hitl.decisions.deadline_changes import SOONEST
 from hitl.live.inbox_feed import SHOWN
 from hitl.models import Decision
 from hitl.rendering import paging
-from hitl.rendering.paging import Address, Page, Place
+from hitl.rendering.paging import ListAddress, ListPage, RowPosition
 from hitl.views.common import person
 from runs.models import Pause, PauseQuerySet
 from runs.states import PauseKind, PauseStatus
 
 HISTORY = 30
-HIDDEN = paging.Order("until")
+HIDDEN = paging.ListOrder("until")
 KINDS = {
     "": "All",
     PauseKind.APPROVAL: "Approvals",
@@ -44,7 +44,7 @@ WHOSE = (
 """Whose question it is: an order's, a child run's, a thread's."""
 
 
-def waiting_page(mine: PauseQuerySet, here: Address) -> Page[Pause]:
+def waiting_page(mine: PauseQuerySet, here: ListAddress) -> ListPage[Pause]:
     """A page of questions: found first, then read with what belongs to them, since so many joins
     are planned badly.
     """
@@ -72,16 +72,16 @@ class Past:
     at: dt.datetime
 
     @property
-    def place(self) -> Place:
-        return Place(self.at, self.decision.pk if self.decision else self.pause.pk)
+    def place(self) -> RowPosition:
+        return RowPosition(self.at, self.decision.pk if self.decision else self.pause.pk)
 
 
-DECIDED = paging.Order("decided_at", newest=True, prefix="past")
-EXPIRED = paging.Order("closed_at", newest=True, prefix="past")
+DECIDED = paging.ListOrder("decided_at", newest=True, prefix="past")
+EXPIRED = paging.ListOrder("closed_at", newest=True, prefix="past")
 """The two are read apart and told as one list, so a place in it is one in both."""
 
 
-def history_of(user: User, here: Address) -> Page[Past]:
+def history_of(user: User, here: ListAddress) -> ListPage[Past]:
     """Answers on a person's threads, and the own ones where they were only asked; and what nobody
     answered in time. Newest first.
     """
@@ -120,7 +120,7 @@ def history_of(user: User, here: Address) -> Page[Past]:
 def inbox(request: HttpRequest) -> HttpResponse:
     """The inbox; with `?live` only the part that changes, with `?kind=` only what wants that."""
     user, kind = person(request), request.GET.get("kind", "")
-    here = Address(reverse("hitl:inbox"), request.GET.dict()).only(
+    here = ListAddress(reverse("hitl:inbox"), request.GET.dict()).only(
         "kind", "after", "past", "hidden"
     )
     mine = deadline_changes.inbox(user).filter(
@@ -145,7 +145,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _newest(mine: PauseQuerySet, page: Page[Pause]) -> str:
+def _newest(mine: PauseQuerySet, page: ListPage[Pause]) -> str:
     """The question that was asked last: what comes later is new to who looks at this page."""
     keys = (
         mine.order_by("-pk").values_list("pk", flat=True)[:1]

@@ -27,12 +27,12 @@ from hitl.views.common import place_of
 from runs.models import Pause
 from runs.workflows.sequence import CANCEL
 
-UNKNOWN = links.Standing(
+UNKNOWN = links.LinkProblem(
     404,
     "This link leads nowhere",
     "It may have been cut off on its way here: copy all of it, or look into your inbox.",
 )
-NOT_YOURS_ANY_MORE = links.Standing(
+NOT_YOURS_ANY_MORE = links.LinkProblem(
     403,
     "You may not answer this any more",
     "Who may answer this question has changed since the link was sent, so nothing was decided.",
@@ -85,7 +85,7 @@ def link(request: HttpRequest, token: str) -> HttpResponse:
         if request.method == "POST":
             return _ended(
                 request,
-                links.Standing(
+                links.LinkProblem(
                     403,
                     "Log in to answer",
                     "This question is answered by people who are logged in.",
@@ -160,7 +160,7 @@ def _answer(request: HttpRequest, found: Link) -> HttpResponse:
     ) as error:
         return _ended(
             request,
-            links.Standing(
+            links.LinkProblem(
                 status_of(error), "Your answer was not recorded", _why_not(error, found, by)
             ),
             found,
@@ -172,7 +172,7 @@ def _answer(request: HttpRequest, found: Link) -> HttpResponse:
         f"“{links.label_of(pause, action)}” was recorded as your answer. You may close this "
         "page; the link is used up."
     )
-    return _ended(request, links.Standing(200, "Thank you", said), found)
+    return _ended(request, links.LinkProblem(200, "Thank you", said), found)
 
 
 def _why_not(error: Exception, found: Link, by: policy.Actor) -> str:
@@ -229,7 +229,9 @@ def _named(pause: Pause, ways: list[str]) -> list[tuple[str, str]]:
     return [(name, links.label_of(pause, name)) for name in ways]
 
 
-def _ended(request: HttpRequest, ended: links.Standing, found: Link | None = None) -> HttpResponse:
+def _ended(
+    request: HttpRequest, ended: links.LinkProblem, found: Link | None = None
+) -> HttpResponse:
     """`found` gives the way to the question, for who has an account."""
     place = (
         place_of(ended.newer or found.pause)

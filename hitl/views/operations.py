@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 from checkpoints.database import clock
 from hitl.operations import dashboard, invariants
 from hitl.rendering import paging
-from hitl.rendering.paging import Address
+from hitl.rendering.paging import ListAddress
 from hitl.views.common import person
 from runs import services
 from runs.definitions import compatibility
@@ -21,7 +21,7 @@ from runs.engine.code_changes import NotHeld
 from runs.models import Run
 
 HELD = 50
-OLDEST = paging.Order(prefix=Run.PREFIX)
+OLDEST = paging.ListOrder(prefix=Run.PREFIX)
 
 
 @login_required
@@ -34,7 +34,9 @@ def operations(request: HttpRequest) -> HttpResponse:
     now = clock.now()
     results = list(invariants.check(now=now)) if "invariants" in request.GET else None
     broken = [result for result in results or () if result.count]
-    here = Address(request.path, request.GET.dict()).only("held", "stuck", "incidents", "workers")
+    here = ListAddress(request.path, request.GET.dict()).only(
+        "held", "stuck", "incidents", "workers"
+    )
     held = paging.in_order(compatibility.held(), OLDEST, here, "held", size=HELD, anchor="code")
     code = {"held": held, "changed": compatibility.report(verdicts=sorted(compatibility.BAD))}
     context = {

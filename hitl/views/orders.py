@@ -23,7 +23,7 @@ from hitl.forms.pages import WorkOrderForm
 from hitl.http.errors import status_of
 from hitl.models import Via
 from hitl.rendering import paging
-from hitl.rendering.paging import Address
+from hitl.rendering.paging import ListAddress
 from hitl.views import artifacts, family, typed
 from hitl.views.common import person
 from runs import phases
@@ -38,7 +38,7 @@ from runs.states import RunEnded
 from runs.workflows.sequence import CANCEL
 
 PAGE = 30
-NEWEST = paging.Order(newest=True, prefix=WorkOrder.PREFIX)
+NEWEST = paging.ListOrder(newest=True, prefix=WorkOrder.PREFIX)
 OFFERED_FIRST = "repo-tidy"
 """The template that the page of a new order begins with, where nothing else says one."""
 OFFERED = 12
@@ -50,7 +50,7 @@ TERMINAL = {"completed", "failed"}
 @login_required
 def order_list(request: HttpRequest) -> HttpResponse:
     """Newest first; `?before=<id>` gives the next page."""
-    here = Address(request.path, request.GET.dict()).only("before")
+    here = ListAddress(request.path, request.GET.dict()).only("before")
     page = paging.in_order(
         WorkOrder.objects.visible_to(person(request)).shown(), NEWEST, here, "before", size=PAGE
     )
@@ -186,13 +186,13 @@ def page_of(
     Raises:
         Http404: the person may not see the order, or a list has no such place.
     """
-    here = Address(reverse("hitl:order", args=[order_id]), query).only("pause", *family.LISTS)
+    here = ListAddress(reverse("hitl:order", args=[order_id]), query).only("pause", *family.LISTS)
     with one_moment():
         return _parts_of(_look_at(order_id, by), here, by=by, wanted=wanted, **answer)
 
 
 def _parts_of(
-    order: WorkOrder, here: Address, *, by: User, wanted: str, **answer: Any
+    order: WorkOrder, here: ListAddress, *, by: User, wanted: str, **answer: Any
 ) -> dict[str, Any]:
     run, pauses = order.latest_run, services.open_pauses(order)
     below = family.family_of(run)

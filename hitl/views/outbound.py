@@ -18,13 +18,13 @@ from checkpoints.database.people import User
 from hitl.models.outbound import Channel, Delivery, DeliveryStatus, Endpoint, Occasion
 from hitl.outbound import endpoints, links, sending
 from hitl.rendering import paging
-from hitl.rendering.paging import Address
+from hitl.rendering.paging import ListAddress
 from hitl.views.common import person
 
 PAGE = 50
 NEWEST, OLDEST = (
-    paging.Order(newest=True, prefix=Delivery.PREFIX),
-    paging.Order(prefix=Endpoint.PREFIX),
+    paging.ListOrder(newest=True, prefix=Delivery.PREFIX),
+    paging.ListOrder(prefix=Endpoint.PREFIX),
 )
 
 
@@ -36,7 +36,7 @@ def deliveries(request: HttpRequest) -> HttpResponse:
     status = request.GET.get("status", "")
     if status in DeliveryStatus.values:
         found = found.filter(status=status)
-    here = Address(request.path, request.GET.dict()).only("status", "before")
+    here = ListAddress(request.path, request.GET.dict()).only("status", "before")
     page = paging.in_order(found, NEWEST, here, "before", size=PAGE)
     unsent = links.unsent(page.rows, by=person(request))
     context = {
@@ -136,7 +136,7 @@ def notifications(request: HttpRequest) -> HttpResponse:
             endpoint, secret = form.make(user)
         except endpoints.EndpointInvalid as error:
             form.add_error(error.field if error.field in form.fields else None, str(error))
-        except endpoints.NotYours as error:
+        except endpoints.NotYourEndpoint as error:
             form.add_error("scope", str(error))
         else:
             return _shown(
@@ -149,7 +149,7 @@ def _shown(
     request: HttpRequest, user: User, form: EndpointForm, *, status: int = 200, **made: Any
 ) -> HttpResponse:
     known = Endpoint.objects.managed_by(user).exclude(channel=Channel.EMAIL, owner__isnull=False)
-    here = Address(reverse("hitl:notifications"), request.GET.dict()).only("after")
+    here = ListAddress(reverse("hitl:notifications"), request.GET.dict()).only("after")
     context = {
         "form": form,
         "endpoints": paging.in_order(

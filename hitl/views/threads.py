@@ -27,9 +27,9 @@ from hitl.forms.pages import BusyForm, EditForm, MessageForm, ThreadForm
 from hitl.http import errors
 from hitl.models import Via
 from hitl.rendering import paging
-from hitl.rendering.paging import Address
+from hitl.rendering.paging import ListAddress
 from hitl.threads import messages as doors
-from hitl.threads.messages import Said
+from hitl.threads.messages import MessageOutcome
 from hitl.views import artifacts, chat, family, second_look
 from hitl.views.common import home_of, person, place_of
 from runs.definitions import TemplateNotFound, rights
@@ -46,8 +46,8 @@ from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
 PAGE = 30
 RUNS = 30
-NEWEST = paging.Order(newest=True, prefix=Thread.PREFIX)
-NEWEST_RUNS = paging.Order(newest=True, prefix=Run.PREFIX)
+NEWEST = paging.ListOrder(newest=True, prefix=Thread.PREFIX)
+NEWEST_RUNS = paging.ListOrder(newest=True, prefix=Run.PREFIX)
 
 TAKEN = {
     APPROVE: "Taken as approval.",
@@ -104,7 +104,7 @@ def thread_list(request: HttpRequest) -> HttpResponse:
     page = paging.in_order(
         _own(request),
         NEWEST,
-        Address(request.path, request.GET.dict()).only("before"),
+        ListAddress(request.path, request.GET.dict()).only("before"),
         "before",
         size=PAGE,
     )
@@ -187,7 +187,7 @@ def show(
 ) -> HttpResponse:
     """Render the page; `answer` is as for `descendants.card_of`."""
     template = "hitl/_thread_live.html" if "live" in request.GET else "hitl/thread.html"
-    here = Address(reverse("hitl:thread", args=[thread.pk]), request.GET.dict()).only(
+    here = ListAddress(reverse("hitl:thread", args=[thread.pk]), request.GET.dict()).only(
         "pause", *family.LISTS
     )
     with one_moment():
@@ -199,7 +199,7 @@ def show(
 
 def page_of(
     thread: Thread,
-    here: Address,
+    here: ListAddress,
     *,
     by: User,
     wanted: str = "",
@@ -516,7 +516,7 @@ def thread_cancel(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
     return redirect("hitl:thread", thread_id)
 
 
-def became(said: Said) -> str:
+def became(said: MessageOutcome) -> str:
     """In words, what became of a message (C16)."""
     if said.how == "answered" and said.decision is not None:
         return TAKEN.get(said.decision.action, "Taken as your answer.")

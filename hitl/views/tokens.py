@@ -17,13 +17,13 @@ from django.views.decorators.http import require_http_methods, require_POST
 from checkpoints.database import clock
 from hitl.models import ApiToken
 from hitl.rendering import paging
-from hitl.rendering.paging import Address
+from hitl.rendering.paging import ListAddress
 from hitl.views.common import person
 
 MOST = 20
 """Tokens of one person that are valid at once."""
 SHOWN = 50
-NEWEST = paging.Order(newest=True, prefix="tok")
+NEWEST = paging.ListOrder(newest=True, prefix="tok")
 DAYS = 90
 """For how long a token is valid unless somebody says otherwise."""
 
@@ -78,7 +78,7 @@ def token_list(request: HttpRequest) -> HttpResponse:
             )
             form = TokenForm()
         status = 201 if secret else 422
-    here = Address(request.path, request.GET.dict()).only("before")
+    here = ListAddress(request.path, request.GET.dict()).only("before")
     page = paging.in_order(ApiToken.objects.filter(user=user), NEWEST, here, "before", size=SHOWN)
     return render(
         request,

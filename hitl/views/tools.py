@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 
 from runs.agents import tools
 from runs.definitions import tool_approvals
-from runs.definitions.tool_approvals import CallInvalid, Place
+from runs.definitions.tool_approvals import AgentStep, CallInvalid
 
 
 class ExplainForm(forms.Form):
@@ -28,7 +28,7 @@ class ExplainForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false", "class": "mono"}),
     )
 
-    def __init__(self, *args: Any, places: list[Place], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, places: list[AgentStep], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._places = {place.name: place for place in places}
         choices: dict[str, list[tuple[str, str]]] = {

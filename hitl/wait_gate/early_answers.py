@@ -27,7 +27,7 @@ from django.db import IntegrityError, transaction
 from checkpoints import ids
 from checkpoints.database import clock
 from checkpoints.database.people import User
-from checkpoints.database.rounds import Row
+from checkpoints.database.rounds import RoundItem
 from checkpoints.events import log
 from checkpoints.models import EventKind, Thread
 from checkpoints.state import codec
@@ -201,7 +201,7 @@ def sweep(*, now: dt.datetime) -> None:
         status=Status.TAKING, changed_at__lt=now - STALE
     ).select_related("pause__run__thread")[:BATCH]:
         assert early.pause is not None  # early_answer_has_its_question
-        with Row(logger, early.shown_id) as row:
+        with RoundItem(logger, early.shown_id) as row:
             give(early, early.pause)
         if row.error is not None:
             EarlyAnswer.objects.filter(pk=early.pk, status=Status.TAKING).update(changed_at=now)
@@ -209,7 +209,7 @@ def sweep(*, now: dt.datetime) -> None:
         EarlyAnswer.objects.kept().select_related("run", "by").order_by("changed_at")[:BATCH]
     )
     for early in waiting:
-        with Row(logger, early.shown_id):
+        with RoundItem(logger, early.shown_id):
             if not _look(early) and (
                 early.expires_at <= now or (early.run is not None and early.run.status not in LIVE)
             ):

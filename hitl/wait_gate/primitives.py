@@ -30,7 +30,7 @@ from hitl.models import Decision, Via, Wait
 from hitl.wait_gate import lifecycles, resume, waits
 from hitl.wait_gate.resume import Ingested
 from hitl.wait_gate.resume_events import ResumeEvent
-from hitl.wait_gate.waits import Asked
+from hitl.wait_gate.waits import WaitRequest
 from runs.models import Pause, Run
 from runs.states import LIVE, PAUSED, PauseStatus, RunStatus
 from runs.workflows import owned, schemas
@@ -53,7 +53,7 @@ class RequestMismatch(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class WorkflowState:
     """Where a run is: a WorkflowState of S3-3..9."""
 
     run: Run
@@ -94,9 +94,9 @@ def create_checkpoint(
 
     The same again is the same wait.
 
-    `more` is what `waits.Asked` takes beside. Raises as `waits.open_wait`.
+    `more` is what `waits.WaitRequest` takes beside. Raises as `waits.open_wait`.
     """
-    asked = Asked(
+    asked = WaitRequest(
         run_id=run_id,
         node_id=node_id,
         state=state,
@@ -154,7 +154,7 @@ def ingest_resume_event(
     return resume.ingest(event, by=by, via=Via.REST)
 
 
-def resume_from_checkpoint(run_id: str, *, by: User) -> Standing:
+def resume_from_checkpoint(run_id: str, *, by: User) -> WorkflowState:
     """The merged state and the node to go on at (S3-17, 32, 38).
 
     Raises NotFound, and resuming.StillWaiting while the question is open.
@@ -162,17 +162,17 @@ def resume_from_checkpoint(run_id: str, *, by: User) -> Standing:
     return standing(*resume.go_on(run_id, by=by))
 
 
-def look(run_id: str, *, by: User) -> Standing:
+def look(run_id: str, *, by: User) -> WorkflowState:
     """Where a run is. Raises NotFound."""
     return standing(*waits.find(run_id, by=by))
 
 
-def of_wait(wait: Wait) -> Standing:
+def of_wait(wait: Wait) -> WorkflowState:
     """Where a wait is."""
     return standing(Run.objects.shown().get(pk=wait.pause.run_id), wait)
 
 
-def standing(run: Run, wait: Wait | None) -> Standing:
+def standing(run: Run, wait: Wait | None) -> WorkflowState:
     """Where that run is; of another engine's, where that wait is."""
     head = Checkpoint.objects.filter(run_id=run.pk, graph=None).order_by("-id").first()
     pauses = Pause.objects.filter(run=run).select_related("run__thread").order_by("-id")
@@ -189,7 +189,7 @@ def standing(run: Run, wait: Wait | None) -> Standing:
     status = STATUSES.get(RunStatus(run.status), "failed")
     if run.awaited and run.status in LIVE:
         status = "running"
-    return Standing(
+    return WorkflowState(
         run=run, wait=wait, status=status, node_id=node, state=state, pause=pause, decision=decision
     )
 
@@ -202,7 +202,7 @@ def callback(pause: Pause) -> dict[str, Any] | None:
     return None if wait is None else document(of_wait(wait))
 
 
-def document(found: Standing) -> dict[str, Any]:
+def document(found: WorkflowState) -> dict[str, Any]:
     """A run's standing as the API and callbacks tell it."""
     run, pause, decision = found.run, found.pause, found.decision
     asked = found.open

@@ -109,7 +109,7 @@ def nodes_of(pause: Pause) -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class EventAnswer:
     """What an event's payload says, for `decide`."""
 
     action: str
@@ -159,12 +159,12 @@ def verdict_in(event: ResumeEvent, words: Collection[str]) -> bool:
     return bool({event.input_type, word} & set(words)) and not bound
 
 
-def read(pause: Pause, event: ResumeEvent) -> Reading:
+def read(pause: Pause, event: ResumeEvent) -> EventAnswer:
     """What an event answers. Raises AnswerInvalid where that cannot be told."""
     payload, action = event.payload, _action(pause, event)
     if pause.wants_data(action):
         data = _wrapped(pause, action, payload)
-        return Reading(
+        return EventAnswer(
             action=action,
             payload=data,
             revision=event.revision,
@@ -195,7 +195,7 @@ def read(pause: Pause, event: ResumeEvent) -> Reading:
             {"payload": ["feedback and content_digest are texts, and revision is a whole number."]}
         )
     update = {"input": feedback} if action == ANSWER and feedback else None
-    return Reading(
+    return EventAnswer(
         action=action, feedback=feedback, revision=revision, update=update, content_digest=content
     )
 

@@ -80,7 +80,7 @@ class WaitOpen(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class WaitRequest:
     """What another engine asks for.
 
     The same words under the same `run_id` are the same wait, however often they are sent.
@@ -127,7 +127,7 @@ class Asked:
         return codec.digest(codec.encode({**bound, "callback_secret": ""}))
 
 
-def open_wait(asked: Asked, *, by: User) -> tuple[Wait, bool]:
+def open_wait(asked: WaitRequest, *, by: User) -> tuple[Wait, bool]:
     """The wait with these words, and whether it was opened just now.
 
     Raises:
@@ -153,7 +153,9 @@ def open_wait(asked: Asked, *, by: User) -> tuple[Wait, bool]:
 
 
 @transaction.atomic(durable=True)
-def _open(asked: Asked, question: external_runs.Question, team: Group | None, *, by: User) -> Wait:
+def _open(
+    asked: WaitRequest, question: external_runs.Question, team: Group | None, *, by: User
+) -> Wait:
     outer = (
         OuterRun.objects.select_related("thread__head").filter(owner=by, name=asked.run_id).first()
     )
@@ -179,12 +181,12 @@ def _open(asked: Asked, question: external_runs.Question, team: Group | None, *,
     )
 
 
-def _known(asked: Asked, by: User) -> Wait | None:
+def _known(asked: WaitRequest, by: User) -> Wait | None:
     shown = Wait.objects.select_related("outer", "pause__run__thread")
     return shown.filter(outer__owner=by, outer__name=asked.run_id, digest=asked.digest).first()
 
 
-def _why_not(asked: Asked, by: User) -> str:
+def _why_not(asked: WaitRequest, by: User) -> str:
     waiting = (
         Pause.objects.open()
         .filter(run__thread__outer_run__owner=by, run__thread__outer_run__name=asked.run_id)
@@ -197,7 +199,7 @@ def _why_not(asked: Asked, by: User) -> str:
     return f"{asked.run_id} is just leaving its last wait. Ask again in a moment."
 
 
-def _let_end(asked: Asked, by: User) -> None:
+def _let_end(asked: WaitRequest, by: User) -> None:
     """A run whose wait was answered has only to end; whoever asks the next question need not wait
     for a worker.
     """
@@ -208,14 +210,14 @@ def _let_end(asked: Asked, by: User) -> None:
         advance(answered.pk, budget=1)
 
 
-def _team(asked: Asked, by: User) -> Group | None:
+def _team(asked: WaitRequest, by: User) -> Group | None:
     team = by.groups.filter(name=asked.team).first() if asked.team else None
     if asked.team and team is None:
         raise WaitInvalid({"team": ["You are in no team of this name."]})
     return team
 
 
-def _checked(asked: Asked) -> external_runs.Question:
+def _checked(asked: WaitRequest) -> external_runs.Question:
     """What is asked, as the machine takes it; raises WaitInvalid."""
     _check_id(asked.run_id)
     for name, longest in LONGEST.items():
@@ -333,7 +335,7 @@ def _check_id(name: str) -> None:
         )
 
 
-def _ways(asked: Asked, inputs: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+def _ways(asked: WaitRequest, inputs: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
     """Answers and their labels. All of them lead out of here."""
     usual, label = (ANSWER, "Send") if inputs else (APPROVE, "Approve")
     chosen = {choice["name"]: choice["label"] for choice in asked.choices}

@@ -84,7 +84,7 @@ class JsonField(forms.JSONField):
         return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
 
 
-class TemplateForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
+class TemplateAdminForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
     steps = JsonField(help_text=Template._meta.get_field("steps").help_text)
     input_schema = JsonField(
         help_text=Template._meta.get_field("input_schema").help_text, required=False, empty_value={}
@@ -150,7 +150,7 @@ class TemplateForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the
 class TemplateAdmin(ReadOnlyAdmin):
     """Saving makes a new version; only the newest can be edited, and none deleted."""
 
-    form = TemplateForm
+    form = TemplateAdminForm
     search_fields = ("slug", "title")
     heavy = ("steps", "input_schema", "description")
     list_display = ("__str__", "title", "needs_repository", "created_by", "created_at")

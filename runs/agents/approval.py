@@ -52,7 +52,7 @@ class Argument:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class ApprovalRule:
     """One rule. `why` is what operators and reviewers read."""
 
     ask: bool
@@ -88,7 +88,7 @@ class Known(Protocol):
     @property
     def risk(self) -> str: ...
     @property
-    def approval(self) -> Sequence[Rule]: ...
+    def approval(self) -> Sequence[ApprovalRule]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +97,7 @@ class Verdict:
 
     ask: bool
     why: str
-    rule: Rule | None = None
+    rule: ApprovalRule | None = None
     """The rule that decided; None where none matched."""
     place: str = ""
     """Where that rule stands: `approvals.2` of the step, `tool.0` of the tool's own; "" where none
@@ -120,7 +120,9 @@ class RulesRefused(Exception):
         self.errors = errors
 
 
-def explain(tool: Known, arguments: Mapping[str, Any], rules: Sequence[Rule] = ()) -> Verdict:
+def explain(
+    tool: Known, arguments: Mapping[str, Any], rules: Sequence[ApprovalRule] = ()
+) -> Verdict:
     """Whether a person is asked about this call, by the step's `rules` and then the tool's own: the
     first that matches.
     """
@@ -140,7 +142,7 @@ def explain(tool: Known, arguments: Mapping[str, Any], rules: Sequence[Rule] = (
     )
 
 
-def parse(rules: Any, *, tools: Collection[str] | None = None) -> tuple[Rule, ...]:
+def parse(rules: Any, *, tools: Collection[str] | None = None) -> tuple[ApprovalRule, ...]:
     """Rules from configuration; raises RulesRefused.
 
     `tools`: the names that a rule may speak of, where they are known.
@@ -156,7 +158,7 @@ def parse(rules: Any, *, tools: Collection[str] | None = None) -> tuple[Rule, ..
                 ]
             }
         )
-    read = _Reader(tools)
+    read = _RuleReader(tools)
     found = [read.rule(rule, str(number)) for number, rule in enumerate(rules)]
     if read.errors:
         raise RulesRefused(read.errors)
@@ -164,7 +166,7 @@ def parse(rules: Any, *, tools: Collection[str] | None = None) -> tuple[Rule, ..
 
 
 @dataclass
-class _Reader:
+class _RuleReader:
     """Reads rules and gathers what is wrong with them."""
 
     tools: Collection[str] | None
@@ -173,7 +175,7 @@ class _Reader:
     def say(self, place: str, text: str) -> None:
         self.errors.setdefault(place, []).append(text)
 
-    def rule(self, given: Any, place: str) -> Rule | None:
+    def rule(self, given: Any, place: str) -> ApprovalRule | None:
         if not isinstance(given, Mapping):
             self.say(
                 place, 'A rule is an object such as {"when": "always", "ask": true, "why": "…"}.'
@@ -197,7 +199,7 @@ class _Reader:
         if not isinstance(why, str) or len(why) > LONGEST_WHY:
             self.say(f"{place}.why", f"A sentence of up to {LONGEST_WHY} characters.")
         when = self._when(given.get("when", "always"), f"{place}.when")
-        return None if self.errors else Rule(ask=bool(ask), when=when, tool=tool, why=why)
+        return None if self.errors else ApprovalRule(ask=bool(ask), when=when, tool=tool, why=why)
 
     def _when(self, given: Any, place: str) -> Literal["always"] | Risk | Argument:
         if isinstance(given, Mapping) and "risk" in given:
@@ -264,7 +266,7 @@ def _bad_pattern(value: Any) -> str:
     return ""
 
 
-def _matches(rule: Rule, tool: Known, arguments: Mapping[str, Any]) -> bool:
+def _matches(rule: ApprovalRule, tool: Known, arguments: Mapping[str, Any]) -> bool:
     if isinstance(rule.when, Risk):
         own, named = RISKS.index(tool.risk), RISKS.index(rule.when.risk)
         return own >= named if rule.ask else own <= named
@@ -330,7 +332,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _in_words(rule: Rule, tool: Known) -> str:
+def _in_words(rule: ApprovalRule, tool: Known) -> str:
     """For a rule that does not say why."""
     act = "A person is asked" if rule.ask else "Nobody is asked"
     if isinstance(rule.when, Risk):

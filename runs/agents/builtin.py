@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from runs.agents.approval import Rule
+from runs.agents.approval import ApprovalRule
 from runs.agents.arithmetic import CannotCalculate, calculate
 from runs.agents.tools import ToolFailed, ToolUse, quoted, tool
 from runs.security import ssrf
@@ -91,7 +91,7 @@ def _what_is_fetched(arguments: Mapping[str, Any]) -> str:
         "additionalProperties": False,
     },
     approval=[
-        Rule(
+        ApprovalRule(
             ask=True,
             why="It reaches outside this server, and an address can carry away what was read here.",
         )

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from jsonschema import Draft202012Validator
 
 from runs.agents import approval, tools
-from runs.agents.approval import Rule
+from runs.agents.approval import ApprovalRule
 from runs.agents.tools import Tool, UnknownTool, find
 from runs.workflows import schemas
 from runs.workflows.base import ConfigInvalid, StepFailed
@@ -77,7 +77,7 @@ _MODEL = re.compile(rf"{SCRIPTED}|({'|'.join(PROVIDERS)}):\S+")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class TurnLimits:
     """Of one turn; None is no limit."""
 
     tokens: int | None = None
@@ -108,12 +108,12 @@ class Agent:
     endpoint holds to it.
     """
     max_loops: int = MAX_LOOPS
-    limits: Limits = Limits()
+    limits: TurnLimits = TurnLimits()
     history: int | None = None
     """About how many tokens of a conversation are given to the model, with its instructions and
     tools (`window`); None for the server's.
     """
-    approvals: Sequence[Rule] = ()
+    approvals: Sequence[ApprovalRule] = ()
 
     @property
     def registered(self) -> list[Tool]:
@@ -190,7 +190,7 @@ def read(config: Mapping[str, Any]) -> Agent:
     except schemas.SchemaRefused as error:
         raise ConfigInvalid({"output_schema": [str(error)]}) from error
     plain = {name: config[name] for name in PLAIN if name in config}
-    limits = Limits(**config.get("limits", {}))
+    limits = TurnLimits(**config.get("limits", {}))
     history = config.get("history", {}).get("tokens")
     return Agent(
         **plain,

@@ -16,7 +16,7 @@ from typing import Any
 import re2
 
 from runs.agents import confined
-from runs.agents.approval import Rule
+from runs.agents.approval import ApprovalRule
 from runs.agents.confined import PathRefused
 from runs.agents.tools import ToolFailed, ToolUse, quoted, tool
 from runs.workflows import schemas
@@ -319,7 +319,7 @@ hangs.
     ),
     parameters=_object({}),
     approval=[
-        Rule(
+        ApprovalRule(
             ask=False,
             why=(
                 "It is the check that operators set for this repository, run in its workspace "

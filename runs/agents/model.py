@@ -53,7 +53,7 @@ TOO_LONG = "context_overflow"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Endpoint:
+class ModelEndpoint:
     """A model, and where it is asked."""
 
     model: str
@@ -82,10 +82,10 @@ class Price:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Server:
+class ModelServer:
     """What operators settled for all agents (`configure`)."""
 
-    default: Endpoint = Endpoint(model=SCRIPTED)
+    default: ModelEndpoint = ModelEndpoint(model=SCRIPTED)
     prices: Mapping[str, Price] = field(default_factory=dict)
     """By `provider:name`; others are priced by genai-prices, which comes with pydantic-ai."""
     silence: float = 60.0
@@ -98,21 +98,21 @@ class Server:
     """
 
 
-_server = Server()
+_server = ModelServer()
 
 
-def configure(server: Server) -> None:
+def configure(server: ModelServer) -> None:
     """From now on agents whose template names no model ask this one."""
     global _server
     _server = server
 
 
-def server() -> Server:
+def server() -> ModelServer:
     """What operators settled."""
     return _server
 
 
-def default() -> Endpoint:
+def default() -> ModelEndpoint:
     return _server.default
 
 
@@ -132,17 +132,17 @@ def check_address(base_url: str) -> None:
         raise ConfigInvalid({"base_url": [str(error)]}) from error
 
 
-def endpoint_of(model: str, base_url: str, credential: str) -> Endpoint:
+def endpoint_of(model: str, base_url: str, credential: str) -> ModelEndpoint:
     """The endpoint that a template names; the server's own where it names none."""
     return (
-        Endpoint(model=model, base_url=base_url, credential=credential)
+        ModelEndpoint(model=model, base_url=base_url, credential=credential)
         if model
         else _server.default
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class ModelRequest:
     """A request."""
 
     messages: Sequence[Mapping[str, Any]]
@@ -196,7 +196,9 @@ Piece = str | Thought | Reply | Exception
 """What comes of a request: text, thoughts, and at the end the reply or what went wrong."""
 
 
-def ask(endpoint: Endpoint, asked: Asked, listener: Listener, *, key: str = "") -> Reply:
+def ask(
+    endpoint: ModelEndpoint, asked: ModelRequest, listener: Listener, *, key: str = ""
+) -> Reply:
     """The model's answer.
 
     Raises StepFailed with a code of `_failure`, and what the listener's `check` raises.
@@ -239,7 +241,7 @@ class _Request:
     """One request, in a thread and an event loop of its own. `put` takes what comes of it."""
 
     def __init__(
-        self, endpoint: Endpoint, asked: Asked, key: str, put: Callable[[Piece], None]
+        self, endpoint: ModelEndpoint, asked: ModelRequest, key: str, put: Callable[[Piece], None]
     ) -> None:
         self._endpoint, self._asked, self._key, self._put = endpoint, asked, key, put
         self._cancelled = threading.Event()
@@ -304,7 +306,7 @@ def _plain(value: Any) -> Any:
     return [_plain(one) for one in value] if isinstance(value, list) else value
 
 
-def _parameters(asked: Asked) -> ModelRequestParameters:
+def _parameters(asked: ModelRequest) -> ModelRequestParameters:
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.output import OutputObjectDefinition
     from pydantic_ai.tools import ToolDefinition
@@ -343,7 +345,7 @@ def _piece_of(event: Any) -> str | Thought | None:
     return None
 
 
-def _without_thoughts(message: Mapping[str, Any], endpoint: Endpoint) -> dict[str, Any]:
+def _without_thoughts(message: Mapping[str, Any], endpoint: ModelEndpoint) -> dict[str, Any]:
     """A message without the thoughts that its endpoint does not want back."""
     return {
         **message,
@@ -355,7 +357,7 @@ def _without_thoughts(message: Mapping[str, Any], endpoint: Endpoint) -> dict[st
     }
 
 
-def _is_wanted(thought: Mapping[str, Any], endpoint: Endpoint) -> bool:
+def _is_wanted(thought: Mapping[str, Any], endpoint: ModelEndpoint) -> bool:
     """Anthropic wants its own back as it signed them; those that speak OpenAI's chat completions
     want none, and some refuse them.
     """
@@ -366,7 +368,7 @@ def _is_wanted(thought: Mapping[str, Any], endpoint: Endpoint) -> bool:
 
 
 @asynccontextmanager
-async def _model(endpoint: Endpoint, key: str) -> AsyncIterator[Model]:
+async def _model(endpoint: ModelEndpoint, key: str) -> AsyncIterator[Model]:
     """The model, with a connection that lasts as long as this."""
     if endpoint.model == SCRIPTED:
         from pydantic_ai.models.function import FunctionModel
@@ -397,7 +399,7 @@ async def _model(endpoint: Endpoint, key: str) -> AsyncIterator[Model]:
         )
 
 
-def _place_of(endpoint: Endpoint) -> tuple[str, str]:
+def _place_of(endpoint: ModelEndpoint) -> tuple[str, str]:
     """The host of an endpoint that a template names, and the address to connect to, looked up once.
 
     Raises StepFailed.
@@ -442,7 +444,7 @@ def _trusted() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def _openai(endpoint: Endpoint, name: str, key: str, client: Any) -> Model:
+def _openai(endpoint: ModelEndpoint, name: str, key: str, client: Any) -> Model:
     from openai import AsyncOpenAI
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
@@ -463,7 +465,7 @@ _FINISHED: Any = {"openai_chat_streaming_requires_finish_reason": True}
 """A stream that ends without saying that it is complete was cut off."""
 
 
-def _anthropic(endpoint: Endpoint, name: str, key: str, client: Any) -> Model:
+def _anthropic(endpoint: ModelEndpoint, name: str, key: str, client: Any) -> Model:
     from anthropic import AsyncAnthropic
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
@@ -495,7 +497,7 @@ async def _scripted(history: list[wire.ModelMessage], about: Any) -> AsyncIterat
             }
 
 
-def _reply(endpoint: Endpoint, response: wire.ModelResponse) -> Reply:
+def _reply(endpoint: ModelEndpoint, response: wire.ModelResponse) -> Reply:
     from pydantic_ai import messages as wire
 
     [message] = wire.ModelMessagesTypeAdapter.dump_python(
@@ -520,7 +522,7 @@ def _reply(endpoint: Endpoint, response: wire.ModelResponse) -> Reply:
     )
 
 
-def _cost(endpoint: Endpoint, response: wire.ModelResponse) -> float | None:
+def _cost(endpoint: ModelEndpoint, response: wire.ModelResponse) -> float | None:
     """By the operators' own table, else by genai-prices."""
     if endpoint.model == SCRIPTED:
         return 0.0
@@ -535,7 +537,7 @@ def _cost(endpoint: Endpoint, response: wire.ModelResponse) -> float | None:
         return None
 
 
-def _failure(error: Exception, endpoint: Endpoint) -> StepFailed:
+def _failure(error: Exception, endpoint: ModelEndpoint) -> StepFailed:
     """What went wrong, in words for the person who asked.
 
     An endpoint's own words are shown only where they cannot hold the key.

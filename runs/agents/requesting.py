@@ -94,7 +94,7 @@ class Request:
             if endpoint.credential
             else ""
         )
-        asked = model.Asked(
+        asked = model.ModelRequest(
             messages=given.messages,
             instructions=self._instructions,
             tools=self.tools,

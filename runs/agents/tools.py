@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from runs.agents.approval import Rule
+from runs.agents.approval import ApprovalRule
 from runs.workflows import schemas
 from runs.workflows.base import Context
 from runs.workflows.tool_calls import RISKS, Call
@@ -84,7 +84,7 @@ class Tool:
     parameters: Mapping[str, Any]
     """JSON Schema of an object, as `schemas.check_inputs` keeps it."""
     function: Function
-    approval: Sequence[Rule] = ()
+    approval: Sequence[ApprovalRule] = ()
     risk: Literal["low", "normal", "high"] = "normal"
     editable: Sequence[str] = ()
     """JSON pointers of what a person may change in the arguments before the call is made; "" is all
@@ -107,7 +107,7 @@ def tool(
     *,
     description: str,
     parameters: Mapping[str, Any],
-    approval: Sequence[Rule] = (),
+    approval: Sequence[ApprovalRule] = (),
     risk: Literal["low", "normal", "high"] = "normal",
     editable: Sequence[str] = (),
     preview: Preview | None = None,

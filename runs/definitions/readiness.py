@@ -21,7 +21,7 @@ from django.db import models
 
 from runs.agents import tools
 from runs.agents.config import ASK_HUMAN
-from runs.agents.model import ADDRESSES, Endpoint
+from runs.agents.model import ADDRESSES, ModelEndpoint
 from runs.definitions import templates as definitions
 from runs.models import StepTemplate, Template
 from runs.security import credentials
@@ -55,20 +55,22 @@ def lacking(templates: Iterable[Template], *, by: AbstractBaseUser) -> dict[str,
     return {slug: refusal for slug, refusal in found.items() if refusal is not None}
 
 
-def as_seen_by(by: AbstractBaseUser) -> Server:
+def as_seen_by(by: AbstractBaseUser) -> ServerAbilities:
     """This server for the orders that a person may make, for a team or without."""
-    return Server(
+    return ServerAbilities(
         by.groups.values_list("pk", flat=True) if isinstance(by, PermissionsMixin) else []
     )
 
 
 def require(template: Template, *, team: int | None) -> None:
     """Raise CannotRun where work by this template, of this team, could only fail on this server."""
-    if (refusal := Server([team] if team is not None else []).why_not(template)) is not None:
+    if (
+        refusal := ServerAbilities([team] if team is not None else []).why_not(template)
+    ) is not None:
         raise refusal
 
 
-class Server:
+class ServerAbilities:
     """What there is here, read once for all templates of a list."""
 
     def __init__(self, teams: Iterable[int]) -> None:
@@ -149,7 +151,7 @@ class Server:
             )
             yield from (("unknown_tool", str(error)) for error in _unknown_tools(config))
 
-    def _of_keys(self, asked: Iterable[Endpoint], config: Mapping[str, Any]) -> Iterator[Lack]:
+    def _of_keys(self, asked: Iterable[ModelEndpoint], config: Mapping[str, Any]) -> Iterator[Lack]:
         names = list(config.get("credentials", {}).values())
         for one in asked:
             if one.credential:
@@ -171,14 +173,14 @@ def any_repository() -> bool:
     return bool(remote) or any(Path(folder).is_dir() for folder in settings.WAYSTATION_REPOSITORIES)
 
 
-def _within(value: Any) -> Iterator[Endpoint]:
+def _within(value: Any) -> Iterator[ModelEndpoint]:
     """The models that a configuration names, at any depth: some executors hold another's."""
     if isinstance(value, Mapping):
         if isinstance(value.get("model"), str):
             named = {
                 name: str(value.get(name) or "") for name in ("model", "base_url", "credential")
             }
-            yield Endpoint(**named)
+            yield ModelEndpoint(**named)
         for inner in value.values():
             yield from _within(inner)
 

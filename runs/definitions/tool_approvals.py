@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runs.agents import approval, tools
-from runs.agents.approval import Rule, Verdict
+from runs.agents.approval import ApprovalRule, Verdict
 from runs.agents.tools import Tool, ToolFailed
 from runs.definitions import templates
 from runs.definitions.templates import TemplateInvalid
@@ -36,7 +36,7 @@ class CallInvalid(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class AgentStep:
     """An agent's step of a template as it stands: which tools it has, and by which rules it
     asks.
     """
@@ -44,7 +44,7 @@ class Place:
     template: str
     step: str
     tools: Sequence[str]
-    rules: Sequence[Rule]
+    rules: Sequence[ApprovalRule]
 
     @property
     def name(self) -> str:
@@ -61,7 +61,7 @@ class Explained:
     verdict: Verdict
 
 
-def places() -> list[Place]:
+def places() -> list[AgentStep]:
     """Every agent's step of the templates as they stand; those that cannot be frozen are left
     out.
     """
@@ -72,7 +72,7 @@ def places() -> list[Place]:
     ]
 
 
-def place(template: str, step: str) -> Place:
+def place(template: str, step: str) -> AgentStep:
     """One of them; raises TemplateNotFound, and CallInvalid where there is no such step."""
     found = next((one for one in _places_of(templates.current(template)) if one.step == step), None)
     if found is None:
@@ -82,7 +82,7 @@ def place(template: str, step: str) -> Place:
     return found
 
 
-def _places_of(template: Template) -> Iterator[Place]:
+def _places_of(template: Template) -> Iterator[AgentStep]:
     try:
         steps = templates.freeze_steps(template.steps)
     except TemplateInvalid:
@@ -90,7 +90,7 @@ def _places_of(template: Template) -> Iterator[Place]:
     for step in _agents(steps):
         config: Mapping[str, Any] = step["config"]
         try:
-            yield Place(
+            yield AgentStep(
                 template.slug,
                 step["name"],
                 tuple(config.get("tools", ())),
@@ -108,7 +108,11 @@ def _agents(steps: Sequence[FrozenStep]) -> Iterator[FrozenStep]:
 
 
 def explain(
-    name: str, arguments: Mapping[str, Any], *, at: Place | None = None, rules: Sequence[Rule] = ()
+    name: str,
+    arguments: Mapping[str, Any],
+    *,
+    at: AgentStep | None = None,
+    rules: Sequence[ApprovalRule] = (),
 ) -> Explained:
     """What becomes of a call with these arguments: by the rules of a step, or by `rules` where none
     is named.

@@ -27,7 +27,7 @@ from runs.engine import (
     results,
     time_limit,
 )
-from runs.engine.context import Held
+from runs.engine.context import ClaimedRun
 from runs.engine.ending import Wake
 from runs.engine.questions import Question
 from runs.engine.results import Result
@@ -66,7 +66,7 @@ def advance(run_id: uuid.UUID, *, budget: float) -> list[Wake]:
     return held.wake
 
 
-def _work(held: Held, *, ends: float) -> None:
+def _work(held: ClaimedRun, *, ends: float) -> None:
     try:
         held.state = store.load(held.head)
     except store.CheckpointDamaged as error:  # an error, never a silent fresh start (C24)
@@ -91,13 +91,13 @@ _claimable = Prepared(
 )
 
 
-def _read(run_id: uuid.UUID) -> Held | None:
+def _read(run_id: uuid.UUID) -> ClaimedRun | None:
     """A run that may be claimed, as it stands; None where it does not wait for a worker."""
     run = next(iter(_claimable.get(run_id)), None)
     if run is None:
         return None
     assert run.thread.head is not None  # written with the run
-    held = Held(
+    held = ClaimedRun(
         run=run,
         epoch=run.epoch,
         steps=run.frozen.steps,
@@ -109,7 +109,7 @@ def _read(run_id: uuid.UUID) -> Held | None:
     return held
 
 
-def _take_step(held: Held, *, ends: float) -> bool:
+def _take_step(held: ClaimedRun, *, ends: float) -> bool:
     """Run one step, or join its child runs, and record what it answered.
 
     True when another step follows.
@@ -130,7 +130,7 @@ def _take_step(held: Held, *, ends: float) -> bool:
     return False
 
 
-def _failed(held: Held, error: Exception) -> None:
+def _failed(held: ClaimedRun, error: Exception) -> None:
     """Try again later where the step's policy says so; else the run ends."""
     step = next((step for step in held.steps if step["name"] == held.at), None)
     retry = step.get("retry") if step and not held.joining else None
@@ -145,11 +145,11 @@ def _failed(held: Held, error: Exception) -> None:
         record.failed(held, error)
 
 
-def _frozen(held: Held) -> FrozenStep:
+def _frozen(held: ClaimedRun) -> FrozenStep:
     return sequence.named(held.steps, held.at)
 
 
-def _outcome(held: Held) -> Result | Exception:
+def _outcome(held: ClaimedRun) -> Result | Exception:
     """What the step at hand answers: asked of a person first where the run says so, passed over
     where its condition holds.
     """
@@ -174,14 +174,14 @@ def _outcome(held: Held) -> Result | Exception:
     return _call(held, step)
 
 
-def _must_ask(held: Held, step: FrozenStep) -> bool:
+def _must_ask(held: ClaimedRun, step: FrozenStep) -> bool:
     """Whether a condition passes over nothing here: a person edited the state that it looks at, and
     the step has review rules.
     """
     return bool(held.head.metadata.get(approvals.EDITED)) and is_reviewed(step)
 
 
-def _join(held: Held) -> Result | Exception | None:
+def _join(held: ClaimedRun) -> Result | Exception | None:
     """What the step came to whose child runs have ended, as `_outcome`; None where they were taken
     up again.
     """
@@ -196,7 +196,7 @@ def _join(held: Held) -> Result | Exception | None:
         return error
 
 
-def _call(held: Held, step: FrozenStep) -> Result | Exception:
+def _call(held: ClaimedRun, step: FrozenStep) -> Result | Exception:
     """The step's outcome, or the error it ended with. No transaction is open here."""
     try:
         with context.opened(held, step) as opened:
@@ -215,7 +215,7 @@ def _call(held: Held, step: FrozenStep) -> Result | Exception:
         return error
 
 
-def _log_failure(held: Held, step: FrozenStep, error: Exception) -> None:
+def _log_failure(held: ClaimedRun, step: FrozenStep, error: Exception) -> None:
     """The traceback quotes what was raised, so of a run that was given secrets it goes to the
     server's log as scrubbed text.
     """
@@ -226,7 +226,7 @@ def _log_failure(held: Held, step: FrozenStep, error: Exception) -> None:
         logger.error("step %s of %s failed", step["name"], held.run.shown_id, exc_info=error)
 
 
-def _record(held: Held, outcome: Result, *, stay: bool) -> bool:
+def _record(held: ClaimedRun, outcome: Result, *, stay: bool) -> bool:
     match outcome:
         case Go(to=to):
             stay = stay and sequence.queue_of(held.steps, to or "") == sequence.queue_of(

@@ -93,7 +93,7 @@ class DecisionRecord:
 
 class Claimed(Protocol):
     """A run while a worker holds it, as far as approvals are about it
-    (`runs.engine.context.Held`).
+    (`runs.engine.context.ClaimedRun`).
     """
 
     run: Run
@@ -295,7 +295,7 @@ def _attempts(run: Run, first: uuid.UUID) -> dict[uuid.UUID, str] | None:
     return found
 
 
-def _edited(later: lineage.Link, earlier: lineage.Link) -> bool:
+def _edited(later: lineage.ChainLink, earlier: lineage.ChainLink) -> bool:
     """Whether a run began with another state than it goes on from.
 
     Where retention dropped what lay between, nobody can say.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from checkpoints.models import Checkpoint
-from runs.engine.context import Held
+from runs.engine.context import ClaimedRun
 from runs.engine.events import Facts, line
 from runs.workflows.base import StepFailed
 
@@ -38,12 +38,12 @@ class Spent(StepFailed):
         )
 
 
-def carried(held: Held, metadata: Mapping[str, Any]) -> dict[str, Any]:
+def carried(held: ClaimedRun, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Metadata that counts nothing more than what was counted before."""
     return {**metadata, SPENT: held.head.metadata.get(SPENT, 0)}
 
 
-def spend(held: Held, checkpoint: Checkpoint, *, more: int = 0) -> Facts:
+def spend(held: ClaimedRun, checkpoint: Checkpoint, *, more: int = 0) -> Facts:
     """Count an unsaved checkpoint, its chunks and `more` bytes that came with it; gives the warning
     where that is due. Raises Spent.
     """

@@ -5,13 +5,13 @@ those that do not.
 from __future__ import annotations
 
 from checkpoints.models import Checkpoint
-from runs.engine.context import Held
+from runs.engine.context import ClaimedRun
 from runs.engine.events import MIDWAY
 from runs.models.frequency import Frequency
 from runs.workflows.base import Go
 
 
-def wanted(held: Held, outcome: Go) -> bool:
+def wanted(held: ClaimedRun, outcome: Go) -> bool:
     """Whether a step that others follow gets a checkpoint.
 
     A join does, and a step with a commit: its code must be found again.
@@ -31,7 +31,7 @@ def wanted(held: Held, outcome: Go) -> bool:
 
 
 def untraced(
-    held: Held, checkpoint: Checkpoint, *, told: int = 1, written: bool = True
+    held: ClaimedRun, checkpoint: Checkpoint, *, told: int = 1, written: bool = True
 ) -> dict[str, int]:
     """The column that counts steps told as done of which the history holds no result
     (`retention.steps_done`), where it changes.

@@ -20,7 +20,7 @@ from checkpoints.database import clock
 from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Thread
 from checkpoints.state import codec, reducers
 from runs.engine import approvals, checkpoint_frequency, record, step_rows
-from runs.engine.context import Held
+from runs.engine.context import ClaimedRun
 from runs.engine.events import Fact, created, line
 from runs.engine.start import Start, again, ask_again, entry_of
 from runs.models import Definition, Pause, Run
@@ -68,7 +68,7 @@ def check(step: FrozenStep, outcome: Gather, *, depth: int) -> None:
         )
 
 
-def start(held: Held, step: FrozenStep, outcome: Gather) -> None:
+def start(held: ClaimedRun, step: FrozenStep, outcome: Gather) -> None:
     """Record what the step did, start its children, and wait for them: the run holds nothing from
     here on.
     """
@@ -76,7 +76,7 @@ def start(held: Held, step: FrozenStep, outcome: Gather) -> None:
 
 
 @transaction.atomic(durable=True)
-def _start(held: Held, step: FrozenStep, outcome: Gather) -> list[tuple[uuid.UUID, str]]:
+def _start(held: ClaimedRun, step: FrozenStep, outcome: Gather) -> list[tuple[uuid.UUID, str]]:
     runs = [Run(child_name=child.name) for child in outcome.children]
     plan = {
         "children": [{"name": run.child_name, "run_id": run.shown_id} for run in runs],
@@ -103,7 +103,7 @@ def _start(held: Held, step: FrozenStep, outcome: Gather) -> list[tuple[uuid.UUI
     }
     record.write(held, fields, facts, checkpoint)
     made = [
-        _Made(held, step, run, child, state, checkpoint, outcome)
+        _ChildRows(held, step, run, child, state, checkpoint, outcome)
         for run, child in zip(runs, outcome.children, strict=True)
     ]
     Thread.objects.bulk_create([one.thread for one in made])
@@ -115,19 +115,19 @@ def _start(held: Held, step: FrozenStep, outcome: Gather) -> list[tuple[uuid.UUI
     return [(one.run.pk, one.run.queue) for one in made]
 
 
-def _waiting(held: Held, runs: Sequence[Run]) -> Fact:
+def _waiting(held: ClaimedRun, runs: Sequence[Run]) -> Fact:
     names = ", ".join(run.child_name for run in runs)
     return line(
         f"Waiting for {len(runs)} child run{'s' if len(runs) > 1 else ''}: {names}", held.at
     )
 
 
-class _Made:
+class _ChildRows:
     """The unsaved rows of one child."""
 
     def __init__(
         self,
-        held: Held,
+        held: ClaimedRun,
         step: FrozenStep,
         run: Run,
         child: Child,
@@ -185,7 +185,7 @@ def _definition(above: Definition, step: FrozenStep, names: Sequence[str]) -> De
     )[0]
 
 
-def join(held: Held) -> Go | None:
+def join(held: ClaimedRun) -> Go | None:
     """What the step that gathered has come to; None where children were taken up again and the run
     waits on.
 
@@ -223,7 +223,7 @@ def _refuse_failed(runs: Mapping[str, Run]) -> None:
             )
 
 
-def _joined(held: Held, plan: Mapping[str, Any], runs: Mapping[str, Run]) -> Go:
+def _joined(held: ClaimedRun, plan: Mapping[str, Any], runs: Mapping[str, Run]) -> Go:
     done = {name: run for name, run in runs.items() if run.status == COMPLETED}
     changes = {name: _changes(run, held.reducers) for name, run in done.items()}
     update: dict[str, Any] = (
@@ -323,7 +323,7 @@ def _handed(run: Run) -> Report | None:
 
 
 @transaction.atomic(durable=True)
-def _take_up(held: Held, plan: Mapping[str, Any]) -> list[tuple[uuid.UUID, str]] | None:
+def _take_up(held: ClaimedRun, plan: Mapping[str, Any]) -> list[tuple[uuid.UUID, str]] | None:
     """Start those children again that did not complete, each where it stopped, and wait for them;
     None where all have completed.
     """
@@ -354,7 +354,7 @@ def _take_up(held: Held, plan: Mapping[str, Any]) -> list[tuple[uuid.UUID, str]]
     return [(run.pk, run.queue) for run in waiting if run.status == PENDING]
 
 
-def _again(held: Held, run: Run) -> Run:
+def _again(held: ClaimedRun, run: Run) -> Run:
     """A child that was cancelled or expired while it asked asks the same again; any other goes on
     where it stopped.
     """

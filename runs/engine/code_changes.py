@@ -16,7 +16,7 @@ from django.db import transaction
 from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.events import log
-from runs.engine.context import Held
+from runs.engine.context import ClaimedRun
 from runs.engine.events import line
 from runs.models import Run
 from runs.states import PENDING
@@ -68,7 +68,7 @@ def reason_to_hold(run: Run, steps: list[FrozenStep], name: str) -> str:
     return ""
 
 
-def hold(held: Held) -> bool:
+def hold(held: ClaimedRun) -> bool:
     """Hold a pending run whose next step may not begin; whether it is held.
 
     A reason is said once.
@@ -88,7 +88,7 @@ def _hold(run: Run, step: str, why: str) -> None:
         logger.warning("%s is held: %s", run.shown_id, why)
 
 
-def tell(held: Held) -> None:
+def tell(held: ClaimedRun) -> None:
     """Say once that the step at hand runs with changed code, before it runs.
 
     Raises Stopped where the run is no longer ours.
@@ -102,7 +102,7 @@ def tell(held: Held) -> None:
 
 
 @transaction.atomic(durable=True)
-def _tell(held: Held, step: FrozenStep, now: str) -> None:
+def _tell(held: ClaimedRun, step: FrozenStep, now: str) -> None:
     held.run.code_seen = {**held.run.code_seen, step["name"]: now}
     if not Run.objects.held(held.run.pk, held.epoch).update(code_seen=held.run.code_seen):
         raise Stopped(f"{held.run.shown_id} was cancelled or taken over by another worker")

@@ -26,13 +26,21 @@ from checkpoints.models import Checkpoint, EventKind, Memo
 from checkpoints.models.fields import Locked
 from checkpoints.state import codec, redaction
 from runs.engine import approvals, artifacts, delivery, shutdown
-from runs.engine.output import Speech
-from runs.engine.secret_filter import Scrub
+from runs.engine.output import StepOutput
+from runs.engine.secret_filter import SecretFilter
 from runs.git import housekeeping
-from runs.git.workspace import GitWorkspace, Limits, Saved
+from runs.git.workspace import GitWorkspace, Saved, WorkspaceLimits
 from runs.models import Repository, Run, WorkOrder
 from runs.security import credentials
-from runs.workflows.base import Context, Order, Proposal, PullRequest, StepFailed, Stopped, Told
+from runs.workflows.base import (
+    Context,
+    Order,
+    PullRequest,
+    PullRequestDraft,
+    StepFailed,
+    Stopped,
+    Told,
+)
 from runs.workflows.sequence import FrozenStep
 
 logger = logging.getLogger(__name__)
@@ -49,7 +57,7 @@ A run whose database is away is taken over by nobody, however long ago its lease
 
 
 @dataclass
-class Held:
+class ClaimedRun:
     """A run while this worker holds it: what the next step starts from."""
 
     run: Run
@@ -89,7 +97,7 @@ class Held:
     """The decisions that the step at hand relied on: step that asked → decision's id, and the
     digest of what is done for it.
     """
-    scrub: Scrub = field(default_factory=Scrub)
+    scrub: SecretFilter = field(default_factory=SecretFilter)
     """Takes the secrets that its steps asked for out of all that they write.
 
     Whatever writes a step's words goes through it.
@@ -353,7 +361,7 @@ def loop_num(head: Checkpoint, name: str) -> int:
 
 
 @contextmanager
-def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
+def opened(held: ClaimedRun, step: FrozenStep) -> Iterator[Context]:
     """The context of the step that `held` is at.
 
     Its workspace is given back at the end, so that the next step may have it.
@@ -361,7 +369,7 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
     order = held.told
     number = loop_num(held.head, step["name"])
     at: dict[str, Any] = {"step": step["name"], "loop": number}
-    speech = Speech(
+    speech = StepOutput(
         held.scrub, say=partial(held.write_chunk, **at), think=partial(held.write_thought, **at)
     )
 
@@ -380,7 +388,7 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
         if reviewed:
             held.require_approval("")
 
-    def propose(wanted: Proposal) -> PullRequest:
+    def propose(wanted: PullRequestDraft) -> PullRequest:
         let_out()
         return delivery.propose_at(held.repository, held.credential, wanted)
 
@@ -416,7 +424,7 @@ def opened(held: Held, step: FrozenStep) -> Iterator[Context]:
         )
 
 
-def _workspace(held: Held, order: Order, let_out: Callable[[], None]) -> GitWorkspace:
+def _workspace(held: ClaimedRun, order: Order, let_out: Callable[[], None]) -> GitWorkspace:
     """Nothing is cloned or locked before the step asks for it."""
     return GitWorkspace(
         held.path,
@@ -439,8 +447,8 @@ def _workspace(held: Held, order: Order, let_out: Callable[[], None]) -> GitWork
     )
 
 
-def _limits() -> Limits:
-    return Limits(
+def _limits() -> WorkspaceLimits:
+    return WorkspaceLimits(
         clone_seconds=settings.WAYSTATION_CLONE_SECONDS,
         clone_bytes=settings.WAYSTATION_CLONE_BYTES,
         command_seconds=settings.WAYSTATION_COMMAND_SECONDS,

@@ -11,14 +11,27 @@ from django.conf import settings
 
 from runs.definitions import rights
 from runs.git.access import Access, asks_for_token
-from runs.git.forges.places import TITLES, BadForge, Place, checked_project, checked_url, project_of
+from runs.git.forges.places import (
+    TITLES,
+    BadForge,
+    ForgeRepository,
+    checked_project,
+    checked_url,
+    project_of,
+)
 from runs.git.forges.proposing import propose
 from runs.models import Repository, Run, WorkOrder, read_delivery, within
-from runs.workflows.base import Delivery, GiveCredential, Proposal, PullRequest, StepFailed
+from runs.workflows.base import (
+    DeliveryPolicy,
+    GiveCredential,
+    PullRequest,
+    PullRequestDraft,
+    StepFailed,
+)
 from runs.workflows.sequence import FrozenStep
 
 
-def delivery_of(order: WorkOrder) -> Delivery:
+def delivery_of(order: WorkOrder) -> DeliveryPolicy:
     """What may leave with an order's work now."""
     frozen = read_delivery(order.delivery)
     return within(frozen, order.repository.delivery) if order.repository else frozen
@@ -72,7 +85,7 @@ def access_to(repository: Repository | None, credential: GiveCredential) -> Acce
 
 
 def propose_at(
-    repository: Repository | None, credential: GiveCredential, wanted: Proposal
+    repository: Repository | None, credential: GiveCredential, wanted: PullRequestDraft
 ) -> PullRequest:
     """See `runs.workflows.base.Context.propose`."""
     if repository is None or not repository.forge:
@@ -89,7 +102,7 @@ def propose_at(
     return propose(_place(repository, credential), wanted)
 
 
-def _place(repository: Repository, credential: GiveCredential) -> Place:
+def _place(repository: Repository, credential: GiveCredential) -> ForgeRepository:
     try:
         url = checked_url(
             repository.forge, repository.forge_url, allowed=settings.WAYSTATION_FORGES
@@ -104,7 +117,7 @@ def _place(repository: Repository, credential: GiveCredential) -> Place:
             "this run."
         )
         raise StepFailed(words, code="forge_refused") from None
-    return Place(
+    return ForgeRepository(
         kind=repository.forge,
         url=url,
         project=project,

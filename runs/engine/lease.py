@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import Error, connection
 
 from checkpoints.database import clock, locks
-from checkpoints.database.rounds import Row
+from checkpoints.database.rounds import RoundItem
 from runs.models import Run
 from runs.states import RUNNING
 
@@ -80,7 +80,7 @@ def _renew(runs: list[uuid.UUID]) -> None:
             free = locks.free(Run, runs)
             _extend(list(free))
             for run_id in set(runs) - free:
-                with Row(logger, Run(pk=run_id).shown_id):
+                with RoundItem(logger, Run(pk=run_id).shown_id):
                     _extend([run_id])
     except Error as error:
         logger.warning("could not renew %d leases, will try again: %s", len(runs), error)

@@ -7,16 +7,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from runs.engine.secret_filter import Said, Scrub
+from runs.engine.secret_filter import PiecewiseFilter, SecretFilter
 from runs.engine.streaming import Chunks
 
 
-class Voice:
+class OutputChannel:
     """One of the two. `write` commits a piece of it; it raises what that raises."""
 
-    def __init__(self, scrub: Scrub, write: Callable[[str], None]) -> None:
+    def __init__(self, scrub: SecretFilter, write: Callable[[str], None]) -> None:
         self._chunks = Chunks(write)
-        self._said = Said(scrub, self._chunks.add)
+        self._said = PiecewiseFilter(scrub, self._chunks.add)
 
     def add(self, text: str) -> None:
         self._said.add(text)
@@ -32,13 +32,13 @@ class Voice:
             self._chunks.close()
 
 
-class Speech:
+class StepOutput:
     """Both. Before one begins, what the other has said is written."""
 
     def __init__(
-        self, scrub: Scrub, *, say: Callable[[str], None], think: Callable[[str], None]
+        self, scrub: SecretFilter, *, say: Callable[[str], None], think: Callable[[str], None]
     ) -> None:
-        self._words, self._thoughts = Voice(scrub, say), Voice(scrub, think)
+        self._words, self._thoughts = OutputChannel(scrub, say), OutputChannel(scrub, think)
         self._last = self._words
         self._turn = threading.Lock()
 
@@ -62,7 +62,7 @@ class Speech:
             finally:
                 self._words.close()
 
-    def _speak(self, voice: Voice, text: str) -> None:
+    def _speak(self, voice: OutputChannel, text: str) -> None:
         if not text:
             return
         with self._turn:

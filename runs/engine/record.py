@@ -22,7 +22,7 @@ from runs.engine import (
     lease,
     step_rows,
 )
-from runs.engine.context import Held
+from runs.engine.context import ClaimedRun
 from runs.engine.events import MIDWAY, Fact, Facts, asking, created, line, starting
 from runs.engine.interruptions import BEFORE, STOPS, SUSPENDED
 from runs.engine.questions import Question
@@ -37,7 +37,7 @@ KNOWN = (StepFailed, codec.NotJson, reducers.MergeFailed, store.CheckpointDamage
 FREE: dict[str, Any] = {"lease_owner": "", "lease_until": None, "lost_attempts": 0, "attempts": 0}
 
 
-def claim(held: Held) -> bool:
+def claim(held: ClaimedRun) -> bool:
     """Take a pending run that is due, and announce the step that begins, in one commit.
 
     Of two workers one gets False.
@@ -67,7 +67,7 @@ def claim(held: Held) -> bool:
     return True
 
 
-def _whose(held: Held) -> dict[str, Any]:
+def _whose(held: ClaimedRun) -> dict[str, Any]:
     run = held.run
     told: dict[str, Any] = {
         "work_order_id": held.order.shown_id if held.order else None,
@@ -89,7 +89,7 @@ class Suspended(Exception):
         self.by = by
 
 
-def go(held: Held, outcome: Go, *, stay: bool) -> None:
+def go(held: ClaimedRun, outcome: Go, *, stay: bool) -> None:
     """The step is done and another follows: in this time slice (`stay`), or when a worker takes the
     run up again. Raises Suspended.
     """
@@ -130,7 +130,7 @@ def go(held: Held, outcome: Go, *, stay: bool) -> None:
 
 
 @transaction.atomic(durable=True)
-def ask(held: Held, question: Question) -> Pause:
+def ask(held: ClaimedRun, question: Question) -> Pause:
     """The step asks a person: the run pauses and holds nothing."""
     outcome, opening = question.ask, step_rows.opening(question)
     waiting = {"blocking_reason": outcome.phase, "last_pause": outcome.phase}
@@ -177,7 +177,7 @@ def ask(held: Held, question: Question) -> Pause:
     return pause
 
 
-def done(held: Held, outcome: Done) -> None:
+def done(held: ClaimedRun, outcome: Done) -> None:
     """The run is complete."""
     handed = (
         {"report": step_rows.kept_report(outcome.report)}
@@ -197,12 +197,12 @@ def done(held: Held, outcome: Done) -> None:
     )
 
 
-def ended(held: Held) -> None:
+def ended(held: ClaimedRun) -> None:
     """Nothing follows the answer that the run goes on from: it is complete."""
     _complete(held, step_rows.after_answer(held), first=[])
 
 
-def _complete(held: Held, checkpoint: Checkpoint, *, first: Facts, **more: int) -> None:
+def _complete(held: ClaimedRun, checkpoint: Checkpoint, *, first: Facts, **more: int) -> None:
     end = (EventKind.RUN_COMPLETED, {"status": "success"})
     facts: Facts = [
         *first,
@@ -219,7 +219,7 @@ def _complete(held: Held, checkpoint: Checkpoint, *, first: Facts, **more: int) 
     )
 
 
-def again(held: Held, error: Exception, *, seconds: float) -> None:
+def again(held: ClaimedRun, error: Exception, *, seconds: float) -> None:
     """The step failed and is tried again after so many seconds, by whoever is free then."""
     tries = held.run.attempts + 1
     words = (
@@ -240,14 +240,14 @@ def again(held: Held, error: Exception, *, seconds: float) -> None:
     )
 
 
-def _words(held: Held, error: Exception) -> str:
+def _words(held: ClaimedRun, error: Exception) -> str:
     words: str = held.scrub(
         str(error) if isinstance(error, KNOWN) else f"{type(error).__name__}: {error}"
     )
     return codec.readable(words)
 
 
-def failed(held: Held, error: Exception) -> None:
+def failed(held: ClaimedRun, error: Exception) -> None:
     """The step failed: the run ends, its state and the step it stopped at are kept for a retry."""
     code = error.code[:64] if isinstance(error, KNOWN) else FailureCode.STEP_ERROR
     words = _words(held, error)
@@ -269,7 +269,7 @@ def failed(held: Held, error: Exception) -> None:
     _end(held, fields, facts, checkpoint, words=words)
 
 
-def damaged(held: Held, error: store.CheckpointDamaged) -> None:
+def damaged(held: ClaimedRun, error: store.CheckpointDamaged) -> None:
     """The state cannot be loaded: an incident, and a retry goes on from the last good ancestor,
     where there is one; never a fresh start.
     """
@@ -290,7 +290,12 @@ def damaged(held: Held, error: store.CheckpointDamaged) -> None:
 
 
 def _end(
-    held: Held, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoint | None, *, words: str
+    held: ClaimedRun,
+    fields: dict[str, Any],
+    facts: Facts,
+    checkpoint: Checkpoint | None,
+    *,
+    words: str,
 ) -> None:
     """The run's end; with what its parent is told, and what still runs for it.
 
@@ -303,7 +308,11 @@ def _end(
 
 
 def _end_in_family(
-    held: Held, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoint | None, words: str
+    held: ClaimedRun,
+    fields: dict[str, Any],
+    facts: Facts,
+    checkpoint: Checkpoint | None,
+    words: str,
 ) -> list[ending.Wake]:
     kids = ending.close_children(held.run) if held.joining else []
     woken = ending.tell_parent(held.run, failed=bool(words))
@@ -316,7 +325,9 @@ def _end_in_family(
     return woken
 
 
-def _stop(held: Held, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoint | None) -> None:
+def _stop(
+    held: ClaimedRun, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoint | None
+) -> None:
     """`write` where the run stops by itself: a suspension that was wanted meanwhile is met by that,
     and said (F22).
     """
@@ -331,21 +342,21 @@ def _stop(held: Held, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoi
     write(held, {**fields, "suspend_by": ""}, [note, *facts], checkpoint)
 
 
-def _suspend_by(held: Held) -> str:
+def _suspend_by(held: ClaimedRun) -> str:
     return (
         Run.objects.held(held.run.pk, held.epoch).values_list("suspend_by", flat=True).first() or ""
     )
 
 
 def write(
-    held: Held, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoint | None = None
+    held: ClaimedRun, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoint | None = None
 ) -> None:
     """Write all of it, or raise LeaseLost and write nothing."""
     if not commit.write(held.run, commit.Fence(epoch=held.epoch), fields, facts, checkpoint):
         raise lost(held)
 
 
-def lost(held: Held) -> LeaseLost:
+def lost(held: ClaimedRun) -> LeaseLost:
     """What is raised where the run is no longer ours."""
     return LeaseLost(
         f"{held.run.shown_id} was cancelled or taken over; nothing of epoch {held.epoch} "
@@ -353,7 +364,7 @@ def lost(held: Held) -> LeaseLost:
     )
 
 
-def _completed(held: Held) -> list[Fact]:
+def _completed(held: ClaimedRun) -> list[Fact]:
     """That the step is done; what gathered said so when its children began, and what asked midway,
     with its question.
     """

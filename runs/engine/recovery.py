@@ -16,7 +16,7 @@ from django.db.models import F
 
 from checkpoints import store
 from checkpoints.database import clock, locks
-from checkpoints.database.rounds import Row
+from checkpoints.database.rounds import RoundItem
 from checkpoints.events import log
 from checkpoints.models import Checkpoint, Thread
 from runs import urgency
@@ -55,7 +55,7 @@ def take_back(*, now: dt.datetime, everything: bool = False) -> list[Wake]:
     for run in _free(
         running.select_related("thread__head", "parent").order_by("lease_until")[:BATCH]
     ):
-        with Row(logger, run.shown_id):
+        with RoundItem(logger, run.shown_id):
             if run.lost_attempts + 1 >= settings.WAYSTATION_LOST_ATTEMPTS:
                 back += ending.undisturbed(partial(_incident, run))
             # the lease seen names the claim that was lost: one renewed or moved meanwhile is left
@@ -92,7 +92,7 @@ def hand_back(owners: Collection[str]) -> list[Wake]:
     """
     back: list[Wake] = []
     for run in Run.objects.filter(status=RUNNING, lease_owner__in=owners):
-        with Row(logger, run.shown_id):
+        with RoundItem(logger, run.shown_id):
             back += _return(run, Run.objects.held(run.pk, run.epoch), "was stopped")
     return back
 

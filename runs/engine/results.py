@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from runs.engine import children, questions
-from runs.engine.context import Held
+from runs.engine.context import ClaimedRun
 from runs.engine.questions import Question
 from runs.workflows import review_rules, sequence
 from runs.workflows.base import Ask, Done, Gather, Go, StepFailed
@@ -14,7 +14,7 @@ Result = Go | Done | Gather | Question
 """A step's answer that can be recorded."""
 
 
-def parse(held: Held, outcome: Any) -> Result:
+def parse(held: ClaimedRun, outcome: Any) -> Result:
     """Give a step's answer as it is recorded, if it is one and leads to steps that there are.
 
     Raises StepFailed, codec.NotJson, schemas.SchemaRefused, sequence.UnknownName, and TypeError for

@@ -24,7 +24,7 @@ from runs.processes import secret_encodings
 from runs.processes.secret_encodings import Form
 
 
-class Scrub:
+class SecretFilter:
     """Replaces the secrets that it knows in any value; gives the very same object where none of
     them is in it.
     """
@@ -92,12 +92,12 @@ def _overlap(text: str, form: str) -> int:
     return len(text) - place if place >= 0 else 0
 
 
-class Said:
+class PiecewiseFilter:
     """What a step says piece by piece: an end that may begin a secret is held back until the next
     piece tells.
     """
 
-    def __init__(self, scrub: Scrub, say: Callable[[str], None]) -> None:
+    def __init__(self, scrub: SecretFilter, say: Callable[[str], None]) -> None:
         self._scrub, self._say = scrub, say
         self._held = ""
         self._turn = threading.Lock()

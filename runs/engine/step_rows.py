@@ -17,7 +17,7 @@ from checkpoints.state import codec, redaction, reducers
 from checkpoints.store import Entry
 from runs.definitions import due_times, reviewer_index
 from runs.engine import approvals, budget, questions
-from runs.engine.context import Held, loop_num
+from runs.engine.context import ClaimedRun, loop_num
 from runs.engine.events import CARRIED, MIDWAY, Facts, created, line
 from runs.engine.interruptions import STOPS
 from runs.engine.questions import Question
@@ -33,7 +33,7 @@ loaded for them.
 
 
 def after_step(
-    held: Held,
+    held: ClaimedRun,
     update: Any,
     code: Commit | None,
     *,
@@ -90,7 +90,7 @@ def after_step(
     return checkpoint, state
 
 
-def _outputs(held: Held, state: Mapping[str, Any], code: Commit | None) -> dict[str, Any]:
+def _outputs(held: ClaimedRun, state: Mapping[str, Any], code: Commit | None) -> dict[str, Any]:
     """What lists and the API show of the work.
 
     The engine counts the commits with each commit, so that no step has to tell their number.
@@ -107,7 +107,7 @@ def _outputs(held: Held, state: Mapping[str, Any], code: Commit | None) -> dict[
     return outputs
 
 
-def _skipped(held: Held, kept: dict[str, Any], *, ran: bool) -> dict[str, list[str]]:
+def _skipped(held: ClaimedRun, kept: dict[str, Any], *, ran: bool) -> dict[str, list[str]]:
     """The steps that were passed over by their own condition, each as of when its turn came
     last.
     """
@@ -116,7 +116,7 @@ def _skipped(held: Held, kept: dict[str, Any], *, ran: bool) -> dict[str, list[s
     return {approvals.SKIPPED: sorted(now)} if now != before else {}
 
 
-def _unwritten(held: Held, entry: Entry) -> Checkpoint:
+def _unwritten(held: ClaimedRun, entry: Entry) -> Checkpoint:
     told = {field.name: getattr(entry, field.name) for field in fields(entry)}
     return Checkpoint(
         thread_id=held.run.thread_id,
@@ -125,7 +125,7 @@ def _unwritten(held: Held, entry: Entry) -> Checkpoint:
     )
 
 
-def where_it_stands(held: Held) -> Checkpoint:
+def where_it_stands(held: ClaimedRun) -> Checkpoint:
     """A checkpoint of the step boundary that the run is at, where the last one that was written is
     older.
     """
@@ -148,7 +148,7 @@ def _git(commit: Commit) -> dict[str, str]:
     }
 
 
-def after_answer(held: Held) -> Checkpoint:
+def after_answer(held: ClaimedRun) -> Checkpoint:
     """The last checkpoint of a run whose answer led to the end."""
     head = held.head
     kept = {key: head.metadata[key] for key in (*CARRIED, "outputs") if key in head.metadata}
@@ -222,7 +222,7 @@ def opening(question: Question) -> dict[str, Any]:
 
 
 def pause(
-    held: Held, question: Question, checkpoint: Checkpoint, opening: Mapping[str, Any]
+    held: ClaimedRun, question: Question, checkpoint: Checkpoint, opening: Mapping[str, Any]
 ) -> Pause:
     """The pause that a step opens."""
     ask, shown = question.ask, kept_report(question.ask.report)
@@ -264,7 +264,7 @@ def pause(
     )
 
 
-def _asked_before(held: Held, phase: str) -> int | None:
+def _asked_before(held: ClaimedRun, phase: str) -> int | None:
     """The revision that this run asked last; one that was asked again after a retry counts on."""
     before = Pause.objects.filter(run=held.run, step=held.at, phase=phase)
     found: int | None = before.aggregate(last=Max("revision"))["last"]

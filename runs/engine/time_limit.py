@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db import connection
 
-from runs.engine.context import Held
+from runs.engine.context import ClaimedRun
 from runs.workflows.base import StepFailed
 
 GRACE = 2.0
@@ -19,13 +19,13 @@ it.
 """
 
 
-class TimeIsUp(BaseException):
+class StepTimeIsUp(BaseException):
     """Thrown into a step that does not end: past its `except Exception`, so that it cannot go
     on.
     """
 
 
-def call(held: Held, seconds: float | None, function: Callable[[], Any]) -> Any:
+def call(held: ClaimedRun, seconds: float | None, function: Callable[[], Any]) -> Any:
     """Call `function`, in a thread of its own where it has a time limit.
 
     Raises StepFailed(code="timeout") when the time is up.
@@ -54,7 +54,7 @@ def call(held: Held, seconds: float | None, function: Callable[[], Any]) -> Any:
     held.deadline, held.thread_ident = float("inf"), threading.get_ident()
     if thread.is_alive():
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
-            ctypes.c_ulong(thread.ident or 0), ctypes.py_object(TimeIsUp)
+            ctypes.c_ulong(thread.ident or 0), ctypes.py_object(StepTimeIsUp)
         )
         raise StepFailed(f"The step did not end within {seconds:g} s.", code="timeout")
     if (error := box.get("error")) is not None:

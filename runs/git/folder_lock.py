@@ -16,7 +16,7 @@ HEIR_SECONDS = 4.0
 """What a group that is taken over gets to end by itself."""
 
 
-class Busy(Exception):
+class FolderBusy(Exception):
     """Another worker held the lock for all of the time given."""
 
 
@@ -82,7 +82,7 @@ def _wait(lock: int, deadline: float, check: Callable[[], None]) -> None:
         except BlockingIOError:
             check()
         if time.monotonic() > deadline:
-            raise Busy
+            raise FolderBusy
         time.sleep(process.POLL_SECONDS)  # nothing tells when a file's lock is free
 
 

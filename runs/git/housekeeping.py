@@ -23,8 +23,8 @@ from django.db.models import Max
 
 from checkpoints import ids
 from checkpoints.database import clock
-from checkpoints.database.rounds import Row
-from runs.git.folder_lock import Busy, FolderLock
+from checkpoints.database.rounds import RoundItem
+from runs.git.folder_lock import FolderBusy, FolderLock
 from runs.git.repository import drop, size
 from runs.models import Run, WorkOrder
 from runs.workflows.base import StepFailed
@@ -79,7 +79,7 @@ def collect(*, before: dt.datetime) -> int:
         for one in ended()
         if one.ended_at < before
     ):
-        with Row(logger, one.path.name):
+        with RoundItem(logger, one.path.name):
             gone += _drop(one)
     if gone:
         logger.info(
@@ -221,7 +221,7 @@ def _drop(folder: Folder) -> bool:
     lock = FolderLock(path.with_name(f"{path.name}.lock"), path.with_name(f"{path.name}.group"))
     try:
         lock.take(seconds=0, check=lambda: None)
-    except Busy:
+    except FolderBusy:
         return False
     try:
         # looked at again under the lock: who claims a run from now on waits for it, then finds no

@@ -16,7 +16,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from runs.git.repository import Repository
+from runs.git.repository import RepositoryFolder
 from runs.workflows.base import StepFailed
 
 HEAD = "refs/waystation/head"
@@ -30,7 +30,7 @@ _MANY_PACKS = 20
 class Mirror:
     """The bare repository in `path/.git`."""
 
-    def __init__(self, repository: Repository, url: str) -> None:
+    def __init__(self, repository: RepositoryFolder, url: str) -> None:
         self.path, self._repository, self._url = repository.path, repository, url
 
     def refresh(self) -> None:

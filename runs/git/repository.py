@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from runs.git.access import Access, environment, write_askpass
-from runs.git.folder_lock import Busy, FolderLock
+from runs.git.folder_lock import FolderBusy, FolderLock
 from runs.git.hardening import ATTRIBUTES, git_environment, program_environment, write_settings
 from runs.processes import process
 from runs.processes.sandbox import before
@@ -30,7 +30,7 @@ _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class WorkspaceLimits:
     """Seconds and bytes that a workspace may use."""
 
     command_seconds: float = 900
@@ -55,7 +55,7 @@ ALTERNATES = "objects/info/alternates"
 """git's file that names whose objects it may read."""
 
 
-class Repository:
+class RepositoryFolder:
     """The folder `path` and what lies beside it as `path.*`; every use takes the folder's lock
     first.
 
@@ -67,7 +67,7 @@ class Repository:
         self,
         path: Path,
         *,
-        limits: Limits,
+        limits: WorkspaceLimits,
         check: Callable[[], None],
         settings: Mapping[str, str],
         author: tuple[str, str],
@@ -307,7 +307,7 @@ class Repository:
             )
         except process.ProgramMissing as error:
             raise StepFailed(f"{error}.", code="program_missing") from None
-        except process.TimeIsUp as error:
+        except process.ProcessTimeIsUp as error:
             raise StepFailed(f"{arguments[0]} was ended: {error}.", code="timeout") from None
         except process.TooMuchOutput as error:
             raise StepFailed(f"{arguments[0]} was ended: {error}.", code="output_limit") from None
@@ -316,7 +316,7 @@ class Repository:
         try:
             if self.lock.take(seconds=self._limits.lock_seconds, check=self._check):
                 write_settings(self.beside("gitconfig"), self._settings)
-        except Busy:
+        except FolderBusy:
             raise StepFailed(
                 "Another worker holds this order's workspace. Retry in a while.",
                 code="workspace_busy",

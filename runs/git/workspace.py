@@ -17,8 +17,8 @@ from typing import Self
 from runs.git.access import Access
 from runs.git.hardening import SETTINGS
 from runs.git.mirror import HEAD, Mirror
-from runs.git.repository import Limits as Limits
-from runs.git.repository import Repository
+from runs.git.repository import RepositoryFolder
+from runs.git.repository import WorkspaceLimits as WorkspaceLimits
 from runs.workflows.base import Commit, Completed, Order, StepFailed
 
 _BASE = "refs/waystation/base"
@@ -52,7 +52,7 @@ class GitWorkspace:
         *,
         at: Saved | None,
         check: Callable[[], None],
-        limits: Limits | None = None,
+        limits: WorkspaceLimits | None = None,
         protocols: Sequence[str] = ("https", "ssh"),
         git_settings: Mapping[str, str] | None = None,
         search_path: str = os.environ.get("PATH", os.defpath),
@@ -79,7 +79,12 @@ class GitWorkspace:
         """
         self.path = path
         self._mirror_path, self._access, self._make_room = mirror, access, make_room
-        self._order, self.at, self._check, self._limits = order, at, check, limits or Limits()
+        self._order, self.at, self._check, self._limits = (
+            order,
+            at,
+            check,
+            limits or WorkspaceLimits(),
+        )
         self._protocols, self._git_settings, self._search_path = (
             protocols,
             git_settings or {},
@@ -89,7 +94,7 @@ class GitWorkspace:
         self._umask_outside, self._let_out = umask_outside, let_out
 
     @cached_property
-    def _repository(self) -> Repository:
+    def _repository(self) -> RepositoryFolder:
         """Made at the first use: most steps touch no file, and each is handed a workspace."""
         return self._at_path(self.path, lender=None if self._is_local else self._mirror_path)
 
@@ -99,10 +104,10 @@ class GitWorkspace:
             return None
         return Mirror(self._at_path(self._mirror_path), self._order.repository_url)
 
-    def _at_path(self, path: Path, *, lender: Path | None = None) -> Repository:
+    def _at_path(self, path: Path, *, lender: Path | None = None) -> RepositoryFolder:
         # file: local origins and bundles
         allowed = {f"protocol.{name}.allow": "always" for name in ("file", *self._protocols)}
-        return Repository(
+        return RepositoryFolder(
             path,
             limits=self._limits,
             check=self._check,

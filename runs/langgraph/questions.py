@@ -397,7 +397,9 @@ def _fenced(text: str) -> str:
 # --------------------------------------------------------------------------------------------------
 
 
-def answer(raised: Raised, *, action: str, state: State, context: tools.Asked, step: str) -> Any:
+def answer(
+    raised: Raised, *, action: str, state: State, context: tools.CallContext, step: str
+) -> Any:
     """The value that the graph goes on with.
 
     Raises StepFailed where the answer decides nothing of what was asked.
@@ -430,7 +432,9 @@ Said = tuple[str, Mapping[str, Any], str]
 """Decision, arguments, words."""
 
 
-def _decided(raised: Raised, asked: Wishes, context: tools.Asked, step: str) -> dict[str, Said]:
+def _decided(
+    raised: Raised, asked: Wishes, context: tools.CallContext, step: str
+) -> dict[str, Said]:
     """Of calls that were decided one by one, as they were asked about: no other ones count."""
     wanted = calls_of(raised, asked)
     if not tools.all_decided(context, step, wanted):

@@ -34,7 +34,7 @@ from runs.langgraph.questions import Raised
 from runs.workflows.base import Context, StepFailed
 
 if TYPE_CHECKING:
-    from runs.langgraph.step import Turn
+    from runs.langgraph.step import GraphInput
 
 KEY = "waystation_key"
 """Among what a node is configured with, and in each checkpoint's metadata: the execution of ours.
@@ -53,7 +53,7 @@ Piece = tuple[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class GraphPosition:
     """Where a graph stands by its own checkpoints."""
 
     checkpoint: str
@@ -102,7 +102,7 @@ class Graph:
             **({"recursion_limit": self.limit} if self.limit else {}),
         }
 
-    def here(self) -> Standing | None:
+    def here(self) -> GraphPosition | None:
         """Where it stands; None where it has not begun."""
         found = self.compiled.get_state(self.config())
         checkpoint = found.config["configurable"].get("checkpoint_id")
@@ -116,7 +116,7 @@ class Graph:
             )
             for one in sorted(found.interrupts, key=lambda one: str(one.id))
         ]
-        return Standing(
+        return GraphPosition(
             checkpoint=checkpoint,
             key=str(found.metadata.get(KEY, "")),
             raised=raised,
@@ -128,7 +128,7 @@ class Graph:
     def has(self, checkpoint: str) -> bool:
         return self.compiled.checkpointer.get_tuple(self.config(checkpoint)) is not None
 
-    def stream(self, turn: Turn) -> Iterator[Piece]:
+    def stream(self, turn: GraphInput) -> Iterator[Piece]:
         """Let it work on, and tell what it does.
 
         Raises StepFailed where its limit of supersteps is reached, and what its nodes raise.

@@ -38,7 +38,7 @@ from runs.workflows.schemas import SchemaRefused
 from runs.workflows.sequence import REVISE
 
 if TYPE_CHECKING:
-    from runs.langgraph.runner import Graph, Standing
+    from runs.langgraph.runner import Graph, GraphPosition
 
 NAME = "langgraph"
 MISSING = "LangGraph is not installed on this server: pip install -r requirements-langgraph.txt."
@@ -48,7 +48,7 @@ PREVIEW = 2_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class SavedGraphPosition:
     """Where a step's graph stands, as our state says."""
 
     space: str
@@ -183,11 +183,13 @@ def run_graph(state: State, context: Context) -> Outcome:
         return _advanced(state, context, graph, place)
 
 
-def _advanced(state: State, context: Context, graph: Graph, place: Place | None) -> Outcome:
+def _advanced(
+    state: State, context: Context, graph: Graph, place: SavedGraphPosition | None
+) -> Outcome:
     """Let the graph work, unless it did so before this worker came; and say what it came to."""
     here = graph.here()
     if here is not None and here.key == context.key:
-        turn = Turn() if here.unfinished else None
+        turn = GraphInput() if here.unfinished else None
     else:
         turn = _turn(state, context, graph, place, here)
     halted = turn is not None and _work(context, graph, turn)
@@ -210,7 +212,7 @@ def _advanced(state: State, context: Context, graph: Graph, place: Place | None)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turn:
+class GraphInput:
     """What a graph goes on with: its input, the answer to an interrupt, or nothing."""
 
     input: Mapping[str, Any] | None = None
@@ -221,13 +223,17 @@ class Turn:
 
 
 def _turn(
-    state: State, context: Context, graph: Graph, place: Place | None, here: Standing | None
-) -> Turn | None:
+    state: State,
+    context: Context,
+    graph: Graph,
+    place: SavedGraphPosition | None,
+    here: GraphPosition | None,
+) -> GraphInput | None:
     """What the graph goes on with in this execution, which it has not begun; None where it has
     nothing to do before it asks.
     """
     if place is None:
-        return Turn(input=_input(state, context))
+        return GraphInput(input=_input(state, context))
     # the graph went on since: our run is a fork
     if here is None or here.checkpoint != place.checkpoint:
         if not graph.has(place.checkpoint):
@@ -235,21 +241,21 @@ def _turn(
                 "The checkpoint that the graph should go on from is gone. Begin anew.",
                 code="graph_lost",
             )
-        return Turn(
+        return GraphInput(
             input=_input(state, context) if place.status == "done" else None,
             back_to=place.checkpoint,
         )
     if place.status == "done":
-        return Turn(input=_input(state, context))
+        return GraphInput(input=_input(state, context))
     if place.status == "halted":
-        return Turn() if here.unfinished else None
+        return GraphInput() if here.unfinished else None
     action = _verdict(state, context)
     raised = next((one for one in here.raised if one.id == place.interrupt), None)
     if action and raised is None:
         return _taken(context, place, here)
     # asked again: a fork at the question
     if raised is None or not _answered(context, place, action, raised):
-        return Turn(back_to=place.checkpoint)
+        return GraphInput(back_to=place.checkpoint)
     if _digest(raised) != place.digest:
         raise StepFailed(
             "The graph asks something else than what was answered. Nothing was done.",
@@ -257,18 +263,18 @@ def _turn(
         )
     value = questions.answer(raised, action=action, state=state, context=context, step=context.step)
     context.once(f"answered {place.interrupt}", lambda: True)
-    return Turn(answer=(raised.id, value))
+    return GraphInput(answer=(raised.id, value))
 
 
-def _taken(context: Context, place: Place, here: Standing) -> Turn | None:
+def _taken(context: Context, place: SavedGraphPosition, here: GraphPosition) -> GraphInput | None:
     """What follows where the graph has its answer, but no new checkpoint yet: other nodes beside
     the one that asked wait for theirs.
 
     Where the answer was not this execution's, our run is a fork, and the graph asks again.
     """
     if not context.once(f"answered {place.interrupt}", lambda: False):
-        return Turn(back_to=place.checkpoint)
-    return Turn() if here.unfinished else None
+        return GraphInput(back_to=place.checkpoint)
+    return GraphInput() if here.unfinished else None
 
 
 def _verdict(state: State, context: Context) -> str:
@@ -281,7 +287,7 @@ def _verdict(state: State, context: Context) -> str:
     return said if said in {"", REVISE} else approval.action if approval is not None else ""
 
 
-def _answered(context: Context, place: Place, action: str, raised: Raised) -> bool:
+def _answered(context: Context, place: SavedGraphPosition, action: str, raised: Raised) -> bool:
     """Whether the last answer was given to just what the graph asked.
 
     Words instead of a call approve nothing: the state holds them.
@@ -296,7 +302,7 @@ def _answered(context: Context, place: Place, action: str, raised: Raised) -> bo
     )
 
 
-def _work(context: Context, graph: Graph, turn: Turn) -> bool:
+def _work(context: Context, graph: Graph, turn: GraphInput) -> bool:
     """Let the graph work and tell what it does; True where it was halted at the end of a superstep,
     False where it stopped by itself.
     """
@@ -321,7 +327,7 @@ def _work(context: Context, graph: Graph, turn: Turn) -> bool:
 # --------------------------------------------------------------------------------------------------
 
 
-def _asking(state: State, context: Context, graph: Graph, after: Standing) -> Outcome:
+def _asking(state: State, context: Context, graph: Graph, after: GraphPosition) -> Outcome:
     """Ask the first of what the graph asks; what else it asks comes when that is answered."""
     raised, *others = after.raised
     digest = _digest(raised)
@@ -357,11 +363,15 @@ def _cleared(state: State) -> dict[str, Any]:
     return {REPLY: None} if state.get(REPLY) is not None else {}
 
 
-def _stands(graph: Graph, after: Standing, status: Literal["asked", "halted", "done"]) -> Place:
-    return Place(space=graph.space, checkpoint=after.checkpoint, status=status, shape=graph.shape)
+def _stands(
+    graph: Graph, after: GraphPosition, status: Literal["asked", "halted", "done"]
+) -> SavedGraphPosition:
+    return SavedGraphPosition(
+        space=graph.space, checkpoint=after.checkpoint, status=status, shape=graph.shape
+    )
 
 
-def _output(context: Context, after: Standing) -> dict[str, Any]:
+def _output(context: Context, after: GraphPosition) -> dict[str, Any]:
     wanted = context.config.get("output", [])
     names = wanted if isinstance(wanted, Mapping) else {name: name for name in wanted}
     return {key: after.value(name) for key, name in names.items() if name in after.values}
@@ -402,7 +412,7 @@ def _at(state: Any, pointer: str) -> list[Any]:
     return [value]
 
 
-def _place(state: State, context: Context) -> Place | None:
+def _place(state: State, context: Context) -> SavedGraphPosition | None:
     """What our state says of the step's graph; what anybody else wrote there says nothing."""
     kept = state.get(GRAPH_RUNS)
     match kept.get(context.step) if isinstance(kept, Mapping) else None:
@@ -414,7 +424,7 @@ def _place(state: State, context: Context) -> Place | None:
         }:
             rest = {name: str(more.get(name, "")) for name in ("shape", "interrupt", "digest")}
             if space.rpartition("@")[0] == context.step:
-                return Place(space=space, checkpoint=at, status=status, **rest)
+                return SavedGraphPosition(space=space, checkpoint=at, status=status, **rest)
     return None
 
 

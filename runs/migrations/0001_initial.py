@@ -58,7 +58,7 @@ class Migration(migrations.Migration):
                 'constraints': [models.UniqueConstraint(fields=('url',), name='repository_url_once'), models.CheckConstraint(condition=models.Q(('push_policy__in', ['never', 'asked', 'branch'])), name='repository_push_policy_known'), models.CheckConstraint(condition=models.Q(('pull_request_policy', 'never'), models.Q(('pull_request_policy__in', ['never', 'draft', 'ready']), ('push_policy', 'branch'), models.Q(('forge', ''), _negated=True)), _connector='OR'), name='repository_pull_request_needs_push_and_forge')],
                 'permissions': [('deliver_unreviewed', 'Can have work delivered that nobody reviewed')],
             },
-            bases=(checkpoints.ids.Shown, models.Model),
+            bases=(checkpoints.ids.HasShownId, models.Model),
         ),
         migrations.CreateModel(
             name='Template',
@@ -105,7 +105,7 @@ class Migration(migrations.Migration):
                 'indexes': [models.Index(fields=['created_by', '-id'], name='work_order_by_creator')],
                 'constraints': [models.UniqueConstraint(fields=('again_of',), name='work_order_asked_again_once')],
             },
-            bases=(checkpoints.ids.Shown, models.Model),
+            bases=(checkpoints.ids.HasShownId, models.Model),
         ),
         migrations.CreateModel(
             name='Run',
@@ -150,7 +150,7 @@ class Migration(migrations.Migration):
                 'constraints': [models.UniqueConstraint(condition=models.Q(('status__in', ['paused', 'pending', 'running'])), fields=('thread',), name='run_one_live_per_thread'), models.CheckConstraint(condition=models.Q(('status', 'running'), models.Q(('lease_owner', ''), ('lease_until__isnull', True)), _connector='OR'), name='run_lease_only_while_running'), models.CheckConstraint(condition=models.Q(models.Q(('ended_at__isnull', True), ('status__in', ['paused', 'pending', 'running'])), models.Q(('ended_at__isnull', False), ('status__in', ['cancelled', 'completed', 'expired', 'failed'])), _connector='OR'), name='run_ended_at_if_ended'), models.CheckConstraint(condition=models.Q(('error', ''), ('status__in', ['failed', 'cancelled', 'expired']), _connector='OR'), name='run_error_only_if_unsuccessful'), models.CheckConstraint(condition=models.Q(('awaited', 0), ('status', 'paused'), _connector='OR'), name='run_awaits_only_while_paused'), models.CheckConstraint(condition=models.Q(models.Q(('child_name', ''), ('depth', 0), ('parent__isnull', True)), models.Q(('depth__gt', 0), ('parent__isnull', False), models.Q(('child_name', ''), _negated=True)), _connector='OR'), name='run_child_has_parent'), models.CheckConstraint(condition=models.Q(('imported_at__isnull', True), ('status__in', ['cancelled', 'completed', 'expired', 'failed']), _connector='OR'), name='run_imported_has_ended')],
                 'permissions': [('step_around_review', 'Can bypass a review')],
             },
-            bases=(checkpoints.ids.Shown, models.Model),
+            bases=(checkpoints.ids.HasShownId, models.Model),
         ),
         migrations.CreateModel(
             name='Artifact',
@@ -171,7 +171,7 @@ class Migration(migrations.Migration):
             options={
                 'constraints': [models.UniqueConstraint(fields=('run', 'step', 'loop_num', 'name'), name='artifact_once_per_execution'), models.UniqueConstraint(condition=models.Q(('imported_run__isnull', False)), fields=('imported_run', 'step', 'loop_num', 'name'), name='artifact_once_per_imported_execution'), models.CheckConstraint(condition=models.Q(('digest', ''), ('dropped_at', None), _connector='XOR'), name='artifact_has_a_text_or_lost_it'), models.CheckConstraint(condition=models.Q(('run', None), ('imported_run', None), _connector='XOR'), name='artifact_of_one_run')],
             },
-            bases=(checkpoints.ids.Shown, models.Model),
+            bases=(checkpoints.ids.HasShownId, models.Model),
         ),
         migrations.CreateModel(
             name='Credential',
@@ -270,7 +270,7 @@ class Migration(migrations.Migration):
                 'indexes': [models.Index(condition=models.Q(('status', 'open')), fields=['-id'], name='pause_open_by_age'), models.Index(fields=['run', '-id'], name='pause_by_run'), models.Index(condition=models.Q(('status', 'open')), fields=['panel', '-id'], name='pause_open_by_panel'), models.Index(condition=models.Q(('next_at__isnull', False), ('status', 'open')), fields=['next_at'], name='pause_open_by_next'), models.Index(condition=models.Q(('status', 'expired')), fields=['-closed_at'], name='pause_expired_by_age'), models.Index(condition=models.Q(('told', 0), models.Q(('told', 1), models.Q(('status', 'open'), _negated=True)), _connector='OR'), fields=['id'], name='pause_untold'), models.Index(fields=['-changed_at'], name='pause_by_change'), models.Index(condition=models.Q(('status', 'open')), fields=['deadline_at', 'id'], name='pause_open_by_deadline')],
                 'constraints': [models.UniqueConstraint(condition=models.Q(('status', 'open')), fields=('run',), name='pause_one_open_per_run'), models.CheckConstraint(condition=models.Q(models.Q(('closed_at__isnull', True), ('status', 'open')), models.Q(models.Q(('status', 'open'), _negated=True), ('closed_at__isnull', False)), _connector='OR'), name='pause_closed_at_if_closed'), models.CheckConstraint(condition=models.Q(('revision__gte', 1)), name='pause_revision_from_one'), models.CheckConstraint(condition=models.Q(models.Q(('claimed_by__isnull', True), ('claimed_until__isnull', True)), models.Q(('claimed_by__isnull', False), ('claimed_until__isnull', False)), _connector='OR'), name='pause_claim_is_whole'), models.CheckConstraint(condition=models.Q(('deadline_at__isnull', True), models.Q(('deadline_at__lte', models.F('extendable_until')), ('extendable_until__isnull', False)), _connector='OR'), name='pause_deadline_within_reach'), models.CheckConstraint(condition=models.Q(models.Q(('status', 'expired'), _negated=True), models.Q(('closed_at__gte', models.F('deadline_at')), ('deadline_at__isnull', False)), _connector='OR'), name='pause_expired_not_early')],
             },
-            bases=(checkpoints.ids.Shown, models.Model),
+            bases=(checkpoints.ids.HasShownId, models.Model),
         ),
         migrations.CreateModel(
             name='QueuedTurn',
@@ -292,7 +292,7 @@ class Migration(migrations.Migration):
                 'indexes': [models.Index(condition=models.Q(('status', 'waiting')), fields=['thread', 'id'], name='queued_turn_waiting')],
                 'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('run__isnull', False), ('status', 'begun')), models.Q(models.Q(('status', 'begun'), _negated=True), ('run__isnull', True)), _connector='OR'), name='queued_turn_begun_has_run'), models.CheckConstraint(condition=models.Q(models.Q(('closed_at__isnull', True), ('status', 'waiting')), models.Q(models.Q(('status', 'waiting'), _negated=True), ('closed_at__isnull', False)), _connector='OR'), name='queued_turn_waits_or_closed')],
             },
-            bases=(checkpoints.ids.Shown, models.Model),
+            bases=(checkpoints.ids.HasShownId, models.Model),
         ),
         migrations.CreateModel(
             name='StepTemplate',

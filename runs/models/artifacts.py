@@ -18,7 +18,7 @@ class ArtifactDropped(Exception):
     code = "artifact_dropped"
 
 
-class Artifact(ids.Shown, models.Model):
+class Artifact(ids.HasShownId, models.Model):
     """One text of one execution of a step.
 
     Another try of it takes its place. The text is a blob; whoever sees the thread may read it.

@@ -24,7 +24,7 @@ class QueuedTurnQuerySet(models.QuerySet["QueuedTurn"]):
         return self.waiting().exclude(thread__runs__status__in=sorted(states.LIVE))
 
 
-class QueuedTurn(ids.Shown, models.Model):
+class QueuedTurn(ids.HasShownId, models.Model):
     """A message that came while a run of its thread was alive.
 
     It begins at most one run, which its row names.

@@ -30,7 +30,7 @@ from runs.models.templates import (
     Repository,
     Template,
 )
-from runs.states import PauseKind, PauseStatus, RunStatus, Told
+from runs.states import NotificationStage, PauseKind, PauseStatus, RunStatus
 from runs.workflows import sequence
 from runs.workflows.tool_calls import RISKS
 
@@ -60,7 +60,7 @@ class WorkOrderQuerySet(models.QuerySet["WorkOrder"]):
         return self.shown().annotate(asked_again_as=models.Subquery(successor))
 
 
-class WorkOrder(ids.Shown, models.Model):
+class WorkOrder(ids.HasShownId, models.Model):
     """What somebody asked for. Its status and phase are derived from its latest run."""
 
     PREFIX = "wo"
@@ -226,7 +226,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(status=RunStatus.PENDING, due_at__lt=before)
 
 
-class Run(ids.Shown, models.Model):
+class Run(ids.HasShownId, models.Model):
     """One attempt to carry a thread from its latest checkpoint to an end."""
 
     PREFIX = "run"
@@ -447,7 +447,9 @@ class PanelMember(models.Model):
         return self.username or self.group
 
 
-UNTOLD = Q(told=Told.NOTHING) | Q(told=Told.QUESTION) & ~Q(status=PauseStatus.OPEN)
+UNTOLD = Q(told=NotificationStage.NOTHING) | Q(told=NotificationStage.QUESTION) & ~Q(
+    status=PauseStatus.OPEN
+)
 
 
 class PauseQuerySet(models.QuerySet["Pause"]):
@@ -463,13 +465,13 @@ class PauseQuerySet(models.QuerySet["Pause"]):
         one gets 0. Needs a transaction.
         """
         if pause.status == PauseStatus.OPEN:
-            return self.filter(pk=pause.pk, status=PauseStatus.OPEN, told=Told.NOTHING).update(
-                told=Told.QUESTION
-            )
+            return self.filter(
+                pk=pause.pk, status=PauseStatus.OPEN, told=NotificationStage.NOTHING
+            ).update(told=NotificationStage.QUESTION)
         return (
-            self.filter(pk=pause.pk, told__lt=Told.END)
+            self.filter(pk=pause.pk, told__lt=NotificationStage.END)
             .exclude(status=PauseStatus.OPEN)
-            .update(told=Told.END)
+            .update(told=NotificationStage.END)
         )
 
     def change(self, **fields: Any) -> int:
@@ -523,7 +525,7 @@ class PauseQuerySet(models.QuerySet["Pause"]):
         )
 
 
-class Pause(ids.Shown, models.Model):
+class Pause(ids.HasShownId, models.Model):
     """An open question of a run.
 
     Each revision of the answerable content is a row of its own, and none is dropped.
@@ -636,7 +638,9 @@ class Pause(ids.Shown, models.Model):
         default=clock.now, help_text="When it came, went, or became another person's to answer."
     )
     told = models.PositiveSmallIntegerField(
-        choices=Told, default=Told.NOTHING, help_text="What was planned to be told of it."
+        choices=NotificationStage,
+        default=NotificationStage.NOTHING,
+        help_text="What was planned to be told of it.",
     )
 
     objects = PauseQuerySet.as_manager()

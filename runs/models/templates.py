@@ -17,7 +17,7 @@ from checkpoints.models import JsonTextField, Thread
 from checkpoints.models.fields import MadeAtField
 from runs.models.frequency import HOW_LONG, PROMISES, WHEN, Frequency
 from runs.workflows import owned, sequence, tool_calls
-from runs.workflows.base import Delivery
+from runs.workflows.base import DeliveryPolicy
 
 
 class StepTemplate(models.Model):
@@ -259,7 +259,7 @@ class RepositoryQuerySet(models.QuerySet["Repository"]):
         return self.filter(work_orders__thread__in=Thread.objects.visible_to(user)).distinct()
 
 
-class Repository(ids.Shown, models.Model):
+class Repository(ids.HasShownId, models.Model):
     """What operators settled about a repository: what orders on it begin with, whether they may be
     made, and what may leave with them.
     """
@@ -384,7 +384,7 @@ class Repository(ids.Shown, models.Model):
         return self.name
 
     @property
-    def delivery(self) -> Delivery:
+    def delivery(self) -> DeliveryPolicy:
         """What may leave with an order's work, as it is settled now."""
         return read_delivery(
             {
@@ -395,14 +395,15 @@ class Repository(ids.Shown, models.Model):
         )
 
 
-def read_delivery(kept: dict[str, str]) -> Delivery:
+def read_delivery(kept: dict[str, str]) -> DeliveryPolicy:
     """The settings that an order was frozen with; those of orders before there were any are the
     usual ones.
     """
-    return Delivery(**kept)  # type: ignore[arg-type]  # the constraints above name the same words
+    # the constraints above name the same words
+    return DeliveryPolicy(**kept)  # type: ignore[arg-type]
 
 
-def within(frozen: Delivery, now: Delivery) -> Delivery:
+def within(frozen: DeliveryPolicy, now: DeliveryPolicy) -> DeliveryPolicy:
     """What an order was made with, less what its repository no longer allows.
 
     Who approved it was shown no more than that.

@@ -33,7 +33,7 @@ class ProgramMissing(ProcessFailed):
     pass
 
 
-class TimeIsUp(ProcessFailed):
+class ProcessTimeIsUp(ProcessFailed):
     pass
 
 
@@ -236,7 +236,7 @@ def _follow(process: subprocess.Popen[bytes], bounds: Bounds) -> _Catch:
                 bounds.check()
                 next_check = time.monotonic() + POLL_SECONDS
             if time.monotonic() > deadline:
-                raise TimeIsUp(f"it did not end within {bounds.seconds:g} seconds")
+                raise ProcessTimeIsUp(f"it did not end within {bounds.seconds:g} seconds")
             # A grandchild may keep the pipes open for ever: the program's own end counts, once
             # nothing more is waiting.
             if not busy and _has_ended(process.pid):

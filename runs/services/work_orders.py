@@ -55,7 +55,7 @@ from runs.states import (
 from runs.tasks import next_turn_on_commit, nudge_on_commit
 from runs.urgency import Urgency
 from runs.workflows import attachments, registry, schemas, sequence, tool_calls
-from runs.workflows.base import Delivery
+from runs.workflows.base import DeliveryPolicy
 
 FIRST_STATE = imported.NOTHING_ANSWERED
 """What every thread's first run starts from, beside its input."""
@@ -280,7 +280,7 @@ def _check_delivery(
     """Raise rights.Forbidden for an order whose end is refused anyhow; what the push itself asks is
     `delivering.require_right`.
     """
-    settled = repository.delivery if repository is not None else Delivery()
+    settled = repository.delivery if repository is not None else DeliveryPolicy()
     at = rights.delivering_step(definition.steps)
     if source and at and settled.pushes(asked=bool(input.get("push"))):
         rights.check_delivery(

@@ -18,7 +18,7 @@ from django.db.models import F
 from checkpoints import ids, store
 from checkpoints.database import clock
 from checkpoints.database.people import User
-from checkpoints.database.rounds import Row
+from checkpoints.database.rounds import RoundItem
 from checkpoints.events import log
 from checkpoints.models import Thread
 from checkpoints.models.fields import demand
@@ -108,7 +108,7 @@ def begin_next(thread_id: uuid.UUID) -> Run | None:
         turn := QueuedTurn.objects.due().filter(thread=thread_id).select_related("by").first()
     ) is not None:
         try:
-            with Row(logger, turn.shown_id, but=FORESEEN) as row:
+            with RoundItem(logger, turn.shown_id, but=FORESEEN) as row:
                 return _begin(turn)
         except _Taken:
             continue

@@ -108,7 +108,7 @@ class Turn:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class ThreadPosition:
     """Where a thread stands: what a turn goes on from."""
 
     head: Checkpoint | None
@@ -141,18 +141,18 @@ def open_thread(
     return thread
 
 
-def place_of(thread_id: uuid.UUID) -> Place:
+def place_of(thread_id: uuid.UUID) -> ThreadPosition:
     thread = Thread.objects.select_related("head").get(pk=thread_id)
     head = thread.head
     related = Run.objects.select_related("definition", "thread", "work_order")
-    return Place(
+    return ThreadPosition(
         head=head,
         last=related.filter(pk=head.run_id).first() if head else None,
         team=thread.team_id,
     )
 
 
-def offer(place: Place, *, now: dt.datetime) -> dict[str, str] | None:
+def offer(place: ThreadPosition, *, now: dt.datetime) -> dict[str, str] | None:
     """The failed run that could be resumed instead, as `{"run_id", "checkpoint_id", "failed_at"}`
     (S0-77).
     """
@@ -256,7 +256,7 @@ def take_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
     return run
 
 
-def check_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Place:
+def check_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> ThreadPosition:
     """Raise what `invoke` would for this input, were the thread free; gives where the thread
     stands.
     """
@@ -268,7 +268,7 @@ def check_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Place:
     return place
 
 
-def check_free(place: Place) -> None:
+def check_free(place: ThreadPosition) -> None:
     """Raise ThreadBusy where no run may begin."""
     last = place.last
     if last is not None and last.status in LIVE:
@@ -279,7 +279,7 @@ def check_free(place: Place) -> None:
     _check_own(place)
 
 
-def _check_own(place: Place) -> None:
+def _check_own(place: ThreadPosition) -> None:
     last = place.last
     if last is not None and last.parent_id is not None:
         raise ThreadBusy("This thread belongs to a child run; go on with the run that started it.")
@@ -289,7 +289,7 @@ def _check_own(place: Place) -> None:
         )
 
 
-def _retry(place: Place, by: User) -> Run:
+def _retry(place: ThreadPosition, by: User) -> Run:
     """Nothing new was said: the run that failed goes on at the step that failed (S1-4, S1-24); what
     expired is asked again.
     """
@@ -307,7 +307,7 @@ def _retry(place: Place, by: User) -> Run:
 
 def plan(
     turn: Turn,
-    place: Place,
+    place: ThreadPosition,
     definition: Definition,
     checkpoint: Checkpoint | None,
     *,
@@ -417,7 +417,7 @@ def _follows(checkpoint: Checkpoint | None, first: str) -> str:
     return following(checkpoint)
 
 
-def _checkpoint(turn: Turn, place: Place, thread_id: uuid.UUID) -> Checkpoint | None:
+def _checkpoint(turn: Turn, place: ThreadPosition, thread_id: uuid.UUID) -> Checkpoint | None:
     if turn.replaces:
         return conversation.before(thread_id, place.head, turn.replaces)
     if turn.checkpoint_id is None:
@@ -434,7 +434,7 @@ def _checkpoint(turn: Turn, place: Place, thread_id: uuid.UUID) -> Checkpoint | 
     return found
 
 
-def _definition(turn: Turn, place: Place) -> Definition:
+def _definition(turn: Turn, place: ThreadPosition) -> Definition:
     """The template's current version; a run by hand from a checkpoint keeps to the definition that
     wrote it.
     """

@@ -242,7 +242,7 @@ Outcome = Go | Ask | Done | Gather
 
 
 @dataclass(frozen=True, kw_only=True)
-class Delivery:
+class DeliveryPolicy:
     """What may leave with an order's work, as its repository's settings say: frozen with the order,
     and never more than they say now.
     """
@@ -260,7 +260,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Proposal:
+class PullRequestDraft:
     """A pull request as it should be: what a forge is asked for."""
 
     branch: str
@@ -312,7 +312,7 @@ class Order:
     """Git author and committer of the run's commits, `Name <mail>`."""
     page: str = ""
     """Where people see it."""
-    delivery: Delivery = Delivery()
+    delivery: DeliveryPolicy = DeliveryPolicy()
 
 
 def effect(what: str, *, undo: str = "") -> str:
@@ -342,7 +342,7 @@ def _nobody_is_asked(of: str, material: Any = None) -> None:
     """For steps called outside the engine."""
 
 
-def _no_forge(wanted: Proposal) -> PullRequest:
+def _no_forge(wanted: PullRequestDraft) -> PullRequest:
     raise StepFailed(
         "No forge is set for this repository, so no pull request was opened.", code="no_forge"
     )
@@ -560,7 +560,7 @@ class Context:
     """The configurations of the template's steps, by the name of their function: for a step that
     checks what another one decided.
     """
-    propose: Callable[[Proposal], PullRequest] = _no_forge
+    propose: Callable[[PullRequestDraft], PullRequest] = _no_forge
     """Open a pull request for the order's branch at the repository's forge, or bring the open one
     up to date: never a second one.
 

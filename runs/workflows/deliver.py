@@ -13,10 +13,10 @@ from typing import Any
 from runs.workflows.base import (
     Code,
     Context,
-    Delivery,
+    DeliveryPolicy,
     Done,
     Outcome,
-    Proposal,
+    PullRequestDraft,
     State,
     StepFailed,
     effect,
@@ -145,8 +145,8 @@ def hand_over(context: Context, *, asked: bool) -> dict[str, Any]:
     return done
 
 
-def _proposal(context: Context, delivery: Delivery) -> Proposal:
-    return Proposal(
+def _proposal(context: Context, delivery: DeliveryPolicy) -> PullRequestDraft:
+    return PullRequestDraft(
         branch=context.order.branch,
         base=delivery.base_branch,
         title=context.order.title,

@@ -30,7 +30,7 @@ ANNOTATIONS = {
 
 
 @dataclass(frozen=True)
-class Code:
+class ModuleSource:
     """A module's source, taken apart."""
 
     name: str
@@ -78,7 +78,7 @@ def fingerprint(function: Callable[..., Any]) -> str:
 
 
 @cache
-def _code(module: ModuleType) -> Code | None:
+def _code(module: ModuleType) -> ModuleSource | None:
     """None where the module has no source."""
     loader = module.__spec__.loader if module.__spec__ else None
     try:
@@ -91,7 +91,7 @@ def _code(module: ModuleType) -> Code | None:
         source = None
     if source is None:
         return None
-    code = Code(module.__name__, {}, {}, {})
+    code = ModuleSource(module.__name__, {}, {}, {})
     for statement in _statements(ast.parse(source).body):
         for name in _binds(statement):
             code.bound.setdefault(name, []).append(statement)
@@ -157,7 +157,7 @@ def _imports(statement: ast.Import | ast.ImportFrom, package: str) -> Iterator[t
             )
 
 
-def _used(statement: ast.stmt, code: Code) -> Iterator[str]:
+def _used(statement: ast.stmt, code: ModuleSource) -> Iterator[str]:
     """The module's names that a statement uses, each with the attributes taken of it: `COUNT`,
     `base.Go`.
     """
@@ -171,7 +171,7 @@ def _used(statement: ast.stmt, code: Code) -> Iterator[str]:
             yield dotted
 
 
-def _globals(statement: ast.stmt, code: Code) -> set[str]:
+def _globals(statement: ast.stmt, code: ModuleSource) -> set[str]:
     """Names that a statement takes from its module: not those that a function binds itself."""
     if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         whole = (
@@ -206,7 +206,9 @@ def _dotted(node: ast.AST) -> str:
     return ""
 
 
-def _leads(dotted: str, code: Code, scope: str) -> Iterator[tuple[Code | None, str]]:
+def _leads(
+    dotted: str, code: ModuleSource, scope: str
+) -> Iterator[tuple[ModuleSource | None, str]]:
     """Where a name leads: code to follow and `module:name`; None and a dotted path outside of the
     scope; nothing for a builtin.
     """

@@ -15,7 +15,7 @@ from runs.workflows import tool_calls
 AGENT, AGENT_TURNS = "agent", "agent_turns"
 """What agents know, and which turn they are in: `runs.agents.memory`."""
 GRAPH_RUNS = "graph_runs"
-"""Where the graph of each step stands: `runs.langgraph.step.Place`, by step."""
+"""Where the graph of each step stands: `runs.langgraph.step.SavedGraphPosition`, by step."""
 RESUME_CONTEXT = "_resume_context"
 """The offer to resume a failed run, for the steps of the new one: `{"checkpoint_id",
 "failed_at"}`.

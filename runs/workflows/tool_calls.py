@@ -225,7 +225,7 @@ def decided(
     return found
 
 
-class Asked(Protocol):
+class CallContext(Protocol):
     """A step's context, as far as it is needed here."""
 
     @property
@@ -247,7 +247,9 @@ class Approved:
     """Of the answer that says so."""
 
 
-def approved(context: Asked, step: str, calls: Sequence[Call] | None = None) -> list[Approved]:
+def approved(
+    context: CallContext, step: str, calls: Sequence[Call] | None = None
+) -> list[Approved]:
     """The calls that people let a step make, in the order in which they were asked about; never one
     that was rejected.
 
@@ -277,7 +279,7 @@ def approved(context: Asked, step: str, calls: Sequence[Call] | None = None) -> 
     ]
 
 
-def rejected(context: Asked, step: str) -> dict[str, str]:
+def rejected(context: CallContext, step: str) -> dict[str, str]:
     """The calls that people refused: id → reason, for the model that wanted them."""
     return {
         name: one["reason"]
@@ -286,7 +288,7 @@ def rejected(context: Asked, step: str) -> dict[str, str]:
     }
 
 
-def all_decided(context: Asked, step: str, calls: Sequence[Call]) -> bool:
+def all_decided(context: CallContext, step: str, calls: Sequence[Call]) -> bool:
     """Whether each of these calls, with these arguments, was decided."""
     known = context.decided_calls(step)
     return all(call.id in known and _is_about(known[call.id], call) for call in calls)

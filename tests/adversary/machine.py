@@ -15,7 +15,7 @@ from django.utils import timezone
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from hitl.ledger.verification import Check
+from hitl.ledger.verification import LedgerCheck
 from hitl.models import Decision
 from hitl.operations import invariants
 from runs.models import Pause, Run
@@ -121,7 +121,7 @@ class Game:
         found = invariants.check(now=timezone.now(), late=dt.timedelta(hours=2), deep=True)
         return [
             *(one.invariant.code for one in found if one.count),
-            *(one.code for one in Check().breaches()),
+            *(one.code for one in LedgerCheck().breaches()),
         ]
 
 

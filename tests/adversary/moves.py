@@ -29,7 +29,7 @@ from django.utils import timezone
 from checkpoints import ids
 from hitl.decisions import deadlines
 from hitl.live import routing, socket_messages
-from hitl.live.consumers import Refused
+from hitl.live.consumers import SocketRefused
 from hitl.wait_gate import early_answers, signatures
 from project.errors import exception_handler
 from runs.engine.advance import advance
@@ -631,7 +631,7 @@ def _socket(world: World, move: Move, path: str) -> Came:
     consumer.scope = {**scope, "url_route": {"args": (), "kwargs": found[2]}}
     try:
         consumer._admit()
-    except Refused as refused:
+    except SocketRefused as refused:
         return Came(404, str(refused.code))
     reply = socket_messages.answer(
         json.dumps(move.body),

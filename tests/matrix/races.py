@@ -155,7 +155,7 @@ def socket(at: Question, who: Racer) -> Told:
     scope = {"headers": [(b"authorization", header)], "subprotocols": []}
     reply = json.loads(
         socket_messages.answer(
-            text, scope=scope, place=socket_messages.Place(), problem_of=exception_handler
+            text, scope=scope, place=socket_messages.SocketTarget(), problem_of=exception_handler
         )
     )
     accepted = reply["type"] == "accepted"

@@ -11,9 +11,9 @@ import pytest
 
 from project import settings as given
 from runs import checks
-from runs.agents.model import Endpoint
+from runs.agents.model import ModelEndpoint
 from runs.git.forges import proposing
-from runs.git.forges.places import Place
+from runs.git.forges.places import ForgeRepository
 from runs.workflows import extras
 from runs.workflows.base import StepFailed
 from tests.worlds.repositories import failure
@@ -33,7 +33,7 @@ def without(monkeypatch):
 @pytest.mark.parametrize("kind", ["github", "gitlab"])
 def test_a_forge_without_its_client_says_what_to_install(without, kind):
     without("github", "gitlab")
-    place = Place(
+    place = ForgeRepository(
         kind=kind, url="https://git.example.org", project="ada/engine", token="x", seconds=1
     )
     failed = failure(proposing.connect, place)
@@ -74,7 +74,7 @@ def test_what_is_there_is_no_matter():
 def test_the_check_names_the_servers_own_model(without, settings):
     assert given.WAYSTATION_MODEL.model == "scripted"
     without("openai")
-    settings.WAYSTATION_MODEL = Endpoint(model="openai:gpt-5-mini")
+    settings.WAYSTATION_MODEL = ModelEndpoint(model="openai:gpt-5-mini")
     assert [one.id for one in checks.as_set_up()] == ["runs.W003"]
     with pytest.raises(StepFailed, match=r"requirements-agents\.txt"):
         extras.require("openai")

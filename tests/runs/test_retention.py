@@ -150,7 +150,7 @@ def test_the_settings_hold_where_a_template_says_nothing(make_order, settings):
     settings.WAYSTATION_KEEP_COUNT = settings.WAYSTATION_KEEP_DAYS = (
         settings.WAYSTATION_KEEP_CHUNK_HOURS
     ) = 0
-    assert runs_keeping.usual() == keeping.Policy()
+    assert runs_keeping.usual() == keeping.RetentionPolicy()
 
 
 def test_patches_that_were_shown_stay(make_order, ana):

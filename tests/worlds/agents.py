@@ -15,7 +15,7 @@ from django.contrib.auth.models import Group, User
 from checkpoints import store
 from checkpoints.models import Event, EventKind, Thread
 from runs import definitions
-from runs.agents.approval import Rule
+from runs.agents.approval import ApprovalRule
 from runs.agents.tools import ToolFailed, ToolUse, tool
 from runs.contrib import chat
 from runs.engine.advance import advance
@@ -53,7 +53,7 @@ def search(arguments: Mapping[str, Any], use: ToolUse) -> Any:
     "test_pay",
     description="Pay.",
     parameters=ANY,
-    approval=[Rule(ask=True, why="Money leaves.")],
+    approval=[ApprovalRule(ask=True, why="Money leaves.")],
     editable=["/what"],
 )
 def pay(arguments: Mapping[str, Any], use: ToolUse) -> Any:

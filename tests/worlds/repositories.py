@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runs.contrib.repo_tidy import steps
-from runs.git.workspace import GitWorkspace, Limits, Saved
+from runs.git.workspace import GitWorkspace, Saved, WorkspaceLimits
 from runs.workflows.base import (
     Approval,
     Commit,
@@ -89,7 +89,7 @@ class Desk:
         self.commit: Commit | None = None
         self.lines: list[str] = []
         self.text = self.patch = ""  # what tests keep of a plan's and an execution's report
-        self.limits = Limits(lock_seconds=5)
+        self.limits = WorkspaceLimits(lock_seconds=5)
         self.sandbox: list[str] = []
         self.approvals: dict[str, Approval] = {}
 

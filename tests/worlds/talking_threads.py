@@ -89,10 +89,10 @@ def thread(templates: None, ana, team) -> Thread:
 
 
 @pytest.fixture
-def give(thread, ana) -> Callable[..., messages.Said]:
+def give(thread, ana) -> Callable[..., messages.MessageOutcome]:
     """Give the thread a turn, and let workers work."""
 
-    def give(by=ana, auto_resume_pending: bool = True, **turn: Any) -> messages.Said:
+    def give(by=ana, auto_resume_pending: bool = True, **turn: Any) -> messages.MessageOutcome:
         said = messages.say(
             thread.pk, Turn(**turn), by=by, via=Via.REST, auto_resume_pending=auto_resume_pending
         )

@@ -51,7 +51,7 @@ class Command(BaseCommand):
             )
             sys.exit(1)
 
-    def _lines(self, found: key_rotation.Found) -> list[str]:
+    def _lines(self, found: key_rotation.ColumnReport) -> list[str]:
         lines = [
             f"{found.column:<32} {count} under {key}" for key, count in sorted(found.keys.items())
         ]

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints import ids
-from checkpoints.export.verification import Check
+from checkpoints.export.verification import CheckpointCheck
 from checkpoints.models import Thread
 
 
@@ -23,7 +23,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        check = Check(self._thread(options["thread"]))
+        check = CheckpointCheck(self._thread(options["thread"]))
         found = []
         for damage in check.damaged():
             found.append(damage)

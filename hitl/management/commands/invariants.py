@@ -60,7 +60,7 @@ class Command(BaseCommand):
         if broken:
             sys.exit(1)
 
-    def _words(self, result: invariants.Result) -> str:
+    def _words(self, result: invariants.InvariantResult) -> str:
         start = f"{result.invariant.promise:<3} {result.invariant.code:<27}"
         if not result.count:
             return f"{start} ok"
@@ -70,7 +70,7 @@ class Command(BaseCommand):
             f"({result.invariant.sentence})"
         )
 
-    def _row(self, result: invariants.Result) -> dict[str, Any]:
+    def _row(self, result: invariants.InvariantResult) -> dict[str, Any]:
         about = result.invariant
         return {
             "code": about.code,

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from hitl.ledger.verification import BadAnchor, Check
+from hitl.ledger.verification import BadAnchor, LedgerCheck
 from hitl.models import Ledger
 
 
@@ -34,7 +34,7 @@ class Command(BaseCommand):
         there = Ledger.objects.filter(pk=options["ledger"]).exists()
         if options["ledger"] and not there:
             raise CommandError(f"There is no ledger {options['ledger']}.")
-        check, found = Check(options["ledger"], against=self._kept(options["against"])), []
+        check, found = LedgerCheck(options["ledger"], against=self._kept(options["against"])), []
         try:
             for breach in check.breaches():
                 found.append(breach)

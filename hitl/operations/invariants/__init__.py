@@ -18,14 +18,16 @@ from django.db.models import Model, QuerySet
 from checkpoints import ids
 from hitl.operations.invariants import answers, effects, given, waiting, work
 from hitl.operations.invariants.base import Invariant as Invariant
-from hitl.operations.invariants.base import Result as Result
+from hitl.operations.invariants.base import InvariantResult as InvariantResult
 
 log = logging.getLogger(__name__)
 SHOWN = 20
 LATE = dt.timedelta(seconds=60)
 
 
-def check(*, now: dt.datetime, late: dt.timedelta = LATE, deep: bool = False) -> Iterator[Result]:
+def check(
+    *, now: dt.datetime, late: dt.timedelta = LATE, deep: bool = False
+) -> Iterator[InvariantResult]:
     """Look at all invariants, one after the other; without `deep` at those that the database can
     answer by itself.
     """
@@ -34,7 +36,7 @@ def check(*, now: dt.datetime, late: dt.timedelta = LATE, deep: bool = False) ->
             yield _look(invariant, now - late)
 
 
-def _look(invariant: Invariant, before: dt.datetime) -> Result:
+def _look(invariant: Invariant, before: dt.datetime) -> InvariantResult:
     """What breaks it.
 
     Rows that cannot even be read as what they should be break it too, and the other invariants are
@@ -44,28 +46,28 @@ def _look(invariant: Invariant, before: dt.datetime) -> Result:
         return _found(invariant, before)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         log.exception("invariant %s could not be read to its end", invariant.code)
-        return Result(
+        return InvariantResult(
             invariant, 1, (f"damaged rows, which cannot be read: {type(error).__name__}",)
         )
 
 
-def _found(invariant: Invariant, before: dt.datetime) -> Result:
+def _found(invariant: Invariant, before: dt.datetime) -> InvariantResult:
     broken = invariant.broken(before)
     if isinstance(broken, QuerySet):
         rows = list(broken[: SHOWN + 1])
         count = len(rows) if len(rows) <= SHOWN else broken.count()
-        return Result(invariant, count, tuple(_shown(row) for row in rows[:SHOWN]))
+        return InvariantResult(invariant, count, tuple(_shown(row) for row in rows[:SHOWN]))
     shown: list[str] = []
     count = 0
     for row in broken:
         count += 1
         if count <= SHOWN:
             shown.append(_shown(row))
-    return Result(invariant, count, tuple(shown))
+    return InvariantResult(invariant, count, tuple(shown))
 
 
 def _shown(row: Model) -> str:
-    return row.shown_id if isinstance(row, ids.Shown) else str(row.pk)
+    return row.shown_id if isinstance(row, ids.HasShownId) else str(row.pk)
 
 
 INVARIANTS: tuple[Invariant, ...] = (

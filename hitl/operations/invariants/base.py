@@ -27,7 +27,7 @@ class Invariant:
 
 
 @dataclass(frozen=True)
-class Result:
+class InvariantResult:
     invariant: Invariant
     count: int
     ids: tuple[str, ...]

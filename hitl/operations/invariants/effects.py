@@ -17,7 +17,7 @@ from django.db.models import F, QuerySet
 
 from checkpoints import ids, store
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
-from hitl.decisions.approvals import Rows
+from hitl.decisions.approvals import DecisionRows
 from hitl.models import STEP_AROUND, Decision
 from runs.agents import approval, config, tools
 from runs.engine import approvals
@@ -69,7 +69,7 @@ def _unfounded_in(part: Sequence[Checkpoint], named: Named) -> Iterator[Checkpoi
         for one in found.values()
         if (key := _key(one["decision"])) is not None
     }
-    known = Rows().find(keys)
+    known = DecisionRows().find(keys)
     runs = Run.objects.only("pk", "thread_id", "definition_id").in_bulk(
         [row.run_id for row in given]
     )
@@ -229,7 +229,11 @@ def _called_in(part: Sequence[Event]) -> Iterator[Event]:
     if not done:
         return
     names = {str(event.data["decision"]) for event in done if event.data.get("decision")}
-    known = Rows().find({key for name in names if (key := _key(name)) is not None}) if names else {}
+    known = (
+        DecisionRows().find({key for name in names if (key := _key(name)) is not None})
+        if names
+        else {}
+    )
     runs = Run.objects.only("pk", "thread_id", "definition_id").in_bulk(
         [event.run_id for event in done]
     )

@@ -12,7 +12,15 @@ from typing import Any
 from runs.contrib.booking.books import Books
 from runs.contrib.booking.matching import Match, Position, positions
 from runs.contrib.einvoice.model import Invoice
-from runs.contrib.einvoice.rules import SUPPLIED, TOTALS, VAT_SLACK, Finding, bases, cents, check
+from runs.contrib.einvoice.rules import (
+    SUPPLIED,
+    TOTALS,
+    VAT_SLACK,
+    RuleFinding,
+    bases,
+    cents,
+    check,
+)
 from runs.contrib.einvoice.sums import recalculated
 
 REVERSE = {"AE": "reverse charge", "K": "an intra-Community supply"}
@@ -35,7 +43,7 @@ AS_CALCULATED, ASK_SUPPLIER, REJECT = "as_calculated", "ask_supplier", "reject"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy:
+class BookingPolicy:
     """What may be booked without asking; from the step template's configuration."""
 
     threshold: Decimal = Decimal("0.90")
@@ -51,7 +59,7 @@ class Policy:
     """To the supplier, by name, where they are not the usual ones: `letters`."""
 
     @classmethod
-    def of(cls, config: Mapping[str, Any]) -> Policy:
+    def of(cls, config: Mapping[str, Any]) -> BookingPolicy:
         """Raises ValueError for a configuration that is none."""
         known = {name: config[name] for name in cls.__dataclass_fields__ if name in config}
         try:
@@ -85,13 +93,13 @@ class Case:
     """
 
     invoice: Invoice
-    findings: Sequence[Finding]
+    findings: Sequence[RuleFinding]
     match: Match
-    policy: Policy
+    policy: BookingPolicy
     accepted: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def missing(self) -> list[Finding]:
+    def missing(self) -> list[RuleFinding]:
         """What the supplier must tell."""
         wanted = [one for one in self.findings if one.kind == "missing" and one.term in SUPPLIED]
         if self.accepted.get("amounts") == ASK_SUPPLIER:
@@ -99,7 +107,7 @@ class Case:
         return wanted
 
     @property
-    def wrong(self) -> list[Finding]:
+    def wrong(self) -> list[RuleFinding]:
         return [one for one in self.findings if one.kind == "wrong"]
 
     @property

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from runs.contrib.booking.ledger import Entry
+from runs.contrib.booking.ledger import LedgerEntry
 from runs.contrib.booking.matching import Match, Position, folded
 from runs.contrib.einvoice.model import Invoice
 from runs.contrib.einvoice.rules import Group, cents
@@ -96,7 +96,7 @@ class Heading:
 
 def entries(
     invoice: Invoice, match: Match, batch: Batch, accounts: Mapping[str, str], heading: Heading
-) -> list[Entry]:
+) -> list[LedgerEntry]:
     """The rows of a batch: each position, the VAT of each group, and what is owed for them.
 
     A credit note's are the other way round.
@@ -105,7 +105,7 @@ def entries(
         accounts: position → account/cost centre.
     """
     sign = -1 if invoice.is_credit_note else 1
-    base = Entry(
+    base = LedgerEntry(
         entry="", order=heading.order, supplier=(match["supplier"] or {}).get("number", ""),
         invoice=invoice.number or "",
         date=invoice.issued or "", position="", account="", cost_centre="", amount="0",
@@ -114,7 +114,7 @@ def entries(
         order_line="", text="",
         document=heading.document, booked_at=heading.booked_at,
     )  # fmt: skip
-    rows: list[Entry] = []
+    rows: list[LedgerEntry] = []
 
     def book(name: str, amount: Decimal, account: str, **more: str) -> None:
         changes = {

@@ -28,7 +28,7 @@ AMOUNT = re.compile(r"-?\d+(\.\d+)?")
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
-class Entry(TypedDict):
+class LedgerEntry(TypedDict):
     """One row.
 
     Amounts are texts with a dot; debit is positive, credit negative, and an invoice's rows add up
@@ -81,12 +81,12 @@ def read(path: Path) -> list[dict[str, str]]:
     return _parsed(_whole(content))
 
 
-def require_free(path: Path, entries: Sequence[Entry]) -> None:
+def require_free(path: Path, entries: Sequence[LedgerEntry]) -> None:
     """Raise what `append` would raise at this moment; nothing is written."""
     _missing(read(path), entries)
 
 
-def append(path: Path, entries: Sequence[Entry], *, check: Callable[[], None]) -> int:
+def append(path: Path, entries: Sequence[LedgerEntry], *, check: Callable[[], None]) -> int:
     """Append the entries that are not there yet, in one write that is on the disk when this
     returns; how many that were.
 
@@ -120,7 +120,9 @@ def _whole(content: bytes) -> bytes:
     return content[: content.rfind(b"\n") + 1]
 
 
-def _missing(rows: Sequence[Mapping[str, str]], entries: Sequence[Entry]) -> list[Entry]:
+def _missing(
+    rows: Sequence[Mapping[str, str]], entries: Sequence[LedgerEntry]
+) -> list[LedgerEntry]:
     there = {row.get("entry"): row for row in rows}
     missing = []
     for entry in entries:
@@ -160,7 +162,7 @@ def _parsed(content: bytes) -> list[dict[str, str]]:
     return rows
 
 
-def _written(entries: Sequence[Entry], *, head: bool) -> bytes:
+def _written(entries: Sequence[LedgerEntry], *, head: bool) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     if head and entries:

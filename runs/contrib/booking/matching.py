@@ -34,7 +34,7 @@ class Position:
     """No order and no usual account says where it belongs: a bookkeeper does."""
 
 
-class Proposal(TypedDict):
+class MatchProposal(TypedDict):
     key: str  # account/cost centre
     why: str
     confidence: str  # 0.00 to 1.00
@@ -46,7 +46,7 @@ class Match(TypedDict):
     found_by: str  # vat_id, iban, name, bookkeeper, or "" where nobody fits
     order: str  # open, closed, unknown, other_supplier, or "" where the invoice names none
     exceeded: list[str]  # "line 10 of PO-1: 100.00 of 80.00 open"
-    proposals: dict[str, list[Proposal]]  # by position, the best first
+    proposals: dict[str, list[MatchProposal]]  # by position, the best first
     booked_by: str  # the work order that booked an invoice of this number already, or ""
     credits_booked: bool  # the invoice that a credit note names (BT-25) is in the ledger
 
@@ -113,7 +113,7 @@ def match(
     ordered = [one for one in books.orders if invoice.order and one.order == invoice.order]
     state = _order_state(invoice, ordered, supplier)
     usable = [one for one in ordered if one.status == "open"] if state == "open" else []
-    proposals: dict[str, list[Proposal]] = {
+    proposals: dict[str, list[MatchProposal]] = {
         one.id: _proposals(one, supplier, usable, books) for one in positions(invoice)
     }
     return Match(
@@ -160,7 +160,7 @@ def _order_state(invoice: Invoice, ordered: Sequence[OrderLine], supplier: Suppl
 
 def _proposals(
     position: Position, supplier: Supplier | None, ordered: Sequence[OrderLine], books: Books
-) -> list[Proposal]:
+) -> list[MatchProposal]:
     """Of the order's line, else of the order if all its lines agree, else of the supplier; only
     accounts that there are.
     """
@@ -192,16 +192,18 @@ def _proposals(
         found.append(
             (f"{supplier.account}/{supplier.cost_centre}", "usual for this supplier", "0.95", "")
         )
-    keys: list[Proposal] = []
+    keys: list[MatchProposal] = []
     for key, why, confidence, order_line in found:
         if books.account(key) and key not in {one["key"] for one in keys}:
-            keys.append(Proposal(key=key, why=why, confidence=confidence, order_line=order_line))
+            keys.append(
+                MatchProposal(key=key, why=why, confidence=confidence, order_line=order_line)
+            )
     return keys
 
 
 def _exceeded(
     invoice: Invoice,
-    proposals: Mapping[str, Sequence[Proposal]],
+    proposals: Mapping[str, Sequence[MatchProposal]],
     ordered: Sequence[OrderLine],
     ledger: Sequence[Mapping[str, str]],
 ) -> list[str]:

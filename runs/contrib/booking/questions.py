@@ -17,7 +17,7 @@ from runs.contrib.booking.books import Books
 from runs.contrib.booking.case import Case, Doubt, reasons
 from runs.contrib.booking.letters import LETTERS
 from runs.contrib.booking.matching import Position
-from runs.contrib.einvoice.rules import SUPPLIED, TOTALS, Finding
+from runs.contrib.einvoice.rules import SUPPLIED, TOTALS, RuleFinding
 from runs.workflows import letters, schemas
 from runs.workflows.base import Ask, Outside, Report
 from runs.workflows.text import count, plain
@@ -58,7 +58,7 @@ TERMS: dict[str, dict[str, Any]] = {
 assert TERMS.keys() == SUPPLIED
 
 
-class Held(TypedDict, total=False):
+class ReturnedLine(TypedDict, total=False):
     """A line that was sent back."""
 
     reason: str  # the bookkeeper's
@@ -98,7 +98,9 @@ def facts(case: Case) -> dict[str, str | int]:
     }
 
 
-def ask_supplier_for_terms(case: Case, missing: Sequence[Finding], *, again: bool, way: str) -> Ask:
+def ask_supplier_for_terms(
+    case: Case, missing: Sequence[RuleFinding], *, again: bool, way: str
+) -> Ask:
     """Names exactly the terms that are missing or cannot be; with a text to send."""
     terms = list(dict.fromkeys(one.term for one in missing))
     properties = {term: _term(term, [one for one in missing if one.term == term]) for term in terms}
@@ -184,7 +186,7 @@ def _named(terms: Sequence[str]) -> str:
     return ", ".join([*names[:3], *([f"{len(names) - 3} more"] if len(names) > 3 else [])])
 
 
-def _term(term: str, findings: Sequence[Finding]) -> dict[str, Any]:
+def _term(term: str, findings: Sequence[RuleFinding]) -> dict[str, Any]:
     part = {"type": "string", **TERMS[term]}
     part["title"] = f"{part['title']} ({term})"
     expected = next((one.expected for one in findings if one.expected), "")
@@ -198,7 +200,7 @@ def _term(term: str, findings: Sequence[Finding]) -> dict[str, Any]:
     )
 
 
-def _letter(case: Case, terms: Sequence[str], missing: Sequence[Finding], *, again: str) -> str:
+def _letter(case: Case, terms: Sequence[str], missing: Sequence[RuleFinding], *, again: str) -> str:
     """The text as it can be sent by hand."""
     invoice = case.invoice
     told = {
@@ -213,7 +215,7 @@ def _letter(case: Case, terms: Sequence[str], missing: Sequence[Finding], *, aga
     return "## Text for the supplier\n\n" + "\n".join(f"    {plain(line, 400)}" for line in lines)
 
 
-def ask_supplier_about_lines(case: Case, held: Mapping[str, Held], *, way: str) -> Ask:
+def ask_supplier_about_lines(case: Case, held: Mapping[str, ReturnedLine], *, way: str) -> Ask:
     """What was sent back, each with its reason; the answer is per line."""
     by_id = {one.id: one for one in case.positions}
     properties, listed = {}, []
@@ -279,7 +281,7 @@ class Decide(TypedDict):
 
     ids: list[str]
     assigned: Mapping[str, str]
-    held: Mapping[str, Held]
+    held: Mapping[str, ReturnedLine]
 
 
 def part_of(case: Case, books: Books, ids: Sequence[str], assigned: Mapping[str, str]) -> list[str]:
@@ -410,7 +412,7 @@ def _decision_text(
     doubts: Sequence[Doubt],
     shown: Sequence[Position],
     assigned: Mapping[str, str],
-    held: Mapping[str, Held],
+    held: Mapping[str, ReturnedLine],
 ) -> str:
     parts = [f"# {about(case)}"]
     if told := [*(one.text for one in doubts), *reasons(case)]:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from runs.contrib.booking.ledger import AlreadyBooked, Entry
+from runs.contrib.booking.ledger import AlreadyBooked, LedgerEntry
 from runs.workflows.base import StepFailed
 
 SECONDS = 15.0
@@ -23,7 +23,7 @@ LONGEST = 64_000
 """Bytes of an answer that are read."""
 
 
-def send(entries: Sequence[Entry], *, key: str) -> None:
+def send(entries: Sequence[LedgerEntry], *, key: str) -> None:
     """Post a batch of bookings: `{"entries": [Entry]}`, with `Idempotency-Key`. 2xx is booked;
     redirects are not followed.
 

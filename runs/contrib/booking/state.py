@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict, cast
 
-from runs.contrib.booking.case import REJECT, Case, Policy
+from runs.contrib.booking.case import REJECT, BookingPolicy, Case
 from runs.contrib.booking.matching import Match
-from runs.contrib.booking.questions import BOOKKEEPER, Held
+from runs.contrib.booking.questions import BOOKKEEPER, ReturnedLine
 from runs.contrib.einvoice.model import Invoice, load
-from runs.contrib.einvoice.rules import Finding
+from runs.contrib.einvoice.rules import RuleFinding
 from runs.contrib.einvoice.sums import with_supplied
 from runs.workflows.wait_for_input import ANSWER
 
@@ -32,7 +32,7 @@ SETTLED = ("refused", "supplied", "held")
 """Those that an answer fills too, and that nobody may take away again."""
 
 
-class Asked(TypedDict):
+class OpenQuestion(TypedDict):
     """The question that is open, or was answered and not yet taken in."""
 
     reason: str  # BOOKKEEPER or SUPPLIER
@@ -40,7 +40,7 @@ class Asked(TypedDict):
     inputs: list[str]  # keys of the state that the answer joins, empty while there is none
 
 
-class Decision(TypedDict):
+class BookingDecision(TypedDict):
     """What `post` is to book."""
 
     positions: list[str]
@@ -64,11 +64,11 @@ class BookingState(TypedDict, total=False):
     accepted: dict[str, Any]  # a bookkeeper's answers to doubts, by their keys
     assigned: dict[str, str]  # position → account/cost centre, a bookkeeper's
     cleared: list[str]  # positions that a bookkeeper wants booked
-    held: dict[str, Held]  # sent back, by position, with what the supplier said of them
+    held: dict[str, ReturnedLine]  # sent back, by position, with what the supplier said of them
     refused: dict[str, str]  # position → why it is not paid
-    asked: Asked | None
+    asked: OpenQuestion | None
     shown: dict[str, Any]  # the material of the last question
-    decision: Decision | None
+    decision: BookingDecision | None
     posted: list[str]  # positions in the ledger
     batches: int  # how many times something was posted
     net_posted: dict[str, str]  # VAT group → amount
@@ -84,8 +84,8 @@ def invoice_of(state: BookingState) -> Invoice:
     return with_supplied(load(Invoice, state["invoice"]), state.get("supplied", {}))
 
 
-def case_of(state: BookingState, policy: Policy) -> Case:
-    findings = [Finding(**one) for one in state["findings"]]
+def case_of(state: BookingState, policy: BookingPolicy) -> Case:
+    findings = [RuleFinding(**one) for one in state["findings"]]
     accepted = state.get("accepted", {})
     return Case(
         invoice=invoice_of(state),
@@ -109,7 +109,7 @@ def outcome_of(state: BookingState) -> str:
     return IN_PART if state.get("refused") else POSTED
 
 
-def material(state: BookingState, asked: Asked) -> dict[str, Any]:
+def material(state: BookingState, asked: OpenQuestion) -> dict[str, Any]:
     """What an answer is about: what is asked, and all that is booked by in the end.
 
     As it was then it stays in the state, as `shown`.
@@ -160,10 +160,12 @@ def answer_to(state: BookingState, step: str) -> dict[str, Any]:
     return {"asked": None, "supplied": {**state.get("supplied", {}), **sent}}
 
 
-def _explained(state: BookingState, lines: Mapping[str, Mapping[str, str]]) -> dict[str, Held]:
+def _explained(
+    state: BookingState, lines: Mapping[str, Mapping[str, str]]
+) -> dict[str, ReturnedLine]:
     held = state.get("held", {})
     return {
-        name: Held(
+        name: ReturnedLine(
             reason=held[name]["reason"], answer=line["answer"], explanation=line["explanation"]
         )
         for name, line in lines.items()
@@ -172,7 +174,9 @@ def _explained(state: BookingState, lines: Mapping[str, Mapping[str, str]]) -> d
 
 def _decided(state: BookingState, ids: list[str], sent: Mapping[str, Any]) -> dict[str, Any]:
     back, refused = sent.get("send_back", {}), sent.get("refuse", {})
-    held: dict[str, Held] = {name: Held(reason=reason) for name, reason in back.items()}
+    held: dict[str, ReturnedLine] = {
+        name: ReturnedLine(reason=reason) for name, reason in back.items()
+    }
     cleared = [name for name in ids if name not in back and name not in refused]
     return {
         "accepted": {

@@ -18,7 +18,7 @@ from typing import Any, cast
 from runs.contrib.booking import ledger as ledger
 from runs.contrib.booking import remote_ledger as remote
 from runs.contrib.booking.books import LEDGER, Books, folder_of, read_books
-from runs.contrib.booking.case import Case, Policy, doubts
+from runs.contrib.booking.case import BookingPolicy, Case, doubts
 from runs.contrib.booking.entries import Batch, Heading, entries, invoice_key, nets_of, vat_of
 from runs.contrib.booking.letters import LETTERS
 from runs.contrib.booking.matching import Match, match
@@ -35,9 +35,9 @@ from runs.contrib.booking.questions import (
 )
 from runs.contrib.booking.state import (
     BOOKKEEPERS,
-    Asked,
+    BookingDecision,
     BookingState,
-    Decision,
+    OpenQuestion,
     answer_to,
     case_of,
     invoice_of,
@@ -149,7 +149,7 @@ def decide(state: State, context: Context) -> Outcome:
     when nothing is left.
 
     Amounts are in the invoice's currency, confidence is 0.00 to 1.00. Configuration: `books`, and
-    see `Policy`. Fails as `enrich`, or with `bad_configuration`.
+    see `BookingPolicy`. Fails as `enrich`, or with `bad_configuration`.
     """
     before = cast(BookingState, dict(state))
     # one of before there was such a thing is asked again
@@ -170,7 +170,7 @@ def decide(state: State, context: Context) -> Outcome:
         now = cast(BookingState, {**now, **update})
     outcome = _next(now, _case(now, context), books, context)
     if isinstance(outcome, Go):
-        made: Decision = outcome.update["decision"]
+        made: BookingDecision = outcome.update["decision"]
         context.log(
             f"{count(len(made['positions']), 'position')} to book, confidence "
             f"{made['confidence']}, decided by {made['by']}"
@@ -218,7 +218,7 @@ def _next(now: BookingState, case: Case, books: Books, context: Context) -> Go |
     by = "bookkeeper" if set(ready) <= set(cleared) or case.accepted else "rule"
     return Go(
         update={
-            "decision": Decision(
+            "decision": BookingDecision(
                 positions=ready, confidence=str(confidence), by=by, back=context.step
             )
         }
@@ -230,7 +230,7 @@ def _asking(
 ) -> Ask:
     """The question, with a note of what it is about; an earlier answer is no answer to it."""
     inputs = list(question.required_inputs["properties"])
-    asked = Asked(reason=reason, positions=list(ids), inputs=inputs)
+    asked = OpenQuestion(reason=reason, positions=list(ids), inputs=inputs)
     shown = material(now, asked)
     note = {"asked": asked, "shown": shown, "decided": {context.step: ""}}
     return replace(
@@ -320,7 +320,9 @@ def _require_answers(now: BookingState, context: Context) -> None:
         )
 
 
-def _decided_anew(now: BookingState, decision: Decision, context: Context) -> dict[str, Any] | None:
+def _decided_anew(
+    now: BookingState, decision: BookingDecision, context: Context
+) -> dict[str, Any] | None:
     """What the rules rest on, where the invoice and the books give another decision by now; None
     where they give this one.
 
@@ -341,7 +343,7 @@ def _decided_anew(now: BookingState, decision: Decision, context: Context) -> di
     )
 
 
-def _append(path: Path, rows: list[ledger.Entry], context: Context) -> int:
+def _append(path: Path, rows: list[ledger.LedgerEntry], context: Context) -> int:
     """The ledger that others keep comes first: what it refuses is not in the journal either."""
     if context.config.get("ledger") == "rest":
         ledger.require_free(path, rows)
@@ -349,7 +351,7 @@ def _append(path: Path, rows: list[ledger.Entry], context: Context) -> int:
     return ledger.append(path, rows, check=context.check)
 
 
-def _batch(now: BookingState, case: Case, decision: Decision) -> Batch:
+def _batch(now: BookingState, case: Case, decision: BookingDecision) -> Batch:
     left = set(open_positions(now, case)) - set(decision["positions"])
     return Batch(
         number=now.get("batches", 0) + 1,
@@ -361,7 +363,9 @@ def _batch(now: BookingState, case: Case, decision: Decision) -> Batch:
     )
 
 
-def _rows(now: BookingState, case: Case, batch: Batch, context: Context) -> list[ledger.Entry]:
+def _rows(
+    now: BookingState, case: Case, batch: Batch, context: Context
+) -> list[ledger.LedgerEntry]:
     heading = Heading(
         key=invoice_key(
             case.invoice,
@@ -427,7 +431,7 @@ def _match(state: BookingState, context: Context, books: Books) -> Match:
 def _case(state: BookingState, context: Context) -> Case:
     _invoice(state)
     try:
-        return case_of(state, Policy.of(context.config))
+        return case_of(state, BookingPolicy.of(context.config))
     except ValueError as error:
         raise StepFailed(
             f"The booking is configured wrongly: {error}. Correct the step template.",

@@ -74,7 +74,7 @@ LONGEST_WORDS = 400_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call:
+class AgentCall:
     """A tool call that the agent made by itself."""
 
     id: str
@@ -83,19 +83,19 @@ class Call:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class CallResult:
     """What a tool call came to."""
 
     id: str
     result: str
 
 
-Piece = str | Call | Answer
+Piece = str | AgentCall | CallResult
 """Words, or something about a tool."""
 
 
 @dataclass
-class Reader:
+class OutputReader:
     """Follows a program's output, and knows in the end what it came to.
 
     Without rules each line is words.
@@ -142,13 +142,13 @@ class Reader:
             name = (
                 _text(at(item, named["name"])) if named["name"].startswith("/") else named["name"]
             )
-            yield Call(
+            yield AgentCall(
                 id=_text(at(item, named.get("id", ""))),
                 name=name,
                 arguments=at(item, named.get("arguments", "")),
             )
         if "answer" in rule:
-            yield Answer(
+            yield CallResult(
                 id=_text(at(item, rule["answer"].get("id", ""))),
                 result=_text(at(item, rule["answer"].get("result", ""))),
             )

@@ -15,7 +15,7 @@ from typing import Any
 
 from runs.contrib.coding import commits
 from runs.contrib.coding.agents import AllowedPrograms
-from runs.contrib.coding.cli_output import Call, Piece, Reader
+from runs.contrib.coding.cli_output import AgentCall, OutputReader, Piece
 from runs.contrib.coding.command_config import DEFAULT_PROMPT, PLACEHOLDER, check, rules_of
 from runs.workflows import deliver, prompts
 from runs.workflows.base import Context, Go, Outcome, Report, State, StepFailed, Stopped
@@ -34,7 +34,7 @@ LONGEST_ANSWER = 200_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ran:
+class AgentRun:
     """What an agent came to."""
 
     answer: str
@@ -92,7 +92,7 @@ def command(state: State, context: Context) -> Outcome:
 
 def run_agent(
     context: Context, config: Mapping[str, Any], prompt: str, *, reading: bool = False
-) -> Ran:
+) -> AgentRun:
     """Run the agent of a configuration in the work tree as it is.
 
     What it says is shown live; the prompt and all that it wrote are kept as artifacts, also where
@@ -115,7 +115,7 @@ def run_agent(
     }
     prompt = showable(prompt)
     context.keep("prompt", prompt)
-    talk = _Talk(context, Reader(rules_of(config)))
+    talk = _Talk(context, OutputReader(rules_of(config)))
     program = PurePath(arguments[0]).name
     context.log(f"Running {program}", program=program)
     try:
@@ -132,7 +132,7 @@ def run_agent(
         with suppress(Stopped):  # what ended the program is the news
             talk.close()
     _judge(program, code, talk, config)
-    return Ran(answer=showable(talk.reader.answer)[:LONGEST_ANSWER], usage=talk.reader.usage)
+    return AgentRun(answer=showable(talk.reader.answer)[:LONGEST_ANSWER], usage=talk.reader.usage)
 
 
 def secrets_of(context: Context) -> list[str]:
@@ -186,7 +186,7 @@ class _Talk:
     """Hears what an agent writes: shows it, keeps it, and adds up what it cost."""
 
     context: Context
-    reader: Reader
+    reader: OutputReader
     shown: int = 0
     calls: int = 0
     running: dict[str, tuple[dict[str, str], float]] = field(default_factory=dict)
@@ -209,10 +209,10 @@ class _Talk:
     def _tell(self, piece: Piece) -> None:
         if isinstance(piece, str):
             return self._show(piece)
-        self.calls += isinstance(piece, Call)
+        self.calls += isinstance(piece, AgentCall)
         if self.calls > TOLD_CALLS:
             return None
-        if isinstance(piece, Call):
+        if isinstance(piece, AgentCall):
             told = {
                 "id": piece.id[:100],
                 "tool": piece.name[:100],

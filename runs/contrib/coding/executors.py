@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from runs.contrib.coding.agents import AGENT, COMMAND, NO_CODER, NO_CODER_CODE
-from runs.contrib.coding.command import Ran, run_agent, secrets_of
+from runs.contrib.coding.command import AgentRun, run_agent, secrets_of
 from runs.workflows import prompts, registry
 from runs.workflows.base import ConfigInvalid, Context, Go, Outcome, State, StepFailed
 
@@ -18,7 +18,7 @@ OWN = frozenset({"executor", "prompt", "focus", "merge"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class CodingJob:
     """What a coding step wants of its executor."""
 
     usual: str
@@ -35,7 +35,7 @@ class Worked:
     the state.
     """
 
-    ran: Ran
+    ran: AgentRun
     update: Mapping[str, Any]
     committed: bool
     """It has committed what it changed, each time it changed something."""
@@ -59,7 +59,7 @@ def check(config: Mapping[str, Any]) -> None:
         registry.check_config(str(name), rest)
 
 
-def work(state: State, context: Context, job: Job) -> Worked | Outcome:
+def work(state: State, context: Context, job: CodingJob) -> Worked | Outcome:
     """Let the executor work from the checkpoint's tree on.
 
     What is no Worked goes on first: another loop, or a question of a tool's.
@@ -80,7 +80,7 @@ def secrets(context: Context) -> list[str]:
     return secrets_of(context) if context.config.get("executor") == COMMAND else []
 
 
-def _command(context: Context, job: Job, prompt: str) -> Worked:
+def _command(context: Context, job: CodingJob, prompt: str) -> Worked:
     context.workspace.restore()
     ran = run_agent(context, context.config, prompt, reading=job.reading)
     if job.reading:
@@ -88,7 +88,7 @@ def _command(context: Context, job: Job, prompt: str) -> Worked:
     return Worked(ran=ran, update={}, committed=False)
 
 
-def _agent(state: State, context: Context, job: Job, prompt: str) -> Worked | Outcome:
+def _agent(state: State, context: Context, job: CodingJob, prompt: str) -> Worked | Outcome:
     """One loop of an agent.
 
     Its tools say what it may do, so it changes nothing where it is given none that change.
@@ -110,5 +110,5 @@ def _agent(state: State, context: Context, job: Job, prompt: str) -> Worked | Ou
         name: spent[name] for name in ("input_tokens", "output_tokens", "cost") if spent.get(name)
     }
     return Worked(
-        ran=Ran(answer=str(answer).strip(), usage=usage), update=outcome.update, committed=True
+        ran=AgentRun(answer=str(answer).strip(), usage=usage), update=outcome.update, committed=True
     )

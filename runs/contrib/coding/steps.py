@@ -15,8 +15,8 @@ from typing import Any, TypedDict
 
 from runs.contrib.coding import command_config, commits, executors
 from runs.contrib.coding.agents import READING, WRITING, CodingAgent
-from runs.contrib.coding.command import Ran
-from runs.contrib.coding.executors import Job, Worked
+from runs.contrib.coding.command import AgentRun
+from runs.contrib.coding.executors import CodingJob, Worked
 from runs.contrib.coding.prompts import EXECUTE, MERGE, PLAN, REVIEW
 from runs.workflows.base import (
     Child,
@@ -130,7 +130,7 @@ def _coding(name: str, agent: CodingAgent) -> Callable[[Step], Step]:
 def plan(state: State, context: Context) -> Outcome:
     """One agent plans."""
     _need_words(context)
-    job = Job(usual=PLAN, more={"focus": context.config.get("focus", "")}, reading=True)
+    job = CodingJob(usual=PLAN, more={"focus": context.config.get("focus", "")}, reading=True)
     worked = executors.work(state, context, job)
     if not isinstance(worked, Worked):
         return worked
@@ -167,13 +167,15 @@ def plan_together(state: State, context: Context) -> Outcome:
     }
     if context.config.get("merge", "sections") == "sections":
         content = f"# {len(plans)} plans, made apart from each other\n\n{_side_by_side(plans)}"
-        return _planned(context, Ran(answer=content, usage=used), facts={"Planners": len(plans)})
+        return _planned(
+            context, AgentRun(answer=content, usage=used), facts={"Planners": len(plans)}
+        )
     worked = executors.work(
-        state, context, Job(usual=MERGE, more={"plans": _side_by_side(plans)}, reading=True)
+        state, context, CodingJob(usual=MERGE, more={"plans": _side_by_side(plans)}, reading=True)
     )
     if not isinstance(worked, Worked):
         return worked
-    ran = Ran(
+    ran = AgentRun(
         answer=worked.ran.answer,
         usage={key: used[key] + worked.ran.usage.get(key, 0) for key in REDUCERS},
     )
@@ -186,7 +188,7 @@ def _side_by_side(plans: Mapping[str, str]) -> str:
 
 def _planned(
     context: Context,
-    ran: Ran,
+    ran: AgentRun,
     *,
     update: Mapping[str, Any] = MappingProxyType({}),
     facts: Mapping[str, str | int] = MappingProxyType({}),
@@ -228,7 +230,7 @@ def execute(state: State, context: Context) -> Outcome:
     workspace.restore()
     start = workspace.head()
     worked = executors.work(
-        state, context, Job(usual=EXECUTE, more={"plan": approved}, reading=False)
+        state, context, CodingJob(usual=EXECUTE, more={"plan": approved}, reading=False)
     )
     if not isinstance(worked, Worked):
         return worked
@@ -314,7 +316,7 @@ def review(state: State, context: Context) -> Outcome:
         if len(changes.patch) <= PATCH_IN_PROMPT
         else f"{changes.patch[:PATCH_IN_PROMPT]}\n[cut here; see git diff]"
     )
-    job = Job(
+    job = CodingJob(
         usual=REVIEW, more={"plan": _plan_of(state), "check": said, "patch": patch}, reading=True
     )
     worked = executors.work(state, context, job)

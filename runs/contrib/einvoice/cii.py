@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from runs.contrib.einvoice.model import Extra, Invoice, Line, Party, Tax
-from runs.contrib.einvoice.xml import Reader
+from runs.contrib.einvoice.model import Extra, Invoice, InvoiceLine, Party, Tax
+from runs.contrib.einvoice.xml import TermReader
 
 NAMESPACES = {
     "rsm": "urn:un:unece:uncefact:data:standard:CrossIndustryInvoice:100",
@@ -23,7 +23,7 @@ def read(root: Element) -> Invoice:
 
     What is missing stays None; what is no number or date is in `unread`.
     """
-    r = Reader(NAMESPACES)
+    r = TermReader(NAMESPACES)
     document, trade = (
         r.one(root, "rsm:ExchangedDocument"),
         r.one(root, "rsm:SupplyChainTradeTransaction"),
@@ -87,13 +87,13 @@ def read(root: Element) -> Invoice:
     return r.finish(read)
 
 
-def _vat_total(r: Reader, totals: Element | None, currency: str | None) -> Element | None:
+def _vat_total(r: TermReader, totals: Element | None, currency: str | None) -> Element | None:
     """BT-110; beside it BT-111 may stand, the same in another currency."""
     found = r.all(totals, "ram:TaxTotalAmount")
     return next((one for one in found if one.get("currencyID") in {currency, None}), None)
 
 
-def _party(r: Reader, node: Element | None) -> Party:
+def _party(r: TermReader, node: Element | None) -> Party:
     numbers: dict[str | None, str | None] = {}
     for one in r.all(node, "ram:SpecifiedTaxRegistration/ram:ID"):
         numbers.setdefault(one.get("schemeID"), r.text(one))
@@ -108,7 +108,7 @@ def _party(r: Reader, node: Element | None) -> Party:
     )
 
 
-def _line(r: Reader, node: Element) -> Line:
+def _line(r: TermReader, node: Element) -> InvoiceLine:
     agreement, settlement = (
         r.one(node, "ram:SpecifiedLineTradeAgreement"),
         r.one(node, "ram:SpecifiedLineTradeSettlement"),
@@ -117,7 +117,7 @@ def _line(r: Reader, node: Element) -> Line:
     billed = "ram:SpecifiedLineTradeDelivery/ram:BilledQuantity"
     measured = r.one(node, billed)
     price = r.one(agreement, "ram:NetPriceProductTradePrice")
-    return Line(
+    return InvoiceLine(
         id=r.text(node, "ram:AssociatedDocumentLineDocument/ram:LineID"),
         quantity=r.number(node, billed, "BT-129"),
         unit=measured.get("unitCode") if measured is not None else None,
@@ -141,11 +141,11 @@ def _line(r: Reader, node: Element) -> Line:
     )
 
 
-def _is_charge(r: Reader, node: Element) -> bool:
+def _is_charge(r: TermReader, node: Element) -> bool:
     return r.text(node, "ram:ChargeIndicator/udt:Indicator") in {"true", "1"}
 
 
-def _extra(r: Reader, node: Element) -> Extra:
+def _extra(r: TermReader, node: Element) -> Extra:
     charge = _is_charge(r, node)
     return Extra(
         charge=charge,
@@ -158,7 +158,7 @@ def _extra(r: Reader, node: Element) -> Extra:
     )
 
 
-def _logistics(r: Reader, node: Element) -> Extra:
+def _logistics(r: TermReader, node: Element) -> Extra:
     """A charge for freight and the like (BG-X-42): the EXTENDED profile of Factur-X and ZUGFeRD
     counts it among the charges of BT-108.
     """
@@ -171,7 +171,7 @@ def _logistics(r: Reader, node: Element) -> Extra:
     )
 
 
-def _tax(r: Reader, node: Element) -> Tax:
+def _tax(r: TermReader, node: Element) -> Tax:
     return Tax(
         base=r.number(node, "ram:BasisAmount", "BT-116"),
         amount=r.number(node, "ram:CalculatedAmount", "BT-117"),

@@ -40,7 +40,7 @@ class Party:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class InvoiceLine:
     """BG-25. `allowances` and `charges` are sums over the line's own (BT-136, BT-141)."""
 
     id: str | None = None  # BT-126
@@ -126,7 +126,7 @@ class Invoice:
     prepaid: Decimal | None = None  # BT-113
     rounding: Decimal | None = None  # BT-114
     payable: Decimal | None = None  # BT-115
-    lines: tuple[Line, ...] = ()
+    lines: tuple[InvoiceLine, ...] = ()
     extras: tuple[Extra, ...] = ()
     taxes: tuple[Tax, ...] = ()
     third_parties: tuple[ThirdParty, ...] = ()

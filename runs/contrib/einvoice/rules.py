@@ -19,7 +19,7 @@ from stdnum import iban as iban_numbers
 from stdnum.eu import vat as vat_numbers
 from stdnum.exceptions import ValidationError
 
-from runs.contrib.einvoice.model import Invoice, Line
+from runs.contrib.einvoice.model import Invoice, InvoiceLine
 
 CENT = Decimal("0.01")
 LINE_SLACK = Decimal("0.02")
@@ -72,7 +72,7 @@ SUPPLIED = frozenset(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class RuleFinding:
     """What is wrong with an invoice.
 
     `kind` is `missing`, or `wrong` where something is there that cannot be right.
@@ -93,7 +93,7 @@ def cents(amount: Decimal) -> Decimal:
     return amount.quantize(CENT, rounding=ROUND_HALF_UP, context=WIDE)
 
 
-def check(invoice: Invoice) -> list[Finding]:
+def check(invoice: Invoice) -> list[RuleFinding]:
     """All findings, in the order of the document: what is missing, what cannot be read, numbers of
     people and banks, arithmetic.
     """
@@ -107,7 +107,7 @@ def check(invoice: Invoice) -> list[Finding]:
     ]
 
 
-def _missing(invoice: Invoice) -> Iterator[Finding]:
+def _missing(invoice: Invoice) -> Iterator[RuleFinding]:
     unread = {one.term for one in invoice.unread}
     seller, buyer = invoice.seller, invoice.buyer
     wanted = [
@@ -145,25 +145,25 @@ def _missing(invoice: Invoice) -> Iterator[Finding]:
         wanted.append(("BR-CO-14", "BT-110", "the sum of VAT", None))
     for rule, term, name, value in wanted:
         if value is None and term not in unread:
-            yield Finding(
+            yield RuleFinding(
                 rule=rule, term=term, kind="missing", text=f"{_capital(name)} ({term}) is missing."
             )
     if not invoice.lines:
-        yield Finding(
+        yield RuleFinding(
             rule="BR-16",
             term="BG-25",
             kind="wrong",
             text="The invoice has no line. Its profile is too small to be booked from.",
         )
     if not invoice.taxes:
-        yield Finding(
+        yield RuleFinding(
             rule="BR-CO-18", term="BG-23", kind="wrong", text="The invoice has no VAT breakdown."
         )
 
 
-def _unread(invoice: Invoice) -> Iterator[Finding]:
+def _unread(invoice: Invoice) -> Iterator[RuleFinding]:
     for one in invoice.unread:
-        yield Finding(
+        yield RuleFinding(
             rule="format",
             term=one.term,
             kind="missing",
@@ -171,10 +171,10 @@ def _unread(invoice: Invoice) -> Iterator[Finding]:
         )
 
 
-def _numbers(invoice: Invoice) -> Iterator[Finding]:
+def _numbers(invoice: Invoice) -> Iterator[RuleFinding]:
     number = invoice.seller.vat_id
     if number and (problem := vat_problem(number)):
-        yield Finding(
+        yield RuleFinding(
             rule="BR-CO-09",
             term="BT-31",
             kind="missing",
@@ -186,7 +186,7 @@ def _numbers(invoice: Invoice) -> Iterator[Finding]:
         and (invoice.means == "58" or looks_like_iban(account))
         and (problem := iban_problem(account))
     ):
-        yield Finding(
+        yield RuleFinding(
             rule="IBAN",
             term="BT-84",
             kind="missing",
@@ -228,7 +228,7 @@ def iban_problem(account: str) -> str:
     return ""
 
 
-def _lines(invoice: Invoice) -> Iterator[Finding]:
+def _lines(invoice: Invoice) -> Iterator[RuleFinding]:
     seen: set[str] = set()
     for place, line in enumerate(invoice.lines, 1):
         name = line.id or f"#{place}"
@@ -242,7 +242,7 @@ def _lines(invoice: Invoice) -> Iterator[Finding]:
         ]
         for rule, term, what, value in wanted:
             if value is None:
-                yield Finding(
+                yield RuleFinding(
                     rule=rule,
                     term=term,
                     kind="wrong",
@@ -250,7 +250,7 @@ def _lines(invoice: Invoice) -> Iterator[Finding]:
                     text=f"Line {name} has no {what} ({term}).",
                 )
         if line.id in seen:
-            yield Finding(
+            yield RuleFinding(
                 rule="BR-21",
                 term="BT-126",
                 kind="wrong",
@@ -261,12 +261,12 @@ def _lines(invoice: Invoice) -> Iterator[Finding]:
         net = line_net(line)
         if net is not None and line.net is not None and is_off(line.net, net, invoice.currency):
             text = f"Line {name}: quantity times price is {net}, not {line.net} (BT-131)."
-            yield Finding(
+            yield RuleFinding(
                 rule="R120", term="BT-131", kind="wrong", line=name, text=text, expected=str(net)
             )
 
 
-def line_net(line: Line) -> Decimal | None:
+def line_net(line: InvoiceLine) -> Decimal | None:
     """Quantity x price per base quantity, plus charges, less allowances; None where one of them is
     not there.
     """
@@ -285,7 +285,7 @@ def is_off(said: Decimal, net: Decimal, currency: str | None) -> bool:
     return abs(net - said) > (Decimal("0.5") if rounded else LINE_SLACK)
 
 
-def _totals(invoice: Invoice) -> Iterator[Finding]:
+def _totals(invoice: Invoice) -> Iterator[RuleFinding]:
     zero = Decimal(0)
     nets = [line.net for line in invoice.lines]
     allowances = sum((one.amount or zero for one in invoice.extras if not one.charge), zero)
@@ -320,11 +320,11 @@ def _totals(invoice: Invoice) -> Iterator[Finding]:
     for place, one in enumerate(invoice.third_parties, 1):
         if one.amount is None:
             text = f"Payment {place} to a third party has no amount (BT-DEX-002)."
-            yield Finding(rule="BR-DEX-11", term="BT-DEX-002", kind="wrong", text=text)
+            yield RuleFinding(rule="BR-DEX-11", term="BT-DEX-002", kind="wrong", text=text)
     for rule, term, said, right in sums:
         if said is not None and said != right:
             text = f"{TOTALS[term]} ({term}) is {said}, but its parts come to {right}."
-            yield Finding(rule=rule, term=term, kind="wrong", text=text, expected=str(right))
+            yield RuleFinding(rule=rule, term=term, kind="wrong", text=text, expected=str(right))
 
 
 def bases(invoice: Invoice) -> dict[Group, Decimal]:
@@ -339,7 +339,7 @@ def bases(invoice: Invoice) -> dict[Group, Decimal]:
     return dict(found)
 
 
-def _breakdown(invoice: Invoice) -> Iterator[Finding]:
+def _breakdown(invoice: Invoice) -> Iterator[RuleFinding]:
     due = bases(invoice)
     for tax in invoice.taxes:
         group: Group = (tax.category or "", tax.rate or Decimal(0))
@@ -350,7 +350,7 @@ def _breakdown(invoice: Invoice) -> Iterator[Finding]:
             ("BR-46", "BT-117", "amount", tax.amount),
         ):
             if value is None:
-                yield Finding(
+                yield RuleFinding(
                     rule=rule,
                     term=term,
                     kind="wrong",
@@ -362,12 +362,14 @@ def _breakdown(invoice: Invoice) -> Iterator[Finding]:
             if off >= VAT_SLACK or (off and not group[1]):
                 text = f"VAT {name} of {tax.base} is {vat}, not {tax.amount} (BT-117)."
                 rule = "BR-CO-17" if group[1] else _rule_of(group, "09")
-                yield Finding(rule=rule, term="BT-117", kind="wrong", text=text, expected=str(vat))
+                yield RuleFinding(
+                    rule=rule, term="BT-117", kind="wrong", text=text, expected=str(vat)
+                )
         if tax.base is not None and invoice.lines and _is_another(tax.base, right, group):
             text = (
                 f"VAT {name} is taken of {tax.base} (BT-116), but its lines come to {right or 0}."
             )
-            yield Finding(
+            yield RuleFinding(
                 rule=_rule_of(group, "08"),
                 term="BT-116",
                 kind="wrong",
@@ -377,7 +379,7 @@ def _breakdown(invoice: Invoice) -> Iterator[Finding]:
     if invoice.taxes:
         for category, rate in due:
             text = f"VAT {category} {rate.normalize():f} % of the lines is not in the breakdown."
-            yield Finding(rule="BR-CO-18", term="BG-23", kind="wrong", text=text)
+            yield RuleFinding(rule="BR-CO-18", term="BG-23", kind="wrong", text=text)
 
 
 def _is_another(base: Decimal, right: Decimal | None, group: Group) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
-from runs.contrib.einvoice.model import Invoice, Line, Party
+from runs.contrib.einvoice.model import Invoice, InvoiceLine, Party
 from runs.contrib.einvoice.rules import line_net
 from runs.contrib.einvoice.sums import added_up
 
@@ -41,9 +41,9 @@ STEEL = Party(
 STEEL_IBAN = "AT611904300234573201"
 
 
-def line(number: int, name: str, quantity: str, price: str, **changes: object) -> Line:
+def line(number: int, name: str, quantity: str, price: str, **changes: object) -> InvoiceLine:
     """A line whose net amount is right; `changes` are taken as they are."""
-    made = Line(
+    made = InvoiceLine(
         id=str(number), name=name, quantity=Decimal(quantity), unit="C62", price=Decimal(price),
         category="S", rate=Decimal(19)
     )  # fmt: skip

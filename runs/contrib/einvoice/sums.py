@@ -7,7 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from runs.contrib.einvoice.model import Extra, Invoice, Line, Tax
+from runs.contrib.einvoice.model import Extra, Invoice, InvoiceLine, Tax
 from runs.contrib.einvoice.rules import bases, cents, is_off, line_net
 
 FIELDS = {
@@ -22,7 +22,7 @@ FIELDS = {
 AMOUNTS = frozenset({"BT-106", "BT-107", "BT-108", "BT-109", "BT-110", "BT-112", "BT-115"})
 
 
-def added_up(draft: Invoice, lines: Sequence[Line], extras: Sequence[Extra] = ()) -> Invoice:
+def added_up(draft: Invoice, lines: Sequence[InvoiceLine], extras: Sequence[Extra] = ()) -> Invoice:
     """The draft with these lines and the totals and VAT that follow from them (BR-CO-10 to
     BR-CO-17, BR-DEX-09).
     """
@@ -62,7 +62,7 @@ def recalculated(invoice: Invoice) -> Invoice:
     return added_up(invoice, lines, invoice.extras)
 
 
-def _needs(line: Line, net: Decimal | None, invoice: Invoice) -> bool:
+def _needs(line: InvoiceLine, net: Decimal | None, invoice: Invoice) -> bool:
     return net is not None and (line.net is None or is_off(line.net, net, invoice.currency))
 
 

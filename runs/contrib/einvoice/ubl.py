@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from runs.contrib.einvoice.model import Extra, Invoice, Line, Party, Tax, ThirdParty
-from runs.contrib.einvoice.xml import Reader
+from runs.contrib.einvoice.model import Extra, Invoice, InvoiceLine, Party, Tax, ThirdParty
+from runs.contrib.einvoice.xml import TermReader
 
 NAMESPACES = {
     "cac": "urn:oasis:names:specification:ubl:schema:xsd:CommonAggregateComponents-2",
@@ -28,7 +28,7 @@ def read(root: Element) -> Invoice:
 
     What is missing stays None; what is no number or date is in `unread`.
     """
-    r = Reader(NAMESPACES)
+    r = TermReader(NAMESPACES)
     credit = root.tag.endswith("}CreditNote")
     totals, means = r.one(root, "cac:LegalMonetaryTotal"), r.one(root, "cac:PaymentMeans")
     due = r.date(root, "cbc:DueDate", "BT-9") or r.date(means, "cbc:PaymentDueDate", "BT-9")
@@ -83,12 +83,12 @@ def read(root: Element) -> Invoice:
     return r.finish(read)
 
 
-def _in(tax_total: Element, r: Reader, currency: str | None) -> bool:
+def _in(tax_total: Element, r: TermReader, currency: str | None) -> bool:
     amount = r.one(tax_total, "cbc:TaxAmount")
     return amount is not None and amount.get("currencyID") == currency
 
 
-def _party(r: Reader, node: Element | None) -> Party:
+def _party(r: TermReader, node: Element | None) -> Party:
     schemes = {
         (r.text(one, "cac:TaxScheme/cbc:ID") or "").upper(): r.text(one, "cbc:CompanyID")
         for one in r.all(node, "cac:PartyTaxScheme")
@@ -105,7 +105,7 @@ def _party(r: Reader, node: Element | None) -> Party:
     )
 
 
-def _line(r: Reader, node: Element) -> Line:
+def _line(r: TermReader, node: Element) -> InvoiceLine:
     own = r.all(node, "cac:AllowanceCharge")
     quantity = (
         "cbc:InvoicedQuantity"
@@ -114,7 +114,7 @@ def _line(r: Reader, node: Element) -> Line:
     )
     measured = r.one(node, quantity)
     category = r.one(node, "cac:Item/cac:ClassifiedTaxCategory")
-    return Line(
+    return InvoiceLine(
         id=r.text(node, "cbc:ID"),
         quantity=r.number(node, quantity, "BT-129"),
         unit=measured.get("unitCode") if measured is not None else None,
@@ -132,11 +132,11 @@ def _line(r: Reader, node: Element) -> Line:
     )
 
 
-def _is_charge(r: Reader, node: Element) -> bool:
+def _is_charge(r: TermReader, node: Element) -> bool:
     return r.text(node, "cbc:ChargeIndicator") in {"true", "1"}
 
 
-def _extra(r: Reader, node: Element) -> Extra:
+def _extra(r: TermReader, node: Element) -> Extra:
     charge = _is_charge(r, node)
     return Extra(
         charge=charge,
@@ -147,7 +147,7 @@ def _extra(r: Reader, node: Element) -> Extra:
     )
 
 
-def _tax(r: Reader, node: Element) -> Tax:
+def _tax(r: TermReader, node: Element) -> Tax:
     return Tax(
         base=r.number(node, "cbc:TaxableAmount", "BT-116"),
         amount=r.number(node, "cbc:TaxAmount", "BT-117"),
@@ -157,7 +157,7 @@ def _tax(r: Reader, node: Element) -> Tax:
     )
 
 
-def _third_party(r: Reader, node: Element) -> ThirdParty:
+def _third_party(r: TermReader, node: Element) -> ThirdParty:
     return ThirdParty(
         kind=r.text(node, "cbc:ID"),
         amount=r.number(node, "cbc:PaidAmount", "BT-DEX-002"),

@@ -12,7 +12,7 @@ from decimal import Decimal
 from xml.etree.ElementTree import Element, SubElement, register_namespace, tostring
 
 from runs.contrib.einvoice import cii, ubl
-from runs.contrib.einvoice.model import Extra, Invoice, Line, Party, Tax, ThirdParty
+from runs.contrib.einvoice.model import Extra, Invoice, InvoiceLine, Party, Tax, ThirdParty
 
 UBL = "urn:oasis:names:specification:ubl:schema:xsd:"
 for _prefix, _uri in {**ubl.NAMESPACES, **cii.NAMESPACES}.items():
@@ -138,7 +138,7 @@ def _ubl_tax(root: Element, tax: Tax, money: str | None) -> None:
     put(category, "cbc:TaxExemptionReason", tax.reason)
 
 
-def _ubl_line(node: Element, line: Line, money: str | None, measured: str) -> None:
+def _ubl_line(node: Element, line: InvoiceLine, money: str | None, measured: str) -> None:
     put(node, "cbc:ID", line.id)
     put(node, f"cbc:{measured}Quantity", line.quantity, unitCode=line.unit)
     put(node, "cbc:LineExtensionAmount", line.net, currencyID=money)
@@ -243,7 +243,7 @@ def _cii_party(node: Element, party: Party) -> None:
             put(new(node, "ram:SpecifiedTaxRegistration"), "ram:ID", number, schemeID=scheme)
 
 
-def _cii_line(node: Element, line: Line) -> None:
+def _cii_line(node: Element, line: InvoiceLine) -> None:
     put(node, "ram:AssociatedDocumentLineDocument/ram:LineID", line.id)
     put(node, "ram:SpecifiedTradeProduct/ram:Name", line.name)
     put(node, "ram:SpecifiedTradeProduct/ram:Description", line.description)

@@ -74,7 +74,7 @@ def parse(content: bytes) -> Element:
     return root
 
 
-class Reader:
+class TermReader:
     """Reads terms by path, and remembers what is no number or date."""
 
     def __init__(self, namespaces: Mapping[str, str]) -> None:

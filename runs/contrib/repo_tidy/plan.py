@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from runs.contrib.repo_tidy.python_versions import OLDEST_OF_RUFF, UPGRADES, version_of
-from runs.contrib.repo_tidy.scope import Scope, Sources
+from runs.contrib.repo_tidy.scope import Sources, TidyScope
 from runs.workflows.text import bounded, code, count, plain, quoted
 
 SHOWN_FILES = 40
@@ -18,7 +18,7 @@ SHOWN_EXAMPLES = 3
 SHOWN_ERRORS = 20
 
 
-class Rule(TypedDict):
+class RuffRule(TypedDict):
     code: str
     name: str
     # findings when this rule's turn comes; fixes of earlier rules may add some (an import that is
@@ -39,7 +39,7 @@ class Baseline(TypedDict):
 
 class Plan(TypedDict):
     base: str  # the commit it is about
-    rules: list[Rule]  # in the order of their commits; those without fixes last
+    rules: list[RuffRule]  # in the order of their commits; those without fixes last
     # files that do not parse and are left alone, a few of them as `path:line message`
     broken: list[str]
     broken_count: int
@@ -57,7 +57,7 @@ def fix_order(codes: Iterable[str]) -> list[str]:
     return sorted(codes, key=lambda code: ({"F401": 1, "I001": 2}.get(code, 0), code))
 
 
-def fixing(plan: Plan) -> list[Rule]:
+def fixing(plan: Plan) -> list[RuffRule]:
     return [rule for rule in plan["rules"] if rule["fixable"]]
 
 
@@ -73,7 +73,7 @@ class Feedback:
     """What followed from them that nobody would expect."""
 
 
-def render(plan: Plan, scope: Scope, feedback: Feedback) -> str:
+def render(plan: Plan, scope: TidyScope, feedback: Feedback) -> str:
     """The plan as a reviewer reads it, in Markdown.
 
     Where nothing of their words was understood, that comes first.
@@ -180,7 +180,7 @@ def _left_alone(plan: Plan) -> list[str]:
     ]
 
 
-def _sources(scope: Scope) -> list[str]:
+def _sources(scope: TidyScope) -> list[str]:
     """What the repository says of its Python and of ruff, and what of that does not count."""
     if "sources" not in scope:
         return []
@@ -235,7 +235,7 @@ def _settings(sources: Sources) -> list[str]:
     )
 
 
-def _risk(plan: Plan, scope: Scope) -> str:
+def _risk(plan: Plan, scope: TidyScope) -> str:
     safety = (
         "**Unsafe fixes are in**: some may change what the code does."
         if scope["unsafe_fixes"]
@@ -277,7 +277,7 @@ def _baseline(baseline: Baseline | None) -> str:
     )
 
 
-def _asked(scope: Scope) -> str:
+def _asked(scope: TidyScope) -> str:
     places = ", ".join(code(path) for path in scope["paths"]) or "the whole repository"
     whose = (
         "The repository's rules"

@@ -9,13 +9,13 @@ from runs.contrib.repo_tidy.plan import (
     SHOWN_EXAMPLES,
     Baseline,
     Plan,
-    Rule,
+    RuffRule,
     fix_order,
 )
 from runs.contrib.repo_tidy.python_versions import target_of
 from runs.contrib.repo_tidy.scope import (
-    Change,
-    Scope,
+    ScopeWish,
+    TidyScope,
     asked_version,
     covers,
     describe,
@@ -25,7 +25,7 @@ from runs.contrib.repo_tidy.scope import (
     within,
 )
 from runs.contrib.repo_tidy.tools import (
-    Finding,
+    LintFinding,
     Ruff,
     fix_rule,
     look_around,
@@ -39,7 +39,7 @@ from runs.workflows.text import count
 FOLLOWERS = ("F401", "I001")  # follow from other fixes, even where they have no findings yet
 
 
-def begin(context: Context, known: Sequence[str]) -> Scope:
+def begin(context: Context, known: Sequence[str]) -> TidyScope:
     """What the order asks for, called as the repository says.
 
     The work tree is at the order's base.
@@ -54,10 +54,12 @@ def begin(context: Context, known: Sequence[str]) -> Scope:
         sources["overridden"].append(
             f"its selected rules ({', '.join(settings.select[:20])}), for the order names others"
         )
-    return Scope(**{**scope, "target_version": target_of(sources["python"]), "sources": sources})
+    return TidyScope(
+        **{**scope, "target_version": target_of(sources["python"]), "sources": sources}
+    )
 
 
-def check_scope(scope: Scope, known: Sequence[str], tracked: Sequence[str]) -> None:
+def check_scope(scope: TidyScope, known: Sequence[str], tracked: Sequence[str]) -> None:
     """Raise StepFailed for rules that ruff does not know and paths that the repository does not
     have.
     """
@@ -78,7 +80,9 @@ def check_scope(scope: Scope, known: Sequence[str], tracked: Sequence[str]) -> N
             )
 
 
-def make_plan(ruff: Ruff, scope: Scope, tracked: Sequence[str], *, earlier: Plan | None) -> Plan:
+def make_plan(
+    ruff: Ruff, scope: TidyScope, tracked: Sequence[str], *, earlier: Plan | None
+) -> Plan:
     """The plan for the commit the work tree is at.
 
     Of an `earlier` one about this commit the check's result is taken over.
@@ -116,7 +120,7 @@ def make_plan(ruff: Ruff, scope: Scope, tracked: Sequence[str], *, earlier: Plan
     )
 
 
-def already_in(was: Scope, scope: Scope, made: Plan, tracked: Sequence[str]) -> list[str]:
+def already_in(was: TidyScope, scope: TidyScope, made: Plan, tracked: Sequence[str]) -> list[str]:
     """Wishes to add what was in scope before: they are understood, and change nothing."""
     pairs = [
         (rule["code"], path)
@@ -136,14 +140,14 @@ def already_in(was: Scope, scope: Scope, made: Plan, tracked: Sequence[str]) -> 
     ]
 
 
-def _is_about(change: Change, code: str, path: str) -> bool:
+def _is_about(change: ScopeWish, code: str, path: str) -> bool:
     by_code = not change["codes"] or any(selects(selector, code) for selector in change["codes"])
     return by_code and (
         not change["paths"] or any(within(path, pattern) for pattern in change["paths"])
     )
 
 
-def followers_gone(scope: Scope, made: Plan, earlier: Plan | None) -> list[str]:
+def followers_gone(scope: TidyScope, made: Plan, earlier: Plan | None) -> list[str]:
     """Rules in scope that have fewer fixes than in the earlier plan where they are in scope: the
     others followed from other rules.
     """
@@ -163,7 +167,9 @@ def followers_gone(scope: Scope, made: Plan, earlier: Plan | None) -> list[str]:
     return said
 
 
-def _try_out(ruff: Ruff, scope: Scope, codes: set[str], found: Sequence[Finding]) -> list[Rule]:
+def _try_out(
+    ruff: Ruff, scope: TidyScope, codes: set[str], found: Sequence[LintFinding]
+) -> list[RuffRule]:
     """Fix rule by rule as execute will, to learn what each has to do when its turn comes."""
     workspace = ruff.context.workspace
     base = workspace.head()
@@ -195,7 +201,7 @@ def _try_out(ruff: Ruff, scope: Scope, codes: set[str], found: Sequence[Finding]
         ]
         fixable = sum(finding.fixable for finding in now)
         rules.append(
-            Rule(
+            RuffRule(
                 code=code,
                 name=now[0].name,
                 count=len(now),

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Sequence
 
 from runs.contrib.repo_tidy.python_versions import Version
-from runs.contrib.repo_tidy.report import Row
+from runs.contrib.repo_tidy.report import VerdictRow
 from runs.contrib.repo_tidy.tools import Ruff, parses
 from runs.workflows.base import Workspace
 
@@ -27,7 +27,7 @@ by nothing else.
 _NAMED = 5
 
 
-def rows(ruff: Ruff, base: str, changed: Sequence[str], version: str) -> list[Row]:
+def rows(ruff: Ruff, base: str, changed: Sequence[str], version: str) -> list[VerdictRow]:
     """Two lines of the verdict.
 
     `version` is the oldest Python, as it is shown; `changed` are Python files that parse.
@@ -38,19 +38,19 @@ def rows(ruff: Ruff, base: str, changed: Sequence[str], version: str) -> list[Ro
     ]
 
 
-def _syntax(ruff: Ruff, base: str, changed: Sequence[str], version: str) -> Row:
+def _syntax(ruff: Ruff, base: str, changed: Sequence[str], version: str) -> VerdictRow:
     errors = (
         [finding for finding in ruff.find(["E902"], changed) if not finding.code] if changed else []
     )
     named = "; ".join(f"{error.path}:{error.line} {error.message}" for error in errors[:_NAMED])
-    return Row(
+    return VerdictRow(
         claim=f"The changed files have the syntax of Python {version}",
         passed=not errors,
         found=named or f"compiled by ruff for {version}; not imported and not run under it",
     )
 
 
-def _library(workspace: Workspace, base: str, changed: Sequence[str], version: str) -> Row:
+def _library(workspace: Workspace, base: str, changed: Sequence[str], version: str) -> VerdictRow:
     major, minor = map(int, version.split("."))
     newer: list[str] = []
     before_already: list[str] = []
@@ -70,7 +70,7 @@ def _library(workspace: Workspace, base: str, changed: Sequence[str], version: s
         found += f"; newer already before, and left so: {'; '.join(before_already[:_NAMED])}"
     if unread:
         found += f"; {unread} could not be looked at"
-    return Row(
+    return VerdictRow(
         claim=f"They need nothing newer of the standard library than {version} has",
         passed=not newer,
         found=found,

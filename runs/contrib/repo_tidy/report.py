@@ -22,7 +22,7 @@ class Fixed(TypedDict):
     put_back: list[str]  # no longer parsed after the fix
 
 
-class Row(TypedDict):
+class VerdictRow(TypedDict):
     """One line of the verdict."""
 
     claim: str
@@ -90,7 +90,7 @@ def subject(rule: Fixed) -> str:
     )
 
 
-def verdict(rows: Sequence[Row], *, details: Sequence[str]) -> str:
+def verdict(rows: Sequence[VerdictRow], *, details: Sequence[str]) -> str:
     passed = all(row["passed"] for row in rows)
     table = ["| | Claim | Found |", "|---|---|---|"]
     table += [

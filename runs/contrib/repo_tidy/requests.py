@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from runs.contrib.repo_tidy.scope import (
-    Change,
-    Scope,
+    ScopeWish,
+    TidyScope,
     Verb,
     clean_path,
     describe,
@@ -95,10 +95,10 @@ _TOKEN = re.compile(r"""(?P<quoted>"[^"\n]+"|`[^`\n]+`)|(?P<word>[^\s,;"`]+)|(?P
 
 
 @dataclass
-class _Reader:
+class _RequestReader:
     known_codes: Collection[str]
     exists: Callable[[str], bool]
-    changes: list[Change] = field(default_factory=list)
+    changes: list[ScopeWish] = field(default_factory=list)
     not_understood: list[str] = field(default_factory=list)
     verb: Verb | None = None
     # the verb is a bare "not": a verb that follows turns it round ("do not skip")
@@ -175,8 +175,8 @@ class _Reader:
 
 
 def apply_feedback(
-    scope: Scope, text: str, *, known_codes: Collection[str], exists: Callable[[str], bool]
-) -> tuple[Scope, list[str], list[str]]:
+    scope: TidyScope, text: str, *, known_codes: Collection[str], exists: Callable[[str], bool]
+) -> tuple[TidyScope, list[str], list[str]]:
     """The scope after a reviewer's words, what was understood, and what was not: two lists of short
     texts.
 
@@ -189,8 +189,8 @@ def apply_feedback(
 
 
 def read_request(
-    scope: Scope, text: str, *, known_codes: Collection[str], exists: Callable[[str], bool]
-) -> tuple[Scope, list[str], list[str]] | None:
+    scope: TidyScope, text: str, *, known_codes: Collection[str], exists: Callable[[str], bool]
+) -> tuple[TidyScope, list[str], list[str]] | None:
     """As `apply_feedback`, of the words of an order: "fix F401 in src/" means only that.
 
     None where nothing of them is understood.
@@ -212,9 +212,9 @@ def read_changes(
     known_codes: Collection[str],
     exists: Callable[[str], bool],
     actions_mean: Verb = "add",
-) -> tuple[list[Change], list[str]]:
+) -> tuple[list[ScopeWish], list[str]]:
     """The wishes in a reviewer's words, in their order, and the words that were none."""
-    reader = _Reader(known_codes, exists, actions_mean=actions_mean)
+    reader = _RequestReader(known_codes, exists, actions_mean=actions_mean)
     tokens = list(_TOKEN.finditer(text[:LONGEST]))
     for token, following in zip_longest(tokens, tokens[1:]):
         if token["quoted"]:
@@ -231,7 +231,7 @@ def read_changes(
     ]
 
 
-def _read_word(reader: _Reader, raw: str, following: str | None) -> None:
+def _read_word(reader: _RequestReader, raw: str, following: str | None) -> None:
     word = raw.strip("()[]{}:!?'“”‘’«»").rstrip(".…") or raw
     plain = re.sub(r"['’]", "", word.lower())
     sentence_ends = raw.endswith((".", "!", "?")) and not reader.exists(raw)
@@ -262,7 +262,7 @@ def _read_word(reader: _Reader, raw: str, following: str | None) -> None:
         reader.verb = None
 
 
-def _code(word: str, plain: str, reader: _Reader, following: str | None) -> str | None:
+def _code(word: str, plain: str, reader: _RequestReader, following: str | None) -> str | None:
     """The rule code or prefix that a word is.
 
     A prefix of letters alone must be written in capitals, for "up" is also a word.
@@ -289,9 +289,12 @@ def _looks_like_path(word: str) -> bool:
     return "/" in word or "*" in word or word.endswith((".py", ".pyi"))
 
 
-def _changes(verb: Verb, codes: list[str], paths: list[str]) -> list[Change]:
+def _changes(verb: Verb, codes: list[str], paths: list[str]) -> list[ScopeWish]:
     """`only F401 in src` is two wishes, the others are one."""
     codes, paths = sorted(set(codes)), sorted(set(paths))
     if verb == "only" and codes and paths:
-        return [Change(verb=verb, codes=codes, paths=[]), Change(verb=verb, codes=[], paths=paths)]
-    return [Change(verb=verb, codes=codes, paths=paths)]
+        return [
+            ScopeWish(verb=verb, codes=codes, paths=[]),
+            ScopeWish(verb=verb, codes=[], paths=paths),
+        ]
+    return [ScopeWish(verb=verb, codes=codes, paths=paths)]

@@ -16,7 +16,7 @@ RULE = re.compile(r"[A-Z]{1,5}[0-9]{0,4}")
 DEFAULT_RULES = ("F", "I", "UP", "E7")
 
 
-class Change(TypedDict):
+class ScopeWish(TypedDict):
     """One wish: `skip F401 in tests`.
 
     Without codes it is about paths alone, without paths about codes alone.
@@ -38,16 +38,16 @@ class Sources(TypedDict):
     own_rules: bool  # the rules are theirs: the order names none
 
 
-class Scope(TypedDict):
+class TidyScope(TypedDict):
     select: list[str]  # rule codes and prefixes, as ordered
     paths: list[str]  # folders, files and globs, as ordered; empty is the whole repository
-    changes: list[Change]  # the reviewers' wishes since, oldest first; later ones count more
+    changes: list[ScopeWish]  # the reviewers' wishes since, oldest first; later ones count more
     target_version: str
     unsafe_fixes: bool
     sources: NotRequired[Sources]  # missing in orders that began before there was this
 
 
-def covers(scope: Scope, code: str, path: str) -> bool:
+def covers(scope: TidyScope, code: str, path: str) -> bool:
     """Whether findings of the rule `code` in the file `path` are in scope.
 
     "Skip" stays in force under a later, wider "only"; it ends with an "add" that matches, or an
@@ -138,7 +138,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     )
 
 
-def selectors(scope: Scope) -> list[str]:
+def selectors(scope: TidyScope) -> list[str]:
     """Every rule that may be in scope somewhere: what ruff is asked for, before `covers` sorts it
     out.
     """
@@ -148,7 +148,7 @@ def selectors(scope: Scope) -> list[str]:
     return sorted(named.union(scope["select"]))
 
 
-def first_scope(order_input: Mapping[str, object], own_rules: Sequence[str] = ()) -> Scope:
+def first_scope(order_input: Mapping[str, object], own_rules: Sequence[str] = ()) -> TidyScope:
     """The scope an order asks for. Raises StepFailed for rules and paths that cannot be meant.
 
     Args:
@@ -162,7 +162,7 @@ def first_scope(order_input: Mapping[str, object], own_rules: Sequence[str] = ()
             raise StepFailed(
                 f"“{rule}” is not a rule code; one looks like F401, UP or E7.", code="bad_rule"
             )
-    return Scope(
+    return TidyScope(
         select=sorted(set(rules)),
         paths=sorted({clean_path(path) for path in _words(order_input.get("paths"))} - {"."}),
         changes=[],
@@ -205,17 +205,17 @@ def clean_path(path: str) -> str:
     return "/".join(parts) or "."
 
 
-def describe(change: Change) -> str:
+def describe(change: ScopeWish) -> str:
     codes, paths = ", ".join(change["codes"]), ", ".join(f"`{path}`" for path in change["paths"])
     begin = {"only": "only", "skip": "left out", "add": "added"}[change["verb"]]
     return f"{begin} {codes} in {paths}" if codes and paths else f"{begin} {codes or paths}"
 
 
-def with_changes(scope: Scope, changes: Sequence[Change]) -> Scope:
+def with_changes(scope: TidyScope, changes: Sequence[ScopeWish]) -> TidyScope:
     """Said again, a wish takes the place of its first saying, so the same words twice leave the
     same scope.
     """
     taken = list(scope["changes"])
     for change in changes:
         taken = [*(earlier for earlier in taken if earlier != change), change]
-    return Scope(**{**scope, "changes": taken})
+    return TidyScope(**{**scope, "changes": taken})

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, TypedDict, cast
 
 from runs.contrib.repo_tidy import proof as tidy_proof
-from runs.contrib.repo_tidy.plan import Baseline, Feedback, Plan, Rule, fixing, render
+from runs.contrib.repo_tidy.plan import Baseline, Feedback, Plan, RuffRule, fixing, render
 from runs.contrib.repo_tidy.planning import (
     already_in,
     begin,
@@ -22,11 +22,11 @@ from runs.contrib.repo_tidy.planning import (
     make_plan,
 )
 from runs.contrib.repo_tidy.python_versions import FROM_REPOSITORY
-from runs.contrib.repo_tidy.report import Fixed, Row, execution, subject, verdict
+from runs.contrib.repo_tidy.report import Fixed, VerdictRow, execution, subject, verdict
 from runs.contrib.repo_tidy.requests import apply_feedback, read_changes, read_request
 from runs.contrib.repo_tidy.scope import (
-    Change,
-    Scope,
+    ScopeWish,
+    TidyScope,
     covers,
     describe,
     selects,
@@ -109,19 +109,21 @@ class Execution(TypedDict):
     fixed: list[Fixed]
 
 
-class Review(TypedDict):
+class TidyReview(TypedDict):
     passed: bool
-    rows: list[Row]
+    rows: list[VerdictRow]
 
 
 class TidyState(TypedDict, total=False):
     revision_feedback: str  # the reviewer's words when a step is run again for them, else ""
     decided: dict[str, str]  # a person's answers by step, set by the engine: {"review": "approve"}
-    scope: Scope  # what the plan is about; grows with each revision of the plan
+    scope: TidyScope  # what the plan is about; grows with each revision of the plan
     plan: Plan  # what execute may do
-    narrowed: Scope | None  # the scope after feedback on the execution; None until there is some
+    narrowed: (
+        TidyScope | None
+    )  # the scope after feedback on the execution; None until there is some
     execution: Execution  # what was done of the plan
-    review: Review | None  # the proof of this execution; None or missing where it was skipped
+    review: TidyReview | None  # the proof of this execution; None or missing where it was skipped
     branch: str  # delivered
     head: str  # delivered: its last commit
     git_commit_count: int  # delivered: commits since the base
@@ -183,7 +185,7 @@ def plan(state: State, context: Context) -> Outcome:
     )
 
 
-def _ask_again(said: str, scope: Scope, context: Context) -> Ask:
+def _ask_again(said: str, scope: TidyScope, context: Context) -> Ask:
     """Nothing of an order's words is understood: whoever asked for a login page does not want
     unused imports removed instead.
     """
@@ -259,8 +261,8 @@ def execute(state: State, context: Context) -> Outcome:
 
 
 def _narrow(
-    ruff: Ruff, scope: Scope, approved: Plan, feedback: str
-) -> tuple[Scope, list[str], list[str]]:
+    ruff: Ruff, scope: TidyScope, approved: Plan, feedback: str
+) -> tuple[TidyScope, list[str], list[str]]:
     """Take wishes in as far as the approved plan goes, and answer those that go further."""
     tracked = all_files(ruff.context.workspace)
     changes, not_understood = read_changes(
@@ -283,7 +285,7 @@ def _narrow(
     return with_changes(scope, taken), [describe(change) for change in taken], answers
 
 
-def _is_in_plan(change: Change, approved: Plan) -> bool:
+def _is_in_plan(change: ScopeWish, approved: Plan) -> bool:
     return any(
         (
             not change["codes"]
@@ -297,7 +299,7 @@ def _is_in_plan(change: Change, approved: Plan) -> bool:
     )
 
 
-def _carry_out(ruff: Ruff, rule: Rule, files: Sequence[str]) -> Fixed:
+def _carry_out(ruff: Ruff, rule: RuffRule, files: Sequence[str]) -> Fixed:
     context = ruff.context
     paths, put_back = fix_rule(ruff, rule["code"], files)
     fixes = rule["fixable"] if list(files) == rule["files"] and not put_back else 0
@@ -369,13 +371,13 @@ def review(state: State, context: Context) -> Outcome:
         material=material(before["execution"]["head"]),
     )
     return Go(
-        update={"review": Review(passed=passed, rows=rows)},
+        update={"review": TidyReview(passed=passed, rows=rows)},
         report=report,
         commit=context.workspace.snapshot(),
     )
 
 
-def _findings_row(before: TidyState, context: Context) -> Row:
+def _findings_row(before: TidyState, context: Context) -> VerdictRow:
     scope, fixed = before["scope"], before["execution"]["fixed"]
     ruff = ruff_for(context, scope)
     planned = {(rule["code"], path) for rule in fixed for path in rule["planned"]}
@@ -388,7 +390,7 @@ def _findings_row(before: TidyState, context: Context) -> Row:
         finding for finding in found if finding.fixable and (finding.code, finding.path) in planned
     ]
     named = ", ".join(f"{finding.code} {finding.path}:{finding.line}" for finding in left[:5])
-    return Row(
+    return VerdictRow(
         claim="What was to be fixed is gone",
         passed=not left,
         found=f"{len(left)} findings are left: {named}"
@@ -397,7 +399,7 @@ def _findings_row(before: TidyState, context: Context) -> Row:
     )
 
 
-def _file_rows(before: TidyState, context: Context) -> list[Row]:
+def _file_rows(before: TidyState, context: Context) -> list[VerdictRow]:
     workspace, base = context.workspace, before["plan"]["base"]
     changed = [
         path
@@ -419,14 +421,14 @@ def _file_rows(before: TidyState, context: Context) -> list[Row]:
         else []
     )
     return [
-        Row(
+        VerdictRow(
             claim="Nothing outside the approved plan changed",
             passed=not outside,
             found=f"{len(outside)} other files, {outside[0]!r} first"
             if outside
             else f"{count(len(changed), 'file')}, all of the plan",
         ),
-        Row(
+        VerdictRow(
             claim="Every Python file still parses",
             passed=not broken,
             found=f"{', '.join(broken[:5])} no longer"
@@ -437,7 +439,7 @@ def _file_rows(before: TidyState, context: Context) -> list[Row]:
     ]
 
 
-def _check_row(baseline: Baseline, context: Context) -> tuple[Row, str]:
+def _check_row(baseline: Baseline, context: Context) -> tuple[VerdictRow, str]:
     context.log("Running the repository's check on the result")
     ran = run_check(context)
     shown = "did not end by itself" if ran.exit_code is None else f"exit code {ran.exit_code}"
@@ -446,7 +448,7 @@ def _check_row(baseline: Baseline, context: Context) -> tuple[Row, str]:
         if baseline["exit_code"] is None
         else f"exit code {baseline['exit_code']}"
     )
-    row = Row(
+    row = VerdictRow(
         claim="The repository's check gives what it gave",
         passed=ran.exit_code == baseline["exit_code"],
         found=f"{shown}; before: {was}",

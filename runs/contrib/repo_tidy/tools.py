@@ -23,7 +23,7 @@ from runs.contrib.repo_tidy.python_versions import (
     version_of,
 )
 from runs.contrib.repo_tidy.ruff_settings import NO_SETTINGS, Settings, read
-from runs.contrib.repo_tidy.scope import Scope, Sources, selects
+from runs.contrib.repo_tidy.scope import Sources, TidyScope, selects
 from runs.workflows.base import Context, StepFailed, Workspace
 from runs.workflows.patches import changed_paths
 from runs.workflows.text import last_lines
@@ -37,7 +37,7 @@ _BATCH_FILES, _BATCH_BYTES = 400, 100_000  # a command line holds 128 KB and mor
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class LintFinding:
     code: str
     """Empty for a syntax error."""
     name: str
@@ -59,11 +59,11 @@ class Ruff:
     oldest: Version = OLDEST_OF_RUFF
     """The Python that the code must run on, which may be older than ruff knows."""
 
-    def find(self, codes: Sequence[str], files: Sequence[str]) -> list[Finding]:
+    def find(self, codes: Sequence[str], files: Sequence[str]) -> list[LintFinding]:
         """The findings in `uploads`, ordered by place; without those of rules that the repository's
         settings leave out there.
         """
-        found: list[Finding] = []
+        found: list[LintFinding] = []
         for batch in self._batches(files):
             for item in json.loads(
                 self._check(codes, batch, "--output-format", "json", fixing=False) or "[]"
@@ -122,11 +122,11 @@ class Ruff:
             )
         return answer.output
 
-    def _finding(self, item: dict[str, object]) -> Finding:
+    def _finding(self, item: dict[str, object]) -> LintFinding:
         fix, location = item.get("fix"), item.get("location")
         applicability = fix.get("applicability") if isinstance(fix, dict) else None
         code = str(item.get("code") or "")
-        return Finding(
+        return LintFinding(
             code="" if code == "invalid-syntax" else code,
             name=str(item.get("name") or ""),
             path=os.path.relpath(
@@ -152,7 +152,7 @@ def known_codes(workspace: Workspace) -> list[str]:
     )
 
 
-def ruff_for(context: Context, scope: Scope) -> Ruff:
+def ruff_for(context: Context, scope: TidyScope) -> Ruff:
     """ruff as a scope has it called.
 
     The work tree must be at a commit whose settings are the base's.
@@ -289,13 +289,13 @@ def _is_showable(path: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in path)
 
 
-def unshowable(workspace: Workspace, paths: Collection[str]) -> list[Finding]:
+def unshowable(workspace: Workspace, paths: Collection[str]) -> list[LintFinding]:
     """Files that git takes for binary, though ruff does not mind: a reviewer would not see in the
     patch what became of them.
     """
     held = [path for path in sorted(paths) if b"\0" in (workspace.path / path).read_bytes()]
     return [
-        Finding(code="", name="", path=path, line=0, message="holds NUL bytes", fixable=False)
+        LintFinding(code="", name="", path=path, line=0, message="holds NUL bytes", fixable=False)
         for path in held
     ]
 
@@ -356,7 +356,7 @@ def broken_since(workspace: Workspace, base: str, paths: Collection[str]) -> lis
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ran:
+class CheckRun:
     """The repository's own check, once: its exit code (None: it did not end by itself) and its last
     lines.
     """
@@ -365,7 +365,7 @@ class Ran:
     end: str
 
 
-def run_check(context: Context) -> Ran:
+def run_check(context: Context) -> CheckRun:
     """A check that cannot run is an answer too; the work tree is put back to its commit
     afterwards.
     """
@@ -373,8 +373,8 @@ def run_check(context: Context) -> Ran:
     head = workspace.head()
     try:
         done = workspace.run(context.order.check_command)
-        ran = Ran(exit_code=done.returncode, end=last_lines(f"{done.output}\n{done.errors}"))
+        ran = CheckRun(exit_code=done.returncode, end=last_lines(f"{done.output}\n{done.errors}"))
     except StepFailed as error:
-        ran = Ran(exit_code=None, end=str(error))
+        ran = CheckRun(exit_code=None, end=str(error))
     workspace.reset(head)
     return ran

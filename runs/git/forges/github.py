@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from runs.git.forges.places import Place
+from runs.git.forges.places import ForgeRepository
 from runs.git.forges.proposing import Exists, Found, failure
-from runs.workflows.base import Proposal
+from runs.workflows.base import PullRequestDraft
 
 if TYPE_CHECKING:
     from github.PullRequest import PullRequest
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-def connect(place: Place) -> GitHub:
+def connect(place: ForgeRepository) -> GitHub:
     return GitHub(place)
 
 
@@ -26,7 +26,7 @@ class GitHub:
     It tries nothing twice: that is the step's retry policy, which holds no worker.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ForgeRepository) -> None:
         from github import Auth, Github
 
         self._place = place
@@ -53,7 +53,7 @@ class GitHub:
 
         return self._asked(look)
 
-    def create(self, wanted: Proposal) -> Found:
+    def create(self, wanted: PullRequestDraft) -> Found:
         def make() -> Found:
             repository = self._repository()
             base = wanted.base or repository.default_branch
@@ -69,7 +69,7 @@ class GitHub:
 
         return self._asked(make)
 
-    def update(self, found: Found, wanted: Proposal) -> None:
+    def update(self, found: Found, wanted: PullRequestDraft) -> None:
         if (found.title, found.body) == (wanted.title, wanted.body):
             return
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from runs.git.forges.places import Place
+from runs.git.forges.places import ForgeRepository
 from runs.git.forges.proposing import Exists, Found, failure
-from runs.workflows.base import Proposal
+from runs.workflows.base import PullRequestDraft
 
 if TYPE_CHECKING:
     from gitlab.v4.objects import Project
@@ -19,14 +19,14 @@ ONCE = {"obey_rate_limit": False}
 """Its client would sleep and try again; that is the step's retry policy, which holds no worker."""
 
 
-def connect(place: Place) -> GitLab:
+def connect(place: ForgeRepository) -> GitLab:
     return GitLab(place)
 
 
 class GitLab:
     """Implements `runs.git.forges.proposing.Forge`."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ForgeRepository) -> None:
         import gitlab
         import requests
 
@@ -60,7 +60,7 @@ class GitLab:
 
         return self._asked(look)
 
-    def create(self, wanted: Proposal) -> Found:
+    def create(self, wanted: PullRequestDraft) -> Found:
         def make() -> Found:
             project = self._project(lazy=bool(wanted.base))
             fields = {
@@ -73,7 +73,7 @@ class GitLab:
 
         return self._asked(make)
 
-    def update(self, found: Found, wanted: Proposal) -> None:
+    def update(self, found: Found, wanted: PullRequestDraft) -> None:
         """Whether it is a draft stays as people left it."""
         title = DRAFT + wanted.title if found.title.startswith(DRAFT) else wanted.title
         if (found.title, found.body) == (title, wanted.body):

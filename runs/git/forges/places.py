@@ -24,7 +24,7 @@ class BadForge(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class ForgeRepository:
     """A repository at a forge, and how it is reached."""
 
     kind: str

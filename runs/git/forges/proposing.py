@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol
 
-from runs.git.forges.places import TITLES, Place
+from runs.git.forges.places import TITLES, ForgeRepository
 from runs.workflows import extras, timing
-from runs.workflows.base import Proposal, PullRequest, StepFailed
+from runs.workflows.base import PullRequest, PullRequestDraft, StepFailed
 
 LONGEST_SAID = 300
 LIMITED = 60.0
@@ -43,14 +43,14 @@ class Forge(Protocol):
     def find(self, branch: str) -> Found | None:
         """The open pull request of the branch."""
 
-    def create(self, wanted: Proposal) -> Found:
+    def create(self, wanted: PullRequestDraft) -> Found:
         """Raises Exists."""
 
-    def update(self, found: Found, wanted: Proposal) -> None:
+    def update(self, found: Found, wanted: PullRequestDraft) -> None:
         """Give it the wanted title and body, where it has others."""
 
 
-def propose(place: Place, wanted: Proposal) -> PullRequest:
+def propose(place: ForgeRepository, wanted: PullRequestDraft) -> PullRequest:
     """See `runs.workflows.base.Context.propose`."""
     forge = connect(place)
     found = forge.find(wanted.branch)
@@ -65,14 +65,14 @@ def propose(place: Place, wanted: Proposal) -> PullRequest:
     return _told(place, found, opened=False)
 
 
-def connect(place: Place) -> Forge:
+def connect(place: ForgeRepository) -> Forge:
     """The client of the place's kind, imported now."""
     extras.require(place.kind)
     forge: Forge = import_module(f"runs.git.forges.{place.kind}").connect(place)
     return forge
 
 
-def _told(place: Place, found: Found, *, opened: bool) -> PullRequest:
+def _told(place: ForgeRepository, found: Found, *, opened: bool) -> PullRequest:
     if not re.fullmatch(r"https?://[!-~]{1,480}", found.url):  # it becomes a link on our pages
         raise failure(
             place, 502, "it gave no address of the pull request that a browser could open"
@@ -81,7 +81,7 @@ def _told(place: Place, found: Found, *, opened: bool) -> PullRequest:
 
 
 def failure(
-    place: Place, status: int, said: str, headers: Mapping[str, str] | None = None
+    place: ForgeRepository, status: int, said: str, headers: Mapping[str, str] | None = None
 ) -> StepFailed:
     """What a forge's answer means for the step. `status` is HTTP's, 0 where there was no answer.
 

@@ -4,7 +4,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.database import clock
-from checkpoints.retention.housekeeping import Busy
+from checkpoints.retention.housekeeping import HousekeepingBusy
 from runs import retention
 
 KINDS = ("checkpoints", "events", "memos", "artifacts", "chunks", "blobs")
@@ -26,7 +26,7 @@ class Command(BaseCommand):
         dry = options["dry_run"]
         try:
             tally = retention.prune(now=clock.now(), dry_run=dry)
-        except Busy as error:
+        except HousekeepingBusy as error:
             raise CommandError(str(error)) from error
         found = {kind: {"rows": tally.rows[kind], "bytes": tally.bytes[kind]} for kind in KINDS}
         if options["json"]:

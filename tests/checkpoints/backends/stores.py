@@ -100,7 +100,7 @@ class InMemory(Hooks):
     @contextmanager
     def failing(self, store):
         """No memory is left once the note is made."""
-        with mock.patch("checkpoints.backends.documents.Change", side_effect=MemoryError):
+        with mock.patch("checkpoints.backends.documents.ThreadUpdate", side_effect=MemoryError):
             yield
 
 

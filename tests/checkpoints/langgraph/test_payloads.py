@@ -24,7 +24,7 @@ from checkpoints.models import Checkpoint
 from checkpoints.models.graphs import GraphBlob, GraphCheckpoint, GraphWrite
 from checkpoints.store import CheckpointDamaged, graph_state
 from checkpoints.store import graph_keys as keys
-from checkpoints.store.graph_state import Value, value_of
+from checkpoints.store.graph_state import ChannelValue, value_of
 from tests.checkpoints.langgraph import graphs
 from tests.checkpoints.langgraph.saving import change, config, put, values
 from tests.checkpoints.langgraph.saving import owner as owner
@@ -253,5 +253,5 @@ def test_a_text_of_any_length_comes_back(saver):
 
 
 def test_a_value_is_what_it_was_when_it_was_written():
-    assert Value(kind="msgpack", data=b"\x01", items=1).payload() == ("msgpack", b"\x91\x01")
+    assert ChannelValue(kind="msgpack", data=b"\x01", items=1).payload() == ("msgpack", b"\x91\x01")
     assert graph_state.unpack(*graph_state.pack("bytes", b"z" * 1000)) == ("bytes", b"z" * 1000)

@@ -35,7 +35,7 @@ from checkpoints.models import (
 from checkpoints.retention import garbage, housekeeping
 from checkpoints.retention import rules as keeping
 from checkpoints.retention.jobs import claim
-from checkpoints.retention.rules import Policy, Rules
+from checkpoints.retention.rules import RetentionPolicy, Rules
 from checkpoints.state import codec, reducers
 from checkpoints.store import CheckpointDamaged, Entry
 from checkpoints.store import rows as written
@@ -167,7 +167,7 @@ def test_any_mix_of_updates_forks_prunes_and_reloads_is_a_plain_fold(actions):
                 tree.save({"forked": value}, kept[value % len(kept)])
             case "prune":
                 head = tree.head
-                prune(Policy(count=value))
+                prune(RetentionPolicy(count=value))
                 assert tree.head == head
                 tree.check()
     tree.check()
@@ -179,7 +179,7 @@ def test_the_newest_so_many_stay_with_the_first():
     """C4, S0-65."""
     tree = counted(50)
     keys = [checkpoint.pk for checkpoint in tree.kept()]
-    tally = prune(Policy(count=5))
+    tally = prune(RetentionPolicy(count=5))
     assert [checkpoint.pk for checkpoint in tree.check()] == [keys[0], *keys[-5:]]
     assert (tally.rows["checkpoints"], tally.rows["rebased"]) == (46, 1)
 
@@ -189,7 +189,7 @@ def test_a_delta_whose_ancestors_go_becomes_a_snapshot_behind_the_nearest_that_s
     tree = counted(15)
     first, *_, kept = tree.kept()
     assert not kept.is_snapshot
-    prune(Policy(count=1))
+    prune(RetentionPolicy(count=1))
     kept.refresh_from_db()
     assert (kept.is_snapshot, kept.depth, kept.parent_id, kept.dropped_before) == (
         True,
@@ -202,14 +202,14 @@ def test_a_delta_whose_ancestors_go_becomes_a_snapshot_behind_the_nearest_that_s
 
 def test_what_is_old_goes_and_what_is_young_stays():
     tree = counted(10)
-    assert not prune(Policy(days=1)).rows["checkpoints"]
-    assert prune(Policy(days=1), now=timezone.now() + 2 * DAY).rows["checkpoints"] == 10
+    assert not prune(RetentionPolicy(days=1)).rows["checkpoints"]
+    assert prune(RetentionPolicy(days=1), now=timezone.now() + 2 * DAY).rows["checkpoints"] == 10
     assert len(tree.check()) == 2, "the first and the head"
 
 
 def test_for_ever_is_for_ever():
     tree = counted(10)
-    assert prune(Policy(), now=timezone.now() + 5000 * DAY).rows == {}
+    assert prune(RetentionPolicy(), now=timezone.now() + 5000 * DAY).rows == {}
     assert len(tree.check()) == 12
 
 
@@ -221,7 +221,7 @@ def test_what_waits_for_an_answer_and_what_is_spared_stay():
     tree.step({"n": 7})
     tree.step({"n": 8})
     mine = Exists(Checkpoint.objects.filter(pk=OuterRef("pk"), digest=spared.digest))
-    prune(Policy(count=1), spared=[mine])
+    prune(RetentionPolicy(count=1), spared=[mine])
     assert [checkpoint.pk for checkpoint in tree.check()] == [
         min(tree.states),
         asked.pk,
@@ -237,7 +237,7 @@ def test_both_sides_of_a_fork_are_thinned_and_stay_apart():
     right = tree.save({"right": True}, fork)
     for n in range(3):
         right = tree.save({"n": 10 + n}, right)
-    prune(Policy(count=1))
+    prune(RetentionPolicy(count=1))
     assert [checkpoint.pk for checkpoint in tree.check()] == [min(tree.states), right.pk]
     assert not Checkpoint.objects.filter(pk=left.pk).exists(), (
         "no newest of a live run, nothing refers to it"
@@ -258,7 +258,7 @@ def test_a_checkpoint_of_the_first_version_is_rebased_in_its_own_format():
         Checkpoint.objects.filter(pk=checkpoint.pk).update(is_snapshot=snapshot, depth=depth, **row)
         tree.digests[checkpoint.pk] = digest
     tree.check()
-    prune(Policy(count=1))
+    prune(RetentionPolicy(count=1))
     kept = tree.check()[-1]
     assert (kept.pk, kept.schema_version, kept.body) == (last.pk, 1, {"fixed": "x" * 300, "n": 1})
 
@@ -268,7 +268,7 @@ def test_a_damaged_checkpoint_and_what_it_builds_on_are_left_for_who_looks_into_
     head = tree.head
     damage(head, '{"set":{"n":99},"unset":[]}')
     before = [checkpoint.pk for checkpoint in tree.kept()]
-    assert not prune(Policy(count=1)).rows["checkpoints"]
+    assert not prune(RetentionPolicy(count=1)).rows["checkpoints"]
     assert [checkpoint.pk for checkpoint in tree.kept()] == before
     with pytest.raises(CheckpointDamaged):
         store.load(tree.head)
@@ -281,7 +281,7 @@ def test_more_rebasing_than_one_transaction_does_is_done_in_several(monkeypatch)
     for n in range(7):  # a fan: each kept leaf builds on what goes
         middle = tree.save({"branch": n}, root)
         tree.save({"leaf": n}, middle, status=CheckpointStatus.PENDING_INPUT)
-    prune(Policy(count=1))
+    prune(RetentionPolicy(count=1))
     assert len(tree.check()) == 8
 
 
@@ -291,7 +291,7 @@ def test_a_checkpoint_that_many_build_on_goes_as_well(monkeypatch):
     hub = tree.head
     for n in range(7):
         tree.save({"leaf": n}, hub, status=CheckpointStatus.PENDING_INPUT)
-    prune(Policy(count=1))
+    prune(RetentionPolicy(count=1))
     assert len(tree.check()) == 8
 
 
@@ -299,7 +299,7 @@ def test_a_reader_that_began_before_is_no_victim_of_it():
     """A head that was read as a delta is loaded after its ancestors are gone: no false alarm."""
     tree = counted(6)
     stale = tree.head
-    prune(Policy(count=1))
+    prune(RetentionPolicy(count=1))
     assert codec.encode(store.load(stale)) == codec.encode(tree.states[stale.pk])
     assert stale.is_snapshot
 
@@ -310,7 +310,7 @@ def test_a_worker_goes_on_from_what_it_holds():
     """
     tree = counted(6)
     held, state = tree.head, store.load(tree.head)
-    prune(Policy(count=1))
+    prune(RetentionPolicy(count=1))
     after = store.save(
         tree.thread.pk,
         tree.run,
@@ -340,7 +340,7 @@ def seqs(tree):
 def test_the_logs_old_beginning_goes_and_its_last_event_stays():
     tree = Tree()
     tell(tree, 10)
-    tally = prune(Policy(days=1), now=timezone.now() + 2 * DAY)
+    tally = prune(RetentionPolicy(days=1), now=timezone.now() + 2 * DAY)
     assert seqs(tree) == [10]
     assert Thread.objects.get(pk=tree.thread.pk).first_seq == 10
     assert (tally.rows["events"], tally.bytes["events"]) == (9, 9 * len('{"message":"x"}'))
@@ -351,7 +351,7 @@ def test_a_live_runs_log_stays_whole():
     tell(tree, 3)
     tell(tree, 4, run=live)
     tell(tree, 2)
-    prune(Policy(days=1), now=timezone.now() + 2 * DAY, live=[live])
+    prune(RetentionPolicy(days=1), now=timezone.now() + 2 * DAY, live=[live])
     assert seqs(tree) == [4, 5, 6, 7, 8, 9]
 
 
@@ -359,7 +359,7 @@ def test_a_young_event_keeps_all_after_it():
     tree = Tree()
     tell(tree, 6)
     Event.objects.exclude(seq=3).update(at=timezone.now() - 2 * DAY)
-    prune(Policy(days=1))
+    prune(RetentionPolicy(days=1))
     assert seqs(tree) == [3, 4, 5, 6]
 
 
@@ -371,7 +371,7 @@ def test_who_asks_for_what_is_gone_is_told_so_and_then_gets_the_rest():
     tree = Tree()
     tell(tree, 6)
     Event.objects.filter(seq__lt=4).update(at=timezone.now() - 2 * DAY)
-    prune(Policy(days=1))
+    prune(RetentionPolicy(days=1))
     told = log.told_after(tree.thread.pk, 1)
     assert [(one["seq"], one["event"]) for one in told] == [
         (3, "log"),
@@ -390,8 +390,8 @@ def test_memos_go_when_they_are_old_and_no_run_needs_them():
         Memo.objects.create(thread=tree.thread, scope=scope, key="k", value=[1])
     tree.step({"n": 1}, metadata={"scope": "taken up"})
     later = timezone.now() + 2 * DAY
-    assert not prune(Policy(days=1), now=later, live=[uuid.uuid4()]).rows["memos"]
-    assert prune(Policy(days=1), now=later).rows["memos"] == 1
+    assert not prune(RetentionPolicy(days=1), now=later, live=[uuid.uuid4()]).rows["memos"]
+    assert prune(RetentionPolicy(days=1), now=later).rows["memos"] == 1
     assert Memo.objects.get().scope == "taken up"
 
 
@@ -412,7 +412,7 @@ def test_chunks_stay_as_long_as_a_snapshot_names_them_or_one_behind_them():
     messages(tree, 4)
     chunks = Chunk.objects.count()
     assert chunks >= 1
-    prune(Policy(count=1))
+    prune(RetentionPolicy(count=1))
     assert Chunk.objects.count() == chunks, "the head names the last one, and that the others"
     tree.check()
 
@@ -422,7 +422,7 @@ def test_chunks_that_no_checkpoint_names_go():
     messages(tree, 4)
     tree.step({"said": []}, snapshot=True)
     bytes_before = sum(len(chunk.content) for chunk in Chunk.objects.all())
-    tally = prune(Policy(count=1))
+    tally = prune(RetentionPolicy(count=1))
     assert not Chunk.objects.exists()
     assert tally.bytes["chunks"] == bytes_before
     tree.check()
@@ -446,7 +446,7 @@ def test_a_chain_with_two_ends_loses_the_one_that_nothing_names(monkeypatch):
         for name in ("left", "right", "middle")
     ]
     Tree().step({"digest": ends[1].digest})
-    prune(Policy())
+    prune(RetentionPolicy())
     assert set(Chunk.objects.values_list("pk", flat=True)) == {
         codec.digest(name) for name in ("a", "b", "right")
     }
@@ -456,7 +456,7 @@ def test_long_chains_go_in_one_round(monkeypatch):
     monkeypatch.setattr(garbage, "TIPS", 1)
     chain_of(*(f"one {n}" for n in range(30)))
     chain_of(*(f"two {n}" for n in range(30)))
-    assert prune(Policy()).rows["chunks"] == 60
+    assert prune(RetentionPolicy()).rows["chunks"] == 60
 
 
 def test_a_blob_goes_when_nothing_names_it():
@@ -464,9 +464,9 @@ def test_a_blob_goes_when_nothing_names_it():
     kept, gone = store.put_blob(b"kept"), store.put_blob(b"gone")
     tree.step({}, metadata={"git": {"bundle": gone}})
     tree.step({}, metadata={"git": {"bundle": kept}})
-    prune(Policy())
+    prune(RetentionPolicy())
     assert Blob.objects.count() == 2
-    prune(Policy(count=1))
+    prune(RetentionPolicy(count=1))
     assert [blob.pk for blob in Blob.objects.all()] == [kept]
 
 
@@ -476,7 +476,7 @@ def test_a_blob_that_was_put_just_now_stays_although_nothing_names_it_yet():
     Blob.objects.update(touched_at=timezone.now() - LONG_AGO)
     Chore.objects.update(busy_until=timezone.now() - LONG_AGO)
     store.put_blob(b"shared")
-    housekeeping.whole(rules(Policy()), every=DAY, now=timezone.now())
+    housekeeping.whole(rules(RetentionPolicy()), every=DAY, now=timezone.now())
     assert Blob.objects.get().pk == key
 
 
@@ -503,7 +503,7 @@ def test_a_dry_run_says_what_goes_and_drops_nothing():
     Memo.objects.create(thread=tree.thread, scope="s", key="k", value=[1])
     for kind in (Blob, Chunk):
         kind.objects.update(touched_at=timezone.now() - LONG_AGO)
-    policy, later = rules(Policy(count=1, days=1)), timezone.now() + 2 * DAY
+    policy, later = rules(RetentionPolicy(count=1, days=1)), timezone.now() + 2 * DAY
     before = [(model, model.objects.count()) for model in (Checkpoint, Event, Memo, Blob, Chunk)]
     said = housekeeping.report(policy, now=later)
     assert before == [
@@ -531,7 +531,7 @@ def test_a_round_goes_on_where_it_stopped_and_then_rests():
         not (chore := Chore.objects.filter(pk=housekeeping.NAME).first())
         or chore.due_at <= timezone.now()
     ):
-        housekeeping.tend(rules(Policy(count=2)), seconds=0, every=DAY, now=timezone.now())
+        housekeeping.tend(rules(RetentionPolicy(count=2)), seconds=0, every=DAY, now=timezone.now())
         turns += 1
         assert turns < 100
     assert turns > 6
@@ -560,7 +560,7 @@ def test_a_round_whose_claim_is_lost_drops_nothing_more(monkeypatch):
     Chore.objects.update(epoch=99)
     held.place = {}
     housekeeping._work(
-        held, rules(Policy(count=1)), until=float("inf"), every=DAY, now=timezone.now()
+        held, rules(RetentionPolicy(count=1)), until=float("inf"), every=DAY, now=timezone.now()
     )
     assert len(tree.check()) == 12
     assert User.objects.exists()
@@ -568,5 +568,5 @@ def test_a_round_whose_claim_is_lost_drops_nothing_more(monkeypatch):
 
 def test_a_whole_round_is_refused_while_another_is_at_it():
     claim(housekeeping.NAME, now=timezone.now())
-    with pytest.raises(housekeeping.Busy):
-        housekeeping.whole(rules(Policy()), every=DAY, now=timezone.now())
+    with pytest.raises(housekeeping.HousekeepingBusy):
+        housekeeping.whole(rules(RetentionPolicy()), every=DAY, now=timezone.now())

@@ -155,7 +155,7 @@ def test_no_step_asks_for_what_the_engine_writes(order, name):
 def test_another_engines_wait_keeps_its_own_names_free(ana):
     """What no answer writes here is that engine's own business."""
     schema = {"type": "object", "properties": {"approved": {"type": "boolean"}}}
-    asked = waits.Asked(
+    asked = waits.WaitRequest(
         run_id="r",
         node_id="n",
         blocking_reason="b",
@@ -173,7 +173,9 @@ def test_another_engines_wait_keeps_its_own_names_free(ana):
     ]
     for changes in reserved:
         with pytest.raises(waits.WaitInvalid):
-            waits.open_wait(waits.Asked(**{**asked.told, "run_id": "other", **changes}), by=ana)
+            waits.open_wait(
+                waits.WaitRequest(**{**asked.told, "run_id": "other", **changes}), by=ana
+            )
     assert Pause.objects.count() == 1
 
 

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from hitl.decisions import policy, services
-from hitl.decisions.policy import Standing
+from hitl.decisions.policy import ReviewContext
 from hitl.models import Decision, Via, Vote
 from runs import services as runs
 from runs.models import Panel, Pause
@@ -356,7 +356,7 @@ def test_inbox_badge_api_and_decide_agree(ruled, ana, ben, cleo, auditor, zoe, r
         able = {
             pause.pk
             for pause in Pause.objects.open().answerable()
-            if Standing(pause, one).refusal("approve") is None
+            if ReviewContext(pause, one).refusal("approve") is None
         }
         assert set(policy.waiting_for(one).values_list("pk", flat=True)) == able, one
         told = {
@@ -391,7 +391,7 @@ def test_rules_that_say_the_same_are_one_panel(ruled):
 
 def test_an_answer_without_rules_costs_no_query_more(paused, ana, ben, django_assert_num_queries):
     """The usual question is answered as quickly as before there were rules."""
-    standing = Standing(pause_of(paused), ben, takes_part=True)
+    standing = ReviewContext(pause_of(paused), ben, takes_part=True)
     # as `answerable` reads them
     standing.pause.run.thread, standing.pause.run.work_order  # noqa: B018
     with django_assert_num_queries(0):

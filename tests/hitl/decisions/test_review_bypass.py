@@ -215,9 +215,9 @@ def test_who_has_the_right_steps_around_a_review_on_the_record(refused, operator
         "cancel",
         STEP_AROUND,
     ]
-    assert (list(verification.Check().breaches()), broken()) == ([], {})
+    assert (list(verification.LedgerCheck().breaches()), broken()) == ([], {})
     erasure.erase(refused.pk, by="admin", reason="asked for")
-    assert (list(verification.Check().breaches()), broken()) == ([], {})
+    assert (list(verification.LedgerCheck().breaches()), broken()) == ([], {})
 
 
 def test_it_wants_the_right_and_a_reason(refused, operator, ben):

@@ -60,7 +60,7 @@ def whole():
     # here time passes without sweeps
     found = invariants.check(now=timezone.now(), late=dt.timedelta(hours=1), deep=True)
     assert [result.invariant.code for result in found if result.count] == []
-    assert [breach.code for breach in verification.Check().breaches()] == []
+    assert [breach.code for breach in verification.LedgerCheck().breaches()] == []
 
 
 def status(order):
@@ -150,7 +150,7 @@ def test_a_revision_and_a_cancellation_act_at_once(asked, ana, make_order):
 
 def test_only_who_answered_takes_it_back_or_an_administrator(asked, ana, ben, zoe):
     decision = approve(asked, ana)
-    with pytest.raises(undoing.NotYours, match="Only Ana Ruiz"):
+    with pytest.raises(undoing.NotYourAnswer, match="Only Ana Ruiz"):
         undoing.undo(decision.pk, by=ben, via=Via.PAGE)
     with pytest.raises(services.NotFound):
         undoing.undo(decision.pk, by=zoe, via=Via.PAGE)

@@ -190,12 +190,12 @@ def test_the_ledger_covers_the_votes(ruled, ana, ben):
     assert not decision.intact
     Vote.objects.filter(voter=ana).update(feedback="I never said so")
     assert list(broken()) == ["vote_rewritten"]
-    assert {breach.code for breach in verification.Check().breaches()} == {
+    assert {breach.code for breach in verification.LedgerCheck().breaches()} == {
         "unguarded",
         "vote_rewritten",
     }
     Vote.objects.filter(voter=ana).delete()
-    assert {breach.code for breach in verification.Check().breaches()} == {
+    assert {breach.code for breach in verification.LedgerCheck().breaches()} == {
         "unguarded",
         "vote_missing",
     }

@@ -289,7 +289,7 @@ def test_a_second_request_whose_first_holds_its_transaction_open_makes_nothing(a
 
     def silent():
         with transaction.atomic():
-            idempotency.Claim(ana, "k1", digest).make("wo_x")
+            idempotency.ClaimedKey(ana, "k1", digest).make("wo_x")
             held.set()
             go_on.wait(20)
             transaction.set_rollback(True)

@@ -83,7 +83,7 @@ def test_an_import_of_many_tiny_values_is_refused_before_they_are_made(
     ],
 )
 def test_what_no_service_could_keep_is_refused_by_the_reader(raw, words):
-    with pytest.raises(incoming.Unreadable, match=words):
+    with pytest.raises(incoming.UnreadableBody, match=words):
         incoming.read(raw)
 
 

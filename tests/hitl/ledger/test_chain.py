@@ -40,7 +40,7 @@ def answer(order, by, action="approve", feedback=""):
 
 
 def breaches(**options):
-    return [breach.code for breach in verification.Check(**options).breaches()]
+    return [breach.code for breach in verification.LedgerCheck(**options).breaches()]
 
 
 def verify(*words):
@@ -240,7 +240,7 @@ def test_each_column_that_was_changed_is_found(chain, zoe):
                 if name == "pause":
                     Decision.objects.filter(pause=change["pause"]).delete()
                 Decision.objects.filter(pk=decision.pk).update(**change)
-                assert {breach.id for breach in verification.Check().breaches()} & {
+                assert {breach.id for breach in verification.LedgerCheck().breaches()} & {
                     decision.shown_id
                 }, name
                 transaction.set_rollback(True)

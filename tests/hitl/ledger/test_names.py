@@ -45,7 +45,7 @@ def test_a_renamed_account_changes_nothing_of_what_it_decided(asked, ana, ben, a
     assert (told["by_name"], told["verification"]["holds"]) == ("Ana Ruiz", True)
     receipt = page.get(f"/decisions/{decision.shown_id}/").content.decode()
     assert "name at that time; the account is called Carol White today" in receipt
-    assert list(verification.Check().breaches()) == []
+    assert list(verification.LedgerCheck().breaches()) == []
     vote.by_name = "Carol White"
     assert vote.compute_digest() != vote.digest
 
@@ -54,7 +54,7 @@ def test_a_renamed_account_changes_nothing_of_what_it_decided(asked, ana, ben, a
 def test_a_name_that_was_changed_in_the_row_is_found(asked, ana):
     services.decide(pause_of(asked()).pk, action="approve", by=ana, via=Via.PAGE)
     Decision.objects.update(by_name="Carol White")
-    assert "rewritten" in {breach.code for breach in verification.Check().breaches()}
+    assert "rewritten" in {breach.code for breach in verification.LedgerCheck().breaches()}
 
 
 def test_an_erasure_takes_the_name_and_the_chain_holds(asked, ana):
@@ -64,7 +64,7 @@ def test_an_erasure_takes_the_name_and_the_chain_holds(asked, ana):
     erasure.erase(order.thread_id, by="root", reason="asked for")
     decision = Decision.objects.get()
     assert (decision.by_name, decision.decided_by, decision.intact) == ("", ana, True)
-    assert list(verification.Check().breaches()) == []
+    assert list(verification.LedgerCheck().breaches()) == []
 
 
 def test_an_expired_token_says_that_it_is(ana, client):

@@ -371,7 +371,7 @@ def test_an_address_is_one_seat_of_a_quorum(wanted, ana, ben):
     )
     services.decide(pause_of(order).pk, action="answer", by=ben, via=Via.PAGE)
     assert Decision.objects.get().votes == [vote.digest for vote in Vote.objects.order_by("pk")]
-    assert list(verification.Check().breaches()) == []
+    assert list(verification.LedgerCheck().breaches()) == []
 
 
 def test_who_asked_for_the_work_does_not_approve_it_from_outside(wanted, ana):
@@ -499,13 +499,13 @@ def test_an_erasure_takes_the_address_and_the_chain_holds(wanted, ana):
         "somebody without an account",
         True,
     )
-    assert list(verification.Check().breaches()) == [] and SUPPLIER not in str(rows())
+    assert list(verification.LedgerCheck().breaches()) == [] and SUPPLIER not in str(rows())
 
 
 def test_only_an_administrator_takes_their_answer_back(wanted, ana, admin_user):
     wanted(review={"undo": 60})
     browser().post(link_to(), YES)
-    with pytest.raises(undo.NotYours):
+    with pytest.raises(undo.NotYourAnswer):
         undo.undo(Decision.objects.get().pk, by=ana, via=Via.PAGE)
     undo.undo(Decision.objects.get().pk, by=admin_user, via=Via.PAGE)
     relay()

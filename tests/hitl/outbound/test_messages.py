@@ -32,7 +32,7 @@ from hitl.outbound.requests import CannotSend
 from hitl.tasks import announce, deliver
 from hitl.threads import erasure
 from runs.models import Pause
-from runs.states import PauseStatus, Told
+from runs.states import NotificationStage, PauseStatus
 from tests.conftest import drive, pause_of
 from tests.databases.encryption_keys import NEW, keys
 from tests.databases.whole import at_once
@@ -532,7 +532,11 @@ def test_the_relay_finds_what_is_new_by_an_index(paused, django_assert_num_queri
     relay()
     with django_assert_num_queries(1):
         notifications.announce()
-    closed = {"status": PauseStatus.ANSWERED, "closed_at": timezone.now(), "told": Told.END}
+    closed = {
+        "status": PauseStatus.ANSWERED,
+        "closed_at": timezone.now(),
+        "told": NotificationStage.END,
+    }
     like = {
         field.attname: getattr(pause_of(paused), field.attname)
         for field in Pause._meta.concrete_fields

@@ -18,7 +18,7 @@ from hitl.decisions import services
 from hitl.models import Via
 from hitl.models.outbound import Delivery, Endpoint
 from hitl.outbound import endpoints, sending, signatures
-from hitl.outbound.endpoints import EndpointInvalid, NotYours
+from hitl.outbound.endpoints import EndpointInvalid, NotYourEndpoint
 from runs.models import Pause
 from tests.conftest import drive, pause_of
 from tests.databases.encryption_keys import NEW, dump, keys
@@ -270,7 +270,7 @@ def test_an_endpoint_that_cannot_be_kept_is_refused_with_the_field(ana, receiver
 
 def test_who_may_make_endpoints_for_others(ana, team, root, receiver):
     for scope in ("team", "everybody"):
-        with pytest.raises(NotYours):
+        with pytest.raises(NotYourEndpoint):
             endpoints.make(ana, channel="webhook", target=receiver.url, scope=scope, team=team)
     endpoints.make(root, channel="email", target="team@example.org", scope="team", team=team)
     endpoints.make(root, channel="webhook", target=receiver.url, scope="everybody")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hitl.rendering.word_diff import Line, Part, Work, as_text, compare
+from hitl.rendering.word_diff import DiffLine, DiffPart, Work, as_text, compare
 from runs import limits
 
 
@@ -23,8 +23,16 @@ def side(lines, which):
 
 def test_the_words_that_changed_are_named_and_no_others():
     [line] = compare("Pay 100 EUR to Ana", "Pay 250 EUR to Ana")
-    assert line.old == [Part("same", "Pay "), Part("removed", "100"), Part("same", " EUR to Ana")]
-    assert line.new == [Part("same", "Pay "), Part("added", "250"), Part("same", " EUR to Ana")]
+    assert line.old == [
+        DiffPart("same", "Pay "),
+        DiffPart("removed", "100"),
+        DiffPart("same", " EUR to Ana"),
+    ]
+    assert line.new == [
+        DiffPart("same", "Pay "),
+        DiffPart("added", "250"),
+        DiffPart("same", " EUR to Ana"),
+    ]
 
 
 def test_what_is_the_same_is_no_change():
@@ -40,8 +48,8 @@ def test_unchanged_lines_far_from_a_change_are_folded_and_counted():
 
 
 def test_a_line_more_and_a_line_less():
-    assert compare("a", "a\nb")[-1] == Line(new=[Part("added", "b")])
-    assert compare("a\nb", "a")[-1] == Line(old=[Part("removed", "b")])
+    assert compare("a", "a\nb")[-1] == DiffLine(new=[DiffPart("added", "b")])
+    assert compare("a\nb", "a")[-1] == DiffLine(old=[DiffPart("removed", "b")])
 
 
 TEXT = st.text("ab \n.", max_size=60)
@@ -108,10 +116,10 @@ class Counted(Work):
 def test_one_word_changed_in_a_long_line_is_still_named():
     before = " ".join(f"w{n % 50}" for n in range(10_000))
     [line] = compare(before, before.replace("w7 ", "seven ", 1))
-    assert [part for part in line.old if part.kind == "removed"] == [Part("removed", "w7")]
+    assert [part for part in line.old if part.kind == "removed"] == [DiffPart("removed", "w7")]
 
 
 def test_what_changed_before_the_work_was_spent_is_shown_by_words():
     [small, large] = compare("pay 100\n" + "word " * 8_000, "pay 250\n" + "other word " * 4_000)
-    assert small.old == [Part("same", "pay "), Part("removed", "100")]
+    assert small.old == [DiffPart("same", "pay "), DiffPart("removed", "100")]
     assert [part.kind for part in large.old] == ["removed"]

@@ -20,7 +20,7 @@ from checkpoints.events import log
 from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Thread
 from checkpoints.state import codec
 from hitl.live import hub, sse, subscriptions
-from hitl.live.subscriptions import Page
+from hitl.live.subscriptions import EventPage
 from hitl.models import Import
 from hitl.threads import export as whole
 from runs.models import Run
@@ -360,9 +360,9 @@ def test_every_door_shows_what_a_document_holds(told, zoe, api, admin_client):
             if one.headers.get("Content-Type", "").startswith("application/json"):
                 json.loads(one.getvalue())
         told_live = hub._told(log.told_after(thread.pk, 0))
-        assert b"".join(sse._pieces(Page(told_live, told_live[-1].seq))).count(b"\ndata: ") == len(
-            told_live
-        )
+        assert b"".join(sse._pieces(EventPage(told_live, told_live[-1].seq))).count(
+            b"\ndata: "
+        ) == len(told_live)
         narrow = subscriptions.Filter.of(
             {"level": ["info"], "step": ["planning"], "since": ["2020-01-01T00:00:00Z"]}
         )

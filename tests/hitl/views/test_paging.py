@@ -26,7 +26,7 @@ from hitl.live import inbox_feed
 from hitl.models import ApiToken, Delegation, Snooze, Via
 from hitl.models.outbound import Channel, Delivery, DeliveryStatus, Endpoint, Occasion
 from hitl.operations import dashboard
-from hitl.rendering.paging import Address, NoSuchPlace, Order, Place
+from hitl.rendering.paging import ListAddress, ListOrder, NoSuchPlace, RowPosition
 from hitl.views import (
     artifacts,
     chat,
@@ -514,16 +514,16 @@ def test_the_rest_list_of_questions_is_newest_first_and_its_cursors_hold(world, 
 @pytest.mark.parametrize(
     "order",
     [
-        Order("deadline_at", timeless=True, prefix="pse"),
-        Order(prefix="pse"),
-        Order("until"),
-        Order(key="seq"),
+        ListOrder("deadline_at", timeless=True, prefix="pse"),
+        ListOrder(prefix="pse"),
+        ListOrder("until"),
+        ListOrder(key="seq"),
     ],
 )
 @pytest.mark.parametrize("at", [None, dt.datetime(2026, 7, 1, 12, 0, 0, 123457, tzinfo=dt.UTC)])
 def test_an_address_gives_back_the_place_it_was_made_of(order, at):
     key = ids.new() if order.prefix else 4711
-    place = Place(at if order.time else None, key)
+    place = RowPosition(at if order.time else None, key)
     assert order.read(order.write(place)) == place
     for nonsense in (
         "",
@@ -544,7 +544,7 @@ def test_an_address_gives_back_the_place_it_was_made_of(order, at):
 
 
 def test_an_address_keeps_what_else_it_says():
-    here = Address("/x/", {"kind": "input", "after": "1", "live": "", "evil": "<&>"})
+    here = ListAddress("/x/", {"kind": "input", "after": "1", "live": "", "evil": "<&>"})
     assert here.to(after="2") == "/x/?kind=input&after=2&evil=%3C%26%3E"
     assert str(here.only("kind", "after")) == "/x/?kind=input&after=1"
     assert here.only("kind").to("history", kind="") == "/x/#history"

@@ -10,7 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from runs import definitions, services
-from runs.agents.model import Endpoint
+from runs.agents.model import ModelEndpoint
 from runs.definitions import readiness
 from runs.models import Credential, StepTemplate, Template, WorkOrder
 from runs.threads import turns as turns
@@ -134,7 +134,7 @@ def test_each_thing_that_may_be_missing_has_its_code(ana, settings, monkeypatch,
         "quick-fix-workflow": "no_coder",
         "advanced-dev-workflow": "no_coder",
     }
-    settings.WAYSTATION_MODEL = Endpoint(model="openai:a")
+    settings.WAYSTATION_MODEL = ModelEndpoint(model="openai:a")
     assert (
         readiness.as_seen_by(ana).why_not(definitions.current("chat-agent")).code
         == "credential_missing"

@@ -10,7 +10,7 @@ from django.utils.html import escape
 
 from checkpoints.models import Thread
 from hitl.models import Decision
-from hitl.rendering.paging import Address
+from hitl.rendering.paging import ListAddress
 from hitl.views import threads as pages
 from runs import definitions
 from runs.engine.advance import advance
@@ -127,7 +127,7 @@ def test_a_page_that_is_made_while_the_run_ends_does_not_say_complete_above_what
     """
     before = Thread.objects.select_related("head").get(pk=thread.pk)
     say("Hello", template="talk")
-    shown = pages.page_of(before, Address("/"), by=ana)
+    shown = pages.page_of(before, ListAddress("/"), by=ana)
     assert shown["status"] == "completed"
     assert [one.message.content for one in shown["said"]][-1] == "step3 heard 2"
 

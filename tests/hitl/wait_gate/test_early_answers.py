@@ -284,14 +284,16 @@ def test_a_lost_early_answer_is_found_by_the_invariants(order, ana):
 
 def test_an_answer_for_another_engines_next_wait_is_taken_when_that_opens(ana):
     """S (F: inngest#1433): the human was faster than the engine."""
-    waits.open_wait(waits.Asked(run_id="r", node_id="first", blocking_reason="b"), by=ana)
+    waits.open_wait(waits.WaitRequest(run_id="r", node_id="first", blocking_reason="b"), by=ana)
     assert send("r", ana, node_id="second", payload={"vat": "x"}).kept.status == "kept"
     with pytest.raises(resume.WrongQuestion):
         send("r", ana, input_type="nothing", payload="approve")
     send("r", ana, node_id="first", payload="approve")
     schema = {"type": "object", "properties": {"vat": {"type": "string"}}, "required": ["vat"]}
     wait, new = waits.open_wait(
-        waits.Asked(run_id="r", node_id="second", blocking_reason="b", required_inputs=schema),
+        waits.WaitRequest(
+            run_id="r", node_id="second", blocking_reason="b", required_inputs=schema
+        ),
         by=ana,
     )
     found = primitives.of_wait(wait)

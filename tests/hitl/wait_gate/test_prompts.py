@@ -9,7 +9,7 @@ import pytest
 from checkpoints.events import log
 from checkpoints.state import codec
 from hitl.models import Decision, Wait
-from hitl.wait_gate.waits import Asked
+from hitl.wait_gate.waits import WaitRequest
 from runs.models import Pause
 from runs.workflows.base import Ask, Call, Done, Report
 from runs.workflows.wait_for_input import ask_about_calls
@@ -130,7 +130,7 @@ def test_a_wait_without_a_name_has_the_digest_it_had_before_there_were_names():
     """S2-19: else an engine that asks again after an upgrade would be told that its run waits with
     another question.
     """
-    asked = Asked(run_id="r", node_id="n", blocking_reason="b", callback_secret="s")
+    asked = WaitRequest(run_id="r", node_id="n", blocking_reason="b", callback_secret="s")
     before = {name: value for name, value in asked.told.items() if name != "prompt_id"}
     assert asked.digest == codec.digest(codec.encode({**before, "callback_secret": ""}))
 

@@ -675,7 +675,7 @@ def test_a_wait_is_erased_with_its_thread(engine, ana):
 def test_waits_opened_at_the_same_moment_are_one(file_database, ana, different):
     """F0: twelve at once, in the same words or in others: one question, each caller is told."""
     asked = [
-        waits.Asked(
+        waits.WaitRequest(
             run_id="r", node_id="n", blocking_reason="b", key=str(number) if different else ""
         )
         for number in range(12)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runs.agents import approval
-from runs.agents.approval import Argument, Risk, Rule, RulesRefused, explain, parse
+from runs.agents.approval import ApprovalRule, Argument, Risk, RulesRefused, explain, parse
 
 pytestmark = pytest.mark.one_database
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.one_database
 class Pay:
     name: str = "pay"
     risk: str = "normal"
-    approval: tuple[Rule, ...] = ()
+    approval: tuple[ApprovalRule, ...] = ()
 
 
 def asks(rules: list[dict[str, Any]], arguments: dict[str, Any], tool: Pay | None = None) -> bool:
@@ -50,7 +50,7 @@ def test_the_first_rule_that_matches_decides_and_says_why() -> None:
 
 
 def test_the_rules_of_the_step_come_before_the_tools_own() -> None:
-    tool = Pay(approval=(Rule(ask=True, why="its own"),))
+    tool = Pay(approval=(ApprovalRule(ask=True, why="its own"),))
     assert explain(tool, {}).place == "tool.0"
     assert explain(tool, {}, parse([{"when": "always", "ask": False}])).ask is False
 
@@ -118,7 +118,7 @@ def test_a_rule_by_risk_means_at_least_where_it_asks_and_at_most_where_it_lets_p
 
 def test_a_rule_that_does_not_say_why_is_put_into_words() -> None:
     verdicts = [
-        explain(Pay(), {"amount": 5}, (Rule(ask=True, when=when),))
+        explain(Pay(), {"amount": 5}, (ApprovalRule(ask=True, when=when),))
         for when in ("always", Risk(risk="low"), BIG)
     ]
     assert [verdict.why for verdict in verdicts] == [

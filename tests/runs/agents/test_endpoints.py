@@ -309,7 +309,7 @@ def test_a_request_goes_to_the_address_that_was_checked_however_the_name_answers
 
 def test_the_operators_own_endpoint_may_be_inside(endpoint, thread, ana, server):
     """WAYSTATION_MODEL_URL needs no line in WAYSTATION_MODEL_ALLOW."""
-    server(allow=(), default=model.Endpoint(model="openai:test", base_url=endpoint.url))
+    server(allow=(), default=model.ModelEndpoint(model="openai:test", base_url=endpoint.url))
     agents.load("", model="")
     endpoint.script = in_order(FINE)
     assert agents.say(thread, "Go", by=ana).status == "completed"

@@ -192,6 +192,6 @@ def thought(**more):
 )
 def test_only_anthropic_gets_back_what_it_signed_itself_unchanged(part, named, sent):
     message = {"kind": "response", "parts": [part, {"part_kind": "text", "content": "x"}]}
-    got = model._without_thoughts(message, model.Endpoint(model=named))
+    got = model._without_thoughts(message, model.ModelEndpoint(model=named))
     assert (len(got["parts"]) == 2) is sent
     assert memory.text_of(message) == "x"

@@ -11,7 +11,7 @@ import pytest
 
 from runs.agents.config import Agent
 from runs.agents.step import prompt_of
-from runs.contrib.coding.cli_output import Answer, Call, Reader
+from runs.contrib.coding.cli_output import AgentCall, CallResult, OutputReader
 from runs.contrib.coding.cli_presets import PRESETS
 from runs.contrib.coding.command_config import check, rules_of
 from runs.workflows import prompts
@@ -83,8 +83,8 @@ FAILED = {
 }
 
 
-def read(name: str, lines: list[Any]) -> tuple[Reader, list[Any]]:
-    reader = Reader(rules_of({"output": name}))
+def read(name: str, lines: list[Any]) -> tuple[OutputReader, list[Any]]:
+    reader = OutputReader(rules_of({"output": name}))
     return reader, [
         piece
         for line in lines
@@ -98,7 +98,7 @@ def test_a_presets_output_is_words_calls_an_answer_and_its_price(name):
     reader, pieces = read(name, LINES[name])
     assert "I look." in pieces and [
         type(piece) for piece in pieces if not isinstance(piece, str)
-    ] == [Call, Answer]
+    ] == [AgentCall, CallResult]
     [call, came] = [piece for piece in pieces if not isinstance(piece, str)]
     assert (call.id, came.id, came.result) == ("t1", "t1", "x = 1")
     assert (reader.answer, reader.failed) == ("All done.", False)

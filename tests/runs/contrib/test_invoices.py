@@ -20,7 +20,7 @@ from runs.contrib.einvoice.file import read_invoice
 from runs.contrib.einvoice.model import (
     Extra,
     Invoice,
-    Line,
+    InvoiceLine,
     NotAnInvoice,
     Party,
     ThirdParty,
@@ -40,7 +40,7 @@ words = st.text(
 amounts = st.decimals(min_value="0.01", max_value="99999.99", places=2)
 rates = st.sampled_from([Decimal(0), Decimal(7), Decimal("8.1"), Decimal(19)])
 lines = st.builds(
-    Line,
+    InvoiceLine,
     id=words,
     quantity=amounts,
     unit=st.sampled_from(["C62", "HUR", "KGM"]),

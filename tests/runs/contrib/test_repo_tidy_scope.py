@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runs.contrib.repo_tidy.requests import apply_feedback, read_request
-from runs.contrib.repo_tidy.scope import Scope, clean_path, covers, first_scope, selects, within
+from runs.contrib.repo_tidy.scope import TidyScope, clean_path, covers, first_scope, selects, within
 from runs.workflows.base import StepFailed
 
 KNOWN = [
@@ -29,7 +29,7 @@ def exists(pattern):
     return any(within(path, pattern) for path in FILES)
 
 
-def after(*texts: str, **order) -> tuple[Scope, list[str], list[str]]:
+def after(*texts: str, **order) -> tuple[TidyScope, list[str], list[str]]:
     scope = first_scope({"rules": "F, I, UP, E7", **order})
     applied: list[str] = []
     not_understood: list[str] = []

@@ -5,13 +5,13 @@ token where it does not belong.
 import pytest
 import requests
 
-from runs.git.forges.places import BadForge, Place, checked_url, project_of
+from runs.git.forges.places import BadForge, ForgeRepository, checked_url, project_of
 from runs.git.forges.proposing import propose
-from runs.workflows.base import Proposal, StepFailed
+from runs.workflows.base import PullRequestDraft, StepFailed
 from tests.servers.forge import LOST, PROJECT, SLOW, TOKEN, serving
 
 pytestmark = pytest.mark.one_database
-WANTED = Proposal(branch="waystation/wo_1", base="", title="Tidy", body="What was asked")
+WANTED = PullRequestDraft(branch="waystation/wo_1", base="", title="Tidy", body="What was asked")
 
 
 @pytest.fixture
@@ -22,7 +22,9 @@ def forge(tmp_path):
 
 @pytest.fixture(params=["github", "gitlab"])
 def place(request, forge):
-    return Place(kind=request.param, url=forge.url, project=PROJECT, token=TOKEN, seconds=5)
+    return ForgeRepository(
+        kind=request.param, url=forge.url, project=PROJECT, token=TOKEN, seconds=5
+    )
 
 
 def failure(place, wanted=WANTED):
@@ -36,7 +38,9 @@ def failure(place, wanted=WANTED):
 def test_it_is_opened_once_and_then_brought_up_to_date(place, forge):
     first = propose(place, WANTED)
     again = propose(place, WANTED)
-    later = propose(place, Proposal(branch=WANTED.branch, base="", title="Tidy up", body="More"))
+    later = propose(
+        place, PullRequestDraft(branch=WANTED.branch, base="", title="Tidy up", body="More")
+    )
     assert (first.opened, again.opened, later.opened) == (True, False, False)
     assert first.url == again.url == later.url != ""
     (pull,) = forge.pulls
@@ -46,12 +50,14 @@ def test_it_is_opened_once_and_then_brought_up_to_date(place, forge):
 
 
 def test_it_leads_to_the_base_branch_and_may_be_a_draft(place, forge):
-    propose(place, Proposal(branch="b", base="stable", title="Tidy", body="", draft=True))
+    propose(place, PullRequestDraft(branch="b", base="stable", title="Tidy", body="", draft=True))
     (pull,) = forge.pulls
     assert pull["base"] == "stable"
     assert pull["draft"] or pull["title"] == "Draft: Tidy"
     if place.kind == "gitlab":  # ready or not is for people to say from then on
-        propose(place, Proposal(branch="b", base="stable", title="Tidy", body="x", draft=True))
+        propose(
+            place, PullRequestDraft(branch="b", base="stable", title="Tidy", body="x", draft=True)
+        )
         assert pull["title"] == "Draft: Tidy"
 
 
@@ -61,11 +67,12 @@ def test_an_answer_that_was_lost_does_not_open_a_second_one(place, forge):
     forge.fail(200, body=[], only="GET")
     forge.fail(LOST, only="POST")
     assert (
-        failure(place, Proposal(branch="lost", base="main", title="Lost", body="")).code
+        failure(place, PullRequestDraft(branch="lost", base="main", title="Lost", body="")).code
         == "forge_away"
     )
     assert (
-        propose(place, Proposal(branch="lost", base="main", title="Lost", body="")).opened is False
+        propose(place, PullRequestDraft(branch="lost", base="main", title="Lost", body="")).opened
+        is False
     )
     assert [pull["branch"] for pull in forge.pulls] == ["lost"]
 
@@ -74,7 +81,9 @@ def test_who_is_refused_since_there_is_one_takes_that_one(place, forge):
     """Two tries at once: neither sees one, both ask for one."""
     propose(place, WANTED)
     forge.fail(200, body=[], only="GET")
-    told = propose(place, Proposal(branch=WANTED.branch, base="main", title="Second", body=""))
+    told = propose(
+        place, PullRequestDraft(branch=WANTED.branch, base="main", title="Second", body="")
+    )
     assert told.opened is False
     assert [pull["title"] for pull in forge.pulls] == ["Second"]
 
@@ -105,12 +114,14 @@ def test_each_failure_has_a_code_and_the_forges_wish(place, forge, status, heade
 def test_a_forge_that_does_not_answer_or_is_not_there_is_away(place, forge):
     forge.fail(SLOW)
     assert (
-        failure(Place(kind=place.kind, url=place.url, project=PROJECT, token=TOKEN, seconds=1)).code
+        failure(
+            ForgeRepository(kind=place.kind, url=place.url, project=PROJECT, token=TOKEN, seconds=1)
+        ).code
         == "forge_away"
     )
     assert (
         failure(
-            Place(
+            ForgeRepository(
                 kind=place.kind, url="http://127.0.0.1:9", project=PROJECT, token=TOKEN, seconds=1
             )
         ).code
@@ -119,7 +130,7 @@ def test_a_forge_that_does_not_answer_or_is_not_there_is_away(place, forge):
 
 
 def test_a_wrong_token_is_refused_and_an_echoed_one_not_repeated(place, forge):
-    wrong = Place(kind=place.kind, url=place.url, project=PROJECT, token="wrong-token")
+    wrong = ForgeRepository(kind=place.kind, url=place.url, project=PROJECT, token="wrong-token")
     assert failure(wrong).code == "forge_refused"
     forge.fail(400, body={"message": f"You sent {TOKEN}"})
     assert "You sent …" in str(failure(place))
@@ -147,7 +158,8 @@ def test_a_link_that_a_browser_must_not_open_is_not_taken(place, forge):
     }
     forge.fail(201, body=made, only="POST")
     assert (
-        failure(place, Proposal(branch="b", base="main", title="T", body="")).code == "forge_away"
+        failure(place, PullRequestDraft(branch="b", base="main", title="T", body="")).code
+        == "forge_away"
     )
 
 

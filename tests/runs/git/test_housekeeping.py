@@ -18,7 +18,7 @@ from hitl.models import Via
 from runs import services as runs
 from runs.engine.context import workspace_path
 from runs.git import housekeeping
-from runs.git.folder_lock import Busy, FolderLock
+from runs.git.folder_lock import FolderBusy, FolderLock
 from runs.models import Run, WorkOrder
 from runs.workflows.base import StepFailed
 from tests.conftest import drive, fresh, pause_of
@@ -171,7 +171,7 @@ def test_who_waited_for_a_lock_that_was_dropped_takes_the_new_one(tmp_path):
             first.drop()
 
     assert second.take(seconds=5, check=drop)
-    with pytest.raises(Busy):
+    with pytest.raises(FolderBusy):
         third.take(seconds=0, check=lambda: None)
 
 

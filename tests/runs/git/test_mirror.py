@@ -10,8 +10,8 @@ import threading
 import pytest
 
 from runs.git.access import Access
-from runs.git.workspace import GitWorkspace, Limits, Saved
-from runs.workflows.base import Delivery, StepFailed
+from runs.git.workspace import GitWorkspace, Saved, WorkspaceLimits
+from runs.workflows.base import DeliveryPolicy, StepFailed
 from tests.servers.forge import PROJECT, TOKEN, serving
 from tests.worlds.repositories import add_commit, bare_copy, git, make_repository, never, order_for
 
@@ -44,7 +44,7 @@ def opened(tmp_path, forge):
             order_for(forge.clone_url, id=name, branch=f"waystation/{name}", **order),
             at=at,
             check=never,
-            limits=limits or Limits(lock_seconds=3),
+            limits=limits or WorkspaceLimits(lock_seconds=3),
             protocols=["http"],
             mirror=tmp_path / "data" / "mirrors" / "m",
             access=lambda: Access(token=token),
@@ -156,16 +156,19 @@ def test_an_order_begins_at_the_base_branch_that_was_settled(opened, work, forge
     git(work, "checkout", "-q", "-b", "stable/1")
     add_commit(work, {"s.py": "s\n"})
     publish(work, forge)
-    stable, usual = opened(delivery=Delivery(base_branch="stable/1")), opened("wo_2")
+    stable, usual = opened(delivery=DeliveryPolicy(base_branch="stable/1")), opened("wo_2")
     stable.restore()
     usual.restore()
     assert (stable.head(), usual.head()) == (git(work, "rev-parse", "stable/1"), main)
-    assert code(opened("wo_3", delivery=Delivery(base_branch="none")).restore) == "no_base_branch"
+    assert (
+        code(opened("wo_3", delivery=DeliveryPolicy(base_branch="none")).restore)
+        == "no_base_branch"
+    )
     at = saved(stable)
     stable.remove()
     git(forge.repositories / f"{PROJECT}.git", "branch", "-D", "stable/1")
     opened("wo_4").restore()
-    again = opened(at=at, delivery=Delivery(base_branch="stable/1"))
+    again = opened(at=at, delivery=DeliveryPolicy(base_branch="stable/1"))
     again.restore()  # it began there when there was one
     assert again.head() == at.sha
 
@@ -173,7 +176,7 @@ def test_an_order_begins_at_the_base_branch_that_was_settled(opened, work, forge
 def test_a_local_repository_has_a_base_branch_too(tmp_path, work):
     git(work, "branch", "stable")
     add_commit(work, {"b.py": "b = 1\n"})
-    order = order_for(work, delivery=Delivery(base_branch="stable"))
+    order = order_for(work, delivery=DeliveryPolicy(base_branch="stable"))
     with GitWorkspace(tmp_path / "w" / "wo_1", order, at=None, check=never) as workspace:
         workspace.restore()
         assert (
@@ -234,7 +237,9 @@ def test_a_tree_cannot_borrow_from_elsewhere(opened, tmp_path, work):
 
 def test_orders_on_one_repository_begin_at_the_same_time(opened, work):
     """Each in a folder of its own; the first makes the mirror, and nobody reads half of one."""
-    workspaces = [opened(f"wo_{number}", limits=Limits(lock_seconds=60)) for number in range(4)]
+    workspaces = [
+        opened(f"wo_{number}", limits=WorkspaceLimits(lock_seconds=60)) for number in range(4)
+    ]
     threads = [threading.Thread(target=workspace.restore) for workspace in workspaces]
     for thread in threads:
         thread.start()
@@ -378,7 +383,7 @@ def test_a_repository_larger_than_allowed_leaves_no_mirror(opened, work, forge, 
     add_commit(work, {"big.bin": bytes(range(256)) * 40 + __import__("os").urandom(3_000_000)})
     publish(work, forge)
     assert (
-        code(opened(limits=Limits(clone_bytes=1_000_000, lock_seconds=3)).restore)
+        code(opened(limits=WorkspaceLimits(clone_bytes=1_000_000, lock_seconds=3)).restore)
         == "clone_too_large"
     )
     assert not (tmp_path / "data" / "mirrors" / "m").exists()
@@ -386,7 +391,7 @@ def test_a_repository_larger_than_allowed_leaves_no_mirror(opened, work, forge, 
 
 def test_a_program_that_fills_the_workspace_is_ended(opened, monkeypatch):
     monkeypatch.setattr("runs.git.repository.LOOK_SECONDS", 0.1)
-    workspace = opened(limits=Limits(folder_bytes=2_000_000, lock_seconds=3))
+    workspace = opened(limits=WorkspaceLimits(folder_bytes=2_000_000, lock_seconds=3))
     workspace.restore()
     endless = ["sh", "-c", "while true; do head -c 500000 /dev/zero >> $HOME/x; done"]
     assert code(lambda: workspace.run(endless, timeout=20)) == "disk_quota"

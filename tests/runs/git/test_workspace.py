@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runs.git.workspace import GitWorkspace, Limits, Saved
+from runs.git.workspace import GitWorkspace, Saved, WorkspaceLimits
 from runs.workflows.base import Commit, StepFailed, Stopped
 from tests.servers.stack import until
 from tests.worlds.repositories import add_commit, bare_copy, git, make_repository, never, order_for
@@ -27,7 +27,7 @@ def open_workspace(tmp_path):
             order_for(origin, **order),
             at=at,
             check=check,
-            limits=limits or Limits(lock_seconds=3),
+            limits=limits or WorkspaceLimits(lock_seconds=3),
         )
         opened.append(workspace)
         return workspace
@@ -246,7 +246,7 @@ def test_a_rejected_push_says_so(restored, origin):
 
 
 def test_only_one_worker_works_in_a_folder(restored, open_workspace, origin):
-    second = open_workspace(origin, limits=Limits(lock_seconds=0.2))
+    second = open_workspace(origin, limits=WorkspaceLimits(lock_seconds=0.2))
     assert failure(second.restore).code == "workspace_busy"
     restored.close()
     second.restore()
@@ -257,7 +257,7 @@ def test_a_worker_that_waits_for_the_folder_can_be_stopped(restored, open_worksp
         raise Stopped("cancelled")
 
     with pytest.raises(Stopped):
-        open_workspace(origin, check=stop, limits=Limits(lock_seconds=30)).restore()
+        open_workspace(origin, check=stop, limits=WorkspaceLimits(lock_seconds=30)).restore()
 
 
 def test_the_heir_of_a_killed_worker_gets_the_folder_and_ends_its_children(restored, tmp_path):
@@ -294,7 +294,7 @@ def writers(marker):
 
 def test_a_repository_over_the_size_limit_is_not_kept(tmp_path, open_workspace):
     origin = make_repository(tmp_path / "origin", {"big.bin": os.urandom(3_000_000)})
-    workspace = open_workspace(origin, limits=Limits(clone_bytes=1_000_000))
+    workspace = open_workspace(origin, limits=WorkspaceLimits(clone_bytes=1_000_000))
     assert failure(workspace.restore).code == "clone_too_large"
     assert not workspace.path.exists()
 
@@ -302,6 +302,6 @@ def test_a_repository_over_the_size_limit_is_not_kept(tmp_path, open_workspace):
 def test_content_that_unpacks_beyond_the_limit_is_stopped(tmp_path, open_workspace):
     origin = make_repository(tmp_path / "origin", {"zeros": b"\0" * 30_000_000})
     assert (
-        failure(open_workspace(origin, limits=Limits(clone_bytes=1_000_000)).restore).code
+        failure(open_workspace(origin, limits=WorkspaceLimits(clone_bytes=1_000_000)).restore).code
         == "clone_too_large"
     )

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from runs.git.workspace import GitWorkspace, Limits
+from runs.git.workspace import GitWorkspace, WorkspaceLimits
 from runs.processes import process
 from runs.workflows.base import StepFailed, Stopped
 from tests.worlds.repositories import bare_copy, git, make_repository, never, order_for
@@ -60,7 +60,7 @@ def workspace(tmp_path, origin):
 
 
 def make(tmp_path, origin, **changes):
-    fields = {"at": None, "check": never, "limits": Limits(lock_seconds=3)} | changes
+    fields = {"at": None, "check": never, "limits": WorkspaceLimits(lock_seconds=3)} | changes
     return GitWorkspace(tmp_path / "work" / "wo_1", order_for(origin), **fields)
 
 
@@ -221,7 +221,7 @@ def ends(tmp_path):
 
 
 def test_a_timeout_ends_the_grandchildren(tmp_path):
-    with pytest.raises(process.TimeIsUp):
+    with pytest.raises(process.ProcessTimeIsUp):
         run("sh", "-c", GRANDCHILD + "sleep 60", seconds=0.5, tmp_path=tmp_path)
     assert ends(tmp_path)
 
@@ -247,7 +247,7 @@ def test_a_child_that_keeps_the_pipes_open_does_not_keep_us(tmp_path):
 
 
 def test_a_program_that_closes_its_output_is_still_bounded(tmp_path):
-    with pytest.raises(process.TimeIsUp):
+    with pytest.raises(process.ProcessTimeIsUp):
         run("sh", "-c", "exec >&- 2>&-; sleep 60", seconds=0.5, tmp_path=tmp_path)
 
 

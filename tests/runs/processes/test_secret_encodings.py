@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from checkpoints.models import Event, Memo
 from checkpoints.state.redaction import MARKER
-from runs.engine.secret_filter import Said, Scrub
+from runs.engine.secret_filter import PiecewiseFilter, SecretFilter
 from runs.models import Run
 from runs.processes import secret_encodings
 from runs.security import credentials
@@ -45,17 +45,17 @@ WRITTEN: dict[str, Callable[[str], str]] = {
 }
 
 
-def scrub_of(*secrets: str) -> Scrub:
-    scrub = Scrub()
+def scrub_of(*secrets: str) -> SecretFilter:
+    scrub = SecretFilter()
     for secret in secrets:
         scrub.learn(secret)
     return scrub
 
 
-def heard(scrub: Scrub, pieces: list[str]) -> str:
+def heard(scrub: SecretFilter, pieces: list[str]) -> str:
     """What is said when the text comes in pieces."""
     said: list[str] = []
-    speaking = Said(scrub, said.append)
+    speaking = PiecewiseFilter(scrub, said.append)
     for piece in pieces:
         speaking.add(piece)
     speaking.close()

@@ -18,7 +18,7 @@ from runs.engine import delivery
 from runs.models import Credential, Repository
 from runs.security import allowed_hosts, credentials
 from runs.threads import turns
-from runs.workflows.base import Proposal, StepFailed
+from runs.workflows.base import PullRequestDraft, StepFailed
 from tests.databases.encryption_keys import NEW, keys
 from tests.databases.whole import file_database as file_database
 from tests.doors.admin import operator as operator
@@ -159,7 +159,7 @@ def test_a_provider_without_an_address_is_asked_at_its_own_whatever_the_environm
         ("openai:gpt", "api.openai.com"),
         ("anthropic:claude", "api.anthropic.com"),
     ):
-        endpoint = model.Endpoint(model=named)
+        endpoint = model.ModelEndpoint(model=named)
         assert allowed_hosts.shown(endpoint.address) == host
         made = model._openai if endpoint.provider == "openai" else model._anthropic
         assert allowed_hosts.shown(str(made(endpoint, "x", KEY, None).base_url)) == host
@@ -180,7 +180,7 @@ def test_forges_and_git_are_given_it_for_their_own_host(settings):
     )
     access = delivery.access_to(place, give)
     assert access is not None and access.token == KEY
-    wanted = Proposal(branch="b", base="", title="t", body="")
+    wanted = PullRequestDraft(branch="b", base="", title="t", body="")
     with pytest.raises(StepFailed) as refused:
         delivery.propose_at(place, give, wanted)
     assert refused.value.code == "credential_host" and "not to api.github.com" in str(refused.value)
