@@ -23,6 +23,7 @@ check: .venv/dev .venv/node
 	WAYSTATION_DATA=$(CURDIR)/tests/.artifacts/data $(BIN)/python manage.py makemigrations --check --dry-run
 	WAYSTATION_DATA=$(CURDIR)/tests/.artifacts/data $(BIN)/python manage.py spectacular --validate --fail-on-warn --file tests/.artifacts/openapi.yaml
 	$(BIN)/python -m tests.node.lint tests/.artifacts/openapi.yaml
+	$(BIN)/python -m tests.house
 
 test: .venv/dev
 	$(BIN)/python -m tests.run $(ARGS)

@@ -1,0 +1,1 @@
+"""The memory: threads, checkpoints, events, and everything that is done with history."""

@@ -1,0 +1,1 @@
+"""The human face: questions, decisions and the ledger, and every door to them."""

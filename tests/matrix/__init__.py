@@ -1,0 +1,1 @@
+"""Every door against every role: tables that are compared with the code."""

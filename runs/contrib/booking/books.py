@@ -16,7 +16,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-from runs.workflows.base import StepFailed
+from runs.workflows import StepFailed
 
 MAX_BYTES = 50_000_000
 SUPPLIERS, ACCOUNTS, ORDERS, LEDGER = (

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypedDict
 
-from runs.workflows.base import StepFailed
+from runs.workflows import StepFailed
 
 COLUMNS = (
     "entry", "order", "supplier", "invoice", "date", "position", "account", "cost_centre", "amount",

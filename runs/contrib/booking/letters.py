@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runs.workflows.letters import Letter
+from runs.workflows import Letter
 
 _ABOUT = ("supplier", "invoice", "issued")
 LETTERS = {

@@ -18,10 +18,8 @@ from runs.contrib.booking.case import Case, Doubt, reasons
 from runs.contrib.booking.letters import LETTERS
 from runs.contrib.booking.matching import Position
 from runs.contrib.einvoice.rules import SUPPLIED, TOTALS, RuleFinding
-from runs.workflows import letters, schemas
-from runs.workflows.base import Ask, Outside, Report
+from runs.workflows import ANSWER, Ask, Outside, Report, letters, schemas
 from runs.workflows.text import count, plain
-from runs.workflows.wait_for_input import ANSWER
 
 SCHEMA = "https://json-schema.org/draft/2020-12/schema"
 BOOKKEEPER, SUPPLIER = "needs_bookkeeper_decision", "missing_supplier_data"

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from runs.contrib.booking.ledger import AlreadyBooked, LedgerEntry
-from runs.workflows.base import StepFailed
+from runs.workflows import StepFailed
 
 SECONDS = 15.0
 LONGEST = 64_000

@@ -11,7 +11,7 @@ from runs.contrib.booking.questions import BOOKKEEPER, ReturnedLine
 from runs.contrib.einvoice.model import Invoice, load
 from runs.contrib.einvoice.rules import RuleFinding
 from runs.contrib.einvoice.sums import with_supplied
-from runs.workflows.wait_for_input import ANSWER
+from runs.workflows import ANSWER
 
 LINES = frozenset({"assign", "send_back", "refuse"})
 """Parts of a bookkeeper's answer that are about single positions; the others settle doubts."""

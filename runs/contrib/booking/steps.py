@@ -50,11 +50,9 @@ from runs.contrib.einvoice.file import read_invoice
 from runs.contrib.einvoice.model import NotAnInvoice, dump
 from runs.contrib.einvoice.rules import check
 from runs.contrib.einvoice.xml import InvoiceUnreadable
-from runs.workflows import letters, timing
+from runs.workflows import Ask, Context, Done, Go, Outcome, State, StepFailed, letters, step, timing
 from runs.workflows.attachments import KEY, bytes_of, schema_of
-from runs.workflows.base import Ask, Context, Done, Go, Outcome, State, StepFailed
 from runs.workflows.external_reviewers import ADDRESS, is_address
-from runs.workflows.registry import step
 from runs.workflows.text import count
 
 INPUT_SCHEMA: dict[str, Any] = {

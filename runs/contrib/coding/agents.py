@@ -17,8 +17,7 @@ from typing import Any
 from runs.agents.config import SCRIPTED
 from runs.contrib.coding import command_config
 from runs.contrib.coding.cli_presets import PRESETS
-from runs.workflows.base import ConfigInvalid
-from runs.workflows.registry import Config, NotReady, ServerSide, Setting
+from runs.workflows import Config, ConfigInvalid, NotReady, ServerSide, Setting
 
 READING: dict[str, Any] = {"tools": ["list_files", "read_file", "search_files"], "max_loops": 30}
 """What an agent of ours may do where it is to change nothing."""

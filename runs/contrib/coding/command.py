@@ -17,9 +17,18 @@ from runs.contrib.coding import commits
 from runs.contrib.coding.agents import AllowedPrograms
 from runs.contrib.coding.cli_output import AgentCall, OutputReader, Piece
 from runs.contrib.coding.command_config import DEFAULT_PROMPT, PLACEHOLDER, check, rules_of
-from runs.workflows import deliver, prompts
-from runs.workflows.base import Context, Go, Outcome, Report, State, StepFailed, Stopped
-from runs.workflows.registry import step
+from runs.workflows import (
+    Context,
+    Go,
+    Outcome,
+    Report,
+    State,
+    StepFailed,
+    Stopped,
+    deliver,
+    prompts,
+    step,
+)
 from runs.workflows.text import showable
 
 MAX_OUTPUT = 50_000_000

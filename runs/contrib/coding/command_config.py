@@ -14,8 +14,7 @@ from jsonschema import Draft202012Validator
 
 from runs.contrib.coding.cli_output import RULES, Rule
 from runs.contrib.coding.cli_presets import PRESETS
-from runs.workflows import prompts
-from runs.workflows.base import ConfigInvalid
+from runs.workflows import ConfigInvalid, prompts
 
 NAME = "^[A-Za-z_][A-Za-z0-9_]{0,99}$"
 ARGUMENTS = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from runs.processes import secret_encodings
-from runs.workflows.base import Context, StepFailed, Workspace
+from runs.workflows import Context, StepFailed, Workspace
 from runs.workflows.patches import Numbers, changed_paths, cut_patch, read_numstat
 from runs.workflows.text import showable
 

@@ -10,8 +10,17 @@ from typing import Any
 
 from runs.contrib.coding.agents import AGENT, COMMAND, NO_CODER, NO_CODER_CODE
 from runs.contrib.coding.command import AgentRun, run_agent, secrets_of
-from runs.workflows import prompts, registry
-from runs.workflows.base import ConfigInvalid, Context, Go, Outcome, State, StepFailed
+from runs.workflows import (
+    ConfigInvalid,
+    Context,
+    Go,
+    Outcome,
+    State,
+    StepFailed,
+    check_config,
+    find,
+    prompts,
+)
 
 OWN = frozenset({"executor", "prompt", "focus", "merge"})
 """Of a coding step's configuration: what is not its executor's."""
@@ -56,7 +65,7 @@ def check(config: Mapping[str, Any]) -> None:
         )
     rest = {key: value for key, value in config.items() if key not in OWN}
     if rest or "executor" in config:
-        registry.check_config(str(name), rest)
+        check_config(str(name), rest)
 
 
 def work(state: State, context: Context, job: CodingJob) -> Worked | Outcome:
@@ -96,7 +105,7 @@ def _agent(state: State, context: Context, job: CodingJob, prompt: str) -> Worke
     theirs = {key: value for key, value in context.config.items() if key not in OWN}
     # the agent fills in places of its prompt, and what looks like one in the words of others is
     # none
-    outcome = registry.find(AGENT)(
+    outcome = find(AGENT)(
         state, replace(context, config={**theirs, "prompt": prompt.replace("{{", "{ {")})
     )
     if not isinstance(outcome, Go) or outcome.to is not None:

@@ -18,7 +18,7 @@ from runs.contrib.coding.agents import READING, WRITING, CodingAgent
 from runs.contrib.coding.command import AgentRun
 from runs.contrib.coding.executors import CodingJob, Worked
 from runs.contrib.coding.prompts import EXECUTE, MERGE, PLAN, REVIEW
-from runs.workflows.base import (
+from runs.workflows import (
     Child,
     Commit,
     Context,
@@ -29,9 +29,9 @@ from runs.workflows.base import (
     State,
     Step,
     StepFailed,
+    step,
 )
 from runs.workflows.deliver import effects, material
-from runs.workflows.registry import step
 from runs.workflows.text import code, count, last_lines, quoted, showable
 
 INPUT_SCHEMA: dict[str, Any] = {

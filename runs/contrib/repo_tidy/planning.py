@@ -33,7 +33,7 @@ from runs.contrib.repo_tidy.tools import (
     run_check,
     unshowable,
 )
-from runs.workflows.base import Context, StepFailed
+from runs.workflows import Context, StepFailed
 from runs.workflows.text import count
 
 FOLLOWERS = ("F401", "I001")  # follow from other fixes, even where they have no findings yet

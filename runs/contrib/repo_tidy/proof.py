@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from runs.contrib.repo_tidy.python_versions import Version
 from runs.contrib.repo_tidy.report import VerdictRow
 from runs.contrib.repo_tidy.tools import Ruff, parses
-from runs.workflows.base import Workspace
+from runs.workflows import Workspace
 
 _NEEDS = re.compile(
     r"^L\d+(?: C\d+)?: (?P<what>.*) requires? \S+, (?P<major>\d)\.(?P<minor>\d+)$", re.MULTILINE

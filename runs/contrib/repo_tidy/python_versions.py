@@ -17,7 +17,7 @@ from typing import Any, TypedDict
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from runs.workflows.base import Workspace
+from runs.workflows import Workspace
 
 Version = tuple[int, int]
 

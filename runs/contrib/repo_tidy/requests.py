@@ -19,7 +19,7 @@ from runs.contrib.repo_tidy.scope import (
     selects,
     with_changes,
 )
-from runs.workflows.base import StepFailed
+from runs.workflows import StepFailed
 
 LONGEST = 10_000
 _NEGATIONS = {"not", "no", "dont", "never", "cannot"}

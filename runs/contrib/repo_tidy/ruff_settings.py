@@ -18,7 +18,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from runs.contrib.repo_tidy.scope import selects
-from runs.workflows.base import Workspace
+from runs.workflows import Workspace
 
 NAMES = (".ruff.toml", "ruff.toml", "pyproject.toml")
 """In the order in which ruff takes them in one folder; the last one only with a table for ruff."""

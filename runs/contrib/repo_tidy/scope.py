@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Literal, NotRequired, TypedDict
 
 from runs.contrib.repo_tidy.python_versions import FROM_REPOSITORY, Python
-from runs.workflows.base import StepFailed
+from runs.workflows import StepFailed
 
 Verb = Literal["only", "skip", "add"]
 

@@ -42,11 +42,9 @@ from runs.contrib.repo_tidy.tools import (
     ruff_for,
     run_check,
 )
-from runs.workflows.base import Ask, Context, Done, Go, Outcome, Report, State, StepFailed
+from runs.workflows import REVISE, Ask, Context, Done, Go, Outcome, Report, State, StepFailed, step
 from runs.workflows.deliver import effects, hand_over, material
 from runs.workflows.patches import cut_patch, read_numstat
-from runs.workflows.registry import step
-from runs.workflows.sequence import REVISE
 from runs.workflows.text import code, count, plain, quoted, showable
 
 INPUT_SCHEMA: dict[str, Any] = {

@@ -24,7 +24,7 @@ from runs.contrib.repo_tidy.python_versions import (
 )
 from runs.contrib.repo_tidy.ruff_settings import NO_SETTINGS, Settings, read
 from runs.contrib.repo_tidy.scope import Sources, TidyScope, selects
-from runs.workflows.base import Context, StepFailed, Workspace
+from runs.workflows import Context, StepFailed, Workspace
 from runs.workflows.patches import changed_paths
 from runs.workflows.text import last_lines
 

@@ -1,0 +1,1 @@
+"""The database beneath: what an older one is told."""

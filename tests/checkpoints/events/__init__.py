@@ -1,0 +1,1 @@
+"""The log: numbers without gaps, visible in order."""

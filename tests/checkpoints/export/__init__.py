@@ -1,0 +1,1 @@
+"""Threads as documents: out, in, tampered with, verified."""

@@ -1,0 +1,1 @@
+"""LangGraph's saver, by its own conformance kit and by our rules."""

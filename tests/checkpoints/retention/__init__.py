@@ -1,0 +1,1 @@
+"""What is dropped, what never is, and what is freed."""

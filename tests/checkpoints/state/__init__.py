@@ -1,1 +1,1 @@
-""""""
+"""States as text: codec, reducers, redaction and encryption."""

@@ -1,0 +1,1 @@
+"""Operators' tables and acts in the admin."""

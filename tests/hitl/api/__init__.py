@@ -1,0 +1,1 @@
+"""REST, noun by noun."""

@@ -1,0 +1,1 @@
+"""Deadlines: what fires, when, once, and what comes too late."""

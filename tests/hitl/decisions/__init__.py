@@ -1,0 +1,1 @@
+"""Answers: who may give which, and what becomes of them."""

@@ -1,0 +1,1 @@
+"""What stands around every request: logins, tokens, sizes, keys, hosts."""

@@ -1,0 +1,1 @@
+"""The ledger: chained, append-only, verified offline."""

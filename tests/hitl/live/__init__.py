@@ -1,0 +1,1 @@
+"""The hub, sockets and streams."""

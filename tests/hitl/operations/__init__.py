@@ -1,0 +1,1 @@
+"""What operators rely on: invariants, rounds, clocks, outages, other projects."""

@@ -1,0 +1,1 @@
+"""Untrusted text, Markdown and patches as safe HTML."""

@@ -1,0 +1,1 @@
+"""Pages, as browsers get them."""

@@ -1,0 +1,1 @@
+"""Waits of other engines, and answers that come early, late or twice."""

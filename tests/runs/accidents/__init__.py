@@ -1,0 +1,1 @@
+"""Workers that die, freeze or fall silent, and brokers that go."""

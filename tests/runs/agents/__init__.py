@@ -1,0 +1,1 @@
+"""Agents: loops, tools, endings, endpoints."""

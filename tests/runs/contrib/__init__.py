@@ -1,0 +1,1 @@
+"""The workflows that we ship, each at its real work."""

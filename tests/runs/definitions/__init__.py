@@ -1,0 +1,1 @@
+"""Templates: saved, frozen, misspelt, and code that changed under them."""

@@ -1,0 +1,1 @@
+"""Claim, step, record: what the engine promises to every run."""

@@ -1,0 +1,1 @@
+"""Workspaces, mirrors and forges."""

@@ -1,0 +1,1 @@
+"""Graphs as steps, and their interrupts as questions."""

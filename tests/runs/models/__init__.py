@@ -1,0 +1,1 @@
+"""The machine's tables and their constraints."""

@@ -1,0 +1,1 @@
+"""Programs of others: bounded, walled in, ended with all they started."""

@@ -1,0 +1,1 @@
+"""Real processes are killed, stopped and cut off, and work goes on."""

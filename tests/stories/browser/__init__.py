@@ -1,0 +1,1 @@
+"""People at the pages, in headless Chromium."""

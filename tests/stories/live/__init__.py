@@ -1,0 +1,1 @@
+"""Clients that follow runs over real connections."""

@@ -1,0 +1,23 @@
+"""`python -m tests.house`, part of `make check`: the rules for documents and for modules."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.house import documents, modules
+
+ROOT = Path(__file__).parents[2]
+
+
+def main() -> int:
+    found = [*documents.problems(ROOT), *modules.problems(ROOT)]
+    for line in found:
+        print(line, file=sys.stderr)
+    if found:
+        print(f"{len(found)} rules of the house are broken.", file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

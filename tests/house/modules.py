@@ -1,0 +1,266 @@
+"""The rules of the house for modules: where each stands, how many a folder holds, how long each is.
+
+An exception stands here with its reason, and with the size that it has; it may shrink and not grow.
+Whoever mends one takes its line away.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tests.house import source
+
+READ = "see docs/decisions/house.md"
+APPS = ("checkpoints", "runs", "hitl")
+FOLDERS = (*APPS, "project", "bench", "tests")
+SPECIAL = {"__init__", "__main__", "conftest"}
+
+MOST = 16
+"""Modules of a folder."""
+CROWDED = {
+    "bench": (18, "a measurement each, named on the command line of `make bench`"),
+    "hitl/api": (24, "a noun of the API each, as the addresses are"),
+    "hitl/decisions": (24, "a rule about answers each"),
+    "hitl/views": (24, "a page each, as the addresses are"),
+    "runs/agents": (20, "one loop in small parts, each tested alone"),
+    "runs/engine": (32, "claim, step, record and what stands around them: a concern each"),
+    "runs/workflows": (25, "the SDK and what it is made of"),
+    "tests/worlds": (20, "a world each"),
+}
+"""Folder → how many it holds at most, and why."""
+
+LONGEST = 500
+LONGEST_TEST = 750
+"""Lines of a module; of one below tests/, which is a list that nobody reads whole."""
+LONG = {
+    "checkpoints/export/schema.py": 550,
+    "checkpoints/export/thread_document.py": 700,
+    "checkpoints/langgraph/saver.py": 600,
+    "checkpoints/state/codec.py": 650,
+    "hitl/api/pauses.py": 700,
+    "hitl/api/threads.py": 700,
+    "hitl/decisions/services.py": 750,
+    "hitl/forms/json_schema.py": 550,
+    "hitl/live/hub.py": 550,
+    "hitl/models/decisions.py": 750,
+    "hitl/views/family.py": 550,
+    "hitl/views/threads.py": 600,
+    "runs/admin/runs.py": 600,
+    "runs/agents/model.py": 700,
+    "runs/api/work_orders.py": 700,
+    "runs/definitions/templates.py": 700,
+    "runs/engine/context.py": 550,
+    "runs/langgraph/questions.py": 550,
+    "runs/models/runs.py": 800,
+    "runs/services/work_orders.py": 750,
+    "runs/threads/turns.py": 550,
+    "runs/workflows/base.py": 650,
+    "runs/workflows/schemas.py": 650,
+}
+"""Modules that were within the limit while lines had 140 characters, and how far each may go: take
+something out of one before more comes in."""
+
+SHARED = {
+    "bench/chaos/faults": {"silent": "names of faults, as `make chaos` takes them"},
+    "checkpoints/store": {
+        "graph": "beside rows; the folder of the saver imports LangGraph, these must not"
+    },
+    "checkpoints/text": {"exact": "two formats that Django's SERIALIZATION_MODULES names"},
+    "hitl/decisions": {"external": "people without an account: who they are, and what they may"},
+    "hitl/wait_gate": {"resume": "what an event says, and what becomes of it"},
+    "runs/contrib/coding": {
+        "cli": "what a command line agent prints, and three presets of it as data",
+        "command": "the step, and its configuration",
+    },
+    "tests/matrix": {"desk": "a table, and the walk along it"},
+    "tests/servers": {"slow": "a Django app: its settings, its module and its steps"},
+}
+"""Folder → a prefix that modules in it share, and why it is no folder."""
+
+DJANGOS = {"apps", "admin", "checks", "models", "tasks", "urls", "views"}
+"""What Django and Celery look up by name at an app's top level."""
+TOP = {
+    "checkpoints": {
+        "converters": "ids in addresses, for every app's URLs",
+        "ids": "keys, for every model of every app",
+        "lineage": "history and branches, for the pages of all apps",
+    },
+    "runs": {
+        "defaults": "every setting with its default, read before Django is there",
+        "env": "how the environment is read, for settings",
+        "export": "what of a run goes into a thread's document, registered by the app",
+        "hints": "who watches questions is told that one changed, by engine and answers alike",
+        "keyed": "what an Idempotency-Key made, told by the writers of all apps",
+        "limits": "all limits, at the bottom, for every layer",
+        "phases": "phases in words, for pages and API",
+        "retention": "what templates and settings keep, registered by the app",
+        "rounds": "a round that one beat's order begins",
+        "states": "statuses and their moves, at the bottom, for every layer",
+        "turn_tasks": "Celery's name of a task that stands above runs.tasks",
+        "urgency": "which messages go first",
+    },
+    "hitl": {},
+}
+"""App → modules at its top level beside Django's, and why."""
+
+IMPORTED = {
+    "tests.checkpoints.retention.test_keeping": 1,
+    "tests.checkpoints.state.test_codec": 4,
+    "tests.checkpoints.store.test_rows": 3,
+    "tests.hitl.decisions.test_undo": 1,
+    "tests.hitl.live.test_sockets": 9,
+    "tests.hitl.live.test_streams": 3,
+    "tests.hitl.views.test_orders": 5,
+    "tests.matrix.test_races": 1,
+    "tests.runs.accidents.test_crash_points": 2,
+    "tests.runs.accidents.test_recovery": 4,
+    "tests.runs.contrib.test_booking": 1,
+    "tests.runs.engine.test_children": 10,
+    "tests.runs.model.test_single_runs": 2,
+    "tests.runs.processes.test_hostile_agents": 2,
+    "tests.runs.workflows.test_schemas": 1,
+    "tests.stories.browser.test_order": 4,
+}
+"""Test modules whose helpers have no home of their own yet, and how often others import them. It
+only gets less."""
+
+
+def problems(root: Path) -> list[str]:
+    """Everything that stands where it does not belong, one line each, and where to read why."""
+    modules = [
+        path.relative_to(root)
+        for folder in FOLDERS
+        for path in sorted((root / folder).rglob("*.py"))
+        if not {"migrations", ".artifacts", "__pycache__"} & set(path.relative_to(root).parts)
+    ]
+    rules = (prefixes, crowds, lengths, docstrings, top_levels, tests_import_tests, faces)
+    return [f"{found} ({READ})" for rule in rules for found in rule(root, modules)]
+
+
+def _by_folder(modules: list[Path]) -> Mapping[str, list[str]]:
+    folders: dict[str, list[str]] = defaultdict(list)
+    for path in modules:
+        if path.stem not in SPECIAL:
+            folders[path.parent.as_posix()].append(path.stem)
+    return folders
+
+
+def prefixes(root: Path, modules: list[Path]) -> Iterator[str]:
+    """Two modules of a folder that share a prefix.
+
+    Test modules are named after what they test, and commands as they are typed.
+    """
+    for folder, stems in _by_folder(modules).items():
+        if folder.endswith("management/commands"):
+            continue
+        shared: dict[str, list[str]] = defaultdict(list)
+        for stem in stems:
+            if not stem.startswith("test_"):
+                shared[stem.partition("_")[0]].append(stem)
+        groups = {prefix: found for prefix, found in shared.items() if len(found) > 1}
+        known = SHARED.get(folder, {})
+        for prefix, found in groups.items():
+            if prefix not in known:
+                yield (
+                    f"{folder}: {', '.join(found)} share a prefix. A prefix is a missing folder:"
+                    f" make {folder}/{prefix}/."
+                )
+
+
+def crowds(root: Path, modules: list[Path]) -> Iterator[str]:
+    """A folder with more modules than somebody takes in at a glance.
+
+    Test modules mirror what they test, and are not counted.
+    """
+    for folder, stems in _by_folder(modules).items():
+        number = sum(not stem.startswith("test_") for stem in stems)
+        most, _ = CROWDED.get(folder, (MOST, ""))
+        if number > most:
+            yield (
+                f"{folder} holds {number} modules; a folder holds at most {most}. Make folders of"
+                " what belongs together."
+            )
+
+
+def lengths(root: Path, modules: list[Path]) -> Iterator[str]:
+    """A module that is too long to be read whole."""
+    for path in modules:
+        name = path.as_posix()
+        number = (root / path).read_bytes().count(b"\n")
+        most = LONG.get(name, LONGEST_TEST if path.parts[0] == "tests" else LONGEST)
+        if number > most:
+            yield (
+                f"{name} has {number} lines; at most {most} are read whole. Take a part with a name"
+                " of its own out of it."
+            )
+
+
+def docstrings(root: Path, modules: list[Path]) -> Iterator[str]:
+    """A package that does not say in a sentence what lives there."""
+    for path in modules:
+        if path.stem == "__init__":
+            said = ast.get_docstring(source.tree(root / path)) or ""
+            if not re.search(r"[.:](?:\s|$)", said):
+                yield f"{path.as_posix()}: no docstring. One sentence says what lives in a folder."
+
+
+def top_levels(root: Path, modules: list[Path]) -> Iterator[str]:
+    """A module at an app's top level that is neither Django's nor one that other apps call."""
+    for path in modules:
+        if (
+            len(path.parts) == 2
+            and path.parts[0] in APPS
+            and path.stem not in SPECIAL | DJANGOS | TOP[path.parts[0]].keys()
+        ):
+            yield (
+                f"{path.as_posix()}: an app's top level holds what Django looks up by name, and few"
+                " modules that others call."
+            )
+
+
+TEST_MODULE = re.compile(r"^\s*(?:from|import) (tests\.[\w.]*\btest_\w+)", re.MULTILINE)
+FROM_FOLDER = re.compile(r"^\s*from (tests[\w.]*) import \(?\s*(test_\w+)", re.MULTILINE)
+
+
+def tests_import_tests(root: Path, modules: list[Path]) -> Iterator[str]:
+    """A test module that others import: whoever changes the one breaks the others."""
+    found = Counter[str]()
+    for path in modules:
+        if path.parts[0] in {"tests", "bench"}:
+            text = (root / path).read_text(encoding="utf-8")
+            found.update(TEST_MODULE.findall(text))
+            found.update(f"{folder}.{name}" for folder, name in FROM_FOLDER.findall(text))
+    for name, times in sorted(found.items()):
+        if times > IMPORTED.get(name, 0):
+            yield (
+                f"{name} is imported {times} times; a test module imports from no other. Move what"
+                " they share to a module of tests/worlds, tests/doors or tests/servers that is"
+                " named for what it gives."
+            )
+
+
+def faces(root: Path, modules: list[Path]) -> Iterator[str]:
+    """What we ship is written with the SDK's public names, like anybody else's workflows."""
+    public = set(source.public_names(root))
+    for path in modules:
+        if path.parts[:2] != ("runs", "contrib"):
+            continue
+        for node in ast.walk(source.tree(root / path)):
+            if (
+                isinstance(node, ast.ImportFrom)
+                and node.module
+                and node.module.startswith("runs.workflows")
+            ):
+                inner = node.module.split(".")[2:3]
+                names = inner or [alias.name for alias in node.names]
+                for name in names:
+                    if name not in public:
+                        yield (
+                            f"{path.as_posix()}:{node.lineno} takes {name} from below the SDK's"
+                            " face. Import from runs.workflows; what is missing there is added to"
+                            " its __all__ and to docs/reference/sdk.md."
+                        )
