@@ -15,9 +15,9 @@ from hitl.decisions import services
 from hitl.models import Via
 from runs.contrib.booking.samples import make_samples
 from runs.contrib.einvoice.model import Invoice
-from runs.contrib.einvoice.writing import to_ubl
 from runs.models import Pause, WorkOrder
 from tests.conftest import drive, fresh, pause_of
+from tests.worlds.invoice_writer import to_ubl
 
 
 def sent(

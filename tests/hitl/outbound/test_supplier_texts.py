@@ -7,10 +7,10 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 
 from runs.contrib.booking.letters import LETTERS
-from runs.contrib.einvoice import samples as samples
 from runs.models import Pause, StepTemplate
 from runs.workflows import letters
 from tests.conftest import pause_of
+from tests.worlds import invoices
 from tests.worlds.booking import House
 
 pytestmark = pytest.mark.django_db
@@ -46,7 +46,7 @@ def form(**texts: str) -> dict[str, object]:
 
 
 def asked(house: House) -> Pause:
-    return pause_of(house.book(samples.without_vat_id()))
+    return pause_of(house.book(invoices.without_vat_id()))
 
 
 def test_the_shipped_text_is_a_template_and_what_operators_write_is_what_suppliers_read(

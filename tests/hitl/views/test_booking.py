@@ -17,14 +17,14 @@ from django.urls import reverse
 
 from hitl.forms.pages import MessageForm
 from hitl.models import Decision
-from runs.contrib.einvoice import samples as samples
-from runs.contrib.einvoice.writing import to_cii, to_pdf, to_ubl
 from runs.models import Pause, WorkOrder
 from tests.conftest import drive, fresh, pause_of
+from tests.worlds import invoices
 from tests.worlds.booking import House, sent, state_of
+from tests.worlds.invoice_writer import to_cii, to_pdf, to_ubl
 
 pytestmark = pytest.mark.django_db
-STEEL = {"BT-31": "ATU12345675", "BT-84": samples.STEEL_IBAN}
+STEEL = {"BT-31": "ATU12345675", "BT-84": invoices.STEEL_IBAN}
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_an_invoice_goes_from_rest_to_the_ledger_with_a_question_in_between(hous
     is checked against it.
     """
     client = api(ana)
-    made = create(client, **sent(samples.without_vat_id(), "frames.xml", to_cii))
+    made = create(client, **sent(invoices.without_vat_id(), "frames.xml", to_cii))
     assert made.status_code == 201, made.json()
     order = made.json()
     assert order["input"]["invoice"].keys() == {"name", "bytes", "sha256"}
@@ -82,7 +82,7 @@ def test_an_invoice_goes_from_rest_to_the_ledger_with_a_question_in_between(hous
 def test_the_routes_of_an_order_and_of_a_run_take_the_data_too(house, api, ana):
     """S4-33 and S0-10 end in the same validator (S3-48)."""
     client = api(ana)
-    first, second = house.book(samples.without_vat_id()), house.book(samples.unknown_supplier())
+    first, second = house.book(invoices.without_vat_id()), house.book(invoices.unknown_supplier())
     assert (
         client.post(
             f"/api/v1/work-orders/{first.shown_id}/resume", {"decision": "answer"}, format="json"
@@ -107,7 +107,7 @@ def test_data_that_nobody_asked_for_is_refused(house, api, ana, paused):
     client = api(ana)
     for order, body in (
         (paused, {"decision": "approve", "input": {"a": 1}}),
-        (house.book(samples.without_vat_id()), {"decision": "reject", "input": STEEL}),
+        (house.book(invoices.without_vat_id()), {"decision": "reject", "input": STEEL}),
     ):
         response = client.post(f"/api/v1/work-orders/{order.shown_id}/resume", body, format="json")
         assert (response.status_code, response.json()["code"]) == (422, "input_unexpected")
@@ -116,7 +116,7 @@ def test_data_that_nobody_asked_for_is_refused(house, api, ana, paused):
 
 def test_strangers_and_readers_answer_nothing(house, api, ana, zoe):
     """F4: what a stranger may not see they cannot answer."""
-    order = house.book(samples.without_vat_id())
+    order = house.book(invoices.without_vat_id())
     path = f"/api/v1/pauses/{pause_of(order).shown_id}/decisions"
     assert (
         api(zoe).post(path, {"decision": "answer", "input": STEEL}, format="json").status_code
@@ -127,7 +127,7 @@ def test_strangers_and_readers_answer_nothing(house, api, ana, zoe):
 
 def test_two_answers_at_once_book_once(house, api, ana, ben):
     """P1: the second is told who was first."""
-    order = house.book(samples.without_vat_id())
+    order = house.book(invoices.without_vat_id())
     path = f"/api/v1/pauses/{pause_of(order).shown_id}/decisions"
     body = {"decision": "answer", "input": STEEL}
     assert api(ana).post(path, body, format="json").status_code == 201
@@ -168,7 +168,7 @@ def test_a_file_is_taken_by_path_from_an_allowed_folder_only(house, api, ana, tm
     traceback.
     """
     inbox = tmp_path / "inbox"
-    (tmp_path / "secret.xml").write_bytes(to_ubl(samples.correct()))
+    (tmp_path / "secret.xml").write_bytes(to_ubl(invoices.correct()))
     (inbox / "link.xml").symlink_to(tmp_path / "secret.xml")
     (inbox / "empty.xml").touch()
     os.mkfifo(inbox / "pipe.xml")
@@ -192,7 +192,7 @@ def test_an_invoice_is_sent_with_the_form_and_the_question_answered_without_java
     assert 'type="file"' in shown
     assert "Repository" not in shown
     upload = SimpleUploadedFile(
-        "hosting.pdf", to_pdf(samples.without_vat_id()), content_type="application/pdf"
+        "hosting.pdf", to_pdf(invoices.without_vat_id()), content_type="application/pdf"
     )
     made = page.post("/work-orders/new", {"template": "smart-booking", "input.invoice": upload})
     assert made.status_code == 302, made.content.decode()
@@ -212,13 +212,13 @@ def test_an_invoice_is_sent_with_the_form_and_the_question_answered_without_java
         "action": "answer",
         "revision": "1",
         "input.BT-31": "wrong",
-        "input.BT-84": samples.STEEL_IBAN,
+        "input.BT-84": invoices.STEEL_IBAN,
     }
     again = page.post(decide_url(pause), answer)
     assert again.status_code == 422
     text = again.content.decode()
     assert "does not have the form that is asked for" in text
-    assert f'value="{samples.STEEL_IBAN}"' in text
+    assert f'value="{invoices.STEEL_IBAN}"' in text
     assert pause_of(order).pk == pause.pk
     assert page.post(decide_url(pause), {**answer, "input.BT-31": "ATU12345675"}).status_code == 302
     assert (drive(order).status, len(house.ledger())) == ("completed", 3)
@@ -230,7 +230,7 @@ def decide_url(pause):
 
 def test_forty_seven_of_fifty_lines_are_approved_on_the_page(house, page):
     """S3-50: nested fields; those left empty are not sent."""
-    order = house.book(samples.fifty_lines())
+    order = house.book(invoices.fifty_lines())
     shown = page.get(f"/work-orders/{order.shown_id}/").content.decode()
     assert shown.index('name="input.send_back.2"') < shown.index('name="input.send_back.10"')
     assert shown.count('name="input.send_back.') == 50
@@ -291,7 +291,7 @@ def test_a_form_without_a_usable_file_says_what_to_change(house, page, fields, w
 def test_what_an_invoice_says_is_escaped_on_the_page(house, page):
     """In the text, the facts and the labels of the form."""
     evil = "<script>alert(1)</script>"
-    invoice = samples.unknown_supplier()
+    invoice = invoices.unknown_supplier()
     lines = (replace(invoice.lines[0], name=evil),)
     order = house.book(
         replace(invoice, lines=lines, number=evil, seller=replace(invoice.seller, name=evil))
@@ -302,7 +302,7 @@ def test_what_an_invoice_says_is_escaped_on_the_page(house, page):
 
 
 def test_the_command_answers_with_data(house):
-    order = house.book(samples.without_vat_id())
+    order = house.book(invoices.without_vat_id())
 
     def run(*arguments):
         out = StringIO()
@@ -356,7 +356,7 @@ def test_the_admin_says_why_it_cannot_approve_without_the_inputs(
     olga = django_user_model.objects.create_superuser("olga", password="x")
     olga.groups.add(team)
     client.force_login(olga)
-    order = house.book(samples.without_vat_id())
+    order = house.book(invoices.without_vat_id())
     pause = pause_of(order)
     body = {
         "action": "approve",

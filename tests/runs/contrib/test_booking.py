@@ -20,14 +20,14 @@ from runs import definitions
 from runs import services as runs
 from runs.contrib.booking import ledger, questions, steps
 from runs.contrib.booking.ledger import AlreadyBooked
-from runs.contrib.einvoice import samples as samples
 from runs.contrib.einvoice.model import Extra, ThirdParty
 from runs.contrib.einvoice.sums import added_up
-from runs.contrib.einvoice.writing import to_cii, to_pdf
 from runs.models import Pause, Run, WorkOrder
 from runs.states import PENDING, RUNNING
 from tests.conftest import drive, fresh, log_lines, pause_of
+from tests.worlds import invoices
 from tests.worlds.booking import House, asked, state_of
+from tests.worlds.invoice_writer import to_cii, to_pdf
 
 pytestmark = pytest.mark.django_db
 D = Decimal
@@ -68,7 +68,7 @@ def test_an_invoice_that_is_sure_is_booked_without_a_question(house, write):
     """S3-24, S3-25, S3-49, in each syntax: nothing is asked, and the entries come to nothing in
     sum. What is decided is logged once.
     """
-    order = house.book(samples.correct(), **({"write": write} if write else {}))
+    order = house.book(invoices.correct(), **({"write": write} if write else {}))
     assert (order.status, Pause.objects.count()) == ("completed", 0)
     rows = house.ledger()
     assert [
@@ -94,8 +94,8 @@ def test_an_invoice_that_is_sure_is_booked_without_a_question(house, write):
 
 
 def test_a_credit_note_for_a_booked_invoice_books_the_other_way_round(house):
-    house.book(samples.correct())
-    assert house.book(samples.credit_note()).status == "completed"
+    house.book(invoices.correct())
+    assert house.book(invoices.credit_note()).status == "completed"
     rows = [row for row in house.ledger() if row["invoice"] == "GS-2026-0077"]
     assert [row["amount"] for row in rows] == ["-24.90", "-4.73", "29.63"]
 
@@ -103,9 +103,9 @@ def test_a_credit_note_for_a_booked_invoice_books_the_other_way_round(house):
 def test_the_threshold_decides_and_is_configured(house):
     """S3-49, S3-23: 0.95 is sure enough at 0.90, and asks at 0.96."""
     without = replace(
-        samples.correct(),
+        invoices.correct(),
         order=None,
-        lines=tuple(replace(one, order_line=None) for one in samples.correct().lines),
+        lines=tuple(replace(one, order_line=None) for one in invoices.correct().lines),
     )
     configure(threshold="0.91")
     order = house.book(without)
@@ -118,7 +118,7 @@ def test_the_threshold_decides_and_is_configured(house):
 @pytest.mark.parametrize("config", [{"threshold": "many"}, {"threshold": 2}, {"limit": "NaN"}])
 def test_a_configuration_that_is_none_stops_the_booking_with_words(house, config):
     configure(**config)
-    order = house.book(samples.correct())
+    order = house.book(invoices.correct())
     assert (order.status, order.latest_run.failure_code, house.ledger()) == (
         "failed",
         "bad_configuration",
@@ -134,7 +134,7 @@ def test_missing_data_is_asked_by_its_terms_and_goes_on_at_decide(house, monkeyp
     """S3-7, 8, 26, 27, 50, 51, 16, 17: exactly what is missing is asked, and the file is not read a
     second time.
     """
-    order = house.book(samples.without_vat_id())
+    order = house.book(invoices.without_vat_id())
     pause = pause_of(order)
     assert (pause.phase, pause.step, pause.required_inputs["required"]) == (
         "missing_supplier_data",
@@ -147,7 +147,7 @@ def test_missing_data_is_asked_by_its_terms_and_goes_on_at_decide(house, monkeyp
     head = fresh(order).thread.head
     assert head.metadata["blocking_reason"] == pause.phase
     monkeypatch.setattr(steps, "read_invoice", lambda content: pytest.fail("extracted again"))
-    order = house.answer(order, {"BT-31": "ATU12345675", "BT-84": samples.STEEL_IBAN})
+    order = house.answer(order, {"BT-31": "ATU12345675", "BT-84": invoices.STEEL_IBAN})
     assert (order.status, len(house.ledger()), total(house.ledger())) == ("completed", 3, 0)
     assert [line for line in log_lines(order) if line.startswith("Executing step: ")] == [
         f"Executing step: {name}"
@@ -161,7 +161,8 @@ def test_an_answer_that_still_is_wrong_is_asked_again_and_says_why(house):
     at revision 2.
     """
     order = house.answer(
-        house.book(samples.without_vat_id()), {"BT-31": "ATU12345676", "BT-84": samples.STEEL_IBAN}
+        house.book(invoices.without_vat_id()),
+        {"BT-31": "ATU12345676", "BT-84": invoices.STEEL_IBAN},
     )
     pause = pause_of(order)
     assert (asked(order), pause.revision) == (("missing_supplier_data", ["BT-31"]), 2)
@@ -181,7 +182,7 @@ def test_the_example_beside_a_field_is_taken_for_an_answer(term, is_valid):
 
 
 def test_wrong_amounts_may_be_asked_of_the_supplier(house):
-    order = house.answer(house.book(samples.wrong_total()), {"amounts": "ask_supplier"})
+    order = house.answer(house.book(invoices.wrong_total()), {"amounts": "ask_supplier"})
     assert asked(order) == ("missing_supplier_data", ["BT-112"])
     assert "885.36" in pause_of(order).required_inputs["properties"]["BT-112"]["description"]
     order = house.answer(order, {"BT-112": "885.36"})
@@ -195,7 +196,7 @@ def test_wrong_amounts_may_be_asked_of_the_supplier(house):
 
 
 def test_an_arithmetic_error_is_booked_as_calculated_only_when_a_bookkeeper_says_so(house):
-    order = house.book(samples.wrong_total())
+    order = house.book(invoices.wrong_total())
     assert asked(order) == ("needs_bookkeeper_decision", ["amounts", "send_back"])
     order = house.answer(order, {"amounts": "as_calculated"})
     assert (order.status, house.ledger()[-1]["amount"]) == ("completed", "-885.36")
@@ -203,8 +204,8 @@ def test_an_arithmetic_error_is_booked_as_calculated_only_when_a_bookkeeper_says
 
 def test_a_reject_is_an_outcome_and_books_nothing(house):
     """By the button, or as the answer to which amounts."""
-    first = house.answer(house.book(samples.wrong_total()), action="reject")
-    second = house.answer(house.book(samples.wrong_total()), {"amounts": "reject"})
+    first = house.answer(house.book(invoices.wrong_total()), action="reject")
+    second = house.answer(house.book(invoices.wrong_total()), {"amounts": "reject"})
     for order in (first, second):
         assert (order.status, state_of(order)["outcome"], house.ledger()) == (
             "completed",
@@ -215,7 +216,7 @@ def test_a_reject_is_an_outcome_and_books_nothing(house):
 
 def test_an_unknown_supplier_is_named_by_the_bookkeeper_with_an_account(house):
     """S3-50: proposals and options."""
-    order = house.book(samples.unknown_supplier())
+    order = house.book(invoices.unknown_supplier())
     assert asked(order) == ("needs_bookkeeper_decision", ["assign", "supplier"])
     options = pause_of(order).required_inputs["properties"]["supplier"]["oneOf"]
     assert [one["const"] for one in options] == ["79999", "70001", "70002", "70003"]
@@ -228,8 +229,8 @@ def test_an_unknown_supplier_is_named_by_the_bookkeeper_with_an_account(house):
 
 
 def test_a_number_that_is_booked_already_is_not_booked_again_unless_it_is_another_invoice(house):
-    first = house.book(samples.correct())
-    order = house.book(samples.correct())
+    first = house.book(invoices.correct())
+    order = house.book(invoices.correct())
     assert asked(order)[1] == ["not_duplicate", "order_exceeded", "send_back"]
     assert first.shown_id.replace("_", r"\_") in pause_of(order).content
     with pytest.raises(services.AnswerInvalid) as refused:
@@ -250,22 +251,22 @@ def test_two_orders_of_one_invoice_at_once_book_it_once(house, monkeypatch):
     def meanwhile(path, entries, *, check):
         if not others:
             others.append(None)  # the other one is let through
-            others[0] = house.book(samples.correct())
+            others[0] = house.book(invoices.correct())
         return original(path, entries, check=check)
 
     monkeypatch.setattr(ledger, "append", meanwhile)
-    order = house.book(samples.correct())
+    order = house.book(invoices.correct())
     assert others[0].status == "completed"
     assert (order.status, asked(order)[1][0], len(house.ledger())) == ("paused", "not_duplicate", 4)
 
 
 def test_a_changed_bank_account_is_confirmed_by_a_person(house):
-    order = house.book(replace(samples.correct(), iban=samples.CLOUD_IBAN))
+    order = house.book(replace(invoices.correct(), iban=invoices.CLOUD_IBAN))
     assert asked(order) == ("needs_bookkeeper_decision", ["account_checked", "send_back"])
 
 
 def test_a_foreign_currency_is_booked_with_the_rate_that_a_bookkeeper_names(house):
-    order = house.book(samples.foreign_currency())
+    order = house.book(invoices.foreign_currency())
     assert asked(order) == ("needs_bookkeeper_decision", ["rate"])
     for rate in ("0.0", "0.000", "1", "-0.9", "abc"):
         with pytest.raises(services.AnswerInvalid):
@@ -288,15 +289,15 @@ def test_a_foreign_currency_is_booked_with_the_rate_that_a_bookkeeper_names(hous
     ],
 )
 def test_what_a_person_must_confirm_is_asked(house, changes, key):
-    order = house.book(replace(samples.correct(), **changes))
+    order = house.book(replace(invoices.correct(), **changes))
     assert key in pause_of(order).required_inputs["required"]
 
 
 def test_an_invoice_above_the_limit_and_one_of_reverse_charge_wait_for_a_person(house):
     configure(limit="885.35")
-    assert asked(house.book(samples.correct()))[1] == ["above_limit", "send_back"]
-    lines = [replace(one, category="AE", rate=D(0)) for one in samples.correct().lines]
-    reverse = added_up(replace(samples.correct(), number="3"), lines)
+    assert asked(house.book(invoices.correct()))[1] == ["above_limit", "send_back"]
+    lines = [replace(one, category="AE", rate=D(0)) for one in invoices.correct().lines]
+    reverse = added_up(replace(invoices.correct(), number="3"), lines)
     order = house.book(reverse)
     assert asked(order)[1] == ["reverse_charge", "send_back"]
     house.answer(order, {"reverse_charge": True})
@@ -315,9 +316,9 @@ def test_what_is_collected_for_a_third_party_is_owed_on_the_account_that_a_bookk
     profile = "urn:xeinkauf.de:kosit:extension:xrechnung_3.0"
     parking = ThirdParty(kind="MobilePayment", amount=D("19.96"), reason="Parking, for the town")
     # the supplier's numbers are no ids of ours
-    lines = (replace(samples.correct().lines[0], id="T1"), samples.correct().lines[1])
+    lines = (replace(invoices.correct().lines[0], id="T1"), invoices.correct().lines[1])
     order = house.book(
-        added_up(replace(samples.correct(), profile=profile, third_parties=(parking,)), lines)
+        added_up(replace(invoices.correct(), profile=profile, third_parties=(parking,)), lines)
     )
     pause = pause_of(order)
     assert (pause.phase, pause.required_inputs["required"]) == (
@@ -345,8 +346,8 @@ def test_what_is_collected_for_third_parties_counts_towards_the_limit(house):
     profile = "urn:xeinkauf.de:kosit:extension:xrechnung_3.0"
     order = house.book(
         added_up(
-            replace(samples.correct(), profile=profile, third_parties=(parking,)),
-            samples.correct().lines,
+            replace(invoices.correct(), profile=profile, third_parties=(parking,)),
+            invoices.correct().lines,
         )
     )
     assert asked(order)[1] == ["above_limit", "assign", "send_back"]
@@ -354,10 +355,10 @@ def test_what_is_collected_for_third_parties_counts_towards_the_limit(house):
 
 def test_a_line_that_the_supplier_calls_a1_is_booked_beside_an_allowance(house):
     """The allowance took the line's place: the line was shown to nobody, and not booked."""
-    lines = (replace(samples.correct().lines[0], id="A1"), samples.correct().lines[1])
+    lines = (replace(invoices.correct().lines[0], id="A1"), invoices.correct().lines[1])
     discount = Extra(amount=D("10.00"), category="S", rate=D(19), reason="Discount")
     assert (
-        house.book(added_up(replace(samples.correct(), order=None), lines, [discount])).status
+        house.book(added_up(replace(invoices.correct(), order=None), lines, [discount])).status
         == "completed"
     )
     assert {row["position"]: row["amount"] for row in house.ledger()} == {
@@ -373,10 +374,10 @@ def test_a_line_that_the_supplier_calls_a1_is_booked_beside_an_allowance(house):
 def test_roundings_of_many_rates_that_come_to_a_unit_are_confirmed_by_a_person(house, off, status):
     """Less than one unit passes for each rate, and a supplier may name any number of rates."""
     lines = [
-        samples.line(place, "Paper", "1", "100.00", order_line="10", rate=D(rate))
+        invoices.line(place, "Paper", "1", "100.00", order_line="10", rate=D(rate))
         for place, rate in enumerate((5, 7, 19), 1)
     ]
-    right = added_up(samples.correct(), lines)
+    right = added_up(invoices.correct(), lines)
     taxes = tuple(replace(one, amount=(one.amount or 0) + D(off)) for one in right.taxes)
     more = {name: getattr(right, name) + 3 * D(off) for name in ("vat", "gross", "payable")}
     order = house.book(replace(right, taxes=taxes, **more))
@@ -391,8 +392,8 @@ def test_an_order_is_used_up_by_what_is_booked_against_it(house):
     """The second delivery of the same goods goes beyond the order's line, with what the first one
     took.
     """
-    house.book(samples.correct())
-    order = house.book(replace(samples.correct(), number="RE-2"))
+    house.book(invoices.correct())
+    order = house.book(replace(invoices.correct(), number="RE-2"))
     assert asked(order)[1] == ["order_exceeded", "send_back"]
     assert "102\\.00 open" in pause_of(order).content
 
@@ -407,7 +408,7 @@ def test_forty_seven_lines_are_booked_and_three_go_back_with_reasons(house):
     """S3-50, PEERS 1.6: the run goes on with both, once each, and what is booked in the end is the
     invoice to the cent.
     """
-    invoice = samples.fifty_lines()
+    invoice = invoices.fifty_lines()
     order = house.book(invoice)
     assert pause_of(order).required_inputs["properties"]["send_back"]["x-order"] == [
         str(one) for one in range(1, 51)
@@ -445,7 +446,7 @@ def test_forty_seven_lines_are_booked_and_three_go_back_with_reasons(house):
 
 def test_lines_that_were_sent_back_and_then_booked_come_to_the_invoice_to_the_cent(house):
     """The VAT of both parts together is BT-117, whatever the rounding of each."""
-    invoice = samples.fifty_lines()
+    invoice = invoices.fifty_lines()
     order = house.answer(house.book(invoice), {"send_back": BACK})
     said = {name: {"answer": "confirmed", "explanation": "It is right."} for name in BACK}
     order = house.answer(house.answer(order, {"lines": said}), {})
@@ -463,7 +464,7 @@ def test_lines_that_were_sent_back_and_then_booked_come_to_the_invoice_to_the_ce
 
 
 def test_a_line_that_the_question_does_not_have_is_refused_and_the_pause_stays_open(house):
-    order = house.book(samples.fifty_lines())
+    order = house.book(invoices.fifty_lines())
     for payload in (
         {"send_back": {"51": "No such line"}},
         {"send_back": {"7": ""}},
@@ -479,9 +480,9 @@ def test_more_lines_than_one_question_holds_are_asked_in_turn_and_booked_togethe
     """An invoice of 130 lines: fifty in a question, the rest in the last; nothing is booked in
     between.
     """
-    lines = [samples.line(number, f"Part {number}", "1", "1.00") for number in range(1, 131)]
+    lines = [invoices.line(number, f"Part {number}", "1", "1.00") for number in range(1, 131)]
     order = house.book(
-        added_up(samples.draft(samples.STEEL, samples.STEEL_IBAN, "130", order="PO-0"), lines)
+        added_up(invoices.draft(invoices.STEEL, invoices.STEEL_IBAN, "130", order="PO-0"), lines)
     )
     for _ in range(2):
         assert len(pause_of(order).required_inputs["properties"]["send_back"]["properties"]) == 50
@@ -500,8 +501,8 @@ def test_a_long_list_of_accounts_makes_the_question_shorter(house):
     path.write_text(
         "account,cost_centre,title\n" + "".join(f"{number},1,A\n" for number in range(1000, 1400))
     )
-    lines = [samples.line(number, f"Part {number}", "1", "1.00") for number in range(1, 6)]
-    order = house.book(added_up(samples.draft(samples.STEEL, samples.STEEL_IBAN, "5"), lines))
+    lines = [invoices.line(number, f"Part {number}", "1", "1.00") for number in range(1, 6)]
+    order = house.book(added_up(invoices.draft(invoices.STEEL, invoices.STEEL_IBAN, "5"), lines))
     assert pause_of(order).required_inputs["properties"]["assign"]["x-order"] == ["1", "2", "3"]
     order = house.answer(order, {"assign": dict.fromkeys("123", "1001/1")})
     assert pause_of(order).required_inputs["properties"]["assign"]["x-order"] == ["4", "5"]
@@ -517,8 +518,8 @@ def test_more_accounts_than_a_question_has_room_for_are_offered_by_number(house)
         "account,cost_centre,title\n"
         + "".join(f"{number},1,Account\n" for number in range(1000, 5000))
     )
-    lines = [samples.line(number, f"Part {number}", "1", "1.00") for number in (1, 2)]
-    order = house.book(added_up(samples.draft(samples.STEEL, samples.STEEL_IBAN, "6"), lines))
+    lines = [invoices.line(number, f"Part {number}", "1", "1.00") for number in (1, 2)]
+    order = house.book(added_up(invoices.draft(invoices.STEEL, invoices.STEEL_IBAN, "6"), lines))
     part = pause_of(order).required_inputs["properties"]["assign"]["properties"]
     assert (list(part), len(part["1"]["enum"])) == (["1"], 4000)
     order = house.answer(order, {"assign": {"1": "4999/1"}})
@@ -529,9 +530,9 @@ def test_the_longest_questions_fit_a_schema(house):
     """Texts and reasons of the greatest length, in a script of three bytes a letter: both questions
     can still be asked.
     """
-    lines = [samples.line(number, "\u7d19" * 300, "1", "1.00") for number in range(1, 51)]
+    lines = [invoices.line(number, "\u7d19" * 300, "1", "1.00") for number in range(1, 51)]
     order = house.book(
-        added_up(samples.draft(samples.PAPER, samples.PAPER_IBAN, "7", order="PO-0"), lines)
+        added_up(invoices.draft(invoices.PAPER, invoices.PAPER_IBAN, "7", order="PO-0"), lines)
     )
     order = house.answer(
         order, {"send_back": {str(number): "\u7d19" * 200 for number in range(1, 51)}}
@@ -555,7 +556,7 @@ def test_a_worker_that_dies_after_the_append_books_nothing_twice(house, monkeypa
 
     monkeypatch.setattr(ledger, "append", dies)
     with pytest.raises(KeyboardInterrupt):
-        house.book(samples.correct())
+        house.book(invoices.correct())
     monkeypatch.undo()
     rows = house.ledger()
     Run.objects.move({RUNNING}, PENDING, lease_owner="", lease_until=None)
@@ -569,7 +570,7 @@ def test_a_fork_books_nothing_twice(house, ana):
     With other values it is refused.
     """
     order = house.answer(
-        house.book(samples.unknown_supplier()), {"supplier": "79999", "assign": {"1": "6335/110"}}
+        house.book(invoices.unknown_supplier()), {"supplier": "79999", "assign": {"1": "6335/110"}}
     )
     rows = house.ledger()
     before = order.thread.checkpoints.get(next_step="post")
@@ -600,7 +601,8 @@ def test_a_fork_books_nothing_twice(house, ana):
 def test_a_fork_at_a_question_asks_it_again(house, ana):
     """An answer to an earlier question is no answer to this one."""
     order = house.answer(
-        house.book(samples.without_vat_id()), {"BT-31": "ATU12345676", "BT-84": samples.STEEL_IBAN}
+        house.book(invoices.without_vat_id()),
+        {"BT-31": "ATU12345676", "BT-84": invoices.STEEL_IBAN},
     )
     services.decide(pause_of(order).pk, action="cancel", by=ana, via=Via.PAGE)
     waiting = order.thread.checkpoints.filter(status="pending_input").order_by("-id").first()
@@ -631,7 +633,7 @@ def test_books_that_cannot_be_read_stop_the_booking_and_a_retry_goes_on(
     path.unlink(missing_ok=True)
     if content is not None:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    order = house.book(samples.correct())
+    order = house.book(invoices.correct())
     assert (order.status, order.latest_run.failure_code) == ("failed", code)
     assert file.partition(".")[0] in order.latest_run.error
     path.unlink(missing_ok=True)
@@ -643,7 +645,7 @@ def test_books_that_cannot_be_read_stop_the_booking_and_a_retry_goes_on(
 
 def test_books_outside_the_shared_folder_are_refused(house):
     configure(books="../../etc")
-    assert house.book(samples.correct()).latest_run.failure_code == "books_outside"
+    assert house.book(invoices.correct()).latest_run.failure_code == "books_outside"
 
 
 def test_a_file_that_is_no_invoice_fails_the_order_with_its_name_and_reason(house):
@@ -654,8 +656,10 @@ def test_a_file_that_is_no_invoice_fails_the_order_with_its_name_and_reason(hous
 
 def test_words_of_the_supplier_are_words_on_the_card_and_no_formula_in_the_ledger(house):
     """What an invoice says is content, neither Markdown nor HTML nor a formula."""
-    lines = [samples.line(1, "=HYPERLINK(1) | [x](http://evil.example) <b>", "1", "5.00")]
-    evil = added_up(samples.draft(samples.PAPER, samples.PAPER_IBAN, "**1**", order="PO-0"), lines)
+    lines = [invoices.line(1, "=HYPERLINK(1) | [x](http://evil.example) <b>", "1", "5.00")]
+    evil = added_up(
+        invoices.draft(invoices.PAPER, invoices.PAPER_IBAN, "**1**", order="PO-0"), lines
+    )
     order = house.book(evil)
     shown = render(pause_of(order).content)
     assert "<a " not in shown

@@ -11,8 +11,8 @@ import pytest
 from hitl.decisions import services
 from hitl.models import Via
 from runs import services as runs
-from runs.contrib.einvoice import samples as samples
 from tests.conftest import drive
+from tests.worlds import invoices
 from tests.worlds.booking import House, state_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database]
@@ -43,7 +43,7 @@ def test_what_a_bookkeeper_answered_is_booked_and_nothing_else(house, ana):
     """Before, document and invoice alone were compared: accounts, rates, accepted lines and the
     supplier were anybody's to change.
     """
-    order = house.answer(house.book(samples.unknown_supplier()), KNOWN)
+    order = house.answer(house.book(invoices.unknown_supplier()), KNOWN)
     assert order.status == "completed"
     # as if it had not been booked, so that nothing else stands in the way
     (house.books / "ledger.csv").unlink()
@@ -55,7 +55,7 @@ def test_what_a_bookkeeper_answered_is_booked_and_nothing_else(house, ana):
         {"accepted": {**before["accepted"], "not_duplicate": True}},
         {"cleared": ["1", "2"]},
         {"refused": {"1": "no"}},
-        {"supplied": {"BT-84": samples.STEEL_IBAN}},
+        {"supplied": {"BT-84": invoices.STEEL_IBAN}},
         {"shown": {}},
         {"shown": {**before["shown"], "document": "0" * 64}},
         {"shown": None, "accepted": {}, "assigned": {}, "cleared": []},
@@ -70,7 +70,7 @@ def test_what_a_bookkeeper_answered_is_booked_and_nothing_else(house, ana):
 
 def test_answers_that_nobody_gave_book_nothing(house, ana):
     """Before, a state that said "a bookkeeper cleared it" was booked without a bookkeeper."""
-    order = house.book(samples.unknown_supplier())
+    order = house.book(invoices.unknown_supplier())
     enriched = order.thread.checkpoints.filter(next_step="decide").latest("pk")
     state = {**state_of(order), "asked": None, "decided": {}}
     gone = {key: value for key, value in state.items() if key != "shown"}
@@ -103,7 +103,7 @@ def test_answers_that_nobody_gave_book_nothing(house, ana):
 
 def test_a_match_or_a_decision_that_was_written_by_hand_is_made_anew(house, ana):
     """Before, the rules were believed to have found whatever the state said that they had found."""
-    order = house.book(samples.correct())
+    order = house.book(invoices.correct())
     rows = house.ledger()
     assert order.status == "completed" and rows
     (house.books / "ledger.csv").unlink()

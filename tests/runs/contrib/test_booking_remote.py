@@ -12,12 +12,12 @@ import pytest
 from runs import definitions
 from runs import services as runs
 from runs.contrib.booking import ledger as booking_ledger
-from runs.contrib.einvoice import samples as samples
 from runs.models import Run
 from runs.states import COMPLETED, PENDING
 from tests.conftest import drive
 from tests.killed import moments
 from tests.runs.contrib.test_booking import house
+from tests.worlds import invoices
 
 pytestmark = pytest.mark.django_db
 
@@ -83,7 +83,7 @@ def try_again(order):
 
 def test_a_sure_invoice_is_posted_with_its_key_and_token_and_journaled(house, ledger):
     """S3-49: auto-post; the token is in no row and no log line."""
-    order = house.book(samples.correct())
+    order = house.book(invoices.correct())
     assert order.status == "completed"
     [(path, headers, body)] = ledger.requests
     assert path == "/v1/entries?book=main"
@@ -98,7 +98,7 @@ def test_a_ledger_in_trouble_gets_the_same_batch_again(house, ledger, trouble):
     attempt harmless.
     """
     ledger.answers = [trouble]
-    order = house.book(samples.correct())
+    order = house.book(invoices.correct())
     assert (order.latest_run.status, order.latest_run.attempts, house.ledger()) == (PENDING, 1, [])
     order = try_again(order)
     assert order.status == "completed"
@@ -114,7 +114,7 @@ def test_a_death_between_the_post_and_the_journal_posts_the_same_again(house, le
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr(booking_ledger, "append", dies)
         with pytest.raises(KeyboardInterrupt):
-            house.book(samples.correct())
+            house.book(invoices.correct())
     moments.work_off()
     assert Run.objects.get().status == COMPLETED
     assert (len(ledger.requests), len(ledger.batches), len(house.ledger())) == (2, 1, 4)
@@ -141,7 +141,7 @@ def test_a_ledger_that_refuses_fails_the_order_in_words_and_nothing_is_journaled
     house, ledger, ana, answer, code, words
 ):
     ledger.answers = [answer]
-    order = house.book(samples.correct())
+    order = house.book(invoices.correct())
     assert (order.status, order.latest_run.failure_code) == ("failed", code)
     assert words in order.latest_run.error
     assert house.ledger() == []
@@ -152,13 +152,13 @@ def test_a_ledger_that_refuses_fails_the_order_in_words_and_nothing_is_journaled
 @pytest.mark.parametrize("url", ["", "file:///etc/passwd", "ledger.example"])
 def test_without_an_address_nothing_is_sent(house, ledger, monkeypatch, url):
     monkeypatch.setenv("WAYSTATION_LEDGER_URL", url)
-    order = house.book(samples.correct())
+    order = house.book(invoices.correct())
     assert (order.latest_run.failure_code, ledger.requests) == ("ledger_unknown", [])
 
 
 def test_a_ledger_that_is_not_there_is_tried_again(house, ledger, monkeypatch):
     ledger.server.shutdown()
     ledger.server.server_close()
-    order = house.book(samples.correct())
+    order = house.book(invoices.correct())
     assert order.latest_run.status == PENDING
     assert house.ledger() == []

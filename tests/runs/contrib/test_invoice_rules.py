@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.contrib.einvoice import samples as samples
 from runs.contrib.einvoice.model import Extra, Tax, ThirdParty
 from runs.contrib.einvoice.rules import check, iban_problem, vat_problem
 from runs.contrib.einvoice.sums import added_up, recalculated, with_supplied
+from tests.worlds import invoices
 
 D = Decimal
 
@@ -28,11 +28,11 @@ def changed_line(invoice, **changes):
 @pytest.mark.parametrize(
     "make",
     [
-        samples.correct,
-        samples.without_order,
-        samples.credit_note,
-        samples.foreign_currency,
-        samples.fifty_lines,
+        invoices.correct,
+        invoices.without_order,
+        invoices.credit_note,
+        invoices.foreign_currency,
+        invoices.fifty_lines,
     ],
 )
 def test_a_right_invoice_has_no_findings(make):
@@ -96,7 +96,7 @@ def test_a_right_invoice_has_no_findings(make):
     ],
 )
 def test_a_broken_rule_is_named(changes, rule):
-    assert rule in rules(replace(samples.correct(), **changes))
+    assert rule in rules(replace(invoices.correct(), **changes))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_vat_breakdown_that_lacks_its_base_or_its_amount_is_told_by_the_rule_o
     """A missing VAT amount was told as a missing base (BR-45), and its category as one that the
     breakdown does not hold.
     """
-    right = samples.correct()
+    right = invoices.correct()
     broken = replace(right, taxes=(replace(right.taxes[0], **missing),))
     assert {one for one in rules(broken) if one[0] != "BR-CO-14"} == found
 
@@ -125,7 +125,7 @@ def test_vat_may_be_rounded_by_less_than_one_unit_of_the_currency(off, passes):
     """CEN's own rules let less than 1 pass (BR-CO-17, BR-S-08); two cents were too much here, so
     whole forints failed.
     """
-    right = samples.correct()
+    right = invoices.correct()
     vat, gross = D("141.36") + D(off), D("885.36") + D(off)
     rounded = replace(
         right, taxes=(replace(right.taxes[0], amount=vat),), vat=vat, gross=gross, payable=gross
@@ -148,9 +148,9 @@ def test_vat_may_be_rounded_by_less_than_one_unit_of_the_currency(off, passes):
 )
 def test_a_line_in_a_currency_without_cents_may_be_rounded_to_a_whole_unit(currency, net, passes):
     """Every line of a right invoice in forints was told as wrong."""
-    line = samples.line(1, "Electricity", "610.25", "38.41", net=D(net))
+    line = invoices.line(1, "Electricity", "610.25", "38.41", net=D(net))
     invoice = added_up(
-        samples.draft(samples.PAPER, samples.PAPER_IBAN, "1", currency=currency), [line]
+        invoices.draft(invoices.PAPER, invoices.PAPER_IBAN, "1", currency=currency), [line]
     )
     assert rules(invoice) == (set() if passes else {("R120", "BT-131")})
     assert recalculated(invoice).line_total == D(net if passes else "23439.70")
@@ -158,8 +158,8 @@ def test_a_line_in_a_currency_without_cents_may_be_rounded_to_a_whole_unit(curre
 
 def test_a_base_that_bears_no_vat_is_exact():
     """BR-AE-08: only categories with a rate have the slack of rounding."""
-    lines = [replace(samples.line(1, "Part", "2", "50.00"), category="AE", rate=D(0))]
-    right = added_up(samples.draft(samples.PAPER, samples.PAPER_IBAN, "1"), lines)
+    lines = [replace(invoices.line(1, "Part", "2", "50.00"), category="AE", rate=D(0))]
+    right = added_up(invoices.draft(invoices.PAPER, invoices.PAPER_IBAN, "1"), lines)
     assert check(right) == []
     assert rules(replace(right, taxes=(replace(right.taxes[0], base=D("100.01")),))) == {
         ("BR-AE-08", "BT-116")
@@ -171,7 +171,7 @@ def test_the_greatest_numbers_that_are_read_can_be_checked():
     ended in an error.
     """
     most = D("999999999999999")
-    huge = changed_line(samples.correct(), quantity=most, price=most, price_base=D("0.0000000001"))
+    huge = changed_line(invoices.correct(), quantity=most, price=most, price_base=D("0.0000000001"))
     assert ("R120", "BT-131") in rules(huge)
     assert ("BR-CO-17", "BT-117") in rules(
         replace(huge, taxes=(Tax(category="S", rate=most, base=most, amount=D(1)),))
@@ -189,7 +189,7 @@ def test_the_greatest_numbers_that_are_read_can_be_checked():
     ],
 )
 def test_a_party_without_what_it_must_say_is_named(party, changes, rule):
-    invoice = samples.correct()
+    invoice = invoices.correct()
     assert rules(replace(invoice, **{party: replace(getattr(invoice, party), **changes)})) == {rule}
 
 
@@ -208,12 +208,12 @@ def test_a_party_without_what_it_must_say_is_named(party, changes, rule):
     ],
 )
 def test_a_line_that_lacks_something_or_is_off_is_named(changes, rule):
-    assert rule in rules(changed_line(samples.correct(), **changes))
+    assert rule in rules(changed_line(invoices.correct(), **changes))
 
 
 def test_a_tax_number_stands_in_for_the_vat_id():
     """BR-S-02 allows BT-32; BR-CO-26 then wants another number that names the seller."""
-    invoice = samples.correct()
+    invoice = invoices.correct()
     assert (
         check(
             replace(
@@ -273,13 +273,13 @@ def test_one_changed_digit_of_an_iban_is_found(iban, data):
 def test_what_is_added_up_by_the_rules_keeps_the_rules(drawn, extra):
     """BR-CO-10 to 17, with several rates, allowances and charges."""
     lines = [
-        samples.line(place, "Part", str(count), str(price), rate=D(rate))
+        invoices.line(place, "Part", str(count), str(price), rate=D(rate))
         for place, (count, price, rate) in enumerate(drawn, 1)
     ]
     extras = [
         Extra(charge=charge, amount=amount, category="S", rate=D(19)) for charge, amount in extra
     ]
-    draft = samples.draft(samples.PAPER, samples.PAPER_IBAN, "1")
+    draft = invoices.draft(invoices.PAPER, invoices.PAPER_IBAN, "1")
     assert check(added_up(draft, lines, extras)) == []
 
 
@@ -288,7 +288,7 @@ def test_what_is_added_up_by_the_rules_keeps_the_rules(drawn, extra):
     st.decimals("-99.99", "99.99", places=2).filter(lambda off: off != 0),
 )
 def test_a_total_that_is_off_by_a_cent_or_more_is_found_and_can_be_put_right(name, off):
-    right = samples.correct()
+    right = invoices.correct()
     wrong = replace(right, **{name: getattr(right, name) + off})
     assert [one for one in check(wrong) if one.kind == "wrong" and one.expected]
     assert recalculated(wrong) == right
@@ -296,9 +296,9 @@ def test_a_total_that_is_off_by_a_cent_or_more_is_found_and_can_be_put_right(nam
 
 def test_what_the_supplier_tells_takes_the_place_of_what_was_missing():
     told = with_supplied(
-        samples.without_vat_id(), {"BT-31": "ATU12345675", "BT-84": samples.STEEL_IBAN}
+        invoices.without_vat_id(), {"BT-31": "ATU12345675", "BT-84": invoices.STEEL_IBAN}
     )
     assert check(told) == []
     assert with_supplied(
-        samples.wrong_total(), {"BT-112": "885.36", "BT-115": "885.36"}
-    ) == replace(samples.correct(), number="RE-2026-1042")
+        invoices.wrong_total(), {"BT-112": "885.36", "BT-115": "885.36"}
+    ) == replace(invoices.correct(), number="RE-2026-1042")

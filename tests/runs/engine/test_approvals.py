@@ -15,13 +15,13 @@ from hitl.decisions import services
 from hitl.models import Via
 from runs import definitions
 from runs import services as runs
-from runs.contrib.einvoice import samples as samples
 from runs.engine import approvals
 from runs.engine.approvals import DecisionRecord
 from runs.models import Pause
 from runs.workflows import registry
 from runs.workflows.base import Context, Done, Go, Report, StepFailed
 from tests.conftest import drive, fresh, head_of, pause_of
+from tests.worlds import invoices
 from tests.worlds.booking import House
 from tests.worlds.repositories import UNTIDY, make_repository
 
@@ -203,8 +203,8 @@ def test_smart_booking_posts_no_other_invoice_than_the_one_that_was_decided_abou
         [tmp_path / "inbox"],
     )
     house = House(make_order, tmp_path, ana)
-    order = house.book(samples.without_vat_id())
-    data = {"BT-31": "ATU12345675", "BT-84": samples.STEEL_IBAN}
+    order = house.book(invoices.without_vat_id())
+    data = {"BT-31": "ATU12345675", "BT-84": invoices.STEEL_IBAN}
     services.decide(pause_of(order).pk, action="answer", by=ana, via=Via.PAGE, payload=data)
     services.cancel_order(order.pk, by=ana, via=Via.PAGE)
     answered, state = after(order, "decide", "decide")

@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import Page, expect
 
-from runs.contrib.einvoice import samples as samples
-from runs.contrib.einvoice.writing import to_cii, to_pdf, to_ubl
 from tests.servers.stack import until
 from tests.stories.browser.test_order import PHONE
 from tests.stories.conftest import shot
+from tests.worlds import invoices
+from tests.worlds.invoice_writer import to_cii, to_pdf, to_ubl
 
 pytestmark = pytest.mark.stack
 
@@ -78,19 +78,19 @@ def test_the_supplier_answers_by_a_link_and_the_run_goes_on(stack, open_page, bo
     send(
         page,
         "frames.xml",
-        to_cii(replace(samples.without_vat_id(), number="2026/0599", order="PO-4721")),
+        to_cii(replace(invoices.without_vat_id(), number="2026/0599", order="PO-4721")),
     )
     expect(page.locator(".pause")).to_contain_text(
-        f"without an account: {samples.STEEL.email}", timeout=60_000
+        f"without an account: {invoices.STEEL.email}", timeout=60_000
     )
     shot(page, "booking-asked-outside-desktop")
     context = chromium.new_context(base_url=stack.url, java_script_enabled=False, **PHONE)
     supplier = context.new_page()
-    supplier.goto(link_to(stack, samples.STEEL.email))
+    supplier.goto(link_to(stack, invoices.STEEL.email))
     expect(supplier.locator("h1")).to_contain_text("Missing on your invoice 2026/0599")
     shot(supplier, "booking-supplier-phone")
     supplier.get_by_label("VAT id of the seller (BT-31)").fill("wrong")
-    supplier.get_by_label("IBAN to pay to (BT-84)").fill(samples.STEEL_IBAN)
+    supplier.get_by_label("IBAN to pay to (BT-84)").fill(invoices.STEEL_IBAN)
     supplier.get_by_label("I answer for").check()
     supplier.get_by_role("button", name="Send the data").click()
     expect(supplier.locator("main")).to_contain_text("does not have the form that is asked for")
@@ -100,7 +100,7 @@ def test_the_supplier_answers_by_a_link_and_the_run_goes_on(stack, open_page, bo
     supplier.get_by_role("button", name="Send the data").click()
     expect(supplier.locator("main")).to_contain_text("was recorded as your answer")
     expect(page.locator("main")).to_contain_text("Completed", timeout=60_000)
-    expect(page.locator("main")).to_contain_text(samples.STEEL.email)
+    expect(page.locator("main")).to_contain_text(invoices.STEEL.email)
     context.close()
 
 
@@ -111,7 +111,7 @@ def test_an_invoice_is_sent_asked_about_and_booked_without_reloading(stack, open
     page = open_page("ana", "/")
     page.goto("/work-orders/new?template=smart-booking")
     shot(page, "booking-new-desktop")
-    send(page, "steel.xml", to_cii(samples.without_vat_id()))
+    send(page, "steel.xml", to_cii(invoices.without_vat_id()))
     card = page.locator(".pause")
     expect(card).to_contain_text(
         "Missing from the supplier: VAT id of the seller, IBAN to pay to", timeout=60_000
@@ -119,11 +119,11 @@ def test_an_invoice_is_sent_asked_about_and_booked_without_reloading(stack, open
     expect(page.locator("main")).to_contain_text("Missing supplier data")
     shot(page, "booking-supplier-desktop")
     page.get_by_label("VAT id of the seller (BT-31)").fill("wrong")
-    page.get_by_label("IBAN to pay to (BT-84)").fill(samples.STEEL_IBAN)
+    page.get_by_label("IBAN to pay to (BT-84)").fill(invoices.STEEL_IBAN)
     page.evaluate("window.kept = true")
     page.get_by_role("button", name="Send the data").click()
     expect(card.locator(".errorlist")).to_contain_text("does not have the form that is asked for")
-    expect(page.get_by_label("IBAN to pay to (BT-84)")).to_have_value(samples.STEEL_IBAN)
+    expect(page.get_by_label("IBAN to pay to (BT-84)")).to_have_value(invoices.STEEL_IBAN)
     shot(page, "booking-supplier-refused-desktop")
     page.get_by_label("VAT id of the seller (BT-31)").fill("ATU12345675")
     page.get_by_role("button", name="Send the data").click()
@@ -137,7 +137,7 @@ def test_a_bookkeeper_on_a_phone_approves_47_lines_and_sends_3_back(stack, open_
     has answered.
     """
     ana, ben = open_page("ana", "/"), open_page("ben", "/", **PHONE)
-    order = send(ana, "fifty.xml", to_ubl(samples.fifty_lines()))
+    order = send(ana, "fifty.xml", to_ubl(invoices.fifty_lines()))
     expect(ana.locator(".pause")).to_contain_text(
         "Bookkeeper: is this booking right?", timeout=60_000
     )
@@ -176,10 +176,10 @@ def test_a_bookkeeper_on_a_phone_approves_47_lines_and_sends_3_back(stack, open_
 
 def test_a_pdf_books_itself_and_a_doubtful_one_waits_in_the_dark(stack, open_page, books):
     page = open_page("ana", "/", color_scheme="dark")
-    send(page, "paper.pdf", to_pdf(samples.correct()))
+    send(page, "paper.pdf", to_pdf(invoices.correct()))
     expect(page.locator("main")).to_contain_text("Completed", timeout=60_000)
     assert len(rows(books, "RE-2026-1041")) == 4
-    send(page, "again.pdf", to_pdf(samples.correct()))
+    send(page, "again.pdf", to_pdf(invoices.correct()))
     expect(page.locator(".pause")).to_contain_text("not duplicate", timeout=60_000)
     shot(page, "booking-duplicate-dark")
     page.get_by_role("button", name="Reject the invoice").click()

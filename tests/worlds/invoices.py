@@ -1,5 +1,6 @@
-"""Invoices to try the booking on: written by this code, of firms that there are not, with numbers
-that pass their check digits.
+"""Invoices that tests book and change: those of the product's sample files.
+
+Their firms are invented; their numbers pass their check digits.
 """
 
 from __future__ import annotations

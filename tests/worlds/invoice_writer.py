@@ -1,5 +1,5 @@
-"""Writes an invoice as UBL, as CII, or as a PDF that carries CII: for samples and tests, which so
-need no foreign files.
+"""A writer of invoices as UBL, as CII, or as a PDF that carries CII, so that tests need no foreign
+files.
 
 What is None is left out, so a document with any fault can be written.
 """
