@@ -369,7 +369,6 @@ SECTIONS = (
         prefix=Artifact.PREFIX,
         write=artifacts,
         description="What steps kept for people: an agent's prompt and all that it printed.",
-        optional=True,
         run_column="run_id",
         blobs=lambda row: [row["digest"]],
         check=_check_artifacts,

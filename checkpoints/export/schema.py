@@ -19,12 +19,8 @@ from checkpoints.models import CheckpointStatus, EventKind
 
 FORMAT = "waystation-thread"
 VERSION = 4
-VERSIONS = (1, 2, 3, 4)
-"""Those that are read.
-
-Version 1 has no graph and no children, version 2 no artifacts, version 3 no marks of what was
-imported before.
-"""
+VERSIONS = (4,)
+"""Those that are read; no earlier one was released."""
 MAX_NUMBER = 2**31 - 1
 
 OBJECT: dict[str, Any] = {"type": "object"}
@@ -303,16 +299,15 @@ def document_schema() -> dict[str, Any]:
     above = {section.name: section for section in sections.registered()}
     middle = {name: _rows(above[name]) for name in sections.in_order([*BEFORE])[len(BEFORE) :]}
     document = {**BEFORE, **middle, **AFTER}
-    optional = ("graph", *(section.name for section in above.values() if section.optional))
     children = {
-        **listed(record(document, optional=optional)),
+        **listed(record(document, optional=("graph",))),
         "maxItems": 10_000,
         "description": "Threads of child runs, at any depth.",
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A thread of Waystation",
-        **record({**document, "children": children}, optional=(*optional, "children")),
+        **record({**document, "children": children}, optional=("graph", "children")),
     }
 
 

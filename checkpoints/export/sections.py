@@ -38,8 +38,6 @@ class Section:
     """Of the ids of its rows: each is given once in a document and its children."""
     write: Write
     description: str = ""
-    optional: bool = False
-    """Whether a document may come without it; then it has no rows."""
     run_column: str = ""
     """Which column names the run that a row belongs to; `id` where the rows are runs."""
     redacted: Sequence[str] = ()

@@ -294,9 +294,6 @@ def read(raw: bytes, *, limit: int) -> Document:
     except (ValueError, UnicodeDecodeError) as error:
         raise ImportRefused("document_invalid", f"This is no JSON: {str(error)[:200]}.") from error
     for one in family(document):
-        for section in sections.registered():
-            if section.optional:
-                one.setdefault(section.name, [])
         _check_texts(one)
         _check_once(one)
     _check_apart(family(document))

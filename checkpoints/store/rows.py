@@ -226,9 +226,7 @@ def rewrite(checkpoint: Checkpoint, state: codec.State) -> None:
     Raises CheckpointDamaged where that is not what would be loaded. Call inside a transaction. For
     `rules` only.
     """
-    body = (
-        codec.Text(codec.encode(state)) if checkpoint.schema_version == 1 else _snapshot(state)[0]
-    )
+    body = _snapshot(state)[0]
     checkpoint.body, checkpoint.size, checkpoint.is_snapshot, checkpoint.depth = (
         body,
         len(body),

@@ -3,7 +3,7 @@
 
 Rows are never rewritten for it. Who changes the form of a body or the digest adds one to
 SCHEMA_VERSION, registers here how the version before becomes the new one and how its digest was
-taken, and adds a fixture of what the new code writes (`tests/checkpoints/version_N.json`;
+taken, and adds a fixture of what the new code writes (`tests/checkpoints/store/version_N.json`;
 `tests/checkpoints/store/test_upgrades.py` fails until all three are there).
 """
 
@@ -17,7 +17,7 @@ from checkpoints.state import codec
 
 SCHEMA_VERSION = 2
 """Of what is written: digest by key, deltas that extend, snapshots as `{"state": …, "long": [[path,
-last chunk, chunks]]}`.
+last chunk, chunks]]}`. It is the first that is released.
 """
 
 Upgrade = Callable[[Any, bool], Any]
@@ -54,6 +54,8 @@ def register(version: int, *, digest: Callable[[codec.State], str]) -> Callable[
 
 def current(version: int, body: Any, *, is_snapshot: bool) -> Any:
     """A body as SCHEMA_VERSION has it; raises UnknownVersion."""
+    if version > SCHEMA_VERSION:
+        raise UnknownVersion(version)
     for older in range(version, SCHEMA_VERSION):
         body = _known(older).upgrade(body, is_snapshot)
     return body
@@ -69,11 +71,3 @@ def _known(version: int) -> Version:
         return VERSIONS[version]
     except KeyError:
         raise UnknownVersion(version) from None
-
-
-@register(1, digest=lambda state: codec.digest(codec.encode(state)))
-def _(body: Any, is_snapshot: bool) -> Any:
-    """A snapshot's body was the state itself; deltas knew `set` and `unset` only, which is still
-    one way to write one.
-    """
-    return {"state": body} if is_snapshot else body

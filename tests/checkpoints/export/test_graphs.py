@@ -174,6 +174,6 @@ def test_a_graph_that_was_changed_is_refused_and_leaves_nothing(
     assert (Thread.objects.count(), GraphCheckpoint.objects.count()) == before
 
 
-def test_a_document_of_the_first_version_is_read(document, zoe):
+def test_a_document_without_a_graph_makes_none(document, zoe):
     del document["graph"]
-    assert not GraphThread.objects.filter(pk=bring_in({**document, "version": 1}, zoe).pk).exists()
+    assert not GraphThread.objects.filter(pk=bring_in(document, zoe).pk).exists()

@@ -166,6 +166,11 @@ def next_version(document):
     document["version"] = VERSION + 1
 
 
+def earlier_version(document):
+    """None was released."""
+    document["version"] = VERSION - 1
+
+
 def no_version(document):
     del document["version"]
 
@@ -193,7 +198,8 @@ REFUSALS = {
     no_time: "document_invalid",
     local_time: "document_invalid", wild_time: "document_invalid", unknown_kind: "document_invalid",
     more: "document_invalid",
-    too_deep: "state_not_json", next_version: "unknown_version", no_version: "unknown_version",
+    too_deep: "state_not_json", next_version: "unknown_version",
+    earlier_version: "unknown_version", no_version: "unknown_version",
     other_format: "document_invalid",
     large_id: "document_invalid",
 }  # fmt: skip
@@ -224,7 +230,7 @@ def test_nonsense_is_refused_by_name_and_leaves_nothing(told, zoe, harm):
         (b"[" * 100_000, "document_too_deep"),
         (pickle.dumps({"format": "waystation-thread"}), "document_invalid"),
         (b" " * (LIMIT + 1), "document_too_large"),
-        (b'{"format": "waystation-thread", "version": 1}', "document_invalid"),
+        (b'{"format": "waystation-thread", "version": 4}', "document_invalid"),
         (b'{"format": "waystation-thread", "version": [1]}', "unknown_version"),
     ],
 )

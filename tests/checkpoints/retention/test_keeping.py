@@ -244,25 +244,6 @@ def test_both_sides_of_a_fork_are_thinned_and_stay_apart():
     )
 
 
-def test_a_checkpoint_of_the_first_version_is_rebased_in_its_own_format():
-    """Its digest is that of the whole text: written the new way it would never load again."""
-    tree = counted(2)
-    _, second, third, last = tree.kept()
-    for checkpoint in (second, third, last):
-        state = tree.states[checkpoint.pk]
-        digest = codec.digest(codec.encode(state))
-        body = state if checkpoint is second else {"set": {"n": state["n"]}, "unset": []}
-        snapshot = checkpoint is second
-        row = {"digest": digest, "schema_version": 1, "body": body, "size": len(codec.encode(body))}
-        depth = 0 if snapshot else 1 + (checkpoint is last)
-        Checkpoint.objects.filter(pk=checkpoint.pk).update(is_snapshot=snapshot, depth=depth, **row)
-        tree.digests[checkpoint.pk] = digest
-    tree.check()
-    prune(RetentionPolicy(count=1))
-    kept = tree.check()[-1]
-    assert (kept.pk, kept.schema_version, kept.body) == (last.pk, 1, {"fixed": "x" * 300, "n": 1})
-
-
 def test_a_damaged_checkpoint_and_what_it_builds_on_are_left_for_who_looks_into_it():
     tree = counted(10)
     head = tree.head

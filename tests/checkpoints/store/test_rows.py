@@ -7,7 +7,6 @@ import json
 import uuid
 import weakref
 import zlib
-from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
@@ -184,33 +183,6 @@ def begin(state=None):
 
 def message(number):
     return {"messages": [f"{number} " + "word " * 200], "n": number}
-
-
-def test_states_of_version_1_load_for_ever():
-    """The format of 0.1.0: rows as that release wrote them, and what goes on from them."""
-    known = json.loads((Path(__file__).parent / "version_1.json").read_text())["rows"]
-    thread, parent, rows = make_thread(), None, []
-    for row in known:
-        stored = {key: row[key] for key in ("is_snapshot", "depth", "digest", "size")}
-        parent = Checkpoint.objects.create(
-            thread=thread,
-            run_id=uuid.uuid4(),
-            parent=parent,
-            status="active",
-            body=codec.Text(row["body"]),
-            schema_version=1,
-            **stored,
-        )
-        rows.append(parent)
-    for checkpoint, row in zip(rows, known, strict=True):
-        assert codec.encode(store.load(fresh(checkpoint))) == row["state"]
-    head = fresh(rows[-4])
-    for checkpoint, state in walk(head, store.load(head), 5, message):
-        assert checkpoint.schema_version == 2
-        assert codec.encode(store.load(fresh(checkpoint))) == codec.encode(state)
-    damage(rows[-4], '{"set":{"count":true},"unset":[]}')
-    with pytest.raises(CheckpointDamaged):
-        store.load(fresh(checkpoint))
 
 
 @pytest.mark.parametrize("version", [0, 1, 3])

@@ -324,6 +324,5 @@ def test_a_flipped_byte_is_read_or_refused_and_nothing_else(place, byte, writer)
 )
 def test_each_sample_file_is_the_invoice_that_the_tests_book(name: str, invoice: Invoice) -> None:
     """The product held 460 lines that wrote these files anew on each machine."""
-    assert read_invoice((FOLDER / "invoices" / name).read_bytes()) == replace(
-        invoice, syntax=SYNTAX[name]
-    )
+    found = read_invoice((FOLDER / "invoices" / name).read_bytes())
+    assert replace(found, syntax="") == invoice

@@ -263,15 +263,6 @@ def test_those_of_runs_that_are_only_history_come_along_age_and_go(kept, zoe, se
     assert not Artifact.objects.filter(thread=thread).exists()
 
 
-def test_documents_from_before_still_come_in(kept, zoe):
-    """Versions 1 and 2 know of no artifacts."""
-    for version in (1, 2):
-        document = document_of(kept)
-        del document["artifacts"]
-        document["version"] = version
-        assert not Artifact.objects.filter(thread=bring_in(document, zoe)).exists()
-
-
 def no_blob(document):
     del document["blobs"][document["artifacts"][0]["digest"]]
 
