@@ -228,7 +228,7 @@ def _create(
     _check_delivery(definition, source, repository, input, by)
     if registry.need_request(definition.steps) and not request.strip():
         raise InputInvalid(
-            {"request": ["Say in words what is to be changed: an agent is told just that."]}
+            {"request": ["Say in words what is wanted: the step gets exactly these words."]}
         )
     about = source.rstrip("/").rsplit("/", 1)[-1] or next(
         (file["name"] for file in brought.values()), ""
