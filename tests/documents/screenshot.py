@@ -55,8 +55,8 @@ def photograph(page: Page, picture: Path) -> None:
     """Write a picture of the pause card that the page shows, once all of it is there."""
     card = page.locator("article.card.pause")
     expect(card).to_be_visible(timeout=60_000)
-    expect(card.get_by_text("Snooze").first).to_be_visible()
-    expect(card.locator("[data-approve] kbd")).to_be_visible()
+    expect(card.get_by_text("Snooze").first).to_be_visible(timeout=60_000)
+    expect(card.locator("[data-approve] kbd")).to_be_visible(timeout=60_000)
     box = card.bounding_box()
     assert box is not None
     picture.parent.mkdir(parents=True, exist_ok=True)
