@@ -132,7 +132,7 @@ def _time(at: dt.datetime, words: str, data: str) -> SafeString:
     )
 
 
-@register.inclusion_tag("hitl/_deadline.html", takes_context=True)
+@register.inclusion_tag("hitl/pauses/_deadline.html", takes_context=True)
 def deadline(context: dict[str, Any], pause: Pause) -> dict[str, Any]:
     """What the rules of an open question do when nobody answers, and what its reader can do about
     it.
@@ -246,7 +246,7 @@ def hides(text: object) -> bool:
     return bool(invisible.found(str(text)))
 
 
-@register.inclusion_tag("hitl/_as_written.html")
+@register.inclusion_tag("hitl/pauses/_as_written.html")
 def as_written(text: str, brief: bool = False) -> dict[str, Any]:
     """What the rendering of a Markdown text leaves out, and the text as it is; `brief`: nothing
     where it leaves nothing out.

@@ -41,7 +41,9 @@ def artifact(request: HttpRequest, artifact_id: uuid.UUID) -> HttpResponse:
     if found is None:
         raise Http404("There is no such artifact.")
     if found.dropped_at:
-        return render(request, "hitl/artifact_dropped.html", {"artifact": found}, status=410)
+        return render(
+            request, "hitl/checkpoints/artifact_dropped.html", {"artifact": found}, status=410
+        )
     try:
         content = store.get_blob(found.digest)
     except (store.CheckpointDamaged, Blob.DoesNotExist) as error:

@@ -30,7 +30,9 @@ def several(request: HttpRequest) -> HttpResponse:
         if request.method != "POST":
             chosen = [pause_id for pause_id, _ in _chosen(request.GET.getlist("pause"))]
             return render(
-                request, "hitl/bulk.html", {"preview": bulk.preview(chosen, by=person(request))}
+                request,
+                "hitl/inbox/bulk.html",
+                {"preview": bulk.preview(chosen, by=person(request))},
             )
         seen = list(_chosen(request.POST.getlist("pause")))
         results = bulk.decide(
@@ -41,7 +43,7 @@ def several(request: HttpRequest) -> HttpResponse:
         return redirect("hitl:inbox")
     return render(
         request,
-        "hitl/bulk_results.html",
+        "hitl/inbox/bulk_results.html",
         {"results": results, "done": sum(1 for one in results if one.decision)},
     )
 

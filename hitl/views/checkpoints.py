@@ -61,7 +61,7 @@ def history(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
         "home": home_of(thread),
         **page_context.history_of(thread, request),
     }
-    return render(request, "hitl/history.html", context)
+    return render(request, "hitl/inbox/history.html", context)
 
 
 @require_safe
@@ -80,7 +80,7 @@ def checkpoint(request: HttpRequest, checkpoint_id: uuid.UUID) -> HttpResponse:
         **page_context.change_of(found),
         **page_context.state_of(found, request),
     }
-    return render(request, "hitl/checkpoint.html", context)
+    return render(request, "hitl/checkpoints/checkpoint.html", context)
 
 
 @require_safe
@@ -98,7 +98,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         "thread": one.thread if one else None,
         "home": home_of(one.thread) if one else "",
     }
-    return render(request, "hitl/compare.html", context)
+    return render(request, "hitl/checkpoints/compare.html", context)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -133,7 +133,7 @@ def checkpoint_resume(request: HttpRequest, checkpoint_id: uuid.UUID) -> HttpRes
     }
     return render(
         request,
-        "hitl/checkpoint_resume.html",
+        "hitl/checkpoints/checkpoint_resume.html",
         {**context, "prospect": forks.prospect(found)},
         status=status,
     )

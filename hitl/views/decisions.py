@@ -48,7 +48,7 @@ def receipt(request: HttpRequest, decision_id: uuid.UUID) -> HttpResponse:
         if found.document
         else None,
     }
-    return render(request, "hitl/receipt.html", context)
+    return render(request, "hitl/pauses/receipt.html", context)
 
 
 @require_POST

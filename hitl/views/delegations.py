@@ -80,7 +80,9 @@ def delegation_list(request: HttpRequest) -> HttpResponse:
         ),
         "alone": not delegations.colleagues(user).exists(),
     }
-    return render(request, "hitl/delegations.html", context, status=422 if form.errors else 200)
+    return render(
+        request, "hitl/people/delegations.html", context, status=422 if form.errors else 200
+    )
 
 
 def _delegate(form: DelegationForm, user: User) -> bool:

@@ -141,7 +141,9 @@ def inbox(request: HttpRequest) -> HttpResponse:
         "history": history_of(user, here),
     }
     return render(
-        request, "hitl/_inbox.html" if "live" in request.GET else "hitl/inbox.html", context
+        request,
+        "hitl/inbox/_inbox.html" if "live" in request.GET else "hitl/inbox/inbox.html",
+        context,
     )
 
 

@@ -99,7 +99,7 @@ def link(request: HttpRequest, token: str) -> HttpResponse:
             "place": place_of(found.pause),
             "asked": asked,
         }
-        return _sealed(render(request, "hitl/link.html", context), form=False)
+        return _sealed(render(request, "hitl/outbound/link.html", context), form=False)
     return _answer(request, found) if request.method == "POST" else _form(request, found, 200)
 
 
@@ -214,7 +214,9 @@ def _form(
             "revises": "revise" in told.ways,
         }
         context |= {"address": outsider.address}
-        return _sealed(render(request, "hitl/link_outside.html", context, status=status), form=True)
+        return _sealed(
+            render(request, "hitl/outbound/link_outside.html", context, status=status), form=True
+        )
     ways = [name for name in pause.ways if name != "revise" or pause.may_revise]
     context |= {
         "link": found,
@@ -222,7 +224,7 @@ def _form(
         "asked": pause.question,
         "ways": _named(pause, ways),
     }
-    return _sealed(render(request, "hitl/link.html", context, status=status), form=True)
+    return _sealed(render(request, "hitl/outbound/link.html", context, status=status), form=True)
 
 
 def _named(pause: Pause, ways: list[str]) -> list[tuple[str, str]]:
@@ -240,7 +242,7 @@ def _ended(
     )
     context = {"ended": ended, "place": place if ended.status != 403 or found is None else ""}
     return _sealed(
-        render(request, "hitl/link_ended.html", context, status=ended.status), form=False
+        render(request, "hitl/outbound/link_ended.html", context, status=ended.status), form=False
     )
 
 

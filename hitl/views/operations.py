@@ -46,7 +46,7 @@ def operations(request: HttpRequest) -> HttpResponse:
         "broken": broken,
         **code,
     }
-    return render(request, "hitl/operations.html", context)
+    return render(request, "hitl/operations/operations.html", context)
 
 
 @login_required

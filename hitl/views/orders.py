@@ -54,7 +54,7 @@ def order_list(request: HttpRequest) -> HttpResponse:
     page = paging.in_order(
         WorkOrder.objects.visible_to(person(request)).shown(), NEWEST, here, "before", size=PAGE
     )
-    return render(request, "hitl/orders.html", {"orders": page.rows, "page": page})
+    return render(request, "hitl/orders/orders.html", {"orders": page.rows, "page": page})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -77,7 +77,7 @@ def order_new(request: HttpRequest) -> HttpResponse:
     ]
     if not templates:
         return render(
-            request, "hitl/order_new.html", {"templates": [], "form": None, "closed": closed}
+            request, "hitl/orders/order_new.html", {"templates": [], "form": None, "closed": closed}
         )
     usable = Repository.objects.visible_to(person(request)).filter(
         rights.usable(person(request)), use_template_execution=True
@@ -114,7 +114,9 @@ def order_new(request: HttpRequest) -> HttpResponse:
         "closed": closed,
     }
     context["more_repositories"] = len(repositories) > OFFERED
-    return render(request, "hitl/order_new.html", context, status=422 if form.errors else 200)
+    return render(
+        request, "hitl/orders/order_new.html", context, status=422 if form.errors else 200
+    )
 
 
 order_new.body_limit = "ORDER_BYTES"  # type: ignore[attr-defined]  # for `hitl.http.incoming`
@@ -165,7 +167,9 @@ def order(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
         order_id, by=person(request), wanted=request.GET.get("pause", ""), query=request.GET.dict()
     )
     return render(
-        request, "hitl/_order_live.html" if "live" in request.GET else "hitl/order.html", context
+        request,
+        "hitl/orders/_order_live.html" if "live" in request.GET else "hitl/orders/order.html",
+        context,
     )
 
 
@@ -240,7 +244,9 @@ def order_cancel(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     if request.method != "POST":
         pause = services.open_pause(order)
         asks_why = pause is not None and CANCEL in pause.review.get("reason_required", [])
-        return render(request, "hitl/order_cancel.html", {"order": order, "asks_why": asks_why})
+        return render(
+            request, "hitl/orders/order_cancel.html", {"order": order, "asks_why": asks_why}
+        )
     try:
         services.cancel_order(
             order.pk, by=person(request), via=Via.PAGE, reason=request.POST.get("feedback", "")
@@ -252,7 +258,7 @@ def order_cancel(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
         page = page_of(
             order_id, by=person(request), problem=str(error), wrong=status == 422, more=more
         )
-        return render(request, "hitl/order.html", page, status=status)
+        return render(request, "hitl/orders/order.html", page, status=status)
     return redirect("hitl:order", order_id)
 
 

@@ -45,7 +45,7 @@ def deliveries(request: HttpRequest) -> HttpResponse:
         "statuses": DeliveryStatus.choices,
         "page": page,
     }
-    response = render(request, "hitl/deliveries.html", {**context, "unsent": unsent})
+    response = render(request, "hitl/outbound/deliveries.html", {**context, "unsent": unsent})
     if unsent:
         response["Cache-Control"] = "no-store"  # each is as good as a password
     return response
@@ -161,7 +161,7 @@ def _shown(
         .order_by("-id")[:5],
         **made,
     }
-    response = render(request, "hitl/notifications.html", context, status=status)
+    response = render(request, "hitl/outbound/notifications.html", context, status=status)
     if made:
         response["Cache-Control"] = "no-store"  # it holds a secret
     return response

@@ -152,7 +152,7 @@ def _again(request: HttpRequest, pause: Pause, status: int, **answer: Any) -> Ht
     }
     if pause.run.work_order_id is not None:
         page = orders.page_of(pause.run.work_order_id, by=person(request), **answer)
-        return render(request, "hitl/order.html", page, status=status)
+        return render(request, "hitl/orders/order.html", page, status=status)
     return threads.show(
         request, threads.look_at(root_of(pause.run).thread_id, request), status=status, **answer
     )
@@ -201,7 +201,7 @@ def pause_edits(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
         "side": request.GET.get("view") == "side",
         "home": place_of(pause),
     }
-    return render(request, "hitl/pause_edits.html", context)
+    return render(request, "hitl/pauses/pause_edits.html", context)
 
 
 @require_POST
@@ -261,7 +261,7 @@ def pause_cancel(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     asks_why = CANCEL in pause.review.get("reason_required", [])
     return render(
         request,
-        "hitl/pause_cancel.html",
+        "hitl/pauses/pause_cancel.html",
         {"pause": pause, "cancel": family.cancel_of(pause), "asks_why": asks_why},
     )
 
@@ -288,7 +288,7 @@ def pause_changes(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
         "side": request.GET.get("view") == "side",
         "home": place_of(pause),
     }
-    return render(request, "hitl/pause_changes.html", context)
+    return render(request, "hitl/pauses/pause_changes.html", context)
 
 
 @require_safe

@@ -26,7 +26,7 @@ def template_list(request: HttpRequest) -> HttpResponse:
         (template, pauses_of(template), refused.get(template.slug) or lacks.get(template.slug))
         for template in found
     ]
-    return render(request, "hitl/templates.html", {"rows": rows})
+    return render(request, "hitl/templates/templates.html", {"rows": rows})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -86,7 +86,7 @@ def _page(
         form.template.slug
     )
     context["who_may_order"] = rights.who_may(rights.access_to(form.template.slug))
-    return render(request, "hitl/template.html", context, status=status)
+    return render(request, "hitl/templates/template.html", context, status=status)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -124,7 +124,7 @@ def texts(request: HttpRequest, slug: str) -> HttpResponse:
         field.disabled = not may
     return render(
         request,
-        "hitl/step_texts.html",
+        "hitl/templates/step_texts.html",
         {"kind": kind, "form": form, "may": may, "refused": status == 403},
         status=status,
     )

@@ -141,7 +141,7 @@ def show(request: HttpRequest, look: SecondLook) -> HttpResponse:
         for value in values
         if name not in {"csrfmiddlewaretoken", SURE}
     ]
-    return render(request, "hitl/sure.html", {"sure": look, "posted": posted})
+    return render(request, "hitl/pauses/sure.html", {"sure": look, "posted": posted})
 
 
 def _about(pause: Pause) -> str:

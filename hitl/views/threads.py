@@ -109,7 +109,7 @@ def thread_list(request: HttpRequest) -> HttpResponse:
         size=PAGE,
     )
     context = {"threads": _with_runs(page.rows), "page": page, "form": form}
-    return render(request, "hitl/threads.html", context, status=422 if form.errors else 200)
+    return render(request, "hitl/threads/threads.html", context, status=422 if form.errors else 200)
 
 
 def _own(request: HttpRequest) -> Any:
@@ -186,7 +186,9 @@ def show(
     **answer: Any,
 ) -> HttpResponse:
     """Render the page; `answer` is as for `descendants.card_of`."""
-    template = "hitl/_thread_live.html" if "live" in request.GET else "hitl/thread.html"
+    template = (
+        "hitl/threads/_thread_live.html" if "live" in request.GET else "hitl/threads/thread.html"
+    )
     here = ListAddress(reverse("hitl:thread", args=[thread.pk]), request.GET.dict()).only(
         "pause", *family.LISTS
     )
@@ -501,7 +503,7 @@ def thread_cancel(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
         return elsewhere
     run = latest_of(thread)
     if request.method != "POST" and run is not None and run.status in LIVE:
-        return render(request, "hitl/thread_cancel.html", {"thread": thread, "run": run})
+        return render(request, "hitl/threads/thread_cancel.html", {"thread": thread, "run": run})
     if run is None or request.method != "POST":
         return show(
             request,

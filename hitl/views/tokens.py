@@ -82,7 +82,7 @@ def token_list(request: HttpRequest) -> HttpResponse:
     page = paging.in_order(ApiToken.objects.filter(user=user), NEWEST, here, "before", size=SHOWN)
     return render(
         request,
-        "hitl/tokens.html",
+        "hitl/people/tokens.html",
         {"form": form, "rows": page.rows, "page": page, "secret": secret, "now": now},
         status=status,
     )

@@ -75,4 +75,6 @@ def tool_list(request: HttpRequest) -> HttpResponse:
         "explained": explained,
         "tools": [tools.find(name) for name in tools.names()],
     }
-    return render(request, "hitl/tools.html", context, status=422 if form.errors else 200)
+    return render(
+        request, "hitl/operations/tools.html", context, status=422 if form.errors else 200
+    )

@@ -56,7 +56,7 @@ class Controls(HTMLParser):
 
 def html_of(form: SchemaForm) -> str:
     return "".join(
-        render_to_string("hitl/_schema_field.html", {"field": one}) for one in form.fields
+        render_to_string("hitl/forms/_schema_field.html", {"field": one}) for one in form.fields
     )
 
 
@@ -398,7 +398,7 @@ def test_a_group_of_many_fields_is_folded_until_something_stands_in_it():
     schema = one({"type": "object", "properties": parts})
     assert SchemaForm(schemas.check(schema)).fields[0].folded
     assert "<details>" in render_to_string(
-        "hitl/_schema_field.html", {"field": SchemaForm(schemas.check(schema)).fields[0]}
+        "hitl/forms/_schema_field.html", {"field": SchemaForm(schemas.check(schema)).fields[0]}
     )
     assert not SchemaForm(schemas.check(schema), query([("input.a.3", "x")])).fields[0].folded
     assert (

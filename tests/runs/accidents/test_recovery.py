@@ -16,7 +16,6 @@ from django.utils import timezone
 from checkpoints import store
 from checkpoints.models import Checkpoint
 from checkpoints.state import codec
-from checkpoints.store import rows as rows_of_checkpoints
 from hitl.decisions import services
 from hitl.models import Via
 from runs import services as runs
@@ -288,7 +287,7 @@ def test_a_crash_outside_the_step_leaves_the_run_to_the_next_worker(make_order, 
     """F10, F11: also when a worker dies between the step and its commit."""
     order = make_order()
     monkeypatch.setattr(
-        rows_of_checkpoints, "build", lambda *args, **kwargs: (_ for _ in ()).throw(MemoryError())
+        store, "build", lambda *args, **kwargs: (_ for _ in ()).throw(MemoryError())
     )
     with pytest.raises(MemoryError):
         drive(order)
