@@ -14,17 +14,15 @@ from django.db.models import Q
 
 from checkpoints.database.people import User
 from checkpoints.state import redaction
-from hitl.decisions import policy, tool_calls, voting
+from hitl.decisions import policy
+from hitl.decisions.answers import Answer
 from hitl.decisions.external_reviewer import Outsider
 from hitl.decisions.policy import Actor
 from hitl.ledger import chain
 from hitl.models import Decision, Via, Vote
 from runs import services as runs
 from runs.models import Pause
-from runs.services.undo import goes_on_at
-from runs.states import FailureCode, PauseStatus
 from runs.workflows import external_reviewers
-from runs.workflows.sequence import CANCEL
 
 
 @transaction.atomic(durable=True)
@@ -35,7 +33,7 @@ def by_policy(pause: Pause, *, action: str, words: str, at: dt.datetime) -> Deci
     Raises PauseClosed where it was answered, or its deadline moved, since it was read; what `close`
     raises else.
     """
-    answer = voting.Answer(action, Via.POLICY, words, None, None, None, None)
+    answer = Answer(action, Via.POLICY, words, None, None, None, None)
     return close(
         pause,
         answer,
@@ -49,7 +47,7 @@ def by_policy(pause: Pause, *, action: str, words: str, at: dt.datetime) -> Deci
 
 def close(
     pause: Pause,
-    answer: voting.Answer,
+    answer: Answer,
     *,
     by: Actor | None,
     seat: Actor | None,
@@ -59,15 +57,9 @@ def close(
 ) -> Decision:
     """Close the pause, write the decision and move the run.
 
-    Call inside a transaction; `while_` is as for `close_pause`.
+    Call inside a transaction; `while_` is as for `Resumption`.
     """
     action, payload = answer.action, answer.payload
-    runs.close_pause(
-        pause,
-        PauseStatus.CANCELLED if action == CANCEL else PauseStatus.ANSWERED,
-        at=at,
-        while_=while_,
-    )
     decision = Decision(
         pause=pause,
         action=action,
@@ -82,17 +74,12 @@ def close(
         data_only=isinstance(by, Outsider)
         and not external_reviewers.counts(pause.review, by.address),
         decided_at=at,
-        goes_on_at=goes_on_at(pause, action, now=at),
+        goes_on_at=runs.goes_on_at(pause, action, now=at),
         via=answer.via,
         revision=pause.revision,
         content_digest=pause.content_digest,
     )
-    name = decision.name
-    told = {
-        "decision_id": decision.shown_id,
-        "decision": action,
-        "feedback": answer.feedback,
-        "by": name,
+    details = {
         **({"external": True} if decision.external else {}),
         **({"data_only": True} if decision.data_only else {}),
         **({"early": True} if decision.early_at else {}),
@@ -103,20 +90,21 @@ def close(
         "revision": pause.revision,
         **({"sender": redaction.redact(dict(answer.sender))} if answer.sender else {}),
     }
-    if action == CANCEL:
-        code = FailureCode.CANCELLED_BY_USER if by else FailureCode.CANCELLED_BY_POLICY
-        runs.cancel_paused(pause, by=name, answer=told, code=code)
-    else:
-        runs.resume(
-            pause,
-            action=action,
-            by=name,
-            feedback=answer.feedback,
-            answer=told,
-            update=tool_calls.brought(pause, action, payload, answer.update),
-            edited=decision.edited_content,
-            external=decision.external,
-            at=decision.goes_on_at,
-        )
-    chain.append(decision)
+    resumption = runs.Resumption(
+        action=action,
+        decision_id=decision.shown_id,
+        by=decision.name,
+        at=at,
+        while_=while_,
+        feedback=answer.feedback,
+        # what it decides of tool calls is in the ledger alone (`tool_calls.decided`)
+        update=answer.update if payload is None or pause.calls else payload,
+        edited=decision.edited_content,
+        external=decision.external,
+        by_rules=by is None,
+        goes_on_at=decision.goes_on_at,
+        details=details,
+    )
+    runs.resume(pause, resumption)
+    chain.append(decision)  # last: the ledger's row stays locked until the commit
     return decision

@@ -1,7 +1,4 @@
-"""Answers about tool calls: what is wrong with one, and what it brings to the state.
-
-Only `decide` comes here.
-"""
+"""Answers about tool calls: what is wrong with one, and what it decided."""
 
 from __future__ import annotations
 
@@ -30,16 +27,6 @@ def faults(pause: Pause, payload: Any) -> dict[str, list[str]]:
             )
             found[f"calls.{call['id']}.arguments"] = [words]
     return found
-
-
-def brought(
-    pause: Pause, action: str, payload: Mapping[str, Any] | None, update: Mapping[str, Any] | None
-) -> Mapping[str, Any] | None:
-    """What an answer adds to the state.
-
-    What it decides of calls is in the ledger alone (`decided`).
-    """
-    return update if payload is None or pause.calls else payload
 
 
 def decided(

@@ -10,10 +10,7 @@ other is told so.
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from django.db import IntegrityError
 from django.db.models import F
@@ -22,40 +19,16 @@ from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.events import log
 from checkpoints.models import EventKind
-from checkpoints.state import codec, redaction
+from checkpoints.state import codec
 from hitl.decisions import policy
+from hitl.decisions.answers import Answer
 from hitl.decisions.external_reviewer import Outsider
 from hitl.decisions.policy import Actor
-from hitl.models import Via, Vote, name_of
+from hitl.models import Vote, name_of
 from runs import hints
 from runs.definitions import due_times
 from runs.models import Pause
 from runs.services import PauseClosed
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What somebody answers, as the arguments of `services.decide` say."""
-
-    action: str
-    via: Via
-    feedback: str
-    revision: int | None
-    payload: Any
-    update: Mapping[str, Any] | None
-    edited_content: str | None
-    sender: Mapping[str, Any] | None = None
-    """What a system says of who answered (S3-13)."""
-    content_digest: str = ""
-    """Of what was looked at; "" where the door does not say."""
-    early_at: dt.datetime | None = None
-    """When it came, where that was before its question."""
-
-    @property
-    def brought(self) -> Any:
-        """The data that joins the state, asked for or not, as it is kept."""
-        given = self.update if self.payload is None else self.payload
-        return redaction.redact(dict(given)) if isinstance(given, Mapping) else given
 
 
 def confirming(pause: Pause, answer: Answer, first: Vote) -> Answer:

@@ -1,29 +1,35 @@
 """What people and programs may ask of the machine: each outer function is one transaction."""
 
+from runs.services.forks import (
+    begin_fork,
+    fork,
+    too_late_to_fork,
+)
+from runs.services.pauses import (
+    PauseClosed,
+    Resumption,
+    check_update,
+    expire,
+    goes_on_at,
+    resume,
+)
+from runs.services.retries import (
+    retry,
+    take_up,
+)
 from runs.services.work_orders import (
     FIRST_STATE,
     InputInvalid,
     OrdersStopped,
-    PauseClosed,
     accept_code,
     allow_orders,
-    begin_fork,
-    brings,
     cancel,
-    cancel_paused,
     cancel_run,
     check_input,
     check_words,
-    close_pause,
-    expire,
-    fork,
-    resume,
-    retry,
     submit,
     suspend,
     suspend_run,
-    take_up,
-    too_late_to_fork,
 )
 
 __all__ = [
@@ -31,18 +37,18 @@ __all__ = [
     "InputInvalid",
     "OrdersStopped",
     "PauseClosed",
+    "Resumption",
     "accept_code",
     "allow_orders",
     "begin_fork",
-    "brings",
     "cancel",
-    "cancel_paused",
     "cancel_run",
     "check_input",
+    "check_update",
     "check_words",
-    "close_pause",
     "expire",
     "fork",
+    "goes_on_at",
     "resume",
     "retry",
     "submit",

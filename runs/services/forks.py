@@ -1,19 +1,30 @@
-"""What a fork would do, before anybody does it: the steps that run again, what is kept, and why it
-cannot be done where it cannot.
+"""Forks: going on from any checkpoint of a thread as a new run; and what a fork would do
+(`prospect`): the steps that run again, what is kept, and why it cannot be done where it cannot.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from django.db import IntegrityError, transaction
+
+from checkpoints import store
+from checkpoints.database.people import User
+from checkpoints.events import log
 from checkpoints.forensics.diff import commit_of
 from checkpoints.models import Checkpoint, CheckpointStatus
 from checkpoints.state import codec
+from runs import keyed
+from runs.definitions import rights
 from runs.engine import approvals, imported
-from runs.engine.start import STEERED, Start, following
-from runs.models import Definition, Run, WorkOrder
+from runs.engine.events import line
+from runs.engine.start import STEERED, Start, begin, following
+from runs.models import Definition, Repository, Run, WorkOrder
+from runs.services.work_orders import follow
+from runs.workflows import tool_calls
 from runs.workflows.review_rules import is_reviewed
 from runs.workflows.sequence import FrozenStep, completed
 
@@ -228,6 +239,104 @@ def brought(metadata: Mapping[str, Any]) -> dict[str, Any]:
         if key not in {approvals.KEY, approvals.SKIPPED}
     }
     return {**left, **approvals.dropped(metadata)}
+
+
+def fork(
+    checkpoint_id: uuid.UUID, *, by: User, reason: str, state: Mapping[str, Any] | None = None
+) -> Run:
+    """Go on from any checkpoint of a thread as a new run, with its state or an edited one; what
+    came after stays as it was.
+
+    The code's commit in the checkpoint comes along, so the fork forks the code too.
+
+    Raises:
+        ReasonMissing: no reason given, or none that can be kept. ReviewStands: the state is another
+        one, and a step before has review rules. ForkForbidden: the person may not order by this
+        template, or not on this repository. NothingToFork: no step follows there, another run of
+        the thread is still alive, or the state is no JSON. store.CheckpointDamaged: the checkpoint
+        cannot be read.
+    """
+    reason = check_reason(reason)
+    try:
+        with transaction.atomic(durable=True):
+            return begin_fork(checkpoint_id, by=by, reason=reason, state=state)
+    except IntegrityError as error:
+        raise too_late_to_fork(checkpoint_id) from error
+    except codec.NotJson as error:
+        raise NothingToFork(str(error)) from error
+
+
+def too_late_to_fork(checkpoint_id: uuid.UUID) -> NothingToFork:
+    """What to raise where the database refused a fork: `run_one_live_per_thread`, or `retention`
+    was faster.
+    """
+    if not Checkpoint.objects.filter(pk=checkpoint_id).exists():
+        return NothingToFork(
+            "This checkpoint was dropped just now, since it was older than is kept. Choose "
+            "a newer one."
+        )
+    return NothingToFork("A run of this thread is still alive. Cancel it or let it end, then fork.")
+
+
+def begin_fork(
+    checkpoint_id: uuid.UUID,
+    *,
+    by: User,
+    reason: str,
+    state: Mapping[str, Any] | None,
+    around: bool = False,
+) -> Run:
+    """`fork`, inside the caller's transaction; with `around` also behind a review, which the caller
+    then records
+    (`hitl.decisions.review_bypass`)."""
+    checkpoint = Checkpoint.objects.select_related("thread").get(pk=checkpoint_id)
+    wrote, next_step = origin_of(checkpoint)
+    _check_fork(wrote, by)
+    before = store.load(checkpoint)
+    after = before if state is None else dict(state)
+    if after.get(tool_calls.DECISIONS, {}) != before.get(tool_calls.DECISIONS, {}):  # F6
+        raise NothingToFork(
+            f"{tool_calls.DECISIONS!r} is written by answers to questions about tool calls "
+            "alone; leave it as it is."
+        )
+    check_imported(checkpoint, wrote.definition.steps, next_step)
+    edited = codec.encode(after) != codec.encode(before)  # to Python, true is 1
+    start = Start(state=after, next_step=next_step, parent=checkpoint, before=before)
+    start = terms(wrote.definition, start, steered=edited, wrote=wrote.definition, around=around)
+    stops = {"interrupt_before": wrote.interrupt_before, "interrupt_after": wrote.interrupt_after}
+    run = begin(
+        checkpoint.thread,
+        wrote.definition,
+        wrote.work_order,
+        start,
+        forked_from=checkpoint,
+        reason=reason,
+        started_by=by,
+        **stops,
+    )
+    keyed.made(run.shown_id if wrote.work_order is None else wrote.work_order.shown_id)
+    follow(wrote.work_order, run)
+    name = by.get_full_name() or by.get_username()
+    words = (
+        f"Forked by {name} from {checkpoint.shown_id}, at "
+        f"{f'step {next_step}' if next_step else 'the end'}: {reason}"
+    )
+    log.append(
+        checkpoint.thread_id, run.pk, [line(words, step=next_step, edited=state is not None)]
+    )
+    return run
+
+
+def _check_fork(wrote: Run, by: User) -> None:
+    repository = (
+        Repository.objects.filter(url=wrote.work_order.repository_url).first()
+        if wrote.work_order
+        else None
+    )
+    try:
+        rights.check_order(wrote.definition.template_slug, by, repository=repository)
+    except rights.NotPermitted as error:
+        raise ForkForbidden(str(error), code=error.code) from error
 
 
 def prospect(checkpoint: Checkpoint) -> Prospect:

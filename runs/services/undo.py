@@ -24,23 +24,12 @@ from runs.engine.events import asking, line
 from runs.engine.start import ANEW
 from runs.models import Pause, Run
 from runs.states import PAUSED, PENDING, PauseStatus
-from runs.workflows.sequence import CANCEL, REVISE
 
 
 class TooLate(Exception):
     """The run has gone on, or was ended: the answer holds."""
 
     code = "undo_too_late"
-
-
-def goes_on_at(pause: Pause, action: str, *, now: dt.datetime) -> dt.datetime | None:
-    """When the run goes on that gets this answer, where it may be taken back until then; None where
-    it goes on at once.
-    """
-    seconds = pause.review.get("undo", 0)
-    return (
-        None if not seconds or action in {REVISE, CANCEL} else now + dt.timedelta(seconds=seconds)
-    )
 
 
 def take_back(pause: Pause, *, until: dt.datetime, by: str, told: dict[str, str]) -> Pause:

@@ -14,11 +14,10 @@ from django.db.models import Q
 
 from checkpoints.export import thread_document
 from hitl.decisions import deadlines, external_access, policy
-from hitl.decisions import services as answering
 from hitl.wait_gate import resume_events
 from runs.definitions import due_times
 from runs.engine import approvals, imported
-from runs.services import forks, work_orders
+from runs.services import forks, pauses
 from runs.threads import turns
 from runs.workflows import schemas, tool_calls
 
@@ -99,8 +98,7 @@ def believe_states(patch: Patch) -> None:
 
 
 def take_input_at_stops(patch: Patch) -> None:
-    for module in (work_orders, answering):
-        patch.setattr(module, "check_brought", lambda *args: None)
+    patch.setattr(pauses, "check_brought", lambda *args: None)
     patch.setattr(forks, "brought", lambda metadata: metadata)
 
 
@@ -110,7 +108,7 @@ def carry_approvals_along(patch: Patch) -> None:
     def terms(definition: Any, start: Any, **more: Any) -> Any:
         return start
 
-    for module in (work_orders, turns):
+    for module in (forks, turns):
         patch.setattr(module, "terms", terms)
     patch.setattr(approvals, "flaw", lambda *args: "")
 

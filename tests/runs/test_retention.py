@@ -28,7 +28,7 @@ from runs import retention as runs_keeping
 from runs import services as runs
 from runs.engine.advance import advance
 from runs.models import Pause, Run
-from runs.services import work_orders
+from runs.services import forks
 from runs.services.forks import NothingToFork
 from runs.workflows.base import Go
 from tests.conftest import drive, fresh, pause_of
@@ -173,7 +173,7 @@ def test_a_fork_of_what_was_just_dropped_says_so(order_that, ana, monkeypatch):
     def too_late(*args, **kwargs):
         raise IntegrityError
 
-    monkeypatch.setattr(work_orders, "begin_fork", too_late)
+    monkeypatch.setattr(forks, "begin_fork", too_late)
     keep("anything", count=1)
     prune()
     with pytest.raises(NothingToFork, match="was dropped just now"):

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from checkpoints.models import Thread
 from checkpoints.store.prepared_queries import Prepared
-from hitl.decisions.services import _by_id, _open_of_order
+from hitl.decisions.services.lookup import by_id, open_of_order
 from hitl.http.authentication import _valid
 from hitl.models import ApiToken
 from runs.engine.advance import _claimable
@@ -50,11 +50,11 @@ def test_it_gives_the_same_objects_in_one_query_and_makes_its_words_once(
     now, digest = timezone.now(), ApiToken.digest_of(secret)
     pairs: list[tuple[Any, Any]] = [
         (
-            lambda: _by_id.get(ben, pause.pk),
+            lambda: by_id.get(ben, pause.pk),
             Pause.objects.visible_to(ben).answerable().filter(pk=pause.pk),
         ),
         (
-            lambda: _open_of_order.get(ana, paused.pk),
+            lambda: open_of_order.get(ana, paused.pk),
             Pause.objects.open().visible_to(ana).answerable().filter(run__work_order=paused.pk),
         ),
         (
@@ -81,11 +81,11 @@ def test_it_gives_the_same_objects_in_one_query_and_makes_its_words_once(
 
 def test_a_stranger_and_one_who_was_locked_out_find_nothing_a_superuser_finds_all(paused, zoe, ana):
     pause = pause_of(paused)
-    assert _by_id.get(zoe, pause.pk) == []
-    assert _by_id.get(ana, pause.pk) == [pause]
+    assert by_id.get(zoe, pause.pk) == []
+    assert by_id.get(ana, pause.pk) == [pause]
     ana.is_active = False
-    assert _by_id.get(ana, pause.pk) == []
-    assert _by_id.get(User.objects.create_superuser("root"), pause.pk) == [pause]
+    assert by_id.get(ana, pause.pk) == []
+    assert by_id.get(User.objects.create_superuser("root"), pause.pk) == [pause]
 
 
 def test_a_value_that_is_no_parameter_is_found_out(ana):

@@ -13,6 +13,7 @@ from django.utils import timezone
 from checkpoints.models import Event
 from hitl.decisions import bulk, claims, deadline_changes, services, undo
 from hitl.decisions.external_reviewer import Outsider
+from hitl.decisions.services import pauses
 from hitl.models import Decision, Via, Vote
 from hitl.models.outbound import Link
 from hitl.operations import invariants
@@ -208,13 +209,13 @@ def test_the_statement_that_closes_a_question_holds_its_deadline_itself(asked, a
     """
     order = asked(deadline=FOUR)
     pause = pause_of(order)
-    record = services._record
+    record = pauses._record
 
     def late(*args, **kwargs):
         overdue(pause_of(order))
         return record(*args, **kwargs)
 
-    monkeypatch.setattr(services, "_record", late)
+    monkeypatch.setattr(pauses, "_record", late)
     with pytest.raises(services.DeadlinePassed):
         services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
     assert (fresh(order).latest_run.status, Decision.objects.count()) == ("expired", 0)

@@ -18,7 +18,7 @@ from runs import services as runs
 from runs.engine import approvals
 from runs.engine.advance import advance
 from runs.models import Pause, Run
-from runs.services import work_orders
+from runs.services import pauses
 from runs.threads import turns
 from runs.workflows.base import Child, Context, Gather, Go, Outcome, Report, State
 from runs.workflows.registry import step
@@ -199,8 +199,7 @@ def test_where_anybody_may_approve_the_object_takes_the_approval_away(paying, po
 
 
 def test_the_hole_at_a_stop_is_found_where_it_is_put_back(stopped, post, monkeypatch):
-    for place in (runs, work_orders):
-        monkeypatch.setattr(place, "brings", lambda pause, update: False)
+    monkeypatch.setattr(pauses, "brings", lambda pause, update: False)
     assert post(f"runs/{stopped.shown_id}/input", input={"amount": 999}).status_code in {200, 201}
     assert PAID == [999]
     assert "edited_at_a_stop" in broken()

@@ -14,7 +14,7 @@ from channels.routing import ProtocolTypeRouter
 from rest_framework.views import APIView
 
 from hitl.api import urls
-from hitl.decisions import services
+from hitl.decisions.services import pauses, work_orders
 from hitl.live import routing
 from hitl.models import Decision
 from project.asgi import application
@@ -73,13 +73,14 @@ def test_whichever_route_is_taken_one_service_decides_and_the_same_comes_of_it(
     """C11, F4: who was first, what is stored, what the log tells and where the run goes on are the
     same; the next one is told who won.
     """
-    real, asked = services._decide, list[str]()
+    real, asked = pauses.take, list[str]()
 
     def decide(answer: Any, standing: Any) -> Any:
         asked.append(answer.action)
         return real(answer, standing)
 
-    monkeypatch.setattr(services, "_decide", decide)
+    for module in (pauses, work_orders):
+        monkeypatch.setattr(module, "take", decide)
     outcomes: set[str] = set()
     for door in DOORS:
         order = drive(make_order())

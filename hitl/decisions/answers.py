@@ -1,0 +1,204 @@
+"""An answer to a question, parsed; and whether the question takes it.
+
+Nothing is written here but that an answer did not fit (S3-33).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+
+from checkpoints.events import log
+from checkpoints.state import codec, redaction
+from hitl.decisions import notifications, policy, tool_calls
+from hitl.decisions.errors import AnswerInvalid
+from hitl.decisions.policy import Actor
+from hitl.models import Via
+from runs import keyed
+from runs.engine.events import asked
+from runs.models import Pause
+from runs.services import external_runs
+from runs.workflows import owned, schemas
+from runs.workflows.sequence import CANCEL, REVISE
+
+MAX_FEEDBACK = 20_000
+MAX_EDITED = 200_000
+REFINED = 4_000
+"""Characters that are kept of what was wrong with an answer."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What somebody answers, as the arguments of `services.decide` say."""
+
+    action: str
+    via: Via
+    feedback: str
+    revision: int | None
+    payload: Any
+    update: Mapping[str, Any] | None
+    edited_content: str | None
+    sender: Mapping[str, Any] | None = None
+    """What a system says of who answered (S3-13)."""
+    content_digest: str = ""
+    """Of what was looked at; "" where the door does not say."""
+    early_at: dt.datetime | None = None
+    """When it came, where that was before its question."""
+
+    @property
+    def brought(self) -> Any:
+        """The data that joins the state, asked for or not, as it is kept."""
+        given = self.update if self.payload is None else self.payload
+        return redaction.redact(dict(given)) if isinstance(given, Mapping) else given
+
+
+def check_words(pause: Pause, answer: Answer) -> None:
+    """Raise AnswerInvalid where an answer is none of the question's, or its words are missing or
+    cannot be kept.
+    """
+    action, feedback = answer.action, answer.feedback
+    if action != CANCEL and action not in pause.ways:
+        known = ", ".join([*pause.ways, CANCEL])
+        raise AnswerInvalid(
+            {"decision": [f"{action[:60]!r} is no answer here. Answers are: {known}."]},
+            code="unknown_answer",
+        )
+    if len(feedback) > MAX_FEEDBACK:
+        raise AnswerInvalid(
+            {
+                "feedback": [
+                    f"Feedback may have up to {MAX_FEEDBACK} characters; this has {len(feedback)}."
+                ]
+            }
+        )
+    if feedback != codec.readable(feedback):
+        raise AnswerInvalid(
+            {
+                "feedback": [
+                    (
+                        "The feedback holds characters that cannot be kept: a NUL, or bytes "
+                        "that are no UTF-8."
+                    )
+                ]
+            }
+        )
+    if action == REVISE and not feedback:
+        raise AnswerInvalid(
+            {"feedback": ["Say what should change: a revision needs feedback."]},
+            code="feedback_required",
+        )
+    if action in pause.review.get("reason_required", []) and not feedback:
+        raise AnswerInvalid(
+            {"feedback": ["Say why: the rules of this step ask for a reason with this answer."]},
+            code="reason_required",
+        )
+    if action == REVISE and not pause.may_revise:
+        raise AnswerInvalid(
+            {
+                "decision": [
+                    f"This was sent back {pause.max_revisions} times already. Approve it or cancel."
+                ]
+            },
+            code="revisions_exhausted",
+        )
+
+
+def check_owned(pause: Pause, answer: Answer) -> None:
+    """Raise AnswerInvalid where an answer brings what the engine alone writes, asked for or not
+    (F6).
+    """
+    elsewhere = pause.run.frozen.template_slug == external_runs.SLUG
+    for given in (answer.payload, answer.update):
+        if isinstance(given, Mapping) and (found := owned.named(given, elsewhere=elsewhere)):
+            raise AnswerInvalid(
+                {f"input.{name}": [owned.refusal([name])] for name in found}, code="input_reserved"
+            )
+
+
+def with_edit(pause: Pause, answer: Answer) -> Answer:
+    """Give the answer with the edited content as it is kept, None where it reads as it was shown.
+
+    Raises AnswerInvalid where it cannot be taken.
+    """
+    if answer.edited_content is None:
+        return answer
+    if not pause.review.get("edits") or not policy.approves(answer.action):
+        words = (
+            "The content of this question is answered as it is: this answer takes no edited text."
+        )
+        raise AnswerInvalid({"edited_content": [words]}, code="edits_not_allowed")
+    text = answer.edited_content.replace("\r\n", "\n").strip("\n")
+    fault = (
+        ""
+        if text.strip()
+        else "The edited text is empty. Cancel, or send it back, where nothing of it should stay."
+    )
+    if len(text) > MAX_EDITED:
+        fault = f"The edited text may have up to {MAX_EDITED} characters; this has {len(text)}."
+    elif text != codec.readable(text):
+        fault = (
+            "The edited text holds characters that cannot be kept: a NUL, or bytes that are no "
+            "UTF-8."
+        )
+    if fault:
+        raise AnswerInvalid({"edited_content": [fault]}, code="edit_invalid")
+    return replace(answer, edited_content=None if text == pause.content.strip("\n") else text)
+
+
+def check_payload(pause: Pause, answer: Answer, *, by: Actor) -> None:
+    """Raise AnswerInvalid where the data that comes with an answer is not what is asked for."""
+    action, payload = answer.action, answer.payload
+    wanted = pause.wants_data(action)
+    if not wanted and payload is not None:
+        words = (
+            f"The answer {action!r} takes no data."
+            if pause.required_inputs
+            else "This question asks for no data."
+        )
+        raise AnswerInvalid(
+            {"input": [f"{words} Answer again without it."]}, code="input_unexpected"
+        )
+    if not wanted:
+        return
+    errors = schemas.answer_faults(pause.required_inputs, {} if payload is None else payload)
+    if not errors and codec.holds_unreadable(payload):
+        errors = {
+            "": [
+                (
+                    "The answer holds characters that cannot be kept: a NUL, or bytes that are "
+                    "no UTF-8."
+                )
+            ]
+        }
+    errors = errors or tool_calls.faults(pause, payload)
+    if errors:
+        _ask_refined(pause, errors, by=by)
+        raise AnswerInvalid(
+            {f"input.{field}" if field else "input": words for field, words in errors.items()},
+            code="input_invalid",
+        )
+
+
+@transaction.atomic(durable=True)
+def _ask_refined(pause: Pause, errors: Mapping[str, list[str]], *, by: Actor) -> None:
+    """Count an answer that did not fit, and ask again in words that name what was wrong (S3-33).
+
+    A question closed meanwhile stays so.
+    """
+    words = " ".join(
+        f"{field}: {text}" if field else text for field, texts in errors.items() for text in texts
+    )[:REFINED]
+    keyed.made(pause.shown_id)
+    if Pause.objects.open().filter(pk=pause.pk).change(attempts=F("attempts") + 1, refined=words):
+        pause.refresh_from_db(fields=["attempts", "refined"])
+        log.append(
+            pause.run.thread_id,
+            pause.run_id,
+            [asked(pause, again=True, errors=dict(errors), answered_by=by.get_username())],
+        )
+        notifications.plan_refined(pause, by=by)

@@ -1,0 +1,53 @@
+"""What a person may ask of a question, an order and a run: the face that every door calls."""
+
+from hitl.decisions.answers import MAX_EDITED, MAX_FEEDBACK
+from hitl.decisions.errors import (
+    PAST,
+    AlreadyAnswered,
+    AnswerInvalid,
+    DeadlinePassed,
+    NotFound,
+    NotPaused,
+    RevisionMismatch,
+    SeveralQuestions,
+)
+from hitl.decisions.services.lookup import (
+    find_checkpoint,
+    find_order,
+    look_at_order,
+    open_pause,
+    open_pauses,
+)
+from hitl.decisions.services.pauses import check_open, decide
+from hitl.decisions.services.work_orders import (
+    answer_order,
+    answered_before,
+    cancel_order,
+    end_run,
+    fork,
+)
+
+__all__ = [
+    "MAX_EDITED",
+    "MAX_FEEDBACK",
+    "PAST",
+    "AlreadyAnswered",
+    "AnswerInvalid",
+    "DeadlinePassed",
+    "NotFound",
+    "NotPaused",
+    "RevisionMismatch",
+    "SeveralQuestions",
+    "answer_order",
+    "answered_before",
+    "cancel_order",
+    "check_open",
+    "decide",
+    "end_run",
+    "find_checkpoint",
+    "find_order",
+    "fork",
+    "look_at_order",
+    "open_pause",
+    "open_pauses",
+]

@@ -1,0 +1,196 @@
+"""Answering a pause.
+
+`decide` is the one way, behind every door: page, REST, socket, admin, command. It goes straight
+down:
+
+1. `lookup.review_context`: what the person may see, and how they stand to it;
+2. `scopes` and `ReviewContext.seat_for`: whether they may answer so, by the rules;
+3. `answers`: whether the question takes this answer;
+4. `_record`, one transaction: the vote; or the pause closed, the run moved and the decision in the
+   ledger, by `closing.close`.
+
+Until then nothing is written, but that an answer's data did not fit.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+
+from checkpoints.database import clock
+from checkpoints.state import codec
+from checkpoints.state.reducers import MergeFailed
+from hitl.decisions import answers, closing, deadlines, policy, voting
+from hitl.decisions.answers import Answer
+from hitl.decisions.errors import (
+    AlreadyAnswered,
+    AnswerInvalid,
+    DeadlinePassed,
+    RevisionMismatch,
+)
+from hitl.decisions.policy import Actor, ReviewContext
+from hitl.decisions.services import lookup
+from hitl.decisions.services.lookup import AnyReviewContext
+from hitl.models import Decision, Via, Vote
+from runs import keyed
+from runs import services as runs
+from runs.definitions import due_times
+from runs.models import Pause
+from runs.security import scopes
+from runs.services import PauseClosed
+from runs.states import PauseStatus
+from runs.workflows.sequence import CANCEL
+
+
+def decide(
+    pause_id: uuid.UUID,
+    *,
+    action: str,
+    by: Actor,
+    via: Via,
+    feedback: str = "",
+    revision: int | None = None,
+    payload: Any = None,
+    update: Mapping[str, Any] | None = None,
+    edited_content: str | None = None,
+    sender: Mapping[str, Any] | None = None,
+    content_digest: str = "",
+    early_at: dt.datetime | None = None,
+) -> Decision | Vote:
+    """Record a person's answer and let the run act on it; or, where the rules ask for more
+    approvals than this one, record the vote.
+
+    Args:
+        by: whoever answers; an `Outsider` is whoever holds a link that was sent to that address,
+        which the caller has verified. action: `approve`, `revise` (needs `feedback`), `cancel`, or
+        one of the pause's own answers. revision: the revision that was looked at; None where the
+        door addresses the open question itself. payload: the data that the pause asks for
+        (`required_inputs`); it joins the state by the workflow's reducers. update: joins the state
+        too, unasked: the input of a run that was interrupted. edited_content: the content as it is
+        approved; None for as it was shown. sender: what a system says of who answered (S3-13); kept
+        in the log with the answer. content_digest: of the content that was looked at; "" as for
+        `revision`. early_at: when the answer came, where that was before its question
+        (`early_answers`): the ledger says so.
+    Raises:
+        NotFound: no such pause for this person. AnswerInvalid: nothing decided, the pause stays
+        open. Of a payload that does not fit, the pause keeps what was wrong. RevisionMismatch: the
+        content changed; nothing written. AlreadyAnswered: another answer won, and is named; nothing
+        written. DeadlinePassed: it came too late; the rules of the question have acted. Where these
+        ask further people, an answer of theirs counts. policy.Refused: the rules are against it,
+        for this person or at the moment; nothing written. forks.ReviewStands: `update` would change
+        what was approved; nothing written.
+    """
+    answer = Answer(
+        action,
+        via,
+        feedback.strip(),
+        revision,
+        payload,
+        update,
+        edited_content,
+        sender,
+        content_digest,
+        early_at,
+    )
+    return take(answer, lookup.review_context(pause_id, by))
+
+
+def take(answer: Answer, context: AnyReviewContext) -> Decision | Vote:
+    """`decide` on a pause that was looked up for whoever answers, `answerable`."""
+    # to end work that waits is no answer; who may do that, `end_run`'s doors say
+    if answer.action != CANCEL:
+        scopes.check_answer()
+    context = _in_time(context)
+    pause = context.pause
+    _check_seen(pause, answer)
+    answers.check_words(pause, answer)
+    seat = context.seat_for(answer.action)
+    answers.check_owned(pause, answer)
+    if context.votes and policy.approves(answer.action):
+        answer = voting.confirming(pause, answer, context.votes[0])
+    answer = answers.with_edit(pause, answer)
+    answers.check_payload(pause, answer, by=context.by)
+    # before it is counted: a vote that can never be acted on helps nobody
+    runs.check_update(pause, answer.action, answer.update)
+    try:
+        return _record(pause, answer, by=context.by, seat=seat)
+    except (codec.NotJson, MergeFailed) as error:
+        raise AnswerInvalid({"input": [str(error)]}) from error
+    except AlreadyAnswered:
+        raise
+    except PauseClosed as lost:
+        pause.refresh_from_db()
+        check_open(pause)
+        # still open, but claimed at this very moment
+        policy.ReviewContextBase(pause, context.by).check_claim()
+        raise AlreadyAnswered(pause, Decision.objects.answer_to(pause)) from lost
+
+
+def _in_time(context: AnyReviewContext) -> AnyReviewContext:
+    """The context of whoever answers an open question in time. Raises as `check_open`.
+
+    Whom the rules ask from the deadline on answers in the time that they got: the context is that
+    which they have then.
+    """
+    pause = context.pause
+    unasked = (
+        pause.deadline_at is not None and isinstance(context, ReviewContext) and not context.seats
+    )
+    try:
+        check_open(pause)
+    except DeadlinePassed as late:
+        if not unasked or late.outcome != "escalate" or pause.status != PauseStatus.OPEN:
+            raise
+        assert isinstance(context, ReviewContext)  # it was looked at above
+        now_asked = ReviewContext(pause, context.by, takes_part=context.takes_part)
+        if not now_asked.seats:
+            raise
+        return now_asked
+    return context
+
+
+def _check_seen(pause: Pause, answer: Answer) -> None:
+    """Raise RevisionMismatch where the answer is to another revision, or other content."""
+    if answer.revision not in {None, pause.revision} or answer.content_digest not in {
+        "",
+        pause.content_digest,
+    }:
+        raise RevisionMismatch(pause, seen=answer.revision)
+
+
+def check_open(pause: Pause) -> None:
+    """Raise AlreadyAnswered where a question is closed, and DeadlinePassed where its time is over:
+    then its rules act first.
+
+    The pause is as the database has it then. Call outside a transaction.
+    """
+    if pause.status == PauseStatus.OPEN and pause.deadline_at is not None:
+        at, outcome = pause.deadline_at, deadlines.meet(Pause.objects.filter(pk=pause.pk))
+        if outcome:
+            pause.refresh_from_db()
+            decision = Decision.objects.answer_to(pause)
+            if decision is None or decision.via == Via.POLICY:
+                raise DeadlinePassed(pause, decision, at=at, outcome=outcome)
+    if pause.status != PauseStatus.OPEN:
+        raise AlreadyAnswered(pause, Decision.objects.answer_to(pause))
+
+
+@transaction.atomic(durable=True)
+def _record(pause: Pause, answer: Answer, *, by: Actor, seat: Actor) -> Decision | Vote:
+    """Close the question with a person's answer.
+
+    A vote after which others are missing stays alone.
+    """
+    votes: list[Vote] = []
+    if policy.quorum(pause) > 1:
+        vote, votes = voting.cast(pause, answer, by=by, seat=seat)
+        if vote is not None and len(votes) < policy.quorum(pause):
+            keyed.made(pause.shown_id)
+            return vote
+    now = clock.now()
+    while_ = policy.free_for(by, now=now) & due_times.in_time()
+    return closing.close(pause, answer, by=by, seat=seat, votes=votes, at=now, while_=while_)

@@ -1,0 +1,163 @@
+"""Answering, ending and forking work by the order, run or checkpoint that a door names."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from checkpoints import ids
+from checkpoints.database.people import User
+from checkpoints.models import Event, EventKind
+from checkpoints.text import dates
+from hitl.decisions import deadlines, visibility
+from hitl.decisions.answers import Answer
+from hitl.decisions.errors import AlreadyAnswered, NotPaused, RevisionMismatch, SeveralQuestions
+from hitl.decisions.policy import ReviewContext
+from hitl.decisions.services.lookup import find_checkpoint, find_order, look_at_order, open_of_order
+from hitl.decisions.services.pauses import decide, take
+from hitl.models import Decision, Via, Vote
+from runs import services as runs
+from runs.models import Pause, PauseQuerySet, Run, WorkOrder
+from runs.states import LIVE, PauseStatus, RunEnded
+from runs.workflows.sequence import CANCEL
+
+
+def answer_order(
+    order_id: uuid.UUID,
+    *,
+    action: str,
+    by: User,
+    via: Via,
+    feedback: str = "",
+    revision: int | None = None,
+    payload: Any = None,
+    pause_id: str | None = None,
+    edited_content: str | None = None,
+) -> Decision | Vote:
+    """Answer the open question of a work order.
+
+    Raises what `decide` raises, NotPaused where nothing is asked, RevisionMismatch where `pause_id`
+    names another question, SeveralQuestions where it names none and child runs ask more than one.
+    """
+    pauses = sorted(open_of_order.get(by, order_id), key=lambda pause: pause.pk)
+    takes_part = bool(pauses)
+    pauses = pauses or visibility.open_of_order(order_id, by=by)
+    # who is asked from the deadline on is asked now
+    if not pauses and deadlines.meet(Pause.objects.filter(run__work_order=order_id)):
+        pauses = visibility.open_of_order(order_id, by=by)
+    if len(pauses) > 1 and pause_id is None:
+        raise SeveralQuestions(pauses)
+    if not pauses:
+        raise _nothing_to_answer(look_at_order(order_id, by=by), pause_id)
+    pause = next((one for one in pauses if one.shown_id == pause_id), pauses[0])
+    if pause_id is not None and pause_id != pause.shown_id:
+        late = answered_before(_named(order_id, pause_id))
+        raise RevisionMismatch(pause, decision=late.decision if late else None)
+    answer = Answer(action, via, feedback.strip(), revision, payload, None, edited_content)
+    return take(answer, ReviewContext(pause, by, takes_part=takes_part))
+
+
+def _nothing_to_answer(order: WorkOrder, pause_id: str | None) -> Exception:
+    """What is said to who answers an order that asks nothing: who answered the question, the last
+    one where none is named; or ended it.
+    """
+    asked = Pause.objects.filter(run__work_order=order.pk)
+    if (
+        late := answered_before(asked if pause_id is None else _named(order.pk, pause_id))
+    ) is not None:
+        return late
+    ended = (
+        _ended_before(order.latest_run, RunEnded(""))
+        if order.latest_run and order.latest_run.status not in LIVE
+        else None
+    )
+    return NotPaused(
+        f"{ended} Nothing was decided."
+        if str(ended or "")
+        else "This work order waits for nobody, so nothing was decided."
+    )
+
+
+def _named(order_id: uuid.UUID, pause_id: str) -> PauseQuerySet:
+    """The question of an order that has this id; none, where it has no such one."""
+    asked = Pause.objects.filter(run__work_order=order_id)
+    try:
+        return asked.filter(pk=ids.parse(Pause.PREFIX, pause_id))
+    except ValueError:
+        return asked.none()
+
+
+def cancel_order(order_id: uuid.UUID, *, by: User, via: Via, reason: str = "") -> None:
+    """End a work order wherever it stands: waiting for a person, for a worker, or being worked on.
+
+    Raises NotFound, RunEnded, AlreadyAnswered where an answer came first, and what else `decide`
+    raises where it waits for one.
+    """
+    order = find_order(order_id, by=by)
+    if order.latest_run is None:
+        runs.cancel(order.pk, by=by)  # which says that there is nothing to end
+    else:
+        end_run(order.latest_run, by=by, via=via, reason=reason)
+
+
+def end_run(run: Run, *, by: User, via: Via, reason: str = "") -> None:
+    """End a run that this person may see; one that asks is answered with cancel.
+
+    Raises RunEnded, or AlreadyAnswered where an answer came at the same moment; both say who was
+    first.
+    """
+    asks = Pause.objects.open().filter(run=run)
+    pause = asks.first()
+    if pause is None:
+        try:
+            return runs.cancel_run(run, by=by)
+        except RunEnded as ended:
+            pause = asks.first()  # it may have asked just now
+            if pause is None:
+                raise _ended_before(run, ended) from ended
+    decide(pause.pk, action=CANCEL, by=by, via=via, feedback=reason)
+    return None
+
+
+def _ended_before(run: Run, ended: RunEnded) -> RunEnded:
+    """The same refusal, with who cancelled the run and when, where somebody did; or when it
+    expired.
+    """
+    expired = (
+        Pause.objects.filter(run=run, status=PauseStatus.EXPIRED).order_by("-closed_at").first()
+    )
+    if expired is not None and expired.closed_at is not None:
+        at = dates.told(expired.closed_at, exact=True)
+        return RunEnded(
+            f"It expired at {at}: nobody had answered in time. There was nothing to cancel."
+        )
+    event = (
+        Event.objects.filter(thread=run.thread_id, kind=EventKind.RUN_CANCELLED)
+        .order_by("-seq")
+        .first()
+    )
+    if event is None or event.run_id != run.pk:
+        return ended
+    at = dates.told(event.at, exact=True)
+    return RunEnded(
+        f"Cancelled already by {event.data.get('by')} at {at}, so there was nothing to cancel."
+    )
+
+
+def answered_before(pauses: PauseQuerySet) -> AlreadyAnswered | None:
+    """What is said to who answers the latest of these questions too late; None where that is still
+    open, or its run was cancelled.
+    """
+    last = pauses.shown().order_by("-id").first()
+    decision = Decision.objects.answer_to(last) if last is not None else None
+    over = last is not None and (decision is not None or last.status == PauseStatus.EXPIRED)
+    return AlreadyAnswered(last, decision) if last is not None and over else None
+
+
+def fork(
+    checkpoint_id: uuid.UUID, *, by: User, reason: str, state: dict[str, Any] | None = None
+) -> Run:
+    """Fork from a checkpoint that this person may see; raises NotFound, and what
+    `runs.services.fork` raises.
+    """
+    return runs.fork(find_checkpoint(checkpoint_id, by=by).pk, by=by, reason=reason, state=state)

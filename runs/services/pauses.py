@@ -1,0 +1,232 @@
+"""Pauses: each is closed with an answer, on which its run acts, or at its deadline without one."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q
+
+from checkpoints import store
+from checkpoints.database import clock
+from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
+from checkpoints.state import reducers
+from checkpoints.store import Entry
+from runs import hints
+from runs.engine import approvals, commit, ending
+from runs.engine.events import Fact, created, line, unkept
+from runs.engine.interruptions import BEFORE, STOPS
+from runs.models import Pause
+from runs.services import forks
+from runs.services.forks import check_brought
+from runs.states import PAUSED, PENDING, FailureCode, Lifecycle, PauseStatus
+from runs.tasks import next_turn_on_commit, nudge_on_commit
+from runs.workflows import sequence
+
+
+class PauseClosed(Exception):
+    """The pause has been answered, or its run has ended."""
+
+    code = "pause_closed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resumption:
+    """An answer to a pause, checked and decided: all that the machine acts on."""
+
+    action: str
+    """One of the pause's ways out; or CANCEL, which ends the run."""
+    decision_id: str
+    """Shown, `dec_…`."""
+    by: str
+    """The name of who answered, for the log."""
+    at: dt.datetime
+    """When the pause is closed."""
+    while_: Q
+    """What must still hold of the pause then."""
+    feedback: str = ""
+    update: Mapping[str, Any] | None = None
+    """What joins the state, by the workflow's reducers."""
+    edited: str = ""
+    """The content as it was approved, where a reviewer edited it."""
+    external: str = ""
+    """The mail address of who answered without an account."""
+    by_rules: bool = False
+    """Nobody's answer: the rules' own, at the deadline."""
+    goes_on_at: dt.datetime | None = None
+    """When the run goes on; None for at once. Until then the answer may be taken back (`undo`)."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What the log tells of the answer besides."""
+
+
+def goes_on_at(pause: Pause, action: str, *, now: dt.datetime) -> dt.datetime | None:
+    """When the run goes on that gets this answer, where it may be taken back until then; None where
+    it goes on at once.
+    """
+    seconds = pause.review.get("undo", 0)
+    if not seconds or action in {sequence.REVISE, sequence.CANCEL}:
+        return None
+    return now + dt.timedelta(seconds=seconds)
+
+
+def close_pause(pause: Pause, status: PauseStatus, *, at: dt.datetime, while_: Q) -> None:
+    """Close an open pause, or raise PauseClosed, also where `while_` does not hold of it any more.
+
+    Call inside a transaction.
+    """
+    if not Pause.objects.open().filter(while_, pk=pause.pk).change(status=status, closed_at=at):
+        raise PauseClosed(f"{pause.shown_id} has been answered")
+    hints.pauses_changed_on_commit()
+
+
+def resume(pause: Pause, answer: Resumption) -> None:
+    """Close a pause, read `answerable`, and let its run go on as the answer says, or end.
+
+    Call inside a transaction. Raises PauseClosed, reducers.MergeFailed, and forks.ReviewStands
+    where the answer to a stop would change what was approved.
+    """
+    if answer.action == sequence.CANCEL:
+        close_pause(pause, PauseStatus.CANCELLED, at=answer.at, while_=answer.while_)
+        code = FailureCode.CANCELLED_BY_POLICY if answer.by_rules else FailureCode.CANCELLED_BY_USER
+        received = _received(pause, answer, to="")
+        _ended(pause, ending.cancel_asking(pause, by=answer.by, first=[received], code=code))
+    else:
+        close_pause(pause, PauseStatus.ANSWERED, at=answer.at, while_=answer.while_)
+        _go_on(pause, answer)
+
+
+def _go_on(pause: Pause, answer: Resumption) -> None:
+    """Write the answer as a checkpoint: its `next_step` is the way out, its state holds the
+    feedback and the update, and under `decided_content` the content as it was edited.
+    """
+    run, action, to = pause.run, answer.action, pause.ways[answer.action]
+    check_update(pause, action, answer.update)
+    queue = sequence.queue_of(run.frozen.steps, to)
+    before = store.load(pause.checkpoint)
+    state = reducers.apply(before, answer.update, run.frozen.reducers) if answer.update else before
+    verdict = {} if pause.phase in STOPS else {pause.step: action}
+    state = {
+        **state,
+        "revision_feedback": answer.feedback if action == sequence.REVISE else "",
+        "decided": {**state.get("decided", {}), **verdict},
+        **_content(state, pause.step, answer.edited),
+    }
+    checkpoint = _checkpoint(pause, answer, state, before)
+    lines = [
+        line(f"Workflow resumed with decision: {action}", step=pause.step, by=answer.by),
+        *unkept(answer.update or {}, pause.step),
+    ]
+    if action == sequence.REVISE:
+        lines += [
+            line(f"Re-running step: {to} with feedback", step=to),
+            line(f"Revision feedback: {answer.feedback}", step=to),
+        ]
+    at = answer.goes_on_at
+    resumed_to = {"decision": action, "step": to, "lifecycle": Lifecycle.RESUMED.value}
+    resumed = (
+        EventKind.RUN_RESUMED,
+        {**resumed_to, **({"goes_on_at": at.isoformat()} if at else {})},
+    )
+    fields = {"status": PENDING, "due_at": at or clock.FromNow(), "queue": queue}
+    facts = [_received(pause, answer, to=to), created(checkpoint), resumed, *lines]
+    if not commit.write(
+        run, commit.Fence(epoch=run.epoch, status=PAUSED), fields, facts, checkpoint
+    ):
+        raise PauseClosed(f"{run.shown_id} no longer waits for an answer")
+    ending.note_on_parent(run, f"answered with {action} by {answer.by}")
+    nudge_on_commit(run.pk, queue, at=at)
+
+
+def _received(pause: Pause, answer: Resumption, *, to: str) -> Fact:
+    """The event that tells the answer."""
+    label = {"label": pause.labels[answer.action]} if answer.action in pause.labels else {}
+    return EventKind.APPROVAL_RECEIVED, {
+        "decision_id": answer.decision_id,
+        "decision": answer.action,
+        "feedback": answer.feedback,
+        "by": answer.by,
+        **answer.details,
+        **label,
+        "pause_id": pause.shown_id,
+        "step": pause.step,
+        "to": to,
+    }
+
+
+def check_update(pause: Pause, action: str, update: Mapping[str, Any] | None) -> None:
+    """Raise forks.ReviewStands where an answer brings what no step asked for, and that would change
+    the state behind a reviewed step.
+    """
+    if action in pause.ways and brings(pause, update):
+        check_brought(pause.run, pause.ways[action])
+
+
+def brings(pause: Pause, update: Mapping[str, Any] | None) -> bool:
+    """Whether an answer brings what no step asked for: a stop asks for nothing."""
+    return pause.phase in STOPS and bool(update)
+
+
+def _content(state: Mapping[str, Any], step: str, edited: str) -> dict[str, dict[str, str]]:
+    """The contents as reviewers edited them, by step; an answer without an edit takes back what was
+    edited before.
+    """
+    before = state.get("decided_content", {})
+    after = {name: text for name, text in before.items() if name != step} | (
+        {step: edited} if edited else {}
+    )
+    return {} if after == before else {"decided_content": after}
+
+
+@transaction.atomic(durable=True)
+def expire(pause: Pause, *, now: dt.datetime) -> None:
+    """Close an open question, `answerable`, whose deadline has passed unanswered, and end its run.
+
+    Raises PauseClosed where it was answered, or its deadline moved, since it was read; nothing is
+    written then.
+    """
+    assert pause.deadline_at is not None and pause.deadline_at <= now  # noqa: PT018  # never early
+    close_pause(
+        pause,
+        PauseStatus.EXPIRED,
+        at=now,
+        while_=Q(deadline_at=pause.deadline_at, stage=pause.stage),
+    )
+    _ended(pause, ending.expire(pause, now=now))
+
+
+def _ended(pause: Pause, woken: list[ending.Wake] | None) -> None:
+    if woken is None:
+        raise PauseClosed(f"{pause.run.shown_id} no longer waits for an answer")
+    for run_id, queue in woken:
+        nudge_on_commit(run_id, queue)
+    next_turn_on_commit(pause.run.thread_id)
+
+
+def _checkpoint(
+    pause: Pause, answer: Resumption, state: dict[str, Any], before: dict[str, Any]
+) -> Checkpoint:
+    steps, next_step = pause.run.frozen.steps, pause.ways[answer.action]
+    gone = {"blocking_reason", "next_deadline", approvals.MATERIAL, approvals.KEY}
+    kept = {
+        **{key: value for key, value in pause.checkpoint.metadata.items() if key not in gone},
+        **approvals.answered(pause, answer.action, answer.decision_id, external=answer.external),
+    }
+    if brings(pause, answer.update):
+        kept = forks.brought(kept)
+    if pause.phase == BEFORE:
+        kept["cleared"] = next_step  # asked about already: the step begins now
+    entry = Entry(
+        status=CheckpointStatus.ACTIVE,
+        node_id=pause.checkpoint.node_id,
+        next_step=next_step,
+        loop_num=pause.checkpoint.loop_num,
+        completed_nodes=sequence.completed(steps, next_step),
+        total_nodes=len(steps),
+        metadata=kept,
+    )
+    return store.build(
+        pause.run.thread_id, pause.run_id, state, entry, parent=pause.checkpoint, before=before
+    )
