@@ -28,6 +28,7 @@ MOST_BYTES = 150_000
 
 def start_demo(stack: Stack) -> tuple[str, str]:
     """Start the demo; return the password of `reviewer` and the path of the first work order."""
+    stack.environment.pop("WAYSTATION_LEASE_SECONDS", None)  # as a newcomer has it
     stack.standalone("--demo")
     printed = (stack.folder / "standalone.log").read_text()
     password = re.search(r"password\s+(\S+)", printed)
