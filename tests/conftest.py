@@ -188,19 +188,17 @@ def quick_flush() -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def fresh_tables(request: pytest.FixtureRequest) -> None:
-    """Each file of tests begins with tables that hold no dead rows: reading those would take more
-    and more time.
+    """A file of tests begins with tables that hold few dead rows: reading those would take more and
+    more time.
     """
-    uses = any(
-        uses_database(item)
-        for item in request.session.items
-        if item.getparent(pytest.Module) is request.node
+    uses = sum(
+        uses_database(item) for item in request.node.session.items if item.path == request.path
     )
     if not uses or connection.vendor != "postgresql":
         return
     request.getfixturevalue("django_db_setup")
     with request.getfixturevalue("django_db_blocker").unblock():
-        cleaning.truncate(connection)
+        cleaning.truncate_now_and_then(connection, uses)
 
 
 @pytest.fixture

@@ -26,8 +26,10 @@ NEEDED = {
     "chromium": "chromium",
     "git": "git",
 }
-SPREAD = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
-"""By file, in the order of tests/conftest.py."""
+SPREAD = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
+"""By file, in the order of tests/conftest.py. One more than CI has processors: while stories wait
+for their servers, and for time-outs, others work.
+"""
 ON_BOTH = ["-m", "not stack and not one_database"]
 SPOKEN_WITH = {"-s", "--pdb", "--trace"}
 """With these somebody wants to speak with the process, and with one at a time."""

@@ -21,6 +21,9 @@ KEPT = {"django_content_type", "auth_permission", "django_migrations", "checkpoi
 is empty at every commit.
 """
 
+MANY = 60
+_since: int | None = None
+"""How many tests used the tables since they were last truncated."""
 _rows: list[models.Model] = []
 """The rows that a first load wrote in this process: a hundred and eighty statements, for which two
 do afterwards.
@@ -72,6 +75,18 @@ def empty(aliases: Any) -> None:
                 cursor.execute(f"SET LOCAL session_replication_role = replica; {deletes}")
         else:
             connection.ops.execute_sql_flush(connection.ops.sql_flush(no_style(), tables))
+
+
+def truncate_now_and_then(connection: Any, tests: int) -> None:
+    """Truncate where many tests have left dead rows, or as many are to come.
+
+    It takes as long as three tests do.
+    """
+    global _since
+    if _since is None or _since > MANY or tests > MANY:
+        truncate(connection)
+        _since = 0
+    _since += tests
 
 
 def truncate(connection: Any) -> None:

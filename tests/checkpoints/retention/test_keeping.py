@@ -142,7 +142,7 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(ACTIONS)
 def test_any_mix_of_updates_forks_prunes_and_reloads_is_a_plain_fold(actions):
     """F25: states and digests of what is kept are those of a dict that was updated, chunks

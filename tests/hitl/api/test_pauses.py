@@ -248,7 +248,7 @@ def test_nonsense_is_refused_and_the_question_stays_open(ana_api, paused, body, 
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     st.fixed_dictionaries(

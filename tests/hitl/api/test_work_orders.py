@@ -329,7 +329,7 @@ bodies = st.fixed_dictionaries(
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(bodies | anything)
 @example({"template": "writing", "input": {"a": "\ud800"}})
@@ -344,7 +344,7 @@ def test_no_body_of_a_new_order_is_a_server_error(ana_api, body):
 
 
 @settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     st.fixed_dictionaries(

@@ -195,7 +195,7 @@ def test_a_schema_may_refer_to_its_own_parts(ana):
     assert list(refused.value.errors) == ["rule"]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(
         st.dictionaries(

@@ -112,7 +112,7 @@ def test_random_families_join_as_a_walk_over_their_tree_says(templates, ana, cap
     """
     caplog.set_level(logging.CRITICAL)
 
-    @settings(QUICK, max_examples=25)
+    @settings(QUICK, max_examples=15)
     @given(
         trees=st.lists(TREES, min_size=1, max_size=2),
         seed=st.integers(0, 999),

@@ -578,7 +578,7 @@ def test_random_flows_end_with_the_counters_that_were_told_beforehand(templates,
     moments.load()
     caplog.set_level(logging.CRITICAL)
 
-    @settings(QUICK, max_examples=15)
+    @settings(QUICK, max_examples=10)
     @given(flow=FLOWS, budget=st.sampled_from([0, 60]))
     def check(flow, budget):
         order_id = play(flow, budget, ana)
