@@ -136,7 +136,7 @@ def test_a_worker_that_is_killed_takes_its_agent_along(tmp_path):
         "env=dict(os.environ), bounds=b)\n"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", code], cwd=HOSTILE.parent.parent, stdout=subprocess.PIPE
+        [sys.executable, "-c", code], cwd=HOSTILE.parents[2], stdout=subprocess.PIPE
     ) as worker:
         try:
             assert worker.stdout is not None and worker.stdout.readline() == b"on\n"
