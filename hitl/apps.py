@@ -20,16 +20,14 @@ class HitlConfig(AppConfig):
 
     def ready(self) -> None:
         from checkpoints.export import sections  # here: models are not there before
-        from hitl.ledger import evidence, triggers
+        from hitl import tables as tables  # registers them, and those of the layers below
+        from hitl.ledger import triggers
         from hitl.outbound import log_lines, messages
         from hitl.threads import document
-        from hitl.threads.export import imported_patches
         from hitl.wait_gate import primitives
-        from runs import retention
 
         log_lines.install()
         sections.register(*document.SECTIONS)
         messages.CALLBACKS.append(primitives.callback)
-        retention.ABOVE.extend((imported_patches, evidence.kept))
         pre_migrate.connect(triggers.take_off, sender=self)
         post_migrate.connect(triggers.install, sender=self)

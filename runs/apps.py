@@ -23,6 +23,7 @@ class RunsConfig(AppConfig):
     def ready(self) -> None:
         from checkpoints.export import sections  # here: models are not there before
         from runs import export
+        from runs import tables as tables  # registers them, and the memory's
         from runs.definitions import shipped
 
         private_files.tighten(

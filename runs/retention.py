@@ -1,5 +1,5 @@
-"""What the machine knows of keeping and dropping: each template's policy, and which checkpoints its
-questions and forks refer to.
+"""What the machine knows of keeping and dropping: each template's policy, and when artifacts lose
+their texts. What each table refers to says the registry (`runs.tables`).
 """
 
 from __future__ import annotations
@@ -11,20 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from django.conf import settings
-from django.db.models import Exists, OuterRef, QuerySet, Subquery
+from django.db.models import OuterRef, QuerySet, Subquery
 
+from checkpoints import registry
 from checkpoints.database import clock
 from checkpoints.models import Thread
-from checkpoints.retention import garbage, housekeeping
-from checkpoints.retention.rules import Aging, RetentionPolicy, Rules, Tally
+from checkpoints.retention import housekeeping
+from checkpoints.retention.rules import RetentionPolicy, Rules, Tally
 from checkpoints.state.encryption import KeyMissing
 from checkpoints.store import StateLocked, StoreUnavailable
-from runs.models import Artifact, Pause, Run, Template
+from runs.models import Artifact, Run, Template
 
 logger = logging.getLogger(__name__)
 
-ABOVE: list[garbage.Source] = []
-"""What the layer above has that refers to blobs."""
 SWEEP_SECONDS = 0.5
 """What a sweep gives to it."""
 
@@ -73,35 +72,15 @@ def _live_runs(thread_id: uuid.UUID) -> list[uuid.UUID]:
     return list(Run.objects.live().filter(thread=thread_id).values_list("pk", flat=True))
 
 
-def _patches(cursor: str, limit: int) -> tuple[set[str], str]:
-    """The patches that questions showed, as a `collecting.Source`."""
-    pauses = Pause.objects.order_by("pk").only("patch_digest")
-    return garbage.page(
-        pauses.filter(pk__gt=cursor) if cursor else pauses,
-        limit,
-        lambda pause: filter(None, [pause.patch_digest]),
-    )
-
-
-def _artifacts(cursor: str, limit: int) -> tuple[set[str], str]:
-    """What steps kept for people, as a `collecting.Source`."""
-    rows = Artifact.objects.filter(dropped_at=None).order_by("pk").only("digest")
-    return garbage.page(
-        rows.filter(pk__gt=cursor) if cursor else rows, limit, lambda row: [row.digest]
-    )
-
-
-def _artifacts_of(thread_id: uuid.UUID) -> QuerySet[Artifact]:
-    return Artifact.objects.filter(thread=thread_id, dropped_at=None)
-
-
-def _old_artifacts(
+def old_artifacts(
     thread_id: uuid.UUID, policy: RetentionPolicy, now: dt.datetime
 ) -> QuerySet[Artifact]:
-    """By age alone; none while the thread's run, or one above it that shows them too, is at work or
-    waits for somebody.
+    """Give the artifacts of a thread that may lose their text: by age alone.
+
+    There are none while the thread's run, or one above it that shows them too, is at work or waits
+    for somebody.
     """
-    kept = _artifacts_of(thread_id).order_by("pk")
+    kept = Artifact.objects.filter(thread=thread_id, dropped_at=None).order_by("pk")
     if policy.days is None or not kept.exists() or _under_way(thread_id):
         return kept.none()
     return kept.filter(created_at__lt=now - dt.timedelta(days=policy.days))
@@ -126,30 +105,18 @@ def _under_way(thread_id: uuid.UUID) -> bool:
     return False
 
 
-def _drop_texts(rows: QuerySet[Artifact]) -> None:
+def drop_texts(rows: QuerySet[Artifact]) -> None:
+    """Let go of artifacts' texts; what is left says when."""
     rows.update(digest="", dropped_at=clock.now())
-
-
-ARTIFACTS = Aging(
-    kind="artifacts",
-    source=_artifacts,
-    of=_artifacts_of,
-    droppable=_old_artifacts,
-    drop=_drop_texts,
-)
 
 
 def rules() -> Rules:
     return Rules(
         policies=policies,
-        spared=(
-            Exists(Pause.objects.filter(checkpoint=OuterRef("pk"))),
-            Exists(Pause.objects.filter(checkpoint=OuterRef("parent"))),  # the answer to it
-            Exists(Run.objects.filter(forked_from=OuterRef("pk"))),
-        ),
+        spared=registry.spared(),
         live_runs=_live_runs,
-        sources=(_patches, _artifacts, *ABOVE),
-        aging=(ARTIFACTS,),
+        sources=registry.sources(),
+        aging=registry.aging(),
     )
 
 

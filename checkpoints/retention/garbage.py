@@ -132,7 +132,7 @@ def next_unmarked(
         return [digest for (digest,) in cursor.fetchall()], tips[-1]
 
 
-def free(digests: Iterable[str], sources: Sequence[Source]) -> dict[str, tuple[int, int]]:
+def free(digests: Iterable[str], sources: Iterable[Source]) -> dict[str, tuple[int, int]]:
     """Remove those of some blobs and chunks that nothing refers to, as far as that is safe now; the
     next round of keeping does the rest.
 

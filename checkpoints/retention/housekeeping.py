@@ -11,7 +11,7 @@ import datetime as dt
 import logging
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from django.db import DEFAULT_DB_ALIAS, IntegrityError, OperationalError, transaction
 
@@ -85,7 +85,7 @@ def _round(held: RoundClaim, rules: Rules, now: dt.datetime) -> Iterator[Tally]:
         yield from _drop(held, rules, now)
         _begin_marking(held)
     if place["phase"] == "mark":
-        yield from _mark(held, (garbage.checkpoints, *rules.sources))
+        yield from _mark(held, {"checkpoints": garbage.checkpoints, **rules.sources})
         place |= {"phase": "free", "kind": "chunks", "cursor": ""}
     yield from _free(held)
     with transaction.atomic(durable=True):
@@ -149,21 +149,27 @@ def _drop_of(
 def _begin_marking(held: RoundClaim) -> None:
     with transaction.atomic(durable=True):
         held.place.clear()
-        held.place.update(
-            {"phase": "mark", "source": 0, "cursor": "", "since": clock.now().isoformat()}
-        )
+        held.place.update({"phase": "mark", "cursor": "", "since": clock.now().isoformat()})
         held.hold()
         Mark.objects.all()._raw_delete(using=DEFAULT_DB_ALIAS)  # of a round that did not end
 
 
-def _mark(held: RoundClaim, sources: Sequence[garbage.Source]) -> Iterator[Tally]:
-    """Mark what the sources refer to."""
+def _mark(held: RoundClaim, sources: Mapping[str, garbage.Source]) -> Iterator[Tally]:
+    """Mark what the sources refer to.
+
+    The claim names those that were read to their end, so a version of this program that knows other
+    ones may go on with the round.
+    """
     place = held.place
-    while place["source"] < len(sources):
-        digests, cursor = sources[place["source"]](place["cursor"], garbage.PAGE)
-        place["cursor"] = cursor
-        if not cursor:
-            place["source"] += 1
+    place.setdefault("read", [])
+    while left := [name for name in sources if name not in place["read"]]:
+        name = place.get("reading", "")
+        if name not in left:
+            name, place["cursor"] = left[0], ""
+        place["reading"] = name
+        digests, place["cursor"] = sources[name](place["cursor"], garbage.PAGE)
+        if not place["cursor"]:
+            place["read"] = [*place["read"], name]
         _mark_these(held, digests)
         yield Tally()
 
@@ -201,8 +207,9 @@ def report(rules: Rules, *, now: dt.datetime) -> Tally:
         for thread_id in threads:
             tally += _look(held, thread_id, policies[thread_id], rules, now)
         after = str(threads[-1])
-    aging = [kind.source for kind in rules.aging]
-    for _ in _mark(held, [source for source in rules.sources if source not in aging]):
+    aging = {kind.kind for kind in rules.aging}
+    others = {name: source for name, source in rules.sources.items() if name not in aging}
+    for _ in _mark(held, others):
         pass
     for name, kind in garbage.KINDS.items():
         tally.add(name, *garbage.weigh(garbage.unmarked(kind, since=since)))

@@ -49,6 +49,10 @@ class RetentionPolicy:
     """
 
 
+Droppable = Callable[[uuid.UUID, RetentionPolicy, dt.datetime], QuerySet[Any]]
+"""(thread, policy, now) → those of a thread's rows that may lose what they name, oldest first."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Aging:
     """Rows of the layers above that name a blob each, and let it go when they are old; the row then
@@ -57,11 +61,10 @@ class Aging:
 
     kind: str
     source: Source
-    """What they refer to; one of `Rules.sources` too."""
+    """What they refer to; `Rules.sources` has it under `kind`."""
     of: Callable[[uuid.UUID], QuerySet[Any]]
     """Those of a thread that still have their text; by their column `digest`."""
-    droppable: Callable[[uuid.UUID, RetentionPolicy, dt.datetime], QuerySet[Any]]
-    """Those among them that may lose it, oldest first."""
+    droppable: Droppable
     drop: Callable[[QuerySet[Any]], None]
     """Let go of what some rows name. Called inside a transaction."""
 
@@ -78,8 +81,8 @@ class Rules:
     """Checkpoints of which one of these is true are never dropped."""
     live_runs: Callable[[uuid.UUID], Sequence[uuid.UUID]]
     """A thread's runs that have not ended."""
-    sources: Sequence[Source]
-    """Whatever refers to blobs and chunks, beside checkpoints."""
+    sources: Mapping[str, Source]
+    """Whatever refers to blobs and chunks, beside checkpoints, by name."""
     aging: Sequence[Aging] = ()
 
 

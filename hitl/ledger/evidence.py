@@ -12,7 +12,6 @@ from typing import Any
 
 from checkpoints import store
 from checkpoints.models import Blob
-from checkpoints.retention import garbage
 from checkpoints.state import codec
 from hitl.models import Decision
 from runs.models import Pause
@@ -70,17 +69,3 @@ def load(decision: Decision) -> dict[str, Any]:
 def read(content: bytes) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(content)
     return document
-
-
-def kept(cursor: str, limit: int) -> tuple[set[str], str]:
-    """The documents that decisions name, as a `collecting.Source`; one that was erased holds none
-    any more.
-    """
-    rows = Decision.objects.order_by("pk").only("evidence", "erasure")
-    return garbage.page(
-        rows.filter(pk__gt=cursor) if cursor else rows,
-        limit,
-        lambda decision: (
-            [decision.evidence] if decision.evidence and decision.erasure_id is None else []
-        ),
-    )

@@ -1,10 +1,11 @@
 """Erasing a whole thread, with all that belongs to it, on request: for people who have the right to
 it, and recorded.
 
-What goes: the thread and those of its child runs, checkpoints, log, memos, runs, work order,
-questions, the words of decisions, the workspace, and the blobs and chunks that nothing else refers
-to. What stays: that it happened (`Erasure`), and of each decision its place in the ledger, who took
-it, when, and its digest, so that the ledger's chain can still be verified.
+What goes: the thread and those of its child runs, and the rows that belong to them in every table
+of the registry: checkpoints, log, memos, runs, work order, questions, the words of decisions; the
+workspace, and the blobs and chunks that nothing else refers to. What stays: that it happened
+(`Erasure`), and of each decision its place in the ledger, who took it, when, and its digest, so
+that the ledger's chain can still be verified.
 """
 
 from __future__ import annotations
@@ -12,45 +13,23 @@ from __future__ import annotations
 import logging
 import shutil
 import uuid
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from django.db import DEFAULT_DB_ALIAS, transaction
+from django.db import transaction
 from django.db.models import F, QuerySet
 
-from checkpoints import ids
+from checkpoints import ids, registry
 from checkpoints.database import clock
-from checkpoints.models import Checkpoint, Event, Memo, Thread, append_only
-from checkpoints.models.graphs import (
-    GraphBlob,
-    GraphCheckpoint,
-    GraphNamespace,
-    GraphThread,
-    GraphWrite,
-)
+from checkpoints.models import Thread, append_only
 from checkpoints.retention import garbage
 from checkpoints.retention.rules import Tally, weight
 from checkpoints.state import codec
-from checkpoints.store import bodies
 from hitl.decisions.services import NotFound
-from hitl.models import (
-    Decision,
-    EarlyAnswer,
-    Erasure,
-    Import,
-    OuterRun,
-    Presence,
-    Snooze,
-    Vote,
-    Wait,
-    idempotency,
-)
-from hitl.models.outbound import Delivery, Endpoint, Link
+from hitl.models import Decision, Erasure, Import, idempotency
 from hitl.threads import descendants
-from runs import keyed, retention
-from runs.engine.context import workspace_path
-from runs.models import Artifact, Pause, QueuedTurn, Run, WorkOrder
+from runs import keyed
+from runs.models import Run
 
 logger = logging.getLogger(__name__)
 
@@ -74,14 +53,17 @@ class NotConfirmed(Exception):
 
 
 def look(thread_id: uuid.UUID) -> Tally:
-    """What `erase` would take away. Raises as it does."""
+    """Count what `erase` would take away. Raises as it does."""
     threads = _family(thread_id)
     tally = Tally()
-    for kind, rows in _rows(threads).items():
-        column = {"checkpoints": "body", "events": "data", "memos": "value"}.get(kind)
-        tally.add(kind, rows.count(), weight(rows, column) if column else 0)
+    for table in registry.registered():
+        rows = table.of(threads)
+        bytes = weight(rows, table.weighed) if table.weighed else 0
+        tally.add(table.kind, rows.count(), bytes)
+    digests = registry.referred(threads)
     for kind, model in garbage.KINDS.items():
-        tally.add(kind, *garbage.weigh(model._default_manager.filter(pk__in=_referred(threads))))
+        rows = model._default_manager.filter(pk__in=digests)
+        tally.add(kind, *garbage.weigh(rows))
     return tally
 
 
@@ -97,13 +79,13 @@ def erase(thread_id: uuid.UUID, *, by: str, reason: str) -> Erasure:
         raise CannotErase(
             f"Say why, in up to {LONGEST} characters: an erasure is recorded with its reason."
         )
-    digests = _referred(_family(thread_id))
-    erasure, workspaces = _erase(thread_id, by=by, reason=reason)
-    freed = garbage.free(digests, retention.rules().sources)
+    digests = registry.referred(_family(thread_id))
+    erasure, folders = _erase(thread_id, by=by, reason=reason)
+    freed = garbage.free(digests, registry.sources().values())
     logger.warning(
         "%s: %s was erased by %s; freed %s", erasure, ids.show(Thread.PREFIX, thread_id), by, freed
     )
-    for folder in workspaces:
+    for folder in folders:
         _remove(folder)
     return erasure
 
@@ -117,47 +99,33 @@ def _erase(thread_id: uuid.UUID, *, by: str, reason: str) -> tuple[Erasure, list
     for key in sorted(_family(thread_id)):
         Thread.objects.filter(pk=key).update(first_seq=F("first_seq"))
     threads = _family(thread_id)
-    rows = _rows(threads)
-    decisions = rows.pop("decisions")
+    tables = [(table, table.of(threads)) for table in registry.registered()]
+    decisions = Decision.objects.filter(pause__run__thread__in=threads).order_by("pk")
     erasure = Erasure(
         thread_id=thread_id,
         erased_by=by[:150],
         reason=reason,
         erased_at=clock.now(),
-        counts={
-            **{kind: found.count() for kind, found in rows.items()},
-            "decisions": decisions.count(),
-        },
-        decisions=list(decisions.order_by("pk").values_list("digest", flat=True)),
+        counts={table.kind: rows.count() for table, rows in tables},
+        decisions=list(decisions.values_list("digest", flat=True)),
     )
     erasure.digest = erasure.compute_digest()
     erasure.save(force_insert=True)
-    idempotency.erase(_shown(threads))
+    idempotency.erase({shown for table, rows in tables if table.named for shown in _ids(rows)})
     keyed.made(erasure.shown_id)
-    workspaces = sorted({workspace_path(run) for run in Run.objects.filter(thread__in=threads)})
-    decisions.update(**Decision.ERASED, erasure=erasure)
-    WorkOrder.objects.filter(again_of__thread__in=threads).update(again_of=None)
-    bodies.drop_on_commit(rows["checkpoints"].values_list("body", flat=True).iterator())
+    folders = sorted({folder for table, rows in tables for folder in table.folders(rows)})
+    for table, rows in tables:
+        table.prepare(rows)
     with append_only.opened(append_only.ERASE):
-        for found in rows.values():
-            # they refer to each other; the database's keys are checked at the commit
-            found._raw_delete(using=DEFAULT_DB_ALIAS)
-    return erasure, workspaces
+        for table, rows in tables:
+            table.erase(rows, erasure)
+    return erasure, folders
 
 
-def _shown(threads: Sequence[uuid.UUID]) -> set[str]:
-    """The ids under which the API speaks of these threads."""
-    runs = Run.objects.filter(thread__in=threads)
-    pauses = Pause.objects.filter(run__in=runs)
-    found = {ids.show(Thread.PREFIX, key) for key in threads}
-    for rows in (
-        WorkOrder.objects.filter(thread__in=threads),
-        runs,
-        pauses,
-        Decision.objects.filter(pause__in=pauses),
-    ):
-        found |= {ids.show(rows.model.PREFIX, key) for key in rows.values_list("pk", flat=True)}
-    return found
+def _ids(rows: QuerySet[Any]) -> list[str]:
+    """The ids under which the API speaks of some rows."""
+    prefix = rows.model.PREFIX
+    return [ids.show(prefix, key) for key in rows.values_list("pk", flat=True)]
 
 
 def _family(thread_id: uuid.UUID) -> list[uuid.UUID]:
@@ -178,75 +146,6 @@ def _family(thread_id: uuid.UUID) -> list[uuid.UUID]:
             f"{live.shown_id} is {live.get_status_display().lower()}. Cancel it first; "
             "nothing was erased."
         )
-    return found
-
-
-def _rows(threads: Sequence[uuid.UUID]) -> dict[str, QuerySet[Any]]:
-    """Kind → rows of these threads, in the order in which they go."""
-    runs = Run.objects.filter(thread__in=threads).values("pk")
-    return {
-        "decisions": Decision.objects.filter(
-            pause__in=Pause.objects.filter(run__in=runs).values("pk")
-        ),
-        "votes": Vote.objects.filter(pause__in=Pause.objects.filter(run__in=runs).values("pk")),
-        "snoozes": Snooze.objects.filter(pause__in=Pause.objects.filter(run__in=runs).values("pk")),
-        "presences": Presence.objects.filter(pause__run__in=runs),
-        "links": Link.objects.filter(pause__run__in=runs),
-        "deliveries": Delivery.objects.filter(pause__run__in=runs),
-        "endpoints": Endpoint.objects.filter(thread__in=threads),
-        "early_answers": EarlyAnswer.objects.filter(thread__in=threads),
-        "waits": Wait.objects.filter(outer__thread__in=threads),
-        "outer_runs": OuterRun.objects.filter(thread__in=threads),
-        "pauses": Pause.objects.filter(run__in=runs),
-        "artifacts": Artifact.objects.filter(thread__in=threads),
-        "events": Event.objects.filter(thread__in=threads),
-        "memos": Memo.objects.filter(thread__in=threads),
-        **_graphs(threads),
-        "imports": Import.objects.filter(thread__in=threads),
-        "queued_turns": QueuedTurn.objects.filter(thread__in=threads),
-        "runs": Run.objects.filter(thread__in=threads),
-        "work_orders": WorkOrder.objects.filter(thread__in=threads),
-        "checkpoints": Checkpoint.objects.filter(thread__in=threads),
-        "threads": Thread.objects.filter(pk__in=threads),
-    }
-
-
-def _graphs(threads: Sequence[uuid.UUID]) -> dict[str, QuerySet[Any]]:
-    """What a graph keeps of its own."""
-    namespaces = GraphNamespace.objects.filter(thread__in=threads)
-    return {
-        "graph_writes": GraphWrite.objects.filter(namespace__in=namespaces.values("pk")),
-        "graph_checkpoints": GraphCheckpoint.objects.filter(namespace__in=namespaces.values("pk")),
-        "graph_blobs": GraphBlob.objects.filter(namespace__in=namespaces.values("pk")),
-        "graph_namespaces": namespaces,
-        "graph_threads": GraphThread.objects.filter(pk__in=threads),
-    }
-
-
-def _referred(threads: Sequence[uuid.UUID]) -> set[str]:
-    """The digests of what these threads may refer to."""
-    found = set(
-        Pause.objects.filter(run__thread__in=threads)
-        .exclude(patch_digest="")
-        .values_list("patch_digest", flat=True)
-    )
-    found |= set(
-        Decision.objects.filter(pause__run__thread__in=threads)
-        .exclude(evidence="")
-        .values_list("evidence", flat=True)
-    )
-    found |= set(
-        Artifact.objects.filter(thread__in=threads, dropped_at=None).values_list(
-            "digest", flat=True
-        )
-    )
-    for thread_id in threads:
-        cursor = ""
-        while True:
-            digests, cursor = garbage.checkpoints(cursor, garbage.PAGE, thread_id=thread_id)
-            found |= digests
-            if not cursor:
-                break
     return found
 
 

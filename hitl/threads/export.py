@@ -9,15 +9,11 @@ import uuid
 from django.contrib.auth.models import Group
 from django.db import transaction
 
-from checkpoints import store
 from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.export import graphs, thread_document
 from checkpoints.export.thread_document import Document, Loaded
 from checkpoints.models import Thread
-from checkpoints.models.fields import demand
-from checkpoints.retention import garbage
-from checkpoints.state import codec
 from hitl.decisions.services import NotFound
 from hitl.models import Import
 from hitl.threads import descendants
@@ -133,15 +129,3 @@ def _source(thread: Thread) -> Document:
             for section in HISTORY
         },
     }
-
-
-def imported_patches(cursor: str, limit: int) -> tuple[set[str], str]:
-    """The patches and evidence that imported questions and decisions name, as a
-    `collecting.Source`.
-    """
-    rows = Import.objects.order_by("pk").only("source")
-    return garbage.page(
-        rows.filter(pk__gt=cursor) if cursor else rows,
-        limit,
-        lambda row: store.DIGEST.findall(codec.encode(demand(row.source))),
-    )

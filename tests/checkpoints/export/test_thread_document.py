@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from checkpoints import ids, store
+from checkpoints import ids, registry, store
 from checkpoints.events import log
 from checkpoints.export.schema import document_schema
 from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Event, EventKind, Memo, Thread
@@ -27,7 +27,6 @@ from hitl.decisions.external_reviewer import Outsider
 from hitl.models import Decision, Import, Via
 from hitl.threads import export as whole
 from hitl.threads import messages
-from hitl.threads.export import imported_patches
 from runs import definitions
 from runs.engine.advance import advance
 from runs.models import Definition, Pause, Run
@@ -89,7 +88,7 @@ def test_votes_evidence_and_what_was_taken_back_come_along(make_order, ana, ben,
     again = whole.export(there.pk)
     assert again["decisions"][1]["undoes"] == again["decisions"][0]["id"]
     assert alike(again) == alike(document)
-    assert imported_patches("", 10)[0] >= {first["evidence"], second["evidence"]}, (
+    assert registry.sources()["imports"]("", 10)[0] >= {first["evidence"], second["evidence"]}, (
         "kept as long as the thread is"
     )
 

@@ -52,7 +52,7 @@ def rules(policy, *, spared=(), live=()):
         policies=lambda threads: dict.fromkeys(threads, policy),
         spared=spared,
         live_runs=lambda _: list(live),
-        sources=(),
+        sources={},
     )
 
 
