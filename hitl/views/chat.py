@@ -18,6 +18,7 @@ from runs.models import QueuedTurn, Run
 from runs.states import COMPLETED, LIVE, PAUSED
 from runs.threads import conversation
 from runs.threads.conversation import Message
+from runs.workflows.registry import traits_of
 
 SHOWN = 200
 """Messages on a page."""
@@ -241,11 +242,9 @@ def _stream(events: Sequence[Event]) -> Stream:
 
 def _model_of(run: Run | None) -> str:
     """The model that the run's agent asks, `provider:name` or `scripted`; "" where it has none."""
-    agent = (
-        next((step for step in run.definition.steps if step["function"] == "agent"), None)
-        if run is not None
-        else None
-    )
+    steps = run.definition.steps if run is not None else []
+    asking = (step for step in steps if traits_of(step["function"]).asks_servers_model)
+    agent = next(asking, None)
     return str(agent["config"].get("model") or model.default().model) if agent else ""
 
 
@@ -256,7 +255,9 @@ def loops_of(run: Run | None) -> Loops | None:
         return None
     name = family.current_step(run)
     step = next((one for one in run.definition.steps if one["name"] == name), None)
-    if step is None or (step["function"] != "agent" and "max_loops" not in step["config"]):
+    if step is None:
+        return None
+    if not traits_of(step["function"]).loops and "max_loops" not in step["config"]:
         return None
     kept = _checkpoints_by_loop(run, name)
     works = run.status in LIVE and run.status != PAUSED

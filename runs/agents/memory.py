@@ -3,8 +3,8 @@ loops it stands. Plain JSON in the state.
 
 `state["agent"][<step>]` is an AgentCheckpointState (S0-61, 62), `state["messages"]` the
 conversation as people read it, and `state["agent_turns"][<step>]` the run in which the turn under
-way began: it does not outlive a turn (`runs.threads.turns.PER_TURN`), so what comes next knows
-whether it goes on with a turn or begins one.
+way began: it does not outlive a turn (`Keeps.per_turn`), so what comes next knows whether it goes
+on with a turn or begins one.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from typing import Any, NotRequired, TypedDict, cast
 
 from runs.agents.endings import Ended
 from runs.agents.model import HIDDEN, Reply
-from runs.workflows import owned
 from runs.workflows.base import Context, State, StepFailed
+from runs.workflows.owned import Keeps
 
 Json = dict[str, Any]
 
-KEY, TURNS, MESSAGES = owned.AGENT, owned.AGENT_TURNS, "messages"
+KEY, TURNS, MESSAGES = "agent", "agent_turns", "messages"
+KEEPS = {KEY: Keeps(remembered=True, imported=True), TURNS: Keeps(per_turn=True)}
 DEEPEST = 30
 """Levels of arguments that are kept as an object."""
 CUT_OFF = ("_said", "_cut")

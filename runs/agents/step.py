@@ -18,7 +18,16 @@ def check(given: Mapping[str, Any]) -> None:
     model.check_address(given.get("base_url", ""))
 
 
-@step("agent", check=check, asks=True, uses_models=True, asks_servers_model=True)
+@step(
+    "agent",
+    check=check,
+    asks=True,
+    uses_models=True,
+    asks_servers_model=True,
+    uses_tools=True,
+    loops=True,
+    keeps=memory.KEEPS,
+)
 def agent(state: State, context: Context) -> Outcome:
     """One loop.
 

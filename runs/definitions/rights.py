@@ -16,7 +16,7 @@ from django.db.models import Q
 
 from checkpoints.database.people import User
 from runs.models import Repository, TemplateAccess, WorkOrder
-from runs.workflows import deliver
+from runs.workflows.registry import traits_of
 from runs.workflows.sequence import FrozenStep
 
 UNREVIEWED = "runs.deliver_unreviewed"
@@ -134,7 +134,7 @@ def _check_use(repository: Repository, slug: str, by: User) -> None:
 
 def delivering_step(steps: Sequence[FrozenStep]) -> str:
     """The name of the first step that pushes by itself; "" where there is none."""
-    return next((step["name"] for step in steps if step["function"] in deliver.DELIVERS), "")
+    return next((step["name"] for step in steps if traits_of(step["function"]).delivers), "")
 
 
 def is_reviewed(steps: Sequence[FrozenStep], at: str, *, skipped: Iterable[str] = ()) -> bool:

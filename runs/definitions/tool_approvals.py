@@ -15,10 +15,8 @@ from runs.agents.tools import Tool, ToolFailed
 from runs.definitions import templates
 from runs.definitions.templates import TemplateInvalid
 from runs.models import Template
+from runs.workflows.registry import traits_of
 from runs.workflows.sequence import FrozenStep
-
-AGENT = "agent"
-"""The step function whose configuration names tools and rules."""
 
 
 class ToolNotFound(Exception):
@@ -102,7 +100,7 @@ def _places_of(template: Template) -> Iterator[AgentStep]:
 
 def _agents(steps: Sequence[FrozenStep]) -> Iterator[FrozenStep]:
     for step in steps:
-        if step["function"] == AGENT:
+        if traits_of(step["function"]).uses_tools:
             yield step
         yield from _agents(step.get("sub_steps", []))
 

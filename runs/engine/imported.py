@@ -14,17 +14,12 @@ from typing import Any
 
 from checkpoints.export.thread_document import IMPORTED
 from checkpoints.models import Checkpoint
+from runs.workflows import owned
 from runs.workflows.registry import asks_by_itself
 from runs.workflows.sequence import FrozenStep
 
-ANSWERS = (
-    "decided", "decided_content", "revision_feedback", "call_decisions", "gathered",
-    "_resume_context", "agent_turns", "graph_runs",
-    "graph_answer",
-)  # fmt: skip
-"""State keys under which the engine and its steps keep answers of people, results of child runs,
-and where a step stands.
-"""
+ANSWERS = owned.BY_ANSWERS | {owned.RESUME_CONTEXT}
+"""State keys under which the engine keeps answers of people, and results of child runs."""
 NOTHING_ANSWERED: Mapping[str, Any] = {"revision_feedback": "", "decided": {}}
 """What a state holds of these before anybody was asked."""
 
@@ -68,10 +63,11 @@ def place(steps: Sequence[FrozenStep], next_step: str) -> str:
 
 
 def cleaned(state: Mapping[str, Any]) -> dict[str, Any]:
-    """A state without what people are said to have answered, and without the place of a step that
-    was at work.
+    """A state without what people are said to have answered, and without what kinds of steps keep
+    for themselves, such as the place of a step that was at work.
     """
+    gone = ANSWERS.union(key for key, keeps in owned.kept().items() if not keeps.imported)
     return {
         **NOTHING_ANSWERED,
-        **{key: value for key, value in state.items() if key not in ANSWERS},
+        **{key: value for key, value in state.items() if key not in gone},
     }

@@ -32,7 +32,7 @@ from checkpoints.state import codec, redaction
 from runs.langgraph import questions
 from runs.langgraph.questions import REPLY, Raised
 from runs.workflows.base import ConfigInvalid, Context, Go, Outcome, State, StepFailed
-from runs.workflows.owned import GRAPH_RUNS
+from runs.workflows.owned import Keeps
 from runs.workflows.registry import Config, Lack, ServerSide, Setting, step
 from runs.workflows.schemas import SchemaRefused
 from runs.workflows.sequence import REVISE
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 NAME = "langgraph"
 MISSING = "LangGraph is not installed on this server: pip install -r requirements-langgraph.txt."
+GRAPH_RUNS = "graph_runs"
+"""State key that says where the graph of each step stands: `SavedGraphPosition`, by step."""
+KEEPS = {GRAPH_RUNS: Keeps(reducer="merge"), REPLY: Keeps(answered=True)}
 KEYS = {"graph", "input", "output", "recursion_limit"}
 PREVIEW = 2_000
 """Characters of what a node did, or a tool gave, that go to the log."""
@@ -146,7 +149,7 @@ class Graphs(ServerSide):
 # --------------------------------------------------------------------------------------------------
 
 
-@step(NAME, check=check, asks=True, server=Graphs())
+@step(NAME, check=check, asks=True, keeps=KEEPS, server=Graphs())
 def run_graph(state: State, context: Context) -> Outcome:
     """Run a graph until it ends or asks.
 

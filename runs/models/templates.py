@@ -176,7 +176,6 @@ OWN_REDUCERS = {
     "decided_content": "merge",
     "gathered": "merge",
     tool_calls.DECISIONS: "merge",
-    owned.GRAPH_RUNS: "merge",
 }
 """Of the keys that the engine itself writes: what child runs decided at the same time joins."""
 
@@ -205,7 +204,8 @@ class Definition(models.Model):
     def reducers(self) -> dict[str, str]:
         """State key → name of its reducer; keys not named are replaced."""
         rules: dict[str, str] = self.content.get("reducers", {})
-        return {**OWN_REDUCERS, **rules}
+        kept = {key: keeps.reducer for key, keeps in owned.kept().items()}
+        return {**OWN_REDUCERS, **kept, **rules}
 
     @property
     def frequency(self) -> Frequency:

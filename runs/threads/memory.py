@@ -19,9 +19,6 @@ from runs.models import Definition, Run
 from runs.threads.conversation import MESSAGES
 from runs.workflows import owned
 
-SHARED = (MESSAGES, owned.AGENT)
-"""State keys that a conversation is: what people read of it, and what agents know of it."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Remembered:
@@ -54,5 +51,7 @@ def of(thread: Thread, definition: Definition) -> Remembered | None:
         pk=last.head.run_id, definition__template_slug=definition.template_slug, parent=None
     ).exists():
         return None
-    state = {key: value for key, value in store.load(last.head).items() if key in SHARED}
+    # what people read of a conversation, and what agents know of it
+    shared = {MESSAGES, *(key for key, keeps in owned.kept().items() if keeps.remembered)}
+    state = {key: value for key, value in store.load(last.head).items() if key in shared}
     return Remembered(thread=last.shown_id, state=state) if state else None

@@ -39,9 +39,9 @@ PER_TURN = (
     "revision_feedback",
     owned.RESUME_CONTEXT,
     tool_calls.DECISIONS,
-    owned.AGENT_TURNS,
 )
-"""State keys that do not outlive a turn."""
+"""The engine's state keys that do not outlive a turn."""
+NOT_KEPT = owned.Keeps()
 
 
 class ThreadBusy(Exception):
@@ -333,7 +333,7 @@ def plan(
         kept = {
             key: value
             for key, value in (before or (known.state if known else {})).items()
-            if key not in PER_TURN
+            if key not in PER_TURN and not owned.kept().get(key, NOT_KEPT).per_turn
         }
         found = None if turn.replaces else offer(place, now=now)
         context = (

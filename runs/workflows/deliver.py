@@ -25,17 +25,12 @@ from runs.workflows.registry import step
 
 RETRY = {"attempts": 6, "base": 5, "cap": 600, "errors": ["forge_away", "forge_limit"]}
 """For steps that push and open pull requests: what is away for a while costs nobody a click."""
-DELIVERS = frozenset({"deliver", "repo_tidy.deliver"})
-"""Step functions that push: who orders learns at once what he may not have pushed.
-
-Every push is checked again when it is made.
-"""
 LONGEST_REQUEST = 8_000
 LISTED = 50
 """Commits that a pull request's text names."""
 
 
-@step("deliver")
+@step("deliver", delivers=True)
 def deliver(state: State, context: Context) -> Outcome:
     """Deliver the commit of the last approval.
 

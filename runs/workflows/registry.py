@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from runs.workflows import owned
 from runs.workflows.base import Step
 from runs.workflows.letters import Letter
+from runs.workflows.owned import Keeps
 
 Config = Mapping[str, Any]
 Setting = Callable[[str], Any]
@@ -82,6 +84,16 @@ class Traits:
     """Its configuration may name models, tools and credentials of an agent."""
     asks_servers_model: bool = False
     """Where its configuration names no model, the server's own is asked."""
+    uses_tools: bool = False
+    """Its configuration names tools, and rules on which of their calls are asked about."""
+    loops: bool = False
+    """It goes to itself until its work is done: pages show which loop it is in."""
+    delivers: bool = False
+    """It pushes: who orders learns at once what they may not have pushed. Every push is checked
+    again when it is made.
+    """
+    keeps: Mapping[str, Keeps] = field(default_factory=dict)
+    """State keys in which it keeps what it alone knows: nobody hands them in."""
     letters: Mapping[str, Letter] = field(default_factory=dict)
     """Texts that it sends, by name, which operators may write anew: `texts` of its
     configuration.
@@ -103,6 +115,10 @@ def step(
     needs_request: bool = False,
     uses_models: bool = False,
     asks_servers_model: bool = False,
+    uses_tools: bool = False,
+    loops: bool = False,
+    delivers: bool = False,
+    keeps: Mapping[str, Keeps] | None = None,
     letters: Mapping[str, Letter] | None = None,
     reducers: Mapping[str, str] | None = None,
     server: ServerSide | None = None,
@@ -119,6 +135,10 @@ def step(
         needs_request,
         uses_models,
         asks_servers_model,
+        uses_tools,
+        loops,
+        delivers,
+        keeps or {},
         letters or {},
         reducers or {},
         server or ServerSide(),
@@ -127,6 +147,7 @@ def step(
     def register(function: Step) -> Step:
         if _STEPS.setdefault(name, function) is not function:
             raise ValueError(f"two step functions are called {name!r}")
+        owned.declare(traits.keeps)
         _TRAITS[name] = traits
         return function
 

@@ -28,6 +28,7 @@ from runs.models import Pause, Run
 from runs.services.forks import ReviewStands, check_brought, check_reviews
 from runs.workflows import tool_calls
 from runs.workflows.base import ConfigInvalid
+from runs.workflows.registry import traits_of
 from runs.workflows.review_rules import is_reviewed
 from runs.workflows.sequence import FrozenStep
 
@@ -272,7 +273,7 @@ def _asks(step: FrozenStep, call: Mapping[str, Any]) -> bool:
     whole.
     """
     arguments = _whole(call.get("arguments"))
-    if step["function"] != "agent" or arguments is None:
+    if not traits_of(step["function"]).uses_tools or arguments is None:
         return False
     try:
         tool = tools.find(str(call.get("tool")))

@@ -458,7 +458,7 @@ def _check_row(baseline: Baseline, context: Context) -> tuple[VerdictRow, str]:
     )
 
 
-@step("repo_tidy.deliver")
+@step("repo_tidy.deliver", delivers=True)
 def deliver(state: State, context: Context) -> Outcome:
     before = cast(TidyState, state)
     proof = before.get("review")

@@ -113,7 +113,7 @@ def test_names_are_found_in_every_part_that_asks():
     assert primitives.validate_resume_payload is schemas.answer_faults
 
 
-@pytest.mark.parametrize("name", sorted(owned.KEYS))
+@pytest.mark.parametrize("name", sorted(owned.keys()))
 def test_what_the_engine_writes_is_taken_from_nobody(order, order_that, ana, api, name):
     """Before, all but four of these names were free: an answer to a stop said what had been
     decided, and what an agent knew.
@@ -143,7 +143,7 @@ def test_what_the_engine_writes_is_taken_from_nobody(order, order_that, ana, api
     )
 
 
-@pytest.mark.parametrize("name", sorted(owned.KEYS))
+@pytest.mark.parametrize("name", sorted(owned.keys()))
 def test_no_step_asks_for_what_the_engine_writes(order, name):
     """Nor may a schema name it: the step fails and says so, instead of a question that writes a
     verdict.
@@ -181,4 +181,4 @@ def test_another_engines_wait_keeps_its_own_names_free(ana):
 
 def test_every_key_that_the_engine_merges_or_drops_is_its_own():
     """Who adds one to those adds it here."""
-    assert {*OWN_REDUCERS, *PER_TURN} <= owned.KEYS
+    assert {*OWN_REDUCERS, *PER_TURN} <= owned.keys()
