@@ -20,10 +20,10 @@ class HitlConfig(AppConfig):
 
     def ready(self) -> None:
         from checkpoints.export import sections  # here: models are not there before
-        from hitl import tables as tables  # registers them, and those of the layers below
         from hitl.ledger import triggers
         from hitl.outbound import log_lines, messages
         from hitl.threads import document
+        from hitl.threads import tables as tables  # registers them, and those of the layers below
         from hitl.wait_gate import primitives
 
         log_lines.install()

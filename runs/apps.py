@@ -23,8 +23,8 @@ class RunsConfig(AppConfig):
     def ready(self) -> None:
         from checkpoints.export import sections  # here: models are not there before
         from runs import export
-        from runs import tables as tables  # registers them, and the memory's
         from runs.definitions import shipped
+        from runs.threads import tables as tables  # registers them, and the memory's
 
         private_files.tighten(
             getattr(settings, "WAYSTATION_PRIVATE", ()),

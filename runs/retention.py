@@ -1,5 +1,5 @@
 """What the machine knows of keeping and dropping: each template's policy, and when artifacts lose
-their texts. What each table refers to says the registry (`runs.tables`).
+their texts. What each table refers to says the registry (`runs.threads.tables`).
 """
 
 from __future__ import annotations

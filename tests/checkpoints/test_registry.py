@@ -12,8 +12,8 @@ from checkpoints.registry import Table
 from checkpoints.retention import housekeeping
 from checkpoints.retention.jobs import RoundClaim
 from hitl.models import Decision, Snooze
-from runs import tables as machine
 from runs.models import Artifact, Pause
+from runs.threads import tables as machine
 
 pytestmark = pytest.mark.one_database
 OURS = {"checkpoints", "runs", "hitl"}
@@ -26,7 +26,7 @@ def ours():
 
 def test_every_table_that_refers_to_a_thread_says_how_it_is_exported_kept_and_erased():
     """Before, erasure, exports and retention knew each table by name, and a table that was left out
-    failed an erasure in production. Say it in the app's `tables.py`.
+    failed an erasure in production. Say it in the app's `threads/tables.py`.
     """
     assert registry.unknown(ours()) == []
 

@@ -86,6 +86,7 @@ TOP = {
         "converters": "ids in addresses, for every app's URLs",
         "ids": "keys, for every model of every app",
         "lineage": "history and branches, for the pages of all apps",
+        "registry": "what each app says of its tables: how they are exported, kept and erased",
     },
     "runs": {
         "defaults": "every setting with its default, read before Django is there",

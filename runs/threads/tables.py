@@ -8,7 +8,7 @@ from pathlib import Path
 from django.db.models import Exists, OuterRef
 
 from checkpoints import registry
-from checkpoints import tables as memory
+from checkpoints.export import tables as memory
 from checkpoints.registry import Ages, Rows, Table
 from runs import retention
 from runs.engine.context import workspace_path

@@ -21,7 +21,7 @@ from hitl.models import (
     Wait,
 )
 from hitl.models.outbound import Delivery, Endpoint, Link
-from runs import tables as machine
+from runs.threads import tables as machine
 
 
 def _take_words(decisions: Rows, erasure: Any) -> None:
