@@ -84,6 +84,16 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files in which nothing is for a second database are not even read, unless they are named."""
+    if "not one_database" not in config.option.markexpr:
+        return None
+    if not collection_path.match("test_*.py"):
+        return None
+    chosen = place_of(collection_path).startswith(ON_BOTH)
+    return None if chosen or "both_databases" in collection_path.read_text() else True
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What does not depend on the database need not run on each.
 
@@ -107,7 +117,11 @@ def depends_on_database(item: pytest.Item) -> bool:
 
 def place(item: pytest.Item) -> str:
     """Where the test's file stands below `tests`."""
-    return item.path.relative_to(Path(__file__).parent).as_posix()
+    return place_of(item.path)
+
+
+def place_of(path: Path) -> str:
+    return path.relative_to(Path(__file__).parent).as_posix()
 
 
 def pytest_collection_finish() -> None:
