@@ -14,7 +14,7 @@ from checkpoints import ids
 from hitl.api.threads import IdField
 from hitl.decisions import bulk
 from hitl.models import Via
-from runs.api.work_orders import user_of
+from runs.api.work_orders import body_of, user_of
 from runs.models import Pause
 from runs.security import scopes
 
@@ -72,12 +72,9 @@ class Bulk(APIView):
         "reason, are left out (`not_in_bulk`). Answers 200 whatever came of each; see the results.",
     )
     def post(self, request: Request) -> Response:
-        data = BulkIn(data=request.data)
-        data.is_valid(raise_exception=True)
-        chosen = [(one["pause_id"], one["revision"]) for one in data.validated_data["pauses"]]
-        results = bulk.decide(
-            chosen, action=data.validated_data["decision"], by=user_of(request), via=Via.REST
-        )
+        values = body_of(request, BulkIn)
+        chosen = [(one["pause_id"], one["revision"]) for one in values["pauses"]]
+        results = bulk.decide(chosen, action=values["decision"], by=user_of(request), via=Via.REST)
         return Response(
             BulkOut({"decided": sum(1 for one in results if one.decision), "results": results}).data
         )

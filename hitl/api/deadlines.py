@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 
 from hitl.api.pauses import PauseOut
 from hitl.decisions import deadline_changes
-from runs.api.work_orders import user_of
+from runs.api.work_orders import body_of, user_of
 from runs.models import Pause
 from runs.security import scopes
 
@@ -50,9 +50,7 @@ class PauseExtend(APIView):
         ],
     )
     def post(self, request: Request, pause_id: UUID) -> Response:
-        data = ExtendIn(data=request.data)
-        data.is_valid(raise_exception=True)
-        deadline_changes.extend(pause_id, by=user_of(request), **data.validated_data)
+        deadline_changes.extend(pause_id, by=user_of(request), **body_of(request, ExtendIn))
         shown = Pause.objects.shown().prefetch_related("decisions__decided_by").get(pk=pause_id)
         return Response(PauseOut(shown, context={"whole": True, "by": user_of(request)}).data)
 
@@ -83,9 +81,6 @@ class PauseSnooze(APIView):
         ],
     )
     def post(self, request: Request, pause_id: UUID) -> Response:
-        data = SnoozeIn(data=request.data)
-        data.is_valid(raise_exception=True)
-        made = deadline_changes.snooze(
-            pause_id, by=user_of(request), until=data.validated_data["until"]
-        )
+        values = body_of(request, SnoozeIn)
+        made = deadline_changes.snooze(pause_id, by=user_of(request), until=values["until"])
         return Response(SnoozeIn({"until": made.until if made else None}).data)

@@ -19,7 +19,7 @@ from hitl.decisions.services import NotFound
 from hitl.models import Erasure
 from hitl.threads import erasure
 from hitl.threads.erasure import RIGHT, NotConfirmed
-from runs.api.work_orders import user_of
+from runs.api.work_orders import body_of, user_of
 from runs.models import WorkOrder
 
 
@@ -144,11 +144,8 @@ def _prospect(thread_id: UUID) -> dict[str, Any]:
 
 
 def _erased(request: Request, thread_id: UUID, *, confirm: str) -> Response:
-    data = ErasureIn(data=request.data)
-    data.is_valid(raise_exception=True)
-    if data.validated_data["confirm"] != confirm:
+    values = body_of(request, ErasureIn)
+    if values["confirm"] != confirm:
         raise NotConfirmed(f"Nothing was erased: to confirm, send {confirm} as confirm.")
-    done = erasure.erase(
-        thread_id, by=user_of(request).get_username(), reason=data.validated_data["reason"]
-    )
+    done = erasure.erase(thread_id, by=user_of(request).get_username(), reason=values["reason"])
     return Response(ErasureOut(done).data, status=201)

@@ -18,7 +18,7 @@ from hitl.decisions import services, visibility
 from hitl.models.outbound import Channel, Delivery, DeliveryStatus, Endpoint, Occasion
 from hitl.outbound import endpoints, sending
 from runs.api.paging import Paged
-from runs.api.work_orders import user_of
+from runs.api.work_orders import body_of, user_of
 from runs.models import Pause
 
 
@@ -127,9 +127,7 @@ class Endpoints(Paged):
         summary="Be told of questions",
     )
     def post(self, request: Request) -> Response:
-        data = EndpointIn(data=request.data)
-        data.is_valid(raise_exception=True)
-        values = dict(data.validated_data)
+        values = body_of(request, EndpointIn)
         team = Group.objects.filter(name=values.pop("team")).first()
         endpoint, secret = endpoints.make(user_of(request), team=team, **values)
         return Response(
@@ -152,9 +150,8 @@ class EndpointDetail(APIView):
     )
     def patch(self, request: Request, endpoint_id: UUID) -> Response:
         endpoint = _endpoint(request, endpoint_id)
-        data = EndpointChange(data=request.data)
-        data.is_valid(raise_exception=True)
-        endpoints.switch(endpoint, on=data.validated_data["enabled"])
+        values = body_of(request, EndpointChange)
+        endpoints.switch(endpoint, on=values["enabled"])
         return Response(EndpointOut(endpoint).data)
 
     @extend_schema(

@@ -28,7 +28,7 @@ from hitl.decisions import external_access, policy, review_bypass, services, vis
 from hitl.models import Decision, Via, Vote
 from runs import services as runs
 from runs.api.paging import Paged
-from runs.api.work_orders import WorkOrderOut, user_of
+from runs.api.work_orders import WorkOrderOut, body_of, user_of
 from runs.definitions import due_times
 from runs.models import Pause, WorkOrder
 from runs.security import scopes
@@ -405,9 +405,7 @@ class Resume(APIView):
         ],
     )
     def post(self, request: Request, order_id: UUID) -> Response:
-        data = DecisionIn(data=request.data)
-        data.is_valid(raise_exception=True)
-        values = data.validated_data
+        values = body_of(request, DecisionIn)
         given = services.answer_order(
             order_id,
             by=user_of(request),
@@ -445,11 +443,8 @@ class Cancel(APIView):
         summary="End a work order",
     )
     def post(self, request: Request, order_id: UUID) -> Response:
-        data = CancelIn(data=request.data)
-        data.is_valid(raise_exception=True)
-        services.cancel_order(
-            order_id, by=user_of(request), via=Via.REST, reason=data.validated_data["reason"]
-        )
+        values = body_of(request, CancelIn)
+        services.cancel_order(order_id, by=user_of(request), via=Via.REST, reason=values["reason"])
         return Response({"success": True})
 
 
@@ -503,9 +498,7 @@ class Fork(APIView):
         ),
     )
     def post(self, request: Request, checkpoint_id: UUID) -> Response:
-        data = ForkIn(data=request.data)
-        data.is_valid(raise_exception=True)
-        given = dict(data.validated_data)
+        given = body_of(request, ForkIn)
         if given.pop("step_around"):
             run = review_bypass.fork(checkpoint_id, by=user_of(request), via=Via.REST, **given)
         else:
@@ -622,9 +615,7 @@ class DecisionsView(APIView):
         "`claimed`, `already_voted`, `vote_differs`.",
     )
     def post(self, request: Request, pause_id: UUID) -> Response:
-        data = DecisionIn(data=request.data)
-        data.is_valid(raise_exception=True)
-        values = data.validated_data
+        values = body_of(request, DecisionIn)
         given = services.decide(
             pause_id,
             action=values["decision"],

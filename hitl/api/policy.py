@@ -16,7 +16,7 @@ from checkpoints.database.people import User
 from hitl.decisions import claims, policy
 from hitl.decisions.policy import ReviewContext, Seat
 from hitl.models import Vote
-from runs.api.work_orders import user_of
+from runs.api.work_orders import body_of, user_of
 from runs.models import Pause
 from runs.security import scopes
 from runs.states import PauseStatus
@@ -183,11 +183,8 @@ class ClaimView(APIView):
         ),
     )
     def post(self, request: Request, pause_id: UUID) -> Response:
-        data = ClaimIn(data=request.data)
-        data.is_valid(raise_exception=True)
-        pause = claims.claim(
-            pause_id, by=user_of(request), take_over=data.validated_data["take_over"]
-        )
+        values = body_of(request, ClaimIn)
+        pause = claims.claim(pause_id, by=user_of(request), take_over=values["take_over"])
         return Response(review_of(pause, user_of(request)))
 
 

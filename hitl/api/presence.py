@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 
 from checkpoints.database import clock
 from hitl.decisions import presence
-from runs.api.work_orders import user_of
+from runs.api.work_orders import body_of, user_of
 from runs.security import scopes
 
 
@@ -52,9 +52,8 @@ class PausePresence(APIView):
         description=f"It holds for {presence.LASTS.seconds} s: say it again while you look.",
     )
     def post(self, request: Request, pause_id: UUID) -> Response:
-        data = PresenceIn(data=request.data)
-        data.is_valid(raise_exception=True)
+        values = body_of(request, PresenceIn)
         there = presence.note(
-            pause_id, by=user_of(request), writing=data.validated_data["writing"], now=clock.now()
+            pause_id, by=user_of(request), writing=values["writing"], now=clock.now()
         )
         return Response({"present": there})

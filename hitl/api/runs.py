@@ -28,7 +28,7 @@ from hitl.api.threads import (
 from hitl.models import Via
 from hitl.threads import messages
 from runs.api.paging import NewestFirst, Paged
-from runs.api.work_orders import user_of
+from runs.api.work_orders import body_of, user_of
 from runs.models import Pause
 from runs.security import scopes
 from runs.states import RunStatus
@@ -134,11 +134,8 @@ class RunInput(APIView):
         examples=[OpenApiExample("Approve", {"content": "APPROVE"}, request_only=True)],
     )
     def post(self, request: Request, run_id: UUID) -> Response:
-        data = InputIn(data=request.data)
-        data.is_valid(raise_exception=True)
-        said = messages.input_to(
-            run_id, data.validated_data["given"], by=user_of(request), via=Via.REST
-        )
+        values = body_of(request, InputIn)
+        said = messages.input_to(run_id, values["given"], by=user_of(request), via=Via.REST)
         return Response(SaidOut(said).data, status=201)
 
 
@@ -156,9 +153,9 @@ class RunResume(APIView):
         "`checkpoint_id` names the checkpoint that it waits at.",
     )
     def post(self, request: Request, run_id: UUID) -> Response:
-        data = ResumeIn(data=request.data)
-        data.is_valid(raise_exception=True)
-        said = messages.resume(run_id, by=user_of(request), via=Via.REST, **data.validated_data)
+        said = messages.resume(
+            run_id, by=user_of(request), via=Via.REST, **body_of(request, ResumeIn)
+        )
         return Response(SaidOut(said).data)
 
 

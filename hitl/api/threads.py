@@ -29,7 +29,7 @@ from hitl.models import Via
 from hitl.threads import messages
 from hitl.threads.messages import MessageOutcome
 from runs.api.paging import NewestFirst, Paged
-from runs.api.work_orders import user_of
+from runs.api.work_orders import body_of, user_of
 from runs.engine.imported import is_imported
 from runs.models import QueuedTurn, Run
 from runs.security import scopes
@@ -501,9 +501,7 @@ class Threads(Paged):
         summary="Open a thread",
     )
     def post(self, request: Request) -> Response:
-        data = ThreadIn(data=request.data, context={"request": request})
-        data.is_valid(raise_exception=True)
-        thread = turns.open_thread(by=user_of(request), **data.validated_data)
+        thread = turns.open_thread(by=user_of(request), **body_of(request, ThreadIn))
         return Response(ThreadOut(thread_of(thread.pk, request)).data, status=201)
 
 
@@ -522,9 +520,7 @@ class ThreadDetail(APIView):
         examples=[OpenApiExample("Queue them", {"when_busy": "queue"}, request_only=True)],
     )
     def patch(self, request: Request, thread_id: UUID) -> Response:
-        data = ThreadChangeIn(data=request.data)
-        data.is_valid(raise_exception=True)
-        messages.change(thread_id, by=user_of(request), **data.validated_data)
+        messages.change(thread_id, by=user_of(request), **body_of(request, ThreadChangeIn))
         return Response(ThreadOut(thread_of(thread_id, request)).data)
 
 
@@ -643,12 +639,10 @@ class ThreadRuns(Paged):
         examples=EXAMPLES,
     )
     def post(self, request: Request, thread_id: UUID) -> Response:
-        data = RunIn(data=request.data)
-        data.is_valid(raise_exception=True)
         auto = flag(request, "auto_resume_pending", True)
         said = messages.say(
             thread_id,
-            Turn(**data.validated_data),
+            Turn(**body_of(request, RunIn)),
             by=user_of(request),
             via=Via.REST,
             auto_resume_pending=auto,

@@ -21,7 +21,7 @@ from hitl.wait_gate import primitives, resume, waits
 from hitl.wait_gate.resume import Ingested
 from hitl.wait_gate.resume_events import ResumeEvent
 from hitl.wait_gate.waits import WaitRequest
-from runs.api.work_orders import user_of
+from runs.api.work_orders import body_of, user_of
 from runs.security import scopes
 from runs.states import Lifecycle
 
@@ -271,9 +271,7 @@ def told(found: Ingested) -> Response:
 
 def event_in(request: Request, run_id: str = "") -> ResumeEvent:
     """The event of a request; of the run in the address where there is one."""
-    data = ResumeEventIn(data=request.data)
-    data.is_valid(raise_exception=True)
-    values = data.validated_data
+    values = body_of(request, ResumeEventIn)
     if not (run_id or values["run_id"]) or (run_id and values["run_id"] not in {"", run_id}):
         raise serializers.ValidationError({"run_id": ["The run's id, as in the address."]})
     return ResumeEvent(**{**values, "run_id": run_id or values["run_id"]})
@@ -295,9 +293,8 @@ class WorkflowWait(APIView):
         examples=[OpenApiExample("Ask a bookkeeper", EXAMPLE, request_only=True)],
     )
     def post(self, request: Request) -> Response:
-        data = WaitIn(data=request.data)
-        data.is_valid(raise_exception=True)
-        wait, new = waits.open_wait(asked_of(dict(data.validated_data)), by=user_of(request))
+        values = body_of(request, WaitIn)
+        wait, new = waits.open_wait(asked_of(values), by=user_of(request))
         return Response(primitives.document(primitives.of_wait(wait)), status=201 if new else 200)
 
 
@@ -404,12 +401,9 @@ class TraceResume(APIView):
         ],
     )
     def post(self, request: Request) -> Response:
-        data = TraceIn(data=request.data)
-        data.is_valid(raise_exception=True)
-        trace, prompt = data.validated_data["traceId"], data.validated_data["promptId"]
-        found = resume.respond(
-            trace, prompt, data.validated_data["response"], by=user_of(request), via=Via.REST
-        )
+        values = body_of(request, TraceIn)
+        trace, prompt = values["traceId"], values["promptId"]
+        found = resume.respond(trace, prompt, values["response"], by=user_of(request), via=Via.REST)
         said = {"success": True, "traceId": trace, "promptId": prompt}
         headers = {tracing.HEADER: found.run.shown_id}
         if found.decision is None:  # a prompt that is named by its id is never early: it was a vote

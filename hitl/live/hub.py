@@ -30,7 +30,6 @@ from checkpoints.events import live, log
 from checkpoints.events.log import Envelope
 from checkpoints.models import Thread
 from hitl.decisions import presence
-from hitl.live.bell import Bell
 from hitl.live.inbox_feed import Inbox, News
 from hitl.live.outages import Outage
 from runs import hints
@@ -161,7 +160,8 @@ class Topic:
         self._weight = 0
         self._usual = 200
         """Characters of an event, lately."""
-        self._bell = Bell()
+        self._bell = asyncio.Event()
+        """Set and cleared at once: it wakes those who wait by then."""
         self._looking: asyncio.Task[None] | None = None
         self._again = False
         self._reading: dict[int, asyncio.Future[list[LiveEvent]]] = {}
@@ -221,10 +221,14 @@ class Topic:
         while self.seq <= seq and (stirs is None or self.stirs == stirs) and self.outage is outage:
             await self._bell.wait()
 
+    def _ring(self) -> None:
+        self._bell.set()
+        self._bell.clear()
+
     def tell(self, outage: OutageAnswer | None) -> None:
         """The database is away, or is back."""
         self.outage = outage
-        self._bell.ring()
+        self._ring()
 
     def take(self, hint: dict[str, Any]) -> None:
         """Use the events that a hint carries when they follow what is known; read the log
@@ -232,7 +236,7 @@ class Topic:
         """
         if presence.TOPIC in hint.get("topics", ()):
             self.stirs += 1
-            self._bell.ring()
+            self._ring()
         if hint["seq"] <= self.seq:
             return
         events = hint["events"]
@@ -268,7 +272,7 @@ class Topic:
         if self.seq < 0:
             found = await _newest([self.thread_id])
             self.seq = max(self.seq, found.get(self.thread_id, 0))
-            self._bell.ring()
+            self._ring()
             return
         while events := await self._read(self.seq):
             self._extend(events)
@@ -290,7 +294,7 @@ class Topic:
             self._weight -= len(self.recent.popleft().text)
         self._pages.clear()
         self.seq = fresh[-1].seq
-        self._bell.ring()
+        self._ring()
 
 
 class Hub:

@@ -12,6 +12,7 @@ from rest_framework.views import APIView
 
 from runs.agents import approval, tools
 from runs.agents.tools import Tool
+from runs.api.work_orders import body_of
 from runs.definitions import tool_approvals
 from runs.workflows.tool_calls import RISKS
 
@@ -132,9 +133,7 @@ class Explain(APIView):
         ],
     )
     def post(self, request: Request) -> Response:
-        data = ExplainIn(data=request.data)
-        data.is_valid(raise_exception=True)
-        values = data.validated_data
+        values = body_of(request, ExplainIn)
         at = (
             tool_approvals.place(values["template"], values["step"]) if values["template"] else None
         )

@@ -34,6 +34,13 @@ from runs.services import outputs
 from runs.workflows import extras
 
 
+def body_of(request: Request, serializer: type[serializers.Serializer[Any]]) -> dict[str, Any]:
+    """Give the values of a request's body; raises ValidationError where they are not right."""
+    data = serializer(data=request.data, context={"request": request})
+    data.is_valid(raise_exception=True)
+    return dict(data.validated_data)
+
+
 def user_of(request: Request) -> User:
     """Who asks; behind IsAuthenticated."""
     return cast(User, request.user)
@@ -236,9 +243,7 @@ class WorkOrders(Paged):
         ],
     )
     def post(self, request: Request) -> Response:
-        data = WorkOrderIn(data=request.data, context={"request": request})
-        data.is_valid(raise_exception=True)
-        values = data.validated_data
+        values = body_of(request, WorkOrderIn)
         order = services.submit(
             values.pop("template"),
             by=user_of(request),
@@ -527,10 +532,10 @@ class RepositoryDetail(APIView):
         summary="Change a repository's settings",
     )
     def put(self, request: Request, repository_id: UUID) -> Response:
-        data = RepositoryIn(data=request.data)
-        data.is_valid(raise_exception=True)
         return Response(
-            RepositoryOut(repositories.configure(repository_id, **data.validated_data)).data
+            RepositoryOut(
+                repositories.configure(repository_id, **body_of(request, RepositoryIn))
+            ).data
         )
 
 
@@ -546,11 +551,8 @@ class TemplateExecution(APIView):
         summary="Allow or stop work orders on a repository",
     )
     def put(self, request: Request, repository_id: UUID) -> Response:
-        data = TemplateExecutionIn(data=request.data)
-        data.is_valid(raise_exception=True)
-        repository = services.allow_orders(
-            repository_id, allowed=data.validated_data["use_template_execution"]
-        )
+        values = body_of(request, TemplateExecutionIn)
+        repository = services.allow_orders(repository_id, allowed=values["use_template_execution"])
         return Response(RepositoryOut(repository).data)
 
 

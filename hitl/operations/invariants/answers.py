@@ -28,7 +28,7 @@ from checkpoints.models.fields import demand
 from hitl.decisions import external_access
 from hitl.models import STEP_AROUND, Decision, EarlyAnswer, Ledger, Via, Vote
 from hitl.models.outbound import Link
-from hitl.operations.invariants.base import Broken
+from hitl.operations.invariants.base import Broken, invariant
 from runs.models import Pause
 from runs.states import CANCELLED, PAUSED, PauseStatus
 from runs.workflows.external_reviewers import counts
@@ -37,6 +37,7 @@ from runs.workflows.sequence import CANCEL, REVISE
 # P1: a decision is recorded at most once per pause
 
 
+@invariant("P1", "A pause has at most one decision.")
 def decided_twice(before: dt.datetime) -> Broken:
     twice = (
         Decision.objects.filter(undoes=None)
@@ -48,6 +49,7 @@ def decided_twice(before: dt.datetime) -> Broken:
     return Pause.objects.filter(pk__in=twice).only("pk")
 
 
+@invariant("P1", "A pause that has a decision is closed.")
 def decided_but_open(before: dt.datetime) -> Broken:
     return (
         Pause.objects.open()
@@ -56,6 +58,7 @@ def decided_but_open(before: dt.datetime) -> Broken:
     )
 
 
+@invariant("P1", "A pause that counts as answered has its decision.")
 def answered_by_nobody(before: dt.datetime) -> Broken:
     answers = Decision.objects.filter(pause=OuterRef("pk"), undoes=None)
     return Pause.objects.filter(~Exists(answers), status=PauseStatus.ANSWERED).only("pk")
@@ -75,6 +78,7 @@ def _went_on_by_people() -> QuerySet[Decision]:
     )
 
 
+@invariant("P1", "What several must approve was approved by as many people.")
 def approved_without_quorum(before: dt.datetime) -> Broken:
     votes = Count("pause__votes", distinct=True)  # each is of another person: see its constraints
     return (
@@ -86,10 +90,12 @@ def approved_without_quorum(before: dt.datetime) -> Broken:
     )
 
 
+@invariant("P1", "A pause counts the votes that it has.")
 def votes_miscounted(before: dt.datetime) -> Broken:
     return Pause.objects.annotate(count=Count("votes")).exclude(approvals=F("count")).only("pk")
 
 
+@invariant("P1", "Who asked for the work did not approve it where the rules forbid that.")
 def approved_by_asker(before: dt.datetime) -> Broken:
     """In person, or by who stood in for them."""
     forbidden = _went_on_by_people().filter(pause__panel__self_approval=False)
@@ -100,6 +106,7 @@ def approved_by_asker(before: dt.datetime) -> Broken:
     return forbidden.filter(asked | through).only("pk")
 
 
+@invariant("P11", "Each vote is as it was given, and the decision names them all.", deep=True)
 def vote_rewritten(before: dt.datetime) -> Iterator[Any]:
     """A vote that is not as it was written, and a decision that names others than there are."""
     yield from (
@@ -114,11 +121,18 @@ def vote_rewritten(before: dt.datetime) -> Iterator[Any]:
             yield decision
 
 
+@invariant("P2", "An answer that came early and was taken has its decision.")
 def early_answer_lost(before: dt.datetime) -> Broken:
     taken = EarlyAnswer.objects.filter(status=EarlyAnswer.Status.TAKEN)
     return taken.filter(~Exists(Decision.objects.filter(pause=OuterRef("pause")))).only("pk")
 
 
+@invariant(
+    "P1",
+    "Who answered without an account was asked: by the question's own rules, and by a link "
+    "to that revision, sent to that address.",
+    deep=True,
+)
 def answered_from_outside_unasked(before: dt.datetime) -> Iterator[Any]:
     """Of answers and votes without an account: each was put to that address, with that way, and its
     link to that revision was sent there.
@@ -156,6 +170,12 @@ def _was_asked(answer: Decision | Vote) -> bool:
     )
 
 
+@invariant(
+    "P6",
+    "Who answered under an address that the step's frozen rules do not name brought data; it "
+    "approved nothing and was no vote.",
+    deep=True,
+)
 def counted_from_outside(before: dt.datetime) -> Iterator[Any]:
     """Votes, and answers that count as a person's, under an address that the question's frozen
     rules do not name.
@@ -172,6 +192,7 @@ def counted_from_outside(before: dt.datetime) -> Iterator[Any]:
 # P3: every committed decision moves its run
 
 
+@invariant("P3", "A run that got its answer has gone on, or ended where it was cancelled.")
 def decided_but_not_moved(before: dt.datetime) -> Broken:
     """A run that waits though its question is closed, or that was cancelled by a person and is
     not.
@@ -183,6 +204,7 @@ def decided_but_not_moved(before: dt.datetime) -> Broken:
     return Decision.objects.filter(waits | ignored, erasure=None).only("pk")
 
 
+@invariant("P3", "A decision to go on has its checkpoint.")
 def decided_without_checkpoint(before: dt.datetime) -> Broken:
     written = Checkpoint.objects.filter(
         parent=OuterRef("pause__checkpoint"), run_id=OuterRef("pause__run")
@@ -196,6 +218,7 @@ def decided_without_checkpoint(before: dt.datetime) -> Broken:
     )
 
 
+@invariant("P3", "An answer that came early is soon given to the question that opened.")
 def early_answer_not_given(before: dt.datetime) -> Broken:
     return EarlyAnswer.objects.filter(status=EarlyAnswer.Status.TAKING, changed_at__lt=before).only(
         "pk"
@@ -205,6 +228,7 @@ def early_answer_not_given(before: dt.datetime) -> Broken:
 # P6: what is approved is what was asked about
 
 
+@invariant("P6", "A decision names the revision and the content that were asked about.")
 def decided_on_other_content(before: dt.datetime) -> Broken:
     asked = {"content_digest": F("pause__content_digest"), "revision": F("pause__revision")}
     return Decision.objects.filter(erasure=None).exclude(**asked).only("pk")
@@ -213,6 +237,7 @@ def decided_on_other_content(before: dt.datetime) -> Broken:
 # P11: the ledger is append-only and hash-chained
 
 
+@invariant("P2", "A ledger holds each position from 1 to its length, once.")
 def ledger_with_gaps(before: dt.datetime) -> Broken:
     counted = Ledger.objects.annotate(
         count=Count("decisions"),
@@ -222,6 +247,7 @@ def ledger_with_gaps(before: dt.datetime) -> Broken:
     return counted.exclude(count=F("length"), lowest=1, highest=F("length"))
 
 
+@invariant("P11", "A ledger's tip is the digest of its newest decision.")
 def ledger_tip_is_another(before: dt.datetime) -> Broken:
     newest = (
         Decision.objects.filter(ledger=OuterRef("pk")).order_by("-position").values("digest")[:1]
@@ -229,6 +255,7 @@ def ledger_tip_is_another(before: dt.datetime) -> Broken:
     return Ledger.objects.exclude(tip=Coalesce(Subquery(newest), Value("")))
 
 
+@invariant("P11", "A decision names the digest of the one before it.")
 def ledger_unlinked(before: dt.datetime) -> Broken:
     last = Window(
         Lag("digest", default=Value("")), partition_by=F("ledger"), order_by=F("position").asc()
@@ -236,6 +263,9 @@ def ledger_unlinked(before: dt.datetime) -> Broken:
     return Decision.objects.annotate(last=last).exclude(previous=F("last")).only("pk")
 
 
+@invariant(
+    "P11", "A decision's digest covers what it says, or its erasure vouches for it.", deep=True
+)
 def ledger_rewritten(before: dt.datetime) -> Broken:
     return (
         decision

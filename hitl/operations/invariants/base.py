@@ -26,6 +26,22 @@ class Invariant:
     """Reads and computes over whole tables in Python."""
 
 
+registered: list[Invariant] = []
+Query = Callable[[dt.datetime], Broken]
+
+
+def invariant(promise: str, sentence: str, *, deep: bool = False) -> Callable[[Query], Query]:
+    """Register the decorated function as what finds the rows that break an invariant, which has
+    the function's name as its code; the rest is as for `Invariant`.
+    """
+
+    def register(broken: Query) -> Query:
+        registered.append(Invariant(broken.__name__, promise, sentence, broken, deep))
+        return broken
+
+    return register
+
+
 @dataclass(frozen=True)
 class InvariantResult:
     invariant: Invariant

@@ -19,6 +19,7 @@ from checkpoints import ids, store
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from hitl.decisions.approvals import DecisionRows
 from hitl.models import STEP_AROUND, Decision
+from hitl.operations.invariants.base import invariant
 from runs.agents import approval, config, tools
 from runs.engine import approvals
 from runs.engine.approvals import DecisionRecord
@@ -97,6 +98,12 @@ def _counts(
     return material in {"", record.material}
 
 
+@invariant(
+    "P6",
+    "What a run acts on as approved was approved for it, by the rules that its step has, and "
+    "not taken back.",
+    deep=True,
+)
 def approved_by_nobody(before: dt.datetime) -> Iterator[Checkpoint]:
     """Heads that name as approved what the ledger does not have, or has for another run, other
     rules, or another state.
@@ -117,6 +124,7 @@ def _approved(metadata: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     }
 
 
+@invariant("P6", "What a step did for an approval was approved, and is just that.", deep=True)
 def done_for_nobody(before: dt.datetime) -> Iterator[Checkpoint]:
     """What a step did relying on an approval that is none, or that was for something else."""
     return _unfounded(
@@ -124,6 +132,12 @@ def done_for_nobody(before: dt.datetime) -> Iterator[Checkpoint]:
     )
 
 
+@invariant(
+    "P6",
+    "A run that begins behind a review with what a person named has the decision that says "
+    "who and why.",
+    deep=True,
+)
 def stepped_around_unrecorded(before: dt.datetime) -> Iterator[Run]:
     """Runs that begin behind a review, not as a checkpoint of their own definition stands.
 
@@ -164,6 +178,7 @@ def _stepped_around(run: Run) -> bool:
     return first.digest != parent.digest or first.next_step != following(parent)
 
 
+@invariant("P6", "What the answer to a stop changed is not taken for approved.", deep=True)
 def edited_at_a_stop(before: dt.datetime) -> Iterator[Pause]:
     """Answers to stops that changed the state behind a review, or kept the approvals of what they
     changed.
@@ -205,6 +220,9 @@ def _told(state: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in state.items() if key not in MEANT}
 
 
+@invariant(
+    "P6", "A tool's call that the rules ask about was made as somebody approved it.", deep=True
+)
 def called_for_nobody(before: dt.datetime) -> Iterator[Event]:
     """Calls of tools that were made though the rules ask about them, and nobody approved them with
     just these arguments.

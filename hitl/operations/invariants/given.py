@@ -9,11 +9,12 @@ from typing import Any
 from django.db.models import F, Q
 
 from hitl.models import STEP_AROUND, UNDO, Decision, EarlyAnswer, Via, Vote
-from hitl.operations.invariants.base import Broken
+from hitl.operations.invariants.base import Broken, invariant
 from hitl.wait_gate.resume_events import judges
 from runs.workflows.schemas import asked_for
 
 
+@invariant("P8", "Nobody answers after the deadline; then the rules do.")
 def decided_late(before: dt.datetime) -> Broken:
     """Answers of people after the deadline that their question closed with; of a vote, the answer
     that counts it.
@@ -29,6 +30,11 @@ def decided_late(before: dt.datetime) -> Broken:
     return given.only("pk").distinct()
 
 
+@invariant(
+    "P6",
+    "An answer brings data under the names that its question asked for, and no others.",
+    deep=True,
+)
 def brought_unasked(before: dt.datetime) -> Iterator[Decision]:
     """Answers that brought data under names which the question did not ask for."""
     brought = Decision.objects.filter(erasure=None, payload__isnull=False).select_related("pause")
@@ -40,6 +46,11 @@ def brought_unasked(before: dt.datetime) -> Iterator[Decision]:
             yield decision
 
 
+@invariant(
+    "P6",
+    "A verdict that came before its question names the revision and the content that it is for.",
+    deep=True,
+)
 def judged_unseen(before: dt.datetime) -> Iterator[EarlyAnswer]:
     """Verdicts that came before their question without naming the revision and the content which
     they were for.

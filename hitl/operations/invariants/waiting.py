@@ -8,38 +8,44 @@ from django.db.models import Exists, F, OuterRef, Q
 
 from hitl.models import Decision, Via
 from hitl.models.outbound import ASKING, Delivery, DeliveryStatus
-from hitl.operations.invariants.base import Broken
+from hitl.operations.invariants.base import Broken, invariant
 from runs.models import Pause, QueuedTurn, Run
 from runs.states import EXPIRED, PauseStatus
 
 # P8: deadlines act once, never early, at most one sweep late; expired is not rejected
 
 
+@invariant("P8", "What is due acts within a sweep.")
 def deadline_not_met(before: dt.datetime) -> Broken:
     return Pause.objects.due(now=before).only("pk")
 
 
+@invariant("P8", "An open question whose rules name a deadline has one.")
 def deadline_missing(before: dt.datetime) -> Broken:
     """One whose calendar was gone when it opened: see `runs.definitions.due_times`."""
     without = Pause.objects.open().filter(deadline_at=None).exclude(review={}).only("pk", "review")
     return (pause for pause in without.iterator(chunk_size=2000) if pause.review.get("deadline"))
 
 
+@invariant("P8", "Nothing expires before its deadline.")
 def expired_early(before: dt.datetime) -> Broken:
     return Pause.objects.filter(
         Q(deadline_at=None) | Q(closed_at__lt=F("deadline_at")), status=PauseStatus.EXPIRED
     ).only("pk")
 
 
+@invariant("P8", "The run of an expired question has expired.")
 def expired_and_its_run_did_not(before: dt.datetime) -> Broken:
     return Pause.objects.filter(status=PauseStatus.EXPIRED).exclude(run__status=EXPIRED).only("pk")
 
 
+@invariant("P8", "An expired run has its expired question.")
 def expired_without_its_question(before: dt.datetime) -> Broken:
     unanswered = Pause.objects.filter(run=OuterRef("pk"), status=PauseStatus.EXPIRED)
     return Run.objects.filter(~Exists(unanswered), status=EXPIRED).only("pk")
 
 
+@invariant("P8", "The rules decide only what they name, and not before the deadline.")
 def decided_by_silence(before: dt.datetime) -> Broken:
     """The rules decide what they say, when they say it."""
     decisions = Decision.objects.filter(via=Via.POLICY, erasure=None).select_related("pause")
@@ -56,6 +62,7 @@ def _is_due(decision: Decision) -> bool:
 # P3: a message in line begins in its turn
 
 
+@invariant("P3", "A message that waits for its turn begins when the run before it has ended.")
 def queued_but_not_begun(before: dt.datetime) -> Broken:
     """A message that waits on a thread where no run is alive."""
     return (
@@ -69,6 +76,7 @@ def queued_but_not_begun(before: dt.datetime) -> Broken:
 # Outbound: who is to know of a question is told
 
 
+@invariant("P3", "A question, and its end, is soon planned to be told to those who are to know.")
 def not_announced(before: dt.datetime) -> Broken:
     closed = ~Q(status=PauseStatus.OPEN) & Q(closed_at__lt=before)
     return (
@@ -78,6 +86,7 @@ def not_announced(before: dt.datetime) -> Broken:
     )
 
 
+@invariant("P3", "A message whose time has come is soon sent.")
 def not_delivered(before: dt.datetime) -> Broken:
     """A message whose time came, or whose worker was lost, and that nobody took up.
 
@@ -86,6 +95,7 @@ def not_delivered(before: dt.datetime) -> Broken:
     return Delivery.objects.due(now=before - dt.timedelta(hours=1)).only("pk")
 
 
+@invariant("P6", "Nobody is asked what was answered.")
 def sent_after_the_end(before: dt.datetime) -> Broken:
     """A reminder that went out well after its question was closed: past the time that a try may
     take.

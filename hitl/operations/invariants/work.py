@@ -14,7 +14,7 @@ from checkpoints.database import clock
 from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Thread
 from checkpoints.retention.rules import steps_done
 from hitl.models import Decision, Import
-from hitl.operations.invariants.base import Broken
+from hitl.operations.invariants.base import Broken, invariant
 from runs.models import Pause, Run, WorkOrder
 from runs.states import COMPLETED, ENDED, EXPIRED, LIVE, PAUSED, PENDING, RUNNING, PauseStatus
 from runs.workflows import compatibility
@@ -36,14 +36,17 @@ WORK = (
 # P3: nothing waits for a worker for long
 
 
+@invariant("P3", "A run that is due is soon picked up by a worker.")
 def not_picked_up(before: dt.datetime) -> Broken:
     return Run.objects.overdue(before=before).only("pk")
 
 
+@invariant("P3", "A run whose worker was lost is soon taken back.")
 def not_taken_back(before: dt.datetime) -> Broken:
     return Run.objects.lost(now=before).only("pk")
 
 
+@invariant("P3", "No lease ends later than one that is taken now.")
 def lease_too_long(before: dt.datetime) -> Broken:
     """A lease that ends later than one taken or renewed now: its worker could be lost for long
     before anybody finds out.
@@ -52,6 +55,7 @@ def lease_too_long(before: dt.datetime) -> Broken:
     return Run.objects.filter(status=RUNNING, lease_until__gt=latest).only("pk")
 
 
+@invariant("P3", "A work order's latest run is its own and its newest.")
 def latest_run_is_another(before: dt.datetime) -> Broken:
     newer = Run.objects.filter(thread=OuterRef("thread"), pk__gt=OuterRef("latest_run"))
     return WorkOrder.objects.filter(~Q(latest_run__work_order=F("pk")) | Exists(newer)).only("pk")
@@ -60,6 +64,12 @@ def latest_run_is_another(before: dt.datetime) -> Broken:
 # P10: changed code is said before it runs
 
 
+@invariant(
+    "P10",
+    "A step whose code has changed since the run was asked for runs only after that was said "
+    "or accepted.",
+    deep=True,
+)
 def ran_changed_code_unsaid(before: dt.datetime) -> Iterator[Run]:
     begun = Event.objects.filter(run_id=OuterRef("pk"), kind=EventKind.STEP_STARTED).order_by(
         "-seq"
@@ -90,6 +100,7 @@ def _made_here(rows: QuerySet[Any], at: str) -> QuerySet[Any]:
     )
 
 
+@invariant("P4", "Each execution of a step in a run has one result.")
 def step_done_twice(before: dt.datetime) -> Broken:
     twice = (
         _made_here(steps_done(), "created_at")
@@ -100,6 +111,7 @@ def step_done_twice(before: dt.datetime) -> Broken:
     return Run.objects.filter(pk__in=twice.values("run_id")).only("pk")
 
 
+@invariant("P4", "The checkpoints of a run follow one another, one after each.")
 def history_forks(before: dt.datetime) -> Broken:
     followers = _made_here(
         Checkpoint.objects.filter(parent__isnull=False, graph=None), "created_at"
@@ -108,6 +120,7 @@ def history_forks(before: dt.datetime) -> Broken:
     return Run.objects.filter(pk__in=forks.values("run_id")).only("pk")
 
 
+@invariant("P4", "A thread has at most one live run.")
 def two_live_runs(before: dt.datetime) -> Broken:
     live = (
         Run.objects.filter(status__in=sorted(LIVE))
@@ -118,6 +131,7 @@ def two_live_runs(before: dt.datetime) -> Broken:
     return Thread.objects.filter(pk__in=live.values("thread")).only("pk")
 
 
+@invariant("P4", "A completed or paused run has the checkpoint that says so.")
 def end_without_result(before: dt.datetime) -> Broken:
     completed = Q(latest_run__status=COMPLETED) & ~Q(
         thread__head__status=CheckpointStatus.COMPLETED
@@ -130,6 +144,7 @@ def end_without_result(before: dt.datetime) -> Broken:
 # P5: a run goes on from where it stopped
 
 
+@invariant("P5", "A paused run has exactly one open question, or waits for child runs.")
 def paused_without_question(before: dt.datetime) -> Broken:
     opened = Count("pauses", filter=Q(pauses__status=PauseStatus.OPEN))
     return (
@@ -140,6 +155,7 @@ def paused_without_question(before: dt.datetime) -> Broken:
     )
 
 
+@invariant("P3", "A run that waits for child runs counts those that live.")
 def children_miscounted(before: dt.datetime) -> Broken:
     """A parent woken by a failure still has live children for a moment; one that waits has exactly
     those it counts.
@@ -153,26 +169,32 @@ def children_miscounted(before: dt.datetime) -> Broken:
     )
 
 
+@invariant("P6", "No child run lives on after the run that waited for it.")
 def child_outlives_parent(before: dt.datetime) -> Broken:
     return Run.objects.live().filter(parent__status__in=sorted(ENDED)).only("pk")
 
 
+@invariant("P5", "A run with an open question is paused, not at work.")
 def question_of_working_run(before: dt.datetime) -> Broken:
     return Pause.objects.open().filter(run__status__in=[PENDING, RUNNING]).only("pk")
 
 
+@invariant("P5", "An open question was asked in the state its run goes on from.")
 def question_is_not_the_head(before: dt.datetime) -> Broken:
     return Pause.objects.open().exclude(checkpoint=F("run__thread__head")).only("pk")
 
 
+@invariant("P5", "A thread's head is a checkpoint of its own.")
 def head_of_another_thread(before: dt.datetime) -> Broken:
     return Thread.objects.filter(head__isnull=False).exclude(head__thread=F("pk")).only("pk")
 
 
+@invariant("P5", "A thread's head was written by its latest run.")
 def head_of_another_run(before: dt.datetime) -> Broken:
     return WorkOrder.objects.exclude(thread__head__run_id=F("latest_run")).only("pk")
 
 
+@invariant("P5", "No checkpoint follows a thread's head.")
 def head_is_old(before: dt.datetime) -> Broken:
     """By descent, not by id: ids of two hosts are in order only as far as their clocks are."""
     return Thread.objects.filter(
@@ -193,6 +215,7 @@ def _went_on(status: CheckpointStatus) -> QuerySet[Checkpoint]:
     return made_here.filter(parent__status=status, parent__run_id=F("run_id"))
 
 
+@invariant("P6", "What follows a question follows a decision that lets it go on.")
 def went_on_unasked(before: dt.datetime) -> Broken:
     approved = Decision.objects.filter(pause__checkpoint=OuterRef("parent")).exclude(action=CANCEL)
     after = _went_on(CheckpointStatus.PENDING_INPUT).exclude(status=CheckpointStatus.CANCELLED)
@@ -205,6 +228,7 @@ def went_on_unasked(before: dt.datetime) -> Broken:
     )
 
 
+@invariant("P6", "A run writes nothing after its cancellation.")
 def went_on_cancelled(before: dt.datetime) -> Broken:
     return _went_on(CheckpointStatus.CANCELLED).only("pk")
 
@@ -215,6 +239,7 @@ def _later(*kinds: EventKind) -> QuerySet[Event]:
     return same_run.filter(seq__gt=OuterRef("seq"), kind__in=kinds).order_by("seq")
 
 
+@invariant("P6", "Between a pause and its answer no step works.")
 def worked_while_paused(before: dt.datetime) -> Broken:
     following = Subquery(
         _later(EventKind.RUN_RESUMED, EventKind.RUN_CANCELLED, EventKind.RUN_EXPIRED, *WORK).values(
@@ -226,6 +251,7 @@ def worked_while_paused(before: dt.datetime) -> Broken:
     return Run.objects.filter(pk__in=unasked.values("run_id")).only("pk")
 
 
+@invariant("P6", "No step of a run begins or ends after the run's end.")
 def worked_after_end(before: dt.datetime) -> Broken:
     ended = _made_here(Event.objects.filter(kind__in=ENDS), "at")
     return Run.objects.filter(pk__in=ended.filter(Exists(_later(*WORK))).values("run_id")).only(
@@ -233,6 +259,7 @@ def worked_after_end(before: dt.datetime) -> Broken:
     )
 
 
+@invariant("P6", "A run that has ended asks nothing any more.")
 def question_of_ended_run(before: dt.datetime) -> Broken:
     return Pause.objects.open().filter(run__status__in=sorted(ENDED)).only("pk")
 
@@ -240,6 +267,7 @@ def question_of_ended_run(before: dt.datetime) -> Broken:
 # P7: waiting costs nothing
 
 
+@invariant("P7", "Only a run at work holds a lease.")
 def lease_without_work(before: dt.datetime) -> Broken:
     return (
         Run.objects.exclude(status=RUNNING)
@@ -251,6 +279,7 @@ def lease_without_work(before: dt.datetime) -> Broken:
 # P9: a client misses nothing and sees nothing twice
 
 
+@invariant("P9", "A thread's log holds each number from its first that is kept to its last, once.")
 def log_with_gaps(before: dt.datetime) -> Broken:
     """What retention drops is the beginning, and `first_seq` moves with it; what it folds in the
     middle is counted.
@@ -267,6 +296,7 @@ def log_with_gaps(before: dt.datetime) -> Broken:
     ).only("pk")
 
 
+@invariant("P9", "Each result of a step has its event.")
 def step_untold(before: dt.datetime) -> Broken:
     """The log may tell more steps than there are checkpoints of: where those were dropped, or never
     written, which both is counted.
