@@ -21,7 +21,6 @@ inside the state that changed in part. Version 1 had the first two only.
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
 import math
@@ -46,12 +45,6 @@ MAX_BITS = 4096
 SPLIT = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 """Two code points that JSON reads back as one."""
 UNREADABLE = re.compile("[\x00\ud800-\udfff]")
-LONG = 500
-"""Items of a list that the garbage collector is not to walk through."""
-_untrack = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("PyObject_GC_UnTrack", ctypes.pythonapi))
-"""Frozen values are made from the inside out, so none is ever part of a cycle, and counting
-references frees them. The collector looks at every item of every young list though: for one of 10
-000 messages, new at each step, that is as dear as making it."""
 _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
 
 
@@ -166,8 +159,6 @@ def _list(items: list[Any], height: int) -> FrozenList:
     # unlike `extend`, it copies pointers from a frozen list too, instead of iterating
     list.__setitem__(made, slice(None), items)
     made.height, made.origin, made.track, made.places = height, None, None, None
-    if len(items) > LONG:
-        _untrack(made)
     return made
 
 

@@ -26,6 +26,7 @@ from hitl.decisions import receipts, services, undo
 from hitl.decisions.receipts import Receipt
 from hitl.ledger import export
 from hitl.models import Via
+from runs.api.fields import TextOrNull
 from runs.api.work_orders import user_of
 from runs.models import Pause
 from runs.security import scopes
@@ -54,10 +55,8 @@ class ReceiptOut(serializers.Serializer[Receipt]):
     )
     feedback = serializers.CharField(source="decision.feedback")
     input = serializers.DictField(source="decision.payload", allow_null=True)
-    decided_by = serializers.CharField(
+    decided_by = TextOrNull(
         source="decision.decided_by.get_username",
-        default=None,
-        allow_null=True,
         help_text="Null where the template's rules or somebody outside answered.",
     )
     external = serializers.SerializerMethodField(
@@ -89,9 +88,7 @@ class ReceiptOut(serializers.Serializer[Receipt]):
             "nothing."
         ),
     )
-    on_behalf_of = serializers.CharField(
-        source="decision.on_behalf_of.get_username", default=None, allow_null=True
-    )
+    on_behalf_of = TextOrNull(source="decision.on_behalf_of.get_username")
     decided_at = serializers.DateTimeField(source="decision.decided_at")
     via = serializers.CharField(source="decision.via")
     revision = serializers.IntegerField(source="decision.revision")

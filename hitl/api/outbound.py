@@ -17,6 +17,7 @@ from hitl.api.query import id_parameter
 from hitl.decisions import services, visibility
 from hitl.models.outbound import Channel, Delivery, DeliveryStatus, Endpoint, Occasion
 from hitl.outbound import endpoints, sending
+from runs.api.fields import OptionalText
 from runs.api.paging import Paged
 from runs.api.work_orders import body_of, user_of
 from runs.models import Pause
@@ -27,14 +28,9 @@ class EndpointIn(serializers.Serializer[Any]):
     target = serializers.CharField(
         max_length=2000, help_text="A webhook's URL, an Apprise URL, or for a team a mail address."
     )
-    name = serializers.CharField(max_length=80, default="", allow_blank=True)
+    name = OptionalText(max_length=80)
     scope = serializers.ChoiceField(["me", "team", "everybody"], default="me")
-    team = serializers.CharField(
-        max_length=150,
-        default="",
-        allow_blank=True,
-        help_text="Name of the group, where the scope is team.",
-    )
+    team = OptionalText(max_length=150, help_text="Name of the group, where the scope is team.")
     occasions = serializers.ListField(
         child=serializers.ChoiceField(Occasion.choices),
         default=list,

@@ -27,6 +27,7 @@ from hitl.api.threads import RunOut
 from hitl.decisions import external_access, policy, review_bypass, services, visibility
 from hitl.models import Decision, Via, Vote
 from runs import services as runs
+from runs.api.fields import OptionalText, TextOrNull
 from runs.api.paging import Paged
 from runs.api.work_orders import WorkOrderOut, body_of, user_of
 from runs.definitions import due_times
@@ -213,12 +214,7 @@ class DecisionIn(serializers.Serializer[Any]):
     decision = serializers.CharField(
         max_length=64, help_text="approve, revise, cancel, or an answer of the template's own."
     )
-    feedback = serializers.CharField(
-        max_length=services.MAX_FEEDBACK,
-        default="",
-        allow_blank=True,
-        help_text="Needed for revise.",
-    )
+    feedback = OptionalText(max_length=services.MAX_FEEDBACK, help_text="Needed for revise.")
     revision = serializers.IntegerField(
         default=None,
         allow_null=True,
@@ -234,19 +230,14 @@ class DecisionIn(serializers.Serializer[Any]):
             "what does not, per field."
         ),
     )
-    edited_content = serializers.CharField(
-        default=None,
-        allow_null=True,
+    edited_content = TextOrNull(
         allow_blank=True,
         trim_whitespace=False,
         max_length=services.MAX_EDITED,
         help_text="The content as you approve it, where the rules allow edits; null for as it is.",
     )
-    pause_id = serializers.CharField(
-        default=None,
-        allow_null=True,
-        max_length=40,
-        help_text="The question you looked at; another one is answered 409.",
+    pause_id = TextOrNull(
+        max_length=40, help_text="The question you looked at; another one is answered 409."
     )
 
 
@@ -258,10 +249,8 @@ class DecisionOut(serializers.ModelSerializer[Decision]):
         allow_null=True,
         help_text="The data that came with the answer; null where none did.",
     )
-    decided_by = serializers.CharField(
+    decided_by = TextOrNull(
         source="decided_by.get_username",
-        default=None,
-        allow_null=True,
         help_text="Null where the template's rules or somebody outside answered.",
     )
     external = serializers.SerializerMethodField(
@@ -286,10 +275,8 @@ class DecisionOut(serializers.ModelSerializer[Decision]):
             "nothing."
         )
     )
-    on_behalf_of = serializers.CharField(
+    on_behalf_of = TextOrNull(
         source="on_behalf_of.get_username",
-        default=None,
-        allow_null=True,
         help_text="For whom, by a delegation; null for themselves.",
     )
     votes = serializers.ListField(
@@ -425,10 +412,8 @@ class Resume(APIView):
 
 
 class CancelIn(serializers.Serializer[Any]):
-    reason = serializers.CharField(
+    reason = OptionalText(
         max_length=services.MAX_FEEDBACK,
-        default="",
-        allow_blank=True,
         help_text="Needed where the rules of an open question ask for it.",
     )
 

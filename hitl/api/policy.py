@@ -16,6 +16,7 @@ from checkpoints.database.people import User
 from hitl.decisions import claims, policy
 from hitl.decisions.policy import ReviewContext, Seat
 from hitl.models import Vote
+from runs.api.fields import TextOrNull
 from runs.api.work_orders import body_of, user_of
 from runs.models import Pause
 from runs.security import scopes
@@ -26,9 +27,7 @@ from runs.workflows.sequence import CANCEL, REVISE
 class VoteOut(serializers.ModelSerializer[Vote]):
     """An approval that is counted."""
 
-    by = serializers.CharField(
-        source="voter.get_username", default=None, allow_null=True, help_text="Null where external."
-    )
+    by = TextOrNull(source="voter.get_username", help_text="Null where external.")
     external = serializers.SerializerMethodField(
         help_text="The mail address of who voted by the link sent there; null else."
     )

@@ -27,6 +27,7 @@ from hitl.api.threads import (
 )
 from hitl.models import Via
 from hitl.threads import messages
+from runs.api.fields import OptionalText
 from runs.api.paging import NewestFirst, Paged
 from runs.api.work_orders import body_of, user_of
 from runs.models import Pause
@@ -41,7 +42,7 @@ class ResumeIn(serializers.Serializer[Any]):
         allow_null=True,
         help_text="Where to go on from; the latest where it is left out.",
     )
-    reason = serializers.CharField(max_length=2_000, default="", allow_blank=True)
+    reason = OptionalText(max_length=2_000)
 
 
 class NewestQuestionFirst(NewestFirst):

@@ -28,6 +28,7 @@ from hitl.decisions import services
 from hitl.models import Via
 from hitl.threads import messages
 from hitl.threads.messages import MessageOutcome
+from runs.api.fields import OptionalText, TextOrNull
 from runs.api.paging import NewestFirst, Paged
 from runs.api.work_orders import body_of, user_of
 from runs.engine.imported import is_imported
@@ -61,25 +62,15 @@ class IdField(serializers.CharField):
 
 
 class ThreadIn(serializers.Serializer[Any]):
-    title = serializers.CharField(max_length=200, default="", allow_blank=True)
-    team = serializers.CharField(
-        max_length=150,
-        default=None,
-        allow_null=True,
-        help_text="Name of one of your groups; its members see and answer too.",
+    title = OptionalText(max_length=200)
+    team = TextOrNull(
+        max_length=150, help_text="Name of one of your groups; its members see and answer too."
     )
 
     when_busy = serializers.ChoiceField(WhenBusy.choices, default=WhenBusy.REFUSE, help_text=BUSY)
-    user_id = serializers.CharField(
+    user_id = OptionalText(max_length=200, help_text="Whom it is held with, as you call them.")
+    session_id = OptionalText(
         max_length=200,
-        default="",
-        allow_blank=True,
-        help_text="Whom it is held with, as you call them.",
-    )
-    session_id = serializers.CharField(
-        max_length=200,
-        default="",
-        allow_blank=True,
         help_text="Of your threads with the same user_id and session_id each knows the last.",
     )
 
@@ -103,7 +94,7 @@ class ThreadChangeIn(serializers.Serializer[Any]):
 class ThreadOut(serializers.ModelSerializer[Thread]):
     id = serializers.CharField(source="shown_id", help_text="thr_…")
     owner = serializers.CharField(source="owner.get_username")
-    team = serializers.CharField(source="team.name", default=None, allow_null=True)
+    team = TextOrNull(source="team.name")
     work_order_id = serializers.SerializerMethodField()
     user_id = serializers.CharField(
         source="for_user", help_text="With session_id: whose memory it shares."
@@ -322,9 +313,7 @@ class RunIn(serializers.Serializer[Any]):
     state = serializers.DictField(
         default=None, allow_null=True, help_text="The whole state: nothing is loaded or merged."
     )
-    resume_from = serializers.CharField(
-        default="", max_length=100, allow_blank=True, help_text="The step to begin with."
-    )
+    resume_from = OptionalText(max_length=100, help_text="The step to begin with.")
     checkpoint_id = IdField(
         "ckpt",
         default=None,
@@ -337,16 +326,14 @@ class RunIn(serializers.Serializer[Any]):
     interrupt_after = serializers.ListField(
         child=serializers.CharField(max_length=500), default=list, max_length=50
     )
-    replaces = serializers.CharField(
-        default="",
+    replaces = OptionalText(
         max_length=200,
-        allow_blank=True,
         help_text=(
             "The id of an earlier message that began a turn: the input takes its place, and "
             "what came after it stays in the history."
         ),
     )
-    reason = serializers.CharField(max_length=2_000, default="", allow_blank=True)
+    reason = OptionalText(max_length=2_000)
     step_around = serializers.BooleanField(
         default=False,
         help_text="Begin also behind a step that has review rules. Needs the right "
@@ -373,12 +360,7 @@ class RunIn(serializers.Serializer[Any]):
 
 class InputIn(serializers.Serializer[Any]):
     input = MessageField(default=None, allow_null=True, help_text="As for a new run.")
-    content = serializers.CharField(
-        default=None,
-        allow_null=True,
-        max_length=services.MAX_FEEDBACK,
-        help_text="The answer as text.",
-    )
+    content = TextOrNull(max_length=services.MAX_FEEDBACK, help_text="The answer as text.")
 
     def validate(self, values: dict[str, Any]) -> dict[str, Any]:
         given = values["input"] if values["content"] is None else values["content"]

@@ -21,6 +21,7 @@ from hitl.wait_gate import primitives, resume, waits
 from hitl.wait_gate.resume import Ingested
 from hitl.wait_gate.resume_events import ResumeEvent
 from hitl.wait_gate.waits import WaitRequest
+from runs.api.fields import OptionalText
 from runs.api.work_orders import body_of, user_of
 from runs.security import scopes
 from runs.states import Lifecycle
@@ -69,10 +70,8 @@ class WaitIn(serializers.Serializer[Any]):
         default=dict,
         help_text="JSON Schema 2020-12 of the object that is asked for; {} for a verdict.",
     )
-    question = serializers.CharField(max_length=300, default="", allow_blank=True)
-    content = serializers.CharField(
-        max_length=100_000, default="", allow_blank=True, help_text="Markdown"
-    )
+    question = OptionalText(max_length=300)
+    content = OptionalText(max_length=100_000, help_text="Markdown")
     choices = ChoiceIn(
         many=True, default=list, help_text="Answers beside approve (or answer) and cancel."
     )
@@ -95,30 +94,13 @@ class WaitIn(serializers.Serializer[Any]):
         default=list,
         help_text="Told as well.",
     )
-    prompt_id = serializers.CharField(
-        max_length=200,
-        default="",
-        allow_blank=True,
-        help_text="What `POST /api/v1/resume` may call the question; else its id.",
+    prompt_id = OptionalText(
+        max_length=200, help_text="What `POST /api/v1/resume` may call the question; else its id."
     )
-    key = serializers.CharField(
-        max_length=200,
-        default="",
-        allow_blank=True,
-        help_text="Tells apart what a loop asks in the same words.",
-    )
-    team = serializers.CharField(
-        max_length=150,
-        default="",
-        allow_blank=True,
-        help_text="One of your groups; its members see it too.",
-    )
-    callback_url = serializers.CharField(
-        max_length=2_000, default="", allow_blank=True, help_text="Told once it is answered."
-    )
-    callback_secret = serializers.CharField(
-        max_length=200, default="", allow_blank=True, help_text="whsec_…: signs what is sent there."
-    )
+    key = OptionalText(max_length=200, help_text="Tells apart what a loop asks in the same words.")
+    team = OptionalText(max_length=150, help_text="One of your groups; its members see it too.")
+    callback_url = OptionalText(max_length=2_000, help_text="Told once it is answered.")
+    callback_secret = OptionalText(max_length=200, help_text="whsec_…: signs what is sent there.")
 
     def validate_choices(self, choices: list[dict[str, str]]) -> list[dict[str, str]]:
         if len(choices) > 10:
@@ -188,34 +170,18 @@ class WorkflowOut(serializers.Serializer[Any]):
 
 
 class ResumeEventIn(serializers.Serializer[Any]):
-    run_id = serializers.CharField(
-        max_length=200, default="", allow_blank=True, help_text="As in the address."
-    )
-    input_type = serializers.CharField(
+    run_id = OptionalText(max_length=200, help_text="As in the address.")
+    input_type = OptionalText(
         max_length=100,
-        default="",
-        allow_blank=True,
         help_text='The question\'s blocking_reason or kind, or one of its answers; "" for any.',
     )
-    node_id = serializers.CharField(
-        max_length=200,
-        default="",
-        allow_blank=True,
-        help_text="Where it is asked; needed to answer early.",
-    )
-    pause_id = serializers.CharField(
-        max_length=40,
-        default="",
-        allow_blank=True,
-        help_text="The very question; another one is 409.",
-    )
+    node_id = OptionalText(max_length=200, help_text="Where it is asked; needed to answer early.")
+    pause_id = OptionalText(max_length=40, help_text="The very question; another one is 409.")
     revision = serializers.IntegerField(
         default=None, allow_null=True, help_text="The revision that was looked at."
     )
-    content_digest = serializers.CharField(
+    content_digest = OptionalText(
         max_length=64,
-        default="",
-        allow_blank=True,
         help_text="Of what was looked at; a verdict ahead of its question needs both.",
     )
     payload = serializers.JSONField(

@@ -86,17 +86,15 @@ def register_callback(
 
     Raises EndpointInvalid.
     """
-    known = next(
-        (
-            one
-            for one in Endpoint.objects.filter(thread=thread, channel=Channel.WEBHOOK)
-            if one.target == url
-        ),
-        None,
-    )
-    if known is not None:
+    if (known := _known(thread, url)) is not None:
         return known, _set_secret(known, secret) if secret else known.secrets[0]["secret"]
     return _make(Channel.WEBHOOK, url, name, [], secret=secret, thread=thread)
+
+
+def _known(thread: Thread, url: str) -> Endpoint | None:
+    """The webhook of a thread that leads to this URL, which is encrypted in its row."""
+    webhooks = Endpoint.objects.filter(thread=thread, channel=Channel.WEBHOOK)
+    return next((webhook for webhook in webhooks if webhook.target == url), None)
 
 
 ENDS = (Occasion.ANSWERED, Occasion.CANCELLED, Occasion.EXPIRED)
@@ -109,15 +107,7 @@ def keep_callback(thread: Thread, url: str, *, secret: str) -> None:
 
     Raises EndpointInvalid for a secret that is none.
     """
-    known = next(
-        (
-            one
-            for one in Endpoint.objects.filter(thread=thread, channel=Channel.WEBHOOK)
-            if one.target == url
-        ),
-        None,
-    )
-    if known is not None:
+    if (known := _known(thread, url)) is not None:
         _set_secret(known, secret) if secret else None
         return
     kept = [{"secret": _checked(secret), "until": None}]

@@ -12,6 +12,7 @@ from rest_framework.views import APIView
 
 from runs.agents import approval, tools
 from runs.agents.tools import Tool
+from runs.api.fields import OptionalText
 from runs.api.work_orders import body_of
 from runs.definitions import tool_approvals
 from runs.workflows.tool_calls import RISKS
@@ -58,12 +59,7 @@ class ExplainIn(serializers.Serializer[Any]):
     template = serializers.SlugField(
         default="", allow_blank=True, help_text="Slug of a template whose step's rules hold."
     )
-    step = serializers.CharField(
-        max_length=100,
-        default="",
-        allow_blank=True,
-        help_text="Name of its step; agent's steps only.",
-    )
+    step = OptionalText(max_length=100, help_text="Name of its step; agent's steps only.")
 
     def validate(self, values: dict[str, Any]) -> dict[str, Any]:
         if bool(values["template"]) != bool(values["step"]) or (

@@ -16,6 +16,7 @@ from rest_framework.views import APIView
 from checkpoints import ids
 from checkpoints.database.people import User
 from runs import definitions, services
+from runs.api.fields import OptionalText, TextOrNull
 from runs.api.paging import NewestVersionFirst, Paged
 from runs.definitions import readiness, rights
 from runs.git import repositories
@@ -55,24 +56,16 @@ class WorkOrderIn(serializers.Serializer[Any]):
         "repository's own; "
         "422 template_required where it has none.",
     )
-    title = serializers.CharField(max_length=200, default="", allow_blank=True)
-    user_request = serializers.CharField(
-        max_length=20_000, default="", allow_blank=True, help_text="What is asked for, in words."
-    )
+    title = OptionalText(max_length=200)
+    user_request = OptionalText(max_length=20_000, help_text="What is asked for, in words.")
     input = serializers.DictField(
         default=dict, help_text="Checked against the template's input schema."
     )
-    repository_url = serializers.CharField(
-        max_length=500,
-        default="",
-        allow_blank=True,
-        help_text="A local path in an allowed folder, or a URL of an allowed host.",
+    repository_url = OptionalText(
+        max_length=500, help_text="A local path in an allowed folder, or a URL of an allowed host."
     )
-    team = serializers.CharField(
-        max_length=150,
-        default=None,
-        allow_null=True,
-        help_text="Name of one of your groups; its members see and answer too.",
+    team = TextOrNull(
+        max_length=150, help_text="Name of one of your groups; its members see and answer too."
     )
 
     interrupt_before = serializers.ListField(
@@ -341,10 +334,8 @@ class TemplateOut(Runnable):
 
 class StepTemplateIn(serializers.Serializer[Any]):
     title = serializers.CharField(max_length=120)
-    function = serializers.CharField(
+    function = OptionalText(
         max_length=120,
-        default="",
-        allow_blank=True,
         help_text="A registered step function; may be left out where there are sub-steps.",
     )
     config = serializers.DictField(
