@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from html import unescape
 from typing import Any
@@ -19,9 +19,7 @@ from urllib.parse import unquote
 import nh3
 from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
-from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
-from markdown_it.utils import OptionsDict
 
 from checkpoints.text import invisible
 
@@ -178,46 +176,27 @@ def _words(text: str) -> Counter[str]:
     return Counter(WORDS.findall(text.lower()))
 
 
-def _text(
-    _: RendererHTML,
-    tokens: Sequence[Token],
-    index: int,
-    __: OptionsDict,
-    ___: MutableMapping[str, Any],
-) -> str:
-    return invisible.html(tokens[index].content)
+def _rule(show: Callable[[Token], str]) -> Callable[..., str]:
+    """What markdown-it asks for the HTML of a token."""
+    return lambda renderer, tokens, index, options, env: show(tokens[index])
 
 
-def _code(
-    _: RendererHTML,
-    tokens: Sequence[Token],
-    index: int,
-    __: OptionsDict,
-    ___: MutableMapping[str, Any],
-) -> str:
-    return f"<code>{invisible.html(tokens[index].content)}</code>"
+def _text(token: Token) -> str:
+    return invisible.html(token.content)
 
 
-def _block(
-    _: RendererHTML,
-    tokens: Sequence[Token],
-    index: int,
-    __: OptionsDict,
-    ___: MutableMapping[str, Any],
-) -> str:
-    language = tokens[index].info.strip()
+def _code(token: Token) -> str:
+    return f"<code>{invisible.html(token.content)}</code>"
+
+
+def _block(token: Token) -> str:
+    language = token.info.strip()
     named = f'<span class="language">{invisible.html(language)}\n</span>' if language else ""
-    return f"<pre>{named}<code>{invisible.html(tokens[index].content)}</code></pre>\n"
+    return f"<pre>{named}<code>{invisible.html(token.content)}</code></pre>\n"
 
 
-def _image(
-    _: RendererHTML,
-    tokens: Sequence[Token],
-    index: int,
-    __: OptionsDict,
-    ___: MutableMapping[str, Any],
-) -> str:
-    return f"<em>[image: {invisible.html(tokens[index].content)}]</em>"
+def _image(token: Token) -> str:
+    return f"<em>[image: {invisible.html(token.content)}]</em>"
 
 
 def _made() -> MarkdownIt:
@@ -226,14 +205,14 @@ def _made() -> MarkdownIt:
         .enable("table")
         .enable("strikethrough")
     )
-    for name, rule in (
+    for name, show in (
         ("text", _text),
         ("code_inline", _code),
         ("fence", _block),
         ("code_block", _block),
         ("image", _image),
     ):
-        parser.add_render_rule(name, rule)
+        parser.add_render_rule(name, _rule(show))
     return parser
 
 

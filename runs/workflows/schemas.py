@@ -509,71 +509,60 @@ def _causes(errors: Iterable[ValidationError]) -> Iterator[ValidationError]:
 def _said(error: ValidationError) -> tuple[str, str]:
     """Where an error belongs, and what it says in words for a person."""
     path = [str(part) for part in error.absolute_path]
+    if error.validator == "required":
+        path.append(_missing_name(error))
+    return ".".join(path), _words_of(error)
+
+
+def _missing_name(error: ValidationError) -> str:
+    """The required name that an error is about; "" where none can be told."""
+    if not isinstance(error.instance, dict):
+        return ""
+    names: Any = error.validator_value
+    missing = (name for name in names if name not in error.instance and repr(name) in error.message)
+    return next(missing, "")
+
+
+def _words_of(error: ValidationError) -> str:
     rule: Any = error.validator_value
     match error.validator:
         case "required":
-            missing = next(
-                (
-                    name
-                    for name in rule
-                    if isinstance(error.instance, dict)
-                    and name not in error.instance
-                    and repr(name) in error.message
-                ),
-                "",
-            )
-            return ".".join([*path, missing]), "This is needed."
+            return "This is needed."
         case "type":
             kinds = [rule] if isinstance(rule, str) else list(rule)
-            return ".".join(
-                path
-            ), f"Must be {' or '.join(KINDS.get(kind, kind) for kind in kinds)}."
+            return f"Must be {' or '.join(KINDS.get(kind, kind) for kind in kinds)}."
         case "enum":
-            return ".".join(
-                path
-            ), f"Must be one of: {', '.join(str(one)[:60] for one in rule[:20])}."
-        case "const" if rule is True:
-            return ".".join(path), "Must be confirmed."
+            return f"Must be one of: {', '.join(str(one)[:60] for one in rule[:20])}."
         case "const":
-            return ".".join(path), f"Must be {str(rule)[:80]!r}."
+            return "Must be confirmed." if rule is True else f"Must be {str(rule)[:80]!r}."
         case "minimum":
-            return ".".join(path), f"Must be at least {rule}."
+            return f"Must be at least {rule}."
         case "maximum":
-            return ".".join(path), f"Must be at most {rule}."
+            return f"Must be at most {rule}."
         case "minLength":
-            return ".".join(
-                path
-            ), "This is needed." if rule == 1 else f"Must have at least {rule} characters."
+            return "This is needed." if rule == 1 else f"Must have at least {rule} characters."
         case "maxLength":
-            return ".".join(path), f"May have up to {rule} characters."
+            return f"May have up to {rule} characters."
         case "minItems":
-            return ".".join(path), f"Needs at least {rule} {'entry' if rule == 1 else 'entries'}."
+            return f"Needs at least {rule} {'entry' if rule == 1 else 'entries'}."
         case "maxItems":
-            return ".".join(path), f"May have up to {rule} entries."
+            return f"May have up to {rule} entries."
         case "format":
-            return ".".join(path), f"Must be {FORMAT_WORDS.get(rule, f'a valid {rule}')}."
+            return f"Must be {FORMAT_WORDS.get(rule, f'a valid {rule}')}."
         case "additionalProperties" if rule is False:
-            return ".".join(path), f"Holds a name that is not asked for: {error.message[:200]}."
+            return f"Holds a name that is not asked for: {error.message[:200]}."
         case "pattern" if isinstance(error.schema, Mapping) and (
             shape := error.schema.get("description")
         ):
-            return (
-                ".".join(path),
-                (
-                    f"{str(error.instance)[:60]!r} does not have the form that is asked for: "
-                    f"{str(shape)[:200]}"
-                ),
-            )
+            value = str(error.instance)[:60]
+            return f"{value!r} does not have the form that is asked for: {str(shape)[:200]}"
         case "anyOf" | "oneOf" if all(isinstance(one, Mapping) and "const" in one for one in rule):
-            return ".".join(path), "Must be one of the choices."
+            return "Must be one of the choices."
+        case "anyOf" | "oneOf" if error.context:
+            return "Fits none of the allowed shapes."
         case "anyOf" | "oneOf":
-            return (
-                ".".join(path),
-                "Fits none of the allowed shapes."
-                if error.context
-                else "Fits more than one of the allowed shapes.",
-            )
-    return ".".join(path), f"{error.message[:300]}."
+            return "Fits more than one of the allowed shapes."
+    return f"{error.message[:300]}."
 
 
 KINDS = {
