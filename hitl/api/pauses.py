@@ -236,7 +236,7 @@ class DecisionIn(serializers.Serializer[Any]):
         max_length=services.MAX_EDITED,
         help_text="The content as you approve it, where the rules allow edits; null for as it is.",
     )
-    pause_id = TextOrNull(
+    pause_id: serializers.CharField = TextOrNull(
         max_length=40, help_text="The question you looked at; another one is answered 409."
     )
 
