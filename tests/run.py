@@ -59,6 +59,8 @@ def main(arguments: list[str]) -> int:
         sqlite = {key: value for key, value in environment.items() if key != "TEST_POSTGRESQL"}
         sqlite["DATABASE_URL"] = f"sqlite:///{folder / 'data' / 'unused.sqlite3'}"
         one = is_one_file(arguments)
+        if one:
+            environment["SCREENSHOTS"] = "1"
         spread = [] if one else SPREAD
         commands = [*spread, *arguments], [*spread, *ON_BOTH, *arguments]
         if one and not SPOKEN_WITH & set(arguments):

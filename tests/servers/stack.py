@@ -34,17 +34,24 @@ SERVERS = {
     ),
 }
 T = TypeVar("T")
+REQUESTS = 0.2
+"""Seconds between two that ask how a work order stands: each takes a server's time."""
 UMASK = 0o022
 """As most shells have it: what others on the machine may read is up to Waystation."""
 
 
-def until(look: Callable[[], T], *, seconds: float = 60, what: str = "it") -> T:
-    """Look again and again until there is something to see; fails with what was seen last."""
+def until(
+    look: Callable[[], T], *, seconds: float = 60, what: str = "it", every: float = 0.05
+) -> T:
+    """Look again and again until there is something to see; fails with what was seen last.
+
+    Look less often where that takes the product's time and what is waited for stays.
+    """
     end = time.monotonic() + seconds
     while not (seen := look()):
         if time.monotonic() > end:
             raise AssertionError(f"waited {seconds} s for {what}; saw {seen!r}")
-        time.sleep(0.05)  # nothing tells what other processes have done
+        time.sleep(every)  # nothing tells what other processes have done
     return seen
 
 
@@ -255,6 +262,7 @@ class Stack:
         found = until(
             look,
             what=f"{phase} of {order_id}; it is {self.order(order_id, token)}; {self.log_tail()}",
+            every=REQUESTS,
         )
         assert found is not None
         return found
@@ -268,7 +276,7 @@ class Stack:
             order = self.order(order_id, token)
             return order if order["status"] in {"completed", "failed"} else None
 
-        order = until(look, what=f"the end of {order_id}")
+        order = until(look, what=f"the end of {order_id}", every=REQUESTS)
         assert order is not None
         assert order["status"] == status, order
         return order

@@ -160,6 +160,10 @@ def sample_copy(stack: Stack, tmp_path: Path) -> Path:
 
 
 def shot(page: Page, name: str) -> None:
-    """Keep a screenshot of the whole page, for eyes."""
+    """Keep a screenshot of the whole page, for eyes: of a run of one file, which somebody looks
+    at, or where SCREENSHOTS is set.
+    """
+    if "SCREENSHOTS" not in os.environ:
+        return
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
