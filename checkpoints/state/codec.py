@@ -11,12 +11,11 @@ kept (`redaction`); a load keeps what is stored.
 **Digest** (schema_version 2). `digest_of(value)` is the sha256 of the value's canonical JSON; but
 of the state itself, and of the objects right inside it, it is the sha256 of the canonical JSON of
 `{key: digest_of(item)}`. So one changed key costs one key. A list's sha256 is kept open at its end,
-so that an appended list costs the new items. Version 1 was the sha256 of the whole state's
-canonical JSON.
+so that an appended list costs the new items.
 
 **Delta.** `{"set": {key: value}, "unset": [key]}`, and where there is cause also `"extend": {key:
 [items]}` for lists that grew at their end and `"in": {key: delta}` for objects up to two levels
-inside the state that changed in part. Version 1 had the first two only.
+inside the state that changed in part.
 """
 
 from __future__ import annotations

@@ -13,19 +13,16 @@ from checkpoints.database import clock
 from checkpoints.database.people import NAME, User
 from checkpoints.state import codec
 from hitl.models import Delegation
+from runs.workflows.refusals import FieldRefused
 
 LONGEST = dt.timedelta(days=366)
 MOST = 20
 
 
-class DelegationRefused(Exception):
+class DelegationRefused(FieldRefused):
     """The delegation cannot be made. `field` names what is wrong."""
 
     code = "delegation_refused"
-
-    def __init__(self, field: str, text: str) -> None:
-        super().__init__(text)
-        self.field = field
 
 
 def to(user: User, *, now: dt.datetime) -> list[Delegation]:

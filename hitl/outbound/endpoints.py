@@ -15,6 +15,7 @@ from checkpoints.models import Thread
 from hitl.models.outbound import Channel, Delivery, Endpoint, Occasion
 from hitl.outbound import addresses, chat, recipients, signatures
 from runs import keyed
+from runs.workflows.refusals import FieldRefused
 
 ROTATION = dt.timedelta(hours=24)
 """How long the secret before is signed with too."""
@@ -23,17 +24,13 @@ MOST = 20
 TESTS_APART = dt.timedelta(seconds=10)
 
 
-class EndpointInvalid(Exception):
+class EndpointInvalid(FieldRefused):
     """The endpoint cannot be kept as it is given.
 
     `field` names what is wrong; the message never repeats a secret.
     """
 
     code = "endpoint_invalid"
-
-    def __init__(self, field: str, text: str) -> None:
-        super().__init__(text)
-        self.field = field
 
     @property
     def errors(self) -> dict[str, list[str]]:

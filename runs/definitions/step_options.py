@@ -14,6 +14,7 @@ from checkpoints.state.reducers import REDUCERS
 from runs.models.frequency import Frequency
 from runs.workflows import review_rules, schemas, spelling
 from runs.workflows.calendars import Calendar, read
+from runs.workflows.refusals import FieldRefused
 from runs.workflows.sequence import Retry
 
 SCHEMA = {
@@ -47,12 +48,8 @@ SCHEMA = {
 }
 
 
-class PolicyInvalid(Exception):
+class PolicyInvalid(FieldRefused):
     """A policy cannot be kept. `field` names it within the step."""
-
-    def __init__(self, field: str, text: str) -> None:
-        super().__init__(text)
-        self.field = field
 
 
 def freeze(step: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from runs.models import Credential
 from runs.models.credentials import NAME
 from runs.security import allowed_hosts
 from runs.workflows.base import StepFailed
+from runs.workflows.refusals import FieldRefused
 
 SHORTEST, LONGEST = 8, 32_000
 """Characters of a value. What is shorter could not be scrubbed from texts without spoiling them."""
@@ -32,17 +33,13 @@ USED = dt.timedelta(minutes=1)
 """How exactly the last use is noted."""
 
 
-class CredentialInvalid(Exception):
+class CredentialInvalid(FieldRefused):
     """A credential cannot be kept as it is given.
 
     `field` names what is wrong; the message never repeats a value.
     """
 
     code = "credential_invalid"
-
-    def __init__(self, field: str, text: str) -> None:
-        super().__init__(text)
-        self.field = field
 
 
 def put(

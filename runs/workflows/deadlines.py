@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from runs.workflows import calendars
 from runs.workflows.calendars import Calendar
+from runs.workflows.refusals import FieldRefused
 
 if TYPE_CHECKING:
     from runs.workflows.review_rules import Review
@@ -20,15 +21,11 @@ SOME_MONDAY = dt.datetime(2026, 6, 8, 12, tzinfo=dt.UTC)
 """Durations are compared from here; a week without holidays nearly everywhere."""
 
 
-class Unknown(Exception):
+class Unknown(FieldRefused):
     """The rules name a calendar or a zone that there is not.
 
     `field` is which, within the deadline.
     """
-
-    def __init__(self, field: str, text: str) -> None:
-        super().__init__(text)
-        self.field = field
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator
 
 from runs.workflows import deadlines, external_reviewers, spelling
 from runs.workflows.calendars import Calendar, CalendarInvalid, DurationInvalid
+from runs.workflows.refusals import FieldRefused
 
 OUTCOMES = ("expire", "cancel", "escalate", "approve")
 RISKS = ("low", "normal", "high")
@@ -139,12 +140,8 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-class ReviewInvalid(Exception):
+class ReviewInvalid(FieldRefused):
     """The rules cannot be kept. `field` names what is wrong, within `review`."""
-
-    def __init__(self, field: str, text: str) -> None:
-        super().__init__(text)
-        self.field = field
 
 
 def check(given: Any, calendars: Mapping[str, Calendar]) -> Review:
