@@ -5,6 +5,7 @@ it happened is known.
 from __future__ import annotations
 
 import datetime as dt
+import json
 from io import StringIO
 
 import pytest
@@ -27,10 +28,11 @@ from checkpoints.models import (
     Memo,
     Thread,
 )
+from checkpoints.state import codec
 from hitl.decisions import services
 from hitl.models import Decision, Erasure, Via
 from hitl.operations import invariants
-from hitl.threads import erasure
+from hitl.threads import erasure, export
 from hitl.threads.erasure import CannotErase
 from runs import definitions
 from runs.engine.context import workspace_path
@@ -98,6 +100,18 @@ def test_nothing_of_the_thread_is_left_and_the_ledger_holds(ended):
     assert (
         done.counts["pauses"] == 4 and done.counts["decisions"] == 4 and done.counts["threads"] == 1
     )
+
+
+def test_of_an_imported_thread_what_its_document_brought_goes_at_once(ended, zoe):
+    """Before, patches and evidence of imported questions stayed until a round of retention."""
+    document = export.export(ended.thread_id)
+    erasure.erase(ended.thread_id, by="dpo", reason="Asked for in writing")
+    assert document["blobs"] and not Blob.objects.exists()
+    there = export.load(json.loads(codec.encode(document)), owner=zoe).thread
+    age_content()
+    assert Blob.objects.count() == len(document["blobs"])
+    erasure.erase(there.pk, by="dpo", reason="Asked for in writing")
+    assert not Blob.objects.exists()
 
 
 def test_decisions_after_it_go_on_in_the_same_chain(ended, make_order, ben):
