@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 
-from runs.engine.interruptions import AFTER, BEFORE, SUSPENDED
 from runs.models import WorkOrder
-from runs.states import CANCELLED, EXPIRED, RunStatus
+from runs.states import AFTER, BEFORE, CANCELLED, EXPIRED, SUSPENDED, RunStatus
 from runs.workflows import sequence
 
 WORDS = {

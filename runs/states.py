@@ -110,3 +110,8 @@ class RunEnded(Exception):
     """The run has ended, so it can be neither cancelled nor answered."""
 
     code = "run_ended"
+
+
+BEFORE, AFTER, SUSPENDED = "interrupted_before", "interrupted_after", "suspended"
+STOPS = frozenset({BEFORE, AFTER, SUSPENDED})
+"""Phases of pauses that no step asked for: their answer is no verdict on the step."""

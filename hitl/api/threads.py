@@ -31,9 +31,9 @@ from hitl.threads.messages import MessageOutcome
 from runs.api.fields import OptionalText, TextOrNull
 from runs.api.paging import NewestFirst, Paged
 from runs.api.work_orders import body_of, user_of
-from runs.engine.imported import is_imported
 from runs.models import QueuedTurn, Run
 from runs.security import scopes
+from runs.services import is_imported
 from runs.states import RunStatus
 from runs.threads import turns as turns
 from runs.threads.turns import Turn

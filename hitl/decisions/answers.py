@@ -13,14 +13,13 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F
 
-from checkpoints.events import log
 from checkpoints.state import codec, redaction
 from hitl.decisions import notifications, policy, tool_calls
 from hitl.decisions.errors import AnswerInvalid
 from hitl.decisions.policy import Actor
 from hitl.models import Via
 from runs import keyed
-from runs.engine.events import asked
+from runs import services as runs
 from runs.models import Pause
 from runs.services import external_runs
 from runs.workflows import owned, schemas
@@ -196,9 +195,5 @@ def _ask_refined(pause: Pause, errors: Mapping[str, list[str]], *, by: Actor) ->
     keyed.made(pause.shown_id)
     if Pause.objects.open().filter(pk=pause.pk).change(attempts=F("attempts") + 1, refined=words):
         pause.refresh_from_db(fields=["attempts", "refined"])
-        log.append(
-            pause.run.thread_id,
-            pause.run_id,
-            [asked(pause, again=True, errors=dict(errors), answered_by=by.get_username())],
-        )
+        runs.tell_again(pause, errors=dict(errors), answered_by=by.get_username())
         notifications.plan_refined(pause, by=by)

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable
 from checkpoints.models.fields import demand
 from hitl.decisions import tool_calls
 from hitl.models import STEP_AROUND, UNDO, Decision, Via, Vote
-from runs.engine import approvals
-from runs.engine.approvals import DecisionRecord
+from runs.services import approvals
+from runs.services.approvals import DecisionRecord
 from runs.workflows.sequence import CANCEL, REVISE
 
 REFUSALS = frozenset({REVISE, CANCEL, UNDO, STEP_AROUND})

@@ -24,13 +24,12 @@ from runs.agents.approval import RulesRefused
 from runs.definitions import TemplateInvalid, TemplateNotFound, TemplateNotNamed, rights
 from runs.definitions.readiness import CannotRun
 from runs.definitions.tool_approvals import CallInvalid, ToolNotFound
-from runs.engine.start import NothingKept
 from runs.git.repositories import RepositoryInvalid, RepositoryNotFound
 from runs.git.sources import BadSource
 from runs.keyed import KeyTaken
 from runs.models.artifacts import ArtifactDropped
 from runs.security import scopes
-from runs.services import InputInvalid, OrdersStopped, PauseClosed
+from runs.services import InputInvalid, NothingKept, OrdersStopped, PauseClosed
 from runs.services.forks import (
     ForkForbidden,
     ImportStands,

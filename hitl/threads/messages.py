@@ -13,7 +13,6 @@ from django.db import transaction
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
-from checkpoints.events import log
 from checkpoints.models import Checkpoint, Thread, WhenBusy
 from hitl.decisions import policy, review_bypass, visibility
 from hitl.decisions.services import (
@@ -29,11 +28,9 @@ from hitl.decisions.services import (
 from hitl.models import Decision, Via, Vote
 from runs import keyed
 from runs import services as runs
-from runs.engine.events import asked
-from runs.engine.interruptions import STOPS
 from runs.models import Pause, QueuedTurn, Run
 from runs.security import scopes
-from runs.states import LIVE, RunEnded
+from runs.states import LIVE, STOPS, RunEnded
 from runs.threads import message_queue as lines
 from runs.threads import turns
 from runs.threads.message_queue import TurnRefused
@@ -244,7 +241,7 @@ def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via)
 def ask_again(pause: Pause) -> MessageOutcome:
     """Tell those who watch once more what is asked (S0-73, S2-22)."""
     keyed.made(pause.run.shown_id)
-    log.append(pause.run.thread_id, pause.run_id, [asked(pause, again=True)])
+    runs.tell_again(pause)
     return MessageOutcome(run=pause.run, how="asked")
 
 

@@ -24,10 +24,9 @@ from hitl.rendering import paging, patches
 from hitl.rendering.paging import ListAddress, ListPage
 from hitl.views import cards, typed
 from hitl.views.common import home_of, place_of
-from runs.engine.interruptions import STOPS
 from runs.models import Definition, Pause, Run
 from runs.services import external_runs
-from runs.states import LIVE, PAUSED, PENDING, RUNNING
+from runs.states import LIVE, PAUSED, PENDING, RUNNING, STOPS
 from runs.workflows import sequence
 from runs.workflows.sequence import APPROVE, REVISE
 

@@ -17,7 +17,6 @@ from hitl.rendering.paging import ListAddress
 from hitl.views.common import person
 from runs import services
 from runs.definitions import compatibility
-from runs.engine.code_changes import NotHeld
 from runs.models import Run
 
 HELD = 50
@@ -57,7 +56,7 @@ def accept_code(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     get_object_or_404(Run, pk=run_id)
     try:
         services.accept_code(run_id, by=person(request))
-    except NotHeld as refused:
+    except services.NotHeld as refused:
         messages.error(request, str(refused))
     else:
         messages.success(request, "The run continues with the current code.")

@@ -27,8 +27,6 @@ from hitl.outbound import endpoints, quotas, recipients
 from hitl.wait_gate import early_answers, signatures
 from runs import keyed
 from runs.definitions import rights, step_options
-from runs.engine import questions
-from runs.engine.advance import advance
 from runs.models import Pause, Run
 from runs.security import ssrf
 from runs.services import external_runs
@@ -207,7 +205,7 @@ def _let_end(asked: WaitRequest, by: User) -> None:
         thread__outer_run__owner=by, thread__outer_run__name=asked.run_id, status=PENDING
     ).first()
     if answered is not None:
-        advance(answered.pk, budget=1)
+        external_runs.let_end(answered.pk)
 
 
 def _team(asked: WaitRequest, by: User) -> Group | None:
@@ -273,7 +271,7 @@ def _checked(asked: WaitRequest) -> external_runs.Question:
                 ]
             }
         )
-    if asked.prompt_id and not questions.PROMPT_ID.fullmatch(asked.prompt_id):
+    if asked.prompt_id and not external_runs.is_prompt_id(asked.prompt_id):
         raise WaitInvalid(
             {
                 "prompt_id": [

@@ -26,8 +26,8 @@ from checkpoints import ids, lineage
 from checkpoints.models import Checkpoint
 from checkpoints.state import codec
 from runs.engine import questions
-from runs.engine.interruptions import STOPS
 from runs.models import Pause, Run
+from runs.states import STOPS
 from runs.workflows import external_reviewers, review_rules, sequence
 from runs.workflows.base import Approval, StepFailed
 from runs.workflows.sequence import FrozenStep

@@ -19,7 +19,7 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, transaction
 
-from checkpoints import ids, store
+from checkpoints import store
 from checkpoints.database import outages
 from checkpoints.events import log
 from checkpoints.models import Checkpoint, EventKind, Memo
@@ -115,7 +115,7 @@ class ClaimedRun:
 
     @cached_property
     def path(self) -> Path:
-        return workspace_path(self.run)
+        return housekeeping.workspace_path(self.run)
 
     @property
     def joining(self) -> bool:
@@ -482,17 +482,6 @@ def order_of(run: Run, order: WorkOrder | None) -> Order:
         page=delivery.page_of(order),
         delivery=delivery.delivery_of(order),
     )
-
-
-def workspace_path(run: Run) -> Path:
-    """One folder per order; child runs, which work at the same time, have one each."""
-    shared = run.work_order_id is not None and run.parent_id is None
-    name = (
-        ids.show(WorkOrder.PREFIX, run.work_order_id)
-        if shared and run.work_order_id
-        else run.shown_id
-    )
-    return housekeeping.root() / name
 
 
 def _saved(head: Checkpoint) -> Saved | None:

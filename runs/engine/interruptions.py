@@ -10,15 +10,13 @@ from typing import Any
 from runs.engine import questions
 from runs.engine.questions import Question
 from runs.models import Run
+from runs.states import AFTER, BEFORE, SUSPENDED
 from runs.workflows import review_rules, schemas, sequence
 from runs.workflows.base import Ask, Done, Gather, Go, Report, StepFailed
 from runs.workflows.sequence import APPROVE, FrozenStep
 
 MAX_LOOPS = 100
 LOOP_LIMIT = "loop_limit"
-BEFORE, AFTER, SUSPENDED = "interrupted_before", "interrupted_after", "suspended"
-STOPS = frozenset({BEFORE, AFTER, SUSPENDED})
-"""Phases of pauses that no step asked for: their answer is no verdict on the step."""
 
 
 def asks_before(run: Run, step: FrozenStep) -> bool:

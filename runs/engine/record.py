@@ -24,10 +24,20 @@ from runs.engine import (
 )
 from runs.engine.context import ClaimedRun
 from runs.engine.events import MIDWAY, Fact, Facts, asking, created, line, starting
-from runs.engine.interruptions import BEFORE, STOPS, SUSPENDED
 from runs.engine.questions import Question
 from runs.models import Pause, Run
-from runs.states import COMPLETED, FAILED, PAUSED, PENDING, RUNNING, FailureCode, LeaseLost
+from runs.states import (
+    BEFORE,
+    COMPLETED,
+    FAILED,
+    PAUSED,
+    PENDING,
+    RUNNING,
+    STOPS,
+    SUSPENDED,
+    FailureCode,
+    LeaseLost,
+)
 from runs.workflows import sequence
 from runs.workflows.base import Done, Go, StepFailed
 from runs.workflows.schemas import SchemaRefused

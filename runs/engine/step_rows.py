@@ -19,9 +19,9 @@ from runs.definitions import due_times, reviewer_index
 from runs.engine import approvals, budget, questions
 from runs.engine.context import ClaimedRun, loop_num
 from runs.engine.events import CARRIED, MIDWAY, Facts, created, line
-from runs.engine.interruptions import STOPS
 from runs.engine.questions import Question
 from runs.models import Pause, Run
+from runs.states import STOPS
 from runs.workflows import sequence
 from runs.workflows.base import Commit, Report
 

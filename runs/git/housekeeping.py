@@ -47,6 +47,17 @@ def mirrors() -> Path:
     return Path(settings.WAYSTATION_DATA) / "mirrors"
 
 
+def workspace_path(run: Run) -> Path:
+    """One folder per order; child runs, which work at the same time, have one each."""
+    shared = run.work_order_id is not None and run.parent_id is None
+    name = (
+        ids.show(WorkOrder.PREFIX, run.work_order_id)
+        if shared and run.work_order_id
+        else run.shown_id
+    )
+    return root() / name
+
+
 def mirror_of(repository_url: str) -> Path | None:
     """Where this machine keeps its copy of a remote repository; None for a local one, which is as
     near as a copy would be.

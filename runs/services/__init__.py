@@ -1,5 +1,8 @@
 """What people and programs may ask of the machine: each outer function is one transaction."""
 
+from runs.engine.code_changes import NotHeld
+from runs.engine.imported import is_imported
+from runs.engine.start import NothingKept
 from runs.services.forks import (
     begin_fork,
     fork,
@@ -12,6 +15,7 @@ from runs.services.pauses import (
     expire,
     goes_on_at,
     resume,
+    tell_again,
 )
 from runs.services.retries import (
     retry,
@@ -35,6 +39,8 @@ from runs.services.work_orders import (
 __all__ = [
     "FIRST_STATE",
     "InputInvalid",
+    "NotHeld",
+    "NothingKept",
     "OrdersStopped",
     "PauseClosed",
     "Resumption",
@@ -49,11 +55,13 @@ __all__ = [
     "expire",
     "fork",
     "goes_on_at",
+    "is_imported",
     "resume",
     "retry",
     "submit",
     "suspend",
     "suspend_run",
     "take_up",
+    "tell_again",
     "too_late_to_fork",
 ]

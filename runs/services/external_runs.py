@@ -6,6 +6,7 @@ Such a run is made with its question open, so no worker ever has it. The answer 
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -19,6 +20,7 @@ from checkpoints.store import Entry
 from runs import definitions, hints
 from runs.definitions import due_times, reviewer_index
 from runs.engine import questions
+from runs.engine.advance import advance
 from runs.engine.events import asking, unkept
 from runs.models import Definition, Pause, Run
 from runs.states import PauseKind, RunStatus
@@ -127,3 +129,13 @@ def open_wait(thread: Thread, asked: Question) -> Pause:
     begun = (EventKind.RUN_STARTED, {"work_order_id": None, "template": str(run.frozen)})
     log.append(thread.pk, run.pk, [begun, *asking(pause, checkpoint), *unkept(asked.state, STEP)])
     return pause
+
+
+def is_prompt_id(text: str) -> bool:
+    """Whether a question may be called so."""
+    return questions.PROMPT_ID.fullmatch(text) is not None
+
+
+def let_end(run_id: uuid.UUID) -> None:
+    """Let a run whose question was answered end now, and wait for no worker."""
+    advance(run_id, budget=1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from runs.engine.interruptions import STOPS
 from runs.models import Pause, WorkOrder
+from runs.states import STOPS
 
 
 def shown_by_steps(order: WorkOrder) -> dict[str, dict[str, Any]]:

@@ -12,17 +12,17 @@ from django.db.models import Q
 
 from checkpoints import store
 from checkpoints.database import clock
+from checkpoints.events import log
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from checkpoints.state import reducers
 from checkpoints.store import Entry
 from runs import hints
 from runs.engine import approvals, commit, ending
-from runs.engine.events import Fact, created, line, unkept
-from runs.engine.interruptions import BEFORE, STOPS
+from runs.engine.events import Fact, asked, created, line, unkept
 from runs.models import Pause
 from runs.services import forks
 from runs.services.forks import check_brought
-from runs.states import PAUSED, PENDING, FailureCode, Lifecycle, PauseStatus
+from runs.states import BEFORE, PAUSED, PENDING, STOPS, FailureCode, Lifecycle, PauseStatus
 from runs.tasks import next_turn_on_commit, nudge_on_commit
 from runs.workflows import sequence
 
@@ -162,6 +162,11 @@ def check_update(pause: Pause, action: str, update: Mapping[str, Any] | None) ->
     """
     if action in pause.ways and brings(pause, update):
         check_brought(pause.run, pause.ways[action])
+
+
+def tell_again(pause: Pause, **details: Any) -> None:
+    """Tell those who watch once more what is asked (S0-73, S2-22). Call inside a transaction."""
+    log.append(pause.run.thread_id, pause.run_id, [asked(pause, again=True, **details)])
 
 
 def brings(pause: Pause, update: Mapping[str, Any] | None) -> bool:

@@ -11,7 +11,7 @@ from checkpoints import registry
 from checkpoints.export import tables as memory
 from checkpoints.registry import Ages, Rows, Table
 from runs import retention
-from runs.engine.context import workspace_path
+from runs.git.housekeeping import workspace_path
 from runs.models import Artifact, Pause, QueuedTurn, Run, WorkOrder
 
 

@@ -21,12 +21,11 @@ from hitl.decisions.approvals import DecisionRows
 from hitl.models import STEP_AROUND, Decision
 from hitl.operations.invariants.base import invariant
 from runs.agents import approval, config, tools
-from runs.engine import approvals
-from runs.engine.approvals import DecisionRecord
-from runs.engine.interruptions import STOPS
-from runs.engine.start import following
 from runs.models import Pause, Run
+from runs.services import approvals
+from runs.services.approvals import DecisionRecord, following
 from runs.services.forks import ReviewStands, check_brought, check_reviews
+from runs.states import STOPS
 from runs.workflows import tool_calls
 from runs.workflows.base import ConfigInvalid
 from runs.workflows.registry import traits_of

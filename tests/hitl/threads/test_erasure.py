@@ -35,7 +35,7 @@ from hitl.operations import invariants
 from hitl.threads import erasure, export
 from hitl.threads.erasure import CannotErase
 from runs import definitions
-from runs.engine.context import workspace_path
+from runs.git.housekeeping import workspace_path
 from runs.models import Pause, Run, WorkOrder
 from runs.workflows.base import Ask, Done, Report
 from tests.conftest import drive, fresh, pause_of

@@ -14,9 +14,9 @@ from hitl.rendering.paging import ListAddress
 from hitl.views import threads as pages
 from runs import definitions
 from runs.engine.advance import advance
-from runs.engine.interruptions import SUSPENDED
 from runs.models import Pause, Run
 from runs.models.frequency import PROMISES
+from runs.states import SUSPENDED
 from runs.threads import turns as turns
 from runs.threads.turns import Turn
 from runs.workflows.base import Child, Gather, Go

@@ -14,7 +14,7 @@ from checkpoints.models import Checkpoint
 from hitl.decisions import services
 from hitl.models import Via
 from runs import services as runs
-from runs.engine.context import workspace_path
+from runs.git.housekeeping import workspace_path
 from runs.models import WorkOrder
 from runs.services import forks
 from tests.conftest import drive, fresh, head_of, pause_of

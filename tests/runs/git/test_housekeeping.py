@@ -16,9 +16,9 @@ from django.utils import timezone
 from hitl.decisions import services
 from hitl.models import Via
 from runs import services as runs
-from runs.engine.context import workspace_path
 from runs.git import housekeeping
 from runs.git.folder_lock import FolderBusy, FolderLock
+from runs.git.housekeeping import workspace_path
 from runs.models import Run, WorkOrder
 from runs.workflows.base import StepFailed
 from tests.conftest import drive, fresh, pause_of
