@@ -1,24 +1,13 @@
 """People's answers, tokens and rules; what goes out; the wait gate's rows; presence."""
 
 from hitl.models import outbound as outbound  # Django looks for tables here
-from hitl.models.decisions import (
-    STEP_AROUND,
-    UNDO,
-    Anchor,
-    ApiToken,
-    Decision,
-    Delegation,
-    Erasure,
-    IdempotencyKey,
-    Import,
-    Ledger,
-    Snooze,
-    Via,
-    Vote,
-    ledger_name,
-    name_of,
-)
+from hitl.models.decisions import STEP_AROUND, UNDO, Decision, Via, name_of
+from hitl.models.delegations import Delegation, Snooze
+from hitl.models.idempotency import IdempotencyKey
+from hitl.models.ledgers import Anchor, Erasure, Import, Ledger, ledger_name
 from hitl.models.presence import Presence
+from hitl.models.tokens import ApiToken
+from hitl.models.votes import Vote
 from hitl.models.wait_gate import EarlyAnswer, InboundSource, OuterRun, Wait
 
 __all__ = [

@@ -526,7 +526,7 @@ class PauseQuerySet(models.QuerySet["Pause"]):
 
 
 class Pause(ids.HasShownId, models.Model):
-    """An open question of a run.
+    """A question of a run, open or closed; its votes and its decision are rows of `hitl`.
 
     Each revision of the answerable content is a row of its own, and none is dropped.
     """

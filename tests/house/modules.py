@@ -45,7 +45,6 @@ LONG = {
     "hitl/api/threads.py": 700,
     "hitl/forms/json_schema.py": 550,
     "hitl/live/hub.py": 550,
-    "hitl/models/decisions.py": 750,
     "hitl/views/family.py": 550,
     "hitl/views/threads.py": 600,
     "runs/admin/runs.py": 600,
@@ -56,7 +55,6 @@ LONG = {
     "runs/langgraph/questions.py": 550,
     "runs/models/runs.py": 800,
     "runs/threads/turns.py": 550,
-    "runs/workflows/base.py": 650,
     "runs/workflows/schemas.py": 650,
 }
 """Modules that were within the limit while lines had 140 characters, and how far each may go: take

@@ -1,0 +1,80 @@
+"""The words a workflow is written in: what a step gets, what it may answer, and how it is
+registered.
+
+Nothing here knows Django, Celery or Channels: a step can be called in a test, a notebook or another
+engine.
+"""
+
+from runs.workflows.base.context import (
+    Context,
+    GiveCredential,
+    Log,
+    Once,
+    RequireApproval,
+    Step,
+    Told,
+)
+from runs.workflows.base.orders import (
+    DeliveryPolicy,
+    Order,
+    PullRequest,
+    PullRequestDraft,
+)
+from runs.workflows.base.outcomes import (
+    Approval,
+    Ask,
+    Child,
+    ConfigInvalid,
+    Done,
+    FailurePolicy,
+    Gather,
+    Go,
+    Outcome,
+    Outside,
+    Report,
+    State,
+    StepFailed,
+    Stopped,
+    effect,
+)
+from runs.workflows.base.workspaces import (
+    Code,
+    Commit,
+    Completed,
+    Workspace,
+)
+from runs.workflows.tool_calls import Call
+
+__all__ = [
+    "Approval",
+    "Ask",
+    "Call",
+    "Child",
+    "Code",
+    "Commit",
+    "Completed",
+    "ConfigInvalid",
+    "Context",
+    "DeliveryPolicy",
+    "Done",
+    "FailurePolicy",
+    "Gather",
+    "GiveCredential",
+    "Go",
+    "Log",
+    "Once",
+    "Order",
+    "Outcome",
+    "Outside",
+    "PullRequest",
+    "PullRequestDraft",
+    "Report",
+    "RequireApproval",
+    "State",
+    "Step",
+    "StepFailed",
+    "Stopped",
+    "Told",
+    "Workspace",
+    "effect",
+]

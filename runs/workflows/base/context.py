@@ -1,0 +1,172 @@
+"""What a step gets: its `Context`, and the functions in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from runs.workflows.base.orders import Order, PullRequest, PullRequestDraft
+from runs.workflows.base.outcomes import Approval, Outcome, State, StepFailed
+from runs.workflows.base.workspaces import Workspace
+
+
+class RequireApproval(Protocol):
+    """Raises StepFailed unless what is about to be done is what a person approved: call it right
+    before an effect.
+
+    `of` names the step that asked, or its function. Where the template asks after that step, its
+    last question must have been answered so that the run went on (`approval_missing`); the answer
+    is looked up, and is one only by the rules that the step has, for this run, and for a state that
+    nobody edited since (`content_changed`). Where `material` is given, it must be the
+    `Report.material` of that question, to the letter (`content_changed`). A template that does not
+    ask needs no approval. "" is the last of the steps before this one that the template pauses
+    after and somebody approved; calls of tools that were approved midway are no such thing.
+    """
+
+    def __call__(self, of: str, material: Any = None) -> None: ...
+
+
+def _nobody_is_asked(of: str, material: Any = None) -> None:
+    """For steps called outside the engine."""
+
+
+def _no_forge(wanted: PullRequestDraft) -> PullRequest:
+    raise StepFailed(
+        "No forge is set for this repository, so no pull request was opened.", code="no_forge"
+    )
+
+
+class GiveCredential(Protocol):
+    """A secret by the name that operators gave it, to be used and not kept; `to` is the address
+    that it is going to be sent to.
+
+    Whatever the step writes from then on has a marker in its place. Without `to`, as for a program,
+    there is none that is bound to hosts. Raises StepFailed (`credential_missing`,
+    `credential_host`, `credential_locked`).
+    """
+
+    def __call__(self, name: str, *, to: str = "") -> str: ...
+
+
+def _no_credential(name: str, *, to: str = "") -> str:
+    """For steps called outside the engine."""
+    raise StepFailed(f"There is no credential {name!r} here.", code="credential_missing")
+
+
+class Log(Protocol):
+    """Writes a line to the run's log: seen live on the page, kept with the thread."""
+
+    def __call__(self, message: str, *, level: str = "info", **data: Any) -> None: ...
+
+
+Told = tuple[Literal["tool_call_started", "tool_call_completed", "log"], Mapping[str, Any]]
+"""What a step may tell of its work while it works: kind of event, and its data."""
+
+
+class Once(Protocol):
+    """Gives the recorded result of `key`, or calls `function` and records what it gives (a JSON
+    value).
+
+    Safe from several threads of one step. A crash between the call and its record lets `function`
+    run again: hand it `Context.key`. Before the call, and before its result is recorded, the run
+    must still be this worker's, else it raises Stopped. What is under way at the moment in which
+    the run is cancelled or taken over cannot be stopped: hand `Context.fence` to a receiver that
+    keeps the highest it has seen, and refuses less. What `tell` makes of the result goes to the log
+    in the commit that records it, and never again.
+    """
+
+    def __call__(
+        self, key: str, function: Callable[[], Any], *, tell: Callable[[Any], Told] | None = None
+    ) -> Any: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What a step may know and use besides its state."""
+
+    run_id: str
+    step: str
+    loop_num: int
+    """How often this step has run in this run, from 1."""
+    key: str
+    """The same at every attempt of this step: give it as idempotency key to whatever is called
+    outside.
+    """
+    fence: int = 0
+    """Grows each time a worker takes the run: a receiver that remembers the highest can refuse a
+    worker that was replaced.
+    """
+    config: Mapping[str, Any]
+    """The step template's configuration, frozen with the order."""
+    order: Order
+    log: Log
+    once: Once
+    """`once("charge", charge_card)`: the result is recorded in a commit of its own and never
+    computed again for this execution.
+    """
+    check: Callable[[], None]
+    """Raise `Stopped` when the run was cancelled or taken over.
+
+    Call it between pieces of long work.
+    """
+    workspace: Workspace
+    recorded: Callable[[Collection[str]], Mapping[str, Any]] = lambda keys: {}
+    """Those of these keys that `once` has recorded for this execution, each with its result."""
+    stream: Callable[[str], None] = lambda text: None
+    """Say something while the step works, token by token: seen live, gathered for up to 50 ms, kept
+    with the log, in no checkpoint.
+    """
+    think: Callable[[str], None] = lambda text: None
+    """The same for what is thought aloud and is no part of what is said."""
+    keep: Callable[[str, str], None] = lambda name, text: None
+    """`keep("prompt", text)`: kept with the run as an artifact, for people to read; cut where it is
+    too long. In a commit of its own.
+    """
+    emit: Callable[
+        [Literal["tool_call_started", "tool_call_completed", "log"], Mapping[str, Any]], None
+    ] = lambda kind, data: None
+    """Tell of a tool's call, in a small commit of its own, behind all that was streamed so far."""
+    shared: Path = Path()
+    """A folder that all workers see, for what a workflow reads and keeps outside its runs."""
+    sub_steps: Sequence[str] = ()
+    """Names of the step template's sub-steps, in order; empty where it has none."""
+    thread_id: str = ""
+    """Shown id of the thread that the run works on."""
+    halting: Callable[[], bool] = lambda: False
+    """Whether the run should come to a step boundary soon: a person wants it suspended, or the
+    worker ends. Long work that can be parted
+    answers a Go to its own step then."""
+    approvals: Mapping[str, Approval] = field(default_factory=dict)
+    """By step, and by the name of its function."""
+    require_approval: RequireApproval = _nobody_is_asked
+    decided_calls: Callable[[str], Mapping[str, Mapping[str, Any]]] = lambda step: {}
+    """What people decided of the tool calls that a step asked about last, from the ledger: see
+    `runs.workflows.tool_calls.approved`.
+    """
+    configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The configurations of the template's steps, by the name of their function: for a step that
+    checks what another one decided.
+    """
+    propose: Callable[[PullRequestDraft], PullRequest] = _no_forge
+    """Open a pull request for the order's branch at the repository's forge, or bring the open one
+    up to date: never a second one.
+
+    Raises StepFailed: `no_forge`, `forge_refused`, `forge_away` and `forge_limit`, where trying
+    again later may help."""
+
+    credential: GiveCredential = field(default=_no_credential, repr=False)
+    """`credential("forge", to=url)`."""
+
+    reach: Sequence[str] = ()
+    """Hosts and networks that operators let tools read from though they are not public: see
+    `runs.security.ssrf`.
+    """
+
+    def approved(self, of: str) -> Approval | None:
+        """The answer to what a step asked last, if it let the run go on."""
+        return self.approvals.get(of)
+
+
+Step = Callable[[State, Context], Outcome]

@@ -1,0 +1,243 @@
+"""What a step answers, and the errors it ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from runs.workflows.base.workspaces import Commit
+from runs.workflows.tool_calls import Call
+
+State = dict[str, Any]
+"""A run's state: a JSON object.
+
+Keys are the workflow's own, beside `revision_feedback` (the reviewer's latest words, or "").
+
+A step gets it read-only, at any depth: it reads and copies (`copy.deepcopy(state["plan"])` is
+ordinary again), and says what changes in the update it returns. An attempt to change it raises
+TypeError."""
+
+
+class StepFailed(Exception):
+    """A step cannot go on, and says so in words for the person who asked: what happened, what was
+    kept, what to do.
+
+    `code` is stable and machine readable; the run ends `failed` with it as its `failure_code`.
+    Where the step's policy tries it again, that is not before `after` seconds, which whoever
+    refused has named.
+    """
+
+    def __init__(self, message: str, *, code: str = "step_failed", after: float = 0.0) -> None:
+        super().__init__(message)
+        self.code = code
+        self.after = after
+
+
+class Stopped(Exception):
+    """The run no longer belongs to this worker (cancelled, or taken over): stop and write
+    nothing.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a reviewer is shown when the run pauses after this step."""
+
+    content: str
+    """Markdown; sanitised when shown."""
+    patch: str = ""
+    """Unified diff, shown apart from the content; part of what is approved."""
+    facts: Mapping[str, str | int] = field(default_factory=dict)
+    """Short label → value pairs above the content, in this order."""
+    effects: Sequence[str] = ()
+    """What approving will do outside this run, and whether that can be undone: see `effect`."""
+    material: Any = None
+    """The JSON value that counts: what is done later must be done for just this
+    (`Context.require_approval`). An answer is bound to it and the facts, so other words around it
+    are no other content. None: content, patch, facts and the whole state all count."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Approval:
+    """A person's answer to what a step asked last, other than revise or cancel."""
+
+    action: str
+    """`approve`, or an answer of the template's own."""
+    decision_id: str
+    revision: int
+    material: str
+    """Digest of `Report.material`; where the report named none, of the whole state."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Go:
+    """The step is done: merge `update` into the state and go on.
+
+    `to` names the next step; None means the next one of the template. Where the template pauses
+    after this step, `report` is what the reviewer sees.
+    """
+
+    update: Mapping[str, Any] = field(default_factory=dict)
+    to: str | None = None
+    report: Report | None = None
+    commit: Commit | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outside:
+    """People without an account who are asked too, by mail: whoever holds the link that is sent to
+    an address answers under it.
+
+    They see what stands here and the form of `required_inputs`, nothing else of the question, the
+    run or its reviewers. A question whose rules or calls are of high risk is put to nobody outside.
+    """
+
+    to: Sequence[str]
+    """Mail addresses.
+
+    Those that the step's rules do not name as `external` may come from who asked for the work: they
+    are asked for data
+    alone, by the answer `answer`, where the step itself looks at them before it goes on."""
+    question: str = ""
+    """In words for them; "" the question's own."""
+    content: str = ""
+    """Markdown, for them."""
+    ways: Sequence[str] = ()
+    """The answers that they may give; empty for all. Never cancel."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """Pause until somebody answers.
+
+    `ways` maps each answer's name to the step it leads to ("" ends the run).
+
+    The run goes on from the checkpoint that the answer writes; the step that asked is not run again
+    unless a way leads to it.
+    """
+
+    question: str
+    ways: Mapping[str, str]
+    report: Report
+    update: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Button texts of answers beyond approve, revise and cancel."""
+    max_revisions: int = 3
+    phase: str = ""
+    """What the run is said to wait for, e.g.
+
+    `awaiting_plan_approval`, or the reason that blocks it, e.g. `missing_supplier_data`.
+    """
+    required_inputs: Mapping[str, Any] = field(default_factory=dict)
+    """JSON Schema (2020-12) of an object that comes with every answer but revise and cancel; empty
+    where words are enough.
+
+    The card shows it as a form. What fits it joins the state by the workflow's reducers; what does
+    not leaves the question open."""
+    known: Mapping[str, Any] = field(default_factory=dict)
+    """What the form begins with."""
+    bare: Sequence[str] = ()
+    """Answers that bring no data all the same, such as a refusal."""
+    calls: Sequence[Call] = ()
+    """Tool calls that the answer decides one by one; then `answer` is among the ways, and
+    `required_inputs` follows from them.
+
+    `approve`, where it is a way, approves all as they stand. See
+    `runs.workflows.wait_for_input.ask_about_calls`."""
+    kind: Literal["", "approval", "input", "tools", "external"] = ""
+    """What is wanted: a verdict, data, a decision per call, or the answer of another system. ""
+    follows from the rest.
+    """
+    midway: bool = False
+    """Asked in the middle of an execution, which goes on with the answer: under the same key and
+    number, where a way leads back to the
+    step. So what `Context.once` recorded before the question holds after it."""
+    outside: Outside | None = None
+    prompt_id: str = ""
+    """What programs answer it under (`promptId`), beside its own id: up to 200 letters, digits and
+    `. _ : ~ @ = + -`.
+    """
+    commit: Commit | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """The run is complete.
+
+    `report` is what a child run hands to its parent, to be shown where that pauses.
+    """
+
+    update: Mapping[str, Any] = field(default_factory=dict)
+    commit: Commit | None = None
+    report: Report | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Child:
+    """A run beside others, on a thread of its own: it starts from its parent's state and takes
+    sub-steps of the step that gathers.
+    """
+
+    name: str
+    """How its result and its card are called; unique within one Gather."""
+    steps: Sequence[str] = ()
+    """Names of the step template's sub-steps, in the order they run; empty for all of them."""
+    update: Mapping[str, Any] = field(default_factory=dict)
+    """Joins the state that it starts from, by the workflow's reducers."""
+
+
+FailurePolicy = Literal["fail_fast", "collect"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gather:
+    """Start child runs and go on when all have ended. While it waits, the run holds nothing.
+
+    What a child changed in its state joins the parent's by the workflow's reducers, in the order of
+    `children`; `state["gathered"]` holds for each name `{"run_id", "status", "error"}`. A child may
+    pause; its card names this order.
+    """
+
+    children: Sequence[Child]
+    update: Mapping[str, Any] = field(default_factory=dict)
+    """Joins the state before the children start from it."""
+    to: str | None = None
+    """The step after the join; None means the next one of the template."""
+    into: str = ""
+    """Where named, what each child changed is kept under this key as `{name: changes}` instead of
+    joining the state itself.
+    """
+    on_failure: FailurePolicy = "fail_fast"
+    """`fail_fast`: the first child that does not complete cancels the others and fails the run.
+
+    `collect`: go on with those that did.
+    """
+    report: Report | None = None
+    """Shown where the run pauses after the join; else what the children reported."""
+    commit: Commit | None = None
+
+
+Outcome = Go | Ask | Done | Gather
+
+
+def effect(what: str, *, undo: str = "") -> str:
+    """A sentence for `Report.effects`: what is done, and how it can be undone afterwards, if it
+    can.
+    """
+    return f"{what} {f'To undo that: {undo}' if undo else 'That cannot be undone.'}"
+
+
+class ConfigInvalid(Exception):
+    """A step template's configuration cannot be used.
+
+    `errors` maps each place in it to sentences.
+    """
+
+    code = "config_invalid"
+
+    def __init__(self, errors: Mapping[str, list[str]]) -> None:
+        super().__init__(
+            " ".join(f"{place}: {text}" for place, texts in errors.items() for text in texts)
+        )
+        self.errors = dict(errors)
