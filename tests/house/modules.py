@@ -104,27 +104,6 @@ TOP = {
 }
 """App → modules at its top level beside Django's, and why."""
 
-IMPORTED = {
-    "tests.checkpoints.retention.test_keeping": 1,
-    "tests.checkpoints.state.test_codec": 4,
-    "tests.checkpoints.store.test_rows": 3,
-    "tests.hitl.decisions.test_undo": 1,
-    "tests.hitl.live.test_sockets": 9,
-    "tests.hitl.live.test_streams": 3,
-    "tests.hitl.views.test_orders": 5,
-    "tests.matrix.test_races": 1,
-    "tests.runs.accidents.test_crash_points": 2,
-    "tests.runs.accidents.test_recovery": 4,
-    "tests.runs.contrib.test_booking": 1,
-    "tests.runs.engine.test_children": 10,
-    "tests.runs.model.test_single_runs": 2,
-    "tests.runs.processes.test_hostile_agents": 2,
-    "tests.runs.workflows.test_schemas": 1,
-    "tests.stories.browser.test_order": 4,
-}
-"""Test modules whose helpers have no home of their own yet, and how often others import them. It
-only gets less."""
-
 
 def problems(root: Path) -> list[str]:
     """Everything that stands where it does not belong, one line each, and where to read why."""
@@ -232,12 +211,10 @@ def tests_import_tests(root: Path, modules: list[Path]) -> Iterator[str]:
             found.update(TEST_MODULE.findall(text))
             found.update(f"{folder}.{name}" for folder, name in FROM_FOLDER.findall(text))
     for name, times in sorted(found.items()):
-        if times > IMPORTED.get(name, 0):
-            yield (
-                f"{name} is imported {times} times; a test module imports from no other. Move what"
-                " they share to a module of tests/worlds, tests/doors or tests/servers that is"
-                " named for what it gives."
-            )
+        yield (
+            f"{name} is imported {times} times; a test module imports from no other. Move what they"
+            " share to a module that is named for what it gives."
+        )
 
 
 def faces(root: Path, modules: list[Path]) -> Iterator[str]:

@@ -4,31 +4,28 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable
 from itertools import combinations
 
 import pytest
-from django.contrib.auth.models import Group
 from django.db import connection
 from django.utils import timezone
 
 from hitl.operations import invariants
-from runs.models import WorkOrder
-from tests.conftest import drive
 from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
-from tests.matrix.races import DOORS, TWICE, Racer, Tally, ask, one_question, people, race
+from tests.matrix.races import DOORS, TWICE, Tally, ask, one_question, people, race
+from tests.matrix.starters import (
+    LATE,
+    Ask,
+    ready,
+)
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.usefixtures("file_database"),
     pytest.mark.both_databases,
 ]
-
-LATE = dt.timedelta(days=1)
-"""No worker picks up here what was answered."""
-Ask = Callable[..., WorkOrder]
 
 
 def held(tally: Tally) -> None:
@@ -39,10 +36,6 @@ def held(tally: Tally) -> None:
         if result.count
     ]
     assert broken == []
-
-
-def ready(make_order: Ask, racer: Racer) -> WorkOrder:
-    return drive(make_order(by=racer.user, team=Group.objects.get(name="racers")))
 
 
 def test_of_any_two_doors_one_wins(make_order: Ask) -> None:

@@ -29,7 +29,7 @@ from tests.matrix.races import (
     people,
     rest,
 )
-from tests.matrix.test_races import LATE, ready
+from tests.matrix.starters import LATE, ready
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),

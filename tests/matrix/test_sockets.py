@@ -14,8 +14,8 @@ from channels.testing import WebsocketCommunicator
 from hitl.live import consumers
 from project import asgi
 from tests.databases.whole import file_database as file_database
-from tests.hitl.live.test_sockets import elsewhere
-from tests.hitl.live.test_streams import stream
+from tests.hitl.live.sockets import elsewhere
+from tests.hitl.live.streams import stream
 from tests.matrix import world as worlds
 from tests.matrix.addresses import METHODS
 from tests.matrix.doors import SERVED, SOCKETS, STREAMS, UNKNOWN_METHODS

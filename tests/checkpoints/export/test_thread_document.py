@@ -33,7 +33,7 @@ from runs.models import Definition, Pause, Run
 from runs.services.forks import ImportStands, NothingToFork
 from runs.states import RunStatus
 from runs.threads.turns import Turn, open_thread
-from tests.checkpoints.state.test_codec import passes, values
+from tests.checkpoints.state.random_states import passes, values
 from tests.conftest import drive, pause_of, state_at_head
 from tests.databases.encryption_keys import NEW, dump, keys
 from tests.worlds.documents import alike

@@ -14,8 +14,8 @@ from checkpoints import store
 from checkpoints.export import verification
 from checkpoints.models import Blob, Checkpoint, Chunk
 from checkpoints.state import codec
-from tests.checkpoints.retention.test_keeping import Tree, counted, messages
-from tests.checkpoints.store.test_rows import damage
+from tests.checkpoints.retention.trees import Tree, counted, messages
+from tests.checkpoints.store.damaged_rows import damage
 from tests.databases.whole import rows
 
 pytestmark = pytest.mark.django_db

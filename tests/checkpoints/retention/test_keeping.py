@@ -7,8 +7,6 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 import zlib
-from typing import Any
-from unittest.mock import patch
 
 import pytest
 from django.contrib.auth.models import User
@@ -36,10 +34,14 @@ from checkpoints.retention import garbage, housekeeping
 from checkpoints.retention import rules as keeping
 from checkpoints.retention.jobs import claim
 from checkpoints.retention.rules import RetentionPolicy, Rules
-from checkpoints.state import codec, reducers
+from checkpoints.state import codec
 from checkpoints.store import CheckpointDamaged, Entry
-from checkpoints.store import rows as written
-from tests.checkpoints.store.test_rows import damage, make_thread, updates
+from tests.checkpoints.retention.trees import (
+    Tree,
+    counted,
+    messages,
+)
+from tests.checkpoints.store.damaged_rows import damage, updates
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -62,73 +64,6 @@ def prune(policy, *, now=None, **more):
         kind.objects.update(touched_at=timezone.now() - LONG_AGO)
     Chore.objects.update(busy_until=timezone.now() - LONG_AGO)
     return housekeeping.whole(rules(policy, **more), every=DAY, now=now or timezone.now())
-
-
-class Tree:
-    """A thread with all states that were ever saved in it, kept beside the store as a plain
-    fold.
-    """
-
-    def __init__(self):
-        self.thread, self.run = make_thread(), uuid.uuid4()
-        self.states: dict[uuid.UUID, dict[str, Any]] = {}
-        self.digests: dict[uuid.UUID, str] = {}
-        self.save({}, None)
-
-    @property
-    def head(self):
-        head = Thread.objects.get(pk=self.thread.pk).head
-        assert head is not None
-        return head
-
-    def save(
-        self, update, parent, *, status=CheckpointStatus.ACTIVE, snapshot=False, metadata=None
-    ):
-        before = store.load(parent) if parent else {}
-        state = reducers.apply(before, update, {})
-        entry = Entry(status=status, metadata=metadata or {})
-        with patch.object(written, "SNAPSHOT_EVERY", 0 if snapshot else 20):
-            made = store.save(
-                self.thread.pk,
-                self.run,
-                state,
-                entry,
-                parent=parent,
-                before=before if parent else None,
-            )
-        self.states[made.pk], self.digests[made.pk] = (
-            {**(self.states[parent.pk] if parent else {}), **update},
-            made.digest,
-        )
-        return made
-
-    def step(self, update, **more):
-        return self.save(update, self.head, **more)
-
-    def kept(self):
-        return list(Checkpoint.objects.filter(thread=self.thread).order_by("pk"))
-
-    def check(self):
-        """Whatever stayed loads as it did, under the same digest, and leads back to the first."""
-        kept = self.kept()
-        for checkpoint in kept:
-            assert checkpoint.size == len(codec.encode(checkpoint.body))
-            assert codec.encode(store.load(checkpoint)) == codec.encode(self.states[checkpoint.pk])
-            assert checkpoint.digest == self.digests[checkpoint.pk]
-            at, steps = checkpoint, 0
-            while at.parent_id:
-                steps += 1
-                at = Checkpoint.objects.get(pk=at.parent_id)
-            assert at.pk == min(self.states), "a chain that does not end in the first checkpoint"
-        return kept
-
-
-def counted(number):
-    tree = Tree()
-    tree.step({"fixed": "x" * 300})
-    for n in range(number):
-        tree.step({"n": n})
-    return tree
 
 
 ACTIONS = st.lists(
@@ -377,15 +312,6 @@ def test_memos_go_when_they_are_old_and_no_run_needs_them():
 
 
 # blobs and chunks
-
-
-def messages(tree, rounds):
-    """A list that grows past several chunks, snapshot by snapshot."""
-    said: list[Any] = []
-    for n in range(rounds):
-        said = [*said, *({"n": n, "text": f"{n} {i} " * 40} for i in range(50))]
-        tree.step({"said": said}, snapshot=True)
-    assert Chunk.objects.filter(previous__isnull=False).count() == rounds - 1
 
 
 def test_chunks_stay_as_long_as_a_snapshot_names_them_or_one_behind_them():

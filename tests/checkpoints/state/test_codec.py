@@ -14,30 +14,12 @@ from hypothesis import strategies as st
 from checkpoints.state import codec
 from checkpoints.state.reducers import REDUCERS, MergeFailed
 from checkpoints.state.reducers import apply as merge
-
-texts = st.text(st.characters(codec=None, exclude_categories=()), max_size=8)
-"""Any code point: NUL and lone surrogates too."""
-scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | texts
+from tests.checkpoints.state.random_states import (
+    passes,
+    states,
+    texts,
+    values,
 )
-values = st.recursive(
-    scalars,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
-    max_leaves=12,
-)
-states = st.dictionaries(st.sampled_from(["a", "b", "c", "\x00", "\ud800"]), values)
-
-
-def passes(value) -> bool:
-    try:
-        codec.check(value)
-    except codec.NotJson:
-        return False
-    return True
 
 
 @given(values.filter(passes))

@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 
 from checkpoints.state import codec, reducers
 from checkpoints.state.codec import FrozenDict, FrozenList, State
-from tests.checkpoints.state.test_codec import passes, states, values
+from tests.checkpoints.state.random_states import passes, states, values
 
 
 def make() -> State:

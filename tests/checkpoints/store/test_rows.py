@@ -9,7 +9,6 @@ import weakref
 import zlib
 
 import pytest
-from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from hypothesis import given, settings
@@ -19,18 +18,14 @@ from checkpoints import store
 from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Chunk, Thread
 from checkpoints.state import codec, reducers
 from checkpoints.store import CheckpointDamaged, Entry
-from tests.checkpoints.state.test_codec import passes, values
+from tests.checkpoints.state.random_states import passes, values
+from tests.checkpoints.store.damaged_rows import (
+    damage,
+    make_thread,
+    updates,
+)
 
 pytestmark = pytest.mark.django_db
-
-updates = st.dictionaries(
-    st.sampled_from(["a", "b", "drafts", "long"]), values | st.just("x" * 500)
-).filter(passes)
-
-
-def make_thread() -> Thread:
-    owner, _ = User.objects.get_or_create(username="owner")
-    return Thread.objects.create(owner=owner)
 
 
 def save_all(changes):
@@ -55,13 +50,6 @@ def save_all(changes):
 
 def counted(number):
     return save_all([{"fixed": "x" * 300, "n": n} for n in range(number)])
-
-
-def damage(checkpoint, text):
-    """Change stored bytes behind the product's back."""
-    with connection.cursor() as cursor:
-        key = checkpoint.pk if connection.vendor == "postgresql" else checkpoint.pk.hex
-        cursor.execute("UPDATE checkpoints_checkpoint SET body = %s WHERE id = %s", [text, key])
 
 
 @settings(max_examples=40, deadline=None)

@@ -311,7 +311,7 @@ def test_the_list_costs_the_same_number_of_queries_for_one_and_for_many(
 
 def test_an_answer_to_a_damaged_order_is_a_problem_and_no_crash(ana_api, url, paused):
     """C24: said in words, nothing lost, the question stays open."""
-    from tests.runs.accidents.test_recovery import damage_head
+    from tests.runs.accidents.losses import damage_head
 
     damage_head(paused)
     before = rows()

@@ -19,7 +19,7 @@ from hitl.models import Decision, Via
 from hitl.threads import erasure
 from tests.conftest import drive, fresh, pause_of
 from tests.doors.admin import client_of, staff
-from tests.hitl.decisions.test_undo import patient_template
+from tests.hitl.decisions.undo_windows import patient_template
 
 pytestmark = pytest.mark.django_db
 

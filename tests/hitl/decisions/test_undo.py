@@ -18,38 +18,28 @@ from hitl.decisions import undo as undoing
 from hitl.ledger import verification
 from hitl.models import Decision, Via
 from hitl.operations import invariants
-from runs import definitions, tasks
 from runs import services as runs
+from runs import tasks
 from runs.engine import recovery
 from runs.engine.advance import advance
-from runs.models import Pause, Run, Template
+from runs.models import Pause, Run
 from tests.conftest import drive, fresh, pause_of
 from tests.databases.moved_clock import later as later
 from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
+from tests.hitl.decisions.undo_windows import (
+    SECONDS,
+    patient_template,
+)
 from tests.worlds import steps
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
-
-SECONDS = 60
 
 
 @pytest.fixture
 def asked(make_order):
     """An order that waits for its plan's approval, which may be taken back for a minute."""
     return drive(make_order(patient_template()))
-
-
-def patient_template():
-    template = Template.objects.current().get(slug="writing")
-    first, *others = template.steps
-    definitions.edit_template(
-        "patient",
-        steps=[{**first, "review": {"undo": SECONDS}}, *others],
-        title="Patient",
-        needs_repository=False,
-    )
-    return "patient"
 
 
 def approve(order, by):

@@ -16,8 +16,8 @@ from hitl.models import ApiToken, Decision
 from project.asgi import application
 from tests.conftest import pause_of
 from tests.databases.whole import file_database as file_database
-from tests.hitl.live.test_sockets import PATIENCE, bearer, closed_with, elsewhere, receive, socket
-from tests.hitl.live.test_streams import stream
+from tests.hitl.live.sockets import PATIENCE, bearer, closed_with, elsewhere, receive, socket
+from tests.hitl.live.streams import stream
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
 

@@ -15,7 +15,7 @@ from hitl.live.hub import hub
 from hitl.models import Via
 from tests.conftest import drive, pause_of
 from tests.databases.whole import file_database as file_database
-from tests.hitl.live.test_sockets import bearer, elsewhere, receive, socket
+from tests.hitl.live.sockets import bearer, elsewhere, receive, socket
 from tests.worlds.deadlines import asked as asked
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]

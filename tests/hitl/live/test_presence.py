@@ -20,9 +20,9 @@ from runs.models import Pause
 from runs.workflows.review_rules import Review
 from tests.conftest import pause_of
 from tests.databases.whole import file_database as file_database
-from tests.hitl.live.test_sockets import as_ana as as_ana
-from tests.hitl.live.test_sockets import bearer, elsewhere, socket
-from tests.hitl.live.test_sockets import url as url
+from tests.hitl.live.sockets import as_ana as as_ana
+from tests.hitl.live.sockets import bearer, elsewhere, socket
+from tests.hitl.live.sockets import url as url
 
 NOW = timezone.now()
 LATER = NOW + presence.LASTS + dt.timedelta(seconds=1)

@@ -13,8 +13,8 @@ from checkpoints.models import Event, Thread
 from runs import definitions, retention
 from tests.conftest import drive
 from tests.databases.whole import file_database as file_database
-from tests.hitl.live.test_sockets import bearer, elsewhere, receive, socket
-from tests.hitl.live.test_streams import stream
+from tests.hitl.live.sockets import bearer, elsewhere, receive, socket
+from tests.hitl.live.streams import stream
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),

@@ -20,15 +20,7 @@ from runs.engine.advance import advance
 from runs.models import Pause, Run
 from tests.conftest import drive, pause_of
 from tests.databases.whole import file_database as file_database
-from tests.hitl.live.test_sockets import (
-    PATIENCE,
-    bearer,
-    closed_with,
-    elsewhere,
-    receive,
-    socket,
-    write,
-)
+from tests.hitl.live.sockets import PATIENCE, bearer, closed_with, elsewhere, receive, socket, write
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
 

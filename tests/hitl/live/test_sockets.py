@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 
 import pytest
 from channels.testing import WebsocketCommunicator
@@ -12,80 +12,34 @@ from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 
-from checkpoints.events import live, log
-from checkpoints.models import EventKind
+from checkpoints.events import live
 from hitl.decisions import services
 from hitl.live import consumers, inbox_feed, socket_messages
 from hitl.live import hub as hubs
-from hitl.models import ApiToken, Via
+from hitl.models import Via
 from project.asgi import application
 from runs.engine.advance import advance
 from tests.conftest import pause_of
 from tests.databases.whole import file_database as file_database
 from tests.doors.waiting import becomes
+from tests.hitl.live.sockets import (
+    PATIENCE,
+    bearer,
+    closed_with,
+    elsewhere,
+    receive,
+    socket,
+    write,
+)
+from tests.hitl.live.sockets import (
+    as_ana as as_ana,
+)
+from tests.hitl.live.sockets import (
+    url as url,
+)
 from tests.worlds.other_engine import STATES, live_through
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
-
-PATIENCE = 10
-
-
-def bearer(user, **kwargs):
-    return [(b"authorization", f"Bearer {ApiToken.make(user, name='test', **kwargs)[1]}".encode())]
-
-
-@asynccontextmanager
-async def socket(path, headers=()):
-    """An open socket; whatever happens the test ends."""
-    async with asyncio.timeout(3 * PATIENCE):
-        communicator = WebsocketCommunicator(application, path, headers=list(headers))
-        accepted, _ = await communicator.connect(timeout=PATIENCE)
-        assert accepted
-        yield communicator
-        await communicator.disconnect(timeout=PATIENCE)
-
-
-async def closed_with(path, headers=()):
-    """The close code of a socket that is not served."""
-    async with asyncio.timeout(3 * PATIENCE):
-        communicator = WebsocketCommunicator(application, path, headers=list(headers))
-        await communicator.connect(timeout=PATIENCE)
-        message = await communicator.receive_output(timeout=PATIENCE)
-    assert message["type"] == "websocket.close"
-    return message["code"]
-
-
-async def receive(communicator, count):
-    return [await communicator.receive_json_from(timeout=PATIENCE) for _ in range(count)]
-
-
-async def elsewhere(function):
-    """Run a function that uses the database in a thread of its own, as another process would."""
-
-    def run():
-        try:
-            return function()
-        finally:
-            connection.close()
-
-    return await asyncio.to_thread(run)
-
-
-def write(order, *messages):
-    with transaction.atomic():
-        log.append(
-            order.thread_id, None, [(EventKind.LOG, {"message": message}) for message in messages]
-        )
-
-
-@pytest.fixture
-def url(paused):
-    return f"/ws/threads/{paused.thread.shown_id}/stream"
-
-
-@pytest.fixture
-def as_ana(ana):
-    return bearer(ana)
 
 
 @pytest.fixture

@@ -2,90 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
 import json
-from contextlib import asynccontextmanager
 
 import pytest
-from asgiref.testing import ApplicationCommunicator
 from django.utils import timezone
 
 from hitl.decisions import deadlines, services
 from hitl.live import connections, outages, sse
 from hitl.models import Via
-from project.asgi import application
 from runs.engine.advance import advance
 from tests.conftest import drive, pause_of
 from tests.databases.whole import file_database as file_database
-from tests.hitl.live.test_sockets import PATIENCE, bearer, closed_with, elsewhere, write
+from tests.hitl.live.sockets import PATIENCE, bearer, closed_with, elsewhere, write
+from tests.hitl.live.streams import (
+    Stream,
+    stream,
+)
 from tests.worlds.deadlines import asked as asked
 from tests.worlds.other_engine import STATES, live_through
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("file_database")]
-
-
-class Stream:
-    """An open request."""
-
-    def __init__(self, path, headers, method="GET"):
-        path, _, query = path.partition("?")
-        scope = {
-            "type": "http",
-            "method": method,
-            "path": path,
-            "raw_path": path.encode(),
-            "query_string": query.encode(),
-            "headers": headers,
-        }
-        self.asgi = ApplicationCommunicator(
-            application, {**scope, "root_path": "", "scheme": "http", "http_version": "1.1"}
-        )
-        self.text = ""
-
-    async def open(self):
-        await self.asgi.send_input({"type": "http.request", "body": b""})
-        start = await self.asgi.receive_output(timeout=PATIENCE)
-        self.status = start["status"]
-        self.headers = {name.decode().lower(): value.decode() for name, value in start["headers"]}
-        return self
-
-    async def more(self):
-        """Read one piece; False when the answer is over."""
-        message = await self.asgi.receive_output(timeout=PATIENCE)
-        self.text += message.get("body", b"").decode()
-        return message.get("more_body", False)
-
-    async def frames(self, count):
-        """The first `count` events as (id, event, data)."""
-        while len(found := self.parsed()) < count:
-            assert await self.more()
-        return found[:count]
-
-    async def rest(self):
-        while await self.more():
-            pass
-        return self.parsed()
-
-    def parsed(self):
-        found = []
-        for block in self.text.split("\n\n")[:-1]:
-            fields = dict(
-                line.split(": ", 1) for line in block.split("\n") if not line.startswith(":")
-            )
-            if "data" in fields:
-                found.append((int(fields["id"]), fields["event"], json.loads(fields["data"])))
-        return found
-
-
-@asynccontextmanager
-async def stream(path, headers=(), method="GET"):
-    async with asyncio.timeout(3 * PATIENCE):
-        opened = await Stream(path, list(headers), method).open()
-        yield opened
-        if not opened.asgi.future.done():
-            await opened.asgi.send_input({"type": "http.disconnect"})
-            await opened.asgi.wait(timeout=PATIENCE)
 
 
 def path_of(order, query=""):
@@ -402,7 +339,7 @@ async def test_one_person_has_so_many_streams_and_sockets_and_no_more(paused, an
     await first.asgi.wait(timeout=PATIENCE)
     again = await Stream(path, hers).open()
     assert again.status == 200
-    for stream in (second, other, again):
-        await stream.asgi.send_input({"type": "http.disconnect"})
-        await stream.asgi.wait(timeout=PATIENCE)
+    for opened in (second, other, again):
+        await opened.asgi.send_input({"type": "http.disconnect"})
+        await opened.asgi.wait(timeout=PATIENCE)
     assert not connections._open

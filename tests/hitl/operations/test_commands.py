@@ -18,8 +18,8 @@ from hitl.models import ApiToken, Decision, Via
 from runs.models import WorkOrder
 from tests.conftest import drive, fresh, pause_of
 from tests.databases.whole import rows
-from tests.runs.engine.test_children import ASKING, asked, sub, worked
-from tests.runs.engine.test_children import crew as crew
+from tests.runs.engine.crews import ASKING, asked, sub, worked
+from tests.runs.engine.crews import crew as crew
 from tests.worlds.repositories import make_repository
 
 pytestmark = pytest.mark.django_db
@@ -224,7 +224,7 @@ def test_wrong_names_are_refused_in_words(paused, user, order, said):
 
 def test_a_damaged_order_is_refused_in_words(paused):
     """C24."""
-    from tests.runs.accidents.test_recovery import damage_head
+    from tests.runs.accidents.losses import damage_head
 
     damage_head(paused)
     with pytest.raises(CommandError, match="does not match its digest"):

@@ -98,7 +98,7 @@ def test_a_failed_and_retried_order_is_whole(make_order, ana, template):
 
 
 def test_a_taken_back_run_is_whole(make_order):
-    from tests.runs.accidents.test_recovery import lose_a_worker
+    from tests.runs.accidents.losses import lose_a_worker
 
     order = make_order()
     lose_a_worker(order)

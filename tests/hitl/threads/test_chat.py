@@ -22,7 +22,7 @@ from runs.threads.turns import Turn
 from runs.workflows.base import Ask, Context, Done, Go, Outcome, Report, State
 from runs.workflows.registry import step
 from tests.databases.whole import file_database as file_database
-from tests.hitl.views.test_orders import ATTACKS, dangerous, text
+from tests.hitl.views.order_pages import ATTACKS, dangerous, text
 from tests.worlds.talking_threads import drive, state_of
 
 pytestmark = pytest.mark.django_db

@@ -16,8 +16,8 @@ from runs.models import Pause, Run
 from runs.states import PENDING, RUNNING
 from tests.conftest import fresh
 from tests.databases.whole import rows
-from tests.hitl.views.test_orders import text, url
-from tests.runs.engine.test_children import (
+from tests.hitl.views.order_pages import text, url
+from tests.runs.engine.crews import (
     ASKING,
     PLAYS,
     answer,

@@ -20,8 +20,8 @@ from tests.databases.whole import rows
 from tests.doors.thread_page import say as say
 from tests.doors.thread_page import url
 from tests.doors.thread_page import waiting as waiting
-from tests.hitl.views.test_orders import text
-from tests.runs.engine.test_children import work_off
+from tests.hitl.views.order_pages import text
+from tests.runs.engine.crews import work_off
 from tests.worlds.scripted_step import order_that
 from tests.worlds.talking_threads import FAIL, RAN, thread
 

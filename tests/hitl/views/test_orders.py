@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from html.parser import HTMLParser
 
 import pytest
 from django.test import Client
@@ -16,18 +15,16 @@ from runs.models import Pause, WorkOrder
 from runs.workflows.base import Ask, Go, Report
 from tests.conftest import drive, fresh, pause_of
 from tests.databases.whole import rows
+from tests.hitl.views.order_pages import (
+    ATTACKS,
+    dangerous,
+    text,
+    url,
+)
 from tests.worlds.repositories import make_repository
 from tests.worlds.scripted_step import order_that as order_that
 
 pytestmark = pytest.mark.django_db
-
-
-def text(response):
-    return response.content.decode()
-
-
-def url(order, tail=""):
-    return f"/work-orders/{order.shown_id}/{tail}"
 
 
 def decide(page, order, action, **fields):
@@ -375,7 +372,7 @@ def test_a_failed_order_says_what_happened_and_can_be_retried(page, make_order):
 
 def test_an_order_whose_state_was_damaged_still_has_a_page(page, paused):
     """C24: it says so, loses nothing, and can be cancelled."""
-    from tests.runs.accidents.test_recovery import damage_head
+    from tests.runs.accidents.losses import damage_head
 
     damage_head(paused, "{")
     response = decide(page, paused, "approve")
@@ -386,76 +383,6 @@ def test_an_order_whose_state_was_damaged_still_has_a_page(page, paused):
 
 
 # What others wrote never runs.
-
-ATTACKS = [
-    "<script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    '"><svg onload=alert(1)>',
-    "</textarea><script>alert(1)</script>",
-    "{{ order.thread }}",
-    "[x](javascript:alert(1))",
-    "<javascript:alert(1)>",
-    "[x]: javascript:alert(1)\n\n[x]",
-    "[x](data:text/html;base64,PHNjcmlwdD4=)",
-    "![x](https://evil.example/pixel.png)",
-    '<a href="javascript:alert(1)">x</a>',
-    "`</code><script>alert(1)</script>`",
-]
-LOADS = {
-    "iframe",
-    "object",
-    "embed",
-    "base",
-    "style",
-    "applet",
-    "frame",
-    "math",
-    "video",
-    "audio",
-    "template",
-}
-ADDRESSES = {"href", "src", "action", "formaction", "xlink:href", "srcset", "poster"}
-
-
-class Danger(HTMLParser):
-    """Collects markup that would run or load something of others.
-
-    The product's own is under /static, its icons have a viewBox.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag, attrs):
-        values = {name: (value or "").strip().lower() for name, value in attrs}
-        own = values.get("src", "").startswith("/static/")
-        icon = tag != "svg" or "viewbox" in values
-        foreign = any(
-            re.match(r"(javascript|data|vbscript):|https?:|//", values[name])
-            for name in ADDRESSES & values.keys()
-            if tag != "a"
-        )
-        script = any(
-            re.match(r"(javascript|data|vbscript):", values[name])
-            for name in ADDRESSES & values.keys()
-        )
-        handler = any(name.startswith("on") for name in values) or "style" in values
-        if (
-            tag in LOADS
-            or (tag in {"script", "img"} and not own)
-            or not icon
-            or foreign
-            or script
-            or handler
-        ):
-            self.found.append(self.get_starttag_text() or tag)
-
-
-def dangerous(shown):
-    danger = Danger()
-    danger.feed(shown)
-    return danger.found
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))

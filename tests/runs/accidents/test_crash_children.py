@@ -20,7 +20,7 @@ from runs.models import Pause, Run, WorkOrder
 from runs.states import ENDED
 from tests.conftest import fresh
 from tests.killed import moments
-from tests.runs.accidents.test_crash_points import every_death as each_death
+from tests.runs.accidents.deaths import every_death as each_death
 
 # what is asked of each database, test_crash_points asks
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -28,6 +27,9 @@ from runs.models import Pause, Run, WorkOrder
 from tests.conftest import log_lines
 from tests.databases.whole import file_database as file_database
 from tests.killed import moments as crash
+from tests.runs.accidents.deaths import (
+    every_death,
+)
 from tests.servers.stack import ROOT
 from tests.worlds import lost_worker
 from tests.worlds.scripted_step import state_of
@@ -51,38 +53,6 @@ def order_of(crash_templates, ana, team):
         return order
 
     return make
-
-
-def every_death(
-    make: Callable[[], Any],
-    operation: Callable[[Any], object],
-    settle: Callable[[Any], Any],
-    told: Callable[[Any], dict[str, Any]] = crash.story,
-) -> int:
-    """Do an operation on an order of its own with a death at moment 1, 2, 3 … until it gets
-    through.
-
-    Args:
-        make: an order that stands right before the operation.
-        settle: what people and machines do afterwards, until the order ends.
-        told: what must be the same in the end.
-    Returns:
-        How many moments there were. The end is compared with the one of an operation that nobody
-        disturbed.
-    """
-    undisturbed = make()
-    operation(undisturbed)
-    expected = told(settle(undisturbed))
-    moment = 0
-    while True:
-        moment += 1
-        order = make()
-        with crash.killing(moment) as moments:
-            operation(order)
-        assert told(settle(order)) == expected, f"after a death at moment {moment}"
-        if not moments.dead:
-            crash.check_ledgers()
-            return moment - 1
 
 
 @HANDFUL

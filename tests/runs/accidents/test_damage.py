@@ -18,7 +18,7 @@ from runs.engine.advance import advance
 from runs.models import Run
 from runs.threads import turns
 from runs.workflows.base import Go, StepFailed
-from tests.checkpoints.store.test_rows import damage
+from tests.checkpoints.store.damaged_rows import damage
 from tests.conftest import drive, fresh, kinds, log_lines, pause_of
 from tests.worlds.scripted_step import order_that as order_that
 from tests.worlds.scripted_step import state_of

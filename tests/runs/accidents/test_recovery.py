@@ -10,7 +10,6 @@ import datetime as dt
 import logging
 
 import pytest
-from django.db import connection
 from django.utils import timezone
 
 from checkpoints import store
@@ -25,28 +24,16 @@ from runs.states import RunEnded
 from runs.workflows.base import Ask, Go, Report, StepFailed
 from tests.conftest import drive, fresh, kinds, log_lines, pause_of
 from tests.databases.whole import rows
+from tests.runs.accidents.losses import (
+    LONG_AGO,
+    damage_head,
+    lose_a_worker,
+)
 from tests.worlds import lost_worker, steps
 from tests.worlds.scripted_step import order_that as order_that
 from tests.worlds.scripted_step import state_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
-LONG_AGO = timezone.now() - dt.timedelta(hours=1)
-
-
-def lose_a_worker(order):
-    """A worker claims the run and dies with it."""
-    assert lost_worker.claim(order.latest_run_id, now=timezone.now())
-    Run.objects.filter(pk=order.latest_run_id).update(lease_until=LONG_AGO)
-    return recovery.take_back(now=timezone.now())
-
-
-def damage_head(order, text="{}"):
-    with connection.cursor() as cursor:
-        head = fresh(order).thread.head_id
-        cursor.execute(
-            "UPDATE checkpoints_checkpoint SET body = %s WHERE id = %s",
-            [text, head if connection.vendor == "postgresql" else head.hex],
-        )
 
 
 def test_a_run_of_a_lost_worker_is_taken_up_again(make_order):

@@ -25,19 +25,13 @@ from runs.contrib.einvoice.sums import added_up
 from runs.models import Pause, Run, WorkOrder
 from runs.states import PENDING, RUNNING
 from tests.conftest import drive, fresh, log_lines, pause_of
+from tests.runs.contrib.houses import house as house
 from tests.worlds import invoices
-from tests.worlds.booking import House, asked, state_of
+from tests.worlds.booking import asked, state_of
 from tests.worlds.invoice_writer import to_cii, to_pdf
 
 pytestmark = pytest.mark.django_db
 D = Decimal
-
-
-@pytest.fixture
-def house(make_order, settings, tmp_path, ana):
-    settings.WAYSTATION_SHARED = tmp_path / "shared"
-    settings.WAYSTATION_FILES = [tmp_path / "inbox"]
-    return House(make_order, tmp_path, ana)
 
 
 def total(rows):

@@ -16,7 +16,7 @@ from runs.models import Run
 from runs.states import COMPLETED, PENDING
 from tests.conftest import drive
 from tests.killed import moments
-from tests.runs.contrib.test_booking import house
+from tests.runs.contrib.houses import house
 from tests.worlds import invoices
 
 pytestmark = pytest.mark.django_db

@@ -26,7 +26,7 @@ from runs.services.forks import NothingToFork
 from runs.workflows.base import Ask, Commit, Go, Report, StepFailed
 from tests.conftest import drive, fresh, kinds, pause_of
 from tests.killed import moments
-from tests.runs.accidents.test_crash_points import every_death
+from tests.runs.accidents.deaths import every_death
 from tests.worlds import steps
 from tests.worlds.scripted_step import DOES, state_of
 from tests.worlds.scripted_step import order_that as order_that

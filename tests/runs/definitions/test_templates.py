@@ -13,9 +13,9 @@ from runs import services as runs
 from runs.definitions import TemplateInvalid, TemplateNotFound, shipped
 from runs.models import Definition, StepTemplate, Template
 from runs.workflows import schemas
-from tests.checkpoints.state.test_codec import values
+from tests.checkpoints.state.random_states import values
 from tests.databases.whole import rows
-from tests.runs.workflows import test_schemas
+from tests.runs.workflows.deep_schemas import doubling, nested
 
 pytestmark = [
     pytest.mark.django_db,
@@ -161,8 +161,8 @@ def test_an_input_schema_that_is_none_is_refused(schema):
         {"type": "object", "properties": {"a": {"$ref": "https://evil.example/schema"}}},
         {"type": "object", "properties": {"a": {"pattern": "(?=a)"}}},
         {"type": "object", "title": "x" * schemas.MAX_BYTES},
-        {"type": "object", **test_schemas.doubling(12)},
-        {"type": "object", **test_schemas.nested(30)},
+        {"type": "object", **doubling(12)},
+        {"type": "object", **nested(30)},
     ],
     ids=["remote", "pattern", "size", "parts", "depth"],
 )

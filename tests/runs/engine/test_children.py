@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -15,7 +13,6 @@ from checkpoints import store
 from checkpoints.models import Checkpoint, Event
 from hitl.decisions import services
 from hitl.models import Via
-from hitl.operations import invariants
 from runs import definitions
 from runs import services as runs
 from runs.engine import recovery
@@ -25,117 +22,37 @@ from runs.services import InputInvalid
 from runs.workflows.base import (
     Child,
     Commit,
-    Context,
     Gather,
     Go,
-    Outcome,
     Report,
     State,
-    StepFailed,
 )
-from runs.workflows.registry import step
 from tests.conftest import fresh, log_lines
+from tests.runs.engine.crews import (
+    ASKING,
+    PLAYS,
+    answer,
+    asked,
+    definitions_of_nested,
+    fails,
+    kids,
+    says,
+    sub,
+    work_off,
+    worked,
+)
+from tests.runs.engine.crews import (
+    crew as crew,
+)
 from tests.worlds import steps
 
 pytestmark = pytest.mark.django_db
-
-PLAYS: dict[str, Callable[[State, Context], Any]] = {}
-"""Step name → what it does in this test."""
-
-
-@step("test.play")
-def play(state: State, context: Context) -> Outcome:
-    steps.called(context)
-    # also to answer nonsense
-    return PLAYS[context.step](state, context)  # type: ignore[no-any-return]
-
-
-def says(word: str) -> Callable[[State, Context], Go]:
-    return lambda state, context: Go(
-        update={"said": [word], word: True}, report=Report(content=f"I say {word}.")
-    )
-
-
-def fails(state: State, context: Context) -> Outcome:
-    raise StepFailed("No paper left.", code="no_paper")
-
-
-def sub(name: str, **more: Any) -> dict[str, Any]:
-    return {"step_type": "planning", "name": name, "step_template_slug": "test-play", **more}
-
-
-ASKING = {"pause_after": True, "pause_phase": "awaiting_plan_approval"}
-
-
-@pytest.fixture
-def crew(make_order):
-    """`crew([sub("a"), sub("b")], parallel=True, step={…})`: plans, gathers, finishes.
-
-    All steps said what they did.
-    """
-
-    def make(subs, *, step=None, function="", order=None, **config):
-        for one in subs:
-            PLAYS.setdefault(one["name"], says(one["name"]))
-        definitions.edit_step_template("test-play", title="Play", function="test.play", config={})
-        definitions.edit_step_template(
-            "test-crew", title="Crew", function=function, config=config, sub_steps=subs
-        )
-        listed = [
-            {"step_type": "planning", "step_template_slug": "test-plan"},
-            {
-                "step_type": "execute",
-                "name": "crew",
-                "step_template_slug": "test-crew",
-                **(step or {}),
-            },
-            {"step_type": "deliver", "name": "finish", "step_template_slug": "test-finish"},
-        ]
-        reducers = {"said": "append", "count": "add"}
-        definitions.edit_template(
-            "crew", steps=listed, title="Crew", needs_repository=False, reducers=reducers
-        )
-        return make_order("crew", **(order or {}))
-
-    PLAYS.clear()
-    yield make
-    late = [result for result in invariants.check(now=timezone.now(), deep=True) if result.count]
-    assert late == [], [(one.invariant.code, one.ids) for one in late]
-
-
-def work_off() -> None:
-    """Workers for whatever is due, until nothing is."""
-    while due := recovery.due_again(now=timezone.now(), patience=dt.timedelta(hours=-1)):
-        for run_id, _ in due:
-            advance(run_id, budget=60)
-
-
-def worked(order: WorkOrder) -> WorkOrder:
-    work_off()
-    return fresh(order)
 
 
 def state_of(order: WorkOrder) -> State:
     head = fresh(order).thread.head
     assert head is not None
     return store.load(head)
-
-
-def kids(order: WorkOrder) -> dict[str, Run]:
-    """The newest child run of each name."""
-    return {
-        run.child_name: run
-        for run in Run.objects.filter(work_order=order, depth=1).order_by("created_at")
-    }
-
-
-def answer(pause: Pause, by, action="approve", feedback=""):
-    services.decide(pause.pk, action=action, by=by, via=Via.REST, feedback=feedback)
-    work_off()
-
-
-def asked(name: str) -> Pause:
-    return Pause.objects.open().get(run__child_name=name)
 
 
 def test_sub_steps_run_one_after_the_other_in_a_child_run(crew):
@@ -291,20 +208,6 @@ def test_cancelling_the_order_ends_every_child_and_closes_every_question(crew, a
     assert not Pause.objects.open().exists()
     work_off()
     assert fresh(order).status == "failed"
-
-
-def definitions_of_nested(subs):
-    """The last sub-step gathers two of its own."""
-    definitions.edit_step_template("test-play", title="Play", function="test.play", config={})
-    for name in ("deep", "deeper"):
-        PLAYS[name] = says(name)
-    definitions.edit_step_template(
-        "test-nested",
-        title="Nested",
-        config={"parallel": True},
-        sub_steps=[sub("deep"), sub("deeper")],
-    )
-    subs[-1] = {**subs[-1], "step_template_slug": "test-nested"}
 
 
 def test_child_runs_may_have_child_runs(crew):

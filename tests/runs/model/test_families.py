@@ -27,7 +27,7 @@ from runs.models import Pause, Run, WorkOrder
 from runs.workflows.base import Context, Go, Outcome, State, StepFailed
 from runs.workflows.registry import step
 from tests.killed import moments
-from tests.runs.model.test_single_runs import QUICK
+from tests.runs.model.speed import QUICK
 from tests.worlds import lost_worker
 
 pytestmark = pytest.mark.django_db

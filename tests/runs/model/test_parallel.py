@@ -41,7 +41,7 @@ from runs.states import RunEnded
 from runs.workflows.base import Child, Context, Gather, Go, Outcome, Report, State, StepFailed
 from runs.workflows.registry import step
 from tests.killed import moments
-from tests.runs.model.test_single_runs import QUICK
+from tests.runs.model.speed import QUICK
 from tests.worlds import lost_worker
 
 LOST_ATTEMPTS = 3

@@ -17,7 +17,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -40,21 +40,12 @@ from runs.models import Pause, Run, WorkOrder
 from runs.services.forks import NothingToFork
 from runs.states import RunEnded
 from tests.killed import moments
+from tests.runs.model.speed import (
+    QUICK,
+)
 from tests.worlds import lost_worker
 from tests.worlds.scripted_step import state_of
 
-QUICK = settings(
-    max_examples=20,
-    stateful_step_count=30,
-    deadline=None,
-    database=None,
-    derandomize=True,
-    suppress_health_check=[
-        HealthCheck.too_slow,
-        HealthCheck.data_too_large,
-        HealthCheck.function_scoped_fixture,
-    ],
-)
 LOST_ATTEMPTS = 3
 
 STEPS = ["plan", "fork", "left", "right", "check", "finish"]

@@ -9,9 +9,6 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,70 +16,17 @@ from hitl.rendering.markdown import render
 from runs.contrib.coding.command import command
 from runs.contrib.coding.steps import plan_together
 from runs.processes import process
-from runs.workflows.base import Context, Go, StepFailed, Stopped
+from runs.workflows.base import Go, StepFailed, Stopped
+from tests.runs.processes.desks import (
+    HOSTILE,
+    alive,
+    hostile,
+)
+from tests.runs.processes.desks import (
+    desk as desk,
+)
 from tests.servers.stack import until
-from tests.worlds.repositories import Desk, failure, git, make_repository
-
-HOSTILE = Path(__file__).resolve().parents[2] / "programs" / "hostile.py"
-
-
-class Told(Desk):
-    """A desk that also keeps what a step says."""
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self.said: list[str] = []
-        self.kept: dict[str, str] = {}
-        self.events: list[tuple[str, Any]] = []
-        self.config: dict[str, Any] = {}
-        self.key = "sk-a-long-secret"
-
-    def attempt(self, function: Any, *, check: Any = lambda: None) -> Any:
-        def own(state: Any, context: Context) -> Any:
-            return function(
-                state,
-                replace(
-                    context,
-                    config=self.config,
-                    stream=self.said.append,
-                    keep=self.kept.__setitem__,
-                    emit=lambda kind, data: self.events.append((kind, data)),
-                    credential=lambda name, to="": self.key,
-                ),
-            )
-
-        return super().attempt(own, check=check)
-
-
-@pytest.fixture
-def desk(tmp_path):
-    repository = make_repository(tmp_path / "project", {"README.md": "# Project\n"})
-    return Told(tmp_path, repository, request="Do it.")
-
-
-def hostile(desk: Told, what: str, *arguments: object, **config: Any) -> Told:
-    words = [sys.executable, str(HOSTILE), what, *map(str, arguments)]
-    desk.config = {
-        "command": words,
-        "stdin": True,
-        "output": "claude-code",
-        "seconds": 30,
-        **config,
-    }
-    return desk
-
-
-def alive(marker: str) -> list[str]:
-    """Processes that a hostile agent started with this word."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        try:
-            words = (folder / "cmdline").read_bytes() if folder.name.isdigit() else b""
-        except OSError:  # it has ended meanwhile
-            continue
-        if marker.encode() in words and b"hostile.py" not in words:
-            found.append(folder.name)
-    return found
+from tests.worlds.repositories import failure, git
 
 
 def test_a_gigabyte_of_output_is_cut_off(desk):

@@ -17,8 +17,8 @@ from runs import checks, env
 from runs.contrib.coding.command import command
 from runs.processes import sandbox
 from runs.workflows.base import Stopped
-from tests.runs.processes.test_hostile_agents import alive, hostile
-from tests.runs.processes.test_hostile_agents import desk as desk
+from tests.runs.processes.desks import alive, hostile
+from tests.runs.processes.desks import desk as desk
 from tests.servers.stack import until
 from tests.worlds.repositories import failure
 

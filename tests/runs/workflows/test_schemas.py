@@ -1,7 +1,6 @@
 """Which JSON Schemas are taken, and what the one validator says of an answer."""
 
 import time
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,6 +10,7 @@ from jsonschema import Draft202012Validator
 from runs import limits
 from runs.workflows import schemas
 from runs.workflows.schemas import SchemaRefused, validate_resume_payload
+from tests.runs.workflows.deep_schemas import doubling, nested
 
 PERSON = {
     "type": "object",
@@ -55,19 +55,6 @@ KEYWORDS = [
     "minimum",
     "const",
 ]
-
-
-def doubling(levels: int) -> dict[str, Any]:
-    """Each part refers to the next one twice."""
-    parts = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(levels)}
-    return {"$defs": {**parts, f"a{levels}": {"type": "string"}}, "$ref": "#/$defs/a0"}
-
-
-def nested(levels: int) -> dict[str, Any]:
-    schema: dict[str, Any] = {}
-    for _ in range(levels):
-        schema = {"not": schema}
-    return schema
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.servers.stack import until
-from tests.stories.browser.test_order import PHONE
+from tests.stories.browser.devices import PHONE
 from tests.stories.conftest import shot
 from tests.worlds import invoices
 from tests.worlds.invoice_writer import to_cii, to_pdf, to_ubl

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.stories.browser.test_order import PHONE
+from tests.stories.browser.devices import PHONE
 from tests.stories.conftest import shot
 
 pytestmark = pytest.mark.stack

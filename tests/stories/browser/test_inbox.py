@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.servers.stack import Stack, until
-from tests.stories.browser.test_order import PHONE
+from tests.stories.browser.devices import PHONE
 from tests.stories.conftest import shot
 
 pytestmark = pytest.mark.stack

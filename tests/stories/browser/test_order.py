@@ -9,10 +9,13 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.stories.browser.devices import (
+    PHONE,
+    card,
+)
 from tests.stories.conftest import shot
 
 pytestmark = pytest.mark.stack
-PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 WHOLE_WORDS = r"""() => [...document.querySelectorAll(".steps li > span:first-child")].every((step) => {
   const range = document.createRange();
   return [...step.textContent.matchAll(/\S+/g)].every((word) => {
@@ -33,10 +36,6 @@ def make_order(page: Page, repository: object, rules: str = "I, UP") -> str:
     page.get_by_role("button", name=re.compile("Start|Create|Make")).click()
     page.wait_for_url(re.compile(r"/work-orders/wo_"))
     return page.url.rstrip("/").rpartition("/")[2]
-
-
-def card(page: Page, title: str):
-    return page.locator(".pause", has_text=f"⏸️ {title}")
 
 
 def test_a_person_takes_an_order_from_plan_to_commits_without_reloading(stack, open_page):

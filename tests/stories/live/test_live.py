@@ -24,7 +24,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from tests.servers.stack import ROOT, Stack, until
-from tests.stories.browser.test_order import PHONE, card
+from tests.stories.browser.devices import PHONE, card
 
 pytestmark = pytest.mark.stack
 UPGRADE = [

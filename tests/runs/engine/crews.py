@@ -1,0 +1,135 @@
+"""A parent with child runs: its template, its steps, and the work until nothing is left."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from hitl.decisions import services
+from hitl.models import Via
+from hitl.operations import invariants
+from runs import definitions
+from runs.engine import recovery
+from runs.engine.advance import advance
+from runs.models import Pause, Run, WorkOrder
+from runs.workflows.base import (
+    Context,
+    Go,
+    Outcome,
+    Report,
+    State,
+    StepFailed,
+)
+from runs.workflows.registry import step
+from tests.conftest import fresh
+from tests.worlds import steps
+
+PLAYS: dict[str, Callable[[State, Context], Any]] = {}
+"""Step name → what it does in this test."""
+
+
+@step("test.play")
+def play(state: State, context: Context) -> Outcome:
+    steps.called(context)
+    # also to answer nonsense
+    return PLAYS[context.step](state, context)  # type: ignore[no-any-return]
+
+
+def says(word: str) -> Callable[[State, Context], Go]:
+    return lambda state, context: Go(
+        update={"said": [word], word: True}, report=Report(content=f"I say {word}.")
+    )
+
+
+def fails(state: State, context: Context) -> Outcome:
+    raise StepFailed("No paper left.", code="no_paper")
+
+
+def sub(name: str, **more: Any) -> dict[str, Any]:
+    return {"step_type": "planning", "name": name, "step_template_slug": "test-play", **more}
+
+
+ASKING = {"pause_after": True, "pause_phase": "awaiting_plan_approval"}
+
+
+@pytest.fixture
+def crew(make_order):
+    """`crew([sub("a"), sub("b")], parallel=True, step={…})`: plans, gathers, finishes.
+
+    All steps said what they did.
+    """
+
+    def make(subs, *, step=None, function="", order=None, **config):
+        for one in subs:
+            PLAYS.setdefault(one["name"], says(one["name"]))
+        definitions.edit_step_template("test-play", title="Play", function="test.play", config={})
+        definitions.edit_step_template(
+            "test-crew", title="Crew", function=function, config=config, sub_steps=subs
+        )
+        listed = [
+            {"step_type": "planning", "step_template_slug": "test-plan"},
+            {
+                "step_type": "execute",
+                "name": "crew",
+                "step_template_slug": "test-crew",
+                **(step or {}),
+            },
+            {"step_type": "deliver", "name": "finish", "step_template_slug": "test-finish"},
+        ]
+        reducers = {"said": "append", "count": "add"}
+        definitions.edit_template(
+            "crew", steps=listed, title="Crew", needs_repository=False, reducers=reducers
+        )
+        return make_order("crew", **(order or {}))
+
+    PLAYS.clear()
+    yield make
+    late = [result for result in invariants.check(now=timezone.now(), deep=True) if result.count]
+    assert late == [], [(one.invariant.code, one.ids) for one in late]
+
+
+def work_off() -> None:
+    """Workers for whatever is due, until nothing is."""
+    while due := recovery.due_again(now=timezone.now(), patience=dt.timedelta(hours=-1)):
+        for run_id, _ in due:
+            advance(run_id, budget=60)
+
+
+def worked(order: WorkOrder) -> WorkOrder:
+    work_off()
+    return fresh(order)
+
+
+def kids(order: WorkOrder) -> dict[str, Run]:
+    """The newest child run of each name."""
+    return {
+        run.child_name: run
+        for run in Run.objects.filter(work_order=order, depth=1).order_by("created_at")
+    }
+
+
+def answer(pause: Pause, by, action="approve", feedback=""):
+    services.decide(pause.pk, action=action, by=by, via=Via.REST, feedback=feedback)
+    work_off()
+
+
+def asked(name: str) -> Pause:
+    return Pause.objects.open().get(run__child_name=name)
+
+
+def definitions_of_nested(subs):
+    """The last sub-step gathers two of its own."""
+    definitions.edit_step_template("test-play", title="Play", function="test.play", config={})
+    for name in ("deep", "deeper"):
+        PLAYS[name] = says(name)
+    definitions.edit_step_template(
+        "test-nested",
+        title="Nested",
+        config={"parallel": True},
+        sub_steps=[sub("deep"), sub("deeper")],
+    )
+    subs[-1] = {**subs[-1], "step_template_slug": "test-nested"}
