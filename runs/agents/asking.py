@@ -90,8 +90,8 @@ def a_question(
     back = context.step
     return Ask(
         question=title,
-        ways={ANSWER: back} if options else {APPROVE: back, ANSWER: back},
-        bare=() if options else (APPROVE,),
+        actions={ANSWER: back} if options else {APPROVE: back, ANSWER: back},
+        actions_without_input=() if options else (APPROVE,),
         labels={ANSWER: "Send answer"},
         report=Report(
             content="\n\n".join(

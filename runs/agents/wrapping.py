@@ -132,7 +132,7 @@ def _ask(
     words = str(data.get("prompt", "")).strip() or "The agent asks."
     return Ask(
         question=words[:300],
-        ways={ANSWER: context.step},
+        actions={ANSWER: context.step},
         labels={ANSWER: "Send"},
         report=Report(content=words),
         update=_kept(state, context, past),

@@ -31,7 +31,7 @@ def before(step: FrozenStep) -> Question:
     )
     ask = Ask(
         question=f"Waiting before {step['title']}",
-        ways={APPROVE: step["name"]},
+        actions={APPROVE: step["name"]},
         report=report,
         phase=BEFORE,
     )
@@ -60,7 +60,7 @@ def _stop(step: FrozenStep, outcome: Go | Done, *, question: str, phase: str) ->
     shown = outcome.report or Report(content=f"**{step['title']}** is done. Approve to go on.")
     return Ask(
         question=question,
-        ways={APPROVE: to},
+        actions={APPROVE: to},
         report=shown,
         update=outcome.update,
         phase=phase,

@@ -52,9 +52,9 @@ def parse(ask: Ask, review: Review) -> Question:
         prompt_id=prompt_of(ask),
         calls=calls,
         required_inputs=inputs,
-        bare=[*ask.bare, *([APPROVE] if calls else [])],
+        bare=[*ask.actions_without_input, *([APPROVE] if calls else [])],
         review=review,
-        outside=external_reviewers.asked(ask.outside, review, ask.ways, high_risk=high_risk),
+        outside=external_reviewers.asked(ask.outside, review, ask.actions, high_risk=high_risk),
     )
 
 
@@ -108,7 +108,7 @@ def kind_of(outcome: Ask) -> PauseKind:
         return PauseKind(outcome.kind)
     return (
         PauseKind.INPUT
-        if APPROVE not in outcome.ways and (outcome.required_inputs or ANSWER in outcome.ways)
+        if APPROVE not in outcome.actions and (outcome.required_inputs or ANSWER in outcome.actions)
         else PauseKind.APPROVAL
     )
 
@@ -120,7 +120,7 @@ def calls_of(outcome: Ask) -> list[dict[str, Any]]:
     """
     if not outcome.calls:
         return []
-    if ANSWER not in outcome.ways or outcome.required_inputs:
+    if ANSWER not in outcome.actions or outcome.required_inputs:
         words = (
             f"A question about calls is answered with {ANSWER!r}, which must be one of its "
             "ways, and asks for nothing else."

@@ -31,7 +31,7 @@ def parse(held: ClaimedRun, outcome: Any) -> Result:
             result, targets = outcome, [to]
         case Done():
             result, targets = outcome, []
-        case Ask(ways=ways):
+        case Ask(actions=ways):
             step = sequence.named(held.steps, held.at)
             result, targets = questions.parse(outcome, review_rules.of(step)), [*ways.values()]
         case Gather(to=to):

@@ -259,7 +259,7 @@ def pause(
         max_revisions=ask.max_revisions,
         panel_id=reviewer_index.keep(question.review),
         **opening,
-        ways=dict(ask.ways),
+        ways=dict(ask.actions),
         labels=dict(ask.labels),
     )
 

@@ -249,12 +249,12 @@ def question(
         return _form(wanted, _heading(raised.value, graph), step, common)
     return Ask(
         question=_heading(raised.value, graph),
-        ways={APPROVE: step, REJECT: step, ANSWER: step},
+        actions={APPROVE: step, REJECT: step, ANSWER: step},
         labels={REJECT: "Reject", ANSWER: "Send answer"},
         required_inputs=_object(
             {"type": "string", "title": "Your answer", "minLength": 1, "maxLength": SHOWN}
         ),
-        bare=[APPROVE, REJECT],
+        actions_without_input=[APPROVE, REJECT],
         kind="approval",
         **common,
     )
@@ -264,7 +264,7 @@ def _about_calls(asked: Wishes, raised: Raised, step: str, common: Mapping[str, 
     words = {REVISE: step} if asked.takes_words else {}
     return Ask(
         question=_title(asked),
-        ways={APPROVE: step, ANSWER: step, **words},
+        actions={APPROVE: step, ANSWER: step, **words},
         labels={
             APPROVE: "Approve all" if len(asked.each) > 1 else "Approve",
             ANSWER: "Send decisions",
@@ -297,7 +297,7 @@ def named(raised: Raised, asked: Wishes) -> dict[str, Wish]:
 def _form(schema: Mapping[str, Any], title: str, step: str, common: Mapping[str, Any]) -> Ask:
     return Ask(
         question=title,
-        ways={ANSWER: step},
+        actions={ANSWER: step},
         labels={ANSWER: "Send"},
         required_inputs=_object(schema),
         kind="input",

@@ -224,7 +224,7 @@ def conclude(steps: Sequence[FrozenStep], name: str, outcome: Outcome) -> Outcom
             question=HEADINGS.get(
                 step["pause_phase"], f"Waiting for an answer after {step['title']}"
             ),
-            ways=ways,
+            actions=ways,
             labels={choice["name"]: choice["label"] for choice in step["choices"]},
             report=outcome.report or Report(content=f"{step['title']} is done."),
             update=outcome.update,

@@ -49,7 +49,7 @@ def wait_for_input(
         return None
     return Ask(
         question=question,
-        ways={ANSWER: context.step if to is None else to},
+        actions={ANSWER: context.step if to is None else to},
         labels={ANSWER: label},
         report=report or Report(content=str(schema.get("description", ""))),
         update=update or {},
@@ -89,7 +89,7 @@ def ask_about_calls(
     at_once = {} if any(call.risk == "high" for call in calls) else {APPROVE: target}
     return Ask(
         question=question,
-        ways={**at_once, ANSWER: target},
+        actions={**at_once, ANSWER: target},
         labels={APPROVE: "Approve all", ANSWER: "Send decisions"},
         report=report
         or Report(

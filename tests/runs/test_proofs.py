@@ -59,7 +59,10 @@ def asking(given, ways, **update):
     def ask(state, context):
         given.append(state)
         return Ask(
-            question="Which account?", ways=ways, report=Report(content="Two fit."), update=update
+            question="Which account?",
+            actions=ways,
+            report=Report(content="Two fit."),
+            update=update,
         )
 
     return ask
@@ -390,7 +393,7 @@ def test_each_turn_of_a_loop_gets_the_answer_to_its_own_question(order_that, ana
         ways = {"more": "execute", "enough": "finish"}
         return Ask(
             question=f"Turn {number}?",
-            ways=ways,
+            actions=ways,
             report=Report(content=str(number)),
             update={"turns": number},
         )

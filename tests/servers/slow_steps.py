@@ -59,7 +59,7 @@ def ask(state: State, context: Context) -> Outcome:
     report = Report(content=f"You said **{state['input']}**. I need the name of a city.")
     return Ask(
         question="Which city?",
-        ways={"answer": "tell"},
+        actions={"answer": "tell"},
         report=report,
         update=_said(context, "user", state["input"]),
         phase="asking",
@@ -121,7 +121,7 @@ def chat(state: State, context: Context) -> Outcome:
         ways = {"approve": context.step, "answer": context.step}
         return Ask(
             question="Should I include market data?",
-            ways=ways,
+            actions=ways,
             report=report,
             update=update,
             phase="asking",

@@ -51,7 +51,7 @@ def ask(state: State, context: Context) -> Outcome:
     RAN.append(context.step)
     return Ask(
         question="Which one?",
-        ways={"answer": "step3"},
+        actions={"answer": "step3"},
         report=Report(content="This one or that one?"),
         phase="asking",
     )

@@ -454,10 +454,10 @@ def _ask(
     usual = ANSWER if phase == SUPPLIER else "approve"
     return Ask(
         question=question,
-        ways={usual: way, "reject": way},
+        actions={usual: way, "reject": way},
         labels={usual: send, "reject": "Reject the invoice"},
         report=report,
         phase=phase,
         required_inputs=required,
-        bare=["reject"],
+        actions_without_input=["reject"],
     )

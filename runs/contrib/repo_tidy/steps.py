@@ -203,7 +203,7 @@ def _ask_again(said: str, scope: TidyScope, context: Context) -> Ask:
     )
     return Ask(
         question="What should be tidied? The request was not understood.",
-        ways={REVISE: context.step},
+        actions={REVISE: context.step},
         report=Report(content=content),
         update={"scope": scope},
         phase="request_not_understood",

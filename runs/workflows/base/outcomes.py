@@ -111,14 +111,14 @@ class Outside:
 class Ask:
     """Pause until somebody answers.
 
-    `ways` maps each answer's name to the step it leads to ("" ends the run).
+    `actions` maps each answer's name to the step it leads to ("" ends the run).
 
     The run goes on from the checkpoint that the answer writes; the step that asked is not run again
     unless a way leads to it.
     """
 
     question: str
-    ways: Mapping[str, str]
+    actions: Mapping[str, str]
     report: Report
     update: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -137,10 +137,10 @@ class Ask:
     not leaves the question open."""
     known: Mapping[str, Any] = field(default_factory=dict)
     """What the form begins with."""
-    bare: Sequence[str] = ()
+    actions_without_input: Sequence[str] = ()
     """Answers that bring no data all the same, such as a refusal."""
     calls: Sequence[Call] = ()
-    """Tool calls that the answer decides one by one; then `answer` is among the ways, and
+    """Tool calls that the answer decides one by one; then `answer` is among the actions, and
     `required_inputs` follows from them.
 
     `approve`, where it is a way, approves all as they stand. See

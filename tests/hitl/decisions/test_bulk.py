@@ -45,7 +45,7 @@ def asks_for_a_name(state, context):
     schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
     return Ask(
         question="Who?",
-        ways={"approve": context.step},
+        actions={"approve": context.step},
         report=Report(content=""),
         phase="who",
         required_inputs=schema,

@@ -35,7 +35,7 @@ def order(order_that):
         asks = {
             "question": "Which?",
             "report": Report(content="?"),
-            "ways": {"answer": "finish"},
+            "actions": {"answer": "finish"},
             "required_inputs": schema,
         }
         return drive(
@@ -118,7 +118,7 @@ def test_what_the_engine_writes_is_taken_from_nobody(order, order_that, ana, api
     """Before, all but four of these names were free: an answer to a stop said what had been
     decided, and what an agent knew.
     """
-    order = order(ways={"answer": "finish", "other": ""}, required_inputs={}, kind="input")
+    order = order(actions={"answer": "finish", "other": ""}, required_inputs={}, kind="input")
     pause = pause_of(order)
     for update in ({name: {"planning": "approve"}}, {"input": "x", name: None}):
         with pytest.raises(services.AnswerInvalid) as refused:

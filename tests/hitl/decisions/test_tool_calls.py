@@ -192,7 +192,7 @@ def test_a_step_that_asks_again_gets_nothing_from_the_answer_before(order_that, 
             if state.get("looped")
             else Ask(
                 question="More?",
-                ways={"approve": context.step},
+                actions={"approve": context.step},
                 report=Report(content=""),
                 update={"looped": True},
             )
@@ -236,7 +236,7 @@ def test_nobody_hands_in_an_approval(waiting, ana, order_that):
     other = order_that(
         lambda state, context: Ask(
             question="?",
-            ways={"answer": ""},
+            actions={"answer": ""},
             report=Report(content=""),
             required_inputs={"type": "object"},
         )

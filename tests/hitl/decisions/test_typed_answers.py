@@ -235,7 +235,7 @@ def test_a_template_that_asks_a_person_for_a_secret_is_refused(templates):
 def test_a_step_that_asks_for_what_cannot_be_asked_fails_in_words(order_that):
     ask = Ask(
         question="?",
-        ways={"answer": ""},
+        actions={"answer": ""},
         report=Report(content=""),
         required_inputs={"type": "string"},
     )
@@ -416,12 +416,12 @@ def refusable(state, context):
         return Done(update={"verdict": verdict})
     return Ask(
         question="Which supplier is it?",
-        ways={"approve": context.step, "reject": context.step},
+        actions={"approve": context.step, "reject": context.step},
         labels={"reject": "Reject"},
         report=Report(content=""),
         phase=REASON,
         required_inputs=SUPPLIER,
-        bare=["reject"],
+        actions_without_input=["reject"],
     )
 
 
@@ -477,7 +477,7 @@ def test_a_secret_in_an_answer_is_kept_nowhere(order_that, ana):
             return Done()
         return Ask(
             question="?",
-            ways={"answer": context.step},
+            actions={"answer": context.step},
             report=Report(content=""),
             phase=REASON,
             required_inputs=schema,

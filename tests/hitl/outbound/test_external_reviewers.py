@@ -57,7 +57,7 @@ def question(state, context, **changes):
     ways = {"approve": "finish", "answer": "finish", "revise": context.step, "reject": ""}
     return Ask(
         question="IBAN of the supplier?",
-        ways=ways,
+        actions=ways,
         report=report,
         required_inputs=SCHEMA,
         **{"outside": told, **changes},
@@ -650,7 +650,9 @@ def test_where_the_step_itself_looks_at_the_data_they_may_come_from_there(order_
     reviewers asked about what follows.
     """
     back = {"answer": "execute", "reject": ""}
-    order = drive(order_that(lambda state, context: replace(question(state, context), ways=back)))
+    order = drive(
+        order_that(lambda state, context: replace(question(state, context), actions=back))
+    )
     Pause.objects.update(review={"reviewers": {"users": ["ben"]}})
     assert external_access.asked(pause_of(order)) == [SUPPLIER]
 

@@ -130,7 +130,7 @@ def asked(order_that, ana):
 
     def step(state, context):
         context.log(odd)
-        return Ask(question=odd, ways=ways, labels={"other": odd}, report=report)
+        return Ask(question=odd, actions=ways, labels={"other": odd}, report=report)
 
     order = order_that(step)
     WorkOrder.objects.update(title=odd, request=odd, input={odd: odd}, repository_url=odd)

@@ -89,7 +89,9 @@ def test_the_card_and_the_receipt_say_what_is_not_to_be_seen_and_show_the_text(p
     report = Report(content="# Plan\n\nAll good.\n\n[//]: # (pay eve <b>)\n")
     order = drive(
         order_that(
-            lambda state, context: Ask(question="Fine?", ways={"approve": "finish"}, report=report)
+            lambda state, context: Ask(
+                question="Fine?", actions={"approve": "finish"}, report=report
+            )
         )
     )
     pause = pause_of(order)
@@ -109,7 +111,7 @@ def test_a_plain_text_has_its_raw_view_and_no_note(page, order_that):
     order = drive(
         order_that(
             lambda state, context: Ask(
-                question="Fine?", ways={"approve": "finish"}, report=Report(content="All good.")
+                question="Fine?", actions={"approve": "finish"}, report=Report(content="All good.")
             )
         )
     )

@@ -169,7 +169,9 @@ def test_the_card_and_the_receipt_show_a_crafted_patch_as_it_is(page, order_that
     report = Report(content="Plan", patch="".join(f"{line}\n" for line in lines))
     order = drive(
         order_that(
-            lambda state, context: Ask(question="Fine?", ways={"approve": "finish"}, report=report)
+            lambda state, context: Ask(
+                question="Fine?", actions={"approve": "finish"}, report=report
+            )
         )
     )
     pause = pause_of(order)
@@ -207,7 +209,9 @@ def test_bytes_that_are_no_text_differ_on_the_card(page, order_that):
     order = drive(
         order_that(
             lambda state, context: Ask(
-                question="Fine?", ways={"approve": "finish"}, report=Report(content="x", patch="x")
+                question="Fine?",
+                actions={"approve": "finish"},
+                report=Report(content="x", patch="x"),
             )
         )
     )

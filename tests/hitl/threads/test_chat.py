@@ -61,7 +61,7 @@ def loop(state: State, context: Context) -> Outcome:
     if context.loop_num == 2:
         return Ask(
             question="Should I include market data?",
-            ways={"approve": "agent"},
+            actions={"approve": "agent"},
             report=Report(content="?"),
             phase="asking",
             update=update,

@@ -397,7 +397,7 @@ def test_what_a_person_or_a_step_writes_never_runs(page, order_that, attack):
     order = order_that(
         lambda state, context: (
             context.log(attack)
-            or Ask(question=attack[:200], ways=ways, labels={"other": attack}, report=report)
+            or Ask(question=attack[:200], actions=ways, labels={"other": attack}, report=report)
         )
     )
     WorkOrder.objects.update(

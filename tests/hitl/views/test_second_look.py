@@ -157,10 +157,12 @@ def test_data_is_not_dropped_by_an_answer_that_takes_none(order_that, ana):
         ways = {"approve": context.step, "reject": context.step}
         more: dict[str, Any] = {
             "required_inputs": DATA,
-            "bare": ["reject"],
+            "actions_without_input": ["reject"],
             "labels": {"reject": "Reject"},
         }
-        return Ask(question="Which?", ways=ways, report=Report(content=""), phase="asking", **more)
+        return Ask(
+            question="Which?", actions=ways, report=Report(content=""), phase="asking", **more
+        )
 
     order = drive(order_that(refusable))
     pause = pause_of(order)
@@ -214,7 +216,7 @@ def test_words_that_came_too_late_are_shown_as_unsent(ruled, ana, ben, end):
 
 def test_data_that_came_too_late_is_shown_as_unsent(order_that, ana, ben):
     order = drive(order_that(lambda state, context: Ask(
-        question="Which?", ways={"answer": "finish"}, required_inputs=DATA,
+        question="Which?", actions={"answer": "finish"}, required_inputs=DATA,
         report=Report(content="?"), phase="asking")))  # fmt: skip
     pause = pause_of(order)
     services.decide(pause.pk, action="cancel", by=ben, via=Via.REST)

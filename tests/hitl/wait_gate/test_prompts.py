@@ -53,7 +53,7 @@ def asks_twice(state, context):
     words = Report(content="PR #42")
     return Ask(
         question="About to push — approve?",
-        ways=ways,
+        actions=ways,
         report=words,
         update={"asked": asked + 1},
         prompt_id=f"push-{asked}",
@@ -120,7 +120,7 @@ def test_a_name_that_is_none_is_refused(ana_api, order_that, name):
     assert not Wait.objects.exists()
     asks = order_that(
         lambda state, context: Ask(
-            question="?", ways={"approve": ""}, report=Report(content=""), prompt_id=name
+            question="?", actions={"approve": ""}, report=Report(content=""), prompt_id=name
         )
     )
     assert (drive(asks).status, fresh(asks).latest_run.failure_code) == ("failed", "prompt_invalid")
@@ -161,7 +161,7 @@ def asks_for(schema):
             return Done(update={"got": state["note"]})
         return Ask(
             question="What is missing?",
-            ways={"answer": context.step},
+            actions={"answer": context.step},
             report=Report(content=""),
             required_inputs=schema,
         )

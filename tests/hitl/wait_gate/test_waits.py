@@ -507,7 +507,7 @@ def test_the_example_prompt_of_an_agent_that_is_about_to_push(order_that, engine
         question = "About to push PR #42 — approve?"
         return Ask(
             question=question,
-            ways={"approve": context.step},
+            actions={"approve": context.step},
             report=Report(content="", effects=["Opens the pull request."]),
         )
 
@@ -579,7 +579,9 @@ def test_an_answer_in_words_joins_what_was_said(order_that, engine):
         return (
             Done()
             if state.get("input")
-            else Ask(question="What now?", ways={"answer": context.step}, report=Report(content=""))
+            else Ask(
+                question="What now?", actions={"answer": context.step}, report=Report(content="")
+            )
         )
 
     order = drive(order_that(talk))

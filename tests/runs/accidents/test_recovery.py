@@ -215,7 +215,10 @@ def test_a_step_that_answers_nonsense_fails_at_once_and_says_what_it_answered(or
 
 @pytest.mark.parametrize(
     "outcome",
-    [Go(to="nowhere"), Ask(question="?", ways={"approve": "nowhere"}, report=Report(content=""))],
+    [
+        Go(to="nowhere"),
+        Ask(question="?", actions={"approve": "nowhere"}, report=Report(content="")),
+    ],
 )
 def test_a_step_that_points_nowhere_fails_at_once_and_its_order_can_be_shown(order_that, outcome):
     """C9: no checkpoint names a step that does not exist."""
@@ -259,7 +262,7 @@ def test_a_report_with_odd_text_still_reaches_the_reviewer(order_that, odd):
     order = drive(
         order_that(
             lambda state, context: Ask(
-                question=odd * 200, ways={"approve": "finish"}, report=report
+                question=odd * 200, actions={"approve": "finish"}, report=report
             )
         )
     )

@@ -89,7 +89,7 @@ def test_a_pause_costs_no_more_than_a_few_statements_beside_its_step(order_that)
     """An insert, in the step's own commit."""
     asking = order_that(
         lambda state, context: Ask(
-            question="Well?", ways={"approve": "finish"}, report=Report(content="x")
+            question="Well?", actions={"approve": "finish"}, report=Report(content="x")
         )
     )
     pausing = cost_of(asking)
@@ -112,7 +112,7 @@ def test_a_resume_is_a_handful_of_statements_until_the_run_may_be_taken_up(order
     def ask(state, context, loops):
         if context.loop_num < loops:
             return Go(update={"n": context.loop_num}, to="execute")
-        return Ask(question="Well?", ways={"approve": "finish"}, report=Report(content="x"))
+        return Ask(question="Well?", actions={"approve": "finish"}, report=Report(content="x"))
 
     short, long = resuming(1), resuming(30)
     assert short <= RESUME and long <= short + 1
@@ -135,7 +135,7 @@ def test_pausing_and_resuming_take_less_than_a_tenth_of_a_second_each(order_that
             moments["resumed"] = time.perf_counter()
             return Go()
         moments["asked"] = time.perf_counter()
-        return Ask(question="Well?", ways={"approve": "execute"}, report=Report(content="x"))
+        return Ask(question="Well?", actions={"approve": "execute"}, report=Report(content="x"))
 
     def turn() -> tuple[float, float]:
         order = order_that(asks)

@@ -20,7 +20,7 @@ TOO_LONG = Call(id="call-1", tool="t" * (SCHEMA_BYTES + 1))
 def asking(**more):
     ways = {"answer": "finish"} if "calls" in more else {"approve": "finish"}
     return lambda state, context: Ask(
-        question="Well?", ways=ways, report=Report(content="x"), **more
+        question="Well?", actions=ways, report=Report(content="x"), **more
     )
 
 

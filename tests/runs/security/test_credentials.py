@@ -185,7 +185,7 @@ def leaking(state: State, context: Context) -> Outcome:
     update = {"memo": memo, "given": {"deep": [f"x{secret}y", 1, None, secret]}, "plain": "kept"}
     report = Report(content=secret, patch=f"+{secret}", facts={"Key": secret}, effects=[secret])
     ways = {"approve": "finish", "answer": "finish", "cancel": ""}
-    return Ask(question=f"Send {secret}?", ways=ways, report=report, update=update, calls=[call])
+    return Ask(question=f"Send {secret}?", actions=ways, report=report, update=update, calls=[call])
 
 
 @step("test.leaking_aloud")
