@@ -126,6 +126,7 @@ def test_the_route_by_a_checkpoint_asks_again_and_decides_nothing(paused, ana, a
     assert (Decision.objects.count(), Run.objects.count(), pause_of(paused)) == (0, 1, pause)
 
 
+@pytest.mark.django_db  # Celery runs the checks, which look at the database
 @pytest.mark.one_database
 def test_the_product_stands_on_django_rest_framework_celery_and_channels():
     """C19: every route of the API is a view of REST framework, every task one of Celery's, every
