@@ -18,7 +18,7 @@ from runs.definitions.step_options import calendars
 from runs.models import Pause
 from runs.workflows import deadlines
 from runs.workflows.calendars import CalendarInvalid
-from runs.workflows.review_rules import Review
+from runs.workflows.reviews import Review
 
 logger = logging.getLogger(__name__)
 

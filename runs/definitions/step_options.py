@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from checkpoints.state.reducers import REDUCERS
 from runs.models.frequency import Frequency
-from runs.workflows import review_rules, schemas, spelling
+from runs.workflows import review_rules, reviews, schemas, spelling
 from runs.workflows.calendars import Calendar, read
 from runs.workflows.refusals import FieldRefused
 from runs.workflows.sequence import Retry
@@ -88,7 +88,7 @@ def _wanted(schema: Any) -> dict[str, Any]:
         raise PolicyInvalid("required_inputs", str(error)) from error
 
 
-def _reviewed(rules: Any) -> review_rules.Review:
+def _reviewed(rules: Any) -> reviews.Review:
     try:
         return review_rules.check(rules, calendars())
     except review_rules.ReviewInvalid as error:

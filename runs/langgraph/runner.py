@@ -34,7 +34,7 @@ from runs.langgraph.questions import Raised
 from runs.workflows.base import Context, StepFailed
 
 if TYPE_CHECKING:
-    from runs.langgraph.step import GraphInput
+    from runs.langgraph.inputs import GraphInput
 
 KEY = "waystation_key"
 """Among what a node is configured with, and in each checkpoint's metadata: the execution of ours.

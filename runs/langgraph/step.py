@@ -30,6 +30,7 @@ from django.conf import settings
 
 from checkpoints.state import codec, redaction
 from runs.langgraph import questions
+from runs.langgraph.inputs import GraphInput
 from runs.langgraph.questions import REPLY, Raised
 from runs.workflows.base import ConfigInvalid, Context, Go, Outcome, State, StepFailed
 from runs.workflows.owned import Keeps
@@ -212,17 +213,6 @@ def _advanced(
             GRAPH_RUNS: {context.step: asdict(_stands(graph, after, "done"))},
         }
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class GraphInput:
-    """What a graph goes on with: its input, the answer to an interrupt, or nothing."""
-
-    input: Mapping[str, Any] | None = None
-    answer: tuple[str, Any] | None = None
-    """An interrupt's id, and the value that it gives."""
-    back_to: str = ""
-    """The checkpoint to branch off; "" for where the graph stands."""
 
 
 def _turn(

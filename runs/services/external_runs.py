@@ -24,7 +24,7 @@ from runs.engine.advance import advance
 from runs.engine.events import asking, unkept
 from runs.models import Definition, Pause, Run
 from runs.states import PauseKind, RunStatus
-from runs.workflows.review_rules import Review
+from runs.workflows.reviews import Review
 from runs.workflows.sequence import FrozenStep
 from runs.workflows.wait_for_input import ELSEWHERE
 

@@ -15,7 +15,7 @@ from runs.workflows.calendars import Calendar
 from runs.workflows.refusals import FieldRefused
 
 if TYPE_CHECKING:
-    from runs.workflows.review_rules import Review
+    from runs.workflows.reviews import Review
 
 SOME_MONDAY = dt.datetime(2026, 6, 8, 12, tzinfo=dt.UTC)
 """Durations are compared from here; a week without holidays nearly everywhere."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NotRequired, TypedDict
 
 from runs.workflows.base import Ask, Done, Gather, Go, Outcome, Report
-from runs.workflows.review_rules import Review
+from runs.workflows.reviews import Review
 
 APPROVE, REVISE, CANCEL = "approve", "revise", "cancel"
 
