@@ -165,8 +165,10 @@ class CheckpointStore(ABC):
 
         Args:
             state: whole, any JSON object; what is stored is the change against the parent where
-            that is smaller. parent: the head it goes on from; None for a thread's first. before:
-            the parent's state where the caller has it in hand, as `load` gave it; saves reading it.
+                that is smaller.
+            parent: the head it goes on from; None for a thread's first.
+            before: the parent's state where the caller has it in hand, as `load` gave it; saves
+                reading it.
         Raises:
             codec.NotJson: the state would not come back from JSON as it is; names the key (F14).
             CheckpointUnknown: there is no such parent.

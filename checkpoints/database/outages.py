@@ -93,8 +93,7 @@ def said(error: BaseException, *, changing: bool) -> OutageAnswer | None:
 
     Args:
         changing: whether the request was to change something. Then nobody knows whether it did: the
-        connection may have been lost
-            when the commit was sent and its answer had not come.
+            connection may have been lost when the commit was sent and its answer had not come.
     """
     if not is_trouble(error):
         return None

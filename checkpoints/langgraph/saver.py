@@ -91,8 +91,9 @@ class DjangoSaver(BaseCheckpointSaver[str]):
 
         Args:
             space: what tells the graph's checkpoints from those of others on that thread; LangGraph
-            does not see it. before_writing: called right before each write, from the saver's
-            thread; nothing is written where it raises.
+                does not see it.
+            before_writing: called right before each write, from the saver's thread; nothing is
+                written where it raises.
         """
         GraphThread.objects.using(self._rows.using).get_or_create(
             thread_id=thread.pk, defaults={"owner_id": thread.owner_id, "name": thread.shown_id}

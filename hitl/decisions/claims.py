@@ -31,7 +31,7 @@ def claim(pause_id: uuid.UUID, *, by: User, take_over: bool = False) -> Pause:
 
     Args:
         take_over: end somebody else's claim: for superusers, and told in the log. The rules on who
-        answers bind them all the same.
+            answers bind them all the same.
     Raises:
         services.NotFound, services.AlreadyAnswered, services.DeadlinePassed.
         policy.Refused: the person could not approve it, or somebody else has it.

@@ -63,8 +63,7 @@ def fire_due(*, now: dt.datetime, limit: int = BATCH, share: float = 0.0) -> int
 
     Args:
         share: in `[0, 1)`, where to begin among the WINDOW of those that are due longest: sweeps at
-        once that begin at different places
-            share the work instead of meeting at each question.
+            once that begin at different places share the work instead of meeting at each question.
     """
     keys = list(Pause.objects.due(now=now).values_list("pk", flat=True)[:WINDOW])
     place = min(int(share * len(keys)), max(0, len(keys) - limit))

@@ -59,9 +59,10 @@ def plan(
 
     Args:
         occasion: one of `Occasion`; what is not of the question's end is sent only while the
-        question is open. to: these people alone, at their own places. None: whoever may answer now
-        (`policy.answerers`), with the endpoints of their
-            teams and of whoever listens to everything.
+            question is open.
+        to: these people alone, at their own places. None: whoever may answer now
+            (`policy.answerers`), with the endpoints of their teams and of whoever listens to
+            everything.
         mark: tells apart what happens several times, e.g. the number of a reminder.
         words: said instead of the question's own words.
     """

@@ -38,10 +38,12 @@ def send_request(
 
     Args:
         recipient: a username of somebody who may answer, or the mail address of a person who has no
-        account here. question: said instead of the question's own words. required_inputs: what the
-        caller believes is asked for; a question that asks for something else is not sent. mark:
-        names the request. The same recipient, question and mark again is the same request, and
-        sends nothing.
+            account here.
+        question: said instead of the question's own words.
+        required_inputs: what the caller believes is asked for; a question that asks for something
+            else is not sent.
+        mark: names the request. The same recipient, question and mark again is the same request,
+            and sends nothing.
     Returns:
         the messages, one for each place at which the recipient is reached.
     Raises:

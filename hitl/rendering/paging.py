@@ -163,9 +163,10 @@ def paged(
     """The page of a list that an address asks for.
 
     Args:
-        name: the parameter that holds the place after which the page begins. read: gives up to so
-        many rows after a place, which is "" for the first page. Raises NoSuchPlace. write: gives
-        the place of a row.
+        name: the parameter that holds the place after which the page begins.
+        read: gives up to so many rows after a place, which is "" for the first page. Raises
+            NoSuchPlace.
+        write: gives the place of a row.
     """
     after = here.query.get(name, "")
     found = read(after, size + 1)

@@ -188,11 +188,12 @@ def card_of(
     """What the pause card shows.
 
     Args:
-        wanted: shown id of the question that the address names, or "". by, guest: who looks, and
-        whether without taking part in the thread. form, inputs, answered: what was typed, and for
-        which question. No other card shows it: there it is `unsent`. problem, wrong: what is said
-        above the card, and whether it is something to put right. more: further words that were not
-        taken, and that no card has a field for.
+        wanted: shown id of the question that the address names, or "".
+        by, guest: who looks, and whether without taking part in the thread.
+        form, inputs, answered: what was typed, and for which question. No other card shows it:
+            there it is `unsent`.
+        problem, wrong: what is said above the card, and whether it is something to put right.
+        more: further words that were not taken, and that no card has a field for.
     """
     pause, gone = choose(pauses, wanted)
     unsent = list(more or [])
@@ -382,9 +383,10 @@ def progress_of(
 
     Args:
         status: an order's. With `gathers` its child runs work for the current step, and `paused`
-        says that one of them asks. phase: of the question that is open, or that the run ended at;
-        None where there is none. A question that is not the pause
-            after its step is the step's own, which is not done before it is answered.
+            says that one of them asks.
+        phase: of the question that is open, or that the run ended at; None where there is none. A
+            question that is not the pause after its step is the step's own, which is not done
+            before it is answered.
     """
     parts: list[dict[str, str]] = []
     state = "done" if current else "todo"

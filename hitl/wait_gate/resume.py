@@ -69,10 +69,11 @@ def ingest(event: ResumeEvent, *, by: User, via: Via) -> Ingested:
 
     Raises:
         NotFound, and what `decide` raises: AnswerInvalid leaves the question open, with a refined
-        one stored. WrongQuestion: another question is open than the one it names. NotPaused:
-        nothing is asked, and it names nothing that still could be. early.NotKept: it came early,
-        and cannot be kept. EarlyVerdict: it came early, and is a verdict that does not name the
-        content that it is for.
+            one stored.
+        WrongQuestion: another question is open than the one it names.
+        NotPaused: nothing is asked, and it names nothing that still could be.
+        early.NotKept: it came early, and cannot be kept.
+        EarlyVerdict: it came early, and is a verdict that does not name the content that it is for.
     """
     resume_events.check(event)
     run, wait = waits.find(event.run_id, by=by)

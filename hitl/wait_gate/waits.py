@@ -129,9 +129,11 @@ def open_wait(asked: WaitRequest, *, by: User) -> tuple[Wait, bool]:
     """The wait with these words, and whether it was opened just now.
 
     Raises:
-        WaitInvalid: what was sent cannot be asked. WaitOpen: the run waits with another question.
+        WaitInvalid: what was sent cannot be asked.
+        WaitOpen: the run waits with another question.
         rights.NotPermitted: operators let only others open waits (rights to the template
-        `wait-gate`). quotas.OutsideNotAllowed, quotas.QuotaUsed: they may not have that sent.
+            `wait-gate`).
+        quotas.OutsideNotAllowed, quotas.QuotaUsed: they may not have that sent.
     """
     rights.check_order(external_runs.SLUG, by)
     question, team = _checked(asked), _team(asked, by)

@@ -94,10 +94,11 @@ def edit_template(
 
     Args:
         after: the version that was looked at; where another one is current by now, nothing is
-        saved. fields: `steps` (as in S4-9), and where they change others of EDITED.
+            saved.
+        fields: `steps` (as in S4-9), and where they change others of EDITED.
     Raises:
         TemplateInvalid: a step names an unknown step template, a way leads nowhere, or the input
-        schema is none.
+            schema is none.
     """
     last = Template.objects.filter(slug=slug).order_by("-version").first()
     if after is not None and (last is None or last.version != after):
@@ -146,11 +147,12 @@ def edit_step_template(
 
     Args:
         function: a registered step function; `flow.sub_steps` where it is left empty and there are
-        sub-steps. sub_steps: as a template's steps; they run as child runs (see
-        `runs.workflows.sub_workflow`).
+            sub-steps.
+        sub_steps: as a template's steps; they run as child runs (see
+            `runs.workflows.sub_workflow`).
     Raises:
         TemplateInvalid: no such function, a configuration that it cannot use, or sub-steps that
-        cannot be frozen.
+            cannot be frozen.
     """
     function = function or (SUB_STEPS if sub_steps else "")
     values: dict[str, Any] = {

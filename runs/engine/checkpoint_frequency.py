@@ -38,7 +38,7 @@ def untraced(
 
     Args:
         told: how many steps this commit tells as done; none where that was told with a question
-        midway.
+            midway.
     """
     if written and held.kept is None:
         return {}

@@ -39,8 +39,9 @@ def write(
 
     Args:
         fields: what changes on the run's row, at least one column; a status among them must be a
-        move from the fence's. facts: the events; they get consecutive numbers and are announced
-        after the commit. checkpoint: unsaved, from `store.build`; it becomes the thread's head.
+            move from the fence's.
+        facts: the events; they get consecutive numbers and are announced after the commit.
+        checkpoint: unsaved, from `store.build`; it becomes the thread's head.
     """
     assert "status" not in fields or fields["status"] in MOVES[fence.status], fields["status"]
     at = clock.now()

@@ -39,12 +39,12 @@ def check_source(
     Args:
         folders: local repositories must lie inside one of these, after symbolic links are followed.
         schemes: of remote URLs, e.g. `["https", "ssh"]`; `file` is not one of them, it is always a
-        local path. hosts: exact names or `*.example.org` (its subdomains); `*` is any public name.
-        Addresses and private
-            names are allowed only when listed as they are.
+            local path.
+        hosts: exact names or `*.example.org` (its subdomains); `*` is any public name. Addresses
+            and private names are allowed only when listed as they are.
     Raises:
         BadSource: with the first thing that is wrong. For a path outside `folders` it never tells
-        whether it exists.
+            whether it exists.
     """
     url = url.strip(" \t\r\n")
     _check_text(url)

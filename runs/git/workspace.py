@@ -67,15 +67,19 @@ class GitWorkspace:
         """
         Args:
             passed_on: what of this process's environment programs may be given that ask for it by
-            name (`follow`). sandbox: what stands before a program that is followed: see
-            `runs.processes.sandbox`. at: None for an order that has no commit in a checkpoint yet;
-            it begins at the origin's base branch. git_settings: the operator's own, over ours:
-            `{"core.sshCommand": …, "credential.helper": …, "http.proxy": …}`. mirror: where this
-            machine keeps its copy of a remote origin; None clones from the origin itself. access:
-            asked right before git speaks to the origin. make_room: called before a clone; raises
-            StepFailed where there is no room for one. let_out: asked before a push; raises
-            StepFailed where nothing may leave. umask_outside: of what a push writes into a local
-            origin, which others than Waystation read.
+                name (`follow`).
+            sandbox: what stands before a program that is followed: see `runs.processes.sandbox`.
+            at: None for an order that has no commit in a checkpoint yet; it begins at the origin's
+                base branch.
+            git_settings: the operator's own, over ours: `{"core.sshCommand": …,
+                "credential.helper": …, "http.proxy": …}`.
+            mirror: where this machine keeps its copy of a remote origin; None clones from the
+                origin itself.
+            access: asked right before git speaks to the origin.
+            make_room: called before a clone; raises StepFailed where there is no room for one.
+            let_out: asked before a push; raises StepFailed where nothing may leave.
+            umask_outside: of what a push writes into a local origin, which others than Waystation
+                read.
         """
         self.path = path
         self._mirror_path, self._access, self._make_room = mirror, access, make_room

@@ -54,9 +54,10 @@ def put(
     """Keep a secret under a name, over the one that was there; raises CredentialInvalid.
 
     Args:
-        value: without the line end that shells and editors add. note: None keeps what was there.
+        value: without the line end that shells and editors add.
+        note: None keeps what was there.
         sent_to: the hosts that it may be sent to, see `allowed_hosts.parse`; empty for any, None
-        keeps what was there.
+            keeps what was there.
     """
     value = value.rstrip("\r\n")
     _check(name, value, note or "")
@@ -136,7 +137,7 @@ def resolve(name: str, *, team_id: int | None, to: str = "") -> str:
 
     Args:
         to: the address that it is going to be sent to; "" where nobody knows, as with a program
-        that gets it.
+            that gets it.
     """
     mine = Q(team__isnull=True) if team_id is None else Q(team__isnull=True) | Q(team=team_id)
     row = (

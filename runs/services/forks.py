@@ -250,11 +250,12 @@ def fork(
     The code's commit in the checkpoint comes along, so the fork forks the code too.
 
     Raises:
-        ReasonMissing: no reason given, or none that can be kept. ReviewStands: the state is another
-        one, and a step before has review rules. ForkForbidden: the person may not order by this
-        template, or not on this repository. NothingToFork: no step follows there, another run of
-        the thread is still alive, or the state is no JSON. store.CheckpointDamaged: the checkpoint
-        cannot be read.
+        ReasonMissing: no reason given, or none that can be kept.
+        ReviewStands: the state is another one, and a step before has review rules.
+        ForkForbidden: the person may not order by this template, or not on this repository.
+        NothingToFork: no step follows there, another run of the thread is still alive, or the state
+            is no JSON.
+        store.CheckpointDamaged: the checkpoint cannot be read.
     """
     reason = check_reason(reason)
     try:

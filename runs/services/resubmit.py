@@ -42,10 +42,10 @@ def again(order_id: uuid.UUID, *, by: User) -> WorkOrder:
     is asked for again once: then its successor can be.
 
     Raises:
-        CannotAskAgain: see there. InputInvalid: what was asked cannot be taken over: the input
-        holds a secret that was not kept, a file is gone, the template asks for
-            something else by now, or whoever asks is not in the team.
-        and what else `services.submit` raises.
+        CannotAskAgain: see there.
+        InputInvalid: what was asked cannot be taken over: the input holds a secret that was not
+            kept, a file is gone, the template asks for something else by now, or whoever asks is
+            not in the team. and what else `services.submit` raises.
     """
     order = WorkOrder.objects.shown().get(pk=order_id)
     _check_over(order)

@@ -76,18 +76,16 @@ def submit(
     """Make a work order and start it.
 
     Args:
-        template: "" for the repository's own; TemplateNotNamed where it has none. interrupt_before,
-        interrupt_after: names of steps at which this run asks, whatever the template says;
-        `step/sub-step` for those
-            of its child runs.
+        template: "" for the repository's own; TemplateNotNamed where it has none.
+        interrupt_before, interrupt_after: names of steps at which this run asks, whatever the
+            template says; `step/sub-step` for those of its child runs.
         again_of: the earlier order that this one asks for again (`resubmit`).
 
     Raises:
         definitions.TemplateNotFound, InputInvalid, sources.BadSource, OrdersStopped,
-        readiness.CannotRun: nothing was made; the message
-            says what to change.
+            readiness.CannotRun: nothing was made; the message says what to change.
         rights.NotPermitted: the template or the repository is not for this person, or the work
-        could not be delivered for them.
+            could not be delivered for them.
     """
     recipe = definitions.current(template or repositories.template_for(repository_url, by))
     rights.check_order(recipe.slug, by)

@@ -174,12 +174,13 @@ def invoke(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
 
     Raises:
         ThreadBusy: a run is alive; with its question open, that is to be answered first.
-        NothingToResume: no input, and nothing that a run could go on with. InputInvalid,
-        definitions.TemplateNotFound: what was given cannot be used. ReviewStands: the caller names
-        a place behind a step that has review rules. rights.NotPermitted, readiness.CannotRun: the
-        template is not for this person, or cannot run here. store.CheckpointDamaged,
-        reducers.MergeFailed: the state cannot be loaded or merged; never a silent fresh start
-        (C24).
+        NothingToResume: no input, and nothing that a run could go on with.
+        InputInvalid, definitions.TemplateNotFound: what was given cannot be used.
+        ReviewStands: the caller names a place behind a step that has review rules.
+        rights.NotPermitted, readiness.CannotRun: the template is not for this person, or cannot run
+            here.
+        store.CheckpointDamaged, reducers.MergeFailed: the state cannot be loaded or merged; never a
+            silent fresh start (C24).
     """
     try:
         with transaction.atomic(durable=True):

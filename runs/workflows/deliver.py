@@ -113,7 +113,7 @@ def hand_over(context: Context, *, asked: bool) -> dict[str, Any]:
         `github_pull_request_url` where there is one.
     Raises:
         StepFailed: as `Workspace.push` and `Context.propose`; a part that is done stays so, and is
-        not done twice.
+            not done twice.
     """
     workspace, order = context.workspace, context.order
     head = workspace.head()

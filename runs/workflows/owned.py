@@ -69,7 +69,7 @@ def named(given: Iterable[str] | None, *, elsewhere: bool = False) -> list[str]:
 
     Args:
         elsewhere: the state is another engine's, which only waits here: what no answer writes into
-        it is free there.
+            it is free there.
     """
     return sorted((BY_ANSWERS if elsewhere else keys()) & set(given or ()))
 

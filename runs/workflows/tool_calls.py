@@ -254,8 +254,9 @@ def approved(
     that was rejected.
 
     Args:
-        step: the step that asked. calls: those that are to be made now. What was decided on others,
-        or on other arguments under the same id, does not count.
+        step: the step that asked.
+        calls: those that are to be made now. What was decided on others, or on other arguments
+            under the same id, does not count.
 
     A step may run twice: `context.once(call.id, lambda: make(call))` makes each once.
     """

@@ -34,9 +34,11 @@ def wait_for_input(
 
     Args:
         required_inputs: JSON Schema of an object. Its properties are keys of the state, which the
-        answer joins by the reducers. blocking_reason: what the run waits for, e.g.
-        `missing_supplier_data`. to: the step that the answer leads to; None runs this step again,
-        which then finds the data and goes on. update: joins the state before the question is asked.
+            answer joins by the reducers.
+        blocking_reason: what the run waits for, e.g. `missing_supplier_data`.
+        to: the step that the answer leads to; None runs this step again, which then finds the data
+            and goes on.
+        update: joins the state before the question is asked.
     Raises:
         schemas.SchemaRefused: the schema cannot be used.
 
@@ -76,7 +78,7 @@ def ask_about_calls(
 
     Args:
         to: the step that the answer leads to; None runs this step again, which then makes what was
-        approved:
+            approved:
 
             if asked := ask_about_calls(state, context, calls=wanted):
                 return asked

@@ -66,23 +66,28 @@ def decide(
 
     Args:
         by: whoever answers; an `Outsider` is whoever holds a link that was sent to that address,
-        which the caller has verified. action: `approve`, `revise` (needs `feedback`), `cancel`, or
-        one of the pause's own answers. revision: the revision that was looked at; None where the
-        door addresses the open question itself. payload: the data that the pause asks for
-        (`required_inputs`); it joins the state by the workflow's reducers. update: joins the state
-        too, unasked: the input of a run that was interrupted. edited_content: the content as it is
-        approved; None for as it was shown. sender: what a system says of who answered (S3-13); kept
-        in the log with the answer. content_digest: of the content that was looked at; "" as for
-        `revision`. early_at: when the answer came, where that was before its question
-        (`early_answers`): the ledger says so.
+            which the caller has verified.
+        action: `approve`, `revise` (needs `feedback`), `cancel`, or one of the pause's own answers.
+        revision: the revision that was looked at; None where the door addresses the open question
+            itself.
+        payload: the data that the pause asks for (`required_inputs`); it joins the state by the
+            workflow's reducers.
+        update: joins the state too, unasked: the input of a run that was interrupted.
+        edited_content: the content as it is approved; None for as it was shown.
+        sender: what a system says of who answered (S3-13); kept in the log with the answer.
+        content_digest: of the content that was looked at; "" as for `revision`.
+        early_at: when the answer came, where that was before its question (`early_answers`): the
+            ledger says so.
     Raises:
-        NotFound: no such pause for this person. AnswerInvalid: nothing decided, the pause stays
-        open. Of a payload that does not fit, the pause keeps what was wrong. RevisionMismatch: the
-        content changed; nothing written. AlreadyAnswered: another answer won, and is named; nothing
-        written. DeadlinePassed: it came too late; the rules of the question have acted. Where these
-        ask further people, an answer of theirs counts. policy.Refused: the rules are against it,
-        for this person or at the moment; nothing written. forks.ReviewStands: `update` would change
-        what was approved; nothing written.
+        NotFound: no such pause for this person.
+        AnswerInvalid: nothing decided, the pause stays open. Of a payload that does not fit, the
+            pause keeps what was wrong.
+        RevisionMismatch: the content changed; nothing written.
+        AlreadyAnswered: another answer won, and is named; nothing written.
+        DeadlinePassed: it came too late; the rules of the question have acted. Where these ask
+            further people, an answer of theirs counts.
+        policy.Refused: the rules are against it, for this person or at the moment; nothing written.
+        forks.ReviewStands: `update` would change what was approved; nothing written.
     """
     answer = Answer(
         action,

@@ -30,8 +30,8 @@ def send(entries: Sequence[LedgerEntry], *, key: str) -> None:
     Raises:
         AlreadyBooked: 409; the answer may hold `{"position", "invoice", "order"}` of what is there.
         StepFailed: `ledger_unknown` where no address is set; `ledger_away` where it cannot be
-        reached, does not answer in time, or
-            answers 408, 429 or 5xx: worth another try; `ledger_refused` with any other answer.
+            reached, does not answer in time, or answers 408, 429 or 5xx: worth another try;
+            `ledger_refused` with any other answer.
     """
     status, answer = _post(
         os.environ.get("WAYSTATION_LEDGER_URL", ""),

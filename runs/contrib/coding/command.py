@@ -109,13 +109,11 @@ def run_agent(
 
     Args:
         reading: nothing is to be changed; its `read_command` is used where there is one. What it
-        changes all the same is for the caller
-            to put back.
+            changes all the same is for the caller to put back.
     Raises:
         StepFailed: `program_missing`, `timeout`, `output_limit`, `command_killed`, `command_failed`
-        or what the configuration makes of
-            the exit code, `agent_failed` where it says so itself, `prompt_too_long`, and what
-            `Context.credential` raises.
+            or what the configuration makes of the exit code, `agent_failed` where it says so
+            itself, `prompt_too_long`, and what `Context.credential` raises.
     """
     arguments = config.get("read_command", config["command"]) if reading else config["command"]
     environment = {

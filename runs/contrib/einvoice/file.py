@@ -34,7 +34,7 @@ def read_invoice(content: bytes) -> Invoice:
 
     Raises:
         InvoiceUnreadable: `empty`, `too_large`, `damaged_pdf`, `encrypted_pdf`,
-        `no_invoice_in_pdf`, and what `read_xml` raises.
+            `no_invoice_in_pdf`, and what `read_xml` raises.
     """
     if not content.strip():
         raise InvoiceUnreadable("empty", "The file is empty.")

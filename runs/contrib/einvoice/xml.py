@@ -44,7 +44,7 @@ def parse(content: bytes) -> Element:
 
     Raises:
         InvoiceUnreadable: `too_large`, `hostile_xml` (a document type or an entity, whatever it
-        says), `no_xml`.
+            says), `no_xml`.
     """
     if len(content) > MAX_BYTES:
         raise InvoiceUnreadable(

@@ -43,8 +43,9 @@ def checked_url(kind: str, url: str, *, allowed: Sequence[str]) -> str:
 
     Args:
         url: e.g. `https://git.example.org/api/v3` for GitHub's own servers,
-        `https://git.example.org` for GitLab; "" for the usual one. allowed: origins such as
-        `https://git.example.org:8443`. Without TLS only where an origin says so itself.
+            `https://git.example.org` for GitLab; "" for the usual one.
+        allowed: origins such as `https://git.example.org:8443`. Without TLS only where an origin
+            says so itself.
     Raises:
         BadForge: what is wrong with it.
     """
@@ -90,7 +91,7 @@ def project_of(repository_url: str, *, kind: str, forge_url: str) -> str:
 
     Args:
         forge_url: as `checked_url` gives it; GitLab under a path has that path before its projects,
-        too.
+            too.
     """
     if repository_url.startswith("/"):
         raise BadForge(

@@ -77,8 +77,10 @@ class Workspace(Protocol):
 
         Args:
             said: called with "output" or "errors" and a line without its end; what it raises ends
-            the program. environment: joins the little that programs are given. pass_on: names of
-            variables of the worker's own environment; those that operators allow are given too.
+                the program.
+            environment: joins the little that programs are given.
+            pass_on: names of variables of the worker's own environment; those that operators allow
+                are given too.
             max_output: bytes of both outputs together; more ends the program (`output_limit`).
         """
 
