@@ -40,7 +40,7 @@ class Guard:
     once: Sequence[Sequence[str]] = ()
     """Sets of columns by which SQLite's INSERT OR REPLACE would take another row's place."""
 
-    door: str = EMPTY
+    exemption: str = EMPTY
     """What opens it for DELETE, beside EMPTY."""
 
     @property
@@ -49,16 +49,16 @@ class Guard:
 
 
 @contextmanager
-def opened(door: str) -> Iterator[None]:
-    """Open a door in all guards until the block ends.
+def opened(exemption: str) -> Iterator[None]:
+    """Open an exemption in all guards until the block ends.
 
     Call inside a transaction, which an error in the block must roll back.
     """
     with connection.cursor() as cursor:
-        cursor.execute("INSERT INTO checkpoints_guard (opens) VALUES (%s)", [door])
+        cursor.execute("INSERT INTO checkpoints_guard (opens) VALUES (%s)", [exemption])
     yield
     with connection.cursor() as cursor:
-        cursor.execute("DELETE FROM checkpoints_guard WHERE opens = %s", [door])
+        cursor.execute("DELETE FROM checkpoints_guard WHERE opens = %s", [exemption])
 
 
 def install(guards: Iterable[Guard]) -> None:
@@ -125,9 +125,9 @@ def _triggers(guard: Guard) -> dict[str, list[str]]:
     return made
 
 
-def _open(door: str) -> str:
+def _open(exemption: str) -> str:
     # a constant
-    return f"EXISTS (SELECT 1 FROM checkpoints_guard WHERE opens = '{door}')"  # noqa: S608
+    return f"EXISTS (SELECT 1 FROM checkpoints_guard WHERE opens = '{exemption}')"  # noqa: S608
 
 
 def _allowed(guard: Guard) -> str:
@@ -152,7 +152,7 @@ def _postgresql(guard: Guard) -> dict[str, list[str]]:
         BEGIN
             IF TG_OP = 'UPDATE' THEN
                 IF {_allowed(guard)} THEN RETURN NEW; END IF;
-            ELSIF {_open(guard.door)} OR {_open(EMPTY)} THEN
+            ELSIF {_open(guard.exemption)} OR {_open(EMPTY)} THEN
                 IF TG_OP = 'DELETE' THEN RETURN OLD; END IF;
                 RETURN NULL;
             END IF;
@@ -189,7 +189,7 @@ def _sqlite(guard: Guard) -> dict[str, list[str]]:
 
     made = {
         "update": refusing("UPDATE", f"({_allowed(guard)})"),
-        "delete": refusing("DELETE", f"({_open(guard.door)} OR {_open(EMPTY)})"),
+        "delete": refusing("DELETE", f"({_open(guard.exemption)} OR {_open(EMPTY)})"),
     }
     if guard.once:
         taken = " OR ".join(

@@ -1,10 +1,11 @@
 """What people see who are asked on a thread that they take no part in: the question, and the page
 of its order or thread. No more.
 
-Such a guest looks at the page and its news, and answers; to cancel the order, suspend, retry, fork
-or export it, or read its states and checkpoints, one must take part (`Thread.objects.visible_to`).
-He keeps seeing it once the question is closed, so that he learns what became of it; who stands in
-for somebody, as long as he does. Both are looked for only where the usual, quick way finds nothing.
+Such an observer looks at the page and its news, and answers; to cancel the order, suspend, retry,
+fork or export it, or read its states and checkpoints, one must take part
+(`Thread.objects.visible_to`). He keeps seeing it once the question is closed, so that he learns
+what became of it; who stands in for somebody, as long as he does. Both are looked for only where
+the usual, quick way finds nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def open_of_order(order_id: uuid.UUID, *, by: User) -> list[Pause]:
     return list(Pause.objects.open().answerable().filter(pk__in=asked).order_by("pk"))
 
 
-def is_guest(thread: Thread, *, by: User) -> bool:
+def is_observer(thread: Thread, *, by: User) -> bool:
     """Whether a person who sees a thread takes no part in it."""
     return (
         thread.owner_id != by.pk and not Thread.objects.visible_to(by).filter(pk=thread.pk).exists()

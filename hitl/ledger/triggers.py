@@ -33,7 +33,7 @@ def guards() -> tuple[Guard, ...]:
                 ("pause_id", "seat_id"),
                 ("pause_id", "external_key"),
             ],
-            door=append_only.ERASE,
+            exemption=append_only.ERASE,
         ),
         Guard(model=Erasure, once=[("id",)]),
         Guard(model=Anchor, once=[("id",)]),

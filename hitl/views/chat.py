@@ -118,19 +118,19 @@ def of(
     state: Mapping[str, Any],
     here: ListAddress,
     *,
-    guest: bool,
+    observer: bool,
     log: Sequence[Event],
 ) -> dict[str, Any]:
     """What the conversation's templates need.
 
     Args:
-        guest: somebody who is only asked: sees, and edits nothing.
+        observer: somebody who is only asked: sees, and edits nothing.
         log: log lines, oldest first, among them those on what was spent.
     """
     messages = conversation.of(state)
     end, page = _page(messages, here)
     alive = run is not None and run.status in LIVE
-    turns = conversation.turns_in(messages) if not guest and not alive else set()
+    turns = conversation.turns_in(messages) if not observer and not alive else set()
     works = run is not None and alive and run.status != PAUSED
     return {
         "said": [

@@ -177,7 +177,7 @@ def card_of(
     wanted: str,
     *,
     by: User,
-    guest: bool = False,
+    observer: bool = False,
     form: DecisionForm | None = None,
     inputs: SchemaForm | CallsForm | None = None,
     answered: Pause | None = None,
@@ -189,7 +189,7 @@ def card_of(
 
     Args:
         wanted: shown id of the question that the address names, or "".
-        by, guest: who looks, and whether without taking part in the thread.
+        by, observer: who looks, and whether without taking part in the thread.
         form, inputs, answered: what was typed, and for which question. No other card shows it:
             there it is `unsent`.
         problem, wrong: what is said above the card, and whether it is something to put right.
@@ -230,7 +230,7 @@ def card_of(
         "ends": ends(pause.run),
         "whose": whose(pause.run),
         "own_steps": _own_steps(pause),
-        "cancel": cancel_of(pause, guest=guest),
+        "cancel": cancel_of(pause, observer=observer),
         "others": [(one, whose(one.run), place_of(one)) for one in pauses if one.pk != pause.pk],
         "chosen": pause.shown_id if pause.shown_id == wanted else "",
     }
@@ -316,10 +316,10 @@ def _own_steps(pause: Pause) -> list[dict[str, str]]:
     return progress_of(definition, pause.step, "paused", pause.phase)
 
 
-def cancel_of(pause: Pause, *, guest: bool = False) -> dict[str, str]:
+def cancel_of(pause: Pause, *, observer: bool = False) -> dict[str, str]:
     """What cancel does at this question, in words, and the page that asks whether one is sure.
 
-    A guest has that of the question only.
+    A observer has that of the question only.
     """
     run = pause.run
     if run.parent_id is not None:
@@ -337,7 +337,7 @@ def cancel_of(pause: Pause, *, guest: bool = False) -> dict[str, str]:
             "Ends this run. The thread stays, and a new message begins another run.",
         )
         url = reverse("hitl:thread_cancel", args=[run.thread_id])
-    if guest:
+    if observer:
         url = reverse("hitl:pause_cancel", args=[pause.pk])
     return {
         "asks": f"Are you sure you want to cancel {asks}?",

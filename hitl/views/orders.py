@@ -200,13 +200,13 @@ def _parts_of(
 ) -> dict[str, Any]:
     run, pauses = order.latest_run, services.open_pauses(order)
     below = family.family_of(run)
-    guest = visibility.is_guest(order.thread, by=by)
+    observer = visibility.is_observer(order.thread, by=by)
     earlier, successor = resubmit.beside(order, by=by)
     return {
         "order": order,
-        "guest": guest,
-        "artifacts": None if guest else artifacts.of(order.thread_id, below, here),
-        **(card := family.card_of(pauses, wanted, by=by, guest=guest, **answer)),
+        "observer": observer,
+        "artifacts": None if observer else artifacts.of(order.thread_id, below, here),
+        **(card := family.card_of(pauses, wanted, by=by, observer=observer, **answer)),
         "here": here.to(pause=card.get("chosen", "")),
         **family.rerunning_of(run, below, pauses),
         **family.story_of(order.thread_id, here),
@@ -216,11 +216,11 @@ def _parts_of(
         "undo": None if pauses else undo.waiting([run, *below], now=clock.now()),
         "seq": order.thread.last_seq,
         "terminal": order.status in TERMINAL,
-        "may_cancel": not guest and (order.status in {"pending", "running"} or order.gathering),
-        "may_suspend": not guest and order.status in {"pending", "running"},
+        "may_cancel": not observer and (order.status in {"pending", "running"} or order.gathering),
+        "may_suspend": not observer and order.status in {"pending", "running"},
         "suspended_by": family.suspended_by([run, *below] if run else []),
-        "may_retry": not guest and run is not None and run.may_be_taken_up,
-        "may_ask_again": not guest and resubmit.may_ask_again(order),
+        "may_retry": not observer and run is not None and run.may_be_taken_up,
+        "may_ask_again": not observer and resubmit.may_ask_again(order),
         "earlier": earlier,
         "successor": successor,
     }

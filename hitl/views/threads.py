@@ -195,7 +195,7 @@ def show(
     with one_moment():
         context = page_of(thread, here, by=person(request), message=message, **answer)
     arrived = request.method == "GET" and "live" not in request.GET and context["pause"] is not None
-    banner = arrived and not context["guest"] and not request.GET.get("pause")
+    banner = arrived and not context["observer"] and not request.GET.get("pause")
     return render(request, template, {**context, "banner": banner}, status=status)
 
 
@@ -219,13 +219,13 @@ def page_of(
     answer["problem"] = answer.get("problem", "") or damage
     alive = run is not None and run.status in LIVE
     own = any(run is not None and pause.run_id == run.pk for pause in pauses)
-    guest = visibility.is_guest(thread, by=by)
+    observer = visibility.is_observer(thread, by=by)
     story = family.story_of(thread.pk, here)
-    card = family.card_of(pauses, wanted, by=by, guest=guest, **answer)
+    card = family.card_of(pauses, wanted, by=by, observer=observer, **answer)
     busy = alive and not pauses
     return {
         "thread": thread,
-        "guest": guest,
+        "observer": observer,
         "run": run,
         "status": status_of(run, asks=bool(pauses)),
         "step": family.step_title(run) if run and alive else "",
@@ -234,9 +234,14 @@ def page_of(
         **family.rerunning_of(run, below, pauses),
         **story,
         **chat.of(
-            latest, run, state, here, guest=guest, log=family.newest_lines(thread.pk, story["log"])
+            latest,
+            run,
+            state,
+            here,
+            observer=observer,
+            log=family.newest_lines(thread.pk, story["log"]),
         ),
-        "artifacts": None if guest else artifacts.of(thread.pk, below, here),
+        "artifacts": None if observer else artifacts.of(thread.pk, below, here),
         "members": family.members_of(run, below, pauses),
         "waiting_for": family.waiting_for(run),
         "undo": None if pauses else undo.waiting([run, *below], now=clock.now()),
@@ -259,8 +264,8 @@ def page_of(
         "when_busy": BusyForm(initial={"when_busy": thread.when_busy}),
         "several": len(pauses) > 1,
         "offer": _offer(state, run),
-        "may_resume": not guest and run is not None and run.may_be_taken_up,
-        "may_cancel": not guest and alive and not own,
+        "may_resume": not observer and run is not None and run.may_be_taken_up,
+        "may_cancel": not observer and alive and not own,
         "suspended_by": family.suspended_by([run, *below] if run else []),
         "seq": latest.last_seq,
         "saved": _saved(run),

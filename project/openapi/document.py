@@ -27,7 +27,7 @@ TAGS = {
     "repositories": "Where code is worked on.",
     "resume": "Answers by trace and prompt.",
     "runs": "Attempts to carry a thread on.",
-    "templates": "Recipes of work.",
+    "templates": "Templates of work.",
     "threads": "Lines of history: conversations, and those of work orders.",
     "tools": "What agents may call.",
     "work-orders": "What somebody asked for.",

@@ -1,4 +1,4 @@
-"""Recipes and the machine's rows for operators.
+"""Templates and the machine's rows for operators.
 
 What acts on runs and their questions is registered in `hitl.admin.decisions`, which may
 decide."""

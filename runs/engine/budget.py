@@ -9,7 +9,7 @@ from typing import Any
 
 from checkpoints.models import Checkpoint
 from runs.engine.context import ClaimedRun
-from runs.engine.events import Facts, line
+from runs.engine.events import Events, line
 from runs.workflows.base import StepFailed
 
 SPENT = "bytes"
@@ -43,7 +43,7 @@ def carried(held: ClaimedRun, metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {**metadata, SPENT: held.head.metadata.get(SPENT, 0)}
 
 
-def spend(held: ClaimedRun, checkpoint: Checkpoint, *, more: int = 0) -> Facts:
+def spend(held: ClaimedRun, checkpoint: Checkpoint, *, more: int = 0) -> Events:
     """Count an unsaved checkpoint, its chunks and `more` bytes that came with it; gives the warning
     where that is due. Raises Spent.
     """

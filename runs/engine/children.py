@@ -21,7 +21,7 @@ from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, T
 from checkpoints.state import codec, reducers
 from runs.engine import approvals, checkpoint_frequency, record, step_rows
 from runs.engine.context import ClaimedRun
-from runs.engine.events import Fact, created, line
+from runs.engine.events import EventDraft, created, line
 from runs.engine.start import Start, again, ask_again, entry_of
 from runs.models import Definition, Pause, Run
 from runs.states import COMPLETED, LIVE, PAUSED, PENDING, FailureCode, PauseStatus
@@ -115,7 +115,7 @@ def _start(held: ClaimedRun, step: FrozenStep, outcome: Gather) -> list[tuple[uu
     return [(one.run.pk, one.run.queue) for one in made]
 
 
-def _waiting(held: ClaimedRun, runs: Sequence[Run]) -> Fact:
+def _waiting(held: ClaimedRun, runs: Sequence[Run]) -> EventDraft:
     names = ", ".join(run.child_name for run in runs)
     return line(
         f"Waiting for {len(runs)} child run{'s' if len(runs) > 1 else ''}: {names}", held.at

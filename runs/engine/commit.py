@@ -25,14 +25,14 @@ from runs.engine.statements import Write
 from runs.models import Run
 from runs.states import MOVES
 
-Facts = Sequence[tuple[EventKind, Mapping[str, Any]]]
+Events = Sequence[tuple[EventKind, Mapping[str, Any]]]
 
 
 def write(
     run: Run,
     fence: Fence,
     fields: Mapping[str, Any],
-    facts: Facts,
+    facts: Events,
     checkpoint: Checkpoint | None = None,
 ) -> bool:
     """Write all of it, or nothing and False where the fence does not hold.
@@ -73,7 +73,7 @@ def write(
 
 
 @transaction.atomic
-def _one_transaction(write: Write, facts: Facts) -> int | None:
+def _one_transaction(write: Write, facts: Events) -> int | None:
     fence = write.fence
     more: dict[str, Any] = {
         **({"suspend_by": ""} if fence.unless_suspended else {}),

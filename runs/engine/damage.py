@@ -15,7 +15,7 @@ from checkpoints import store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from checkpoints.store import Entry
 from runs.engine.context import loop_num
-from runs.engine.events import Facts, created, line
+from runs.engine.events import Events, created, line
 from runs.engine.start import following
 from runs.models import Run
 from runs.states import FailureCode
@@ -86,7 +86,7 @@ def _words(good: Checkpoint, lost: list[Checkpoint]) -> str:
     )
 
 
-def incident(run: Run, found: Good) -> tuple[Facts, Checkpoint]:
+def incident(run: Run, found: Good) -> tuple[Events, Checkpoint]:
     """The last events of the run, and the checkpoint that a retry goes on from: a snapshot, so that
     it builds on nothing damaged.
     """
@@ -118,7 +118,7 @@ def incident(run: Run, found: Good) -> tuple[Facts, Checkpoint]:
         run.thread_id, run.pk, found.state, entry, parent=found.damaged, before=None
     )
     at = step or good.node_id
-    facts: Facts = [
+    facts: Events = [
         line(words, at, level="error"),
         (EventKind.RUN_FAILED, {"error": words, "failure_code": code, "step": at}),
     ]

@@ -24,7 +24,7 @@ from checkpoints.store import Entry
 from checkpoints.store.prepared_queries import Prepared
 from runs import hints
 from runs.engine import commit
-from runs.engine.events import Facts, created, line
+from runs.engine.events import Events, created, line
 from runs.models import Pause, Run
 from runs.states import (
     CANCELLED,
@@ -118,7 +118,7 @@ def cancel(
     sources: Collection[RunStatus],
     *,
     by: str,
-    first: Facts,
+    first: Events,
     code: FailureCode = FailureCode.CANCELLED_BY_USER,
 ) -> list[Wake] | None:
     """End a run and all that runs for it, as a person wished, or its template's rules.
@@ -167,11 +167,11 @@ def expire(pause: Pause, *, now: dt.datetime) -> list[Wake] | None:
         "deadline_at": at,
         "lifecycle": Lifecycle.EXPIRED.value,
     }
-    facts: Facts = [line(words, pause.step, level="warning"), (EventKind.RUN_EXPIRED, told)]
+    facts: Events = [line(words, pause.step, level="warning"), (EventKind.RUN_EXPIRED, told)]
     return _end_asking(pause, EXPIRED, FailureCode.EXPIRED, facts, words=words, now=now)
 
 
-def cancel_asking(pause: Pause, *, by: str, first: Facts, code: FailureCode) -> list[Wake] | None:
+def cancel_asking(pause: Pause, *, by: str, first: Events, code: FailureCode) -> list[Wake] | None:
     """`cancel` for the run of a question, `answerable`, that was answered so.
 
     Call inside the transaction that closed the question.
@@ -179,7 +179,7 @@ def cancel_asking(pause: Pause, *, by: str, first: Facts, code: FailureCode) -> 
     if _below(pause.run):
         return cancel(pause.run, {PAUSED}, by=by, first=first, code=code)
     words = f"Cancelled {WHOSE[code]} at {_phase(pause.run, pause.checkpoint)} phase"
-    facts: Facts = [
+    facts: Events = [
         *first,
         line(words, by=by),
         (EventKind.RUN_CANCELLED, {"error": words, "by": by}),
@@ -188,7 +188,7 @@ def cancel_asking(pause: Pause, *, by: str, first: Facts, code: FailureCode) -> 
 
 
 def _end_asking(
-    pause: Pause, end: RunStatus, code: FailureCode, facts: Facts, *, words: str, now: dt.datetime
+    pause: Pause, end: RunStatus, code: FailureCode, facts: Events, *, words: str, now: dt.datetime
 ) -> list[Wake] | None:
     """End a run where it waits, as one commit: what it asked in is its thread's head for as long as
     it is paused under this epoch.
@@ -266,11 +266,11 @@ def _below(run: Run) -> list[Run]:
     return found
 
 
-def _cancelled(run: Run, *, by: str, first: Facts, code: FailureCode) -> str:
+def _cancelled(run: Run, *, by: str, first: Events, code: FailureCode) -> str:
     head, phase = _stood(run)
     words = f"Cancelled {WHOSE[code]} at {phase} phase"
     Run.objects.filter(pk=run.pk).update(error=words)
-    facts: Facts = [
+    facts: Events = [
         *first,
         line(words, by=by),
         (EventKind.RUN_CANCELLED, {"error": words, "by": by}),

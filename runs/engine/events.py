@@ -12,8 +12,8 @@ from runs.models import Pause
 from runs.states import Lifecycle, PauseKind
 from runs.workflows.sequence import APPROVE
 
-Fact = tuple[EventKind, dict[str, Any]]
-Facts = list[Fact]
+EventDraft = tuple[EventKind, dict[str, Any]]
+Events = list[EventDraft]
 
 CARRIED = ("git", "loops", "loops_before", "last_pause", "approved", "skipped", "edited")
 """Metadata that each checkpoint takes over from its parent."""
@@ -23,7 +23,7 @@ this step's result already.
 """
 
 
-def created(checkpoint: Checkpoint) -> Fact:
+def created(checkpoint: Checkpoint) -> EventDraft:
     """The `checkpoint_created` event of a checkpoint (S0-27)."""
     return EventKind.CHECKPOINT_CREATED, {
         "checkpoint_id": checkpoint.shown_id,
@@ -35,12 +35,12 @@ def created(checkpoint: Checkpoint) -> Fact:
     }
 
 
-def line(message: str, step: str = "", level: str = "info", **data: Any) -> Fact:
+def line(message: str, step: str = "", level: str = "info", **data: Any) -> EventDraft:
     """A log line."""
     return EventKind.LOG, {"message": message, "level": level, "step": step, **data}
 
 
-def unkept(given: Mapping[str, Any], step: str = "") -> Facts:
+def unkept(given: Mapping[str, Any], step: str = "") -> Events:
     """A log line on what somebody gave under the name of a secret, which is not kept; none where
     there is no such thing.
     """
@@ -52,7 +52,7 @@ def unkept(given: Mapping[str, Any], step: str = "") -> Facts:
     return [line(words, step, level="warning")] if names else []
 
 
-def starting(head: Checkpoint) -> Facts:
+def starting(head: Checkpoint) -> Events:
     """The events that tell which step begins at a checkpoint."""
     name = head.next_step
     return [
@@ -61,7 +61,7 @@ def starting(head: Checkpoint) -> Facts:
     ]
 
 
-def asked(pause: Pause, **more: Any) -> Fact:
+def asked(pause: Pause, **more: Any) -> EventDraft:
     """The event that tells a question: for an approval (S0-22), or for data, with the schema of
     what is missing (S2-19, S3-8).
     """
@@ -98,7 +98,7 @@ def _may_nod(pause: Pause) -> bool:
     return pause.kind == PauseKind.INPUT and APPROVE in pause.bare
 
 
-def asking(pause: Pause, checkpoint: Checkpoint) -> Facts:
+def asking(pause: Pause, checkpoint: Checkpoint) -> Events:
     """The events of a question that opens (S0-30)."""
     return [
         asked(pause),

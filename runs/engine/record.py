@@ -23,7 +23,7 @@ from runs.engine import (
     step_rows,
 )
 from runs.engine.context import ClaimedRun
-from runs.engine.events import MIDWAY, Fact, Facts, asking, created, line, starting
+from runs.engine.events import MIDWAY, EventDraft, Events, asking, created, line, starting
 from runs.engine.questions import Question
 from runs.models import Pause, Run
 from runs.states import (
@@ -62,7 +62,7 @@ def claim(held: ClaimedRun) -> bool:
         "lease_owner": lease.owner(),
         "lease_until": lease.term(),
     }
-    facts: Facts = starting(held.head) if held.head.next_step else []
+    facts: Events = starting(held.head) if held.head.next_step else []
     if run.started_at is None:
         fields["started_at"] = clock.FromNow()
         facts = [(EventKind.RUN_STARTED, _whose(held)), *facts]
@@ -162,7 +162,7 @@ def ask(held: ClaimedRun, question: Question) -> Pause:
         midway=outcome.midway,
     )
     pause = step_rows.pause(held, question, checkpoint, opening)
-    facts: Facts = [
+    facts: Events = [
         *([] if asks_first else _completed(held)),
         *asking(pause, checkpoint),
         line(
@@ -212,9 +212,9 @@ def ended(held: ClaimedRun) -> None:
     _complete(held, step_rows.after_answer(held), first=[])
 
 
-def _complete(held: ClaimedRun, checkpoint: Checkpoint, *, first: Facts, **more: int) -> None:
+def _complete(held: ClaimedRun, checkpoint: Checkpoint, *, first: Events, **more: int) -> None:
     end = (EventKind.RUN_COMPLETED, {"status": "success"})
-    facts: Facts = [
+    facts: Events = [
         *first,
         line("Workflow completed", checkpoint.node_id),
         end,
@@ -237,7 +237,7 @@ def again(held: ClaimedRun, error: Exception, *, seconds: float) -> None:
         f"{seconds:.0f} s."
     )
     fields = {"status": PENDING, "due_at": clock.FromNow(seconds), **FREE, "attempts": tries}
-    facts: Facts = [line(words, held.at, level="warning")]
+    facts: Events = [line(words, held.at, level="warning")]
     if held.kept is None:
         return write(held, fields, facts)
     # who tries again starts from here, not from the last one that was written
@@ -302,7 +302,7 @@ def damaged(held: ClaimedRun, error: store.CheckpointDamaged) -> None:
 def _end(
     held: ClaimedRun,
     fields: dict[str, Any],
-    facts: Facts,
+    facts: Events,
     checkpoint: Checkpoint | None,
     *,
     words: str,
@@ -320,7 +320,7 @@ def _end(
 def _end_in_family(
     held: ClaimedRun,
     fields: dict[str, Any],
-    facts: Facts,
+    facts: Events,
     checkpoint: Checkpoint | None,
     words: str,
 ) -> list[ending.Wake]:
@@ -336,7 +336,7 @@ def _end_in_family(
 
 
 def _stop(
-    held: ClaimedRun, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoint | None
+    held: ClaimedRun, fields: dict[str, Any], facts: Events, checkpoint: Checkpoint | None
 ) -> None:
     """`write` where the run stops by itself: a suspension that was wanted meanwhile is met by that,
     and said (F22).
@@ -359,7 +359,7 @@ def _suspend_by(held: ClaimedRun) -> str:
 
 
 def write(
-    held: ClaimedRun, fields: dict[str, Any], facts: Facts, checkpoint: Checkpoint | None = None
+    held: ClaimedRun, fields: dict[str, Any], facts: Events, checkpoint: Checkpoint | None = None
 ) -> None:
     """Write all of it, or raise LeaseLost and write nothing."""
     if not commit.write(held.run, commit.Fence(epoch=held.epoch), fields, facts, checkpoint):
@@ -374,7 +374,7 @@ def lost(held: ClaimedRun) -> LeaseLost:
     )
 
 
-def _completed(held: ClaimedRun) -> list[Fact]:
+def _completed(held: ClaimedRun) -> list[EventDraft]:
     """That the step is done; what gathered said so when its children began, and what asked midway,
     with its question.
     """

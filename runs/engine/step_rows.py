@@ -18,7 +18,7 @@ from checkpoints.store import Entry
 from runs.definitions import due_times, reviewer_index
 from runs.engine import approvals, budget, questions
 from runs.engine.context import ClaimedRun, loop_num
-from runs.engine.events import CARRIED, MIDWAY, Facts, created, line
+from runs.engine.events import CARRIED, MIDWAY, Events, created, line
 from runs.engine.questions import Question
 from runs.models import Pause, Run
 from runs.states import STOPS
@@ -174,7 +174,7 @@ def failure(
     words: str,
     written: tuple[Checkpoint, dict[str, Any]] | None = None,
     relied: Mapping[str, Any] | None = None,
-) -> tuple[Facts, Checkpoint | None]:
+) -> tuple[Events, Checkpoint | None]:
     """What a failed run leaves behind: its last events, and a checkpoint that a retry goes on from.
 
     `written` is the newest checkpoint that was written, with its state, where that is not `head`;
@@ -184,7 +184,7 @@ def failure(
     nobody resumes from an empty state.
     """
     step = head.next_step or head.node_id
-    facts: Facts = [
+    facts: Events = [
         line(words, step, level="error"),
         (EventKind.RUN_FAILED, {"error": words, "failure_code": code, "step": step}),
     ]

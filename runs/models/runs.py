@@ -1,4 +1,4 @@
-"""The machine's rows: recipes (`templates`), what somebody asked for, the attempts at it, and the
+"""The machine's rows: templates, what somebody asked for, the attempts at it, and the
 questions they opened; messages that wait (`queued_messages`), and hosts whose clock is off
 (`clocks`).
 

@@ -18,7 +18,7 @@ from checkpoints.state import reducers
 from checkpoints.store import Entry
 from runs import hints
 from runs.engine import approvals, commit, ending
-from runs.engine.events import Fact, asked, created, line, unkept
+from runs.engine.events import EventDraft, asked, created, line, unkept
 from runs.models import Pause
 from runs.services import forks
 from runs.services.forks import check_brought
@@ -140,7 +140,7 @@ def _go_on(pause: Pause, answer: Resumption) -> None:
     nudge_on_commit(run.pk, queue, at=at)
 
 
-def _received(pause: Pause, answer: Resumption, *, to: str) -> Fact:
+def _received(pause: Pause, answer: Resumption, *, to: str) -> EventDraft:
     """The event that tells the answer."""
     label = {"label": pause.labels[answer.action]} if answer.action in pause.labels else {}
     return EventKind.APPROVAL_RECEIVED, {

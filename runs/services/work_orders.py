@@ -87,18 +87,18 @@ def submit(
         rights.NotPermitted: the template or the repository is not for this person, or the work
             could not be delivered for them.
     """
-    recipe = definitions.current(template or repositories.template_for(repository_url, by))
-    rights.check_order(recipe.slug, by)
-    readiness.require(recipe, team=team.pk if team else None)
+    chosen_template = definitions.current(template or repositories.template_for(repository_url, by))
+    rights.check_order(chosen_template.slug, by)
+    readiness.require(chosen_template, team=team.pk if team else None)
     values = dict(input or {})
     check_words(title.strip(), request)
-    check_input(recipe, values)
-    values, brought = _take_in(recipe, values)
-    source = _check_repository(recipe, repository_url)
+    check_input(chosen_template, values)
+    values, brought = _take_in(chosen_template, values)
+    source = _check_repository(chosen_template, repository_url)
     stops = {"interrupt_before": list(interrupt_before), "interrupt_after": list(interrupt_after)}
     said = {"title": title.strip(), "request": request}
     return _create(
-        recipe,
+        chosen_template,
         by=by,
         input=values,
         source=source,

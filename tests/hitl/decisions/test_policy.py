@@ -179,17 +179,17 @@ def test_a_stage_of_the_escalation_counts_from_when_it_is_reached(ruled, ben, cl
     assert by_page(cleo, pause, "approve", "") == "decided"
 
 
-# What a guest sees
+# What an observer sees
 
 
 @pytest.fixture
-def guest(ruled, cleo):
+def observer(ruled, cleo):
     pause = pause_of(ruled(REVIEWERS))
     return browser(cleo), rest(cleo), pause
 
 
-def test_who_is_asked_sees_the_page_the_question_and_its_news(guest):
-    page, api, pause = guest
+def test_who_is_asked_sees_the_page_the_question_and_its_news(observer):
+    page, api, pause = observer
     order = pause.run.work_order.shown_id
     for address in (
         f"/work-orders/{order}/",
@@ -209,11 +209,11 @@ def test_who_is_asked_sees_the_page_the_question_and_its_news(guest):
     ]
 
 
-def test_who_is_only_asked_sees_and_does_nothing_else(guest):
+def test_who_is_only_asked_sees_and_does_nothing_else(observer):
     """F4: cancel, suspend, retry, fork, export, states and checkpoints are for those who take
     part.
     """
-    page, api, pause = guest
+    page, api, pause = observer
     order, thread, checkpoint = (
         pause.run.work_order.shown_id,
         pause.run.thread.shown_id,
@@ -246,8 +246,8 @@ def test_who_is_only_asked_sees_and_does_nothing_else(guest):
     assert rows() == before
 
 
-def test_a_guest_begins_no_run_on_a_thread(guest, ana):
-    _, api, pause = guest
+def test_an_observer_begins_no_run_on_a_thread(observer, ana):
+    _, api, pause = observer
     services.decide(pause.pk, action="cancel", by=ana, via=Via.PAGE)
     begun = api.post(
         f"/api/v1/threads/{pause.run.thread.shown_id}/runs",
@@ -257,9 +257,9 @@ def test_a_guest_begins_no_run_on_a_thread(guest, ana):
     assert begun.status_code == 404
 
 
-def test_who_was_asked_learns_what_became_of_it(guest, ana, cleo):
+def test_who_was_asked_learns_what_became_of_it(observer, ana, cleo):
     """F8: the loser is told who won, also one from outside the team."""
-    page, api, pause = guest
+    page, api, pause = observer
     services.decide(pause.pk, action="cancel", by=ana, via=Via.PAGE)
     lost = api.post(
         f"/api/v1/pauses/{pause.shown_id}/decisions", {"decision": "approve"}, format="json"
@@ -272,14 +272,14 @@ def test_who_was_asked_learns_what_became_of_it(guest, ana, cleo):
     assert page.get(f"/work-orders/{pause.run.work_order.shown_id}/").status_code == 200
 
 
-def test_a_guests_own_answers_are_in_his_history(guest, cleo):
-    page, _, pause = guest
+def test_a_guests_own_answers_are_in_his_history(observer, cleo):
+    page, _, pause = observer
     assert page.post(f"/pauses/{pause.shown_id}/decide", {"action": "approve"}).status_code == 302
     assert pause.run.work_order.title in page.get("/").content.decode()
 
 
-def test_who_is_not_asked_any_more_sees_nothing(guest, ruled, auditor):
-    pause = guest[2]
+def test_who_is_not_asked_any_more_sees_nothing(observer, ruled, auditor):
+    pause = observer[2]
     address = f"/work-orders/{pause.run.work_order.shown_id}/"
     assert browser(auditor).get(address).status_code == 200
     auditor.groups.clear()
