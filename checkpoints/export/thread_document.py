@@ -369,12 +369,12 @@ def _prefixes() -> dict[str, str]:
 def _check_apart(documents: Sequence[Document]) -> None:
     """Threads of a family have nothing in common."""
     for section in _prefixes():
-        seen = Counter(row["id"] for one in documents for row in one[section])
+        seen = Counter(row["id"] for document in documents for row in document[section])
         if again := next((name for name, count in seen.items() if count > 1), None):
             raise ImportRefused(
                 "duplicate_id", f"{section}: {again} is given in more than one thread."
             )
-    if len({one["thread"]["id"] for one in documents}) < len(documents):
+    if len({document["thread"]["id"] for document in documents}) < len(documents):
         raise ImportRefused("duplicate_id", "children: a thread is given more than once.")
 
 

@@ -136,8 +136,8 @@ def outline(branch: Branch) -> list[Item]:
     ended; the rest as stretches.
     """
     forks: dict[uuid.UUID | None, list[Branch]] = {}
-    for one in branch.forks:
-        forks.setdefault(one.start, []).append(one)
+    for fork in branch.forks:
+        forks.setdefault(fork.start, []).append(fork)
     items: list[Item] = []
     for index, node in enumerate(branch.nodes):
         at_end = index < ENDS_SHOWN or index >= len(branch.nodes) - ENDS_SHOWN

@@ -163,34 +163,40 @@ def drop_checkpoints(
         )[:BATCH]
     )
     rows = {row["pk"]: row for row in found}
-    kids, all_of_them = _rebase(rows, limit=REBASED)
+    children, all_of_them = _rebase(rows, limit=REBASED)
     # more checkpoints build on one than a batch may write anew
     if found and not rows and not all_of_them:
         rows = {found[0]["pk"]: found[0]}
-        kids, _ = _rebase(rows, limit=None)
-    tally = _drop(thread_id, rows, kids)
+        children, _ = _rebase(rows, limit=None)
+    tally = _drop(thread_id, rows, children)
     if rows and not all_of_them:
         return tally, after
     return tally, str(found[-1]["pk"]) if len(found) == BATCH else None
 
 
-def _drop(thread_id: uuid.UUID, rows: Mapping[uuid.UUID, Any], kids: Sequence[Checkpoint]) -> Tally:
+def _drop(
+    thread_id: uuid.UUID, rows: Mapping[uuid.UUID, Any], children: Sequence[Checkpoint]
+) -> Tally:
     tally = Tally()
     if not rows:
         return tally
     affected = steps_done().filter(thread=thread_id)
-    before = affected.filter(pk__in=[*rows, *(kid.pk for kid in kids)]).count()
-    for kid in kids:
-        Checkpoint.objects.filter(pk=kid.pk).update(
-            **{name: getattr(kid, name) for name in store.REWRITTEN}
+    before = affected.filter(pk__in=[*rows, *(child.pk for child in children)]).count()
+    for child in children:
+        Checkpoint.objects.filter(pk=child.pk).update(
+            **{name: getattr(child, name) for name in store.REWRITTEN}
         )
     mine = Checkpoint.objects.filter(pk__in=list(rows))
     tally.add("checkpoints", len(rows), weight(mine, "body") + weight(mine, "metadata"))
-    tally.add("rebased", len(kids), sum(kid.size for kid in kids))
+    tally.add("rebased", len(children), sum(child.size for child in children))
     bodies.drop_on_commit(mine.values_list("body", flat=True))
     # the collector would refuse: they are each other's parents. The database's keys still hold
     mine._raw_delete(using=DEFAULT_DB_ALIAS)
-    balance = F("step_balance") + before - affected.filter(pk__in=[kid.pk for kid in kids]).count()
+    balance = (
+        F("step_balance")
+        + before
+        - affected.filter(pk__in=[child.pk for child in children]).count()
+    )
     Thread.objects.filter(pk=thread_id).update(step_balance=balance)
     return tally
 
@@ -203,41 +209,41 @@ def _rebase(
 
     `rows` loses what those beyond the limit still need, and those that are damaged.
     """
-    kids = list(
+    children = list(
         Checkpoint.objects.filter(parent__in=list(rows)).exclude(pk__in=list(rows)).order_by("pk")
     )
     ready: list[Checkpoint] = []
-    for kid in kids[:limit]:
-        if _stands_alone(kid):
-            ready.append(kid)
+    for child in children[:limit]:
+        if _stands_alone(child):
+            ready.append(child)
         else:
-            _spare(kid, rows)
-    for kid in kids[len(kids) if limit is None else limit :]:
-        _spare(kid, rows)
-    moved = [kid for kid in ready if kid.parent_id in rows]
-    for kid in moved:
-        while kid.parent_id in rows:
-            kid.dropped_before += 1 + rows[kid.parent_id]["dropped_before"]
-            kid.parent_id = rows[kid.parent_id]["parent_id"]
-    return moved, limit is None or len(kids) <= limit
+            _spare(child, rows)
+    for child in children[len(children) if limit is None else limit :]:
+        _spare(child, rows)
+    moved = [child for child in ready if child.parent_id in rows]
+    for child in moved:
+        while child.parent_id in rows:
+            child.dropped_before += 1 + rows[child.parent_id]["dropped_before"]
+            child.parent_id = rows[child.parent_id]["parent_id"]
+    return moved, limit is None or len(children) <= limit
 
 
-def _stands_alone(kid: Checkpoint) -> bool:
+def _stands_alone(child: Checkpoint) -> bool:
     """Make a snapshot of a checkpoint's row, unsaved.
 
     False where it cannot be read: then it is left as it is, for who looks into it.
     """
     try:
-        if not kid.is_snapshot:
-            store.rewrite(kid, codec.state(store.load(kid)))
+        if not child.is_snapshot:
+            store.rewrite(child, codec.state(store.load(child)))
     except store.CheckpointDamaged:
         return False
     return True
 
 
-def _spare(kid: Checkpoint, rows: dict[uuid.UUID, dict[str, Any]]) -> None:
+def _spare(child: Checkpoint, rows: dict[uuid.UUID, dict[str, Any]]) -> None:
     """Keep the ancestors of a checkpoint."""
-    at = kid.parent_id
+    at = child.parent_id
     while at in rows:
         at = rows.pop(at)["parent_id"]
 

@@ -123,7 +123,7 @@ def _key(model: type[models.Model]) -> tuple[str, str]:
     """The columns of a primary key, and as many placeholders."""
     key: Any = model._meta.pk
     parts: list[Any] = list(key.fields) if isinstance(key, models.CompositePrimaryKey) else [key]
-    names = [_name(one.column) for one in parts]
+    names = [_name(part.column) for part in parts]
     return ", ".join(names), ", ".join(["%s"] * len(names))
 
 

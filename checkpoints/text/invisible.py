@@ -129,7 +129,9 @@ def _chip(kind: str, characters: str) -> Chip:
     count = len(characters)
     if kind == "tags":
         spelled = "".join(
-            chr(ord(one) - 0xE0000) for one in characters[:SPELLED] if 0xE0020 <= ord(one) < 0xE007F
+            chr(ord(character) - 0xE0000)
+            for character in characters[:SPELLED]
+            if 0xE0020 <= ord(character) < 0xE007F
         )
         more = "…" if count > SPELLED else ""
         return Chip(

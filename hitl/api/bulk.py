@@ -76,5 +76,7 @@ class Bulk(APIView):
         chosen = [(one["pause_id"], one["revision"]) for one in values["pauses"]]
         results = bulk.decide(chosen, action=values["decision"], by=user_of(request), via=Via.REST)
         return Response(
-            BulkOut({"decided": sum(1 for one in results if one.decision), "results": results}).data
+            BulkOut(
+                {"decided": sum(1 for result in results if result.decision), "results": results}
+            ).data
         )

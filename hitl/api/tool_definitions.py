@@ -95,10 +95,10 @@ def _definition(
 ) -> dict[str, Any]:
     parameters = [one for one in operation.get("parameters", []) if one["in"] in {"path", "query"}]
     properties = {
-        one["name"]: {**one["schema"], "description": one.get("description", "")}
-        for one in parameters
+        parameter["name"]: {**parameter["schema"], "description": parameter.get("description", "")}
+        for parameter in parameters
     }
-    required = [one["name"] for one in parameters if one.get("required")]
+    required = [parameter["name"] for parameter in parameters if parameter.get("required")]
     content = operation.get("requestBody", {}).get("content", {})
     if content:
         body = _whole(next(iter(content.values()))["schema"], schemas)
@@ -117,7 +117,7 @@ def _definition(
         },
         "method": method.upper(),
         "path": path,
-        "query": [one["name"] for one in parameters if one["in"] == "query"],
+        "query": [parameter["name"] for parameter in parameters if parameter["in"] == "query"],
     }
 
 

@@ -217,7 +217,7 @@ def _tell_the_end(pause: Pause) -> None:
 def _listening(pause: Pause, people: Iterable[User]) -> EndpointQuerySet:
     named = [pause.review.get("reviewers", {}), *pause.review.get("escalation", [])[: pause.stage]]
     groups = {name for actors in named for name in actors.get("groups", [])}
-    return Endpoint.objects.hearing(pause, people=[one.pk for one in people], groups=groups)
+    return Endpoint.objects.hearing(pause, people=[person.pk for person in people], groups=groups)
 
 
 def place_of(endpoint: Endpoint) -> str:

@@ -204,9 +204,9 @@ class ReviewContext(ReviewContextBase):
 
     def _sits(self, seat: Seat) -> bool:
         actors = named(self.pause)
-        if any(seat.user.get_username() in one.get("users", []) for one in actors):
+        if any(seat.user.get_username() in actor.get("users", []) for actor in actors):
             return True
-        if any(set(seat.teams.values()) & set(one.get("groups", [])) for one in actors):
+        if any(set(seat.teams.values()) & set(actor.get("groups", [])) for actor in actors):
             return True
         thread = self.pause.run.thread
         part = (
@@ -298,8 +298,8 @@ class ReviewContext(ReviewContextBase):
     def who(self) -> str:
         """Names of the reviewers, in words: `ana, ben, group auditors`."""
         actors = named(self.pause)
-        users = sorted({name for one in actors for name in one.get("users", [])})
-        groups = sorted({name for one in actors for name in one.get("groups", [])})
+        users = sorted({name for actor in actors for name in actor.get("users", [])})
+        groups = sorted({name for actor in actors for name in actor.get("groups", [])})
         parts = [*users, *(f"group {name}" for name in groups)]
         if open_to_all(self.pause):
             team = self.pause.run.thread.team
@@ -319,8 +319,8 @@ def answerers(pause: Pause) -> QuerySet[User]:
     work.
     """
     actors = named(pause)
-    users = {name for one in actors for name in one.get("users", [])}
-    groups = {name for one in actors for name in one.get("groups", [])}
+    users = {name for actor in actors for name in actor.get("users", [])}
+    groups = {name for actor in actors for name in actor.get("groups", [])}
     who = called(*users) | Q(groups__name__in=groups)
     thread = pause.run.thread
     if open_to_all(pause):

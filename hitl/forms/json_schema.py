@@ -470,13 +470,13 @@ def _choices(schema: Mapping[str, Any]) -> tuple[list[tuple[Any, str]], bool] | 
         return [(value, _words(value)) for value in values], False
     members = schema.get("oneOf") or schema.get("anyOf") or []
     fixed = [
-        (one["const"], str(one.get("title") or _words(one["const"])))
-        for one in members
-        if isinstance(one, Mapping) and "const" in one
+        (member["const"], str(member.get("title") or _words(member["const"])))
+        for member in members
+        if isinstance(member, Mapping) and "const" in member
     ]
     if fixed and len(fixed) == len(members):
         return fixed, False
-    if len(members) == 2 and all(isinstance(one, Mapping) for one in members):
+    if len(members) == 2 and all(isinstance(member, Mapping) for member in members):
         first, second = _flat(members[0]), _flat(members[1])
         listed = _choices(first)
         if listed and not listed[1] and _kind(second) in {"text", "long"}:

@@ -340,7 +340,9 @@ def field_of(name: str, part: dict[str, Any], *, required: bool) -> forms.Field:
             return forms.BooleanField(**{**common, "required": part.get("const") is True})
         case {"oneOf": [{"const": _}, *_] as options}:
             choices = [
-                (one["const"], one.get("title", one["const"])) for one in options if "const" in one
+                (option["const"], option.get("title", option["const"]))
+                for option in options
+                if "const" in option
             ]
             return forms.ChoiceField(choices=[("", "—"), *choices], **common)
         case {"enum": [*values]}:

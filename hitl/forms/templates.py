@@ -137,7 +137,7 @@ class TextsForm(forms.Form):
                 label=letter.title,
                 widget=forms.TextInput() if letter.line else forms.Textarea(attrs={"rows": 9}),
                 help_text=(
-                    f"May name {', '.join(f'{{{{{one}}}}}' for one in letter.places)}. Left "
+                    f"May name {', '.join(f'{{{{{place}}}}}' for place in letter.places)}. Left "
                     "empty: the usual text."
                 ),
             )

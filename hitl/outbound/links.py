@@ -80,7 +80,7 @@ def unsent(deliveries: Iterable[Delivery], *, by: User) -> dict[uuid.UUID, str]:
     """
     if not by.is_superuser or settings.EMAIL_BACKEND not in STAYS_HERE:
         return {}
-    outward = {one.pk: one for one in deliveries if one.contact}
+    outward = {delivery.pk: delivery for delivery in deliveries if delivery.contact}
     made = Link.objects.filter(
         delivery__in=list(outward),
         purpose=Link.Purpose.ANSWER,

@@ -42,7 +42,7 @@ def _factory(make: Callable[..., logging.LogRecord]) -> Callable[..., logging.Lo
         made = make(*args, **kwargs)
         made.msg = _value(made.msg)
         if isinstance(made.args, tuple):
-            made.args = tuple(_value(one) for one in made.args)
+            made.args = tuple(_value(arg) for arg in made.args)
         elif isinstance(made.args, dict):
             made.args = {name: _value(one) for name, one in made.args.items()}
         if made.exc_info and made.exc_info[0] is not None:

@@ -273,5 +273,5 @@ def _others(pause: Pause, delivery: Delivery) -> list[str]:
     if delivery.recipient_id is None:
         return []
     people = policy.answerers(pause).exclude(pk=delivery.recipient_id).order_by("pk")[: OTHERS + 1]
-    names = [one.get_full_name() or one.get_username() for one in people]
+    names = [person.get_full_name() or person.get_username() for person in people]
     return [*names[:OTHERS], "others"] if len(names) > OTHERS else names

@@ -44,7 +44,7 @@ def several(request: HttpRequest) -> HttpResponse:
     return render(
         request,
         "hitl/inbox/bulk_results.html",
-        {"results": results, "done": sum(1 for one in results if one.decision)},
+        {"results": results, "done": sum(1 for result in results if result.decision)},
     )
 
 

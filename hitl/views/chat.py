@@ -207,8 +207,9 @@ def _unheard(run: Run | None, messages: Iterable[Message]) -> str:
     if run is None or run.status == COMPLETED or not isinstance(said, str) or not said.strip():
         return ""
     heard = any(
-        one.by_person and (one.run_id == run.shown_id or (not one.run_id and one.content == said))
-        for one in messages
+        message.by_person
+        and (message.run_id == run.shown_id or (not message.run_id and message.content == said))
+        for message in messages
     )
     return "" if heard else said
 

@@ -152,7 +152,7 @@ def _newest(mine: PauseQuerySet, page: ListPage[Pause]) -> str:
     keys = (
         mine.order_by("-pk").values_list("pk", flat=True)[:1]
         if page.cut
-        else [one.pk for one in page.rows]
+        else [row.pk for row in page.rows]
     )
     return ids.show(Pause.PREFIX, max(keys)) if keys else ""
 

@@ -110,7 +110,7 @@ class WaitRequest:
     def told(self) -> dict[str, Any]:
         """All of it, as JSON has it."""
         lists = {
-            "choices": [dict(one) for one in self.choices],
+            "choices": [dict(choice) for choice in self.choices],
             "recipients": list(self.recipients),
         }
         return {**{one.name: getattr(self, one.name) for one in fields(self)}, **lists}

@@ -68,7 +68,7 @@ class _Reading:
             case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATIONS:
                 return _bounded(OPERATIONS[type(op)](self._of(left), self._of(right)))
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
-                return _bounded(_call(name, [self._of(one) for one in arguments]))
+                return _bounded(_call(name, [self._of(argument) for argument in arguments]))
         raise CannotCalculate(
             f"Only numbers, + - * / // % **, parentheses and {', '.join(FUNCTIONS)} are known here."
         )

@@ -380,7 +380,9 @@ class Loop:
         )
         if not isinstance(output, str) and not said:
             at = timing.now().isoformat()
-            known = next((one for one in self.messages if one["id"] == self._id("assistant")), {})
+            known = next(
+                (message for message in self.messages if message["id"] == self._id("assistant")), {}
+            )
             self.messages = memory.upserted(
                 self.messages,
                 {**self._message("assistant", shown, at=at), **known, "content": shown},

@@ -282,7 +282,9 @@ class _Request:
         from pydantic_ai import messages as wire
         from pydantic_ai.direct import model_request_stream
 
-        told = [_without_thoughts(_plain(one), self._endpoint) for one in self._asked.messages]
+        told = [
+            _without_thoughts(_plain(message), self._endpoint) for message in self._asked.messages
+        ]
         history = wire.ModelMessagesTypeAdapter.validate_python(told)
         last = history[-1]
         if self._asked.instructions and isinstance(last, wire.ModelRequest):
@@ -313,11 +315,11 @@ def _parameters(asked: ModelRequest) -> ModelRequestParameters:
 
     known = [
         ToolDefinition(
-            name=one["name"],
-            description=one["description"],
-            parameters_json_schema=dict(one["parameters"]),
+            name=tool["name"],
+            description=tool["description"],
+            parameters_json_schema=dict(tool["parameters"]),
         )
-        for one in asked.tools
+        for tool in asked.tools
     ]
     if not asked.output:
         return ModelRequestParameters(function_tools=known)

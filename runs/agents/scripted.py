@@ -82,7 +82,7 @@ def _wishes(text: str) -> Iterator[Wanted]:
 
 
 def _told(results: Sequence[Mapping[str, Any]]) -> str:
-    lines = [f"- `{one['tool_name']}`: {_short(one['content'])}" for one in results]
+    lines = [f"- `{result['tool_name']}`: {_short(result['content'])}" for result in results]
     return "Based on what the tools said:\n\n" + "\n".join(lines)
 
 

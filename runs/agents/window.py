@@ -55,7 +55,7 @@ def given(messages: Sequence[Mapping[str, Any]], *, newest: int, room: int) -> G
         messages: as `memory` keeps them; the last one is a request.
         newest: where the turn under way begins.
     """
-    sizes = [size_of(one) for one in messages]
+    sizes = [size_of(message) for message in messages]
     if sum(sizes) <= room:
         return Given(messages=messages)
     target = _target(sum(sizes), max(room - LINE, 0))

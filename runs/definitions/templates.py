@@ -159,7 +159,7 @@ def edit_step_template(
         "title": title,
         "function": function,
         "config": _in_order(config or {}),
-        "sub_steps": [_in_order(one) for one in sub_steps],
+        "sub_steps": [_in_order(step) for step in sub_steps],
     }
     _check_texts(slug, values)
     try:
@@ -253,7 +253,7 @@ def below(above: Definition, digest: str) -> Definition | None:
     """
     for step in above.steps:
         subs = step.get("sub_steps", [])
-        for steps in [subs, *([one] for one in subs)] if subs else ():
+        for steps in [subs, *([sub] for sub in subs)] if subs else ():
             content = {**above.content, "steps": steps}
             if codec.digest(codec.encode(content)) == digest:
                 facts = {

@@ -269,7 +269,7 @@ def _descends(run: Run, head: Checkpoint, record: DecisionRecord) -> bool:
     steps = lineage.between(head.pk, record.checkpoint_id)
     return (
         steps is not None
-        and all(one.run_id in before for one in steps)
+        and all(step.run_id in before for step in steps)
         and not any(map(_edited, steps, steps[1:]))
     )
 

@@ -135,15 +135,15 @@ def cancel(
     Raises:
         Disturbed: see `undisturbed`.
     """
-    kids = close_children(run)
+    children = close_children(run)
     woken = tell_parent(run, failed=True)
     found = Run.objects.filter(Q(status__in=sources) | Q(awaited__gt=0), pk=run.pk)
     fields = {"failure_code": code, "ended_at": clock.now(), "lease_owner": "", "lease_until": None}
     if not found.move(LIVE, CANCELLED, awaited=0, **fields):
         return None
-    move_children(run, kids)
+    move_children(run, children)
     words = _cancelled(run, by=by, first=first, code=code)
-    end_children(kids, by=by)
+    end_children(children, by=by)
     note_on_parent(run, words, level="warning")
     return woken
 
@@ -216,15 +216,15 @@ def close_children(run: Run) -> list[Run]:
 
     Call inside a transaction, before any run is moved.
     """
-    kids = _below(run)
-    if kids and Pause.objects.open().filter(run__in=kids).change(
+    children = _below(run)
+    if children and Pause.objects.open().filter(run__in=children).change(
         status=PauseStatus.CANCELLED, closed_at=clock.now()
     ):
         hints.pauses_changed_on_commit()
-    return kids
+    return children
 
 
-def move_children(run: Run, kids: Sequence[Run]) -> None:
+def move_children(run: Run, children: Sequence[Run]) -> None:
     """End the rows of those runs, after their parent's.
 
     Raises Disturbed where one asked or gathered since `close_children`.
@@ -235,21 +235,23 @@ def move_children(run: Run, kids: Sequence[Run]) -> None:
         "lease_owner": "",
         "lease_until": None,
     }
-    for kid in kids:
-        Run.objects.filter(pk=kid.pk).move(LIVE, CANCELLED, awaited=0, **fields)
-    if kids and (Pause.objects.open().filter(run__in=kids).exists() or _below(run)):
+    for child in children:
+        Run.objects.filter(pk=child.pk).move(LIVE, CANCELLED, awaited=0, **fields)
+    if children and (Pause.objects.open().filter(run__in=children).exists() or _below(run)):
         raise Disturbed
 
 
-def end_children(kids: Sequence[Run], *, by: str) -> None:
+def end_children(children: Sequence[Run], *, by: str) -> None:
     """The last checkpoint and events of runs that `move_children` moved; one that had ended by
     itself meanwhile has its own.
     """
     ended = Run.objects.filter(
-        pk__in=[kid.pk for kid in kids], failure_code=FailureCode.CANCELLED_WITH_PARENT, error=""
+        pk__in=[child.pk for child in children],
+        failure_code=FailureCode.CANCELLED_WITH_PARENT,
+        error="",
     )
-    for kid in ended.select_related("definition", "parent").order_by("depth", "pk"):
-        _cancelled(kid, by=by, first=[], code=FailureCode.CANCELLED_WITH_PARENT)
+    for child in ended.select_related("definition", "parent").order_by("depth", "pk"):
+        _cancelled(child, by=by, first=[], code=FailureCode.CANCELLED_WITH_PARENT)
 
 
 _children = Prepared(lambda key: Run.objects.filter(parent=key).order_by("pk"), uuid.UUID)

@@ -83,8 +83,8 @@ class Committer:
             else:
                 mine.last, mine.done = statements.one(mine.write), True
         finally:
-            for one in others:
-                one.turn.release()
+            for other in others:
+                other.turn.release()
             self._hand_over()
 
     def _like(self, mine: _Waiting) -> list[_Waiting]:

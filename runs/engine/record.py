@@ -324,11 +324,11 @@ def _end_in_family(
     checkpoint: Checkpoint | None,
     words: str,
 ) -> list[ending.Wake]:
-    kids = ending.close_children(held.run) if held.joining else []
+    children = ending.close_children(held.run) if held.joining else []
     woken = ending.tell_parent(held.run, failed=bool(words))
     _stop(held, fields, facts, checkpoint)
-    ending.move_children(held.run, kids)
-    ending.end_children(kids, by=held.run.shown_id)
+    ending.move_children(held.run, children)
+    ending.end_children(children, by=held.run.shown_id)
     ending.note_on_parent(
         held.run, f"failed: {words}" if words else "completed", level="warning" if words else "info"
     )

@@ -125,7 +125,7 @@ def _incident(run: Run) -> list[Wake]:
         "lease_owner": "",
         "lease_until": None,
     }
-    kids = ending.close_children(run)
+    children = ending.close_children(run)
     woken = ending.tell_parent(run, failed=True)
     if (
         not Run.objects.held(run.pk, run.epoch)
@@ -134,7 +134,7 @@ def _incident(run: Run) -> list[Wake]:
     ):
         transaction.set_rollback(True)
         return []
-    ending.move_children(run, kids)
+    ending.move_children(run, children)
     logger.error("%s: %s", run.shown_id, words)
     facts, checkpoint = step_rows.failure(
         run, head, _state(head), code=FailureCode.INCIDENT, words=words
@@ -142,7 +142,7 @@ def _incident(run: Run) -> list[Wake]:
     if checkpoint is not None:
         store.insert(checkpoint)
     log.append(run.thread_id, run.pk, facts)
-    ending.end_children(kids, by=run.shown_id)
+    ending.end_children(children, by=run.shown_id)
     ending.note_on_parent(run, words, level="error")
     return woken
 

@@ -108,8 +108,12 @@ def wishes(raised: Raised) -> Wishes | None:
     value = raised.value
     match value:
         case {"action_requests": [_, *_] as requests, "review_configs": list() as configs}:
-            by_name = {one.get("action_name"): one for one in configs if isinstance(one, Mapping)}
-            return _all(Dialect.HITL, [_requested(one, by_name) for one in requests])
+            by_name = {
+                config.get("action_name"): config
+                for config in configs
+                if isinstance(config, Mapping)
+            }
+            return _all(Dialect.HITL, [_requested(request, by_name) for request in requests])
         case {"action_request": _, "config": _}:
             return _all(Dialect.HUMAN, [_human(value)])
         case [{"action_request": _, "config": _}, *_]:

@@ -265,7 +265,7 @@ def _types() -> list[tuple[str, ...]]:
 
 def _shape(compiled: Any) -> str:
     drawn = compiled.get_graph()
-    edges = sorted([one.source, one.target, bool(one.conditional)] for one in drawn.edges)
+    edges = sorted([edge.source, edge.target, bool(edge.conditional)] for edge in drawn.edges)
     return codec.digest(codec.encode([sorted(drawn.nodes), edges]))
 
 
@@ -287,8 +287,8 @@ def _asynchronous(compiled: Any) -> bool:
 def _no_function(bound: Any) -> bool:
     steps = getattr(bound, "steps", None) or [bound]
     return any(
-        getattr(one, "func", True) is None and getattr(one, "afunc", None) is not None
-        for one in steps
+        getattr(step, "func", True) is None and getattr(step, "afunc", None) is not None
+        for step in steps
     )
 
 

@@ -160,7 +160,9 @@ def _body(context: Context) -> str:
     )
     decisions = dict.fromkeys(approval.decision_id for approval in context.approvals.values())
     footer = [f"Work order [{order.id}]({order.page})" if order.page else f"Work order {order.id}"]
-    footer += [f"approved by {', '.join(f'`{one}`' for one in decisions)}"] if decisions else []
+    footer += (
+        [f"approved by {', '.join(f'`{decision}`' for decision in decisions)}"] if decisions else []
+    )
     parts = [
         order.request.strip()[:LONGEST_REQUEST],
         "\n".join(lines),

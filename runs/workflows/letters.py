@@ -46,7 +46,7 @@ def fault(letters: Letters, name: str, text: Any) -> str:
         return "A subject is one line."
     named = set(_PLACE.findall(text))
     if unknown := sorted(named - set(letter.places)):
-        known = ", ".join(f"{{{{{one}}}}}" for one in letter.places)
+        known = ", ".join(f"{{{{{place}}}}}" for place in letter.places)
         return f"Nothing stands for {{{{{unknown[0][:60]}}}}}. There are {known}."
     if letter.needs and letter.needs not in named:
         return f"It must hold {{{{{letter.needs}}}}}: without it nobody learns what is asked."

@@ -211,16 +211,16 @@ def template(world: World, pick: Pick, slug: str) -> dict[str, Any]:
     """Another version: without its review, with other reviewers, or as it was."""
     steps = json.loads(json.dumps(STEPS[slug]))
     change = pick("none", "unreviewed", "others", "unasked", "alone")
-    for one in steps:
-        if one.get("review"):
-            one["review"] = {
+    for step in steps:
+        if step.get("review"):
+            step["review"] = {
                 "unreviewed": {},
                 "unasked": {},
                 "others": {"reviewers": {"users": ["ana", "zoe"]}},
-                "alone": {**one["review"], "quorum": 1, "self_approval": True},
-            }.get(change, one["review"])
+                "alone": {**step["review"], "quorum": 1, "self_approval": True},
+            }.get(change, step["review"])
         if change == "unasked":
-            one["pause_after"] = False
+            step["pause_after"] = False
     return {"steps": steps}
 
 

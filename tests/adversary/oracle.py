@@ -84,19 +84,19 @@ class Oracle:
         effect = BOOK[number]
         run = Run.objects.get(pk=ids.parse("run", effect.run))
         steps: list[dict[str, Any]] = Definition.objects.get(pk=run.definition_id).content["steps"]
-        names = [one["name"] for one in steps]
+        names = [step["name"] for step in steps]
         here = steps[names.index(effect.step)]
         chain = _ancestors(effect.head)
         if effect.kind == "call":
             demanded = [here]
         elif effect.kind == "demanding":
             demanded = [
-                one
-                for one in steps
-                if one["name"] == effect.of and (one["pause_after"] or one.get("review"))
+                step
+                for step in steps
+                if step["name"] == effect.of and (step["pause_after"] or step.get("review"))
             ]
         else:
-            demanded = [one for one in steps[: names.index(effect.step)] if one.get("review")]
+            demanded = [step for step in steps[: names.index(effect.step)] if step.get("review")]
         for one in demanded:
             words, decision = self._missing(one, effect, chain)
             if words:
@@ -253,7 +253,7 @@ def _is_about(decision: Decision, pause: Pause, effect: Effect) -> bool:
     if effect.kind == "call":
         name, tool = effect.call.split("/")
         asked = next(
-            (one for one in pause.calls if one["id"] == name and one["tool"] == tool), None
+            (call for call in pause.calls if call["id"] == name and call["tool"] == tool), None
         )
         answer = (
             ((decision.payload or {}).get("calls") or {}).get(name)

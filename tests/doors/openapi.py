@@ -109,10 +109,10 @@ def breaches(
             try:
                 case.call_and_validate(headers={"Authorization": f"Bearer {secret}"})
             except FailureGroup as failures:
-                for one in failures.exceptions:
-                    if not is_meant(one, str(failures)):
+                for exception in failures.exceptions:
+                    if not is_meant(exception, str(failures)):
                         found.setdefault(
-                            f"{case.operation.label}: {one.title}", str(failures)[:2000]
+                            f"{case.operation.label}: {exception.title}", str(failures)[:2000]
                         )
 
     with kept_connections():

@@ -170,9 +170,9 @@ def references(root: Path, pages: Pages) -> Iterator[str]:
         if re.fullmatch(r"(?:run|step|tool|approval|pause|checkpoint)_\w+", one):
             yield f"docs/reference/events.md: there is no event type {one}."
     gone = [
-        one
-        for one in pages["docs/reference/commands.md"].entries
-        if one.startswith(("make ", "manage.py "))
+        entry
+        for entry in pages["docs/reference/commands.md"].entries
+        if entry.startswith(("make ", "manage.py "))
     ]
     for one in sorted(set(gone) - set(source.commands(root))):
         yield f"docs/reference/commands.md: there is no command {one}."

@@ -39,7 +39,7 @@ def settings(root: Path) -> list[Setting]:
             if isinstance(node, ast.Call) and _reads(node):
                 limit = isinstance(node.func, ast.Attribute) and node.func.attr == "limit"
                 several = isinstance(node.func, ast.Attribute) and node.func.attr == "model"
-                texts = [str(one.value) for one in node.args if isinstance(one, ast.Constant)]
+                texts = [str(arg.value) for arg in node.args if isinstance(arg, ast.Constant)]
                 names = [name for name in (texts if several else texts[:1]) if name.isupper()]
                 if limit:
                     found |= {

@@ -125,7 +125,9 @@ def test_of_claims_and_answers_at_once_one_holds(make_order: Ask) -> None:
     assert answered or claimed == 1, told
     assert claimed <= 1
     refusals = [one for one in told if not one.done]
-    assert all(one.status in {403, 409, 410} and one.words for one in refusals), refusals
+    assert all(refusal.status in {403, 409, 410} and refusal.words for refusal in refusals), (
+        refusals
+    )
     whole()
 
 

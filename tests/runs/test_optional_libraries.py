@@ -58,7 +58,7 @@ def test_models_that_nobody_here_can_ask_are_named_once(without):
         },
     ]
     words = extras.warnings_of(steps, default="scripted")
-    assert [("openai" in one, "anthropic" in one) for one in words] == [
+    assert [("openai" in word, "anthropic" in word) for word in words] == [
         (False, True),
         (True, False),
     ]

@@ -94,9 +94,12 @@ class RedisProxy:
 
     How:
         kill: Redis is killed before the command reaches it, with all that it kept, and refuses
-        connections. cut: Redis carries the command out, but all connections are reset before the
-        answer comes. It keeps all. hang: Redis is stopped (SIGSTOP) with the command in its hands.
-        oom, readonly: Redis refuses what writes. loading: it refuses everything.
+            connections.
+        cut: Redis carries the command out, but all connections are reset before the answer comes.
+            It keeps all.
+        hang: Redis is stopped (SIGSTOP) with the command in its hands.
+        oom, readonly: Redis refuses what writes.
+        loading: it refuses everything.
     """
 
     redis: Redis

@@ -67,8 +67,8 @@ def to_ubl(invoice: Invoice) -> bytes:
         put(root, "cac:PaymentMeans/cbc:PaymentDueDate", invoice.due)
     put(root, "cac:PaymentMeans/cac:PayeeFinancialAccount/cbc:ID", invoice.iban)
     put(root, "cac:PaymentTerms/cbc:Note", invoice.terms)
-    for one in invoice.third_parties:
-        _ubl_third_party(new(root, "cac:PrepaidPayment"), one, money)
+    for party in invoice.third_parties:
+        _ubl_third_party(new(root, "cac:PrepaidPayment"), party, money)
     for extra in invoice.extras:
         _ubl_extra(new(root, "cac:AllowanceCharge"), extra, money)
     put(root, "cac:TaxTotal/cbc:TaxAmount", invoice.vat, currencyID=money)

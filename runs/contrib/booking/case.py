@@ -101,14 +101,22 @@ class Case:
     @property
     def missing(self) -> list[RuleFinding]:
         """What the supplier must tell."""
-        wanted = [one for one in self.findings if one.kind == "missing" and one.term in SUPPLIED]
+        wanted = [
+            finding
+            for finding in self.findings
+            if finding.kind == "missing" and finding.term in SUPPLIED
+        ]
         if self.accepted.get("amounts") == ASK_SUPPLIER:
-            wanted += [one for one in self.findings if one.kind == "wrong" and one.term in TOTALS]
+            wanted += [
+                finding
+                for finding in self.findings
+                if finding.kind == "wrong" and finding.term in TOTALS
+            ]
         return wanted
 
     @property
     def wrong(self) -> list[RuleFinding]:
-        return [one for one in self.findings if one.kind == "wrong"]
+        return [finding for finding in self.findings if finding.kind == "wrong"]
 
     @property
     def booked(self) -> Invoice:
@@ -199,7 +207,10 @@ def _of_amounts(case: Case) -> list[Doubt]:
 def _of_supplier(case: Case, books: Books) -> list[Doubt]:
     seller, known = case.invoice.seller, case.match["supplier"]
     if known is None:
-        listed = [(one.number, f"{one.number} {one.name}"[:60]) for one in books.suppliers[:200]]
+        listed = [
+            (supplier.number, f"{supplier.number} {supplier.name}"[:60])
+            for supplier in books.suppliers[:200]
+        ]
         text = (
             f"{seller.name or 'The seller'} is not in the list of suppliers, neither by VAT id "
             "nor by account nor by name."

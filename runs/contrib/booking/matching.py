@@ -110,7 +110,7 @@ def match(
             books.supplier(chosen) or Supplier(number=chosen, name=invoice.seller.name or ""),
             "bookkeeper",
         )
-    ordered = [one for one in books.orders if invoice.order and one.order == invoice.order]
+    ordered = [order for order in books.orders if invoice.order and order.order == invoice.order]
     state = _order_state(invoice, ordered, supplier)
     usable = [one for one in ordered if one.status == "open"] if state == "open" else []
     proposals: dict[str, list[MatchProposal]] = {
@@ -132,7 +132,9 @@ def _supplier(invoice: Invoice, books: Books) -> tuple[Supplier | None, str]:
     for how, said in (("vat_id", seller.vat_id), ("iban", invoice.iban), ("name", seller.name)):
         compare = folded if how == "name" else compact
         fitting = [
-            one for one in books.suppliers if said and compare(getattr(one, how)) == compare(said)
+            supplier
+            for supplier in books.suppliers
+            if said and compare(getattr(supplier, how)) == compare(said)
         ]
         if len(fitting) == 1:
             return fitting[0], how

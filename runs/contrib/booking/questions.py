@@ -187,7 +187,7 @@ def _named(terms: Sequence[str]) -> str:
 def _term(term: str, findings: Sequence[RuleFinding]) -> dict[str, Any]:
     part = {"type": "string", **TERMS[term]}
     part["title"] = f"{part['title']} ({term})"
-    expected = next((one.expected for one in findings if one.expected), "")
+    expected = next((finding.expected for finding in findings if finding.expected), "")
     return (
         {
             **part,
@@ -215,7 +215,7 @@ def _letter(case: Case, terms: Sequence[str], missing: Sequence[RuleFinding], *,
 
 def ask_supplier_about_lines(case: Case, held: Mapping[str, ReturnedLine], *, way: str) -> Ask:
     """What was sent back, each with its reason; the answer is per line."""
-    by_id = {one.id: one for one in case.positions}
+    by_id = {position.id: position for position in case.positions}
     properties, listed = {}, []
     for name, line in held.items():
         said = {
@@ -301,10 +301,10 @@ def ask_bookkeeper(
     lines to send back.
     """
     ids, assigned, held = asked["ids"], asked["assigned"], asked["held"]
-    shown = [one for one in case.positions if one.id in ids]
+    shown = [position for position in case.positions if position.id in ids]
     unsure = [one for one in shown if case.is_unsure(one.id, assigned)]
     explained = [one for one in shown if "answer" in held.get(one.id, {})]
-    properties: dict[str, Any] = {one.key: dict(one.schema) for one in doubts}
+    properties: dict[str, Any] = {doubt.key: dict(doubt.schema) for doubt in doubts}
     required = list(properties)
     if unsure:
         properties["assign"] = _assign(case, unsure)
@@ -354,7 +354,7 @@ def _what(
 ) -> str:
     if explained:
         return f"the supplier answered about {count(len(explained), 'line')}"
-    named = [one.key.replace("_", " ") for one in doubts[:3]]
+    named = [doubt.key.replace("_", " ") for doubt in doubts[:3]]
     return (
         ", ".join([*named, *([f"account of {count(len(unsure), 'position')}"] if unsure else [])])
         or "is this booking right?"
@@ -381,15 +381,18 @@ def _accounts(books: Books) -> dict[str, Any]:
     many for one question.
     """
     options = [
-        {"const": one.key, "title": plain(f"{one.account} {one.title} · {one.cost_centre}", 80)}
-        for one in books.accounts
+        {
+            "const": account.key,
+            "title": plain(f"{account.account} {account.title} · {account.cost_centre}", 80),
+        }
+        for account in books.accounts
     ]
     if (
         len(options) <= MAX_OPTIONS
         and len(json.dumps(options, ensure_ascii=False).encode()) <= MAX_BYTES
     ):
         return {"oneOf": options}
-    return {"enum": [one.key for one in books.accounts]}
+    return {"enum": [account.key for account in books.accounts]}
 
 
 def _reasons(title: str, description: str, shown: Sequence[Position], what: str) -> dict[str, Any]:
@@ -413,7 +416,7 @@ def _decision_text(
     held: Mapping[str, ReturnedLine],
 ) -> str:
     parts = [f"# {about(case)}"]
-    if told := [*(one.text for one in doubts), *reasons(case)]:
+    if told := [*(doubt.text for doubt in doubts), *reasons(case)]:
         parts.append("\n".join(f"- {cell(text, 600)}" for text in told))
     rows = [_row(case, one, assigned) for one in shown]
     table = "| Position | What | Net | VAT | Proposed |\n|---|---|---|---|---|\n" + "\n".join(rows)

@@ -99,7 +99,7 @@ def case_of(state: BookingState, policy: BookingPolicy) -> Case:
 def open_positions(state: BookingState, case: Case) -> list[str]:
     """What is neither in the ledger nor refused."""
     done = {*state.get("posted", []), *state.get("refused", {})}
-    return [one.id for one in case.positions if one.id not in done]
+    return [position.id for position in case.positions if position.id not in done]
 
 
 def outcome_of(state: BookingState) -> str:

@@ -353,7 +353,7 @@ def _batch(now: BookingState, case: Case, decision: BookingDecision) -> Batch:
     left = set(open_positions(now, case)) - set(decision["positions"])
     return Batch(
         number=now.get("batches", 0) + 1,
-        positions=[one for one in case.positions if one.id in decision["positions"]],
+        positions=[position for position in case.positions if position.id in decision["positions"]],
         last=not left,
         whole=not now.get("refused"),
         net_before=now.get("net_posted", {}),
@@ -379,7 +379,10 @@ def _rows(
         vat_account=case.policy.vat_account,
         payables_account=case.policy.payables_account,
     )
-    accounts = {one.id: case.key_of(one.id, now.get("assigned", {})) for one in batch.positions}
+    accounts = {
+        position.id: case.key_of(position.id, now.get("assigned", {}))
+        for position in batch.positions
+    }
     return entries(case.booked, case.match, batch, accounts, heading)
 
 
@@ -391,7 +394,7 @@ def _posted(now: BookingState, case: Case, batch: Batch) -> dict[str, Any]:
         }
 
     return {
-        "posted": [*now.get("posted", []), *(one.id for one in batch.positions)],
+        "posted": [*now.get("posted", []), *(position.id for position in batch.positions)],
         "batches": batch.number,
         "net_posted": added(now.get("net_posted", {}), nets_of(batch)),
         "vat_posted": added(now.get("vat_posted", {}), vat_of(case.booked, batch)),

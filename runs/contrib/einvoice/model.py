@@ -141,7 +141,7 @@ class Invoice:
     @property
     def collected(self) -> Decimal:
         """What is due for third parties, all together."""
-        return sum((one.amount or Decimal(0) for one in self.third_parties), Decimal(0))
+        return sum((party.amount or Decimal(0) for party in self.third_parties), Decimal(0))
 
 
 def dump(value: Any) -> Any:

@@ -288,8 +288,8 @@ def is_off(said: Decimal, net: Decimal, currency: str | None) -> bool:
 def _totals(invoice: Invoice) -> Iterator[RuleFinding]:
     zero = Decimal(0)
     nets = [line.net for line in invoice.lines]
-    allowances = sum((one.amount or zero for one in invoice.extras if not one.charge), zero)
-    charges = sum((one.amount or zero for one in invoice.extras if one.charge), zero)
+    allowances = sum((extra.amount or zero for extra in invoice.extras if not extra.charge), zero)
+    charges = sum((extra.amount or zero for extra in invoice.extras if extra.charge), zero)
     vat = sum((tax.amount or zero for tax in invoice.taxes), zero)
     sums: list[tuple[str, str, Decimal | None, Decimal]] = []
     if nets and None not in nets:

@@ -32,9 +32,9 @@ def added_up(draft: Invoice, lines: Sequence[InvoiceLine], extras: Sequence[Extr
         Tax(category=key, rate=rate, base=base, amount=cents(base * rate / 100))
         for (key, rate), base in found.items()
     ]
-    allowances = sum((one.amount or zero for one in extras if not one.charge), zero)
-    charges = sum((one.amount or zero for one in extras if one.charge), zero)
-    total = sum((one.net or zero for one in lines), zero)
+    allowances = sum((extra.amount or zero for extra in extras if not extra.charge), zero)
+    charges = sum((extra.amount or zero for extra in extras if extra.charge), zero)
+    total = sum((line.net or zero for line in lines), zero)
     net, vat = total - allowances + charges, sum((tax.amount or zero for tax in taxes), zero)
     return replace(
         draft,
@@ -56,8 +56,8 @@ def recalculated(invoice: Invoice) -> Invoice:
     told; else from its lines.
     """
     lines = [
-        replace(one, net=net) if _needs(one, net := line_net(one), invoice) else one
-        for one in invoice.lines
+        replace(line, net=net) if _needs(line, net := line_net(line), invoice) else line
+        for line in invoice.lines
     ]
     return added_up(invoice, lines, invoice.extras)
 

@@ -233,9 +233,9 @@ def _lowest(specifier: str) -> Version | None:
         return None
     candidates = [_PYTHON_2, *((3, minor) for minor in range(50))]
     fits = (
-        one
-        for one in candidates
-        if any(allowed.contains(f"{one[0]}.{one[1]}{patch}") for patch in ("", ".99"))
+        candidate
+        for candidate in candidates
+        if any(allowed.contains(f"{candidate[0]}.{candidate[1]}{patch}") for patch in ("", ".99"))
     )
     return next(fits, None) if written else None
 

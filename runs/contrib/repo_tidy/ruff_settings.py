@@ -72,7 +72,12 @@ class Config:
 
 def _longest(selectors: Sequence[str], code: str) -> int:
     return max(
-        (0 if one == "ALL" else len(one) for one in selectors if selects(one, code)), default=0
+        (
+            0 if selector == "ALL" else len(selector)
+            for selector in selectors
+            if selects(selector, code)
+        ),
+        default=0,
     )
 
 

@@ -111,7 +111,9 @@ def checked_project(project: str, *, kind: str) -> str:
     """The project as it was, if it can be one. Raises BadForge."""
     segments = project.split("/")
     fits = len(segments) == 2 if kind == "github" else len(segments) >= 2
-    if not fits or not all(_SEGMENT.fullmatch(one) and one not in {".", ".."} for one in segments):
+    if not fits or not all(
+        _SEGMENT.fullmatch(segment) and segment not in {".", ".."} for segment in segments
+    ):
         raise BadForge(
             f"{project[:100]!r} is no project at {TITLES.get(kind, 'a forge')}: that is owner/name."
         )

@@ -76,11 +76,11 @@ def test_votes_evidence_and_what_was_taken_back_come_along(make_order, ana, ben,
     document = whole.export(order.thread_id)
     first, second = document["decisions"]
     votes = {one["id"]: one["votes"] for one in document["pauses"]}[pause.shown_id]
-    assert [(one["external"], one["voter"], one["feedback"]) for one in votes] == [
+    assert [(vote["external"], vote["voter"], vote["feedback"]) for vote in votes] == [
         ("a@supplier.example", None, "fine"),
         ("", "ben", ""),
     ]
-    assert (first["votes"], second["undoes"]) == ([one["digest"] for one in votes], first["id"])
+    assert (first["votes"], second["undoes"]) == ([vote["digest"] for vote in votes], first["id"])
     assert first["goes_on_at"] == decision.goes_on_at.isoformat()
     shown = json.loads(base64.b64decode(document["blobs"][first["evidence"]]))
     assert (shown["pause"], shown["question"]) == (pause.shown_id, pause.question)

@@ -20,7 +20,7 @@ from checkpoints.state import codec
 
 
 def told(old, new):
-    return [(str(one.kind), one.path) for one in compare(old, new).changes]
+    return [(str(change.kind), change.path) for change in compare(old, new).changes]
 
 
 def test_what_was_added_removed_and_changed_is_told_by_path():
@@ -115,10 +115,10 @@ def test_many_changes_are_counted_but_not_all_listed():
 
 def written(found):
     return sum(
-        len(one.path)
-        + sum(map(len, one.lines))
-        + sum(len(value.text) for value in (one.old, one.new) if value)
-        for one in found.changes
+        len(change.path)
+        + sum(map(len, change.lines))
+        + sum(len(value.text) for value in (change.old, change.new) if value)
+        for change in found.changes
     )
 
 
@@ -206,7 +206,7 @@ def test_two_branches_are_compared_with_what_the_checkpoints_say_beside_the_stat
         thread, {"x": 3, "y": 1}, root, node_id="work", metadata={"git": {"commit": "b" * 40}}
     )
     found = diff(left, right)
-    assert [(one.kind, one.path) for one in found.state.changes] == [
+    assert [(change.kind, change.path) for change in found.state.changes] == [
         ("changed", "/x"),
         ("added", "/y"),
     ]

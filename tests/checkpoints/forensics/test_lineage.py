@@ -56,7 +56,8 @@ def shape(thread, **window):
     thread.refresh_from_db()
     tree = lineage.branches(thread, **window)
     return [
-        (one.number, one.level, len(one.nodes), one.start, one.is_current) for one in tree.branches
+        (branch.number, branch.level, len(branch.nodes), branch.start, branch.is_current)
+        for branch in tree.branches
     ]
 
 
@@ -125,13 +126,13 @@ def test_branches_are_made_out_in_one_query_within_a_window(thread):
     with CaptureQueriesContext(connection) as captured:
         tree = lineage.branches(Thread.objects.get(pk=thread.pk), window=6)
     assert len(captured) == 2  # the thread's own row, and the window
-    assert [(len(one.nodes), one.start) for one in tree.branches] == [
+    assert [(len(branch.nodes), branch.start) for branch in tree.branches] == [
         (3, made[6].pk),
         (3, made[0].pk),
     ]
     assert tree.older == made[7].pk
     older = lineage.branches(thread, before=tree.older, window=50)
-    assert [len(one.nodes) for one in older.branches] == [7]
+    assert [len(branch.nodes) for branch in older.branches] == [7]
     assert older.older is None
     assert fork[-1].pk not in older.numbers()
 
@@ -141,8 +142,8 @@ def test_an_outline_names_ends_and_forks_and_passes_over_the_rest(thread):
     put(thread, made[15])
     [root, _] = lineage.branches(Thread.objects.get(pk=thread.pk)).branches
     items = steps.outline(root)
-    assert [one.passed for one in items if one.node is None] == [12, 11]
-    assert [one.node.id for one in items if one.forks] == [made[15].pk]
+    assert [item.passed for item in items if item.node is None] == [12, 11]
+    assert [item.node.id for item in items if item.forks] == [made[15].pk]
 
 
 # The events of a step

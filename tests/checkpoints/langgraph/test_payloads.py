@@ -215,7 +215,7 @@ def test_our_ids_sort_as_theirs(ticks):
     assert sorted(range(len(made)), key=lambda n: made[n]) == sorted(
         range(len(made)), key=lambda n: ours[n]
     )
-    assert all(one.version == 7 for one in ours)
+    assert all(our.version == 7 for our in ours)
     assert len({keys.checkpoint_pk(namespace, made[0]) for namespace in range(5)}) == 5
 
 

@@ -545,8 +545,8 @@ def test_a_reminder_looks_nobody_up_twice(asked):
     now = at(pause_of(orders[-1]), 1)
     with CaptureQueriesContext(connection) as queries:
         assert fire(now) == 3
-    assert sum('FROM "auth_user"' in one["sql"] for one in queries) == 1
-    assert sum('FROM "hitl_endpoint"' in one["sql"] for one in queries) == 2
+    assert sum('FROM "auth_user"' in query["sql"] for query in queries) == 1
+    assert sum('FROM "hitl_endpoint"' in query["sql"] for query in queries) == 2
     assert [len(updates(order)) for order in orders] == [1, 1, 1]
 
 

@@ -57,7 +57,7 @@ def chosen(*orders):
 
 
 def codes(results):
-    return [one.code for one in results]
+    return [result.code for result in results]
 
 
 def test_each_is_answered_by_itself(waiting, ben):
@@ -96,7 +96,7 @@ def test_what_wants_a_look_of_its_own_is_left_out_and_said_why(
         chosen(high, reason, data, *waiting), action="approve", by=ben, via=Via.PAGE
     )
     assert codes(results) == ["not_in_bulk"] * 3 + ["", ""]
-    assert [one.words for one in results[:3]] == [
+    assert [result.words for result in results[:3]] == [
         "Its risk is high: look at it by itself.", "This answer needs a reason of its own.",
         "It asks for data."
     ]  # fmt: skip

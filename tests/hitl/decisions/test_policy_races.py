@@ -46,7 +46,7 @@ def test_of_two_last_votes_at_once_one_closes_the_question(ruled, crowd):
     pause = pause_of(order)
     vote(pause, crowd[0])()
     results = at_once(*(vote(pause, by) for by in crowd[1:]))
-    assert sorted(type(one).__name__ for one in results) == [
+    assert sorted(type(result).__name__ for result in results) == [
         "AlreadyAnswered",
         "AlreadyAnswered",
         "AlreadyAnswered",
@@ -63,7 +63,12 @@ def test_of_two_last_votes_at_once_one_closes_the_question(ruled, crowd):
 def test_one_person_at_four_doors_at_once_has_one_vote(ruled, ana):
     pause = pause_of(ruled({"quorum": 2}))
     results = at_once(*[vote(pause, ana)] * 4)
-    assert sorted(type(one).__name__ for one in results) == ["NotNow", "NotNow", "NotNow", "Vote"]
+    assert sorted(type(result).__name__ for result in results) == [
+        "NotNow",
+        "NotNow",
+        "NotNow",
+        "Vote",
+    ]
     assert (Vote.objects.count(), Pause.objects.get().approvals) == (1, 1)
     assert Event.objects.filter(kind="pause_updated").count() == 1
 
@@ -72,9 +77,9 @@ def test_a_refusal_meets_the_last_votes(ruled, crowd):
     """Either way one decision, and what it names is what there is."""
     pause = pause_of(ruled({"quorum": 2}))
     results = at_once(*(vote(pause, by) for by in crowd[:3]), vote(pause, crowd[3], "cancel"))
-    assert all(isinstance(one, Decision | Vote | services.AlreadyAnswered) for one in results), (
-        results
-    )
+    assert all(
+        isinstance(result, Decision | Vote | services.AlreadyAnswered) for result in results
+    ), results
     assert len(Decision.objects.get().votes) == Vote.objects.count()
     assert broken() == {}
 
@@ -82,11 +87,11 @@ def test_a_refusal_meets_the_last_votes(ruled, crowd):
 def test_of_four_who_claim_at_once_one_has_it(ruled, crowd):
     pause = pause_of(ruled({}))
     results = at_once(*(partial(claims.claim, pause.pk, by=by) for by in crowd[:4]))
-    [won] = [one for one in results if isinstance(one, Pause)]
+    [won] = [result for result in results if isinstance(result, Pause)]
     assert all(
-        isinstance(one, policy.NotNow) and one.code == "claimed"
-        for one in results
-        if one is not won
+        isinstance(result, policy.NotNow) and result.code == "claimed"
+        for result in results
+        if result is not won
     ), results
     assert Pause.objects.get().claimed_by == won.claimed_by
     assert Event.objects.filter(kind="pause_updated").count() == 1

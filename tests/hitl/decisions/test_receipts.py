@@ -191,7 +191,7 @@ def test_a_program_takes_it_back(held, api, ana, ben):
     told = api(ana).get(f"/api/v1/decisions/{decision.shown_id}").json()
     assert told["undone_by"] == done.json()["id"]
     pauses = api(ana).get("/api/v1/pauses").json()["results"]
-    assert [one["user_decision"] for one in pauses] == [None, "approve"]
+    assert [pause["user_decision"] for pause in pauses] == [None, "approve"]
 
 
 # Export

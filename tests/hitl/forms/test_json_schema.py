@@ -56,7 +56,7 @@ class Controls(HTMLParser):
 
 def html_of(form: SchemaForm) -> str:
     return "".join(
-        render_to_string("hitl/forms/_schema_field.html", {"field": one}) for one in form.fields
+        render_to_string("hitl/forms/_schema_field.html", {"field": field}) for field in form.fields
     )
 
 

@@ -116,7 +116,7 @@ def test_what_is_sealed_at_rest_is_sealed_in_the_dump_too(tmp_path):
             carried(tmp_path / "all.json")
             text = (tmp_path / "all.json").read_text()
             assert any(words) and not [
-                one for one in words if one and json.dumps(one)[1:-1] in text
+                word for word in words if word and json.dumps(word)[1:-1] in text
             ]
             assert (said(), broken()) == (words, fine)
         with encryption_keys.keys():

@@ -188,8 +188,8 @@ def test_a_secret_is_changed_without_a_gap(make_order, hook, receiver):
     assert verified(headers, body, new) and verified(headers, body, old)
     endpoint.refresh_from_db()
     endpoint.secrets = [
-        one if one["until"] is None else {**one, "until": timezone.now().isoformat()}
-        for one in endpoint.secrets
+        secret if secret["until"] is None else {**secret, "until": timezone.now().isoformat()}
+        for secret in endpoint.secrets
     ]
     endpoint.save()
     drive(make_order())

@@ -403,8 +403,8 @@ def test_streamed_text_is_folded_once_its_steps_result_is_kept(thread, talk, old
     assert fold().rows["chunks_folded"] == 6
     told = log.told_after(thread.pk, 0)
     lines = [one for one in told if "folded_to" in one["data"]]
-    assert [(one["data"]["folded_from"], one["data"]["folded_to"],
-        one["seq"]) for one in lines] == [
+    assert [(line["data"]["folded_from"], line["data"]["folded_to"],
+        line["seq"]) for line in lines] == [
         (first[1], first[3], first[3]), (first[1] + 5, first[3] + 5, first[3] + 5),
     ]  # fmt: skip
     covered = {

@@ -189,7 +189,7 @@ def test_what_was_imported_is_marked_wherever_it_is_shown(imported, api, ana, ad
     """
     client, thread = api(ana), imported.shown_id
     events = client.get(f"/api/v1/threads/{thread}/events").json()
-    assert events and all(one["imported"] is True for one in events)
+    assert events and all(event["imported"] is True for event in events)
     run = client.get(f"/api/v1/threads/{thread}/runs").json()["results"][0]
     assert run["imported_at"]
     history = client.get(f"/api/v1/threads/{thread}/history").json()["results"]
@@ -235,7 +235,7 @@ def test_what_is_done_here_afterwards_is_not_marked(imported, api, ana, ben):
     work_off()
     count = imported.last_seq
     events = api(ana).get(f"/api/v1/threads/{imported.shown_id}/events?after={count}").json()
-    assert events and not any("imported" in one for one in events)
+    assert events and not any("imported" in event for event in events)
     head = Thread.objects.get(pk=imported.pk).head
     assert "imported" not in head.metadata
     document = whole.export(imported.pk)

@@ -446,7 +446,7 @@ def test_kinds_and_history_keep_their_places_beside_each_other(world, page, monk
     shown = text(page.get("/?kind=input"))
     assert "2 of 4 questions" in shown
     links = [one.replace("&amp;", "&") for one in re.findall(r'rel="next" href="([^"]+)"', shown)]
-    assert all("kind=input" in one for one in links)
+    assert all("kind=input" in link for link in links)
     both = text(page.get(links[1].split("#")[0]))
     assert re.search(r'rel="next" href="/\?kind=input&amp;past=[^"&]+&amp;after=', both)
     assert len(re.findall(r'data-row="(pse_\w+)"', both)) == 2
@@ -473,7 +473,7 @@ def test_a_list_on_a_page_that_a_post_answered_leads_back_to_the_page(world, pag
     assert refused.status_code in {400, 422}
     links = re.findall(r'rel="next" href="([^"]+)"', refused.content.decode())
     assert links and all(
-        one.startswith(f"/work-orders/{world.order.shown_id}/?events=") for one in links
+        link.startswith(f"/work-orders/{world.order.shown_id}/?events=") for link in links
     )
 
 

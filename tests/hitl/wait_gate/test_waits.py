@@ -688,7 +688,8 @@ def test_waits_opened_at_the_same_moment_are_one(file_database, ana, different):
     others = [one for one in ended if one not in opened_by]
     assert len(opened_by) == 1
     assert all(
-        isinstance(one, waits.WaitOpen) if different else isinstance(one, tuple) for one in others
+        isinstance(other, waits.WaitOpen) if different else isinstance(other, tuple)
+        for other in others
     ), others
 
 

@@ -183,12 +183,12 @@ def test_a_loop_costs_few_statements(thread, ana):
         with CaptureQueriesContext(connection) as queries:
             agents.go_on(run)
     records = [
-        one["sql"]
-        for one in queries
-        if one["sql"].startswith("INSERT") and "checkpoints_memo" in one["sql"]
+        query["sql"]
+        for query in queries
+        if query["sql"].startswith("INSERT") and "checkpoints_memo" in query["sql"]
     ]
     assert len(records) == 3, "two requests, one call"
-    commits = sum(one["sql"].startswith("COMMIT") for one in queries)
+    commits = sum(query["sql"].startswith("COMMIT") for query in queries)
     assert commits <= 12, (
         "claim; of each loop what was streamed, the request and the step; of the call its "
         "beginning and its end"

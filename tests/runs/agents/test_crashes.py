@@ -79,8 +79,12 @@ def story(run):
     ]
     messages = store.load(Checkpoint.objects.filter(thread=run.thread_id).latest("id"))["messages"]
     said = [
-        (one["role"], one["content"], [(call["tool"], call["status"]) for call in one["tools"]])
-        for one in messages
+        (
+            message["role"],
+            message["content"],
+            [(call["tool"], call["status"]) for call in message["tools"]],
+        )
+        for message in messages
     ]
     return {
         "run": (run.status, run.error),

@@ -115,12 +115,12 @@ def test_whatever_is_left_out_calls_have_their_results_and_the_newest_is_there(m
     assert messages == before
     assert given == window.given(copy.deepcopy(messages), newest=newest, room=room)
     assert ids(given.messages, "tool-call") == ids(given.messages, "tool-return")
-    kinds = [one["kind"] for one in given.messages]
+    kinds = [message["kind"] for message in given.messages]
     assert kinds == ["request", "response"] * (len(kinds) // 2) + ["request"]
     said = [
         part["content"]
-        for one in given.messages
-        for part in one["parts"]
+        for message in given.messages
+        for part in message["parts"]
         if part["part_kind"] == "user-prompt"
     ]
     assert said[-1].endswith(messages[newest]["parts"][-1]["content"])
@@ -207,7 +207,7 @@ def that_takes(endpoint: Endpoint, characters: int, *answers: Answer) -> None:
     inner = by_loop(*answers)
 
     def script(messages: list[dict[str, Any]]) -> Answer:
-        told = sum(len(str(one.get("content") or "")) for one in messages)
+        told = sum(len(str(message.get("content") or "")) for message in messages)
         return (
             inner(messages)
             if told <= characters

@@ -99,7 +99,7 @@ def test_the_threshold_decides_and_is_configured(house):
     without = replace(
         invoices.correct(),
         order=None,
-        lines=tuple(replace(one, order_line=None) for one in invoices.correct().lines),
+        lines=tuple(replace(line, order_line=None) for line in invoices.correct().lines),
     )
     configure(threshold="0.91")
     order = house.book(without)
@@ -213,7 +213,7 @@ def test_an_unknown_supplier_is_named_by_the_bookkeeper_with_an_account(house):
     order = house.book(invoices.unknown_supplier())
     assert asked(order) == ("needs_bookkeeper_decision", ["assign", "supplier"])
     options = pause_of(order).required_inputs["properties"]["supplier"]["oneOf"]
-    assert [one["const"] for one in options] == ["79999", "70001", "70002", "70003"]
+    assert [option["const"] for option in options] == ["79999", "70001", "70002", "70003"]
     order = house.answer(order, {"supplier": "79999", "assign": {"1": "6335/110"}})
     assert (order.status, house.ledger()[0]["supplier"], house.ledger()[0]["account"]) == (
         "completed",
@@ -290,7 +290,7 @@ def test_what_a_person_must_confirm_is_asked(house, changes, key):
 def test_an_invoice_above_the_limit_and_one_of_reverse_charge_wait_for_a_person(house):
     configure(limit="885.35")
     assert asked(house.book(invoices.correct()))[1] == ["above_limit", "send_back"]
-    lines = [replace(one, category="AE", rate=D(0)) for one in invoices.correct().lines]
+    lines = [replace(line, category="AE", rate=D(0)) for line in invoices.correct().lines]
     reverse = added_up(replace(invoices.correct(), number="3"), lines)
     order = house.book(reverse)
     assert asked(order)[1] == ["reverse_charge", "send_back"]
@@ -372,7 +372,7 @@ def test_roundings_of_many_rates_that_come_to_a_unit_are_confirmed_by_a_person(h
         for place, rate in enumerate((5, 7, 19), 1)
     ]
     right = added_up(invoices.correct(), lines)
-    taxes = tuple(replace(one, amount=(one.amount or 0) + D(off)) for one in right.taxes)
+    taxes = tuple(replace(tax, amount=(tax.amount or 0) + D(off)) for tax in right.taxes)
     more = {name: getattr(right, name) + 3 * D(off) for name in ("vat", "gross", "payable")}
     order = house.book(replace(right, taxes=taxes, **more))
     assert order.status == status
@@ -428,7 +428,7 @@ def test_forty_seven_lines_are_booked_and_three_go_back_with_reasons(house):
     assert (order.status, state_of(order)["outcome"]) == ("completed", "posted_in_part")
     rows = house.ledger()
     assert lines_of(rows) == list(range(1, 50))
-    net = sum((one.net or D(0) for one in invoice.lines[:49]), D(0))
+    net = sum((line.net or D(0) for line in invoice.lines[:49]), D(0))
     assert (
         total(rows),
         sum(D(row["amount"]) for row in rows if row["position"].startswith("vat")),

@@ -71,7 +71,7 @@ def hitl(draw: Any) -> dict[str, Any]:
         "action_requests": requests,
         "review_configs": [
             {"action_name": name, "allowed_decisions": draw(kinds)}
-            for name in {one["name"] for one in requests}
+            for name in {request["name"] for request in requests}
         ],
     }
 

@@ -355,10 +355,10 @@ def test_a_graphs_checkpoints_stand_in_the_history_of_the_run(graph_order, ana, 
     order = answer(drive(graph_order("line")), ana, **said("yes"))
     thread = order.thread
     rows = Checkpoint.objects.filter(thread=thread, graph__isnull=False).order_by("pk")
-    assert [one.node_id for one in rows] == ["", "", "a", "ask", "b"]
-    assert {one.metadata["waystation_key"].split("/", 1)[1] for one in rows} == {"work/1", "work/2"}
+    assert [row.node_id for row in rows] == ["", "", "a", "ask", "b"]
+    assert {row.metadata["waystation_key"].split("/", 1)[1] for row in rows} == {"work/1", "work/2"}
     history = page.get(f"/threads/{thread.shown_id}/history").content.decode()
-    assert all(one.shown_id in history for one in rows)
+    assert all(row.shown_id in history for row in rows)
     first, last = rows[1], rows[4]
     assert store.load(last)["log"] == ["a: tea", "b: tea"]
     diff = api(ana).get(f"/api/v1/checkpoints/{last.shown_id}/diff?against={first.shown_id}")
@@ -410,7 +410,7 @@ def test_a_fork_at_an_answered_question_asks_it_again_on_a_branch(graph_order, a
     ends = Checkpoint.objects.filter(
         thread=order.thread, graph__isnull=False, status="completed"
     ).order_by("pk")
-    assert [store.load(one)["answers"] for one in ends] == [["yes"], ["no"]]
+    assert [store.load(end)["answers"] for end in ends] == [["yes"], ["no"]]
 
 
 def test_a_fork_behind_an_answer_among_several_asks_all_of_them_again(graph_order, ana):
@@ -631,7 +631,7 @@ print(advance(uuid.UUID(sys.argv[1]), budget=60))
     assert of(fresh(order)) == {"log": ["a: tea", "b: tea"], "answers": ["yes"]}
     assert EFFECTS == {"a": 1, "ask": 1}, "what this process did; a was not done elsewhere again"
     rows = Checkpoint.objects.filter(thread=order.thread, graph__isnull=False).order_by("pk")
-    assert [one.node_id for one in rows] == ["", "", "a", "ask", "b"]
+    assert [row.node_id for row in rows] == ["", "", "a", "ask", "b"]
 
 
 def answer_without_worker(order: Any, by: Any) -> Any:

@@ -353,7 +353,7 @@ class Engine(RuleBasedStateMachine):
             family.kids[child["name"]].pk = ids.parse("run", child["run_id"])
 
     def due(self, family) -> list[One]:
-        return [one for one in family.members if one.status == "pending"]
+        return [member for member in family.members if member.status == "pending"]
 
     def work(self, order_id, family, draw, budget=0) -> None:
         """A worker takes a step of any run; told of one that is not due, it does nothing.
@@ -493,7 +493,7 @@ class Engine(RuleBasedStateMachine):
         for order_id, family in self.families.items():
             order = WorkOrder.objects.shown().get(pk=order_id)
             rows = Run.objects.select_related("thread__head").in_bulk(
-                [one.pk for one in family.members]
+                [member.pk for member in family.members]
             )
             for name, one in [("the order", family.top), *family.kids.items()]:
                 row = rows[one.pk]
@@ -506,7 +506,7 @@ class Engine(RuleBasedStateMachine):
             assert rows[order.latest_run_id].awaited == family.awaited
             assert Run.objects.filter(work_order=order_id, parent=None).count() == family.tops
             assert Run.objects.live().filter(work_order=order_id).count() == sum(
-                one.live for one in family.members
+                member.live for member in family.members
             )
             assert Pause.objects.open().filter(run__work_order=order_id).count() == sum(
                 kid.status == "paused" for kid in family.kids.values()

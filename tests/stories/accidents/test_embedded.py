@@ -115,7 +115,9 @@ def test_of_the_demo_invoices_one_is_booked_and_two_wait(ready):
 
     def phases() -> list[str]:
         orders = ready.call("GET", "/api/v1/work-orders", token=token)[1]["results"]
-        return sorted(one["current_phase"] for one in orders if one["template"] == "smart-booking")
+        return sorted(
+            order["current_phase"] for order in orders if order["template"] == "smart-booking"
+        )
 
     expected = ["completed", "missing_supplier_data", "needs_bookkeeper_decision"]
     until(lambda: phases() == expected, what="the three invoices")

@@ -101,9 +101,9 @@ def test_a_python_client_lists_reads_pages_and_answers(
     read = call("work_orders.get_work_order", order)
     assert (read.status.value, read.error_message) == ("paused", None)
     pause = next(
-        one
-        for one in call("pauses.list_pauses", open_=True).results
-        if one.agent_work_order_id == order
+        result
+        for result in call("pauses.list_pauses", open_=True).results
+        if result.agent_work_order_id == order
     )
     models = importlib.import_module("generated_client.models")
     given = call(

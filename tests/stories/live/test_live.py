@@ -146,7 +146,9 @@ def test_everybody_sees_the_whole_story_though_the_server_is_killed_and_the_lapt
     expect(card(laptop, "Waiting for Plan Approval")).to_be_visible(timeout=30_000)
     expect(laptop.locator(".live")).to_contain_text("Live")
     server = next(
-        one for one in stack.processes if b"daphne" in Path(f"/proc/{one.pid}/cmdline").read_bytes()
+        process
+        for process in stack.processes
+        if b"daphne" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
     )
     stack.kill(server)
     expect(laptop.locator(".live")).to_contain_text("Reconnecting", timeout=30_000)
@@ -230,9 +232,9 @@ def test_clients_that_do_not_read_cost_no_memory_and_idle_ones_few_connections(s
     """
     thread = stack.call("POST", "/api/v1/threads", {}, token=token("ana"))[1]["id"]
     server = next(
-        one
-        for one in reversed(stack.processes)
-        if b"daphne" in Path(f"/proc/{one.pid}/cmdline").read_bytes()
+        process
+        for process in reversed(stack.processes)
+        if b"daphne" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
     )
     socket_path, stream_path = f"/ws/threads/{thread}/stream", f"/api/v1/threads/{thread}/stream"
     before_all = database_connections(stack)
