@@ -6,6 +6,7 @@ docs/reference/settings.md lists them. Those that the apps themselves need have 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import sys
@@ -65,10 +66,18 @@ def _secret_key() -> str:
         return secrets.token_urlsafe(50)
     path = env.folder(WAYSTATION_DATA) / "secret_key"
     try:
-        if not path.exists():
-            path.touch(mode=0o600)
-            path.write_text(secrets.token_urlsafe(50))
-        return path.read_text()
+        if path.exists() and (key := path.read_text()):
+            return key
+        # processes that start at the same moment agree on one; whoever died here left it empty
+        with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            key = file.read()
+            if not key:
+                key = secrets.token_urlsafe(50)
+                file.write(key)
+                file.flush()
+                os.fsync(file.fileno())
+            return key
     except OSError as error:
         raise ImproperlyConfigured(
             f"{path} cannot be used ({error.strerror}). Name another folder with WAYSTATION_DATA."

@@ -83,7 +83,7 @@ requests = human() | st.lists(human(), min_size=1, max_size=2) | hitl()
 def test_any_value_of_an_interrupt_can_be_asked(value):
     found = asked(value)
     assert found.question
-    assert set(found.ways.values()) == {"s"}
+    assert set(found.actions.values()) == {"s"}
     kept = questions.calls_of(found)
     schemas.check_inputs(tool_calls.required(kept) if kept else found.required_inputs)
     assert questions.kind_of(found)
@@ -168,7 +168,7 @@ def test_words_answer_the_one_call_that_takes_them():
             {"action_name": "a", "allowed_decisions": ["approve", "reject", "respond"]}
         ],
     }
-    assert REVISE in asked(value).ways
+    assert REVISE in asked(value).actions
     assert answered(value, REVISE, revision_feedback="do b") == {
         "decisions": [{"type": "respond", "message": "do b"}]
     }

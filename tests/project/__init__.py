@@ -1,0 +1,1 @@
+"""What wires the apps: settings."""

@@ -1,0 +1,44 @@
+"""The settings that a process makes for itself where the environment names none."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from project import settings as product
+
+TOGETHER = 12
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.delenv("SECRET_KEY", raising=False)
+    monkeypatch.setattr(product, "WAYSTATION_EMPTY", False)
+    monkeypatch.setattr(product, "WAYSTATION_DATA", tmp_path / "data")
+    return tmp_path / "data"
+
+
+def test_processes_that_start_at_once_in_an_empty_folder_agree_on_one_secret_key(folder):
+    """Before: the file was made empty and filled a moment later, so that a second process read an
+    empty key, and did not start, or two had different ones.
+    """
+    together = Barrier(TOGETHER)
+
+    def start() -> str:
+        together.wait()
+        return product._secret_key()
+
+    with ThreadPoolExecutor(TOGETHER) as pool:
+        keys = {future.result() for future in [pool.submit(start) for _ in range(TOGETHER)]}
+    assert len(keys) == 1 and len(keys.pop()) > 50
+    assert (folder / "secret_key").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_key_that_a_killed_process_left_empty_is_made_anew_and_kept(folder):
+    """Before: no process started in that folder any more until somebody deleted the file."""
+    folder.mkdir()
+    (folder / "secret_key").touch(mode=0o600)
+    assert product._secret_key() == product._secret_key() == (folder / "secret_key").read_text()
+    assert (folder / "secret_key").read_text()
