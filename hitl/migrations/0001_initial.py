@@ -38,6 +38,7 @@ class Migration(migrations.Migration):
                 ('ledger', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='anchors', to='hitl.ledger')),
             ],
             options={
+                'verbose_name': 'ledger anchor',
                 'constraints': [models.UniqueConstraint(fields=('ledger', 'day'), name='anchor_once_a_day')],
             },
         ),
@@ -55,6 +56,7 @@ class Migration(migrations.Migration):
                 ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='api_tokens', to=settings.AUTH_USER_MODEL)),
             ],
             options={
+                'verbose_name': 'API token',
                 'constraints': [models.CheckConstraint(condition=models.Q(('scope__in', ['read', 'ask', 'answer', 'write'])), name='token_scope_known')],
             },
         ),

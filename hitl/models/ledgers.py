@@ -73,6 +73,7 @@ class Anchor(models.Model):
     digest = models.CharField(max_length=64)
 
     class Meta:
+        verbose_name = "ledger anchor"
         constraints = [models.UniqueConstraint(fields=["ledger", "day"], name="anchor_once_a_day")]
 
     def __str__(self) -> str:

@@ -51,6 +51,7 @@ class ApiToken(models.Model):
     objects = ApiTokenQuerySet.as_manager()
 
     class Meta:
+        verbose_name = "API token"
         constraints: ClassVar = [
             models.CheckConstraint(
                 condition=Q(scope__in=TokenScope.values), name="token_scope_known"
