@@ -24,7 +24,7 @@ from django.test import Client, TransactionTestCase
 from rest_framework.test import APIClient
 
 from checkpoints import store
-from checkpoints.database import older_database
+from checkpoints.database import clock, older_database
 from checkpoints.models import Checkpoint, Event, Thread
 from checkpoints.state import redaction
 from hitl.models import ApiToken
@@ -166,6 +166,15 @@ def django_db_setup(django_db_setup: None) -> Iterator[None]:
     """
     yield
     let_writer_go()
+
+
+@pytest.fixture(autouse=True)
+def no_time_from_a_database_that_is_not_there(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A test without a database goes by this machine's clock, whatever ran before it."""
+    if not uses_database(request.node):
+        monkeypatch.setattr(clock, "_look", lambda: None)
 
 
 @pytest.fixture(autouse=True, scope="session")
