@@ -159,13 +159,12 @@ def _rules(outcome: str, deadline: dt.datetime | None) -> dict[str, Any]:
         "extendable_until": deadline,
         "next_at": deadline,
     }
-    # as frozen
     return {
         "review": review,
         "panel_id": reviewer_index.keep(review),
         "opened_at": deadline - dt.timedelta(hours=1),
         **times,
-    }  # type: ignore[arg-type]
+    }  # type: ignore[arg-type]  # a Review as it is frozen
 
 
 def sweep(found: list[float]) -> None:

@@ -46,8 +46,8 @@ def delta_state() -> Any:
     def extend(state: Any, writes: Any) -> list[str]:
         return [*state, *(item for write in writes for item in write)]
 
-    # a TypedDict that is made by a call
-    return TypedDict("Delta", {"messages": Annotated[list[str], DeltaChannel(extend)], "left": int})  # type: ignore[operator]
+    fields = {"messages": Annotated[list[str], DeltaChannel(extend)], "left": int}
+    return TypedDict("Delta", fields)  # type: ignore[operator]  # made by a call
 
 
 def message(dice: random.Random) -> str:

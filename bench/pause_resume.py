@@ -88,11 +88,10 @@ def by_rest(stack: Stack, token: str, user: User) -> Iterator[dict[str, Any]]:
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
     for _ in range(WARM + TURNS):
         order = services.submit("bench-ask", by=user)
-        # A default binds the loop's value.
         until(
             lambda order=order: Run.objects.filter(work_order=order, status="paused").exists(),
             what="the pause",
-        )  # type: ignore[misc]
+        )  # type: ignore[misc]  # a default binds the loop's value
         began = time.perf_counter()
         connection.request(
             "POST",

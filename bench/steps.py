@@ -52,10 +52,9 @@ def measure() -> Iterator[dict[str, Any]]:
     )
     yield from written()
     for threads, processes in ((8, 1), (64, 1), (64, 2)):
-        # Defaults bind the loop's values.
         bare, rate = beside(
             floor, lambda threads=threads, processes=processes: concurrently(threads, processes)
-        )  # type: ignore[misc]
+        )  # type: ignore[misc]  # defaults bind the loop's values
         name = (
             f"steps per second, {threads} runs at a time, "
             f"{'one process' if processes == 1 else f'{processes} processes'}"
@@ -161,11 +160,10 @@ def concurrently(threads: int, processes: int) -> float:
         context = multiprocessing.get_context("fork")
         started, times = context.Barrier(processes), context.Queue()
         parts = [runs[number::processes] for number in range(processes)]
-        # Defaults bind the loop's values.
         children = [
             context.Process(target=lambda part=part: times.put(work_off(part, share, started)))
             for part in parts
-        ]  # type: ignore[misc]
+        ]  # type: ignore[misc]  # defaults bind the loop's values
         for child in children:
             child.start()
         took = max(times.get() for _ in children)

@@ -308,8 +308,7 @@ class CheckpointAdmin(ReadOnlyAdmin):
     )
     list_select_related = ("thread",)
     list_filter = (StatusField, NodeField, AgeField, SizeField)
-    # typed by its default, None
-    list_before_template = "admin/checkpoint_filters.html"  # type: ignore[assignment]
+    list_before_template = "admin/checkpoint_filters.html"  # type: ignore[assignment]  # typed by its default, None
     fields = (
         "shown", "thread_link", "run_link", "parent_link", "children_link", "status", "node_id",
         "next_step", "loop_num", "progress",

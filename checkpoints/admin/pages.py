@@ -26,8 +26,7 @@ STYLES = {"all": ["css/forensics.css"]}
 
 
 class ThreadPages(ThreadAdmin):
-    # typed by its default, None
-    change_form_outer_after_template = "admin/thread_history.html"  # type: ignore[assignment]
+    change_form_outer_after_template = "admin/thread_history.html"  # type: ignore[assignment]  # typed by its default, None
 
     class Media:
         css = STYLES
@@ -57,8 +56,7 @@ class ThreadPages(ThreadAdmin):
 
 
 class CheckpointPages(CheckpointAdmin):
-    # as above
-    change_form_outer_after_template = "admin/checkpoint_inside.html"  # type: ignore[assignment]
+    change_form_outer_after_template = "admin/checkpoint_inside.html"  # type: ignore[assignment]  # typed by its default, None
 
     class Media:
         css = STYLES

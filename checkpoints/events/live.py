@@ -141,8 +141,7 @@ async def _group_send(to: str, message: dict[str, Any]) -> None:
         return
     try:
         await asyncio.wait_for(layer.group_send(to, message), timeout=5)
-    # a hint is best effort: whatever the layer raises, the log has the event
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001  # best effort: the log has the event
         logger.warning("a live hint to %s was lost: %s", to, error)
 
 

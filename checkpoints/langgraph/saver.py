@@ -103,8 +103,8 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         return other
 
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> Self:
-        # a shallow copy of this one
-        return super().with_allowlist(extra_allowlist)  # type: ignore[return-value]
+        copy = super().with_allowlist(extra_allowlist)
+        return copy  # type: ignore[return-value]  # a shallow copy of this one
 
     def close(self) -> None:
         self._worker.close()

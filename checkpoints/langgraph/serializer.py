@@ -41,8 +41,7 @@ NAMED = {
     EXT_PYDANTIC_V1,
     EXT_PYDANTIC_V2,
 }
-# the module imports it, and asks it there
-_serde.STRICT_MSGPACK_ENABLED = True  # type: ignore[attr-defined]
+_serde.STRICT_MSGPACK_ENABLED = True  # type: ignore[attr-defined]  # imported and asked there
 """A graph that is compiled from here on reads the types of its schemas and channels and names them
 to its saver (`with_allowlist`), as it does where LANGGRAPH_STRICT_MSGPACK is set. Savers that allow
 every type, as LangGraph's own do by default, stay as they are."""

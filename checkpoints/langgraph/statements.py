@@ -53,8 +53,8 @@ def _upsert(
         else "NOTHING"
     )
     return (
-        # our models' names
-        f"INSERT INTO {model._meta.db_table} ({', '.join(names)}) VALUES {marks} "  # noqa: S608
+        f"INSERT INTO {model._meta.db_table} ({', '.join(names)}) "  # noqa: S608  # models' names
+        f"VALUES {marks} "
         "ON CONFLICT "
         f"({', '.join(on)}) DO {then}"
     )

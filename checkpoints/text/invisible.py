@@ -48,8 +48,7 @@ class Chip:
 
 def html(text: object) -> SafeString:
     """The text, escaped, with a chip in the place of each character that is not seen."""
-    # Each piece is escaped here or is our own chip.
-    return mark_safe(  # noqa: S308
+    return mark_safe(  # noqa: S308  # each piece is escaped here or is our own chip
         "".join(
             _as_html(piece) if isinstance(piece, Chip) else escape(piece)
             for piece in pieces(str(text))

@@ -49,8 +49,7 @@ class Fault(ABC):
         `World.breach`.
         """
 
-    # a hook: most faults leave nothing of their own to look at
-    def check(self, world: World) -> None:  # noqa: B027
+    def check(self, world: World) -> None:  # noqa: B027  # a hook, empty for most
         """After the last run: what else must hold."""
 
 
@@ -89,8 +88,7 @@ class Maker(threading.Thread):
             turn += 1
             try:
                 kind = known()[name].make(world)
-            # a thread's error would be lost; the summary names it
-            except Exception as error:  # noqa: BLE001
+            except Exception as error:  # noqa: BLE001  # else lost with its thread
                 world.breach("wrong", f"the fault {name} could not be made: {error!r}")
                 world.ended.set()
                 return
