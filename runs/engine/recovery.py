@@ -71,17 +71,14 @@ def _free(found: Iterable[Run]) -> list[Run]:
     from being taken back.
     """
     runs = list(found)
-    mine, threads = (
-        locks.free(Run, [run.pk for run in runs]),
-        locks.free(Thread, [run.thread_id for run in runs]),
-    )
+    mine = locks.free(Run, [run.pk for run in runs])
+    # only the threads of free runs: of rounds that look at once, one then finds both free
+    threads = locks.free(Thread, {run.thread_id for run in runs if run.pk in mine})
+    free = [run for run in runs if run.pk in mine and run.thread_id in threads]
     for run in runs:
-        if run.pk not in mine or run.thread_id not in threads:
-            logger.warning(
-                "%s is held by a session that does not go on; it is taken back once that has ended",
-                run.shown_id,
-            )
-    return [run for run in runs if run.pk in mine and run.thread_id in threads]
+        if run not in free:
+            logger.warning("%s is locked by another session; a later sweep takes it", run.shown_id)
+    return free
 
 
 def hand_back(owners: Collection[str]) -> list[Wake]:
