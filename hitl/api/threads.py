@@ -135,6 +135,9 @@ class RunOut(serializers.ModelSerializer[Run]):
     retry_of = serializers.SerializerMethodField()
     input = serializers.DictField()
     awaited = serializers.IntegerField(help_text="Child runs that it waits for.")
+    sleeping_until = serializers.DateTimeField(
+        allow_null=True, help_text="When the timer ends that it waits for; else null."
+    )
     pending_input = serializers.SerializerMethodField(
         help_text="What it asks a person; null where it asks nothing."
     )
@@ -144,8 +147,8 @@ class RunOut(serializers.ModelSerializer[Run]):
         fields: ClassVar = [
             "id", "thread_id", "work_order_id", "parent_run_id", "child_name", "template",
             "template_version", "status", "input",
-            "retry_of", "error", "failure_code", "awaited", "pending_input", "created_at",
-            "started_at", "ended_at",
+            "retry_of", "error", "failure_code", "awaited", "sleeping_until",
+            "pending_input", "created_at", "started_at", "ended_at",
             "imported_at",
         ]  # fmt: skip
 

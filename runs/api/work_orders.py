@@ -110,6 +110,9 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
     input = serializers.DictField()
     error_message = serializers.SerializerMethodField()
     failure_code = serializers.SerializerMethodField()
+    sleeping_until = serializers.DateTimeField(
+        allow_null=True, help_text="When the timer ends that its run waits for; else null."
+    )
     git_commit_count = serializers.SerializerMethodField()
     github_pull_request_url = serializers.SerializerMethodField()
     usage = serializers.SerializerMethodField(
@@ -141,7 +144,7 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
             "id", "agent_work_order_id", "title", "template", "template_version",
             "definition_digest", "status", "current_phase",
             "user_request", "input", "repository_url", "branch", "error_message", "failure_code",
-            "git_commit_count",
+            "sleeping_until", "git_commit_count",
             "github_pull_request_url", "usage", "checkpoint_data", "last_checkpoint", "thread_id",
             "run_id", "created_by", "created_at",
             "again_of", "asked_again_as",

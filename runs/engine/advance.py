@@ -35,7 +35,7 @@ from runs.engine.shutdown import stopping
 from runs.models import Run
 from runs.states import PENDING, LeaseLost
 from runs.workflows import sequence
-from runs.workflows.base import Done, Gather, Go, StepFailed, Stopped
+from runs.workflows.base import Done, Gather, Go, Sleep, StepFailed, Stopped
 from runs.workflows.registry import find
 from runs.workflows.review_rules import is_reviewed
 from runs.workflows.sequence import FrozenStep
@@ -240,6 +240,12 @@ def _record(held: ClaimedRun, outcome: Result, *, stay: bool) -> bool:
                 return False
             held.handed_back = not stay
             return True
+        case Sleep():
+            try:
+                record.sleep(held, outcome)
+            except record.Suspended as wish:
+                go = Go(update=outcome.update, to=outcome.to, commit=outcome.commit)
+                record.ask(held, interruptions.suspended(_frozen(held), go, by=wish.by))
         case Gather():
             children.start(held, _frozen(held), outcome)
         case Question():

@@ -12,7 +12,7 @@ from runs.engine.questions import Question
 from runs.models import Run
 from runs.states import AFTER, BEFORE, SUSPENDED
 from runs.workflows import review_rules, schemas, sequence
-from runs.workflows.base import Ask, Done, Gather, Go, Report, StepFailed
+from runs.workflows.base import Ask, Done, Gather, Go, Report, Sleep, StepFailed
 from runs.workflows.sequence import APPROVE, FrozenStep
 
 MAX_LOOPS = 100
@@ -39,8 +39,8 @@ def before(step: FrozenStep) -> Question:
 
 
 def after(
-    run: Run, step: FrozenStep, outcome: Go | Done | Gather | Question
-) -> Go | Done | Gather | Question:
+    run: Run, step: FrozenStep, outcome: Go | Done | Gather | Sleep | Question
+) -> Go | Done | Gather | Sleep | Question:
     """Asked after a step that this run is to be asked about; what asks, or waits, itself stays."""
     if not isinstance(outcome, Go | Done) or not (
         step["name"] in run.interrupt_after or step.get("interrupt_after", False)

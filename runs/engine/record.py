@@ -39,7 +39,7 @@ from runs.states import (
     LeaseLost,
 )
 from runs.workflows import sequence
-from runs.workflows.base import Done, Go, StepFailed
+from runs.workflows.base import Done, Go, Sleep, StepFailed
 from runs.workflows.schemas import SchemaRefused
 
 KNOWN = (StepFailed, codec.NotJson, reducers.MergeFailed, store.CheckpointDamaged, SchemaRefused)
@@ -137,6 +137,42 @@ def go(held: ClaimedRun, outcome: Go, *, stay: bool) -> None:
         raise Suspended(by) if by else lost(held)
     held.run.untraced_steps = untraced.get("untraced_steps", held.run.untraced_steps)
     held.went(checkpoint, state, written=write_it)
+
+
+def sleep(held: ClaimedRun, outcome: Sleep) -> None:
+    """The step is done and the next one begins later: the run is due then, and holds nothing.
+
+    Raises Suspended.
+    """
+    to, until = outcome.to or "", outcome.until
+    assert until is not None  # `results.parse`
+    fields = {
+        "status": PENDING,
+        "due_at": until,
+        **FREE,
+        "queue": sequence.queue_of(held.steps, to),
+    }
+    reason = codec.readable(outcome.reason)[:200]
+    checkpoint, _ = step_rows.after_step(
+        held,
+        outcome.update,
+        outcome.commit,
+        status=CheckpointStatus.ACTIVE,
+        next_step=to,
+        metadata={"sleep_until": until.isoformat(), "sleep_reason": reason},
+    )
+    note = line(
+        f"Sleeps until {until:%Y-%m-%d %H:%M:%S %Z}{f': {reason}' if reason else '.'}",
+        held.at,
+        until=until.isoformat(),
+    )
+    facts: Events = [*_completed(held), note, created(checkpoint)]
+    fields |= checkpoint_frequency.untraced(held, checkpoint)
+    if not commit.write(
+        held.run, commit.Fence(epoch=held.epoch, unless_suspended=True), fields, facts, checkpoint
+    ):
+        by = _suspend_by(held)
+        raise Suspended(by) if by else lost(held)
 
 
 @transaction.atomic(durable=True)

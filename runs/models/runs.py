@@ -134,6 +134,12 @@ class WorkOrder(ids.HasShownId, models.Model):
         return self.latest_run is not None and self.latest_run.awaited > 0
 
     @property
+    def sleeping_until(self) -> dt.datetime | None:
+        """When the timer ends that its run waits for; None where it waits for none."""
+        run, head = self.latest_run, self.thread.head
+        return _sleeping_until(run, head) if run is not None and head is not None else None
+
+    @property
     def waiting_phase(self) -> str:
         """The phase of the oldest open question among its child runs; "" where none of them
         asks.
@@ -161,6 +167,8 @@ class WorkOrder(ids.HasShownId, models.Model):
             return "completed"
         if self.gathering and self.waiting_phase:
             return self.waiting_phase
+        if self.sleeping_until is not None:
+            return SLEEPING
         if self.status == "paused" and self.thread.head is not None:
             return str(self.thread.head.metadata.get("blocking_reason", ""))
         steps = self.definition.steps
@@ -182,6 +190,22 @@ class WorkOrder(ids.HasShownId, models.Model):
         """
         url = str(self.outputs.get("github_pull_request_url", ""))
         return url if url.startswith(("https://", "http://")) else ""
+
+
+SLEEPING = "sleeping"
+"""The phase of an order whose run waits for a timer."""
+
+
+def _sleeping_until(run: Run, head: Checkpoint) -> dt.datetime | None:
+    """When a pending run's timer ends; `head` is the checkpoint that it goes on from.
+
+    The row says when the run is due, and the checkpoint that this is a timer of its own step, not
+    the pause before another try.
+    """
+    sleeps = run.status == RunStatus.PENDING and head.run_id == run.pk
+    if sleeps and "sleep_until" in head.metadata and run.due_at > clock.now():
+        return run.due_at
+    return None
 
 
 class RunQuerySet(models.QuerySet["Run"]):
@@ -390,6 +414,12 @@ class Run(ids.HasShownId, models.Model):
     def frozen(self) -> Definition:
         """Its definition, without a query where this process has seen it before."""
         return Definition.known(self.definition_id)
+
+    @property
+    def sleeping_until(self) -> dt.datetime | None:
+        """When the timer ends that it waits for; None where it waits for none."""
+        head = self.thread.head
+        return _sleeping_until(self, head) if head is not None else None
 
     @property
     def keeps_checkpoints(self) -> bool:

@@ -6,9 +6,10 @@ Pure functions over the frozen definition.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NotRequired, TypedDict
 
-from runs.workflows.base import Ask, Done, Gather, Go, Outcome, Report
+from runs.workflows.base import Ask, Done, Gather, Go, Outcome, Report, Sleep, StepFailed
 from runs.workflows.reviews import Review
 
 APPROVE, REVISE, CANCEL = "approve", "revise", "cancel"
@@ -210,10 +211,20 @@ def conclude(steps: Sequence[FrozenStep], name: str, outcome: Outcome) -> Outcom
         outcome = Go(
             update=outcome.update, to=outcome.to, report=outcome.report, commit=outcome.commit
         )
-    if not isinstance(outcome, Go):
+    if not isinstance(outcome, Go | Sleep):
         return outcome
     step = named(steps, name)
     to = following(steps, name) if outcome.to is None else outcome.to
+    if isinstance(outcome, Sleep):
+        if not to or (step["pause_after"] and outcome.to is None):
+            raise StepFailed(
+                f"The step {step['title']} sleeps, but "
+                + ("its template pauses after it." if to else "no step follows it.")
+                + " Put the timer into a step of its own, between two others. Nothing of this"
+                " step was recorded.",
+                code="sleep_misplaced",
+            )
+        return replace(outcome, to=to)
     if step["pause_after"] and outcome.to is None:
         ways = {
             APPROVE: to,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -218,7 +219,32 @@ class Gather:
     commit: Commit | None = None
 
 
-Outcome = Go | Ask | Done | Gather
+@dataclass(frozen=True, kw_only=True)
+class Sleep:
+    """The step is done, and the next one begins at a given time: a durable timer.
+
+    Until then the run is a row that is due later. It holds no worker, connection or memory, and
+    outlives every process. It goes on a few seconds after that time (the sweep's interval,
+    `WAYSTATION_SWEEP_SECONDS`, and `WAYSTATION_PATIENCE_SECONDS`).
+
+    Exactly one of `for_` and `until` is given. A step that sleeps is not the last one, and its
+    template does not pause after it: the timer is a step of its own then. Cancel ends a run that
+    sleeps; a run that was suspended, retried or forked meanwhile does not sleep again.
+    """
+
+    for_: dt.timedelta | None = None
+    """How long, from the end of the step; at most ten years."""
+    until: dt.datetime | None = None
+    """When the next step begins, with a time zone; a time in the past is no wait."""
+    update: Mapping[str, Any] = field(default_factory=dict)
+    to: str | None = None
+    """The step that follows; None means the next one of the template."""
+    reason: str = ""
+    """What the run waits for, in words for its page: up to 200 characters."""
+    commit: Commit | None = None
+
+
+Outcome = Go | Ask | Done | Gather | Sleep
 
 
 def effect(what: str, *, undo: str = "") -> str:
