@@ -1,0 +1,19 @@
+"""The testing kit: what an author tests a workflow with, on the engine itself.
+
+Nothing in the product imports this package. See docs/how-to/test-workflows.md.
+"""
+
+from runs.testing import configured as configured  # first: the others read models
+from runs.testing.engine import Endless, Engine
+from runs.testing.playing import Effect, NothingAsked, Play, Point, Question, play
+
+__all__ = [
+    "Effect",
+    "Endless",
+    "Engine",
+    "NothingAsked",
+    "Play",
+    "Point",
+    "Question",
+    "play",
+]

@@ -1,0 +1,1 @@
+"""PostgreSQL: see `runs.testing.backends.counted`."""

@@ -1,0 +1,1 @@
+"""SQLite: see `runs.testing.backends.counted`."""

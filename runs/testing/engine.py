@@ -1,0 +1,343 @@
+"""The real engine on a database of its own, driven by hand: no broker, no worker, no sweep, and a
+clock that the test moves.
+
+Between two operations the process is as it was: its own database, settings and clock are in place.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+import signal
+import tempfile
+import threading
+import uuid
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from django.contrib.auth.models import Group
+from django.core.management import call_command
+from django.db import DEFAULT_DB_ALIAS, connection, connections
+from django.test.utils import override_settings
+from django.utils import timezone
+
+from checkpoints.database import clock
+from checkpoints.database.people import NAME, User
+from checkpoints.events import live
+from checkpoints.store.prepared_queries import Prepared
+from hitl.decisions import deadlines
+from runs import services, tasks
+from runs.agents import model, scripted
+from runs.agents.config import SCRIPTED
+from runs.definitions import readiness
+from runs.engine import lease, recovery, streaming, time_limit
+from runs.engine.advance import advance
+from runs.engine.context import ClaimedRun
+from runs.models import Credential, Pause, Run, WorkOrder
+from runs.models.templates import _definition
+from runs.states import PENDING, RUNNING
+from runs.testing import databases, given
+from runs.testing.databases import Database
+from runs.workflows.base import StepFailed
+
+PATIENCE = 30.0
+"""Seconds that a step may work before the kit says that it does not end."""
+BUDGET = 60.0
+"""Seconds of a worker's time slice."""
+ROUNDS = 1000
+"""Looks at what is due, before the kit says that the work does not end."""
+AUTHOR = "author"
+"""Who asks for the work."""
+
+_timezone_now = timezone.now
+_read_prepared = Prepared.get
+_add_chunk = streaming.Chunks.add
+_call_step = time_limit.call
+
+
+class Endless(AssertionError):
+    """The work does not come to an end, nor to a question."""
+
+
+class Engine:
+    """The real engine on one database. `with engine:` puts it in place; its own methods do so."""
+
+    def __init__(self, database: Database, *, patience: float = PATIENCE) -> None:
+        self.database, self.patience = database, patience
+        self.folder = Path(tempfile.mkdtemp(prefix="waystation-testing-"))
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        self.ahead = dt.timedelta()
+        """By how much the clock of this engine is ahead of the host's."""
+        self.settings: dict[str, Any] = {}
+        self.script: list[Any] | None = None
+        """What the model says next; None for the scripted model of the product."""
+        self._placed: ExitStack | None = None
+
+    @classmethod
+    def on_sqlite(cls, **options: Any) -> Engine:
+        """Give an engine on a fresh SQLite database, in a file."""
+        return cls(databases.Sqlite(_make_tables), **options)
+
+    @classmethod
+    def on_postgresql(cls, url: str, **options: Any) -> Engine:
+        """Give an engine on a fresh database of a PostgreSQL server, `postgresql://user@host/…`."""
+        return cls(databases.Postgresql(url, _make_tables), **options)
+
+    # -- in place ----------------------------------------------------------------------------------
+
+    @contextmanager
+    def placed(self) -> Iterator[None]:
+        """Put the engine in the place of what this process has, for a block."""
+        if self._placed is not None:  # within another operation
+            yield
+            return
+        with ExitStack() as stack:
+            self._placed = stack
+            stack.callback(setattr, self, "_placed", None)
+            stack.enter_context(_in_place_of_the_default(self.database.settings))
+            stack.enter_context(override_settings(**self._settings()))
+            for target, name, value in self._patches():
+                stack.enter_context(patch.object(target, name, value))
+            _definition.cache_clear()
+            yield
+
+    def _settings(self) -> dict[str, Any]:
+        data = self.folder / "data"
+        return {
+            "WAYSTATION_DATA": data,
+            "WAYSTATION_SHARED": data / "shared",
+            "WAYSTATION_REPOSITORIES": [self.folder, data / "sample"],
+            "WAYSTATION_FILES": [self.folder],
+            "CHECKPOINTS": {
+                "BACKEND": "checkpoints.backends.database.DatabaseStore",
+                "OPTIONS": {},
+            },
+            "CHECKPOINTS_FALLBACKS": [],
+            **self.settings,
+        }
+
+    def _patches(self) -> Iterator[tuple[Any, str, Any]]:
+        """What is another in a test: nothing is sent, nothing works beside the test, time is the
+        test's.
+        """
+        yield tasks, "_sender", SimpleNamespace(give=lambda job: True, flush=lambda seconds: True)
+        yield tasks, "_nudge_later", _nothing
+        yield live, "send_on_commit", _nothing
+        yield lease, "renewed", lambda run_id: nullcontext()
+        yield streaming, "_ensure_writer", _nothing
+        yield streaming.Chunks, "add", _add_and_write
+        yield time_limit, "call", self._call
+        yield Prepared, "get", _unprepared
+        yield clock, "_last", None
+        yield readiness, "require", _nothing  # models and keys are the test's
+        yield model, "endpoint_of", lambda *_: model.ModelEndpoint(model=SCRIPTED)
+        if self.script is not None:
+            yield scripted, "answer", self._say
+        if self.database.vendor == "sqlite":  # PostgreSQL's clock is its server's
+            yield timezone, "now", self.now
+
+    def _call(self, held: ClaimedRun, seconds: float | None, function: Callable[[], Any]) -> Any:
+        with _alarm(self.patience):
+            return _call_step(held, seconds, function)
+
+    def _say(self, *_: Any) -> Iterator[Any]:
+        if not self.script:
+            raise AssertionError("The scripted model was asked more often than `model` has answers")
+        answer = self.script.pop(0)
+        yield from answer if isinstance(answer, list | tuple) else [answer]
+
+    def now(self) -> dt.datetime:
+        """Give the time of this engine."""
+        return _timezone_now() + self.ahead
+
+    # -- work --------------------------------------------------------------------------------------
+
+    def start(
+        self,
+        workflow: Any,
+        *,
+        template: str = "",
+        input: Mapping[str, Any] | None = None,
+        request: str = "",
+        title: str = "",
+        repository: str | Path = "",
+        people: Mapping[str, Sequence[str]] | None = None,
+        credentials: Mapping[str, str] | None = None,
+        model: Sequence[Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        interrupt_before: Sequence[str] = (),
+        interrupt_after: Sequence[str] = (),
+    ) -> uuid.UUID:
+        """Ask for work by a workflow, as `runs.testing.play` says; gives the order's key.
+
+        No worker has begun it.
+        """
+        self.script = list(model) if model is not None else self.script
+        self.settings |= settings or {}
+        if repository:
+            folders = self._settings()["WAYSTATION_REPOSITORIES"]
+            self.settings["WAYSTATION_REPOSITORIES"] = [*folders, Path(repository)]
+        with self.placed():
+            for name, groups in (people or {}).items():
+                self.person(name, groups)
+            slug = given.load(workflow, template, hire=self.person)
+            for name, value in (credentials or {}).items():
+                Credential.objects.create(name=name, value=value)
+            order = services.submit(
+                slug,
+                by=self.person(AUTHOR),
+                title=title,
+                request=request,
+                input=input,
+                repository_url=str(repository),
+                interrupt_before=interrupt_before,
+                interrupt_after=interrupt_after,
+            )
+        return order.pk
+
+    def person(self, name: str, groups: Sequence[str] = (), *, superuser: bool = False) -> User:
+        """Give the person of that name, made where there is none, as a member of these groups."""
+        user, _ = User.objects.get_or_create(
+            **{NAME: name}, defaults={"is_superuser": superuser, "is_staff": superuser}
+        )
+        for group in groups:
+            user.groups.add(Group.objects.get_or_create(name=group)[0])
+        return user
+
+    def work(self) -> None:
+        """Do what workers and sweeps do, until nothing is due.
+
+        Raises Endless.
+        """
+        with self.placed():
+            for _ in range(ROUNDS):
+                if not self._look():
+                    return
+        raise Endless(f"After {ROUNDS} rounds there was still work to do.")
+
+    def _look(self) -> bool:
+        """Do what is due now; whether anything was."""
+        now = clock.read()
+        recovery.take_back(now=now)
+        fired = Pause.objects.due(now=now).exists() and deadlines.fire_due(now=now)
+        due = list(Run.objects.filter(status=PENDING, due_at__lte=now).order_by("due_at", "pk"))
+        before = sum(run.epoch for run in due)
+        for run in due:
+            advance(run.pk, budget=BUDGET)
+        after = sum(
+            Run.objects.filter(pk__in=[run.pk for run in due]).values_list("epoch", flat=True)
+        )
+        return bool(fired) or before != after
+
+    def lose_workers(self) -> None:
+        """Let the leases run out of whoever works: their workers are dead."""
+        with self.placed():
+            Run.objects.filter(status=RUNNING).update(
+                lease_until=self.now() - dt.timedelta(hours=1)
+            )
+
+    def advance(self, by: dt.timedelta) -> None:
+        """Move the clock, and do what is due on the way, each at its time."""
+        if by < dt.timedelta():
+            raise ValueError("The clock goes forward only.")
+        if self.database.vendor != "sqlite":
+            raise NotImplementedError(
+                "The clock of a PostgreSQL server cannot be moved. Test what depends on time on "
+                "SQLite: the rules are the same."
+            )
+        ends = self.ahead + by
+        self.work()
+        while (due := self.next_due()) is not None and due <= _timezone_now() + ends:
+            self.ahead = max(self.ahead, due - _timezone_now() + dt.timedelta(milliseconds=1))
+            self.work()
+        self.ahead = max(self.ahead, ends)
+        self.work()
+
+    def next_due(self) -> dt.datetime | None:
+        """Give when something happens by itself next; None where nothing will."""
+        with self.placed():
+            now = clock.read()
+            times = [
+                *Run.objects.filter(status=PENDING, due_at__gt=now).values_list(
+                    "due_at", flat=True
+                ),
+                *Pause.objects.open().filter(next_at__gt=now).values_list("next_at", flat=True),
+            ]
+        return min((at for at in times if at is not None), default=None)
+
+    def order(self, key: uuid.UUID) -> WorkOrder:
+        """Give an order as it stands. Call in place."""
+        return WorkOrder.objects.shown().get(pk=key)
+
+    def close(self) -> None:
+        """Drop the database."""
+        self.database.drop()
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Stand in place of what is not done in a test."""
+
+
+def _unprepared(prepared: Prepared[Any], *values: Any) -> list[Any]:
+    """Read with words made for the database at hand: the process has prepared those of its own."""
+    return _read_prepared(Prepared(prepared._build, *prepared._kinds), *values)
+
+
+def _add_and_write(chunks: streaming.Chunks, text: str) -> None:
+    """Take what a step says, and write it in the step's own thread once it is much."""
+    _add_chunk(chunks, text)
+    if chunks._size >= streaming.LONGEST:
+        chunks.flush()
+
+
+@contextmanager
+def _in_place_of_the_default(settings: dict[str, Any]) -> Iterator[None]:
+    """Let the default connection lead to another database, in every thread that connects now."""
+    handler: Any = connections
+    before = handler.settings[DEFAULT_DB_ALIAS]
+    outer = getattr(handler._connections, DEFAULT_DB_ALIAS, None)
+    handler.settings[DEFAULT_DB_ALIAS] = settings
+    handler[DEFAULT_DB_ALIAS] = handler.create_connection(DEFAULT_DB_ALIAS)
+    try:
+        yield
+    finally:
+        connection.close()
+        handler.settings[DEFAULT_DB_ALIAS] = before
+        if outer is None:
+            del handler[DEFAULT_DB_ALIAS]
+        else:
+            handler[DEFAULT_DB_ALIAS] = outer
+
+
+@contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    """Fail a step that does not end: raised in it, where it runs in the main thread and nobody else
+    has set the alarm.
+    """
+    free = threading.current_thread() is threading.main_thread()
+    if not free or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def ring(*_: Any) -> None:
+        raise StepFailed(f"The step did not end within {seconds:g} s (`patience`).", code="timeout")
+
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+def _make_tables(settings: dict[str, Any]) -> None:
+    """Make the tables of the product in an empty database."""
+    with _in_place_of_the_default(settings), patch.object(clock, "_last", None):
+        for app in ("contenttypes", "auth", "checkpoints", "runs", "hitl"):
+            call_command("migrate", app, verbosity=0, interactive=False)

@@ -1,0 +1,383 @@
+"""`play`: a workflow as a test sees it: its questions, the answers to them, and what came of it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from checkpoints import store
+from checkpoints.database.people import NAME, User
+from checkpoints.models import Checkpoint, Event, EventKind, Memo
+from checkpoints.store import get_blob
+from hitl.decisions import policy
+from hitl.decisions import services as decisions
+from hitl.models import Decision, Via, Vote
+from hitl.threads import export
+from runs import services
+from runs.models import Pause, Run, WorkOrder
+from runs.states import LIVE, RETRIED, RunStatus
+from runs.testing.engine import Engine
+from runs.workflows import ANSWER, APPROVE, CANCEL, REVISE
+
+REVIEWER = "reviewer"
+"""Who answers where the rules name nobody."""
+
+
+class NothingAsked(AssertionError):
+    """The work asks nothing, so there is nothing to answer; the message says how it stands."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """An open question, as its card shows it."""
+
+    id: str
+    step: str
+    title: str
+    content: str
+    """Markdown."""
+    patch: str
+    facts: Mapping[str, Any]
+    effects: Sequence[str]
+    """What approving does, in the step's own sentences."""
+    actions: Sequence[str]
+    """The answers that it takes."""
+    schema: Mapping[str, Any]
+    """JSON Schema of the data that must come with the answer; {} where words are enough."""
+    known: Mapping[str, Any]
+    """What the form begins with."""
+    calls: Sequence[Mapping[str, Any]]
+    """The tool calls that are decided one by one."""
+    kind: str
+    phase: str
+    revision: int
+    approvals: int
+    """Votes for going on so far, where the rules ask for several."""
+    deadline: dt.datetime | None
+    child: str
+    """The name of the child run that asks; "" where it is the order's own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """A result that `context.once` recorded."""
+
+    step: str
+    loop_num: int
+    key: str
+    result: Any
+    child: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A checkpoint: the state after a step, and what comes next."""
+
+    step: str
+    loop_num: int
+    next_step: str
+    status: str
+    state: Mapping[str, Any]
+
+
+class Play:
+    """Work by one workflow, as far as it has come.
+
+    Every answer lets it go on until it asks again, waits for a time, or ends.
+    """
+
+    def __init__(self, engine: Engine, order: uuid.UUID) -> None:
+        self.engine, self.key = engine, order
+        engine.work()
+
+    # -- how it stands -----------------------------------------------------------------------------
+
+    @property
+    def status(self) -> str:
+        """`pending` (it waits for a time), `paused`, `completed`, `failed`, `cancelled` or
+        `expired`.
+        """
+        return str(self._run.status)
+
+    @property
+    def done(self) -> bool:
+        return self._run.status == RunStatus.COMPLETED
+
+    @property
+    def failed(self) -> bool:
+        return self._run.status in RETRIED
+
+    @property
+    def error(self) -> str:
+        """The words that it ended with; "" where it did not fail."""
+        return str(self._run.error)
+
+    @property
+    def failure_code(self) -> str:
+        return self._run.failure_code
+
+    @property
+    def wakes_at(self) -> dt.datetime | None:
+        """When it goes on by itself: a retry, a timer, a deadline; None where it does not."""
+        return self.engine.next_due()
+
+    @property
+    def question(self) -> Question | None:
+        """What it asks, the oldest question first; None where it asks nothing."""
+        return next(iter(self.questions), None)
+
+    @property
+    def questions(self) -> list[Question]:
+        """All that it asks; several where child runs ask too."""
+        with self.engine.placed():
+            return [_question(pause) for pause in self._open()]
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The state that it has come to."""
+        with self.engine.placed():
+            head = WorkOrder.objects.select_related("thread__head").get(pk=self.key).thread.head
+            assert head is not None
+            return store.load(head)
+
+    @property
+    def checkpoints(self) -> list[Point]:
+        """What was recorded of each step, oldest first; child runs have their own."""
+        with self.engine.placed():
+            order = WorkOrder.objects.get(pk=self.key)
+            return [
+                Point(
+                    step=row.node_id,
+                    loop_num=row.loop_num,
+                    next_step=row.next_step,
+                    status=str(row.status),
+                    state=store.load(row),
+                )
+                for row in Checkpoint.objects.filter(thread=order.thread_id).order_by("pk")
+            ]
+
+    @property
+    def recorded(self) -> list[Effect]:
+        """All that `context.once` recorded, in its order, in child runs too."""
+        with self.engine.placed():
+            children = {run.shown_id: run.child_name for run in self._runs()}
+            memos = Memo.objects.filter(thread__runs__work_order=self.key).distinct()
+            found = []
+            for memo in memos.order_by("pk"):
+                run, step, loop = memo.scope.split("/")
+                found.append(
+                    Effect(
+                        step=step,
+                        loop_num=int(loop),
+                        key=memo.key,
+                        result=memo.value[0],
+                        child=children.get(run, ""),
+                    )
+                )
+            return found
+
+    @property
+    def effects(self) -> dict[str, Any]:
+        """Key → what `context.once` recorded under it, the last time where there were several."""
+        return {effect.key: effect.result for effect in self.recorded}
+
+    @property
+    def logs(self) -> list[str]:
+        """The lines of its log."""
+        return [data["message"] for kind, data in self.events if kind == EventKind.LOG]
+
+    @property
+    def events(self) -> list[tuple[str, dict[str, Any]]]:
+        """Kind and data of all that was told, in child runs too."""
+        with self.engine.placed():
+            rows = Event.objects.filter(thread__runs__work_order=self.key).distinct()
+            return [(str(row.kind), row.data) for row in rows.order_by("at", "pk")]
+
+    @property
+    def decisions(self) -> list[tuple[str, str, str]]:
+        """Step, answer and name of each decision; the name is "" where the rules decided."""
+        with self.engine.placed():
+            rows = Decision.objects.filter(pause__run__work_order=self.key).order_by("pk")
+            return [
+                (row.pause.step if row.pause else "", row.action, row.by_name)
+                for row in rows.select_related("pause")
+            ]
+
+    def exported(self) -> dict[str, Any]:
+        """Its thread as a document, as `runs.testing.replays` takes it."""
+        with self.engine.placed():
+            return export.export(WorkOrder.objects.get(pk=self.key).thread_id)
+
+    # -- what people do ----------------------------------------------------------------------------
+
+    def approve(
+        self,
+        *,
+        by: str = "",
+        reason: str = "",
+        edited: str | None = None,
+        at: str = "",
+        **values: Any,
+    ) -> Play:
+        """Approve what it asks.
+
+        Args:
+            by: who does; else somebody whom the rules ask and who has not voted.
+            edited: the content as it is approved, where the rules allow edits.
+            at: the step that asks, where several questions are open.
+            values: the data that the question asks for.
+        Raises:
+            NothingAsked: it asks nothing; and what the product refuses such an answer with.
+        """
+        return self.decide(APPROVE, by=by, words=reason, edited=edited, at=at, values=values)
+
+    def revise(self, words: str, *, by: str = "", at: str = "") -> Play:
+        """Send it back with these words."""
+        return self.decide(REVISE, by=by, words=words, at=at)
+
+    def cancel(self, reason: str = "", *, by: str = "", at: str = "") -> Play:
+        """End the work by an answer to its question."""
+        return self.decide(CANCEL, by=by, words=reason, at=at)
+
+    def answer(self, action: str = ANSWER, /, *, by: str = "", at: str = "", **values: Any) -> Play:
+        """Give the data that it asks for, or an answer of the template's own."""
+        return self.decide(action, by=by, at=at, values=values)
+
+    def decide(
+        self,
+        action: str,
+        *,
+        words: str = "",
+        values: Mapping[str, Any] | None = None,
+        edited: str | None = None,
+        by: str = "",
+        at: str = "",
+    ) -> Play:
+        """Give an answer by its name; see `approve`."""
+        with self.engine.placed():
+            pause = self._asked(at)
+            decisions.decide(
+                pause.pk,
+                action=action,
+                by=self.engine.person(by) if by else self._reviewer(pause),
+                via=Via.REST,
+                feedback=words,
+                revision=pause.revision,
+                payload=dict(values) if values else None,
+                edited_content=edited,
+            )
+        self.engine.work()
+        return self
+
+    def retry(self) -> Play:
+        """Take failed or expired work up where it stopped."""
+        with self.engine.placed():
+            services.retry(self.key, by=self.engine.person(REVIEWER, superuser=True))
+        self.engine.work()
+        return self
+
+    def advance(self, **time: float) -> Play:
+        """Let time pass, as `datetime.timedelta(hours=2)` has it, and do what is due by then."""
+        self.engine.advance(dt.timedelta(**time))
+        return self
+
+    # -- within ------------------------------------------------------------------------------------
+
+    @property
+    def _run(self) -> Run:
+        with self.engine.placed():
+            run = WorkOrder.objects.select_related("latest_run").get(pk=self.key).latest_run
+            assert run is not None
+            return run
+
+    def _runs(self) -> list[Run]:
+        return list(Run.objects.filter(work_order=self.key).order_by("pk"))
+
+    def _open(self) -> list[Pause]:
+        found = Pause.objects.open().filter(run__work_order=self.key, run__status__in=sorted(LIVE))
+        return list(found.select_related("run__thread", "run__work_order").order_by("pk"))
+
+    def _asked(self, at: str) -> Pause:
+        """The question that is answered; raises NothingAsked."""
+        found = [pause for pause in self._open() if at in ("", pause.step, pause.run.child_name)]
+        if found:
+            return found[0]
+        stands = f"the run is {self.status}"
+        if self.error:
+            stands += f": {self.error}"
+        elif (wakes := self.wakes_at) is not None:
+            stands += f" and goes on by itself at {wakes:%Y-%m-%d %H:%M:%S} (`.advance(…)`)"
+        raise NothingAsked(f"Nothing is asked{f' at {at}' if at else ''}; {stands}")
+
+    def _reviewer(self, pause: Pause) -> User:
+        """Somebody whom the rules ask, and who has not voted."""
+        voted = set(Vote.objects.filter(pause=pause).values_list("voter_id", flat=True))
+        number = 0
+        while True:
+            number += 1
+            for person in self._candidates(pause, number):
+                if person.pk not in voted:
+                    return person
+
+    def _candidates(self, pause: Pause, number: int) -> list[User]:
+        if policy.open_to_all(pause):
+            name = REVIEWER if number == 1 else f"{REVIEWER}-{number}"
+            return [self.engine.person(name, superuser=True)]
+        actors = policy.named(pause)
+        users = [name for actor in actors for name in actor.get("users", [])]
+        groups = [name for actor in actors for name in actor.get("groups", [])]
+        if not groups and number > len(users):
+            raise NothingAsked(
+                f"All whom the rules of {pause.step} name have voted: {', '.join(users)}."
+            )
+        return [
+            *User.objects.filter(**{f"{NAME}__in": users}).order_by("pk"),
+            *User.objects.filter(groups__name__in=groups).order_by("pk"),
+            *(self.engine.person(f"{group}-{number}", [group]) for group in groups),
+        ]
+
+
+def _question(pause: Pause) -> Question:
+    return Question(
+        id=pause.shown_id,
+        step=pause.step,
+        title=pause.question,
+        content=pause.content,
+        patch=get_blob(pause.patch_digest).decode() if pause.patch_digest else "",
+        facts=dict(pause.facts),
+        effects=pause.effects,
+        actions=list(dict.fromkeys([*pause.ways, CANCEL])),
+        schema=pause.required_inputs,
+        known=pause.known,
+        calls=pause.calls,
+        kind=str(pause.kind),
+        phase=pause.phase,
+        revision=pause.revision,
+        approvals=pause.approvals,
+        deadline=pause.deadline_at,
+        child=pause.run.child_name,
+    )
+
+
+def play(workflow: Any, *, engine: Engine | None = None, **about: Any) -> Play:
+    """Run a workflow in this process until it asks, waits or ends.
+
+    The engine is the product's own, on a fresh SQLite database in a file: no server, broker or
+    worker is needed, and nothing is sent to anybody.
+
+    Args:
+        workflow: a slug that WAYSTATION_WORKFLOWS has, a module with TEMPLATES, or a mapping with
+            `TEMPLATES` and `STEP_TEMPLATES`.
+        engine: another engine, such as one on PostgreSQL.
+        about: what is asked for: `template` (of several), `input`, `request`, `title`,
+            `repository`; who and what there is: `people` (name → groups), `credentials` (name →
+            secret), `model` (what the model of agents says, answer by answer), `settings`;
+            `interrupt_before` and `interrupt_after`.
+    Raises:
+        Whatever the product refuses such an order with; Endless.
+    """
+    engine = engine or Engine.on_sqlite()
+    return Play(engine, engine.start(workflow, **about))

@@ -1,0 +1,276 @@
+"""`play`: a workflow as its author tests it, on the real engine, with no server and no clock to
+wait for.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from hitl.decisions.errors import AnswerInvalid
+from runs.agents.scripted import Wanted
+from runs.services import InputInvalid
+from runs.testing import Engine, NothingAsked, play
+from tests.databases.copies import ROOT
+from tests.runs.testing import shop
+from tests.runs.testing.shop import BANK, PARTS, PAY, PRICE, REFUND, flow
+
+
+@pytest.fixture(autouse=True)
+def empty_bank():
+    BANK.reset()
+
+
+def test_a_workflow_asks_is_sent_back_approved_and_done():
+    """17-3: before, only the product's own tests could run a workflow."""
+    run = play(REFUND, input={"amount": 200}, request="a refund")
+    assert (run.question.title, run.question.content) == (
+        "Waiting for an answer after Price",
+        "# 200 EUR",
+    )
+    assert run.question.actions == ["approve", "revise", "cancel"]
+    assert run.question.effects == ["200 EUR are paid. That cannot be undone."]
+    assert (run.question.phase, run.question.revision, run.status) == (
+        "awaiting_price",
+        1,
+        "paused",
+    )
+    run.revise("too dear")
+    assert (run.question.revision, run.question.facts) == (2, {"Feedback": "too dear"})
+    assert not BANK.paid
+    run.approve()
+    assert run.done and not run.failed and run.question is None and run.error == ""
+    assert run.state["receipt"] == run.effects["pay"] == "receipt 180"
+    assert [amount for _, amount in BANK.paid] == [180]
+    assert "paid receipt 180" in run.logs
+    assert run.decisions == [("price", "revise", "reviewer"), ("price", "approve", "reviewer")]
+    assert [at.step for at in run.checkpoints if at.status == "completed"] == ["pay"]
+    with pytest.raises(NothingAsked, match="the run is completed"):
+        run.approve()
+
+
+def test_what_is_refused_in_the_product_is_refused_here():
+    """The rules are the engine's own, not copies of them."""
+    run = play(flow(PRICE | {"max_revisions": 1}, PAY))
+    run.revise("once")
+    with pytest.raises(AnswerInvalid, match="sent back 1 times"):
+        run.revise("twice")
+    assert run.cancel("no").status == "cancelled"
+    with pytest.raises(NothingAsked, match="the run is cancelled"):
+        run.approve()
+    schema = {"type": "object", "required": ["amount"]}
+    with pytest.raises(InputInvalid, match="amount"):
+        play(flow(PRICE, input_schema=schema))
+    with pytest.raises(LookupError, match="no template 'nothing'"):
+        play(REFUND, template="nothing")
+
+
+def test_data_that_was_asked_for_comes_with_the_answer():
+    run = play(flow({"function": "shop.ask_address"}))
+    assert run.question.schema["required"] == ["street"] and run.question.kind == "input"
+    with pytest.raises(AnswerInvalid):
+        run.answer(street="")
+    assert run.answer(street="Main Street").done
+    assert run.state["label"] == "To Main Street"
+
+
+def test_a_retry_waits_for_its_time_and_a_deadline_acts_at_its_time():
+    """No test sleeps: the clock is the test's."""
+    tried = {"attempts": 3, "base": 600, "cap": 600}
+    deadline = {"deadline": {"after": "P2D", "outcome": "expire"}}
+    run = play(flow(PRICE | {"review": deadline}, PAY | {"retry": tried}))
+    BANK.refusals = 2
+    run.advance(hours=47).approve()
+    assert run.status == "pending" and run.wakes_at is not None
+    assert any("The bank is closed. Tried 1 time; again in" in line for line in run.logs)
+    run.advance(hours=1)
+    assert run.done and [amount for _, amount in BANK.paid] == [100]
+
+    late = play(flow(PRICE | {"review": deadline}, PAY)).advance(days=3)
+    assert (late.status, late.failed, len(BANK.paid)) == ("expired", True, 1)
+    with pytest.raises(ValueError, match="forward only"):
+        late.advance(hours=-1)
+
+
+def test_several_people_approve_by_the_rules_and_an_edited_text_counts():
+    review = {"quorum": 2, "reviewers": {"groups": ["finance"], "users": ["cleo"]}, "edits": True}
+    plain = flow(PRICE | {"review": review}, {"function": "shop.secret"})
+    run = play(plain, people={"cleo": []}, credentials={"bank": "k3y-of-the-bank"})
+    assert run.approve(by="cleo").question.approvals == 1
+    assert run.approve().done
+    assert run.decisions == [("price", "approve", "finance-1")]
+
+
+def test_child_runs_ask_and_are_answered_one_by_one():
+    run = play(PARTS)
+    assert sorted(question.child for question in run.questions) == ["box", "card"]
+    run.approve(at="card").approve(at="box")
+    assert run.done and run.state["made"] == {"box": "receipt 1", "card": "receipt 1"}
+    assert sorted((effect.child, effect.key) for effect in run.recorded) == [
+        ("box", "made"),
+        ("card", "made"),
+    ]
+
+
+def test_a_secret_is_in_nothing_that_the_kit_shows(capsys):
+    run = play(flow({"function": "shop.secret"}), credentials={"bank": "k3y-of-the-bank"})
+    assert run.done
+    assert "k3y" not in f"{run.logs} {run.state} {run.events} {run.checkpoints} {run.exported()}"
+    assert capsys.readouterr().out == "the key is k3y-of-the-bank\n"  # the step's own print
+
+
+def test_an_agents_model_says_what_the_test_says():
+    flowing = {
+        "STEP_TEMPLATES": {
+            "answer": {
+                "title": "Answer",
+                "function": "agent",
+                "config": {"model": "openai:gpt-5-mini", "tools": ["calculate"]},
+            }
+        },
+        "TEMPLATES": {
+            "ask": {
+                "title": "Ask",
+                "needs_repository": False,
+                "steps": [{"step_type": "answer", "step_template_slug": "answer"}],
+            }
+        },
+    }
+    script = [Wanted("calculate", '{"expression": "6*7"}'), "It is 42."]
+    run = play(flowing, request="How much is it?", model=script)
+    assert run.done, run.error
+    assert "It is 42." in str(run.state)
+
+
+@pytest.mark.parametrize(
+    ("function", "code", "words"),
+    [
+        ("shop.again", "loop_limit", "has run 100 times"),
+        ("shop.odd", "state_not_json", "handle"),
+        ("shop.hang", "timeout", "did not end within 0.1 s"),
+    ],
+)
+def test_what_an_author_may_get_wrong_ends_in_words(function, code, words):
+    """Hostile: endless loops of steps and in a step, and what is no JSON."""
+    patience = {"patience": 0.1} if function == "shop.hang" else {}
+    run = play(flow({"function": function}), engine=Engine.on_sqlite(**patience))
+    assert (run.status, run.failure_code) == ("failed", code)
+    assert words in run.error
+    with pytest.raises(NothingAsked, match="the run is failed: "):
+        run.approve()
+
+
+def test_a_huge_state_is_kept_whole_or_refused_by_the_templates_budget():
+    assert len(play(flow({"function": "shop.huge"})).state["lines"]) == 3000
+    tight = play(flow({"function": "shop.huge"}, PAY, size_budget=20_000))
+    assert tight.done or tight.failed
+
+
+def test_what_failed_is_retried_from_where_it_stopped():
+    run = play(REFUND)
+    BANK.refusals = 1
+    assert (run.approve().failed, run.failure_code) == (True, "bank_closed")
+    assert run.retry().done and len(BANK.paid) == 1
+
+
+def test_two_plays_at_once_know_nothing_of_each_other():
+    first, second = play(REFUND, input={"amount": 10}), play(REFUND, input={"amount": 20})
+    assert second.approve().state["receipt"] == "receipt 20"
+    assert first.question.content == "# 10 EUR"
+    assert first.approve().state["receipt"] == "receipt 10"
+
+
+def test_the_kit_runs_in_a_process_that_knows_nothing_of_django(tmp_path):
+    """17-3: an author's pytest has no settings, no database and no server; what is set up on the
+    machine is left alone.
+    """
+    module = textwrap.dedent(shop_in_one_file())
+    (tmp_path / "bare_shop.py").write_text(module)
+    (tmp_path / "walk.py").write_text(
+        "import bare_shop\nfrom runs.testing import play\n"
+        "run = play(bare_shop, request='x').approve()\n"
+        "assert run.done and run.state['sent'] == 'x', run.error\n"
+        "run = play('bare', request='y')\n"
+        "print(run.question.content)\n"
+    )
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": f"{ROOT}:{tmp_path}",
+        "WAYSTATION_WORKFLOWS": "bare_shop",
+        "DATABASE_URL": "postgresql://nobody@127.0.0.1:9/production",
+        "PYTHONWARNINGS": "error",
+    }
+    done = subprocess.run(
+        [sys.executable, tmp_path / "walk.py"],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "Send y?\n", done.stdout + done.stderr
+
+
+def shop_in_one_file():
+    return """
+    from runs.workflows import Done, Go, Report, step
+
+    @step("bare.ask")
+    def ask(state, context):
+        return Go(report=Report(content=f"Send {context.order.request}?"))
+
+    @step("bare.send")
+    def send(state, context):
+        return Done(update={"sent": context.once("send", lambda: context.order.request)})
+
+    STEP_TEMPLATES = {
+        "bare-ask": {"title": "Ask", "function": "bare.ask"},
+        "bare-send": {"title": "Send", "function": "bare.send"},
+    }
+    TEMPLATES = {
+        "bare": {
+            "title": "Bare",
+            "needs_repository": False,
+            "steps": [
+                {
+                    "step_type": "ask",
+                    "step_template_slug": "bare-ask",
+                    "pause_after": True,
+                    "pause_phase": "awaiting_yes",
+                },
+                {"step_type": "send", "step_template_slug": "bare-send"},
+            ],
+        }
+    }
+    """
+
+
+def test_a_step_can_be_replaced_and_the_process_is_left_as_it_was(monkeypatch):
+    from django.conf import settings
+    from django.db import connection
+    from django.utils import timezone
+
+    before = (settings.DATABASES["default"]["NAME"], connection.settings_dict["NAME"], timezone.now)
+    monkeypatch.setattr(shop.BANK, "pay", lambda key, amount: f"faked {amount}")
+    assert play(REFUND).approve().state["receipt"] == "faked 100"
+    assert before == (
+        settings.DATABASES["default"]["NAME"],
+        connection.settings_dict["NAME"],
+        timezone.now,
+    )
+
+
+def test_the_engine_of_postgresql_plays_the_same():
+    """What each database writes differently is the engine's own there too."""
+    engine = Engine.on_postgresql(os.environ["DATABASE_URL"])
+    try:
+        run = play(REFUND, engine=engine).revise("too dear").approve()
+        assert run.done and run.state["receipt"] == "receipt 90" and len(BANK.paid) == 1
+        with pytest.raises(NotImplementedError, match="on SQLite"):
+            run.advance(hours=1)
+    finally:
+        engine.close()
