@@ -53,6 +53,7 @@ SILENCE = {
     APPROVE: "Nobody answered in time. The template says that silence approves; this is no vote.",
     CANCEL: "Nobody answered in time. The template says that silence cancels.",
 }
+TIME_OVER = "Nobody answered in time. The step that asked says how the run goes on."
 
 
 def fire_due(*, now: dt.datetime, limit: int = BATCH, share: float = 0.0) -> int:
@@ -139,12 +140,10 @@ def fire(pause: Pause, *, now: dt.datetime, asked: People) -> None:
     match due_times.outcome_of(pause):
         case "escalate":
             _escalate(pause, now, asked)
-        case "approve":
-            closing.by_policy(pause, action=APPROVE, words=SILENCE[APPROVE], at=now)
-        case "cancel":
-            closing.by_policy(pause, action=CANCEL, words=SILENCE[CANCEL], at=now)
-        case _:
+        case "expire":
             runs.expire(pause, now=now)
+        case action:
+            closing.by_policy(pause, action=action, words=SILENCE.get(action, TIME_OVER), at=now)
 
 
 def meet(found: PauseQuerySet) -> str:

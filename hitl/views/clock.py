@@ -47,13 +47,13 @@ def _outcome(pause: Pause) -> str:
         if pause.run.work_order_id
         else "the run"
     )
+    steps = {step["name"]: step["title"] for step in pause.run.frozen.steps}
     match due_times.outcome_of(pause):
         case "":
             return ""
         case "cancel":
             return f"{whole} is cancelled."
         case "approve":
-            steps = {step["name"]: step["title"] for step in pause.run.frozen.steps}
             to = steps.get(pause.ways[APPROVE], "")
             return (
                 "it counts as approved, by nobody: "
@@ -61,8 +61,12 @@ def _outcome(pause: Pause) -> str:
             )
         case "escalate":
             return f"{_names(pause)} may answer too, and get as long again."
-        case _:
+        case "expire":
             return f"it expires: {whole} ends without an answer. The question can then be reopened."
+        case action:
+            to = steps.get(pause.ways[action], "")
+            goes_on = f"{to} runs next" if to else f"{whole} is complete"
+            return f"the run goes on without an answer: {goes_on}."
 
 
 def _stages(pause: Pause) -> list[dict[str, Any]]:

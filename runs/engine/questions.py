@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from runs.states import PauseKind
 from runs.workflows import external_reviewers, owned, schemas, tool_calls
 from runs.workflows.base import Ask, StepFailed
 from runs.workflows.reviews import Review
-from runs.workflows.sequence import APPROVE
+from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 from runs.workflows.wait_for_input import ANSWER
 
 
@@ -53,8 +54,52 @@ def parse(ask: Ask, review: Review) -> Question:
         calls=calls,
         required_inputs=inputs,
         bare=[*ask.actions_without_input, *([APPROVE] if calls else [])],
-        review=review,
+        review=limited(ask, review),
         outside=external_reviewers.asked(ask.outside, review, ask.actions, high_risk=high_risk),
+    )
+
+
+RESERVED = {APPROVE, REVISE, CANCEL, ANSWER, "expire", "escalate"}
+"""What `Ask.otherwise` is never called: answers of people, and words of the review rules."""
+LONGEST_WAIT = dt.timedelta(days=3650)
+
+
+def limited(ask: Ask, review: Review) -> Review:
+    """The rules of a question that names its own time limit, which takes the place of theirs.
+
+    Raises StepFailed.
+    """
+    if ask.within is None and not ask.otherwise:
+        return review
+    if not isinstance(ask.within, dt.timedelta) or not (
+        dt.timedelta(seconds=1) <= ask.within <= LONGEST_WAIT
+    ):
+        raise _bad_limit("`within` is a timedelta of one second to ten years")
+    if APPROVE in ask.actions:
+        raise _bad_limit("a verdict has its deadline in the review rules of its step")
+    if ask.otherwise and (
+        ask.otherwise not in ask.actions
+        or ask.otherwise in RESERVED
+        or (ask.required_inputs and ask.otherwise not in ask.actions_without_input)
+    ):
+        raise _bad_limit(
+            "`otherwise` names one of the question's actions and, where data is asked for, one of "
+            f"`actions_without_input`, and none of {', '.join(sorted(RESERVED))}"
+        )
+    if review.get("deadline", {}).get("outcome") == "escalate":
+        raise _bad_limit("the step's rules escalate at a deadline of their own")
+    seconds = round(ask.within.total_seconds())
+    return {
+        **review,
+        "deadline": {"after": f"PT{seconds}S", "outcome": ask.otherwise or "expire"},
+    }
+
+
+def _bad_limit(rule: str) -> StepFailed:
+    return StepFailed(
+        f"This question cannot be asked with a time limit: {rule}. Nothing of this step was "
+        "recorded.",
+        code="limit_invalid",
     )
 
 

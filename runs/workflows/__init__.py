@@ -64,7 +64,13 @@ from runs.workflows.registry import (
 )
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 from runs.workflows.tool_calls import RISKS, Approved, Call, CallsRefused, approved, rejected
-from runs.workflows.wait_for_input import ANSWER, ask_about_calls, wait_for_input
+from runs.workflows.wait_for_input import (
+    ANSWER,
+    TIMED_OUT,
+    ask_about_calls,
+    wait_for_event,
+    wait_for_input,
+)
 
 __all__ = [
     "ANSWER",
@@ -72,6 +78,7 @@ __all__ = [
     "CANCEL",
     "REVISE",
     "RISKS",
+    "TIMED_OUT",
     "Approval",
     "Approved",
     "Ask",
@@ -129,5 +136,6 @@ __all__ = [
     "text",
     "timing",
     "tool_calls",
+    "wait_for_event",
     "wait_for_input",
 ]

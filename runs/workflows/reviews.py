@@ -31,8 +31,10 @@ class Deadline(TypedDict, total=False):
     """IANA name of the time zone that days and business hours are counted in; "" for the
     server's.
     """
-    outcome: Literal["expire", "cancel", "escalate", "approve"]
-    """What happens when nobody has answered: `expire` where it says nothing."""
+    outcome: str
+    """What happens when nobody has answered: `expire` where it says nothing, `cancel`, `escalate`
+    or `approve`; of a question with `Ask.otherwise`, that action.
+    """
 
 
 class Review(TypedDict, total=False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from runs.workflows.sequence import APPROVE
 
 ANSWER = "answer"
 """The way out of a question for data."""
+TIMED_OUT = "timed_out"
+"""The way out of a wait for an event that did not come in time."""
 ELSEWHERE = "gate.elsewhere"
 """The step of runs that only wait for another engine (`runs.services.external_runs`)."""
 
@@ -58,6 +61,49 @@ def wait_for_input(
         phase=blocking_reason,
         required_inputs=schema,
         known=data,
+    )
+
+
+def wait_for_event(
+    name: str,
+    *,
+    to: str,
+    data: Mapping[str, Any] | None = None,
+    within: dt.timedelta | None = None,
+    otherwise: str | None = None,
+    question: str = "",
+    report: Report | None = None,
+    update: Mapping[str, Any] | None = None,
+) -> Ask:
+    """What a step answers to wait for something that happens outside, such as a payment.
+
+    Whoever tells of it names it: `POST /api/v1/resume` with `{"traceId": the run's id, "promptId":
+    name, "response": data}`, or a signed event of an inbound source whose `input_type` is `name`. A
+    signed event that comes before the step waits is kept for it. People see the wait in the inbox,
+    and may answer in the system's place.
+
+    Args:
+        name: of the event, e.g. `payment_received`: up to 64 letters, digits and `. _ : ~ @ = + -`.
+        data: JSON Schema of an object: what the event brings, which joins the state by the
+            reducers. None: it brings nothing.
+        to: the step that follows the event; "" ends the run.
+        within: how long the run waits; None is without limit.
+        otherwise: the step that follows where the event did not come within that time, "" to
+            complete the run; None lets the wait expire, which ends the run as expired.
+    """
+    return Ask(
+        kind="external",
+        prompt_id=name,
+        phase=name,
+        question=question or f"Waiting for {name.replace('_', ' ')}",
+        actions={ANSWER: to, **({} if otherwise is None else {TIMED_OUT: otherwise})},
+        labels={ANSWER: "It happened", TIMED_OUT: "Go on without it"},
+        actions_without_input=[] if otherwise is None else [TIMED_OUT],
+        required_inputs=data or {},
+        report=report or Report(content=""),
+        update=update or {},
+        within=within,
+        otherwise="" if otherwise is None else TIMED_OUT,
     )
 
 

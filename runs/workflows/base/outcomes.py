@@ -155,6 +155,14 @@ class Ask:
     number, where a way leads back to the
     step. So what `Context.once` recorded before the question holds after it."""
     outside: Outside | None = None
+    within: dt.timedelta | None = None
+    """How long this question waits, in place of the deadline of the step's review rules.
+
+    For questions that want data or an event. A verdict (`approve` is among the actions) waits as
+    its rules say."""
+    otherwise: str = ""
+    """The action that is taken when `within` is over and nobody has answered: one that brings no
+    data, so it is among `actions_without_input` too; "" lets the question expire."""
     prompt_id: str = ""
     """What programs answer it under (`promptId`), beside its own id: up to 200 letters, digits and
     `. _ : ~ @ = + -`.
