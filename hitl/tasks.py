@@ -20,7 +20,7 @@ from hitl.models import idempotency
 from hitl.models.outbound import Delivery
 from hitl.outbound import sending
 from hitl.wait_gate import early_answers
-from runs.engine.shutdown import stopping
+from runs.engine.workers.shutdown import stopping
 from runs.rounds import Round, check_connection
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from celery.signals import task_prerun, worker_init, worker_process_init, worker
 
 from checkpoints import checks
 from runs import checks as runs_checks
-from runs.engine import shutdown
+from runs.engine.workers import shutdown
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 
@@ -33,7 +33,7 @@ app.autodiscover_tasks(related_name="turn_tasks")
 def _look_around(**_: Any) -> None:
     checks.at_start(reach=True)
     runs_checks.at_start()
-    from runs.engine import clocks  # here: Django is not ready when this module is imported
+    from runs.engine.workers import clocks  # here: Django is not ready when this module is imported
 
     clocks.note()
 

@@ -12,7 +12,7 @@ from django.core.checks import CheckMessage, Error, Warning, register
 
 from checkpoints import checks
 from runs.processes import sandbox
-from runs.workflows import extras
+from runs.workflows.code import extras
 
 
 @register("runs")

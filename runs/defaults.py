@@ -174,7 +174,9 @@ WAYSTATION_CALENDARS = env.calendars(
     "WAYSTATION_CALENDARS",
     {"business": {"days": ["mon", "tue", "wed", "thu", "fri"], "hours": ["09:00", "17:00"]}},
 )
-"""Hours of work by name, which deadlines may be counted in (`runs.workflows.calendars.read`)."""
+"""Hours of work by name, which deadlines may be counted in
+(`runs.workflows.reviews.calendars.read`).
+"""
 WAYSTATION_GRAPHS = env.graphs("WAYSTATION_GRAPHS")
 """LangGraph graphs that templates may name, each with its place: `{"mail": "shop.graphs:mail"}`
 (docs/how-to/langgraph.md).

@@ -17,8 +17,8 @@ from checkpoints.state import encryption
 from runs import limits
 from runs.agents import config as agents
 from runs.agents.model import ModelEndpoint, Price
-from runs.workflows import calendars as reading
 from runs.workflows.base import ConfigInvalid
+from runs.workflows.reviews import calendars as reading
 
 _PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 

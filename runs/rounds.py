@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import connection
 
 from checkpoints.retention import jobs
-from runs.engine import clocks
+from runs.engine.workers import clocks
 
 
 class Round(Task):  # type: ignore[type-arg]  # no such argument at run time

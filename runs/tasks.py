@@ -28,9 +28,10 @@ from checkpoints.database.rounds import RoundItem
 from checkpoints.store import StoreUnavailable
 from checkpoints.store.prepared_queries import Prepared
 from runs import retention
-from runs.engine import lease, postpone, recovery
 from runs.engine.advance import advance
-from runs.engine.shutdown import stopping
+from runs.engine.recovery import lost_runs, postpone
+from runs.engine.workers import lease
+from runs.engine.workers.shutdown import stopping
 from runs.git import housekeeping
 from runs.models import QueuedTurn
 from runs.rounds import Round
@@ -110,7 +111,7 @@ def sweep() -> None:
 
 
 def _sweep() -> None:
-    wanted = recovery.due_again(
+    wanted = lost_runs.due_again(
         now=clock.read(), patience=dt.timedelta(seconds=settings.WAYSTATION_PATIENCE_SECONDS)
     )
     room = _room({queue for _, queue in wanted})
@@ -155,7 +156,7 @@ def hand_back(pids: Collection[int]) -> None:
 
     May take seconds with a broker that hangs.
     """
-    for run_id, queue in recovery.hand_back([lease.owner(pid) for pid in pids]):
+    for run_id, queue in lost_runs.hand_back([lease.owner(pid) for pid in pids]):
         send(run_id, queue)
 
 

@@ -30,8 +30,8 @@ from checkpoints.state import redaction
 from hitl.models import ApiToken
 from runs import services as runs
 from runs.agents import model
-from runs.engine import streaming
 from runs.engine.advance import advance
+from runs.engine.context import streaming
 from runs.models import Pause, WorkOrder
 from tests.databases import cleaning, copies
 from tests.databases import unguarded as ledger

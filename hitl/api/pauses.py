@@ -35,7 +35,7 @@ from runs.models import Pause, WorkOrder
 from runs.security import scopes
 from runs.services import resubmit
 from runs.states import PauseKind
-from runs.workflows.review_rules import OUTCOMES
+from runs.workflows.reviews.rules import OUTCOMES
 from runs.workflows.sequence import CANCEL
 
 

@@ -18,7 +18,7 @@ from runs import keyed
 from runs.models import Pause
 from runs.services import PauseClosed
 from runs.states import PauseStatus
-from runs.workflows.review_rules import RISKS
+from runs.workflows.reviews.rules import RISKS
 from runs.workflows.sequence import APPROVE, CANCEL
 
 MOST = 100

@@ -35,7 +35,7 @@ from hitl.decisions import delegations, external_reviewer
 from hitl.decisions.external_reviewer import Outsider
 from hitl.models import Delegation, Vote
 from runs.models import PanelMember, Pause, PauseQuerySet
-from runs.workflows.reviews import Actors
+from runs.workflows.reviews.review import Actors
 from runs.workflows.sequence import CANCEL, REVISE
 
 Person = User | AbstractBaseUser | AnonymousUser

@@ -17,7 +17,7 @@ from runs.definitions import step_options
 from runs.models import StepTemplate, Template
 from runs.workflows import letters
 from runs.workflows.registry import traits_of
-from runs.workflows.review_rules import OUTCOMES, RISKS
+from runs.workflows.reviews.rules import OUTCOMES, RISKS
 from runs.workflows.sequence import HEADINGS
 
 OUTCOME_WORDS = {

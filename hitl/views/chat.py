@@ -12,7 +12,8 @@ from typing import Any
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from hitl.rendering.paging import ListAddress, ListPage, NoSuchPlace
 from hitl.views import family
-from runs.agents import endings, model
+from runs.agents import model
+from runs.agents.model import endings
 from runs.agents.requesting import in_words
 from runs.models import QueuedTurn, Run
 from runs.states import COMPLETED, LIVE, PAUSED
@@ -246,7 +247,7 @@ def _model_of(run: Run | None) -> str:
     steps = run.definition.steps if run is not None else []
     asking = (step for step in steps if traits_of(step["function"]).asks_servers_model)
     agent = next(asking, None)
-    return str(agent["config"].get("model") or model.default().model) if agent else ""
+    return model.name_of(str(agent["config"].get("model") or "")) if agent else ""
 
 
 def loops_of(run: Run | None) -> Loops | None:

@@ -31,7 +31,8 @@ from runs.models import Pause, Run
 from runs.security import ssrf
 from runs.services import external_runs
 from runs.states import PENDING
-from runs.workflows import owned, review_rules, schemas
+from runs.workflows import owned, schemas
+from runs.workflows.reviews import rules as review_rules
 from runs.workflows.sequence import APPROVE, CANCEL
 from runs.workflows.wait_for_input import ANSWER
 
@@ -96,7 +97,7 @@ class WaitRequest:
     choices: Sequence[Mapping[str, str]] = ()
     """Answers beside the usual one: `name` and `label` each."""
     review: Mapping[str, Any] = field(default_factory=dict)
-    """Who answers, by when and how: `runs.workflows.review_rules`."""
+    """Who answers, by when and how: `runs.workflows.reviews.rules`."""
     recipients: Sequence[str] = ()
     prompt_id: str = ""
     """What `POST /api/v1/resume` may call the question, beside its id."""

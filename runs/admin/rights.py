@@ -12,7 +12,7 @@ from unfold.admin import ModelAdmin
 from runs.definitions import rights
 from runs.models import Template, TemplateAccess
 from runs.services.external_runs import SLUG as WAIT_GATE
-from runs.workflows import spelling
+from runs.workflows import refusals
 
 
 class TemplateAccessForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
@@ -24,7 +24,7 @@ class TemplateAccessForm(forms.ModelForm):  # type: ignore[type-arg]  # generic 
         slug = str(self.cleaned_data["slug"])
         known = {*Template.objects.values_list("slug", flat=True), WAIT_GATE}
         if slug not in known:
-            raise forms.ValidationError(spelling.unknown("template", slug, known))
+            raise forms.ValidationError(refusals.unknown("template", slug, known))
         return slug
 
 

@@ -40,7 +40,7 @@ from runs.git import repositories
 from runs.git.sources import BadSource
 from runs.models import Definition, Pause, Repository, Run, StepTemplate, Template, WorkOrder
 from runs.models.frequency import PROMISES, WHEN, Frequency
-from runs.workflows import extras
+from runs.workflows.code import extras
 from runs.workflows.sequence import UnknownName
 
 RUN_COLOURS = {

@@ -4,6 +4,6 @@ asked about. Plain Python, as workflows are.
 Importing this package registers the step `agent` and the tools that come with Waystation.
 """
 
-from runs.agents import builtin as builtin
-from runs.agents import files as files
 from runs.agents import step as step
+from runs.agents.tools import builtin as builtin
+from runs.agents.tools import files as files

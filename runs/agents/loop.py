@@ -14,11 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from runs.agents import asking, endings, journal, memory, model, tools
+from runs.agents import asking, journal, memory, model, tools
 from runs.agents.approval import Verdict, explain
 from runs.agents.config import ASK_HUMAN, Agent
 from runs.agents.journal import Journal, Ready
 from runs.agents.memory import AgentCheckpointState, Json
+from runs.agents.model import endings
 from runs.agents.requesting import Request, in_words
 from runs.workflows import deliver, schemas, timing
 from runs.workflows import tool_calls as decisions
@@ -53,7 +54,7 @@ class Loop:
     def take(self) -> Outcome:
         """What this loop came to: the next one, a question, or the end of the turn."""
         if not memory.open_calls(self.mind):
-            endings.check(self.mind.get("ended"), model=self.agent.model or model.default().model)
+            endings.check(self.mind.get("ended"), model=model.name_of(self.agent.model))
             self._request()
         if self.mind.get("ended"):
             return Go(update=self._update(), to=self.context.step, commit=self._commit())
@@ -453,7 +454,7 @@ def _check_limits(agent: Agent, mind: AgentCheckpointState) -> None:
     _check_loops(mind)
     if limits.cost is not None and used["unpriced"]:
         raise StepFailed(
-            f"The price of {agent.model or model.default().model} is not known, so its limit of "
+            f"The price of {model.name_of(agent.model)} is not known, so its limit of "
             f"{limits.cost:g} USD cannot be kept. "
             "Name the price in WAYSTATION_MODEL_PRICES, then retry.",
             code="price_unknown",

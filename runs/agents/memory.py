@@ -14,8 +14,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict, cast
 
-from runs.agents.endings import Ended
 from runs.agents.model import HIDDEN, Reply
+from runs.agents.model.endings import Ended
 from runs.workflows.base import Context, State, StepFailed
 from runs.workflows.owned import Keeps
 

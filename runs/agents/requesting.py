@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from runs.agents import endings, memory, model, templating, window
+from runs.agents import memory, model, templating, window
 from runs.agents.config import Agent
 from runs.agents.journal import shortened
 from runs.agents.memory import AgentCheckpointState, Json
-from runs.agents.model import Reply
+from runs.agents.model import Reply, endings
 from runs.agents.window import Given
 from runs.workflows import schemas, timing
 from runs.workflows.base import Context, State, StepFailed, Told
@@ -119,7 +119,7 @@ class Request:
         """About how many tokens may be given, of which earlier loops of this turn may have found
         that they are fewer.
         """
-        return self.mind.get("room", 0) or self.agent.history or model.history()
+        return self.mind.get("room", 0) or self.agent.history or model.server().history
 
     @property
     def _besides(self) -> int:
@@ -153,7 +153,7 @@ class Request:
         tried = (
             "also when half of it was left out" if halved else "and nothing of it can be left out"
         )
-        name = self.agent.model or model.default().model
+        name = model.name_of(self.agent.model)
         return StepFailed(
             f"The model {name}: the conversation is longer than it takes (about "
             f"{self._size(given):,} tokens), {tried}. All of it is kept."

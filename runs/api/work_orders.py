@@ -32,7 +32,7 @@ from runs.models import (
 from runs.models.frequency import HOW_LONG, WHEN, Frequency
 from runs.security import scopes
 from runs.services import outputs
-from runs.workflows import extras
+from runs.workflows.code import extras
 
 
 def body_of(request: Request, serializer: type[serializers.Serializer[Any]]) -> dict[str, Any]:

@@ -16,9 +16,9 @@ from checkpoints import ids
 from checkpoints.state import codec
 from runs.models import Definition, Pause, Run
 from runs.states import LIVE, PENDING, PauseStatus
-from runs.workflows.compatibility import BAD as BAD
-from runs.workflows.compatibility import VERDICTS as VERDICTS
-from runs.workflows.compatibility import Verdict, judge
+from runs.workflows.code.compatibility import BAD as BAD
+from runs.workflows.code.compatibility import VERDICTS as VERDICTS
+from runs.workflows.code.compatibility import Verdict, judge
 from runs.workflows.sequence import FrozenStep, following
 
 SHOWN = 10

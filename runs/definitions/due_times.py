@@ -16,9 +16,9 @@ from django.db.models import Q
 from checkpoints.database import clock
 from runs.definitions.step_options import calendars
 from runs.models import Pause
-from runs.workflows import deadlines
-from runs.workflows.calendars import CalendarInvalid
-from runs.workflows.reviews import Review
+from runs.workflows.reviews import deadlines
+from runs.workflows.reviews.calendars import CalendarInvalid
+from runs.workflows.reviews.review import Review
 
 logger = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from runs.agents.model import ADDRESSES, ModelEndpoint
 from runs.definitions import templates as definitions
 from runs.models import StepTemplate, Template
 from runs.security import credentials
-from runs.workflows import extras
+from runs.workflows.code import extras
 from runs.workflows.registry import Lack, NotReady, UnknownStep, find, traits_of
 
 DEEP = 20

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from checkpoints.state import codec
 from runs.models import Panel, PanelMember
-from runs.workflows.reviews import Actors, Review
+from runs.workflows.reviews.review import Actors, Review
 
 
 def keep(review: Review) -> str | None:

@@ -12,9 +12,11 @@ from jsonschema import Draft202012Validator
 
 from checkpoints.state.reducers import REDUCERS
 from runs.models.frequency import Frequency
-from runs.workflows import review_rules, reviews, schemas, spelling
-from runs.workflows.calendars import Calendar, read
+from runs.workflows import refusals, schemas
 from runs.workflows.refusals import FieldRefused
+from runs.workflows.reviews import rules as review_rules
+from runs.workflows.reviews.calendars import Calendar, read
+from runs.workflows.reviews.review import Review
 from runs.workflows.sequence import Retry
 
 SCHEMA = {
@@ -57,7 +59,7 @@ def freeze(step: Mapping[str, Any]) -> dict[str, Any]:
     named = {name: step[name] for name in SCHEMA["properties"] if name in step}
     for error in Draft202012Validator(SCHEMA).iter_errors(named):
         raise PolicyInvalid(
-            ".".join(str(part) for part in error.absolute_path), spelling.refusal(error)
+            ".".join(str(part) for part in error.absolute_path), refusals.message_of(error)
         )
     if named.get("skip_when") is not None:
         _check_condition(named["skip_when"])
@@ -88,7 +90,7 @@ def _wanted(schema: Any) -> dict[str, Any]:
         raise PolicyInvalid("required_inputs", str(error)) from error
 
 
-def _reviewed(rules: Any) -> reviews.Review:
+def _reviewed(rules: Any) -> Review:
     try:
         return review_rules.check(rules, calendars())
     except review_rules.ReviewInvalid as error:
@@ -129,7 +131,7 @@ def check_keeping(values: Mapping[str, Any]) -> None:
     for error in Draft202012Validator(RETENTION).iter_errors(values.get("retention", {})):
         raise PolicyInvalid(
             ".".join(["retention", *(str(part) for part in error.absolute_path)]),
-            spelling.refusal(error),
+            refusals.message_of(error),
         )
     budget = values.get("size_budget")
     if budget is not None and (type(budget) is not int or not 1 <= budget < 2**63):

@@ -15,9 +15,10 @@ from runs import keyed
 from runs.definitions import step_options
 from runs.models import Definition, StepTemplate, Template
 from runs.models.frequency import Frequency, needs_checkpoints
-from runs.workflows import extras, registry, schemas, spelling
+from runs.workflows import refusals, registry, schemas
 from runs.workflows.base import ConfigInvalid
-from runs.workflows.fingerprint import fingerprint
+from runs.workflows.code import extras
+from runs.workflows.code.fingerprint import fingerprint
 from runs.workflows.registry import NotReady, UnknownStep, asks_by_itself, check_config, find
 from runs.workflows.sequence import Choice, FrozenStep
 from runs.workflows.sub_workflow import SUB_STEPS
@@ -324,7 +325,7 @@ def _freeze_step(
     if misspelt := [name for name in step if name not in STEP_KEYS]:
         raise TemplateInvalid(
             {
-                f"steps.{position}.{name}": [spelling.unknown("key", str(name), STEP_KEYS)]
+                f"steps.{position}.{name}": [refusals.unknown("key", str(name), STEP_KEYS)]
                 for name in misspelt
             }
         )
@@ -342,7 +343,7 @@ def _freeze_step(
         raise TemplateInvalid(
             {
                 f"steps.{position}.step_template_slug": [
-                    spelling.unknown("step template", slug, known)
+                    refusals.unknown("step template", slug, known)
                 ]
             }
         )
@@ -414,7 +415,7 @@ def _no_usual(step_type: str) -> str:
         .values_list("slug", flat=True)
         .distinct()
     )
-    words = spelling.unknown(
+    words = refusals.unknown(
         "usual step template of the type",
         step_type,
         [slug.removeprefix("standard-") for slug in known],
@@ -516,7 +517,7 @@ def _check_people(steps: Sequence[Mapping[str, Any]], field: str) -> None:
         for name in sorted(names - there):
             for place in named[kind][name]:
                 errors.setdefault(place, []).append(
-                    spelling.unknown(what, name, known.order_by("pk")[:1_000])
+                    refusals.unknown(what, name, known.order_by("pk")[:1_000])
                 )
     if errors:
         raise TemplateInvalid(errors)
@@ -525,7 +526,7 @@ def _check_people(steps: Sequence[Mapping[str, Any]], field: str) -> None:
 def check_keys(given: Iterable[str], known: Collection[str]) -> None:
     """Raise TemplateInvalid for keys of a document that nobody would read."""
     if errors := {
-        str(name)[:100]: [spelling.unknown("key", str(name), known)]
+        str(name)[:100]: [refusals.unknown("key", str(name), known)]
         for name in given
         if name not in known
     }:

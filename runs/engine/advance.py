@@ -15,29 +15,22 @@ from checkpoints import store
 from checkpoints.database import outages
 from checkpoints.state import codec, reducers
 from checkpoints.store.prepared_queries import Prepared
-from runs.engine import (
-    approvals,
-    budget,
-    children,
-    code_changes,
-    context,
-    interruptions,
-    lease,
-    record,
-    results,
-    time_limit,
-)
-from runs.engine.context import ClaimedRun
+from runs.engine import approvals, children, interruptions, record, results, time_limit
+from runs.engine.context import opening
+from runs.engine.context.claimed_run import ClaimedRun, loop_num
+from runs.engine.drafts import budget
 from runs.engine.ending import Wake
 from runs.engine.questions import Question
+from runs.engine.recovery import code_changes
 from runs.engine.results import Result
-from runs.engine.shutdown import stopping
+from runs.engine.workers import lease
+from runs.engine.workers.shutdown import stopping
 from runs.models import Run
 from runs.states import PENDING, LeaseLost
 from runs.workflows import sequence
 from runs.workflows.base import Done, Gather, Go, Sleep, StepFailed, Stopped
 from runs.workflows.registry import find
-from runs.workflows.review_rules import is_reviewed
+from runs.workflows.reviews.rules import is_reviewed
 from runs.workflows.sequence import FrozenStep
 
 logger = logging.getLogger(__name__)
@@ -165,7 +158,7 @@ def _outcome(held: ClaimedRun) -> Result | Exception:
             return results.parse(held, interruptions.skip(held.steps, step))
         interruptions.guard_loops(
             step,
-            context.loop_num(held.head, step["name"]),
+            loop_num(held.head, step["name"]),
             before=held.head.metadata.get("loops_before", {}),
         )
     # a definition that cannot be followed ends its run, with words
@@ -199,7 +192,7 @@ def _join(held: ClaimedRun) -> Result | Exception | None:
 def _call(held: ClaimedRun, step: FrozenStep) -> Result | Exception:
     """The step's outcome, or the error it ended with. No transaction is open here."""
     try:
-        with context.opened(held, step) as opened:
+        with opening.opened(held, step) as opened:
             function = find(step["function"])
             outcome = time_limit.call(
                 held, step.get("timeout"), lambda: function(held.state, opened)

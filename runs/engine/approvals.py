@@ -28,8 +28,9 @@ from checkpoints.state import codec
 from runs.engine import questions
 from runs.models import Pause, Run
 from runs.states import STOPS
-from runs.workflows import external_reviewers, review_rules, sequence
+from runs.workflows import external_reviewers, sequence
 from runs.workflows.base import Approval, StepFailed
+from runs.workflows.reviews import rules as review_rules
 from runs.workflows.sequence import FrozenStep
 
 KEY, MATERIAL, SKIPPED, EDITED, RELIED = "approved", "material", "skipped", "edited", "relied"
@@ -93,7 +94,7 @@ class DecisionRecord:
 
 class Claimed(Protocol):
     """A run while a worker holds it, as far as approvals are about it
-    (`runs.engine.context.ClaimedRun`).
+    (`runs.engine.context.claimed_run.ClaimedRun`).
     """
 
     run: Run

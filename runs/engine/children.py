@@ -19,9 +19,10 @@ from checkpoints import ids, store
 from checkpoints.database import clock
 from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Thread
 from checkpoints.state import codec, reducers
-from runs.engine import approvals, checkpoint_frequency, record, step_rows
-from runs.engine.context import ClaimedRun
-from runs.engine.events import EventDraft, created, line
+from runs.engine import approvals, record
+from runs.engine.context.claimed_run import ClaimedRun
+from runs.engine.drafts import checkpoint_frequency, step_rows
+from runs.engine.drafts.events import EventDraft, created, line
 from runs.engine.start import Start, again, ask_again, entry_of
 from runs.models import Definition, Pause, Run
 from runs.states import COMPLETED, LIVE, PAUSED, PENDING, FailureCode, PauseStatus

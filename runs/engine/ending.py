@@ -24,7 +24,7 @@ from checkpoints.store import Entry
 from checkpoints.store.prepared_queries import Prepared
 from runs import hints
 from runs.engine import commit
-from runs.engine.events import Events, created, line
+from runs.engine.drafts.events import Events, created, line
 from runs.models import Pause, Run
 from runs.states import (
     CANCELLED,

@@ -11,8 +11,9 @@ from runs.engine import questions
 from runs.engine.questions import Question
 from runs.models import Run
 from runs.states import AFTER, BEFORE, SUSPENDED
-from runs.workflows import review_rules, schemas, sequence
+from runs.workflows import schemas, sequence
 from runs.workflows.base import Ask, Done, Gather, Go, Report, Sleep, StepFailed
+from runs.workflows.reviews import rules
 from runs.workflows.sequence import APPROVE, FrozenStep
 
 MAX_LOOPS = 100
@@ -35,7 +36,7 @@ def before(step: FrozenStep) -> Question:
         report=report,
         phase=BEFORE,
     )
-    return questions.parse(ask, review_rules.of(step))
+    return questions.parse(ask, rules.of(step))
 
 
 def after(
@@ -47,7 +48,7 @@ def after(
     ):
         return outcome
     ask = _stop(step, outcome, question=f"Waiting after {step['title']}", phase=AFTER)
-    return questions.parse(ask, review_rules.of(step))
+    return questions.parse(ask, rules.of(step))
 
 
 def suspended(step: FrozenStep, outcome: Go, *, by: str) -> Question:

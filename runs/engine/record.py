@@ -13,18 +13,13 @@ from checkpoints.database import clock
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from checkpoints.state import codec, reducers
 from runs import hints
-from runs.engine import (
-    approvals,
-    checkpoint_frequency,
-    commit,
-    damage,
-    ending,
-    lease,
-    step_rows,
-)
-from runs.engine.context import ClaimedRun
-from runs.engine.events import MIDWAY, EventDraft, Events, asking, created, line, starting
+from runs.engine import approvals, commit, ending
+from runs.engine.context.claimed_run import ClaimedRun
+from runs.engine.drafts import checkpoint_frequency, step_rows
+from runs.engine.drafts.events import MIDWAY, EventDraft, Events, asking, created, line, starting
 from runs.engine.questions import Question
+from runs.engine.recovery import damage
+from runs.engine.workers import lease
 from runs.models import Pause, Run
 from runs.states import (
     BEFORE,

@@ -8,10 +8,11 @@ from typing import Any
 
 from checkpoints.database import clock
 from runs.engine import children, questions
-from runs.engine.context import ClaimedRun
+from runs.engine.context.claimed_run import ClaimedRun
 from runs.engine.questions import Question
-from runs.workflows import review_rules, sequence
+from runs.workflows import sequence
 from runs.workflows.base import Ask, Done, Gather, Go, Sleep, StepFailed
+from runs.workflows.reviews import rules
 
 Result = Go | Done | Gather | Sleep | Question
 """A step's answer that can be recorded; of a Sleep `until` is the time it ends."""
@@ -38,7 +39,7 @@ def parse(held: ClaimedRun, outcome: Any) -> Result:
             result, targets = outcome, []
         case Ask(actions=ways):
             step = sequence.named(held.steps, held.at)
-            result, targets = questions.parse(outcome, review_rules.of(step)), [*ways.values()]
+            result, targets = questions.parse(outcome, rules.of(step)), [*ways.values()]
         case Gather(to=to):
             step = sequence.named(held.steps, held.at)
             children.check(step, outcome, depth=held.run.depth)

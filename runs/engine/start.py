@@ -14,7 +14,7 @@ from checkpoints.store import Entry
 from runs import hints
 from runs.definitions import due_times
 from runs.engine import approvals, imported
-from runs.engine.events import CARRIED, asking, created
+from runs.engine.drafts.events import CARRIED, asking, created
 from runs.engine.interruptions import LOOP_LIMIT
 from runs.models import Definition, Pause, Run, WorkOrder
 from runs.states import FailureCode, PauseStatus, RunEnded, RunStatus

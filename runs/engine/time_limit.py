@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db import connection
 
-from runs.engine.context import ClaimedRun
+from runs.engine.context.claimed_run import ClaimedRun
 from runs.workflows.base import StepFailed
 
 GRACE = 2.0

@@ -19,7 +19,7 @@ from runs.definitions import TemplateNotNamed, readiness, rights
 from runs.git.forges.places import BadForge, checked_project, checked_url, project_of
 from runs.git.sources import BadSource, check_source
 from runs.models import ForgeKind, PullRequestPolicy, PushPolicy, Repository, Template
-from runs.workflows import spelling
+from runs.workflows import refusals
 
 SETTLED = (
     "name", "default_template", "check_command", "author", "use_template_execution", "base_branch",
@@ -88,7 +88,7 @@ def _groups(field: str, names: list[str]) -> list[Group]:
     if missing := [name for name in names if name not in found]:
         known = Group.objects.order_by("name").values_list("name", flat=True)
         raise RepositoryInvalid(
-            {field: [spelling.unknown("group", name, known) for name in missing]}
+            {field: [refusals.unknown("group", name, known) for name in missing]}
         )
     return list(found.values())
 
@@ -182,7 +182,7 @@ def _allowed_templates(values: Mapping[str, Any]) -> str:
         Template.objects.current().filter(needs_repository=True).values_list("slug", flat=True)
     )
     if missing := [slug for slug in slugs if slug not in known]:
-        return spelling.unknown("template that works on a repository", missing[0], known)
+        return refusals.unknown("template that works on a repository", missing[0], known)
     default = values["default_template"]
     wrong = bool(slugs and default and default not in slugs)
     return (

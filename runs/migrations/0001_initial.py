@@ -249,7 +249,7 @@ class Migration(migrations.Migration):
                 ('refined', models.TextField(blank=True, help_text='What was wrong with the last of them, in words.')),
                 ('required_inputs', checkpoints.models.JsonTextField(default=dict, help_text='JSON Schema of what comes with the answer; {} where words are enough.')),
                 ('bare', checkpoints.models.JsonTextField(default=list, help_text='Answers that bring no data, beside revise and cancel.')),
-                ('review', checkpoints.models.JsonTextField(default=dict, help_text="The step's rules on who answers, by when and how: `runs.workflows.review_rules`.")),
+                ('review', checkpoints.models.JsonTextField(default=dict, help_text="The step's rules on who answers, by when and how: `runs.workflows.reviews.rules`.")),
                 ('stage', models.PositiveSmallIntegerField(default=0, help_text='How many stages of the escalation have been reached.')),
                 ('approvals', models.PositiveSmallIntegerField(default=0, help_text='Votes for going on, where the rules ask for several.')),
                 ('claimed_by', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),

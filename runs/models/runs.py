@@ -622,7 +622,7 @@ class Pause(ids.HasShownId, models.Model):
     review = JsonTextField(
         default=dict,
         help_text=(
-            "The step's rules on who answers, by when and how: `runs.workflows.review_rules`."
+            "The step's rules on who answers, by when and how: `runs.workflows.reviews.rules`."
         ),
     )
     stage = models.PositiveSmallIntegerField(

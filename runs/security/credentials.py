@@ -2,7 +2,7 @@
 that operators allow.
 
 `resolve` is the only reader of values. What it gives is scrubbed from whatever the run writes from
-then on (`runs.engine.secret_filter`).
+then on (`runs.engine.context.secret_filter`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What people and programs may ask of the machine: each outer function is one transaction."""
 
-from runs.engine.code_changes import NotHeld
 from runs.engine.imported import is_imported
+from runs.engine.recovery.code_changes import NotHeld
 from runs.engine.start import NothingKept
 from runs.services.forks import (
     begin_fork,

@@ -21,10 +21,10 @@ from runs import definitions, hints
 from runs.definitions import due_times, reviewer_index
 from runs.engine import questions
 from runs.engine.advance import advance
-from runs.engine.events import asking, unkept
+from runs.engine.drafts.events import asking, unkept
 from runs.models import Definition, Pause, Run
 from runs.states import PauseKind, RunStatus
-from runs.workflows.reviews import Review
+from runs.workflows.reviews.review import Review
 from runs.workflows.sequence import FrozenStep
 from runs.workflows.wait_for_input import ELSEWHERE
 

@@ -20,12 +20,12 @@ from checkpoints.state import codec
 from runs import keyed
 from runs.definitions import rights
 from runs.engine import approvals, imported
-from runs.engine.events import line
+from runs.engine.drafts.events import line
 from runs.engine.start import STEERED, Start, begin, following
 from runs.models import Definition, Repository, Run, WorkOrder
 from runs.services.work_orders import follow
 from runs.workflows import tool_calls
-from runs.workflows.review_rules import is_reviewed
+from runs.workflows.reviews.rules import is_reviewed
 from runs.workflows.sequence import FrozenStep, completed
 
 MAX_REASON = 2_000

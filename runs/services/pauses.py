@@ -18,7 +18,7 @@ from checkpoints.state import reducers
 from checkpoints.store import Entry
 from runs import hints
 from runs.engine import approvals, commit, ending
-from runs.engine.events import EventDraft, asked, created, line, unkept
+from runs.engine.drafts.events import EventDraft, asked, created, line, unkept
 from runs.models import Pause
 from runs.services import forks
 from runs.services.forks import check_brought

@@ -11,8 +11,9 @@ from checkpoints.database.people import User
 from checkpoints.events import log
 from checkpoints.models import Checkpoint, EventKind, Thread
 from runs import keyed
-from runs.engine import damage, imported
-from runs.engine.events import line
+from runs.engine import imported
+from runs.engine.drafts.events import line
+from runs.engine.recovery import damage
 from runs.engine.start import again, ask_again
 from runs.models import Pause, Run, WorkOrder
 from runs.services.work_orders import follow

@@ -20,7 +20,7 @@ from checkpoints.store import Entry
 from runs import hints
 from runs.definitions import due_times
 from runs.engine import ending
-from runs.engine.events import asking, line
+from runs.engine.drafts.events import asking, line
 from runs.engine.start import ANEW
 from runs.models import Pause, Run
 from runs.states import PAUSED, PENDING, PauseStatus

@@ -21,8 +21,9 @@ from checkpoints.models import Thread
 from checkpoints.state import codec, redaction
 from runs import definitions, keyed, urgency
 from runs.definitions import readiness, rights
-from runs.engine import code_changes, ending, imported
-from runs.engine.events import line, unkept
+from runs.engine import ending, imported
+from runs.engine.drafts.events import line, unkept
+from runs.engine.recovery import code_changes
 from runs.engine.start import Start, begin
 from runs.git import repositories
 from runs.models import Definition, Repository, Run, Template, WorkOrder

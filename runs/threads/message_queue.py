@@ -27,7 +27,7 @@ from checkpoints.state.encryption import KeyMissing
 from runs import definitions, keyed
 from runs.definitions import rights
 from runs.definitions.readiness import CannotRun
-from runs.engine.events import line
+from runs.engine.drafts.events import line
 from runs.models import QueuedTurn, Run
 from runs.services import InputInvalid
 from runs.threads import turns

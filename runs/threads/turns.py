@@ -21,7 +21,7 @@ from checkpoints.models import Checkpoint, CheckpointStatus, Thread, WhenBusy
 from checkpoints.state import codec, redaction, reducers
 from runs import definitions, keyed, urgency
 from runs.definitions import readiness, rights
-from runs.engine.events import line, unkept
+from runs.engine.drafts.events import line, unkept
 from runs.engine.start import Start, begin, following
 from runs.models import Definition, Run, Template
 from runs.services import FIRST_STATE, InputInvalid, check_input, check_words, take_up

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, NotRequired, TypedDict
 
 from runs.workflows.base import Ask, Done, Gather, Go, Outcome, Report, Sleep, StepFailed
-from runs.workflows.reviews import Review
+from runs.workflows.reviews.review import Review
 
 APPROVE, REVISE, CANCEL = "approve", "revise", "cancel"
 

@@ -14,7 +14,7 @@ from django.apps import apps
 from django.db import connection
 from django.db.models import Model
 
-from runs.engine import streaming
+from runs.engine.context import streaming
 
 APART = {"hitl.ApiToken": {"last_used_at"}, "auth.User": {"last_login"}}
 """Fields that a refused request may touch: it may have logged in, or shown its token.

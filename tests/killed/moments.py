@@ -30,8 +30,8 @@ from hitl.decisions.services import AlreadyAnswered
 from hitl.models import Decision, Ledger, Via
 from runs import definitions
 from runs import services as runs
-from runs.engine import recovery
 from runs.engine.advance import advance
+from runs.engine.recovery import lost_runs
 from runs.models import Pause, Run, WorkOrder
 from runs.services.forks import NothingToFork
 from runs.states import ENDED, FAILED, PAUSED, PENDING, RUNNING, RunEnded
@@ -317,7 +317,7 @@ def _due_in_order() -> list[uuid.UUID]:
     and must not depend on who died.
     """
     lost = set(Run.objects.filter(status=RUNNING).values_list("pk", flat=True))
-    due = [run_id for run_id, _ in recovery.due_again(now=timezone.now(), patience=-LONG_AGO)]
+    due = [run_id for run_id, _ in lost_runs.due_again(now=timezone.now(), patience=-LONG_AGO)]
     since = dict(Run.objects.filter(pk__in=due).values_list("pk", "due_at"))
     return sorted(due, key=lambda run_id: (run_id not in lost, since[run_id]))
 

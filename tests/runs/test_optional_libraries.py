@@ -14,8 +14,8 @@ from runs import checks
 from runs.agents.model import ModelEndpoint
 from runs.git.forges import proposing
 from runs.git.forges.places import ForgeRepository
-from runs.workflows import extras
 from runs.workflows.base import StepFailed
+from runs.workflows.code import extras
 from tests.worlds.repositories import failure
 
 

@@ -22,8 +22,8 @@ from hitl.decisions import deadlines, services
 from hitl.models import Decision, Via
 from runs import services as runs
 from runs import tasks
-from runs.engine import recovery
 from runs.engine.advance import advance
+from runs.engine.recovery import lost_runs
 from runs.models import Pause, Run
 from runs.services.forks import NothingToFork
 from runs.states import ENDED, RunEnded
@@ -332,7 +332,7 @@ def test_a_run_whose_worker_is_gone_keeps_nobody_from_working(make_order, ana):
     with pytest.raises(NothingToFork):
         # it may still be at work, as far as anybody knows
         services.fork(fresh(ghost).thread.head.pk, by=ana, reason="impatient")
-    assert recovery.take_back(now=timezone.now()) == [(ghost.latest_run_id, "steps")]
+    assert lost_runs.take_back(now=timezone.now()) == [(ghost.latest_run_id, "steps")]
     assert drive(ghost).status == "completed"
     assert not Run.objects.filter(status="running").exists()
 
@@ -471,7 +471,7 @@ def test_a_cancellation_that_comes_during_the_last_step_counts(make_order, ana):
     assert (order.latest_run.status, kinds(order).count("run_completed")) == ("cancelled", 0)
     assert kinds(order)[-2:] == ["run_cancelled", "checkpoint_created"]
     assert called() == ["planning", "execute", "review", "finish"]
-    assert recovery.due_again(now=timezone.now(), patience=dt.timedelta(0)) == {}
+    assert lost_runs.due_again(now=timezone.now(), patience=dt.timedelta(0)) == {}
 
 
 @pytest.mark.parametrize("step", ["finish", "execute"])
@@ -520,7 +520,7 @@ def test_a_cancelled_run_waits_for_nothing_any_more(make_order, order_that, ana,
     assert not Pause.objects.open().exists()
     before = rows()
     Run.objects.update(due_at=LONG_AGO)
-    assert recovery.due_again(now=timezone.now(), patience=dt.timedelta(0)) == {}
+    assert lost_runs.due_again(now=timezone.now(), patience=dt.timedelta(0)) == {}
     assert advance(order.latest_run_id, budget=60) == []
     Run.objects.update(due_at=order.latest_run.due_at)
     after = rows()
@@ -550,7 +550,7 @@ def lose_workers(order):
     while fresh(order).status == "pending":
         assert lost_worker.claim(order.latest_run_id, now=timezone.now())
         Run.objects.update(lease_until=LONG_AGO)
-        recovery.take_back(now=timezone.now())
+        lost_runs.take_back(now=timezone.now())
 
 
 ENDINGS = {f"run_{status}" for status in ENDED}

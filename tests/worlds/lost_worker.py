@@ -8,7 +8,7 @@ import uuid
 from django.conf import settings
 from django.db.models import F
 
-from runs.engine import lease
+from runs.engine.workers import lease
 from runs.models import Run
 from runs.states import PENDING, RUNNING
 

@@ -31,7 +31,8 @@ from runs import services as runs
 from runs.contrib.booking.samples import DEMO as DEMO_INVOICES
 from runs.contrib.booking.samples import make_samples as make_invoices
 from runs.definitions import shipped
-from runs.engine import recovery, shutdown
+from runs.engine.recovery import lost_runs
+from runs.engine.workers import shutdown
 from runs.git.samples import make_sample
 from runs.models import Repository, WorkOrder
 
@@ -76,7 +77,7 @@ class Command(BaseCommand):
         call_command("migrate", verbosity=0)
         shipped.load()
         # the lock says that nobody else works here
-        recovery.take_back(now=clock.now(), everything=True)
+        lost_runs.take_back(now=clock.now(), everything=True)
         base = f"http://{options['host']}:{options['port']}"
         if not os.environ.get("WAYSTATION_URL"):
             settings.WAYSTATION_URL = base  # all is in this process: what links begin with is known

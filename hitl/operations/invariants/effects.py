@@ -29,7 +29,7 @@ from runs.states import STOPS
 from runs.workflows import tool_calls
 from runs.workflows.base import ConfigInvalid
 from runs.workflows.registry import traits_of
-from runs.workflows.review_rules import is_reviewed
+from runs.workflows.reviews.rules import is_reviewed
 from runs.workflows.sequence import FrozenStep
 
 MEANT = ("decided", "revision_feedback", "decided_content")

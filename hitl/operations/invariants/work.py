@@ -17,7 +17,7 @@ from hitl.models import Decision, Import
 from hitl.operations.invariants.base import Broken, invariant
 from runs.models import Pause, Run, WorkOrder
 from runs.states import COMPLETED, ENDED, EXPIRED, LIVE, PAUSED, PENDING, RUNNING, PauseStatus
-from runs.workflows import compatibility
+from runs.workflows.code import compatibility
 from runs.workflows.sequence import CANCEL
 
 ENDS = (

@@ -15,8 +15,9 @@ from importlib import import_module
 from typing import Protocol
 
 from runs.git.forges.places import TITLES, ForgeRepository
-from runs.workflows import extras, timing
+from runs.workflows import timing
 from runs.workflows.base import PullRequest, PullRequestDraft, StepFailed
+from runs.workflows.code import extras
 
 LONGEST_SAID = 300
 LIMITED = 60.0

@@ -21,7 +21,7 @@ from hitl.decisions import services
 from hitl.models import Via
 from hitl.threads import messages
 from runs import definitions
-from runs.engine import step_rows
+from runs.engine.drafts import step_rows
 from runs.models import Pause, WorkOrder
 from runs.threads.turns import Turn, open_thread
 from runs.workflows.base import Context, Done, Go, Outcome, Report, State

@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 from django.utils import timezone
 
-from runs.engine import recovery
+from runs.engine.recovery import lost_runs
 from runs.models import Pause, WorkOrder
 from tests.conftest import drive, log_lines
 from tests.databases.whole import rows
@@ -83,7 +83,7 @@ def test_level_3_pause_at_planning(editor_api, tmp_path):
     before = rows()
     order.work()  # a message that comes late, or twice
     a_year_on = timezone.now() + dt.timedelta(days=365)
-    assert recovery.due_again(now=a_year_on, patience=dt.timedelta(0)) == {}, (
+    assert lost_runs.due_again(now=a_year_on, patience=dt.timedelta(0)) == {}, (
         "no worker is told of it, though nobody answers"
     )
     assert rows() == before

@@ -17,8 +17,8 @@ from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from hitl.decisions import services
 from hitl.models import Decision, Ledger, Via
 from runs import services as runs
-from runs.engine import recovery
 from runs.engine.advance import advance
+from runs.engine.recovery import lost_runs
 from runs.models import Run
 from runs.states import RunEnded
 from tests.conftest import drive, fresh, kinds, pause_of
@@ -126,7 +126,7 @@ def test_of_three_sweeps_at_once_exactly_one_takes_a_lost_run_back(make_order):
         run = Run.objects.filter(pk=make_order().latest_run_id)
         lost_worker.claim(run.get().pk, now=timezone.now())
         run.update(lease_until=timezone.now() - dt.timedelta(hours=1))
-        results = at_once(*[partial(recovery.take_back, now=timezone.now())] * 3)
+        results = at_once(*[partial(lost_runs.take_back, now=timezone.now())] * 3)
         assert sorted(map(len, results)) == [0, 0, 1]
         assert run.get().lost_attempts == 1
 

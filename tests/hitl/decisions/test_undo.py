@@ -20,8 +20,8 @@ from hitl.models import Decision, Via
 from hitl.operations import invariants
 from runs import services as runs
 from runs import tasks
-from runs.engine import recovery
 from runs.engine.advance import advance
+from runs.engine.recovery import lost_runs
 from runs.models import Pause, Run
 from tests.conftest import drive, fresh, pause_of
 from tests.databases.moved_clock import later as later
@@ -67,7 +67,7 @@ def test_the_run_waits_until_the_time_is_up(asked, ana, later):
     whole()
     later(SECONDS + 10)
     assert [
-        run for run, _ in recovery.due_again(now=timezone.now(), patience=dt.timedelta(seconds=5))
+        run for run, _ in lost_runs.due_again(now=timezone.now(), patience=dt.timedelta(seconds=5))
     ] == [asked.latest_run_id]
     drive(asked)
     assert [step for step, _ in steps.CALLS] == ["execute"]

@@ -17,7 +17,7 @@ from hitl.decisions import presence, services
 from hitl.models import Presence, Via
 from runs.definitions import reviewer_index
 from runs.models import Pause
-from runs.workflows.reviews import Review
+from runs.workflows.reviews.review import Review
 from tests.conftest import pause_of
 from tests.databases.whole import file_database as file_database
 from tests.hitl.live.sockets import as_ana as as_ana

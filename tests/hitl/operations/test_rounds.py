@@ -21,7 +21,7 @@ from hitl.models.outbound import Delivery, DeliveryStatus, Occasion
 from hitl.outbound import messages, sending
 from hitl.wait_gate import early_answers
 from runs import retention, tasks
-from runs.engine import recovery
+from runs.engine.recovery import lost_runs
 from runs.git import housekeeping
 from runs.models import Pause, QueuedTurn, Run
 from runs.threads import message_queue
@@ -215,8 +215,8 @@ def test_other_lost_runs_are_taken_back(make_order, failing):
     runs = [make_order().latest_run for _ in range(2)]
     ago = timezone.now() - dt.timedelta(minutes=5)
     Run.objects.update(status="running", lease_owner="gone", lease_until=ago)
-    failing(recovery, "_return", lambda run: run.pk == runs[0].pk)
-    assert [key for key, _ in recovery.take_back(now=timezone.now())] == [runs[1].pk]
+    failing(lost_runs, "_return", lambda run: run.pk == runs[0].pk)
+    assert [key for key, _ in lost_runs.take_back(now=timezone.now())] == [runs[1].pk]
 
 
 def test_other_threads_are_tidied(two, failing):

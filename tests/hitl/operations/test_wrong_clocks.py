@@ -31,8 +31,8 @@ from hitl.decisions import presence
 from hitl.models import ApiToken
 from hitl.tasks import fire_deadlines
 from runs import tasks
-from runs.engine import clocks
 from runs.engine.advance import advance
+from runs.engine.workers import clocks
 from runs.models import HostClock, Pause, Run
 from runs.states import PENDING, RUNNING
 from runs.workflows import timing

@@ -22,7 +22,7 @@ from hitl.threads import erasure
 from runs.models import Pause
 from runs.workflows.base import Ask, Outside, Report, StepFailed
 from runs.workflows.external_reviewers import asked, is_address
-from runs.workflows.review_rules import ReviewInvalid, check
+from runs.workflows.reviews.rules import ReviewInvalid, check
 from tests.conftest import drive, fresh, pause_of
 from tests.databases.whole import at_once, rows
 from tests.databases.whole import file_database as file_database

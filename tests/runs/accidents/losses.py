@@ -7,7 +7,7 @@ import datetime as dt
 from django.db import connection
 from django.utils import timezone
 
-from runs.engine import recovery
+from runs.engine.recovery import lost_runs
 from runs.models import Run
 from tests.conftest import fresh
 from tests.worlds import lost_worker
@@ -19,7 +19,7 @@ def lose_a_worker(order):
     """A worker claims the run and dies with it."""
     assert lost_worker.claim(order.latest_run_id, now=timezone.now())
     Run.objects.filter(pk=order.latest_run_id).update(lease_until=LONG_AGO)
-    return recovery.take_back(now=timezone.now())
+    return lost_runs.take_back(now=timezone.now())
 
 
 def damage_head(order, text="{}"):

@@ -21,8 +21,8 @@ from checkpoints.models import Checkpoint, Event, Memo
 from hitl.decisions import services
 from hitl.models import Via
 from runs import services as runs
-from runs.engine import recovery
 from runs.engine.advance import advance
+from runs.engine.recovery import lost_runs
 from runs.models import Pause, Run, WorkOrder
 from tests.conftest import log_lines
 from tests.databases.whole import file_database as file_database
@@ -548,7 +548,7 @@ def test_a_sweep_may_die_too(order_of, ben, settings, attempts):
         return order.pk
 
     def sweep(_):
-        recovery.take_back(now=timezone.now())
+        lost_runs.take_back(now=timezone.now())
 
     def settle(order_id):
         sweep(order_id)

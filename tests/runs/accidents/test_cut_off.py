@@ -12,7 +12,8 @@ from django.utils import timezone
 
 from checkpoints.store import StoreUnavailable
 from runs import services, tasks
-from runs.engine import lease, recovery
+from runs.engine.recovery import lost_runs
+from runs.engine.workers import lease
 from runs.models import Run
 from runs.workflows.base import Done, Go
 from tests.conftest import drive, fresh, log_lines
@@ -150,7 +151,7 @@ def test_a_step_that_always_brings_the_database_down_is_an_incident_in_the_end(
     for _ in range(3):
         tasks.advance_run(str(due(order).latest_run_id))
     assert fresh(order).latest_run.status == "running"  # its lease runs out, and the sweep says so
-    recovery.take_back(now=timezone.now(), everything=True)
+    lost_runs.take_back(now=timezone.now(), everything=True)
     run = fresh(order).latest_run
     assert (run.status, run.failure_code) == ("failed", "incident")
 

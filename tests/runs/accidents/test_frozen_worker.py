@@ -15,7 +15,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from runs.engine import recovery
+from runs.engine.recovery import lost_runs
 from runs.models import Run
 from tests.conftest import fresh, kinds
 from tests.databases.whole import file_database as file_database
@@ -85,7 +85,7 @@ def go_on(process: Worker) -> str:
 def given_up(order) -> None:
     """The lease runs out by itself, and a sweep takes the run back."""
     until(
-        lambda: recovery.take_back(now=timezone.now()) == [(order.latest_run_id, "steps")],
+        lambda: lost_runs.take_back(now=timezone.now()) == [(order.latest_run_id, "steps")],
         seconds=10,
         what="the end of the lease",
     )

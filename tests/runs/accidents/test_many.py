@@ -16,8 +16,8 @@ from checkpoints.models import Thread
 from hitl.decisions import deadlines, services
 from hitl.decisions.services import AlreadyAnswered
 from hitl.models import Decision, Via
-from runs.engine import recovery
 from runs.engine.advance import advance
+from runs.engine.recovery import lost_runs
 from runs.models import Pause, Run, WorkOrder
 from tests.conftest import drive, fresh
 from tests.databases.whole import file_database as file_database
@@ -151,21 +151,21 @@ def test_ten_thousand_paused_runs_cost_the_sweep_and_the_claim_nothing(
     )
     assert Run.objects.filter(status="paused").count() == PAUSED + 1
     with CaptureQueriesContext(connection) as queries:
-        assert recovery.due_again(now=timezone.now(), patience=dt.timedelta(0)) == {}
+        assert lost_runs.due_again(now=timezone.now(), patience=dt.timedelta(0)) == {}
     assert len(queries) == 2
     lost, overdue = Run.objects.lost(now=timezone.now()), Run.objects.overdue(before=timezone.now())
     assert "run_running_by_lease" in lost.order_by("lease_until").explain()
     assert "run_pending_by_due" in overdue.order_by("due_at").explain()
     order = moments.make("crash", by=ana, team=team)
     assert order.latest_run_id is not None
-    assert list(recovery.due_again(now=timezone.now(), patience=dt.timedelta(0))) == [
+    assert list(lost_runs.due_again(now=timezone.now(), patience=dt.timedelta(0))) == [
         (order.latest_run_id, "steps")
     ]
     with CaptureQueriesContext(connection) as queries:
         assert lost_worker.claim(order.latest_run_id, now=timezone.now())
     assert len(queries) == 1
     moments.expire_leases()
-    assert recovery.take_back(now=timezone.now()) == [(order.latest_run_id, "steps")]
+    assert lost_runs.take_back(now=timezone.now()) == [(order.latest_run_id, "steps")]
     assert drive(order).status == "paused"
     assert WorkOrder.objects.count() == 2
     assert fresh(order).latest_run.lease_owner == ""

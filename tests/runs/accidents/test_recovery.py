@@ -18,7 +18,7 @@ from checkpoints.state import codec
 from hitl.decisions import services
 from hitl.models import Via
 from runs import services as runs
-from runs.engine import recovery
+from runs.engine.recovery import lost_runs
 from runs.models import Pause, Run, WorkOrder
 from runs.states import RunEnded
 from runs.workflows.base import Ask, Go, Report, StepFailed
@@ -50,21 +50,21 @@ def test_taking_back_twice_changes_nothing(make_order):
     order = make_order()
     lose_a_worker(order)
     before = rows()
-    assert recovery.take_back(now=timezone.now()) == []
+    assert lost_runs.take_back(now=timezone.now()) == []
     assert rows() == before
 
 
 def test_a_worker_that_still_beats_keeps_its_run(make_order):
     order = make_order()
     lost_worker.claim(order.latest_run_id, now=timezone.now())
-    assert recovery.take_back(now=timezone.now()) == []
+    assert lost_runs.take_back(now=timezone.now()) == []
     assert fresh(order).status == "running"
 
 
 def test_at_a_start_of_the_only_worker_every_running_one_is_taken_back(make_order):
     order = make_order()
     lost_worker.claim(order.latest_run_id, now=timezone.now())
-    assert recovery.take_back(now=timezone.now(), everything=True) == [
+    assert lost_runs.take_back(now=timezone.now(), everything=True) == [
         (order.latest_run_id, "steps")
     ]
 
@@ -164,7 +164,7 @@ def test_one_damaged_order_does_not_keep_the_sweep_from_the_others(make_order):
         status="running", epoch=1, lease_owner="x", lease_until=LONG_AGO
     )
     damage_head(damaged, "{")
-    assert (sound.latest_run_id, "steps") in recovery.take_back(now=timezone.now())
+    assert (sound.latest_run_id, "steps") in lost_runs.take_back(now=timezone.now())
 
 
 @pytest.mark.parametrize(
@@ -283,6 +283,6 @@ def test_a_crash_outside_the_step_leaves_the_run_to_the_next_worker(make_order, 
         drive(order)
     monkeypatch.undo()
     Run.objects.update(lease_until=LONG_AGO)
-    assert recovery.take_back(now=timezone.now()) == [(order.latest_run_id, "steps")]
+    assert lost_runs.take_back(now=timezone.now()) == [(order.latest_run_id, "steps")]
     assert drive(order).phase == "awaiting_plan_approval"
     assert WorkOrder.objects.count() == 1

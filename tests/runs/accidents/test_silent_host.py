@@ -18,7 +18,8 @@ from hitl.decisions import deadlines
 from hitl.decisions.services import decide
 from hitl.models import Via
 from runs import env, services, tasks
-from runs.engine import lease, recovery
+from runs.engine.recovery import lost_runs
+from runs.engine.workers import lease
 from runs.models import Pause, Run
 from tests.conftest import drive, pause_of
 from tests.servers.stack import until
@@ -75,7 +76,7 @@ def test_a_run_that_a_silent_host_holds_keeps_no_other_from_being_taken_back(
     """
     here, there, third = lost(make_order()), lost(make_order()), make_order()
     session = silent(HOLDS[what], {"run": here.latest_run_id, "thread": here.thread_id}, idle=0.3)
-    assert recovery.take_back(now=timezone.now()) == [(there.latest_run_id, "steps")]
+    assert lost_runs.take_back(now=timezone.now()) == [(there.latest_run_id, "steps")]
     for order in (drive(there), drive(third), drive(services.submit("writing", by=ana))):
         decide(pause_of(order).pk, action="approve", by=ana, via=Via.REST)
     rows = ((Run, here.latest_run_id), (Thread, here.thread_id))
@@ -83,7 +84,7 @@ def test_a_run_that_a_silent_host_holds_keeps_no_other_from_being_taken_back(
         lambda: all(locks.free(model, [key]) for model, key in rows),
         what="the server to end the session",
     )
-    assert recovery.take_back(now=timezone.now()) == [(here.latest_run_id, "steps")]
+    assert lost_runs.take_back(now=timezone.now()) == [(here.latest_run_id, "steps")]
     with pytest.raises(psycopg.Error):
         session.execute("SELECT 1")
 

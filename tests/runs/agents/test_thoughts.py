@@ -15,6 +15,7 @@ from checkpoints.models import Event, Thread
 from hitl.views import chat as page
 from runs import retention
 from runs.agents import memory, model
+from runs.agents.model import client
 from runs.security import credentials
 from runs.threads import conversation
 from runs.workflows.base import Context, Go, Outcome, State
@@ -192,6 +193,6 @@ def thought(**more):
 )
 def test_only_anthropic_gets_back_what_it_signed_itself_unchanged(part, named, sent):
     message = {"kind": "response", "parts": [part, {"part_kind": "text", "content": "x"}]}
-    got = model._without_thoughts(message, model.ModelEndpoint(model=named))
+    got = client._without_thoughts(message, model.ModelEndpoint(model=named))
     assert (len(got["parts"]) == 2) is sent
     assert memory.text_of(message) == "x"

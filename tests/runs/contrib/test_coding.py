@@ -18,7 +18,7 @@ from hitl.decisions import services
 from hitl.models import Via
 from runs import definitions
 from runs import services as runs
-from runs.agents.scripted import Wanted
+from runs.agents.model.scripted import Wanted
 from runs.contrib.coding.agents import READING, WRITING
 from runs.engine.advance import advance
 from runs.models import Artifact, Definition, WorkOrder
@@ -384,7 +384,7 @@ def test_an_agent_of_ours_does_the_same_with_tools_that_stay_in_the_tree(
     """S4-71, S4-11: each loop is a checkpoint with its commit; who plans gets no tool that
     writes.
     """
-    monkeypatch.setattr("runs.agents.scripted.answer", scripted)
+    monkeypatch.setattr("runs.agents.model.scripted.answer", scripted)
     for slug, function, can in (
         ("simple-planning", "coding.plan", READING),
         ("simple-execute", "coding.execute", WRITING),

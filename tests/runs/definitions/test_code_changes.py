@@ -13,11 +13,11 @@ from hitl.decisions import services
 from hitl.models import Via
 from hitl.operations import invariants
 from runs import definitions, tasks
-from runs.engine import recovery
-from runs.engine.code_changes import LOOK_AGAIN
+from runs.engine.recovery import lost_runs
+from runs.engine.recovery.code_changes import LOOK_AGAIN
 from runs.models import Run
 from runs.states import FAILED
-from runs.workflows.fingerprint import fingerprint
+from runs.workflows.code.fingerprint import fingerprint
 from tests.conftest import drive, fresh, log_lines, pause_of
 from tests.worlds import steps
 
@@ -154,7 +154,7 @@ def test_a_run_whose_step_function_is_missing_is_held_and_goes_on_when_the_code_
     steps.deploy(monkeypatch, work=steps.work)
     make_due(paused)
     assert run.pk in {
-        pk for pk, _ in recovery.due_again(now=timezone.now(), patience=dt.timedelta(0))
+        pk for pk, _ in lost_runs.due_again(now=timezone.now(), patience=dt.timedelta(0))
     }
     tasks.advance_run(str(run.pk))
     assert fresh(paused).phase == "awaiting_implementation_review"
@@ -177,6 +177,6 @@ def test_the_invariant_finds_a_changed_step_that_runs_unsaid(paused, ana, monkey
     drive(paused)
     services.decide(pause_of(paused).pk, action="revise", feedback="again", by=ana, via=Via.PAGE)
     Run.objects.filter(pk=paused.latest_run_id).update(code_seen={})
-    monkeypatch.setattr("runs.engine.code_changes.tell", lambda held: None)
+    monkeypatch.setattr("runs.engine.recovery.code_changes.tell", lambda held: None)
     drive(paused)
     assert seen == [False, True]

@@ -17,7 +17,7 @@ from hitl.models import Via
 from runs.definitions import compatibility
 from runs.definitions.readiness import CannotRun
 from runs.models import Definition, WorkOrder
-from runs.workflows.fingerprint import fingerprint
+from runs.workflows.code.fingerprint import fingerprint
 from tests.conftest import drive, fresh, pause_of
 from tests.databases.whole import rows
 from tests.worlds import steps

@@ -16,8 +16,8 @@ from hitl.models import Via
 from hitl.operations import invariants
 from runs import definitions
 from runs import services as runs
-from runs.engine import recovery
 from runs.engine.advance import advance
+from runs.engine.recovery import lost_runs
 from runs.engine.start import NothingKept
 from runs.models import WorkOrder
 from runs.models.frequency import PROMISES, Frequency
@@ -335,7 +335,7 @@ def test_a_run_that_keeps_losing_workers_behind_unkept_steps_still_ends_as_an_in
         with pytest.raises(moments.Killed):
             drive(order)
         moments.expire_leases()
-        recovery.take_back(now=timezone.now())
+        lost_runs.take_back(now=timezone.now())
     assert fresh(order).latest_run.failure_code == "incident"
 
 

@@ -13,8 +13,8 @@ from hitl.decisions import services
 from hitl.models import Via
 from hitl.operations import invariants
 from runs import definitions
-from runs.engine import recovery
 from runs.engine.advance import advance
+from runs.engine.recovery import lost_runs
 from runs.models import Pause, Run, WorkOrder
 from runs.workflows.base import (
     Context,
@@ -94,7 +94,7 @@ def crew(make_order):
 
 def work_off() -> None:
     """Workers for whatever is due, until nothing is."""
-    while due := recovery.due_again(now=timezone.now(), patience=dt.timedelta(hours=-1)):
+    while due := lost_runs.due_again(now=timezone.now(), patience=dt.timedelta(hours=-1)):
         for run_id, _ in due:
             advance(run_id, budget=60)
 

@@ -15,8 +15,8 @@ from hitl.decisions import services
 from hitl.models import Via
 from runs import definitions
 from runs import services as runs
-from runs.engine import recovery
 from runs.engine.advance import advance
+from runs.engine.recovery import lost_runs
 from runs.models import Pause, Run, WorkOrder
 from runs.services import InputInvalid
 from runs.workflows.base import (
@@ -99,7 +99,7 @@ def test_a_parent_that_waits_for_its_children_holds_nothing(crew):
     run = fresh(order).latest_run
     assert (run.status, run.lease_owner, run.lease_until) == ("paused", "", None)
     assert advance(run.pk, budget=60) == []
-    due = recovery.due_again(now=timezone.now(), patience=dt.timedelta(hours=-1))
+    due = lost_runs.due_again(now=timezone.now(), patience=dt.timedelta(hours=-1))
     assert order.latest_run_id not in {run_id for run_id, _ in due}
 
 
@@ -386,7 +386,7 @@ def test_a_lost_child_is_taken_back_and_joins_all_the_same(crew, settings):
             lease_until=timezone.now() - dt.timedelta(hours=1),
             lease_owner="gone:1",
         )
-        recovery.take_back(now=timezone.now())
+        lost_runs.take_back(now=timezone.now())
     assert Run.objects.get(pk=lost).failure_code == "incident"
     order = worked(order)
     assert order.latest_run.failure_code == "child_failed"

@@ -12,7 +12,7 @@ from hitl.decisions import services
 from hitl.models import Via
 from runs import definitions, tasks
 from runs import services as runs
-from runs.engine import recovery
+from runs.engine.recovery import lost_runs
 from runs.models import Run
 from runs.urgency import SHARE, Urgency
 from tests.conftest import drive, pause_of
@@ -149,7 +149,7 @@ def test_a_backlog_of_agents_hides_no_overdue_run_of_another_queue(
     mixed, make_order, sent, monkeypatch
 ):
     """P3, P12: slow steps that wait for their workers do not keep the sweep from others."""
-    monkeypatch.setattr(recovery, "BATCH", 2)
+    monkeypatch.setattr(lost_runs, "BATCH", 2)
     orders = [make_order("mixed") for _ in range(4)]
     waiting = [str(order.latest_run_id) for order in orders]
     Run.objects.filter(pk__in=waiting[:3]).update(queue="agents")

@@ -9,8 +9,8 @@ from django.urls import reverse
 
 from checkpoints.database import clock
 from runs import services as runs
-from runs.engine import recovery
 from runs.engine.advance import advance
+from runs.engine.recovery import lost_runs
 from runs.models import Run
 from runs.workflows import Ask, Report, Sleep
 from runs.workflows.base import Go
@@ -42,10 +42,10 @@ def test_a_step_sleeps_as_a_row_that_is_due_later_and_holds_nothing(order_that):
     assert (run.status, run.lease_owner, run.lease_until) == ("pending", "", None)
     assert before + HOUR <= run.due_at <= clock.now() + HOUR
     now, patience = clock.now(), dt.timedelta(seconds=5)
-    assert recovery.due_again(now=now, patience=patience) == {}
+    assert lost_runs.due_again(now=now, patience=patience) == {}
     assert advance(run.pk, budget=60) == []  # a message that comes too early finds nothing due
     assert fresh(order).latest_run.epoch == run.epoch
-    woken = recovery.due_again(now=now + HOUR + 2 * patience, patience=patience)
+    woken = lost_runs.due_again(now=now + HOUR + 2 * patience, patience=patience)
     assert list(woken) == [(run.pk, run.queue)]
     let_an_hour_pass()
     order = drive(order)
@@ -105,7 +105,7 @@ def test_the_sweep_leaves_a_timer_alone(order_that):
     order = order_that(lambda state, context: Sleep(for_=HOUR))
     run = asleep(order)
     checkpoints = order.thread.checkpoints.count()
-    assert recovery.take_back(now=clock.now() + 2 * HOUR) == []
+    assert lost_runs.take_back(now=clock.now() + 2 * HOUR) == []
     assert order.thread.checkpoints.count() == checkpoints
     assert fresh(order).latest_run.due_at == run.due_at
 

@@ -14,8 +14,8 @@ from django.utils import timezone
 from checkpoints.models import Event, Memo
 from runs import definitions
 from runs import services as runs
-from runs.engine import recovery
 from runs.engine.advance import advance
+from runs.engine.recovery import lost_runs
 from runs.models import Run
 from runs.models import templates as recipe_models
 from runs.workflows.base import Go, StepFailed
@@ -60,7 +60,7 @@ def test_a_run_that_waits_for_its_next_try_is_not_picked_up_before(order_that):
     order = drive(order_that(failing, retry={"attempts": 2, "base": 3600, "cap": 3600}))
     Run.objects.update(due_at=timezone.now() + dt.timedelta(minutes=5))
     assert advance(order.latest_run.pk, budget=1) == []
-    assert recovery.due_again(now=timezone.now(), patience=dt.timedelta(0)) == {}
+    assert lost_runs.due_again(now=timezone.now(), patience=dt.timedelta(0)) == {}
 
 
 def test_after_its_last_try_the_run_fails_with_the_last_words(order_that):

@@ -12,8 +12,8 @@ from django.utils import timezone
 from hitl.decisions import services
 from hitl.models import Via
 from runs import services as runs
-from runs.engine import recovery
 from runs.engine.advance import advance
+from runs.engine.recovery import lost_runs
 from runs.models import Pause, Run
 from runs.workflows.base import Go, StepFailed
 from tests.conftest import drive, fresh, log_lines, pause_of
@@ -111,7 +111,7 @@ def lose(order):
     now = timezone.now()
     assert lost_worker.claim(order.latest_run_id, now=now)
     Run.objects.filter(pk=order.latest_run_id).update(lease_until=now - dt.timedelta(hours=1))
-    recovery.take_back(now=now)
+    lost_runs.take_back(now=now)
 
 
 def test_a_run_that_reached_its_loop_limit_may_be_given_as_many_loops_again(order_that, ana):

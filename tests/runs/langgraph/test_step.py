@@ -26,8 +26,9 @@ from hitl.threads import messages
 from runs import definitions
 from runs import services as runs
 from runs.definitions import TemplateInvalid
-from runs.engine import record, recovery
+from runs.engine import record
 from runs.engine.advance import advance
+from runs.engine.recovery import lost_runs
 from runs.langgraph import step as step
 from runs.models import Pause, Run, WorkOrder
 from runs.services.forks import NothingToFork
@@ -321,7 +322,7 @@ def test_a_node_that_fails_is_tried_again_and_those_before_it_are_not(graph_orde
 @pytest.fixture
 def quick_looks(monkeypatch):
     """The database is asked at each superstep whether to stop."""
-    monkeypatch.setattr("runs.engine.context.CHECK_EVERY", 0)
+    monkeypatch.setattr("runs.engine.context.claimed_run.CHECK_EVERY", 0)
 
 
 def test_a_suspension_stops_between_supersteps_and_the_graph_goes_on_after_it(
@@ -627,7 +628,7 @@ print(advance(uuid.UUID(sys.argv[1]), budget=60))
         )
         assert done.returncode == code, done.stderr
         expire_leases()
-        recovery.take_back(now=timezone.now())
+        lost_runs.take_back(now=timezone.now())
     assert of(fresh(order)) == {"log": ["a: tea", "b: tea"], "answers": ["yes"]}
     assert EFFECTS == {"a": 1, "ask": 1}, "what this process did; a was not done elsewhere again"
     rows = Checkpoint.objects.filter(thread=order.thread, graph__isnull=False).order_by("pk")

@@ -21,8 +21,8 @@ from hitl.models import Via
 from hitl.operations import invariants
 from runs import definitions
 from runs import services as runs
-from runs.engine import recovery
 from runs.engine.advance import advance
+from runs.engine.recovery import lost_runs
 from runs.models import Pause, Run, WorkOrder
 from runs.workflows.base import Context, Go, Outcome, State, StepFailed
 from runs.workflows.registry import step
@@ -159,7 +159,7 @@ def play(order: WorkOrder, person, chance, budget: int) -> WorkOrder:
                 lost -= 1
                 assert lost_worker.claim(run_id, now=timezone.now())
                 moments.expire_leases()
-                recovery.take_back(now=timezone.now())
+                lost_runs.take_back(now=timezone.now())
             else:
                 advance(run_id, budget=budget)
         elif pauses:

@@ -32,8 +32,8 @@ from hitl.models import Decision, Via
 from hitl.operations import invariants
 from runs import definitions
 from runs import services as runs
-from runs.engine import recovery
 from runs.engine.advance import advance
+from runs.engine.recovery import lost_runs
 from runs.models import Pause, Run, WorkOrder
 from runs.services import PauseClosed
 from runs.services.forks import NothingToFork
@@ -434,7 +434,7 @@ class Engine(RuleBasedStateMachine):
                 self.answer(order_id, family, draw, action="cancel")
             else:
                 moments.expire_leases()
-                recovery.take_back(now=timezone.now())
+                lost_runs.take_back(now=timezone.now())
                 family.lose(one)
 
         MEANWHILE.append(meanwhile)
@@ -481,7 +481,7 @@ class Engine(RuleBasedStateMachine):
                 return
             assert lost_worker.claim(one.pk, now=timezone.now())
             moments.expire_leases()
-            wake = recovery.due_again(now=timezone.now(), patience=dt.timedelta(hours=1))
+            wake = lost_runs.due_again(now=timezone.now(), patience=dt.timedelta(hours=1))
             family.lose(one)
             assert {run_id for run_id, _ in wake} <= {other.pk for other in self.due(family)}
 

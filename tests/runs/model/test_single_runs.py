@@ -34,8 +34,8 @@ from hitl.decisions.services import AlreadyAnswered, AnswerInvalid, NotPaused
 from hitl.models import Decision, Via
 from runs import definitions
 from runs import services as runs
-from runs.engine import recovery
 from runs.engine.advance import advance
+from runs.engine.recovery import lost_runs
 from runs.models import Pause, Run, WorkOrder
 from runs.services.forks import NothingToFork
 from runs.states import RunEnded
@@ -462,7 +462,7 @@ class Engine(RuleBasedStateMachine):
 
     def sweep(self, order_id, draw):
         """A sweep names just what is due; it takes nothing from a worker whose lease is good."""
-        due = recovery.due_again(now=timezone.now(), patience=dt.timedelta(0))
+        due = lost_runs.due_again(now=timezone.now(), patience=dt.timedelta(0))
         assert set(due) == set(
             Run.objects.filter(status="pending", due_at__lte=timezone.now()).values_list(
                 "pk", "queue"
@@ -625,7 +625,7 @@ def play(flow, budget, person):
                 losses[head.next_step] -= 1
                 assert lost_worker.claim(run.pk, now=timezone.now())
                 moments.expire_leases()
-                recovery.take_back(now=timezone.now())
+                lost_runs.take_back(now=timezone.now())
             case "pending":
                 advance(run.pk, budget=budget)
             case "paused":

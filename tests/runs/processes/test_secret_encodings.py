@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from checkpoints.models import Event, Memo
 from checkpoints.state.redaction import MARKER
-from runs.engine.secret_filter import PiecewiseFilter, SecretFilter
+from runs.engine.context.secret_filter import PiecewiseFilter, SecretFilter
 from runs.models import Run
 from runs.processes import secret_encodings
 from runs.security import credentials

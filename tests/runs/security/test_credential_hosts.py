@@ -14,7 +14,8 @@ from django.test import Client
 from django.urls import reverse
 
 from runs.agents import model
-from runs.engine import delivery
+from runs.agents.model import providers
+from runs.engine.context import delivery
 from runs.models import Credential, Repository
 from runs.security import allowed_hosts, credentials
 from runs.threads import turns
@@ -161,7 +162,7 @@ def test_a_provider_without_an_address_is_asked_at_its_own_whatever_the_environm
     ):
         endpoint = model.ModelEndpoint(model=named)
         assert allowed_hosts.shown(endpoint.address) == host
-        made = model._openai if endpoint.provider == "openai" else model._anthropic
+        made = providers._openai if endpoint.provider == "openai" else providers._anthropic
         assert allowed_hosts.shown(str(made(endpoint, "x", KEY, None).base_url)) == host
 
 

@@ -17,8 +17,8 @@ from hitl.decisions import services
 from hitl.models import Via
 from runs import definitions
 from runs import services as runs
-from runs.engine import delivery as delivering
 from runs.engine import record
+from runs.engine.context import delivery as delivering
 from runs.models import Repository, Run, WorkOrder
 from runs.security import credentials
 from runs.workflows import deliver as delivery

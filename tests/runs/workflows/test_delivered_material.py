@@ -17,7 +17,7 @@ from hitl.decisions import services
 from hitl.models import Via
 from runs import definitions
 from runs import services as runs
-from runs.agents.scripted import Wanted
+from runs.agents.model.scripted import Wanted
 from runs.contrib.coding import agents
 from runs.engine.advance import advance
 from runs.models import Repository, WorkOrder
@@ -64,7 +64,7 @@ STEPS: dict[str, list[tuple[str, dict[str, Any]]]] = {
 def origin(tmp_path: Path, templates: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A bare repository beside the workers, which takes the branches of orders."""
     settings.WAYSTATION_COMMANDS = [Path(sys.executable).name, sys.executable]
-    monkeypatch.setattr("runs.agents.scripted.answer", scripted)
+    monkeypatch.setattr("runs.agents.model.scripted.answer", scripted)
     make_repository(tmp_path / "start", {"README.md": "# Project\n"})
     bare = bare_copy(tmp_path / "start", tmp_path / "origin.git")
     Repository.objects.create(

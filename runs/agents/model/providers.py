@@ -1,0 +1,153 @@
+"""The clients of models' providers: each connects to its endpoint's checked address alone."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from runs.agents.config import SCRIPTED
+from runs.agents.model import scripted
+from runs.agents.model.endpoints import ALLOWED_BY, ANTHROPIC, ModelEndpoint, server
+from runs.security import ssrf
+from runs.workflows.base import StepFailed
+from runs.workflows.code import extras
+
+if TYPE_CHECKING:
+    from pydantic_ai import messages as wire
+    from pydantic_ai.models import Model
+
+CONNECT_SECONDS = 10.0
+
+
+@asynccontextmanager
+async def opened(endpoint: ModelEndpoint, key: str) -> AsyncIterator[Model]:
+    """Give the model, with a connection that lasts as long as this."""
+    if endpoint.model == SCRIPTED:
+        from pydantic_ai.models.function import FunctionModel
+
+        yield FunctionModel(stream_function=_scripted, model_name=SCRIPTED)
+        return
+    extras.require(endpoint.provider)
+    import httpx2
+
+    name = endpoint.model.partition(":")[2]
+    timeout = httpx2.Timeout(CONNECT_SECONDS, read=server().silence)
+    transport = (
+        None
+        if endpoint == server().default
+        else _pinned(*await asyncio.to_thread(_place_of, endpoint))
+    )
+    async with httpx2.AsyncClient(
+        timeout=timeout,
+        follow_redirects=False,
+        trust_env=False,
+        verify=_trusted(),
+        transport=transport,
+    ) as client:
+        yield (
+            _anthropic(endpoint, name, key, client)
+            if endpoint.provider == ANTHROPIC
+            else _openai(endpoint, name, key, client)
+        )
+
+
+def _place_of(endpoint: ModelEndpoint) -> tuple[str, str]:
+    """The host of an endpoint that a template names, and the address to connect to, looked up once.
+
+    Raises StepFailed.
+    """
+    who = f"The model {endpoint.model}"
+    try:
+        target, address = ssrf.check(endpoint.address, allow=server().allow, setting=ALLOWED_BY)
+    except ssrf.AddressRefused as error:
+        raise StepFailed(
+            f"{who} was not asked at {endpoint.address}. {error}", code="model_address"
+        ) from error
+    except ssrf.CannotReach as error:
+        raise StepFailed(
+            f"{who} could not be reached. {error}", code="model_unreachable"
+        ) from error
+    return target.host, address
+
+
+def _pinned(host: str, address: str) -> Any:
+    """A transport that connects to the address that was checked, and to nothing else: a name that
+    answers otherwise changes nothing.
+    """
+    import httpx2
+
+    class Pinned(httpx2.AsyncHTTPTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            if request.url.host.lower() != host:
+                raise httpx2.ConnectError(
+                    "a request to another host than the endpoint's is not made", request=request
+                )
+            # TLS still asks for the name
+            request.extensions = {**request.extensions, "sni_hostname": host}
+            request.url = request.url.copy_with(host=address)
+            return await super().handle_async_request(request)
+
+    return Pinned(verify=_trusted())
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """The system's certificates, read once: that takes longer than a request."""
+    return ssl.create_default_context()
+
+
+def _openai(endpoint: ModelEndpoint, name: str, key: str, client: Any) -> Model:
+    from openai import AsyncOpenAI
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+    asked = AsyncOpenAI(
+        api_key=key or "none", base_url=endpoint.address, http_client=client, max_retries=0
+    )
+    if endpoint.base_url:
+        return OpenAIChatModel(
+            name,
+            provider=OpenAICompatibleProvider("endpoint", openai_client=asked, profile=_FINISHED),
+        )
+    return OpenAIChatModel(name, provider=OpenAIProvider(openai_client=asked), profile=_FINISHED)
+
+
+_FINISHED: Any = {"openai_chat_streaming_requires_finish_reason": True}
+"""A stream that ends without saying that it is complete was cut off."""
+
+
+def _anthropic(endpoint: ModelEndpoint, name: str, key: str, client: Any) -> Model:
+    from anthropic import AsyncAnthropic
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+
+    asked = AsyncAnthropic(
+        api_key=key or "none", base_url=endpoint.address, http_client=client, max_retries=0
+    )
+    return AnthropicModel(name, provider=AnthropicProvider(anthropic_client=asked))
+
+
+async def _scripted(history: list[wire.ModelMessage], about: Any) -> AsyncIterator[Any]:
+    """What the scripted model says, in pieces."""
+    from pydantic_ai import messages as wire
+    from pydantic_ai.models.function import DeltaToolCall
+
+    said = wire.ModelMessagesTypeAdapter.dump_python(history, mode="json")
+    place = 0
+    for one in scripted.answer(said, [tool.name for tool in about.function_tools]):
+        if isinstance(one, str):
+            yield one
+            # says its words as a model does, one after the other
+            await asyncio.sleep(scripted.PACE)
+        else:
+            place += 1
+            yield {
+                place: DeltaToolCall(
+                    name=one.tool, json_args=one.arguments, tool_call_id=f"call_{place}"
+                )
+            }

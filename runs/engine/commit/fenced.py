@@ -1,0 +1,94 @@
+"""The one hot path: a step's commit.
+
+Run row, checkpoint and events in one statement, fenced by the epoch of the claim.
+
+This and `statements` are the one place with SQL of our own: through the ORM the same writes are a
+transaction of several statements, each a round trip to the server
+(`tests/runs/engine/commit/test_cost.py` counts). SQLite has no data-modifying CTE; there they are
+four statements in one transaction, which costs no round trip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db import connection, transaction
+
+from checkpoints.database import clock
+from checkpoints.events import live, log
+from checkpoints.models import Checkpoint, Event, EventKind, Thread
+from checkpoints.state import codec, redaction
+from runs.engine.commit import group, statements
+from runs.engine.commit.statements import Fence, Write
+from runs.models import Run
+from runs.states import MOVES
+
+Events = Sequence[tuple[EventKind, Mapping[str, Any]]]
+
+
+def write(
+    run: Run,
+    fence: Fence,
+    fields: Mapping[str, Any],
+    facts: Events,
+    checkpoint: Checkpoint | None = None,
+) -> bool:
+    """Write all of it, or nothing and False where the fence does not hold.
+
+    Args:
+        fields: what changes on the run's row, at least one column; a status among them must be a
+            move from the fence's.
+        facts: the events; they get consecutive numbers and are announced after the commit.
+        checkpoint: unsaved, from `store.build`; it becomes the thread's head.
+    """
+    assert "status" not in fields or fields["status"] in MOVES[fence.status], fields["status"]
+    at = clock.now()
+    facts = [(kind, redaction.redact(data)) for kind, data in facts]
+    if checkpoint is not None:
+        checkpoint.created_at = at
+    texts = [(str(kind), codec.encode(data)) for kind, data in facts]
+    one = Write(
+        run_id=run.pk,
+        thread_id=run.thread_id,
+        fence=fence,
+        fields=fields,
+        facts=texts,
+        at=at,
+        checkpoint=checkpoint,
+    )
+    if connection.vendor != "postgresql":
+        last = _one_transaction(one, facts)
+    elif connection.in_atomic_block:
+        last = statements.one(one)
+    else:
+        last = group.commit(one)
+    if last is None:
+        return False
+    if facts:
+        told = log.envelopes(run.thread_id, run.pk, facts, first=last - len(facts) + 1, at=at)
+        live.hint_on_commit(run.thread_id, last, told, size=sum(len(text) for _, text in texts))
+    return True
+
+
+@transaction.atomic
+def _one_transaction(write: Write, facts: Events) -> int | None:
+    fence = write.fence
+    more: dict[str, Any] = {
+        **({"suspend_by": ""} if fence.unless_suspended else {}),
+        **({"due_at__lte": clock.FromNow()} if fence.due else {}),
+    }
+    if not Run.objects.filter(
+        pk=write.run_id, status=fence.status, epoch=fence.epoch, **more
+    ).update(**write.fields):
+        return None
+    first = Thread.objects.next_seq(write.thread_id, len(facts))
+    if write.checkpoint is not None:
+        write.checkpoint.save(force_insert=True)
+        Thread.objects.filter(pk=write.thread_id).update(head=write.checkpoint)
+    same: dict[str, Any] = {"thread_id": write.thread_id, "run_id": write.run_id, "at": write.at}
+    Event.objects.bulk_create(
+        Event(seq=seq, kind=kind, data=data, **same)
+        for seq, (kind, data) in enumerate(facts, start=first)
+    )
+    return first + len(facts) - 1

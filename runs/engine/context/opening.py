@@ -1,0 +1,132 @@
+"""The context of one step, from its opening to its end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from checkpoints import store
+from checkpoints.models import Checkpoint, EventKind
+from runs.engine import approvals
+from runs.engine.context import delivery
+from runs.engine.context.claimed_run import ClaimedRun, loop_num
+from runs.engine.context.output import StepOutput
+from runs.git import housekeeping
+from runs.git.workspace import GitWorkspace, Saved, WorkspaceLimits
+from runs.workflows.base import Context, Order, PullRequest, PullRequestDraft
+from runs.workflows.sequence import FrozenStep
+
+
+@contextmanager
+def opened(held: ClaimedRun, step: FrozenStep) -> Iterator[Context]:
+    """The context of the step that `held` is at.
+
+    Its workspace is given back at the end, so that the next step may have it.
+    """
+    order = held.told
+    number = loop_num(held.head, step["name"])
+    at: dict[str, Any] = {"step": step["name"], "loop": number}
+    speech = StepOutput(
+        held.scrub, say=partial(held.write_chunk, **at), think=partial(held.write_thought, **at)
+    )
+
+    def emit(kind: str, data: Mapping[str, Any]) -> None:
+        speech.flush()
+        held.write_event(EventKind(kind), data)
+
+    def let_out() -> None:
+        """Raise StepFailed where nothing may leave: for want of a right, or of the approval that
+        the template asks for.
+        """
+        with held._own_connection():
+            reviewed = delivery.require_right(
+                held.run, held.order, held.steps, held.head.metadata, at=step["name"]
+            )
+        if reviewed:
+            held.require_approval("")
+
+    def propose(wanted: PullRequestDraft) -> PullRequest:
+        let_out()
+        return delivery.propose_at(held.repository, held.credential, wanted)
+
+    with _workspace(held, order, let_out) as workspace, closing(speech):
+        yield Context(
+            run_id=held.run.shown_id,
+            step=step["name"],
+            loop_num=number,
+            key=held.key,
+            fence=held.epoch,
+            config=step["config"],
+            configs={one["function"]: one["config"] for one in held.steps},
+            sub_steps=[one["name"] for one in step.get("sub_steps", [])],
+            order=order,
+            log=held.write_log,
+            stream=speech.say,
+            think=speech.think,
+            emit=emit,
+            keep=partial(held.keep, **at),
+            once=partial(held.once, flush=speech.flush),
+            recorded=held.recorded,
+            check=held.check,
+            workspace=workspace,
+            shared=Path(settings.WAYSTATION_SHARED),
+            thread_id=held.run.thread.shown_id,
+            halting=held.halting,
+            approvals=approvals.given(held.approved, held.steps),
+            require_approval=held.require_approval,
+            decided_calls=partial(approvals.decided_calls, held),
+            propose=propose,
+            credential=held.credential,
+            reach=settings.WAYSTATION_FETCH_ALLOW,
+        )
+
+
+def _workspace(held: ClaimedRun, order: Order, let_out: Callable[[], None]) -> GitWorkspace:
+    """Nothing is cloned or locked before the step asks for it."""
+    return GitWorkspace(
+        held.path,
+        order,
+        at=_saved(held.head),
+        limits=_limits(),
+        check=held.check,
+        protocols=settings.WAYSTATION_GIT_SCHEMES,
+        passed_on={
+            name: os.environ[name]
+            for name in settings.WAYSTATION_COMMAND_ENVIRONMENT
+            if name in os.environ
+        },
+        sandbox=settings.WAYSTATION_COMMAND_SANDBOX,
+        mirror=housekeeping.mirror_of(order.repository_url),
+        access=lambda: delivery.access_to(held.repository, held.credential),
+        make_room=housekeeping.make_room,
+        umask_outside=settings.WAYSTATION_UMASK_OUTSIDE,
+        let_out=let_out,
+    )
+
+
+def _limits() -> WorkspaceLimits:
+    return WorkspaceLimits(
+        clone_seconds=settings.WAYSTATION_CLONE_SECONDS,
+        clone_bytes=settings.WAYSTATION_CLONE_BYTES,
+        command_seconds=settings.WAYSTATION_COMMAND_SECONDS,
+        folder_bytes=settings.WAYSTATION_WORKSPACE_BYTES,
+    )
+
+
+def _saved(head: Checkpoint) -> Saved | None:
+    """The commit that the checkpoint carries, and how to get its bundle."""
+    git = head.metadata.get("git")
+    if not git:
+        return None
+    digest = git["bundle"]
+    return Saved(
+        sha=git["commit"],
+        base=git["base"],
+        read_bundle=lambda: store.get_blob(digest) if digest else b"",
+    )

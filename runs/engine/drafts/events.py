@@ -1,0 +1,114 @@
+"""What events and checkpoints say of a run: the small words that all writers share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from checkpoints.models import Checkpoint, EventKind
+from checkpoints.state import redaction
+from runs.engine.context.claimed_run import loop_num
+from runs.models import Pause
+from runs.states import Lifecycle, PauseKind
+from runs.workflows.sequence import APPROVE
+
+EventDraft = tuple[EventKind, dict[str, Any]]
+Events = list[EventDraft]
+
+CARRIED = ("git", "loops", "loops_before", "last_pause", "approved", "skipped", "edited")
+"""Metadata that each checkpoint takes over from its parent."""
+MIDWAY = "midway"
+"""Metadata of a checkpoint whose step asked in the middle of an execution: the question was told as
+this step's result already.
+"""
+
+
+def created(checkpoint: Checkpoint) -> EventDraft:
+    """The `checkpoint_created` event of a checkpoint (S0-27)."""
+    return EventKind.CHECKPOINT_CREATED, {
+        "checkpoint_id": checkpoint.shown_id,
+        "status": checkpoint.status,
+        "node_id": checkpoint.node_id or None,
+        "loop_num": checkpoint.loop_num if checkpoint.node_id else None,
+        "completed_nodes": checkpoint.completed_nodes,
+        "total_nodes": checkpoint.total_nodes,
+    }
+
+
+def line(message: str, step: str = "", level: str = "info", **data: Any) -> EventDraft:
+    """A log line."""
+    return EventKind.LOG, {"message": message, "level": level, "step": step, **data}
+
+
+def unkept(given: Mapping[str, Any], step: str = "") -> Events:
+    """A log line on what somebody gave under the name of a secret, which is not kept; none where
+    there is no such thing.
+    """
+    names = list(redaction.found(given))
+    words = (
+        f"Not kept, since the name says that it is a secret: {', '.join(names)}. A step reads "
+        "secrets from its environment."
+    )
+    return [line(words, step, level="warning")] if names else []
+
+
+def starting(head: Checkpoint) -> Events:
+    """The events that tell which step begins at a checkpoint."""
+    name = head.next_step
+    return [
+        (EventKind.STEP_STARTED, {"step": name, "loop_num": loop_num(head, name)}),
+        line(f"Executing step: {name}", name),
+    ]
+
+
+def asked(pause: Pause, **more: Any) -> EventDraft:
+    """The event that tells a question: for an approval (S0-22), or for data, with the schema of
+    what is missing (S2-19, S3-8).
+    """
+    told: dict[str, Any] = {
+        "pause_id": pause.shown_id,
+        "prompt": pause.question,
+        "phase": pause.phase,
+        "revision": pause.revision,
+        "step": pause.step,
+        "kind": pause.kind,
+        "promptId": pause.checkpoint.metadata.get("prompt_id") or pause.shown_id,
+    }
+    if pause.deadline_at is not None:
+        told["deadline_at"] = pause.deadline_at.isoformat()
+    if pause.calls:
+        told["calls"] = [
+            {"id": call["id"], "tool": call["tool"], "risk": call["risk"]} for call in pause.calls
+        ]
+    if pause.required_inputs:
+        told |= {
+            "required_inputs": pause.required_inputs,
+            "attempts": pause.attempts,
+            "refined": pause.refined,
+        }
+    return EventKind.AWAIT_HUMAN_INPUT if pause.required_inputs and not _may_nod(
+        pause
+    ) else EventKind.APPROVAL_REQUESTED, {**told, **more}
+
+
+def _may_nod(pause: Pause) -> bool:
+    """Whether a question for words takes an approval without any: an agent that asks whether to go
+    on (S0-22, 30).
+    """
+    return pause.kind == PauseKind.INPUT and APPROVE in pause.bare
+
+
+def asking(pause: Pause, checkpoint: Checkpoint) -> Events:
+    """The events of a question that opens (S0-30)."""
+    return [
+        asked(pause),
+        created(checkpoint),
+        (
+            EventKind.RUN_PAUSED,
+            {
+                "pause_id": pause.shown_id,
+                "phase": pause.phase,
+                "lifecycle": Lifecycle.WAITING.value,
+            },
+        ),
+    ]

@@ -1,0 +1,296 @@
+"""The unsaved rows that a step leaves behind: its checkpoint, and the question where it asks
+one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from django.db.models import Max
+
+from checkpoints import store
+from checkpoints.database import clock
+from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
+from checkpoints.state import codec, redaction, reducers
+from checkpoints.store import Entry
+from runs.definitions import due_times, reviewer_index
+from runs.engine import approvals, questions
+from runs.engine.context.claimed_run import ClaimedRun, loop_num
+from runs.engine.drafts import budget
+from runs.engine.drafts.events import CARRIED, MIDWAY, Events, created, line
+from runs.engine.questions import Question
+from runs.models import Pause, Run
+from runs.states import STOPS
+from runs.workflows import sequence
+from runs.workflows.base import Commit, Report
+
+COMMITS = "git_commit_count"
+OUTPUTS = (COMMITS, "github_pull_request_url", "input_tokens", "output_tokens", "cost")
+"""State keys that lists and the API show; copied to the checkpoint's metadata so that no state is
+loaded for them.
+"""
+
+
+def after_step(
+    held: ClaimedRun,
+    update: Any,
+    code: Commit | None,
+    *,
+    status: CheckpointStatus,
+    next_step: str,
+    metadata: dict[str, Any] | None = None,
+    ran: bool = True,
+    midway: bool = False,
+    write: bool = True,
+) -> tuple[Checkpoint, dict[str, Any]]:
+    """The checkpoint after a step, and its state: the update merged by the workflow's reducers.
+
+    A join belongs to the execution of the step that gathered: it adds no loop. One that asks
+    `midway` goes on with the answer, under its key. Without `write` it is one that no table is to
+    hold. Raises budget.Spent.
+    """
+    step, head = held.at, held.head
+    state = reducers.apply(held.state, update, held.reducers)
+    counts = ran and not held.joining
+    number = loop_num(head, step) if counts else head.loop_num
+    # asked before it begins, it is still the execution that a retry takes up
+    carried = CARRIED if ran else (*CARRIED, "scope")
+    kept = {key: head.metadata[key] for key in carried if key in head.metadata}
+    entry = Entry(
+        status=status,
+        node_id=step if ran else head.node_id,
+        next_step=next_step,
+        loop_num=number,
+        completed_nodes=sequence.completed(
+            held.steps, step if midway else next_step or sequence.following(held.steps, step)
+        )
+        if ran
+        else head.completed_nodes,
+        total_nodes=len(held.steps),
+        metadata={
+            **kept,
+            **held.joined,
+            **(metadata or {}),
+            **({"scope": held.key, MIDWAY: True} if midway else {}),
+            **({"git": _git(code)} if code else {}),
+            **_skipped(held, kept, ran=ran),
+            **({approvals.RELIED: held.relied} if held.relied else {}),
+            "loops": {**kept.get("loops", {}), **({step: number} if counts and not midway else {})},
+            "outputs": _outputs(held, state, code),
+        },
+    )
+    if not write:
+        return _unwritten(held, entry), state
+    parent, before = held.written
+    checkpoint = store.build(
+        held.run.thread_id, held.run.pk, state, entry, parent=parent, before=before
+    )
+    held.noted = budget.spend(held, checkpoint, more=len(code.bundle) if code else 0)
+    return checkpoint, state
+
+
+def _outputs(held: ClaimedRun, state: Mapping[str, Any], code: Commit | None) -> dict[str, Any]:
+    """What lists and the API show of the work.
+
+    The engine counts the commits with each commit, so that no step has to tell their number.
+    """
+    outputs = {key: state[key] for key in OUTPUTS if key in state}
+    before = {**held.head.metadata.get("outputs", {}), **held.joined.get("outputs", {})}.get(
+        COMMITS
+    )
+    if code is not None and code.commits is not None:
+        outputs[COMMITS] = code.commits
+    # else the step itself told another number just now
+    elif before is not None and state.get(COMMITS) == held.state.get(COMMITS):
+        outputs[COMMITS] = before
+    return outputs
+
+
+def _skipped(held: ClaimedRun, kept: dict[str, Any], *, ran: bool) -> dict[str, list[str]]:
+    """The steps that were passed over by their own condition, each as of when its turn came
+    last.
+    """
+    before = set(kept.get(approvals.SKIPPED, ()))
+    now = before | {held.at} if held.passing_over else before - {held.at} if ran else before
+    return {approvals.SKIPPED: sorted(now)} if now != before else {}
+
+
+def _unwritten(held: ClaimedRun, entry: Entry) -> Checkpoint:
+    told = {field.name: getattr(entry, field.name) for field in fields(entry)}
+    return Checkpoint(
+        thread_id=held.run.thread_id,
+        run_id=held.run.pk,
+        **{**told, "metadata": budget.carried(held, entry.metadata)},
+    )
+
+
+def where_it_stands(held: ClaimedRun) -> Checkpoint:
+    """A checkpoint of the step boundary that the run is at, where the last one that was written is
+    older.
+    """
+    head = held.head
+    entry = Entry(**{field.name: getattr(head, field.name) for field in fields(Entry)})
+    parent, before = held.written
+    return store.build(
+        held.run.thread_id, held.run.pk, held.state, entry, parent=parent, before=before
+    )
+
+
+def _git(commit: Commit) -> dict[str, str]:
+    """The bundle is kept before the step's commit, in its own: a blob that nothing points to does
+    no harm.
+    """
+    return {
+        "commit": commit.sha,
+        "base": commit.base,
+        "bundle": store.put_blob(commit.bundle) if commit.bundle else "",
+    }
+
+
+def after_answer(held: ClaimedRun) -> Checkpoint:
+    """The last checkpoint of a run whose answer led to the end."""
+    head = held.head
+    kept = {key: head.metadata[key] for key in (*CARRIED, "outputs") if key in head.metadata}
+    entry = Entry(
+        status=CheckpointStatus.COMPLETED,
+        node_id=head.node_id,
+        loop_num=head.loop_num,
+        completed_nodes=len(held.steps),
+        total_nodes=len(held.steps),
+        metadata=kept,
+    )
+    return store.build(
+        held.run.thread_id, held.run.pk, held.state, entry, parent=head, before=held.state
+    )
+
+
+def failure(
+    run: Run,
+    head: Checkpoint,
+    state: dict[str, Any] | None,
+    *,
+    code: str,
+    words: str,
+    written: tuple[Checkpoint, dict[str, Any]] | None = None,
+    relied: Mapping[str, Any] | None = None,
+) -> tuple[Events, Checkpoint | None]:
+    """What a failed run leaves behind: its last events, and a checkpoint that a retry goes on from.
+
+    `written` is the newest checkpoint that was written, with its state, where that is not `head`;
+    `relied` is of what the step that failed may have done.
+
+    Without a state (it could not be read) there is no checkpoint: the head stays what it is, and
+    nobody resumes from an empty state.
+    """
+    step = head.next_step or head.node_id
+    facts: Events = [
+        line(words, step, level="error"),
+        (EventKind.RUN_FAILED, {"error": words, "failure_code": code, "step": step}),
+    ]
+    if state is None:
+        return facts, None
+    why: dict[str, Any] = {
+        "error": words,
+        "failure_code": code,
+        **({approvals.RELIED: dict(relied)} if relied else {}),
+    }
+    if head.next_step:
+        why["scope"] = head.metadata.get("scope") or f"{run.shown_id}/{step}/{loop_num(head, step)}"
+    entry = Entry(
+        status=CheckpointStatus.FAILED,
+        node_id=step,
+        next_step=head.next_step,
+        loop_num=loop_num(head, step) if head.next_step else head.loop_num,
+        completed_nodes=head.completed_nodes,
+        total_nodes=head.total_nodes,
+        metadata={**head.metadata, **why},
+    )
+    parent, before = written or (head, state)
+    checkpoint = store.build(run.thread_id, run.pk, state, entry, parent=parent, before=before)
+    return [*facts, created(checkpoint)], checkpoint
+
+
+def opening(question: Question) -> dict[str, Any]:
+    """The columns of a pause that say when it opens, by which rules, and when those act."""
+    now = clock.now()
+    return {
+        "review": question.review,
+        "opened_at": now,
+        **due_times.columns(question.review, now),
+    }
+
+
+def pause(
+    held: ClaimedRun, question: Question, checkpoint: Checkpoint, opening: Mapping[str, Any]
+) -> Pause:
+    """The pause that a step opens."""
+    ask, shown = question.ask, kept_report(question.ask.report)
+    material = checkpoint.metadata.get(approvals.MATERIAL)
+    read: list[Any] = [{"material": material}]
+    # all that was there counts; of a stop, which decides nothing of the step, what is shown
+    if material is None:
+        read = [
+            shown["content"],
+            shown["patch"],
+            *([] if ask.phase in STOPS else [{"state": checkpoint.digest}]),
+        ]
+    return Pause(
+        outside=question.outside,
+        run=held.run,
+        checkpoint=checkpoint,
+        step=held.at,
+        phase=ask.phase,
+        kind=question.kind,
+        question=codec.readable(ask.question)[:300],
+        content=shown["content"],
+        patch_digest=shown["patch"],
+        facts=shown["facts"],
+        effects=shown["effects"],
+        content_digest=questions.digest(
+            read, shown["facts"], question.required_inputs, question.calls
+        ),
+        required_inputs=question.required_inputs,
+        known=dict(ask.known),
+        bare=question.bare,
+        calls=question.calls,
+        # nothing was sent back
+        revision=1 if ask.midway else (_asked_before(held, ask.phase) or 0) + 1,
+        max_revisions=ask.max_revisions,
+        panel_id=reviewer_index.keep(question.review),
+        **opening,
+        ways=dict(ask.actions),
+        labels=dict(ask.labels),
+    )
+
+
+def _asked_before(held: ClaimedRun, phase: str) -> int | None:
+    """The revision that this run asked last; one that was asked again after a retry counts on."""
+    before = Pause.objects.filter(run=held.run, step=held.at, phase=phase)
+    found: int | None = before.aggregate(last=Max("revision"))["last"]
+    return found
+
+
+def kept_report(report: Report) -> dict[str, Any]:
+    """A report as rows and metadata hold it; its patch goes to a blob."""
+    # pairs, not an object: canonical JSON sorts keys, and the order is the author's
+    shown = {
+        codec.readable(label): codec.readable(value) if isinstance(value, str) else value
+        for label, value in report.facts.items()
+    }
+    facts = [[label, value] for label, value in redaction.redact(shown).items()]
+    return {
+        "content": codec.readable(report.content),
+        "patch": store.put_blob(codec.readable(report.patch).encode()) if report.patch else "",
+        "facts": facts,
+        "effects": [codec.readable(effect) for effect in report.effects],
+    }
+
+
+def read_report(kept: dict[str, Any]) -> Report:
+    """What `kept_report` kept."""
+    patch = store.get_blob(kept["patch"]).decode() if kept["patch"] else ""
+    return Report(
+        content=kept["content"], patch=patch, facts=dict(kept["facts"]), effects=kept["effects"]
+    )

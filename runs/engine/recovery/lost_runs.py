@@ -1,0 +1,152 @@
+"""What the sweep does: runs of lost workers become pending again, and runs that nobody picked up
+are named.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+from collections.abc import Collection, Iterable
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+
+from checkpoints import store
+from checkpoints.database import clock, locks
+from checkpoints.database.rounds import RoundItem
+from checkpoints.events import log
+from checkpoints.models import Checkpoint, Thread
+from runs import urgency
+from runs.engine import ending
+from runs.engine.drafts import step_rows
+from runs.engine.drafts.events import line
+from runs.engine.ending import Wake
+from runs.models import Run, RunQuerySet
+from runs.states import FAILED, PENDING, RUNNING, FailureCode
+from runs.urgency import Urgency
+
+logger = logging.getLogger(__name__)
+
+BATCH = 500
+
+
+def due_again(*, now: dt.datetime, patience: dt.timedelta) -> dict[Wake, Urgency]:
+    """Take lost runs back; give the runs that want a message, with their urgency: lost ones first,
+    then by queue the urgent ones.
+    """
+    wanted = dict.fromkeys(take_back(now=now), Urgency.GOING_ON)
+    overdue = Run.objects.overdue(before=now - patience)
+    for queue in overdue.order_by().values_list("queue", flat=True).distinct():
+        for run_id, how in urgency.in_order(overdue.filter(queue=queue), most=BATCH):
+            wanted.setdefault((run_id, queue), how)
+    return wanted
+
+
+def take_back(*, now: dt.datetime, everything: bool = False) -> list[Wake]:
+    """Make runs with an expired lease pending again; a run that keeps losing its workers ends as an
+    incident.
+
+    `everything` takes every running one: for a process that knows itself to be the only worker.
+    """
+    running = Run.objects.filter(status=RUNNING) if everything else Run.objects.lost(now=now)
+    back: list[Wake] = []
+    for run in _free(
+        running.select_related("thread__head", "parent").order_by("lease_until")[:BATCH]
+    ):
+        with RoundItem(logger, run.shown_id):
+            if run.lost_attempts + 1 >= settings.WAYSTATION_LOST_ATTEMPTS:
+                back += ending.undisturbed(partial(_incident, run))
+            # the lease seen names the claim that was lost: one renewed or moved meanwhile is left
+            # alone
+            else:
+                lost = Run.objects.held(run.pk, run.epoch).filter(lease_until=run.lease_until)
+                back += _return(run, lost, "was lost", lost_attempts=F("lost_attempts") + 1)
+    return back
+
+
+def _free(found: Iterable[Run]) -> list[Run]:
+    """Those whose rows nobody holds: a host that fell silent in a transaction keeps no other run
+    from being taken back.
+    """
+    runs = list(found)
+    mine = locks.free(Run, [run.pk for run in runs])
+    # only the threads of free runs: of rounds that look at once, one then finds both free
+    threads = locks.free(Thread, {run.thread_id for run in runs if run.pk in mine})
+    free = [run for run in runs if run.pk in mine and run.thread_id in threads]
+    for run in runs:
+        if run not in free:
+            logger.warning("%s is locked by another session; a later sweep takes it", run.shown_id)
+    return free
+
+
+def hand_back(owners: Collection[str]) -> list[Wake]:
+    """Make the runs that these processes hold pending again, because they end now; what they still
+    write is refused.
+
+    It is no lost attempt: the step has done nothing wrong.
+    """
+    back: list[Wake] = []
+    for run in Run.objects.filter(status=RUNNING, lease_owner__in=owners):
+        with RoundItem(logger, run.shown_id):
+            back += _return(run, Run.objects.held(run.pk, run.epoch), "was stopped")
+    return back
+
+
+@transaction.atomic(durable=True)
+def _return(run: Run, held: RunQuerySet, what: str, **fields: Any) -> list[Wake]:
+    """Make the run pending where `held` still finds it; `what` became of its worker."""
+    if not held.move(
+        {RUNNING}, PENDING, due_at=clock.FromNow(), lease_owner="", lease_until=None, **fields
+    ):
+        return []
+    words = line(f"The worker {run.lease_owner} {what}; another one takes over.", level="warning")
+    log.append(run.thread_id, run.pk, [words])
+    return [(run.pk, run.queue)]
+
+
+def _incident(run: Run) -> list[Wake]:
+    head = run.thread.head
+    assert head is not None
+    times = run.lost_attempts + 1
+    step = head.next_step or head.node_id
+    words = (
+        f"Step {step} lost its worker {times} times in a row. The state before it is kept; "
+        "retry when the cause is found."
+    )
+    fields = {
+        "error": words,
+        "failure_code": FailureCode.INCIDENT,
+        "ended_at": clock.now(),
+        "lease_owner": "",
+        "lease_until": None,
+    }
+    children = ending.close_children(run)
+    woken = ending.tell_parent(run, failed=True)
+    if (
+        not Run.objects.held(run.pk, run.epoch)
+        .filter(lease_until=run.lease_until)
+        .move({RUNNING}, FAILED, **fields)
+    ):
+        transaction.set_rollback(True)
+        return []
+    ending.move_children(run, children)
+    logger.error("%s: %s", run.shown_id, words)
+    facts, checkpoint = step_rows.failure(
+        run, head, _state(head), code=FailureCode.INCIDENT, words=words
+    )
+    if checkpoint is not None:
+        store.insert(checkpoint)
+    log.append(run.thread_id, run.pk, facts)
+    ending.end_children(children, by=run.shown_id)
+    ending.note_on_parent(run, words, level="error")
+    return woken
+
+
+def _state(head: Checkpoint) -> dict[str, Any] | None:
+    try:
+        return store.load(head)
+    except (store.CheckpointDamaged, store.StoreUnavailable):
+        return None

@@ -1,0 +1,1 @@
+"""What a worker process is to the others: its leases, its end, and its clock."""

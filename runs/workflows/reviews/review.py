@@ -1,0 +1,71 @@
+"""The `review` rules of a template's step as a type: `runs.workflows.reviews.rules` checks them."""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+
+class Actors(TypedDict, total=False):
+    """People by username, groups by name."""
+
+    users: list[str]
+    groups: list[str]
+
+
+class Stage(Actors):
+    """From when on others may answer too, and are asked."""
+
+    after: str
+    """ISO 8601 duration since the question was opened, e.g.
+
+    `PT4H` or `P2D`; in the deadline's calendar and zone.
+    """
+
+
+class Deadline(TypedDict, total=False):
+    after: str
+    """ISO 8601 duration since the question was opened."""
+    calendar: str
+    """Name of one of `WAYSTATION_CALENDARS`, e.g. `business`; "" counts every hour."""
+    zone: str
+    """IANA name of the time zone that days and business hours are counted in; "" for the
+    server's.
+    """
+    outcome: str
+    """What happens when nobody has answered: `expire` where it says nothing, `cancel`, `escalate`
+    or `approve`; of a question with `Ask.otherwise`, that action.
+    """
+
+
+class Review(TypedDict, total=False):
+    """The rules of one step's questions."""
+
+    reviewers: Actors
+    """Who may answer; whoever may see the thread where this names nobody."""
+    quorum: int
+    """How many different people must approve.
+
+    One refusal, or one wish for a revision, decides alone.
+    """
+    self_approval: bool
+    """Whether who asked for the work may approve it; true where it says nothing."""
+    reason_required: list[str]
+    """Answers that need words."""
+    risk: Literal["low", "normal", "high"]
+    """`high` is never answered in bulk nor from a link without a login."""
+    link_answers: bool
+    """Whether a low-risk question may be answered from its link without a login."""
+    external: list[str]
+    """Mail addresses of people without an account who are asked too, each by a link of their own:
+    `runs.workflows.external_reviewers`.
+    """
+    edits: bool
+    """Whether the answer may bring an edited text of the content."""
+    deadline: Deadline
+    reminders: list[str]
+    """ISO 8601 durations since the question was opened, after which those who may answer are
+    reminded.
+    """
+    escalation: list[Stage]
+    undo: int
+    """Seconds for which an approval may be taken back: the run goes on after them."""

@@ -1,0 +1,1 @@
+"""Tests of `runs.engine.commit`: the one hot path."""

@@ -1,0 +1,1 @@
+"""Tests of `runs.engine.context`: what a step is handed."""

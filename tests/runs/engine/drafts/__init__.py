@@ -1,0 +1,1 @@
+"""Tests of `runs.engine.drafts`: what a run may write."""

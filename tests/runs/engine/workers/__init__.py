@@ -1,0 +1,1 @@
+"""Tests of `runs.engine.workers`: leases, and how workers end."""

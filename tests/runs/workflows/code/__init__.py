@@ -1,0 +1,1 @@
+"""Tests of `runs.workflows.code`: what a step's code does."""
