@@ -32,12 +32,16 @@ from checkpoints.events import live
 from checkpoints.store.prepared_queries import Prepared
 from hitl.decisions import deadlines
 from runs import services, tasks
-from runs.agents import model, scripted
+from runs.agents import model
 from runs.agents.config import SCRIPTED
+from runs.agents.model import scripted
 from runs.definitions import readiness
-from runs.engine import lease, recovery, streaming, time_limit
+from runs.engine import time_limit
 from runs.engine.advance import advance
-from runs.engine.context import ClaimedRun
+from runs.engine.context import streaming
+from runs.engine.context.claimed_run import ClaimedRun
+from runs.engine.recovery import lost_runs
+from runs.engine.workers import lease
 from runs.models import Credential, Pause, Run, WorkOrder
 from runs.models.templates import _definition
 from runs.states import PENDING, RUNNING
@@ -223,7 +227,7 @@ class Engine:
     def _look(self) -> bool:
         """Do what is due now; whether anything was."""
         now = clock.read()
-        recovery.take_back(now=now)
+        lost_runs.take_back(now=now)
         fired = Pause.objects.due(now=now).exists() and deadlines.fire_due(now=now)
         due = list(Run.objects.filter(status=PENDING, due_at__lte=now).order_by("due_at", "pk"))
         before = sum(run.epoch for run in due)

@@ -12,7 +12,7 @@ import textwrap
 import pytest
 
 from hitl.decisions.errors import AnswerInvalid
-from runs.agents.scripted import Wanted
+from runs.agents.model.scripted import Wanted
 from runs.services import InputInvalid
 from runs.testing import Engine, NothingAsked, play
 from tests.databases.copies import ROOT
