@@ -12,7 +12,7 @@ from checkpoints.state import codec, redaction
 from runs.states import PauseKind
 from runs.workflows import external_reviewers, owned, schemas, tool_calls
 from runs.workflows.base import Ask, StepFailed
-from runs.workflows.reviews import Review
+from runs.workflows.reviews.review import Review
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 from runs.workflows.wait_for_input import ANSWER
 
