@@ -377,6 +377,8 @@ def _freeze_step(
         "choices": _choices(step.get("choices", []), position),
         "max_revisions": rounds,
     }
+    if (version := registry.latest_version(kind.function)) > 1:
+        frozen["function_version"] = version  # said only where there is more than one
     try:
         # just the keys that policies may have
         frozen.update(step_options.freeze(step))  # type: ignore[typeddict-item]

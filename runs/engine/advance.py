@@ -193,7 +193,7 @@ def _call(held: ClaimedRun, step: FrozenStep) -> Result | Exception:
     """The step's outcome, or the error it ended with. No transaction is open here."""
     try:
         with opening.opened(held, step) as opened:
-            function = find(step["function"])
+            function = find(step["function"], step.get("function_version", 1))
             outcome = time_limit.call(
                 held, step.get("timeout"), lambda: function(held.state, opened)
             )

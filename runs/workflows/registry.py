@@ -104,6 +104,9 @@ class Traits:
 
 
 _STEPS: dict[str, Step] = {}
+"""By name; versions from 2 on by `name@version`."""
+_LATEST: dict[str, int] = {}
+"""Name → highest version, of names that have one above 1."""
 _TRAITS: dict[str, Traits] = {}
 
 
@@ -122,13 +125,22 @@ def step(
     letters: Mapping[str, Letter] | None = None,
     reducers: Mapping[str, str] | None = None,
     server: ServerSide | None = None,
+    version: int = 1,
 ) -> Callable[[Step], Step]:
     """Register a step function under the name that step templates use, e.g.
 
     `repo_tidy.plan`. What the arguments mean: see `Traits`.
 
-    Raises ValueError: another function has that name.
+    Args:
+        version: of the function, from 1. Versions of one name may stand beside each other: work
+            that is asked for takes the highest, and runs under way finish on the one that they
+            were made with. A run whose version is gone is held, and loses nothing. What the step
+            says of itself is that of its highest version.
+    Raises:
+        ValueError: another function has that name and version, or the version is below 1.
     """
+    if version < 1 or "@" in name:
+        raise ValueError(f"{name!r}, version {version}: names are without @, versions from 1 on")
     traits = Traits(
         check,
         asks,
@@ -145,22 +157,39 @@ def step(
     )
 
     def register(function: Step) -> Step:
-        if _STEPS.setdefault(name, function) is not function:
-            raise ValueError(f"two step functions are called {name!r}")
+        key = _key(name, version)
+        if _STEPS.setdefault(key, function) is not function:
+            raise ValueError(f"two step functions are called {key!r}")
         owned.declare(traits.keeps)
-        _TRAITS[name] = traits
+        if version >= latest_version(name):
+            _TRAITS[name] = traits
+        if version > latest_version(name):
+            _LATEST[name] = version
         return function
 
     return register
 
 
-def find(name: str) -> Step:
-    """The step function of that name; raises UnknownStep."""
-    if name not in _STEPS:
+def find(name: str, version: int | None = None) -> Step:
+    """The step function of that name: of the highest version where none is named.
+
+    Raises UnknownStep.
+    """
+    key = _key(name, latest_version(name) if version is None else version)
+    if key not in _STEPS:
         raise UnknownStep(
-            f"there is no step function {name!r}; known are {', '.join(sorted(_STEPS))}"
+            f"there is no step function {key!r}; known are {', '.join(sorted(_STEPS))}"
         )
-    return _STEPS[name]
+    return _STEPS[key]
+
+
+def latest_version(name: str) -> int:
+    """The version that work takes which is asked for now; 1 where the name is not known here."""
+    return _LATEST.get(name, 1)
+
+
+def _key(name: str, version: int) -> str:
+    return name if version == 1 else f"{name}@{version}"
 
 
 def traits_of(name: str) -> Traits:
@@ -173,7 +202,7 @@ def asks_by_itself(name: str) -> bool:
 
     One that is not known here may.
     """
-    return name not in _STEPS or traits_of(name).asks
+    return name not in _TRAITS or traits_of(name).asks
 
 
 def check_config(name: str, config: Config) -> None:

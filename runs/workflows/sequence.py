@@ -62,6 +62,8 @@ class FrozenStep(TypedDict):
     step_template_slug: str
     step_template_version: int
     function: str
+    function_version: NotRequired[int]
+    """Which version of the function, where the code had more than one; else 1."""
     config: dict[str, object]
     pause_after: bool
     pause_phase: str

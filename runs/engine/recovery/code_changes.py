@@ -22,6 +22,7 @@ from runs.models import Run
 from runs.states import PENDING
 from runs.workflows.base import Stopped
 from runs.workflows.code import compatibility
+from runs.workflows.registry import latest_version
 from runs.workflows.sequence import FrozenStep
 
 logger = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ def reason_to_hold(run: Run, steps: list[FrozenStep], name: str) -> str:
     verdict = compatibility.judge(step)
     if verdict == "missing":
         return (
-            f"The step {step['title']} needs the function {step['function']!r}, which the code "
+            f"The step {step['title']} needs {_function_of(step)}, which the code "
             "on this worker does not have. "
             "Nothing was lost: the run waits, and goes on by itself when a worker has that code "
             "again."
@@ -66,6 +67,12 @@ def reason_to_hold(run: Run, steps: list[FrozenStep], name: str) -> str:
             "old code is back."
         )
     return ""
+
+
+def _function_of(step: FrozenStep) -> str:
+    version = step.get("function_version", 1)
+    others = latest_version(step["function"]) != version
+    return f"the function {step['function']!r}" + (f", version {version}" if others else "")
 
 
 def hold(held: ClaimedRun) -> bool:

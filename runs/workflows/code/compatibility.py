@@ -23,7 +23,7 @@ def current(step: FrozenStep) -> str | None:
     where there is no such function.
     """
     try:
-        return fingerprint(find(step["function"]))
+        return fingerprint(find(step["function"], step.get("function_version", 1)))
     except UnknownStep:
         return None
 
