@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django import forms
 from django.contrib.auth.models import Group
+from django.forms.utils import ErrorDict
 
 from checkpoints.database.people import User
 from checkpoints.models import WhenBusy
@@ -246,7 +247,20 @@ class WorkOrderForm(forms.Form):
                 "title"
             ].help_text = "Left empty, it is named after the template and the file."
         required = set(self.schema.get("required", []))
-        for name, part in schemas.declared(self.schema).items():
+        parts = schemas.declared(self.schema)
+        deep = {name: part for name, part in parts.items() if not is_flat(part)}
+        typed: Any = self.data if self.is_bound else None
+        shape = {
+            "type": "object",
+            "properties": deep,
+            "required": [name for name in deep if name in required],
+            schemas.ORDER: list(deep),
+        }
+        self.deep = SchemaForm(shape, typed)
+        """The parts of the input that one field of Django's cannot hold."""
+        for name, part in parts.items():
+            if name in deep:
+                continue
             self.fields[PREFIX + name] = field_of(
                 name, part, required=name in required and name not in self.takes_files
             )
@@ -282,10 +296,34 @@ class WorkOrderForm(forms.Form):
                 self.add_error(PREFIX + name, "Choose a file, or name its path.")
         return values
 
+    @property
+    def shown(self) -> Iterator[tuple[bool, Any]]:
+        """The fields in their order, each with whether it is one of `deep`."""
+        first = [name for name in self.fields if not name.startswith(PREFIX)]
+        yield from ((False, self[name]) for name in first)
+        deep = {field.path: field for field in self.deep.fields}
+        for name in schemas.declared(self.schema):
+            if name in deep:
+                yield True, deep[name]
+            else:
+                names = (PREFIX + name, PREFIX + name + ".path")
+                yield from ((False, self[one]) for one in names if one in self.fields)
+
+    def show_as_typed(self) -> None:
+        """Refuse nothing yet: somebody only wants another row."""
+        self._errors = ErrorDict()
+
+    @property
+    def refused(self) -> bool:
+        """Whether something is wrong, wherever it is shown."""
+        return bool(self.errors) or any(
+            one.errors for field in self.deep.fields for one in field.each()
+        )
+
     def input_values(self) -> dict[str, Any]:
         """The input as the schema's types; what was left empty is left out."""
         properties = self.schema.get("properties", {})
-        values: dict[str, Any] = {}
+        values: dict[str, Any] = dict(self.deep.payload)
         for name, part in properties.items():
             value = self.cleaned_data.get(PREFIX + name)
             if name in self.takes_files and (
@@ -316,13 +354,29 @@ class WorkOrderForm(forms.Form):
                 ),
                 None,
             )
-            for text in texts:
+            left = texts if name is not None else self.deep.add_errors({field: texts})
+            for text in left:
                 self.add_error(name, text)
 
 
 def label_of(name: str, part: dict[str, Any]) -> str:
     """What a property of an order's input is called, in its form and on the order's page."""
     return str(part.get("title") or name.replace("_", " ").capitalize())
+
+
+def is_flat(part: Mapping[str, Any]) -> bool:
+    """Whether `field_of` makes a field that holds what the property asks for."""
+    kinds = part.get("type")
+    if "enum" in part or "oneOf" in part or part.get("format") == attachments.FORMAT:
+        return True
+    if isinstance(kinds, list):
+        return "array" in kinds
+    if kinds == "array":
+        items = part.get("items", {})
+        return isinstance(items, Mapping) and items.get("type", "string") == "string"
+    return kinds in {"boolean", "integer", "number"} or (
+        kinds == "string" and part.get("format") not in {"date", "time", "date-time"}
+    )
 
 
 def field_of(name: str, part: dict[str, Any], *, required: bool) -> forms.Field:

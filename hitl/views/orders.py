@@ -99,9 +99,11 @@ def order_new(request: HttpRequest) -> HttpResponse:
         initial=begun,
     )
     named = bool(request.POST.get("template") or (chosen and chosen.default_template))
-    if request.method == "POST" and not named:
+    if "change" in request.POST:  # a row more, or one less
+        form.show_as_typed()
+    elif request.method == "POST" and not named:
         form.add_error(None, "Choose a template, so that it is plain what is done.")
-    if request.method == "POST" and form.is_valid():
+    if request.method == "POST" and "change" not in request.POST and form.is_valid():
         order = _submit(template, form, person(request))
         if order is not None:
             return redirect("hitl:order", order.pk)
@@ -115,7 +117,7 @@ def order_new(request: HttpRequest) -> HttpResponse:
     }
     context["more_repositories"] = len(repositories) > OFFERED
     return render(
-        request, "hitl/orders/order_new.html", context, status=422 if form.errors else 200
+        request, "hitl/orders/order_new.html", context, status=422 if form.refused else 200
     )
 
 

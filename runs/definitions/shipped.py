@@ -2,21 +2,18 @@
 bring along.
 
 `WAYSTATION_WORKFLOWS` names modules. Importing one registers its step functions
-(`runs.workflows.registry.step`); it may have `STEP_TEMPLATES` (slug → `title`, `function`,
-`config`, `sub_steps`) and `TEMPLATES` (slug → what a template's page asks for).
+(`runs.workflows.registry.step`). It declares workflows (`runs.workflows.workflow`), or says the
+same with `STEP_TEMPLATES` (slug → `title`, `function`, `config`, `sub_steps`) and `TEMPLATES` (slug
+→ what a template's page asks for).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
-from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
-
-from runs.definitions import templates
+from runs.definitions import loading, templates
 from runs.models import StepTemplate, Template
 
 BUILT_IN = (
@@ -29,48 +26,26 @@ BUILT_IN = (
 """Steps that every server has."""
 
 
-def modules() -> list[ModuleType]:
-    """The modules that the setting names, imported.
-
-    Raises ImproperlyConfigured, naming the one that cannot be, and why.
-    """
-    found = []
-    for name in settings.WAYSTATION_WORKFLOWS:
-        try:
-            found.append(import_module(name))
-        except Exception as error:
-            raise ImproperlyConfigured(
-                f"WAYSTATION_WORKFLOWS: {name!r} cannot be imported: "
-                f"{type(error).__name__}: {error}"
-            ) from error
-    return found
-
-
 def register() -> None:
     """Make the step functions known: those that every server has, and those of the modules that the
     setting names.
     """
     for name in BUILT_IN:
         import_module(name)
-    modules()
+    loading.declared(loading.modules())
 
 
 def load() -> list[Template]:
     """Write what is shipped; what is there already in the same form stays as it is, and a version
     that a person edited stays current.
     """
-    found = modules()
-    for module in found:
-        for slug, fields in getattr(module, "STEP_TEMPLATES", {}).items():
-            last = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
-            # else its title and configuration are the operator's
-            if last is None or last.function != fields["function"]:
-                templates.edit_step_template(slug, **fields)
-    return [
-        _load(slug, fields)
-        for module in found
-        for slug, fields in getattr(module, "TEMPLATES", {}).items()
-    ]
+    kinds, found = loading.declared(loading.modules())
+    for kind in kinds:
+        last = StepTemplate.objects.filter(slug=kind.slug).order_by("-version").first()
+        # else its title and configuration are the operator's
+        if last is None or last.function != kind.fields["function"]:
+            templates.edit_step_template(kind.slug, **kind.fields)
+    return [_load(one.slug, one.fields) for one in found]
 
 
 def _load(slug: str, fields: Mapping[str, Any]) -> Template:

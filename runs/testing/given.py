@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import ModuleType
 from typing import Any
 
-from runs.definitions import shipped, templates
+from runs.definitions import loading, templates
+from runs.workflows import Workflow
 
+Templates = Mapping[str, Mapping[str, Any]]
 Hire = Callable[[str, Sequence[str]], object]
 
 
@@ -15,27 +16,20 @@ def load(workflow: Any, template: str = "", *, hire: Hire) -> str:
     """Save a workflow's templates in the database at hand; give the slug of the one to run.
 
     Args:
-        workflow: the slug of a template that a module of WAYSTATION_WORKFLOWS has, a module with
-            TEMPLATES, or a mapping with `TEMPLATES` and `STEP_TEMPLATES`.
+        workflow: a declared workflow; the slug of a template that a module of
+            WAYSTATION_WORKFLOWS has; a module that declares workflows; or a mapping with
+            `TEMPLATES` and `STEP_TEMPLATES`.
         template: which of several.
         hire: makes the people and groups that review rules name: (name, its groups).
     """
-    if isinstance(workflow, str):
-        modules = shipped.modules()
-        slug = workflow
-    else:
-        modules = [workflow]
-        slug = template
-    found: dict[str, Mapping[str, Any]] = {}
-    for module in modules:
-        kinds, wholes = _part(module, "STEP_TEMPLATES"), _part(module, "TEMPLATES")
-        for review in _reviews([*kinds.values(), *wholes.values()]):
-            _hire(review, hire)
-        for name, fields in kinds.items():
-            templates.edit_step_template(name, **fields)
-        for name, fields in wholes.items():
-            found[name] = fields
-            templates.edit_template(name, **fields)
+    slug = workflow if isinstance(workflow, str) else template
+    kinds, found = _declared(workflow)
+    for review in _reviews([*kinds.values(), *found.values()]):
+        _hire(review, hire)
+    for name, fields in kinds.items():
+        templates.edit_step_template(name, **fields)
+    for name, fields in found.items():
+        templates.edit_template(name, **fields)
     if not slug and len(found) == 1:
         [slug] = found
     if slug not in found:
@@ -46,9 +40,15 @@ def load(workflow: Any, template: str = "", *, hire: Hire) -> str:
     return slug
 
 
-def _part(module: ModuleType | Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = module.get(name) if isinstance(module, Mapping) else getattr(module, name, None)
-    return found or {}
+def _declared(workflow: Any) -> tuple[Templates, Templates]:
+    """Step templates, and templates, by slug."""
+    if isinstance(workflow, Workflow):
+        return workflow.step_templates, {workflow.slug: workflow.template}
+    if isinstance(workflow, Mapping):
+        return workflow.get("STEP_TEMPLATES") or {}, workflow.get("TEMPLATES") or {}
+    modules = loading.modules() if isinstance(workflow, str) else [workflow]
+    kinds, found = loading.declared(modules)
+    return {one.slug: one.fields for one in kinds}, {one.slug: one.fields for one in found}
 
 
 def _reviews(wholes: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:

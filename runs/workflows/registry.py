@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from inspect import unwrap
+from typing import Any, TypeVar
 
 from runs.workflows import owned
-from runs.workflows.base import Step
+from runs.workflows.base import Context, Outcome, Step
 from runs.workflows.letters import Letter
 from runs.workflows.owned import Keeps
 
+F = TypeVar("F", bound=Callable[[Any, Context], Outcome])
 Config = Mapping[str, Any]
 Setting = Callable[[str], Any]
 """`setting("WAYSTATION_MODEL")`: what operators settled for this server."""
@@ -126,10 +128,12 @@ def step(
     reducers: Mapping[str, str] | None = None,
     server: ServerSide | None = None,
     version: int = 1,
-) -> Callable[[Step], Step]:
+) -> Callable[[F], F]:
     """Register a step function under the name that step templates use, e.g.
 
     `repo_tidy.plan`. What the arguments mean: see `Traits`.
+
+    The state may be annotated as a TypedDict of the workflow's own.
 
     Args:
         version: of the function, from 1. Versions of one name may stand beside each other: work
@@ -156,10 +160,13 @@ def step(
         server or ServerSide(),
     )
 
-    def register(function: Step) -> Step:
+    def register(function: F) -> F:
         key = _key(name, version)
-        if _STEPS.setdefault(key, function) is not function:
-            raise ValueError(f"two step functions are called {key!r}")
+        if (other := _STEPS.setdefault(key, function)) is not function:
+            raise ValueError(
+                f"two step functions are called {key!r}: {_place(other)} and {_place(function)}. "
+                "Give one of them another name."
+            )
         owned.declare(traits.keeps)
         if version >= latest_version(name):
             _TRAITS[name] = traits
@@ -168,6 +175,17 @@ def step(
         return function
 
     return register
+
+
+def _place(function: Step) -> str:
+    code = getattr(unwrap(function), "__code__", None)
+    return f"{code.co_filename}, line {code.co_firstlineno}" if code else repr(function)
+
+
+def name_of(function: Step) -> str | None:
+    """The name under which a function is registered; None where it is no step."""
+    keys = (key for key, known in _STEPS.items() if known is function)
+    return next((key.partition("@")[0] for key in keys), None)
 
 
 def find(name: str, version: int | None = None) -> Step:

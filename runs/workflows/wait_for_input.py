@@ -8,7 +8,18 @@ from typing import Any
 
 from runs.workflows import schemas
 from runs.workflows import tool_calls as tools
-from runs.workflows.base import Ask, Call, Context, Go, Outcome, Report, State, StepFailed
+from runs.workflows.base import (
+    Ask,
+    Call,
+    Context,
+    Go,
+    Outcome,
+    Report,
+    Shape,
+    State,
+    StepFailed,
+    schema_of,
+)
 from runs.workflows.registry import step
 from runs.workflows.sequence import APPROVE
 
@@ -24,7 +35,7 @@ def wait_for_input(
     state: State,
     context: Context,
     *,
-    required_inputs: Mapping[str, Any],
+    required_inputs: Shape,
     blocking_reason: str,
     question: str,
     report: Report | None = None,
@@ -36,8 +47,9 @@ def wait_for_input(
     the step goes on.
 
     Args:
-        required_inputs: JSON Schema of an object. Its properties are keys of the state, which the
-            answer joins by the reducers.
+        required_inputs: a pydantic model, a dataclass, a TypedDict, or the JSON Schema of an
+            object. Its properties are keys of the state, which the answer joins by the reducers;
+            `read(Model, state)` then gives them as an instance.
         blocking_reason: what the run waits for, e.g. `missing_supplier_data`.
         to: the step that the answer leads to; None runs this step again, which then finds the data
             and goes on.
@@ -47,7 +59,7 @@ def wait_for_input(
 
     Use it from any step: `return wait_for_input(...) or Go(...)`.
     """
-    schema = schemas.check_inputs(required_inputs)
+    schema = schema_of(required_inputs)
     known = {**state, **(update or {})}
     data = {key: known[key] for key in schema.get("properties", {}) if key in known}
     if not schemas.validate_resume_payload(schema, data):

@@ -38,6 +38,7 @@ from runs.workflows.base.outcomes import (
     Stopped,
     effect,
 )
+from runs.workflows.base.typed import Shape, read, schema_of
 from runs.workflows.base.workspaces import (
     Code,
     Commit,
@@ -71,6 +72,7 @@ __all__ = [
     "PullRequestDraft",
     "Report",
     "RequireApproval",
+    "Shape",
     "Sleep",
     "State",
     "Step",
@@ -79,4 +81,6 @@ __all__ = [
     "Told",
     "Workspace",
     "effect",
+    "read",
+    "schema_of",
 ]

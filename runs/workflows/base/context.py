@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from runs.workflows.base.orders import Order, PullRequest, PullRequestDraft
-from runs.workflows.base.outcomes import Approval, Outcome, State, StepFailed
+from runs.workflows.base.outcomes import Approval, Outcome, StepFailed
 from runs.workflows.base.workspaces import Workspace
 
 
@@ -169,4 +169,4 @@ class Context:
         return self.approvals.get(of)
 
 
-Step = Callable[[State, Context], Outcome]
+Step = Callable[[Any, Context], Outcome]

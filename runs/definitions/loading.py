@@ -1,0 +1,208 @@
+"""The modules that `WAYSTATION_WORKFLOWS` names: found, imported, and what they declare.
+
+An entry is a module's name, or a folder whose modules and packages are all taken. Nothing here asks
+the database.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+import threading
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+from checkpoints.state import redaction
+from checkpoints.text import invisible
+from runs.workflows import Workflow, WorkflowInvalid
+
+PATIENCE = 10.0
+"""Seconds after which a start says which module it still imports."""
+LONGEST = 500
+"""Characters of an author's error that are told."""
+SETTING = "WAYSTATION_WORKFLOWS"
+NOT_THEIRS = [
+    Path(__file__).parents[1] / "workflows",
+    *(Path(sysconfig.get_path(kind)) for kind in ("stdlib", "purelib", "platlib")),
+]
+"""An error is told where the author wrote, and not where the SDK or a library raises it."""
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A template, or a step template, as a module declares it."""
+
+    slug: str
+    fields: Mapping[str, Any]
+    place: str
+    workflow: Workflow | None = None
+    """None where a dictionary of the module says it."""
+
+    def place_of(self, field: str) -> str:
+        """Where the part of the declaration stands that a refusal names."""
+        return self.workflow.place_of(field) if self.workflow is not None else self.place
+
+
+def is_folder(entry: str) -> bool:
+    """Whether an entry of the setting is a folder, and no module's name."""
+    return entry.startswith(("~", ".")) or os.sep in entry
+
+
+def folders() -> list[Path]:
+    """The folders that the setting names."""
+    return [
+        Path(one).expanduser().resolve() for one in settings.WAYSTATION_WORKFLOWS if is_folder(one)
+    ]
+
+
+def modules() -> list[ModuleType]:
+    """The modules that the setting names, imported.
+
+    Raises ImproperlyConfigured, naming the one that cannot be, the file, the line, and why.
+    """
+    return [
+        _imported(name, within)
+        for entry in settings.WAYSTATION_WORKFLOWS
+        for name, within in (_inside(entry) if is_folder(entry) else [(entry, None)])
+    ]
+
+
+def _inside(entry: str) -> Iterator[tuple[str, Path]]:
+    """The modules and packages of a folder; files of tests are none."""
+    folder = Path(entry).expanduser().resolve()
+    if not folder.is_dir():
+        raise ImproperlyConfigured(
+            f"{SETTING}: there is no folder {folder}. Make it, or name another one; "
+            "`manage.py startworkflow NAME --folder …` makes one with a first workflow."
+        )
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))  # last: a file called as one of ours replaces nothing
+    for path in sorted(folder.iterdir()):
+        name = path.stem
+        module = path.suffix == ".py" or (path / "__init__.py").is_file()
+        if module and name.isidentifier() and not name.startswith(("_", "test_", "conftest")):
+            yield name, folder
+
+
+def _imported(name: str, within: Path | None) -> ModuleType:
+    try:
+        with _told_when_slow(name):
+            module = import_module(name)
+    except (Exception, SystemExit) as error:
+        raise ImproperlyConfigured(
+            f"{SETTING}: {name!r} cannot be imported: {_why(error)} "
+            "Mend it, then start again; nothing was changed."
+        ) from error
+    file = Path(module.__file__ or "").resolve()
+    if within is not None and not file.is_relative_to(within):
+        raise ImproperlyConfigured(
+            f"{SETTING}: {within} has a module {name!r}, but Python has another one of that name "
+            f"({file}). Give the file another name."
+        )
+    return module
+
+
+@contextmanager
+def _told_when_slow(name: str) -> Iterator[None]:
+    """Say where a start hangs: an endless loop at a module's top level raises no error."""
+    here = threading.get_ident()
+
+    def tell() -> None:
+        places = traceback.extract_stack(sys._current_frames().get(here))
+        sys.stderr.write(
+            f"{_place(places)}Still importing {name} after {PATIENCE:g} s. A module should "
+            "only declare; its steps do the work.\n"
+        )
+        sys.stderr.flush()
+
+    timer = threading.Timer(PATIENCE, tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _why(error: BaseException) -> str:
+    """What is wrong with a module, with the file and the line, as one sentence."""
+    if isinstance(error, WorkflowInvalid):
+        return _tellable(str(error))
+    if isinstance(error, SyntaxError) and error.filename:
+        return _tellable(f"{error.filename}, line {error.lineno}: SyntaxError: {error.msg}.")
+    words = f"{type(error).__name__}: {error}".rstrip(". ")
+    return _tellable(f"{_place(traceback.extract_tb(error.__traceback__))}{words}.")
+
+
+def _place(frames: Iterable[traceback.FrameSummary]) -> str:
+    """The innermost line that the author wrote, as `file, line n: `; "" where there is none."""
+    every = list(frames)
+    begin = max((at for at, frame in enumerate(every) if frame.filename == __file__), default=-1)
+    for frame in reversed(every[begin + 1 :]):
+        path = Path(frame.filename)
+        if path.is_absolute() and not any(path.is_relative_to(one) for one in NOT_THEIRS):
+            return f"{frame.filename}, line {frame.lineno}: "
+    return ""
+
+
+def _tellable(words: str) -> str:
+    """Without what the environment holds under the name of a secret: an author's message may quote
+    it, and goes to the server's log.
+    """
+    for name, value in os.environ.items():
+        if len(value) >= 6 and redaction.is_secret(name):
+            words = words.replace(value, redaction.MARKER)
+    words = " ".join(invisible.plain(words).split())
+    return words if len(words) <= LONGEST else f"{words[:LONGEST]} …"
+
+
+def declared(found: Iterable[ModuleType]) -> tuple[list[Declared], list[Declared]]:
+    """The step templates, and the templates, that these modules declare.
+
+    Raises ImproperlyConfigured where two declare one of the same slug.
+    """
+    kinds: dict[str, Declared] = {}
+    templates: dict[str, Declared] = {}
+    for module in found:
+        place = str(module.__file__)
+        for slug, fields in getattr(module, "STEP_TEMPLATES", {}).items():
+            _add(kinds, Declared(slug, fields, place))
+        for slug, fields in getattr(module, "TEMPLATES", {}).items():
+            _add(templates, Declared(slug, fields, place))
+        for one in _workflows(module):
+            _add(templates, Declared(one.slug, one.template, one.place, one))
+            for slug, fields in one.step_templates.items():
+                _add(kinds, Declared(slug, fields, one.place, one))
+    return list(kinds.values()), list(templates.values())
+
+
+def _add(known: dict[str, Declared], new: Declared) -> None:
+    other = known.setdefault(new.slug, new)
+    if (other.place, other.workflow) != (new.place, new.workflow):
+        raise ImproperlyConfigured(
+            f"{SETTING}: {new.place} and {other.place} both declare {new.slug!r}. Give one of them "
+            "another slug."
+        )
+
+
+def _workflows(module: ModuleType) -> list[Workflow]:
+    """The workflows that a module, or a module below it, has under a name."""
+    below = f"{module.__name__}."
+    inside = [
+        one
+        for name, one in list(sys.modules.items())
+        if one is not None and (name == module.__name__ or name.startswith(below))
+    ]
+    values = [value for one in inside for value in vars(one).values()]
+    found = {id(value): value for value in values if isinstance(value, Workflow)}
+    return list(found.values())

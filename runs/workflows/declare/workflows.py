@@ -1,0 +1,347 @@
+"""`workflow(…)` and `use(…)`: one declaration that becomes the same dictionaries as a module's
+`STEP_TEMPLATES` and `TEMPLATES`.
+
+What can be told without a server is refused here, with the file and the line. What hangs on
+settings and people is checked by the same code as any template (`runs.definitions`), when the
+module is loaded and when its templates are saved.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any, Literal, Never, Required, TypedDict, get_args
+
+from runs.workflows import refusals, registry, schemas
+from runs.workflows.base import Step
+from runs.workflows.base.outcomes import ConfigInvalid
+from runs.workflows.base.typed import Shape, schema_of
+from runs.workflows.refusals import FieldRefused
+from runs.workflows.reviews import rules as review_rules
+from runs.workflows.reviews.calendars import Calendar
+from runs.workflows.reviews.review import Review
+from runs.workflows.sequence import APPROVE, CANCEL, REVISE, Choice
+
+Reducer = Literal["replace", "append", "merge", "add", "upsert_by_id", "ephemeral"]
+"""How an update of a state key joins the value so far."""
+SLUG = re.compile(r"[A-Za-z0-9_-]{1,80}")
+HERE = "runs.workflows"
+
+
+class RetryPolicy(TypedDict, total=False):
+    """How a failing step is tried again."""
+
+    attempts: Required[int]
+    """Tries in all, from 1 to 20."""
+    base: float
+    """Seconds before the second try at most; doubles with each."""
+    cap: float
+    """Seconds before any further try at most."""
+    errors: Sequence[str]
+    """Codes of `StepFailed` or names of exception classes that are worth another try; `*` is
+    any.
+    """
+
+
+class WorkflowInvalid(Exception):
+    """A declaration cannot be used. The message begins with the file and the line."""
+
+    def __init__(self, place: str, words: str) -> None:
+        super().__init__(f"{place}: {words}")
+        self.place = place
+        self.words = words
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepUse:
+    """A step as a workflow uses it; `use` makes it."""
+
+    function: str
+    """The name under which the step is registered."""
+    name: str
+    title: str
+    config: Mapping[str, Any]
+    options: Mapping[str, Any]
+    """What the template's step says besides, as `docs/reference/templates.md` has it."""
+    sub_steps: tuple[StepUse, ...] = ()
+    place: str = ""
+    """`file, line n` of the declaration."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workflow:
+    """A declared workflow; `workflow` makes it."""
+
+    slug: str
+    step_templates: Mapping[str, Mapping[str, Any]]
+    """Slug → fields, as a module's `STEP_TEMPLATES`."""
+    template: Mapping[str, Any]
+    """As a value of a module's `TEMPLATES`."""
+    steps: tuple[StepUse, ...]
+    place: str
+    """`file, line n` of the declaration."""
+
+    @property
+    def title(self) -> str:
+        return str(self.template["title"])
+
+    def place_of(self, field: str) -> str:
+        """Where the declaration of `steps.<n>.…` stands; the workflow's own place for others."""
+        root, _, rest = field.partition(".")
+        number = rest.partition(".")[0]
+        known = root == "steps" and number.isdecimal() and int(number) < len(self.steps)
+        return self.steps[int(number)].place if known else self.place
+
+
+def use(
+    step: Step | str,
+    *,
+    name: str = "",
+    title: str = "",
+    config: Mapping[str, Any] | None = None,
+    sub_steps: Sequence[StepUse | Step] = (),
+    step_type: str = "",
+    pause_after: bool = False,
+    pause_phase: str = "",
+    required_inputs: Shape | None = None,
+    review: Review | None = None,
+    choices: Sequence[Choice] = (),
+    revise_to: str = "",
+    max_revisions: int = 3,
+    retry: RetryPolicy | None = None,
+    timeout: float | None = None,
+    skip_when: Mapping[str, Any] | None = None,
+    max_loops: int | None = None,
+    queue: Literal["steps", "agents"] | None = None,
+    on_change: Literal["continue", "hold"] | None = None,
+    interrupt_before: bool = False,
+    interrupt_after: bool = False,
+    **unknown: Never,
+) -> StepUse:
+    """Say how a workflow uses a step: what it is called there, and when people are asked.
+
+    Args:
+        step: the function below `@step`, or the name of one that Waystation brings along, such as
+            `deliver`.
+        name: unique in the workflow; the last part of the step's registered name where it is left
+            out.
+        pause_phase: what the run waits for; `awaiting_<name>_approval` where it is left out.
+        required_inputs: data that must come with the answer.
+        skip_when: JSON Schema; the step is passed over when the state fits it.
+
+    The others mean what they mean in a template: docs/reference/templates.md.
+
+    Raises:
+        WorkflowInvalid: with the file and the line.
+    """
+    place = _place()
+    usual = _known(place, use, unknown)
+    function = _name_of(step, place)
+    name = name or function.rpartition(".")[2]
+    options: dict[str, Any] = {"name": name, "step_type": step_type or name}
+    if pause_after or pause_phase:
+        options |= {
+            "pause_after": True,
+            "pause_phase": pause_phase or f"awaiting_{name}_approval",
+        }
+    if required_inputs is not None:
+        options["required_inputs"] = _schema(required_inputs, place, "required_inputs")
+    if skip_when is not None:
+        options["skip_when"] = _schema(skip_when, place, "skip_when", schemas.check)
+    if review is not None:
+        options["review"] = _reviewed(review, place)
+    others = {
+        "choices": [dict(choice) for choice in choices],
+        "revise_to": revise_to,
+        "max_revisions": max_revisions,
+        "retry": dict(retry) if retry is not None else None,
+        "timeout": timeout,
+        "max_loops": max_loops,
+        "queue": queue,
+        "on_change": on_change,
+        "interrupt_before": interrupt_before,
+        "interrupt_after": interrupt_after,
+    }
+    options |= {key: value for key, value in others.items() if value not in ([], usual[key])}
+    try:
+        registry.check_config(function, config or {})
+    except ConfigInvalid as error:
+        raise WorkflowInvalid(place, f"the configuration of {name}: {error}") from error
+    return StepUse(
+        function=function,
+        name=name,
+        title=title or name.replace("_", " ").replace("-", " ").capitalize(),
+        config=dict(config or {}),
+        options=options,
+        sub_steps=tuple(_used(sub_steps, place)),
+        place=place,
+    )
+
+
+def workflow(
+    slug: str,
+    *,
+    title: str,
+    steps: Sequence[StepUse | Step],
+    description: str = "",
+    input: Shape | None = None,
+    reducers: Mapping[str, Reducer] | None = None,
+    needs_repository: bool = False,
+    frequency: Literal["step", "nodes", "loops", "failure", "off"] | None = None,
+    retention: Mapping[str, float | None] | None = None,
+    size_budget: int | None = None,
+    **unknown: Never,
+) -> Workflow:
+    """Declare a workflow: what orders by it bring, its steps, and how its state is kept.
+
+    Bind it to a name of a module that `WAYSTATION_WORKFLOWS` names. When the product starts, it
+    becomes the template of that slug.
+
+    Args:
+        slug: how it is called in addresses and commands; letters, digits, `-` and `_`.
+        steps: in their order; a bare function is `use(function)`.
+        input: what an order brings, shown as a form: a pydantic model, a dataclass, a TypedDict, or
+            a JSON Schema. A step gets it typed with `read(Model, context.order.input)`.
+        reducers: how updates of a state key join it; other keys are replaced.
+        needs_repository: whether an order names a git repository.
+
+    The others mean what they mean in a template: docs/reference/templates.md.
+
+    Raises:
+        WorkflowInvalid: with the file and the line.
+    """
+    place = _place()
+    _known(place, workflow, unknown)
+    if not SLUG.fullmatch(slug):
+        raise WorkflowInvalid(
+            place, f"{slug!r} is no slug. Use up to 80 letters, digits, hyphens and underscores."
+        )
+    used = tuple(_used(steps, place))
+    if not used:
+        raise WorkflowInvalid(place, f"The workflow {slug!r} has no steps. Name at least one.")
+    _check_names(used)
+    template: dict[str, Any] = {
+        "title": title,
+        "description": description,
+        "needs_repository": needs_repository,
+        "steps": [_step_of(slug, one) for one in used],
+    }
+    if input is not None:
+        template["input_schema"] = _schema(input, place, "input")
+    if reducers is not None:
+        template["reducers"] = _reducers(reducers, place)
+    others = {"frequency": frequency, "retention": retention, "size_budget": size_budget}
+    template |= {key: value for key, value in others.items() if value is not None}
+    kinds = dict(_step_templates(slug, used))
+    if long := [kind for kind in kinds if len(kind) > 80]:
+        raise WorkflowInvalid(
+            place, f"The name {long[0]!r} is too long. Slug and step have 79 characters together."
+        )
+    return Workflow(slug=slug, step_templates=kinds, template=template, steps=used, place=place)
+
+
+def _place() -> str:
+    """The file and line outside of this package that the declaration comes from."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(HERE):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}, line {frame.f_lineno}"
+
+
+def _known(
+    place: str, function: Callable[..., object], unknown: Mapping[str, object]
+) -> dict[str, object]:
+    """Give a function's parameters with their defaults; refuse what is none of them."""
+    parameters = signature(function).parameters.values()
+    known = {one.name: one.default for one in parameters if one.kind is not one.VAR_KEYWORD}
+    for name in unknown:
+        raise WorkflowInvalid(
+            place, f"{function.__name__}(…): {refusals.unknown('keyword', name, known)}"
+        )
+    return known
+
+
+def _name_of(step: Step | str, place: str) -> str:
+    if isinstance(step, str):
+        return step
+    found = registry.name_of(step)
+    if found is None:
+        named = getattr(step, "__name__", repr(step))
+        raise WorkflowInvalid(
+            place, f'{named} is no step. Put @step("….{named}") above the function.'
+        )
+    return found
+
+
+def _used(steps: Iterable[StepUse | Step], place: str) -> Iterator[StepUse]:
+    for step in steps:
+        yield step if isinstance(step, StepUse) else use(step)
+
+
+def _check_names(steps: Sequence[StepUse]) -> None:
+    """Raise WorkflowInvalid for a name that stands twice, and for ways that lead nowhere."""
+    names: dict[str, str] = {}
+    for step in steps:
+        if step.name in names:
+            raise WorkflowInvalid(
+                step.place,
+                f"There is another step {step.name!r} at {names[step.name]}. "
+                'Give one of them a name of its own: use(…, name="…").',
+            )
+        names[step.name] = step.place
+    for step in steps:
+        choices: list[Choice] = step.options.get("choices", [])
+        ways = [step.options.get("revise_to", ""), *(choice["to"] for choice in choices)]
+        for to in filter(None, ways):
+            if to not in names:
+                raise WorkflowInvalid(step.place, refusals.unknown("step", to, names))
+        if taken := {APPROVE, REVISE, CANCEL} & {choice["name"] for choice in choices}:
+            raise WorkflowInvalid(step.place, f"{taken.pop()} is an answer already.")
+
+
+def _step_of(slug: str, step: StepUse) -> dict[str, Any]:
+    return {**step.options, "step_template_slug": f"{slug}-{step.name}"}
+
+
+def _step_templates(slug: str, steps: Iterable[StepUse]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The step templates, those of sub-steps first: a step template is saved after them."""
+    for step in steps:
+        kind = f"{slug}-{step.name}"
+        yield from _step_templates(kind, step.sub_steps)
+        fields: dict[str, Any] = {"title": step.title, "function": step.function}
+        if step.config:
+            fields["config"] = step.config
+        if step.sub_steps:
+            fields["sub_steps"] = [_step_of(kind, inner) for inner in step.sub_steps]
+        yield kind, fields
+
+
+def _schema(
+    shape: Shape, place: str, keyword: str, taken: Callable[[Any], dict[str, Any]] = schema_of
+) -> dict[str, Any]:
+    try:
+        return taken(shape)
+    except schemas.SchemaRefused as error:
+        name = getattr(shape, "__name__", keyword)
+        field = f", field {error.field}" if error.field else ""
+        raise WorkflowInvalid(place, f"{keyword}={name}{field}: {error.words}") from error
+
+
+def _reviewed(rules: Review, place: str) -> Review:
+    deadline: Any = rules.get("deadline") if isinstance(rules, Mapping) else None
+    named = deadline.get("calendar", "") if isinstance(deadline, Mapping) else ""
+    try:  # which calendars there are is the server's
+        return review_rules.check(rules, {named: Calendar(days=frozenset(range(7)))})
+    except FieldRefused as error:
+        raise WorkflowInvalid(place, f"review.{error.field}: {error}") from error
+
+
+def _reducers(rules: Mapping[str, Reducer], place: str) -> dict[str, str]:
+    for key, reducer in rules.items():
+        if reducer not in get_args(Reducer):
+            words = refusals.unknown("reducer", str(reducer), get_args(Reducer))
+            raise WorkflowInvalid(place, f"reducers, state key {key!r}: {words}")
+    return dict(rules)
