@@ -27,6 +27,7 @@ from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from checkpoints.store import Entry
 from hitl.decisions import deadlines
 from hitl.decisions import services as hitl
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from hitl.operations import invariants
 from runs import services
@@ -185,7 +186,7 @@ def answers(keys: list[Any]) -> list[float]:
     user, taken = User.objects.get(username="bench"), []
     for key in keys:
         began = time.perf_counter()
-        hitl.decide(key, action="approve", by=user, via=Via.COMMAND)
+        hitl.decide(key, Answer("approve", Via.COMMAND), by=user)
         taken.append(1000 * (time.perf_counter() - began))
     assert Pause.objects.filter(pk__in=keys).exclude(status=PauseStatus.ANSWERED).count() == 0
     return taken

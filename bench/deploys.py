@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from bench.workload import figure
 from checkpoints.models import Event, EventKind
-from hitl.decisions.services import decide
+from hitl.decisions.services import Answer, decide
 from hitl.models import Via
 from hitl.operations import invariants
 from runs import services
@@ -106,7 +106,7 @@ def waiting(user: User) -> set[Any]:
 
 def answer(asked: set[Any], user: User) -> None:
     for pause in Pause.objects.open().filter(run__in=asked):
-        decide(pause.pk, action="approve", by=user, via=Via.PAGE)
+        decide(pause.pk, Answer("approve", Via.PAGE), by=user)
     advance_all(asked)
 
 

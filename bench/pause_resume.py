@@ -20,6 +20,7 @@ from bench.workload import figure, percentile
 from checkpoints import store
 from checkpoints.models import Event, EventKind
 from hitl.decisions import services as hitl
+from hitl.decisions.services import Answer
 from hitl.models import ApiToken, Via
 from runs import services
 from runs.models import Pause, Run, WorkOrder
@@ -61,7 +62,7 @@ def by_call(user: User) -> Iterator[dict[str, Any]]:
             pause = Pause.objects.select_related("checkpoint").get(run=order.latest_run)
             visible.append(seen - store.load(pause.checkpoint)["asked"])
             began = time.time()
-            hitl.decide(pause.pk, action="approve", by=user, via=Via.COMMAND)
+            hitl.decide(pause.pk, Answer("approve", Via.COMMAND), by=user)
             decides.append(time.time() - began)
             head = wait_for_end(order)
             starts = Event.objects.filter(

@@ -19,6 +19,7 @@ from django.contrib.auth.models import User
 
 from bench.workload import figure
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import ApiToken, Via
 from hitl.wait_gate import primitives
 from tests.servers import torture
@@ -45,7 +46,7 @@ def measure() -> Iterator[dict[str, Any]]:
         stack = Stack(Path(folder), {**kept, "REDIS_URL": redis.url})
 
         def cancel() -> None:
-            services.decide(pause.pk, action="cancel", by=user, via=Via.PAGE)
+            services.decide(pause.pk, Answer("cancel", Via.PAGE), by=user)
 
         async def follow() -> list[torture.Client]:
             async with torture.Proxy(stack.port, rate=0.01, seed=1).open() as proxy:

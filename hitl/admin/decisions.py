@@ -167,14 +167,8 @@ class PauseAdmin(PauseRows):
         seen = request.POST.get(f"revision_{pause.shown_id}", "")
         if not (seen.isascii() and seen.isdigit()):
             raise services.RevisionMismatch(pause)
-        given = services.decide(
-            pause.pk,
-            action=action,
-            by=person(request),
-            via=Via.ADMIN,
-            feedback=feedback,
-            revision=int(seen),
-        )
+        answer = services.Answer(action, Via.ADMIN, feedback=feedback, revision=int(seen))
+        given = services.decide(pause.pk, answer, by=person(request))
         return voting.words(given) if isinstance(given, Vote) else services.PAST[action]
 
 

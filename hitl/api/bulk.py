@@ -13,6 +13,7 @@ from rest_framework.views import APIView
 from checkpoints import ids
 from hitl.api.threads import IdField
 from hitl.decisions import bulk
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs.api.work_orders import body_of, user_of
 from runs.models import Pause
@@ -74,7 +75,7 @@ class Bulk(APIView):
     def post(self, request: Request) -> Response:
         values = body_of(request, BulkIn)
         chosen = [(one["pause_id"], one["revision"]) for one in values["pauses"]]
-        results = bulk.decide(chosen, action=values["decision"], by=user_of(request), via=Via.REST)
+        results = bulk.decide(chosen, Answer(values["decision"], Via.REST), by=user_of(request))
         return Response(
             BulkOut(
                 {"decided": sum(1 for result in results if result.decision), "results": results}

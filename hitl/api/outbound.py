@@ -20,7 +20,6 @@ from hitl.outbound import endpoints, sending
 from runs.api.fields import OptionalText
 from runs.api.paging import Paged
 from runs.api.work_orders import body_of, user_of
-from runs.models import Pause
 
 
 class EndpointIn(serializers.Serializer[Any]):
@@ -211,10 +210,7 @@ class Deliveries(Paged):
         if pause := request.query_params.get("pause"):
             key = ids.parse("pse", pause)
             found = found.filter(pause=key)
-            if (
-                visibility.pause(Pause.objects.all(), key, by=user_of(request)) is None
-                and not found.exists()
-            ):
+            if not visibility.sees_pause(key, by=user_of(request)) and not found.exists():
                 raise services.NotFound("There is no such question.")
         return self.page(request, found, DeliveryOut)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -241,6 +242,18 @@ class DecisionIn(serializers.Serializer[Any]):
     )
 
 
+def answer_in(values: Mapping[str, Any], via: Via) -> services.Answer:
+    """The answer in the valid values of a `DecisionIn`."""
+    return services.Answer(
+        values["decision"],
+        via,
+        feedback=values["feedback"],
+        revision=values["revision"],
+        payload=values["input"],
+        edited_content=values["edited_content"],
+    )
+
+
 class DecisionOut(serializers.ModelSerializer[Decision]):
     id = serializers.CharField(source="shown_id")
     pause_id = serializers.CharField(source="pause.shown_id")
@@ -395,14 +408,9 @@ class Resume(APIView):
         values = body_of(request, DecisionIn)
         given = services.answer_order(
             order_id,
+            answer_in(values, Via.REST),
             by=user_of(request),
-            via=Via.REST,
-            action=values["decision"],
-            feedback=values["feedback"],
-            revision=values["revision"],
-            payload=values["input"],
             pause_id=values["pause_id"],
-            edited_content=values["edited_content"],
         )
         return (
             voted(given)
@@ -579,9 +587,7 @@ class PauseDetail(APIView):
 
     @extend_schema(operation_id="get_pause", responses=PauseOut, summary="Read a question")
     def get(self, request: Request, pause_id: UUID) -> Response:
-        pause = visibility.pause(Pause.objects.shown(), pause_id, by=user_of(request))
-        if pause is None:
-            raise services.NotFound("There is no such question.")
+        pause = visibility.find_pause(Pause.objects.shown(), pause_id, by=user_of(request))
         return Response(PauseOut(pause, context={"whole": True, "by": user_of(request)}).data)
 
 
@@ -601,16 +607,7 @@ class DecisionsView(APIView):
     )
     def post(self, request: Request, pause_id: UUID) -> Response:
         values = body_of(request, DecisionIn)
-        given = services.decide(
-            pause_id,
-            action=values["decision"],
-            by=user_of(request),
-            via=Via.REST,
-            feedback=values["feedback"],
-            revision=values["revision"],
-            payload=values["input"],
-            edited_content=values["edited_content"],
-        )
+        given = services.decide(pause_id, answer_in(values, Via.REST), by=user_of(request))
         return (
             voted(given)
             if isinstance(given, Vote)

@@ -1,4 +1,4 @@
-"""An answer to a question, parsed; and whether the question takes it.
+"""An answer to a question, as every door hands it over; and whether the question takes it.
 
 Nothing is written here but that an answer did not fit (S3-33).
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 from django.db import transaction
@@ -23,8 +23,11 @@ from runs import services as runs
 from runs.models import Pause
 from runs.services import external_runs
 from runs.workflows import owned, schemas
-from runs.workflows.sequence import CANCEL, REVISE
+from runs.workflows.sequence import APPROVE, CANCEL, REVISE
+from runs.workflows.wait_for_input import ANSWER
 
+USUAL = {APPROVE, REVISE, CANCEL, ANSWER}
+"""Answers that have a label of their own accord: their names."""
 MAX_FEEDBACK = 20_000
 MAX_EDITED = 200_000
 REFINED = 4_000
@@ -33,27 +36,58 @@ REFINED = 4_000
 
 @dataclass(frozen=True)
 class Answer:
-    """What somebody answers, as the arguments of `services.decide` say."""
+    """An answer to a question: each door parses its input into one, and `services.decide` takes it.
+
+    Who answers is no part of it.
+    """
 
     action: str
+    """`approve`, `revise` (needs `feedback`), `cancel`, or one of the question's own answers."""
     via: Via
-    feedback: str
-    revision: int | None
-    payload: Any
-    update: Mapping[str, Any] | None
-    edited_content: str | None
-    sender: Mapping[str, Any] | None = None
-    """What a system says of who answered (S3-13)."""
+    """The door."""
+    _: KW_ONLY
+    feedback: str = ""
+    """Kept without the white space around it."""
+    revision: int | None = None
+    """The revision that was looked at; None where the door addresses the open question itself."""
     content_digest: str = ""
-    """Of what was looked at; "" where the door does not say."""
+    """The digest of the content that was looked at; "" where the door does not name it."""
+    payload: Any = None
+    """The data that the question asks for (`required_inputs`); it joins the state by the workflow's
+    reducers.
+    """
+    update: Mapping[str, Any] | None = None
+    """Data that no question asked for; it joins the state too: the input of a run that was
+    interrupted.
+    """
+    edited_content: str | None = None
+    """The content as it is approved; None where it stays as it was shown."""
+    sender: Mapping[str, Any] | None = None
+    """What a system says of the person who answered (S3-13); kept in the log with the answer."""
     early_at: dt.datetime | None = None
-    """When it came, where that was before its question."""
+    """When the answer came, where that was before its question (`early_answers`): the ledger says
+    so.
+    """
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "feedback", self.feedback.strip())
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the answer names the content that was looked at."""
+        return self.revision is not None and bool(self.content_digest)
 
     @property
     def brought(self) -> Any:
         """The data that joins the state, asked for or not, as it is kept."""
         given = self.update if self.payload is None else self.payload
         return redaction.redact(dict(given)) if isinstance(given, Mapping) else given
+
+
+def label_of(pause: Pause, action: str) -> str:
+    """The words on the button of an answer."""
+    label: str = pause.labels.get(action, "")
+    return label or (action.capitalize() if action in USUAL else action)
 
 
 def check_words(pause: Pause, answer: Answer) -> None:

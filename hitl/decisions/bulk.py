@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from django.db.models import Q
 
 from checkpoints.database.people import User
 from checkpoints.store import CheckpointDamaged, StoreUnavailable
 from hitl.decisions import policy, services
-from hitl.models import Decision, Via, Vote
+from hitl.decisions.services import Answer
+from hitl.models import Decision, Vote
 from runs import keyed
 from runs.models import Pause
 from runs.services import PauseClosed
@@ -97,15 +98,15 @@ def preview(pause_ids: Sequence[uuid.UUID], *, by: User) -> Preview:
 
 
 def decide(
-    chosen: Sequence[tuple[uuid.UUID, int]], *, action: str, by: User, via: Via
+    chosen: Sequence[tuple[uuid.UUID, int]], answer: Answer, *, by: User
 ) -> list[BulkResult]:
-    """Answer each question that was looked at in that revision; one that cannot be answered stops
-    none of the others.
+    """Give the answer to each question that was looked at in that revision; one that cannot be
+    answered stops none of the others.
 
     Raises BulkInvalid before anything is decided.
     """
     _check([pause_id for pause_id, _ in chosen])
-    if action not in ANSWERS:
+    if answer.action not in ANSWERS:
         raise BulkInvalid(
             f"Several questions at once are answered with {' or '.join(ANSWERS)}. Nothing "
             "was decided."
@@ -113,22 +114,22 @@ def decide(
     pauses = {pause.pk: pause for pause in _seen([pause_id for pause_id, _ in chosen], by)}
     with keyed.at_work(None):
         return [
-            _one(pause_id, revision, pauses.get(pause_id), action=action, by=by, via=via)
+            _decide_one(pause_id, pauses.get(pause_id), replace(answer, revision=revision), by=by)
             for pause_id, revision in chosen
         ]
 
 
-def _one(
-    pause_id: uuid.UUID, revision: int, pause: Pause | None, *, action: str, by: User, via: Via
+def _decide_one(
+    pause_id: uuid.UUID, pause: Pause | None, answer: Answer, *, by: User
 ) -> BulkResult:
     try:
         if (
             pause is not None
             and pause.status == PauseStatus.OPEN
-            and (why_not := refused(pause, action))
+            and (why_not := refused(pause, answer.action))
         ):
             raise NotInBulk(why_not)
-        decision = services.decide(pause_id, action=action, by=by, via=via, revision=revision)
+        decision = services.decide(pause_id, answer, by=by)
     except (*REFUSALS, NotInBulk) as refusal:
         return BulkResult(
             pause_id, pause, None, str(getattr(refusal, "code", "refused")), str(refusal)
@@ -141,7 +142,9 @@ def _one(
             "voted",
             "Your vote was taken; the question stays open until enough have approved.",
         )
-    return BulkResult(pause_id, pause, decision, "", services.PAST[action].capitalize() + ".")
+    return BulkResult(
+        pause_id, pause, decision, "", services.PAST[answer.action].capitalize() + "."
+    )
 
 
 def refused(pause: Pause, action: str) -> str:

@@ -36,7 +36,7 @@ def claim(pause_id: uuid.UUID, *, by: User, take_over: bool = False) -> Pause:
         services.NotFound, services.AlreadyAnswered, services.DeadlinePassed.
         policy.Refused: the person could not approve it, or somebody else has it.
     """
-    pause = _find(pause_id, by)
+    pause = visibility.find_pause(Pause.objects.shown(), pause_id, by=by)
     services.check_open(pause)
     standing = ReviewContext(pause, by)
     standing.check_may_approve()
@@ -53,7 +53,7 @@ def claim(pause_id: uuid.UUID, *, by: User, take_over: bool = False) -> Pause:
         raise policy.NotNow(
             "claimed", "Somebody else was quicker by a moment. Nothing was claimed."
         ) from lost
-    return _find(pause_id, by)
+    return visibility.find_pause(Pause.objects.shown(), pause_id, by=by)
 
 
 @transaction.atomic(durable=True)
@@ -78,21 +78,14 @@ def release(pause_id: uuid.UUID, *, by: User) -> Pause:
 
     Raises services.NotFound.
     """
-    pause = _find(pause_id, by)
+    pause = visibility.find_pause(Pause.objects.shown(), pause_id, by=by)
     if (
         Pause.objects.open()
         .filter(pk=pause.pk, claimed_by=by)
         .change(claimed_by=None, claimed_until=None)
     ):
         _tell(pause, "released", by)
-    return _find(pause_id, by)
-
-
-def _find(pause_id: uuid.UUID, by: User) -> Pause:
-    pause = visibility.pause(Pause.objects.shown(), pause_id, by=by)
-    if pause is None:
-        raise services.NotFound("There is no such question.")
-    return pause
+    return visibility.find_pause(Pause.objects.shown(), pause_id, by=by)
 
 
 def _tell(pause: Pause, what: str, by: User, **more: str) -> None:

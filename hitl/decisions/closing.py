@@ -33,7 +33,7 @@ def by_policy(pause: Pause, *, action: str, words: str, at: dt.datetime) -> Deci
     Raises PauseClosed where it was answered, or its deadline moved, since it was read; what `close`
     raises else.
     """
-    answer = Answer(action, Via.POLICY, words, None, None, None, None)
+    answer = Answer(action, Via.POLICY, feedback=words)
     return close(
         pause,
         answer,

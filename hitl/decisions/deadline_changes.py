@@ -18,7 +18,7 @@ from checkpoints.state import codec
 from checkpoints.text import dates
 from hitl.decisions import policy, visibility
 from hitl.decisions.deadlines import unchanged
-from hitl.decisions.services import NotFound, check_open
+from hitl.decisions.services import check_open
 from hitl.models import Snooze
 from hitl.rendering import paging
 from runs import hints, keyed
@@ -191,9 +191,7 @@ def may_answer(pause: Pause, user: User) -> bool:
 
 
 def _find_open(pause_id: uuid.UUID, by: User) -> Pause:
-    pause = visibility.pause(Pause.objects.answerable(), pause_id, by=by)
-    if pause is None:
-        raise NotFound("There is no such question.")
+    pause = visibility.find_pause(Pause.objects.answerable(), pause_id, by=by)
     check_open(pause)
     if not may_answer(pause, by):
         raise NotAnswerer("Only who may answer this question may do that.")

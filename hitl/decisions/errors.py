@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 
+from django.http import Http404
+
 from checkpoints.text import dates
 from hitl.decisions import revisions
 from hitl.models import Decision
@@ -15,9 +17,9 @@ from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 PAST = {APPROVE: "approved", REVISE: "sent back for revision", CANCEL: "cancelled"}
 
 
-class NotFound(Exception):
+class NotFound(Http404):
     """There is nothing of that id, or nothing that this person may see: the two cannot be told
-    apart.
+    apart. Every page answers it with 404, as Django does.
     """
 
     code = "not_found"

@@ -22,6 +22,7 @@ import datetime as dt
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -159,6 +160,12 @@ class ReviewContextBase:
                     "that, or when it is released."
                 ),
             )
+
+    @property
+    def known(self) -> Any:
+        """The data that the form begins with: after a vote, the data of that vote."""
+        first = next(iter(self.votes), None)
+        return self.pause.known if first is None or first.payload is None else first.payload
 
     @property
     def progress(self) -> str:

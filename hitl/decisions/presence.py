@@ -17,7 +17,7 @@ from django.db import transaction
 
 from checkpoints.database.people import User
 from checkpoints.events import live
-from hitl.decisions import policy, services, visibility
+from hitl.decisions import policy, visibility
 from hitl.models import Presence
 from hitl.rendering.links import root_of
 from runs.models import Pause
@@ -78,10 +78,8 @@ def drop_old(*, now: dt.datetime) -> None:
 
 
 def _find(pause_id: uuid.UUID, by: User) -> Pause:
-    pause = visibility.pause(Pause.objects.shown().select_related("run__parent"), pause_id, by=by)
-    if pause is None:
-        raise services.NotFound("There is no such question.")
-    return pause
+    pauses = Pause.objects.shown().select_related("run__parent")
+    return visibility.find_pause(pauses, pause_id, by=by)
 
 
 def _is_named(pause: Pause, by: User) -> bool:

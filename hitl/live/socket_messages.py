@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 
 from checkpoints.database import clock
-from hitl.api.pauses import DecisionIn, DecisionOut
+from hitl.api.pauses import DecisionIn, DecisionOut, answer_in
 from hitl.api.policy import voted
 from hitl.api.presence import PresenceIn
 from hitl.api.threads import IdField, InputIn, SaidOut
@@ -129,21 +129,8 @@ def _decide(given: dict[str, Any], caller: Caller) -> Any:
     data = AnswerIn(data=given)
     data.is_valid(raise_exception=True)
     values = data.validated_data
-    given_answer = services.decide(
-        values["pause_id"],
-        action=values["decision"],
-        by=caller.user,
-        via=Via.SOCKET,
-        feedback=values["feedback"],
-        revision=values["revision"],
-        payload=values["input"],
-        edited_content=values["edited_content"],
-    )
-    return (
-        voted(given_answer).data
-        if isinstance(given_answer, Vote)
-        else DecisionOut(given_answer).data
-    )
+    decision = services.decide(values["pause_id"], answer_in(values, Via.SOCKET), by=caller.user)
+    return voted(decision).data if isinstance(decision, Vote) else DecisionOut(decision).data
 
 
 def _present(given: dict[str, Any], caller: Caller) -> Any:

@@ -10,8 +10,8 @@ from django.conf import settings
 
 from runs.security import ssrf
 from runs.security.ssrf import AddressRefused as AddressRefused
-from runs.security.ssrf import Answer as Answer
 from runs.security.ssrf import CannotReach as CannotReach
+from runs.security.ssrf import HttpReply as HttpReply
 from runs.security.ssrf import Resolver, Target
 from runs.security.ssrf import look_up as look_up
 from runs.security.ssrf import parse as parse
@@ -50,7 +50,7 @@ def check(url: str, *, resolver: Resolver | None = None) -> tuple[Target, str]:
 
 def exchange(
     method: str, target: Target, address: str, headers: Mapping[str, str], *, body: bytes | None
-) -> Answer:
+) -> HttpReply:
     """One request to what `check` gave, in the time that a receiver has; raises CannotReach."""
     seconds = settings.WAYSTATION_OUTBOUND_SECONDS
     return ssrf.exchange(
@@ -65,7 +65,7 @@ def post(
     *,
     seconds: float,
     resolver: Resolver | None = None,
-) -> Answer:
+) -> HttpReply:
     """Send a POST and give what was answered; raises AddressRefused, and CannotReach."""
     target, address = check(url, resolver=resolver)
     return ssrf.exchange(

@@ -26,7 +26,7 @@ from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.models.fields import demand
 from checkpoints.text import dates
-from hitl.decisions import external_access
+from hitl.decisions import answers, external_access
 from hitl.decisions.external_reviewer import Outsider
 from hitl.models import Decision
 from hitl.models.outbound import Delivery, Link
@@ -274,17 +274,7 @@ def outcome(decision: Decision) -> str:
     """Who answered what and when, as one sentence."""
     at = dates.told(decision.decided_at)
     assert decision.pause is not None
-    return f"{decision.who} answered “{label_of(decision.pause, decision.action)}” on {at}."
-
-
-def label_of(pause: Pause, action: str) -> str:
-    named: str = pause.labels.get(action, "")
-    return named or {
-        "approve": "Approve",
-        "revise": "Revise",
-        "cancel": "Cancel",
-        "answer": "Answer",
-    }.get(action, action)
+    return f"{decision.who} answered “{answers.label_of(decision.pause, decision.action)}” on {at}."
 
 
 def _token(delivery: Delivery) -> str:

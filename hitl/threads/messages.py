@@ -17,6 +17,7 @@ from checkpoints.models import Checkpoint, Thread, WhenBusy
 from hitl.decisions import policy, review_bypass, visibility
 from hitl.decisions.services import (
     AlreadyAnswered,
+    Answer,
     AnswerInvalid,
     NotFound,
     NotPaused,
@@ -198,7 +199,7 @@ def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via)
     scopes.check_answer()
     text = _text(given)
     if pause.phase in STOPS and text is None:
-        decision = decide(pause.pk, action=APPROVE, by=by, via=via, update=given)
+        reply = Answer(APPROVE, via, update=given)
     elif given is None:
         return ask_again(pause)
     elif pause.required_inputs and text not in WORDS:
@@ -207,13 +208,7 @@ def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via)
             if text is not None and pause.required_inputs.get("required") == ["input"]
             else dict(given)
         )
-        decision = decide(
-            pause.pk,
-            action=ANSWER if ANSWER in pause.ways else APPROVE,
-            by=by,
-            via=via,
-            payload=payload,
-        )
+        reply = Answer(ANSWER if ANSWER in pause.ways else APPROVE, via, payload=payload)
     elif text is None:
         raise AnswerInvalid({"input": ["Send the answer as text, under `input` or `content`."]})
     else:
@@ -223,15 +218,10 @@ def answer(pause: Pause, given: Mapping[str, Any] | None, *, by: User, via: Via)
                 {"input": [f"Only APPROVE or REJECT can be answered here, not {text[:60]!r}."]},
                 code="unknown_answer",
             )
-        answered = given if action == ANSWER else None  # the steps that follow read it as any input
-        decision = decide(
-            pause.pk,
-            action=action,
-            by=by,
-            via=via,
-            feedback="" if text in WORDS else text,
-            update=answered,
-        )
+        # the steps that follow read an answer as any input
+        update = given if action == ANSWER else None
+        reply = Answer(action, via, feedback="" if text in WORDS else text, update=update)
+    decision = decide(pause.pk, reply, by=by)
     if isinstance(decision, Vote):
         return MessageOutcome(run=_fresh(pause.run_id), how="voted")
     return MessageOutcome(run=_fresh(pause.run_id), how="answered", decision=decision)
@@ -251,7 +241,7 @@ def input_to(run_id: uuid.UUID, given: Mapping[str, Any], *, by: User, via: Via)
     Raises NotPaused where it waits with none, and what `decide` raises.
     """
     pause = Pause.objects.open().shown().filter(run=run_id).first()
-    if pause is None or visibility.pause(Pause.objects.all(), pause.pk, by=by) is None:
+    if pause is None or not visibility.sees_pause(pause.pk, by=by):
         run = find_run(run_id, by=by)
         words = "This run waits for nobody at the moment, so the input was not taken."
         raise answered_before(Pause.objects.filter(run=run)) or NotPaused(words)

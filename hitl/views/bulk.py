@@ -15,6 +15,7 @@ from django.views.decorators.http import require_http_methods
 
 from checkpoints import ids
 from hitl.decisions import bulk
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from hitl.views.common import person
 from runs.models import Pause
@@ -36,7 +37,7 @@ def several(request: HttpRequest) -> HttpResponse:
             )
         seen = list(_chosen(request.POST.getlist("pause")))
         results = bulk.decide(
-            seen, action=request.POST.get("action", ""), by=person(request), via=Via.PAGE
+            seen, Answer(request.POST.get("action", ""), Via.PAGE), by=person(request)
         )
     except bulk.BulkInvalid as error:
         messages.info(request, str(error))

@@ -134,11 +134,7 @@ class Card:
 
     @property
     def known(self) -> Any:
-        """What the form begins with: after a vote, what that one brought."""
-        first = next(iter(self.votes), None)
-        return (
-            first.payload if first is not None and first.payload is not None else self.pause.known
-        )
+        return self.standing.known
 
     @property
     def asks_why(self) -> list[str]:

@@ -68,7 +68,7 @@ def history(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
 @login_required
 def checkpoint(request: HttpRequest, checkpoint_id: uuid.UUID) -> HttpResponse:
     """One checkpoint: what it changed, the events of its step, its state."""
-    found = _find(checkpoint_id, request)
+    found = services.find_checkpoint(checkpoint_id, by=person(request))
     context = {
         **PAGES,
         "checkpoint": found,
@@ -105,7 +105,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 @login_required
 def checkpoint_resume(request: HttpRequest, checkpoint_id: uuid.UUID) -> HttpResponse:
     """GET says what would be repeated and what is kept; only POST does it."""
-    found = _find(checkpoint_id, request)
+    found = services.find_checkpoint(checkpoint_id, by=person(request))
     form = ResumeForm(request.POST if request.method == "POST" else None)
     problem, status = "", 200
     if request.method == "POST" and form.is_valid():
@@ -147,10 +147,3 @@ def home_of(thread: Thread) -> str:
         if order
         else reverse("hitl:thread", args=[thread.pk])
     )
-
-
-def _find(checkpoint_id: uuid.UUID, request: HttpRequest) -> Checkpoint:
-    try:
-        return services.find_checkpoint(checkpoint_id, by=person(request))
-    except services.NotFound as error:
-        raise Http404(str(error)) from error

@@ -8,11 +8,11 @@ import uuid
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from hitl.decisions import receipts, services
+from hitl.decisions import receipts
 from hitl.decisions import undo as undoing
 from hitl.models import Via, Vote
 from hitl.views import family
@@ -22,10 +22,7 @@ from hitl.views.common import home_of, person
 @require_safe
 @login_required
 def receipt(request: HttpRequest, decision_id: uuid.UUID) -> HttpResponse:
-    try:
-        found = receipts.receipt(decision_id, by=person(request))
-    except services.NotFound as error:
-        raise Http404(str(error)) from error
+    found = receipts.receipt(decision_id, by=person(request))
     pause = found.decision.pause
     patch, damage = family.patch_of(pause) if pause is not None else (None, "")
     context = {
@@ -58,8 +55,6 @@ def undo(request: HttpRequest, decision_id: uuid.UUID) -> HttpResponse:
     try:
         decision = receipts.find(decision_id, by=person(request))
         undoing.undo(decision_id, by=person(request), via=Via.PAGE)
-    except services.NotFound as error:
-        raise Http404(str(error)) from error
     except (undoing.TooLate, undoing.NotYourAnswer) as error:
         messages.info(request, str(error))
     return (

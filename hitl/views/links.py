@@ -15,7 +15,7 @@ from checkpoints import store
 from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.state import encryption
-from hitl.decisions import external_access, policy, services, visibility
+from hitl.decisions import answers, external_access, policy, services, visibility
 from hitl.forms.pages import DecisionForm
 from hitl.forms.tool_calls import form_of
 from hitl.http.errors import status_of
@@ -77,7 +77,11 @@ def link(request: HttpRequest, token: str) -> HttpResponse:
         ended = NOT_YOURS_ANY_MORE
     if ended is not None:
         return _ended(request, ended, found)
-    if visitor is not None and request.method != "POST" and _sees(visitor, found.pause):
+    if (
+        visitor is not None
+        and request.method != "POST"
+        and visibility.sees_pause(found.pause.pk, by=visitor)
+    ):
         return _sealed(redirect(place_of(found.pause)), form=False)
     if outsider is None and (
         found.purpose != Link.Purpose.ANSWER or not links.may_answer(found.pause)
@@ -138,16 +142,15 @@ def _answer(request: HttpRequest, found: Link) -> HttpResponse:
         look := second_look.from_link(request, pause, form, inputs, about=told.question)
     ):
         return _sealed(second_look.show(request, look), form=True)
+    answer = services.Answer(
+        action,
+        Via.LINK,
+        feedback=form.cleaned_data["feedback"],
+        revision=found.revision,
+        payload=inputs.payload if inputs and pause.wants_data(action) else None,
+    )
     try:
-        services.decide(
-            pause.pk,
-            action=action,
-            by=by,
-            via=Via.LINK,
-            feedback=form.cleaned_data["feedback"],
-            revision=found.revision,
-            payload=inputs.payload if inputs and pause.wants_data(action) else None,
-        )
+        services.decide(pause.pk, answer, by=by)
     except services.AnswerInvalid as error:
         return _form(
             request, found, 422, form=form, inputs=inputs, problem=str(error), errors=error.errors
@@ -169,7 +172,7 @@ def _answer(request: HttpRequest, found: Link) -> HttpResponse:
         return _ended(request, NOT_YOURS_ANY_MORE, found)
     links.use(found)
     said = (
-        f"“{links.label_of(pause, action)}” was recorded as your answer. You may close this "
+        f"“{answers.label_of(pause, action)}” was recorded as your answer. You may close this "
         "page; the link is used up."
     )
     return _ended(request, links.LinkProblem(200, "Thank you", said), found)
@@ -228,7 +231,7 @@ def _form(
 
 
 def _named(pause: Pause, ways: list[str]) -> list[tuple[str, str]]:
-    return [(name, links.label_of(pause, name)) for name in ways]
+    return [(name, answers.label_of(pause, name)) for name in ways]
 
 
 def _ended(
@@ -244,10 +247,6 @@ def _ended(
     return _sealed(
         render(request, "hitl/outbound/link_ended.html", context, status=ended.status), form=False
     )
-
-
-def _sees(visitor: User, pause: Pause) -> bool:
-    return visibility.pause(Pause.objects.all(), pause.pk, by=visitor) is not None
 
 
 def _sealed(response: HttpResponse, *, form: bool) -> HttpResponse:

@@ -194,7 +194,9 @@ def page_of(
     """
     here = ListAddress(reverse("hitl:order", args=[order_id]), query).only("pause", *family.LISTS)
     with one_moment():
-        return _parts_of(_look_at(order_id, by), here, by=by, wanted=wanted, **answer)
+        return _parts_of(
+            services.look_at_order(order_id, by=by), here, by=by, wanted=wanted, **answer
+        )
 
 
 def _parts_of(
@@ -242,7 +244,7 @@ def progress(order: WorkOrder) -> list[dict[str, str]]:
 @login_required
 def order_cancel(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     """GET asks whether you are sure; only POST cancels."""
-    order = _find(order_id, request)
+    order = services.find_order(order_id, by=person(request))
     if request.method != "POST":
         pause = services.open_pause(order)
         asks_why = pause is not None and CANCEL in pause.review.get("reason_required", [])
@@ -267,7 +269,7 @@ def order_cancel(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
 @require_POST
 @login_required
 def order_retry(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
-    order = _find(order_id, request)
+    order = services.find_order(order_id, by=person(request))
     try:
         runs.retry(order.pk, by=person(request))
     except (RunEnded, store.CheckpointDamaged) as error:
@@ -279,7 +281,7 @@ def order_retry(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
 @login_required
 def order_again(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     """A new order like this one; its page is shown."""
-    order = _find(order_id, request)
+    order = services.find_order(order_id, by=person(request))
     try:
         new = resubmit.again(order.pk, by=person(request))
     except (
@@ -301,24 +303,9 @@ def order_again(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
 @login_required
 def order_suspend(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
     """Stop at the next step boundary; the run then waits like at any pause."""
-    order = _find(order_id, request)
+    order = services.find_order(order_id, by=person(request))
     try:
         runs.suspend(order.pk, by=person(request))
     except RunEnded as error:
         messages.info(request, str(error))
     return redirect("hitl:order", order_id)
-
-
-def _look_at(order_id: uuid.UUID, by: User) -> WorkOrder:
-    """For the page, which those see too who are only asked."""
-    try:
-        return services.look_at_order(order_id, by=by)
-    except services.NotFound as error:
-        raise Http404(str(error)) from error
-
-
-def _find(order_id: uuid.UUID, request: HttpRequest) -> WorkOrder:
-    try:
-        return services.find_order(order_id, by=person(request))
-    except services.NotFound as error:
-        raise Http404(str(error)) from error

@@ -15,13 +15,21 @@ from checkpoints import store
 from checkpoints.database import clock
 from checkpoints.models import Blob
 from checkpoints.text import invisible
-from hitl.decisions import claims, deadline_changes, policy, revisions, services, visibility, voting
+from hitl.decisions import (
+    answers,
+    claims,
+    deadline_changes,
+    policy,
+    revisions,
+    services,
+    visibility,
+    voting,
+)
 from hitl.forms.json_schema import SchemaForm
 from hitl.forms.pages import DecisionForm, ExtendForm, SnoozeForm
 from hitl.forms.tool_calls import CallsForm, form_of
 from hitl.http.errors import status_of
 from hitl.models import Decision, Via, Vote
-from hitl.outbound import links
 from hitl.rendering import word_diff
 from hitl.views import family, orders, second_look, threads, typed
 from hitl.views.common import home_of, person, place_of, root_of
@@ -62,21 +70,17 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
         )
     if look := second_look.needed(request, pause, form, inputs, by=person(request)):
         return second_look.show(request, look)
+    action = form.cleaned_data["action"]
+    answer = services.Answer(
+        action,
+        Via.PAGE,
+        feedback=form.cleaned_data["feedback"],
+        revision=form.cleaned_data["revision"],
+        payload=inputs.payload if inputs and pause.wants_data(action) else None,
+        edited_content=form.edit_of(pause) if policy.approves(action) else None,
+    )
     try:
-        given = services.decide(
-            pause_id,
-            action=form.cleaned_data["action"],
-            by=person(request),
-            via=Via.PAGE,
-            feedback=form.cleaned_data["feedback"],
-            revision=form.cleaned_data["revision"],
-            payload=inputs.payload
-            if inputs and pause.wants_data(form.cleaned_data["action"])
-            else None,
-            edited_content=form.edit_of(pause)
-            if policy.approves(form.cleaned_data["action"])
-            else None,
-        )
+        given = services.decide(pause_id, answer, by=person(request))
     except services.AnswerInvalid as error:
         form.add_errors(error.errors)
         return _again(
@@ -106,7 +110,7 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
 def _became(decision: Decision) -> str:
     """What is said to who answered."""
     edited = " with your edits" if decision.edited_content else ""
-    label = links.label_of(decision.pause, decision.action) if decision.pause else decision.action
+    label = answers.label_of(decision.pause, decision.action) if decision.pause else decision.action
     if decision.action == REVISE:
         return "You asked for a revision."
     return f"You {services.PAST.get(decision.action, f'answered “{label}”')}{edited}."
@@ -320,7 +324,4 @@ def _visible_lines(text: str) -> str:
 
 
 def _find(pause_id: uuid.UUID, request: HttpRequest) -> Pause:
-    pause = visibility.pause(Pause.objects.shown(), pause_id, by=person(request))
-    if pause is None:
-        raise Http404("There is no such question.")
-    return pause
+    return visibility.find_pause(Pause.objects.shown(), pause_id, by=person(request))

@@ -17,11 +17,11 @@ from django.urls import reverse
 
 from checkpoints.database.people import User
 from hitl.decisions import policy, tool_calls
+from hitl.decisions.answers import label_of
 from hitl.forms.json_schema import SchemaForm
 from hitl.forms.pages import DecisionForm
 from hitl.forms.tool_calls import CallsForm
-from hitl.outbound.links import label_of
-from hitl.views import cards, family, typed
+from hitl.views import family, typed
 from runs.models import Pause
 from runs.states import PauseStatus
 from runs.workflows import schemas
@@ -61,12 +61,12 @@ def needed(
     """What has to be asked before this answer is decided; None where nothing has, or where it will
     be refused anyway.
     """
-    answer, standing = form.cleaned_data, cards.of(pause, by)
+    answer, standing = form.cleaned_data, policy.ReviewContext(pause, by)
     action = answer["action"]
     if request.POST.get(SURE) == "yes" or pause.status != PauseStatus.OPEN or pause.overdue:
         return None
     if answer["revision"] not in {None, pause.revision} or (
-        policy.approves(action) and standing.approve
+        policy.approves(action) and standing.refusal(action)
     ):
         return None
     payload = inputs.payload if inputs is not None and pause.wants_data(action) else None

@@ -433,8 +433,8 @@ def thread_withdraw(request: HttpRequest, thread_id: uuid.UUID, turn_id: uuid.UU
     find(thread_id, request)
     try:
         doors.withdraw(thread_id, turn_id, by=person(request))
-    except services.NotFound as error:
-        raise Http404(str(error)) from error
+    except services.NotFound:
+        raise
     except REFUSALS as error:
         return _refused(request, thread_id, error)
     messages.info(request, "The message was withdrawn.")

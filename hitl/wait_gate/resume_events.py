@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from checkpoints.database.people import User
 from checkpoints.state import codec, redaction
-from hitl.decisions.services import AnswerInvalid, decide
+from hitl.decisions.services import Answer, AnswerInvalid, decide
 from hitl.models import Decision, Via, Vote
 from runs.models import Pause
 from runs.services import external_runs
@@ -108,23 +108,6 @@ def nodes_of(pause: Pause) -> list[str]:
     return [*([outer] if outer else []), pause.step]
 
 
-@dataclass(frozen=True, kw_only=True)
-class EventAnswer:
-    """What an event's payload says, for `decide`."""
-
-    action: str
-    payload: Any = None
-    feedback: str = ""
-    revision: int | None = None
-    update: Mapping[str, Any] | None = None
-    content_digest: str = ""
-
-    @property
-    def bound(self) -> bool:
-        """Whether it names what was looked at."""
-        return self.revision is not None and bool(self.content_digest)
-
-
 class EarlyVerdict(Exception):
     """A verdict on what nobody has been shown yet: it came before its question, and does not name
     the content that it is for.
@@ -159,44 +142,49 @@ def verdict_in(event: ResumeEvent, words: Collection[str]) -> bool:
     return bool({event.input_type, word} & set(words)) and not bound
 
 
-def read(pause: Pause, event: ResumeEvent) -> EventAnswer:
-    """What an event answers. Raises AnswerInvalid where that cannot be told."""
+def read(pause: Pause, event: ResumeEvent, *, via: Via) -> Answer:
+    """Give the answer that an event holds. Raises AnswerInvalid where it holds none."""
     payload, action = event.payload, _action(pause, event)
+    sender = event.sender_metadata
     if pause.wants_data(action):
-        data = _wrapped(pause, action, payload)
-        return EventAnswer(
-            action=action,
-            payload=data,
+        return Answer(
+            action,
+            via,
+            payload=_wrapped(pause, action, payload),
             revision=event.revision,
             content_digest=event.content_digest,
+            sender=sender,
         )
     if isinstance(payload, str) and not (payload.strip().lower() == action and action != ANSWER):
         payload = {"feedback": payload}
-    said = dict(payload) if isinstance(payload, Mapping) else {}
+    fields = dict(payload) if isinstance(payload, Mapping) else {}
     feedback = next(
-        (said.pop(name) for name in ("feedback", "input", "content") if name in said), ""
+        (fields.pop(name) for name in ("feedback", "input", "content") if name in fields), ""
     )
-    revision, content = (
-        said.pop("revision", event.revision),
-        said.pop("content_digest", event.content_digest),
-    )
-    said.pop("decision", None)
-    if said:
+    revision = fields.pop("revision", event.revision)
+    content_digest = fields.pop("content_digest", event.content_digest)
+    fields.pop("decision", None)
+    if fields:
         raise AnswerInvalid(
-            {"payload": [f"The answer {action!r} takes no {', '.join(sorted(said))[:200]}."]},
+            {"payload": [f"The answer {action!r} takes no {', '.join(sorted(fields))[:200]}."]},
             code="input_unexpected",
         )
     if (
         not isinstance(feedback, str)
-        or not isinstance(content, str)
+        or not isinstance(content_digest, str)
         or (revision is not None and type(revision) is not int)
     ):
         raise AnswerInvalid(
             {"payload": ["feedback and content_digest are texts, and revision is a whole number."]}
         )
-    update = {"input": feedback} if action == ANSWER and feedback else None
-    return EventAnswer(
-        action=action, feedback=feedback, revision=revision, update=update, content_digest=content
+    return Answer(
+        action,
+        via,
+        feedback=feedback,
+        revision=revision,
+        content_digest=content_digest,
+        update={"input": feedback} if action == ANSWER and feedback else None,
+        sender=sender,
     )
 
 
@@ -265,30 +253,18 @@ def answer(
     Args:
         early_at: when it came, where that was before the question was there.
     """
-    said = read(pause, event)
-    if early_at is not None and judges(pause, said.action) and not said.bound:
+    reply = replace(read(pause, event, via=via), early_at=early_at)
+    if early_at is not None and judges(pause, reply.action) and not reply.is_bound:
         raise EarlyVerdict
-    return decide(
-        pause.pk,
-        action=said.action,
-        by=by,
-        via=via,
-        feedback=said.feedback,
-        revision=said.revision,
-        payload=said.payload,
-        update=said.update,
-        sender=event.sender_metadata,
-        content_digest=said.content_digest,
-        early_at=early_at,
-    )
+    return decide(pause.pk, reply, by=by)
 
 
 def same(decision: Decision, pause: Pause, event: ResumeEvent, by: User) -> bool:
-    """Whether an event says what was answered already, by the same sender."""
+    """Whether an event gives the answer that was given already, by the same sender."""
     try:
-        said = read(pause, event)
+        reply = read(pause, event, via=Via(decision.via))
     except AnswerInvalid:
         return False
-    payload = redaction.redact(dict(said.payload)) if isinstance(said.payload, Mapping) else None
-    told = (decision.decided_by_id, decision.action, decision.feedback, decision.payload)
-    return told == (by.pk, said.action, said.feedback.strip(), payload)
+    payload = redaction.redact(dict(reply.payload)) if isinstance(reply.payload, Mapping) else None
+    given = (decision.decided_by_id, decision.action, decision.feedback, decision.payload)
+    return given == (by.pk, reply.action, reply.feedback, payload)

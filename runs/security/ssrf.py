@@ -70,7 +70,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpReply:
     status: int
     body: bytes
     """Up to as many bytes as were asked for."""
@@ -213,7 +213,7 @@ def exchange(
     body: bytes | None = None,
     seconds: float,
     limit: int,
-) -> Answer:
+) -> HttpReply:
     """One request to what `check` gave; raises CannotReach.
 
     Args:
@@ -231,7 +231,7 @@ def exchange(
         response = connection.getresponse()
         read = response.read(limit + 1)
         found = {name.lower(): value for name, value in response.getheaders()}
-        return Answer(response.status, read[:limit], len(read) > limit, found)
+        return HttpReply(response.status, read[:limit], len(read) > limit, found)
     except (OSError, http.client.HTTPException) as error:
         late = (
             f"It did not answer within {seconds:g} seconds."

@@ -13,6 +13,7 @@ from checkpoints.export import thread_document
 from checkpoints.models import Thread
 from checkpoints.state import codec
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.ledger import anchors
 from hitl.models import ApiToken, Delegation, InboundSource, Via, Vote
 from hitl.outbound import endpoints
@@ -127,7 +128,7 @@ def one_of_each(paused, root, ana):
         ends_at=timezone.now(),
         created_by=root,
     )
-    services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana)
     drive(paused)
     anchors.drop_due(now=timezone.now())
     endpoints.send_test(

@@ -15,6 +15,7 @@ from django.test import Client
 from django.utils import timezone
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import InboundSource, Via
 from hitl.models.outbound import Delivery
 from hitl.outbound import endpoints
@@ -65,7 +66,7 @@ def of(world: World) -> dict[str, Sent]:
         .status_code
         < 300
     )
-    decision = services.decide(patient.pk, action="approve", by=ana, via=Via.REST)
+    decision = services.decide(patient.pk, Answer("approve", Via.REST), by=ana)
     endpoint, _ = endpoints.make(ana, channel="webhook", target=f"http://{OUTSIDE}:9/")
     dead = Delivery.objects.create(
         pause=claimed,

@@ -26,7 +26,7 @@ from django.utils import timezone
 from checkpoints import store
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from hitl.decisions import services
-from hitl.decisions.services import AlreadyAnswered
+from hitl.decisions.services import AlreadyAnswered, Answer
 from hitl.models import Decision, Ledger, Via
 from runs import definitions
 from runs import services as runs
@@ -337,7 +337,7 @@ def finish_order(order_id: uuid.UUID, by: User) -> None:
         run = latest_run(order_id)
         if run.status == PAUSED:
             services.decide(
-                Pause.objects.open().get(run=run).pk, action="approve", by=by, via=Via.REST
+                Pause.objects.open().get(run=run).pk, Answer("approve", Via.REST), by=by
             )
         elif run.status == FAILED:
             runs.retry(order_id, by=by)
@@ -543,7 +543,7 @@ def advance_order(order_id: uuid.UUID) -> None:
 
 def approve_order(order_id: uuid.UUID) -> None:
     services.answer_order(
-        order_id, action="approve", by=User.objects.get(username="ben"), via=Via.REST
+        order_id, Answer("approve", Via.REST), by=User.objects.get(username="ben")
     )
 
 

@@ -23,6 +23,7 @@ from django.utils import timezone
 from checkpoints import ids, store
 from checkpoints.models import Thread
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.ledger import anchors
 from hitl.models import ApiToken, Decision, Delegation, Import, InboundSource, Via, Vote
 from hitl.models.outbound import Delivery, Endpoint
@@ -270,7 +271,7 @@ def answered(people: dict[str, User], team: Group) -> WorkOrder:
     """An order whose questions were all answered, and that is complete."""
     order = drive(submit(people, team, "writing"))
     while order.status == "paused":
-        services.decide(pause_of(order).pk, action="approve", by=people["ben"], via=Via.PAGE)
+        services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=people["ben"])
         order = drive(order)
     return order
 

@@ -19,6 +19,7 @@ from checkpoints import store
 from checkpoints.models import Checkpoint, Event, Memo
 from checkpoints.state import codec
 from hitl.decisions import deadlines, services
+from hitl.decisions.services import Answer
 from hitl.models import Decision, Via
 from runs import services as runs
 from runs import tasks
@@ -41,7 +42,7 @@ LONG_AGO = timezone.now() - dt.timedelta(hours=1)
 
 
 def answer(order, by, action="approve", feedback=""):
-    services.decide(pause_of(order).pk, action=action, by=by, via=Via.PAGE, feedback=feedback)
+    services.decide(pause_of(order).pk, Answer(action, Via.PAGE, feedback=feedback), by=by)
     return drive(order)
 
 
@@ -78,9 +79,7 @@ def test_a_valid_answer_joins_the_state_and_the_run_goes_on_from_the_saved_step(
     )
     saved = state_of(order)
     assert saved["extracted"] == "invoice 7"
-    services.decide(
-        pause_of(order).pk, action="revise", by=ana, via=Via.REST, feedback="account 4400"
-    )
+    services.decide(pause_of(order).pk, Answer("revise", Via.REST, feedback="account 4400"), by=ana)
     assert fresh(order).thread.head.next_step == "execute"
     order = drive(order)
     assert given[1] == {
@@ -102,7 +101,7 @@ def test_a_run_goes_on_where_its_answer_says_though_the_template_says_otherwise_
     given: list[State] = []
     order = drive(order_that(asking(given, {"approve": "finish", "back": "planning"})))
     order_that(lambda state, context: Done())  # another version of the template, and of the step
-    services.decide(pause_of(order).pk, action="back", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("back", Via.PAGE), by=ana)
     head = fresh(order).thread.head
     assert (head.node_id, head.next_step) == ("execute", "planning")
 
@@ -124,7 +123,7 @@ def test_an_answer_is_a_small_checkpoint_however_large_the_state_is(order_that, 
     told = list(
         Event.objects.filter(thread=order.thread_id).order_by("seq").values_list("seq", "kind")
     )
-    services.decide(pause_of(order).pk, action="revise", by=ana, via=Via.REST, feedback="shorter")
+    services.decide(pause_of(order).pk, Answer("revise", Via.REST, feedback="shorter"), by=ana)
     head = fresh(order).thread.head
     assert not head.is_snapshot
     assert head.body["set"] == {"revision_feedback": "shorter", "decided": {"execute": "revise"}}
@@ -235,7 +234,7 @@ def test_a_pause_is_a_row_and_a_line_and_its_answer_is_read_from_the_rows(paused
     ]
     assert (line["work_order_id"], line["phase"]) == (paused.shown_id, "awaiting_plan_approval")
     pause = pause_of(paused)
-    services.decide(pause.pk, action="revise", by=ana, via=Via.PAGE, feedback="shorter")
+    services.decide(pause.pk, Answer("revise", Via.PAGE, feedback="shorter"), by=ana)
     pause.refresh_from_db()
     assert (pause.status, pause.closed_at is None) == ("answered", False)
     assert not Pause.objects.open().exists()
@@ -286,7 +285,7 @@ def test_an_answer_holds_its_question_until_it_is_committed(paused, ana, ben, mo
     pause = pause_of(paused)
 
     def decide(by):
-        return services.decide(pause.pk, action="approve", by=by, via=Via.PAGE)
+        return services.decide(pause.pk, Answer("approve", Via.PAGE), by=by)
 
     assert isinstance(
         at_its_commit(monkeypatch, lambda: decide(ana), lambda: decide(ben)), OperationalError
@@ -416,7 +415,7 @@ def test_each_turn_of_a_loop_gets_the_answer_to_its_own_question(order_that, ana
         "3",
     ]
     with pytest.raises(services.AlreadyAnswered):
-        services.decide(first.pk, action="enough", by=ana, via=Via.PAGE)
+        services.decide(first.pk, Answer("enough", Via.PAGE), by=ana)
 
 
 def test_a_branch_asks_for_itself_and_takes_no_answer_of_another_branch(make_order, ana):
@@ -445,9 +444,7 @@ def test_a_branch_asks_for_itself_and_takes_no_answer_of_another_branch(make_ord
 WISHES = {
     "cancel": lambda order, by: services.cancel_order(order.pk, by=by, via=Via.PAGE),
     "suspend": lambda order, by: runs.suspend(order.pk, by=by),
-    "answer": lambda order, by: services.answer_order(
-        order.pk, action="approve", by=by, via=Via.REST
-    ),
+    "answer": lambda order, by: services.answer_order(order.pk, Answer("approve", Via.REST), by=by),
 }
 
 

@@ -21,6 +21,7 @@ from checkpoints.retention import housekeeping
 from checkpoints.retention import rules as keeping
 from checkpoints.retention.jobs import claim
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from hitl.operations import invariants
 from runs import definitions, tasks
@@ -70,7 +71,7 @@ def keep(template, **retention):
 
 
 def answer(order, by, action="approve", feedback=""):
-    services.decide(pause_of(order).pk, action=action, by=by, via=Via.PAGE, feedback=feedback)
+    services.decide(pause_of(order).pk, Answer(action, Via.PAGE, feedback=feedback), by=by)
     return drive(order)
 
 

@@ -20,7 +20,7 @@ KEY = "sk-a-key-that-nobody-may-read"
 
 
 @dataclass
-class Answer:
+class ModelReply:
     text: str = ""
     calls: Sequence[tuple[str, Any]] = ()
     """(tool, arguments): an object, or the text that the model writes for one."""
@@ -40,7 +40,7 @@ class Answer:
     """The `finish_reason`; "" for what belongs to a whole answer."""
 
 
-Script = Callable[[list[dict[str, Any]]], Answer]
+Script = Callable[[list[dict[str, Any]]], ModelReply]
 
 
 @dataclass
@@ -55,12 +55,12 @@ class Endpoint:
     """A client closed its connection in the middle of an answer."""
 
 
-def by_loop(*answers: Answer) -> Script:
+def by_loop(*answers: ModelReply) -> Script:
     """The n-th answer to the n-th request of a turn, however often that comes; the last one from
     then on.
     """
 
-    def script(messages: list[dict[str, Any]]) -> Answer:
+    def script(messages: list[dict[str, Any]]) -> ModelReply:
         last: int = max(
             place for place, message in enumerate(messages) if message["role"] == "user"
         )
@@ -70,11 +70,11 @@ def by_loop(*answers: Answer) -> Script:
     return script
 
 
-def in_order(*answers: Answer) -> Script:
+def in_order(*answers: ModelReply) -> Script:
     """The n-th answer to the n-th request; the last one from then on."""
     left = list(answers)
 
-    def script(messages: list[dict[str, Any]]) -> Answer:
+    def script(messages: list[dict[str, Any]]) -> ModelReply:
         return left.pop(0) if len(left) > 1 else left[0]
 
     return script
@@ -110,7 +110,7 @@ def serving(script: Script) -> Iterator[Endpoint]:
         server.server_close()
 
 
-def _give(handler: BaseHTTPRequestHandler, endpoint: Endpoint, answer: Answer) -> None:
+def _give(handler: BaseHTTPRequestHandler, endpoint: Endpoint, answer: ModelReply) -> None:
     if answer.status != 200:
         body = json.dumps({"error": {"message": "no", "type": "x", **answer.error}}).encode()
         handler.send_response(answer.status)
@@ -143,7 +143,7 @@ def _give(handler: BaseHTTPRequestHandler, endpoint: Endpoint, answer: Answer) -
         endpoint.hung_up.set()
 
 
-def _pieces(answer: Answer) -> Iterator[str]:
+def _pieces(answer: ModelReply) -> Iterator[str]:
     def piece(delta: dict[str, Any], finish: str | None = None, **more: Any) -> str:
         choices = [{"index": 0, "delta": delta, "finish_reason": finish}]
         return json.dumps(

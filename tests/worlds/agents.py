@@ -22,13 +22,13 @@ from runs.engine.advance import advance
 from runs.models import Pause, Run
 from runs.threads import turns
 from runs.threads.turns import Turn
-from tests.servers.model_endpoint import Answer, Endpoint, by_loop, serving
+from tests.servers.model_endpoint import Endpoint, ModelReply, by_loop, serving
 
 MADE: Counter[str] = Counter()
 """Call's key → how often it was made in this process."""
 HOOKS: dict[str, Any] = {}
 """Tool → a function called while it works."""
-FINE = Answer("All is well.")
+FINE = ModelReply("All is well.")
 ANY = {"type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]}
 
 

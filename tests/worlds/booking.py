@@ -12,6 +12,7 @@ from django.contrib.auth.models import User
 
 from checkpoints import store
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs.contrib.booking.samples import make_samples
 from runs.contrib.einvoice.model import Invoice
@@ -46,7 +47,7 @@ class House:
         """With `action` "" the answer that brings what is asked for."""
         usual = next(iter(pause_of(order).ways))
         services.decide(
-            pause_of(order).pk, action=action or usual, by=self.by, via=Via.PAGE, payload=payload
+            pause_of(order).pk, Answer(action or usual, Via.PAGE, payload=payload), by=self.by
         )
         return drive(order)
 

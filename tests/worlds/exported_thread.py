@@ -12,6 +12,7 @@ from checkpoints.export import thread_document
 from checkpoints.models import Memo
 from checkpoints.state import codec
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from hitl.operations import invariants
 from hitl.threads import export as whole
@@ -40,9 +41,9 @@ def told(make_order, ana):
     questions, a blob.
     """
     order = drive(make_order())
-    services.decide(pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback="shorter")
+    services.decide(pause_of(order).pk, Answer("revise", Via.PAGE, feedback="shorter"), by=ana)
     order = drive(order)
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     order = drive(order)
     Memo.objects.create(
         thread=order.thread,

@@ -9,6 +9,7 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from hitl.operations import invariants
 from tests.conftest import drive, fresh, pause_of
@@ -32,9 +33,7 @@ def command(*words):
 
 
 def answer(order, by, action="approve", feedback=""):
-    return services.decide(
-        pause_of(order).pk, action=action, by=by, via=Via.PAGE, feedback=feedback
-    )
+    return services.decide(pause_of(order).pk, Answer(action, Via.PAGE, feedback=feedback), by=by)
 
 
 @pytest.fixture

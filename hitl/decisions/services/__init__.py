@@ -1,6 +1,6 @@
 """What a person may ask of a question, an order and a run: the face that every door calls."""
 
-from hitl.decisions.answers import MAX_EDITED, MAX_FEEDBACK
+from hitl.decisions.answers import MAX_EDITED, MAX_FEEDBACK, Answer
 from hitl.decisions.errors import (
     PAST,
     AlreadyAnswered,
@@ -11,13 +11,6 @@ from hitl.decisions.errors import (
     RevisionMismatch,
     SeveralQuestions,
 )
-from hitl.decisions.services.lookup import (
-    find_checkpoint,
-    find_order,
-    look_at_order,
-    open_pause,
-    open_pauses,
-)
 from hitl.decisions.services.pauses import check_open, decide
 from hitl.decisions.services.work_orders import (
     answer_order,
@@ -26,12 +19,20 @@ from hitl.decisions.services.work_orders import (
     end_run,
     fork,
 )
+from hitl.decisions.visibility import (
+    find_checkpoint,
+    find_order,
+    look_at_order,
+    open_pause,
+    open_pauses,
+)
 
 __all__ = [
     "MAX_EDITED",
     "MAX_FEEDBACK",
     "PAST",
     "AlreadyAnswered",
+    "Answer",
     "AnswerInvalid",
     "DeadlinePassed",
     "NotFound",

@@ -3,7 +3,7 @@
 `decide` is the one way, behind every door: page, REST, socket, admin, command. It goes straight
 down:
 
-1. `lookup.review_context`: what the person may see, and how they stand to it;
+1. `visibility.review_context`: what the person may see, and how they stand to it;
 2. `scopes` and `ReviewContext.seat_for`: whether they may answer so, by the rules;
 3. `answers`: whether the question takes this answer;
 4. `_record`, one transaction: the vote; or the pause closed, the run moved and the decision in the
@@ -14,17 +14,14 @@ Until then nothing is written, but that an answer's data did not fit.
 
 from __future__ import annotations
 
-import datetime as dt
 import uuid
-from collections.abc import Mapping
-from typing import Any
 
 from django.db import transaction
 
 from checkpoints.database import clock
 from checkpoints.state import codec
 from checkpoints.state.reducers import MergeFailed
-from hitl.decisions import answers, closing, deadlines, policy, voting
+from hitl.decisions import answers, closing, deadlines, policy, visibility, voting
 from hitl.decisions.answers import Answer
 from hitl.decisions.errors import (
     AlreadyAnswered,
@@ -33,8 +30,7 @@ from hitl.decisions.errors import (
     RevisionMismatch,
 )
 from hitl.decisions.policy import Actor, ReviewContext
-from hitl.decisions.services import lookup
-from hitl.decisions.services.lookup import AnyReviewContext
+from hitl.decisions.visibility import AnyReviewContext
 from hitl.models import Decision, Via, Vote
 from runs import keyed
 from runs import services as runs
@@ -46,38 +42,13 @@ from runs.states import PauseStatus
 from runs.workflows.sequence import CANCEL
 
 
-def decide(
-    pause_id: uuid.UUID,
-    *,
-    action: str,
-    by: Actor,
-    via: Via,
-    feedback: str = "",
-    revision: int | None = None,
-    payload: Any = None,
-    update: Mapping[str, Any] | None = None,
-    edited_content: str | None = None,
-    sender: Mapping[str, Any] | None = None,
-    content_digest: str = "",
-    early_at: dt.datetime | None = None,
-) -> Decision | Vote:
+def decide(pause_id: uuid.UUID, answer: Answer, *, by: Actor) -> Decision | Vote:
     """Record a person's answer and let the run act on it; or, where the rules ask for more
     approvals than this one, record the vote.
 
     Args:
         by: whoever answers; an `Outsider` is whoever holds a link that was sent to that address,
             which the caller has verified.
-        action: `approve`, `revise` (needs `feedback`), `cancel`, or one of the pause's own answers.
-        revision: the revision that was looked at; None where the door addresses the open question
-            itself.
-        payload: the data that the pause asks for (`required_inputs`); it joins the state by the
-            workflow's reducers.
-        update: joins the state too, unasked: the input of a run that was interrupted.
-        edited_content: the content as it is approved; None for as it was shown.
-        sender: what a system says of who answered (S3-13); kept in the log with the answer.
-        content_digest: of the content that was looked at; "" as for `revision`.
-        early_at: when the answer came, where that was before its question (`early_answers`): the
-            ledger says so.
     Raises:
         NotFound: no such pause for this person.
         AnswerInvalid: nothing decided, the pause stays open. Of a payload that does not fit, the
@@ -89,19 +60,7 @@ def decide(
         policy.Refused: the rules are against it, for this person or at the moment; nothing written.
         forks.ReviewStands: `update` would change what was approved; nothing written.
     """
-    answer = Answer(
-        action,
-        via,
-        feedback.strip(),
-        revision,
-        payload,
-        update,
-        edited_content,
-        sender,
-        content_digest,
-        early_at,
-    )
-    return take(answer, lookup.review_context(pause_id, by))
+    return take(answer, visibility.review_context(pause_id, by))
 
 
 def take(answer: Answer, context: AnyReviewContext) -> Decision | Vote:

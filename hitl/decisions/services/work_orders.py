@@ -13,8 +13,8 @@ from hitl.decisions import deadlines, visibility
 from hitl.decisions.answers import Answer
 from hitl.decisions.errors import AlreadyAnswered, NotPaused, RevisionMismatch, SeveralQuestions
 from hitl.decisions.policy import ReviewContext
-from hitl.decisions.services.lookup import find_checkpoint, find_order, look_at_order, open_of_order
 from hitl.decisions.services.pauses import decide, take
+from hitl.decisions.visibility import find_checkpoint, find_order, look_at_order, open_of_order
 from hitl.models import Decision, Via, Vote
 from runs import services as runs
 from runs.models import Pause, PauseQuerySet, Run, WorkOrder
@@ -23,16 +23,7 @@ from runs.workflows.sequence import CANCEL
 
 
 def answer_order(
-    order_id: uuid.UUID,
-    *,
-    action: str,
-    by: User,
-    via: Via,
-    feedback: str = "",
-    revision: int | None = None,
-    payload: Any = None,
-    pause_id: str | None = None,
-    edited_content: str | None = None,
+    order_id: uuid.UUID, answer: Answer, *, by: User, pause_id: str | None = None
 ) -> Decision | Vote:
     """Answer the open question of a work order.
 
@@ -41,10 +32,10 @@ def answer_order(
     """
     pauses = sorted(open_of_order.get(by, order_id), key=lambda pause: pause.pk)
     takes_part = bool(pauses)
-    pauses = pauses or visibility.open_of_order(order_id, by=by)
+    pauses = pauses or visibility.asked_on_order(order_id, by=by)
     # who is asked from the deadline on is asked now
     if not pauses and deadlines.meet(Pause.objects.filter(run__work_order=order_id)):
-        pauses = visibility.open_of_order(order_id, by=by)
+        pauses = visibility.asked_on_order(order_id, by=by)
     if len(pauses) > 1 and pause_id is None:
         raise SeveralQuestions(pauses)
     if not pauses:
@@ -53,7 +44,6 @@ def answer_order(
     if pause_id is not None and pause_id != pause.shown_id:
         late = answered_before(_named(order_id, pause_id))
         raise RevisionMismatch(pause, decision=late.decision if late else None)
-    answer = Answer(action, via, feedback.strip(), revision, payload, None, edited_content)
     return take(answer, ReviewContext(pause, by, takes_part=takes_part))
 
 
@@ -115,7 +105,7 @@ def end_run(run: Run, *, by: User, via: Via, reason: str = "") -> None:
             pause = asks.first()  # it may have asked just now
             if pause is None:
                 raise _ended_before(run, ended) from ended
-    decide(pause.pk, action=CANCEL, by=by, via=via, feedback=reason)
+    decide(pause.pk, Answer(CANCEL, via, feedback=reason), by=by)
     return None
 
 

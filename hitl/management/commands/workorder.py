@@ -172,16 +172,14 @@ class Command(BaseCommand):
                 options.get("feedback") or options.get("reason") or "",
             )
             payload = self._object("--input", options["input"]) if options.get("input") else None
-            given = services.answer_order(
-                order_id,
-                action=_meant(action, services.look_at_order(order_id, by=user)),
-                by=user,
-                via=Via.COMMAND,
+            answer = services.Answer(
+                _meant(action, services.look_at_order(order_id, by=user)),
+                Via.COMMAND,
                 feedback=feedback,
                 revision=revision,
-                pause_id=options["pause"],
                 payload=payload,
             )
+            given = services.answer_order(order_id, answer, by=user, pause_id=options["pause"])
             self.stdout.write(
                 f"{voting.words(given).capitalize()}." if isinstance(given, Vote) else DONE[action]
             )

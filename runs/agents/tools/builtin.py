@@ -131,7 +131,7 @@ def fetch(arguments: Mapping[str, Any], use: ToolUse) -> Any:
     }
 
 
-def _text_of(answer: ssrf.Answer) -> tuple[str, str]:
+def _text_of(answer: ssrf.HttpReply) -> tuple[str, str]:
     """An answer's media type, and its text; raises ToolFailed where it is none."""
     header = answer.headers.get("content-type", "text/plain")
     kind, _, rest = header.partition(";")

@@ -23,6 +23,7 @@ from checkpoints.contract.base import BodyStore, CheckpointDamaged, StoreUnavail
 from checkpoints.models import Checkpoint
 from checkpoints.store import bodies
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import env, tasks
 from runs.models import Run
@@ -68,7 +69,7 @@ def on_files(settings, tmp_path) -> BodyStore:
 
 
 def approve(order, ben):
-    services.decide(pause_of(order).pk, action="approve", by=ben, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ben)
     return drive(order)
 
 
@@ -79,7 +80,7 @@ def refers(row) -> bool:
 def test_an_order_pauses_is_revised_and_completed_on_every_backend(kept, make_order, ben):
     """S2-2, S2-5, S2-7, S3-3..9: no step that was done runs again, and every checkpoint loads."""
     order = drive(make_order())
-    services.decide(pause_of(order).pk, action="revise", by=ben, via=Via.PAGE, feedback="shorter")
+    services.decide(pause_of(order).pk, Answer("revise", Via.PAGE, feedback="shorter"), by=ben)
     order = drive(order)
     for _ in range(3):
         order = approve(order, ben)
@@ -143,7 +144,7 @@ def test_a_body_that_cannot_be_kept_stops_the_write_before_any_row(on_files, pau
         mock.patch("os.rename", side_effect=OSError(28, "No space left on device")),
         pytest.raises(StoreUnavailable, match="No space"),
     ):
-        services.decide(pause_of(paused).pk, action="approve", by=ben, via=Via.PAGE)
+        services.decide(pause_of(paused).pk, Answer("approve", Via.PAGE), by=ben)
     assert pause_of(paused).status == "open"
     assert approve(paused, ben).latest_run.status == "paused"
 
@@ -155,7 +156,7 @@ def test_a_body_that_is_gone_or_changed_ends_the_run_with_words(kept, make_order
     The digest is in the row.
     """
     order = drive(make_order())
-    services.decide(pause_of(order).pk, action="approve", by=ben, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ben)
     head = fresh(order).thread.head
     assert head is not None
     if accident == "gone":
@@ -219,7 +220,7 @@ def test_a_run_whose_states_cannot_be_reached_waits_and_is_not_counted_as_lost(
 ):
     """No worker was lost and no step failed; it goes on by itself."""
     order = drive(make_order())
-    services.decide(pause_of(order).pk, action="approve", by=ben, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ben)
     run_id = fresh(order).latest_run.pk
     with mock.patch.object(type(on_files), "get_bodies", side_effect=StoreUnavailable("away")):
         tasks.advance_run(str(run_id))

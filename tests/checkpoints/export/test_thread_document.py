@@ -24,6 +24,7 @@ from checkpoints.state import codec, reducers
 from checkpoints.store import Entry
 from hitl.decisions import services, undo
 from hitl.decisions.external_reviewer import Outsider
+from hitl.decisions.services import Answer
 from hitl.models import Decision, Import, Via
 from hitl.threads import export as whole
 from hitl.threads import messages
@@ -69,9 +70,9 @@ def test_votes_evidence_and_what_was_taken_back_come_along(make_order, ana, ben,
     Pause.objects.update(review=rules, outside={"to": ["a@supplier.example"], "ways": ["approve"]})
     pause = pause_of(order)
     services.decide(
-        pause.pk, action="approve", by=Outsider("a@supplier.example"), via=Via.LINK, feedback="fine"
+        pause.pk, Answer("approve", Via.LINK, feedback="fine"), by=Outsider("a@supplier.example")
     )
-    decision = services.decide(pause.pk, action="approve", by=ben, via=Via.PAGE)
+    decision = services.decide(pause.pk, Answer("approve", Via.PAGE), by=ben)
     undo.undo(decision.pk, by=ben, via=Via.PAGE)
     document = whole.export(order.thread_id)
     first, second = document["decisions"]
@@ -191,7 +192,7 @@ def test_an_imported_question_is_history_and_its_run_can_be_resumed(told, zoe, c
     asked = []
     while pause := Pause.objects.open().filter(run__thread=thread).first():
         asked.append(pause.step)
-        services.decide(pause.pk, action="approve", by=zoe, via=Via.PAGE)
+        services.decide(pause.pk, Answer("approve", Via.PAGE), by=zoe)
         while advance(followed.pk, budget=60):
             pass
     assert Run.objects.get(pk=followed.pk).status == RunStatus.COMPLETED
@@ -374,7 +375,7 @@ def test_encryption_does_not_reach_into_a_document(make_order, zoe, ana):
     with keys(NEW):
         order = drive(make_order())
         services.decide(
-            pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback="Wiesenschaumkraut"
+            pause_of(order).pk, Answer("revise", Via.PAGE, feedback="Wiesenschaumkraut"), by=ana
         )
         drive(order)
         document = whole.export(order.thread_id)

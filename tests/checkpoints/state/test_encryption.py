@@ -35,6 +35,7 @@ from checkpoints.security import key_rotation
 from checkpoints.state import encryption
 from checkpoints.store import CheckpointDamaged, Entry, StateLocked, bodies
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Decision, Via
 from hitl.operations import invariants
 from runs import definitions, env
@@ -102,18 +103,14 @@ def run_through(make_order, ana):
         )
     )
     services.decide(
-        pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback=f"{WORD} feedback"
+        pause_of(order).pk, Answer("revise", Via.PAGE, feedback=f"{WORD} feedback"), by=ana
     )
     order = drive(order)
     services.decide(
-        pause_of(order).pk,
-        action="approve",
-        by=ana,
-        via=Via.PAGE,
-        update={"given": f"{WORD} payload"},
+        pause_of(order).pk, Answer("approve", Via.PAGE, update={"given": f"{WORD} payload"}), by=ana
     )
     order = drive(order)
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     return drive(order)
 
 
@@ -191,7 +188,7 @@ def test_a_missing_key_is_named_and_nothing_begins_anew(telling_template, make_o
     """
     with keys(OLD):
         order = drive(make_order("telling", input={"a": WORD}))
-        services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+        services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
         checkpoints = Checkpoint.objects.count()
     named = encryption.Key.parse(OLD).id
     with keys(NEW):
@@ -207,7 +204,7 @@ def test_a_missing_key_is_named_and_nothing_begins_anew(telling_template, make_o
     with keys(NEW, OLD):
         runs.retry(order.pk, by=ana)
         order = drive(order)
-        services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+        services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
         assert drive(order).status == "completed"
 
 
@@ -475,7 +472,7 @@ def test_keys_change_while_a_run_is_under_way(make_order, ana):
     with keys(NEW, OLD):
         assert not re.search(r"\b0 values", rotate())
     with keys(NEW):
-        services.decide(pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback=WORD)
+        services.decide(pause_of(order).pk, Answer("revise", Via.PAGE, feedback=WORD), by=ana)
     third = encryption.new_key()
     with keys(third, NEW):
         steps.HOOKS["planning"] = rotate
@@ -485,7 +482,7 @@ def test_keys_change_while_a_run_is_under_way(make_order, ana):
     with keys(third):
         assert state_at_head(order.thread_id)["drafts"] == ["first", WORD]
         for _ in range(3):
-            services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+            services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
             order = drive(order)
         assert order.status == "completed"
         assert not [
@@ -527,7 +524,7 @@ def test_the_admin_shows_ciphertext_without_the_right_and_plain_with_it(
     with keys(NEW):
         order = run_through(make_order, ana)
         waiting = drive(make_order("telling", request=WORD))
-        services.decide(pause_of(waiting).pk, action="approve", by=ana, via=Via.PAGE)
+        services.decide(pause_of(waiting).pk, Answer("approve", Via.PAGE), by=ana)
         waiting = drive(waiting)
         Pause.objects.filter(pk=pause_of(waiting).pk).update(question=WORD)
         pages = admin_pages(order, pause_of(waiting))

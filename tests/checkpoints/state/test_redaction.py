@@ -18,6 +18,7 @@ from checkpoints.state import codec, redaction, reducers
 from checkpoints.state.redaction import MARKER
 from checkpoints.store import Entry
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from hitl.threads import messages
 from runs import definitions
@@ -105,7 +106,7 @@ def test_a_careless_step_leaves_no_secret_anywhere(careless, make_order, ana):
     State, events, memo, pause and log line; what follows sees what is kept.
     """
     order = drive(make_order("careless"))
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     order = drive(order)
     assert order.status == "completed"
     assert SECRET not in dump()
@@ -138,7 +139,7 @@ def test_what_a_person_gives_is_not_kept_either_and_they_are_told(careless, make
     """A payload, an order's input, new input on a thread, a whole state, an edited one."""
     order = drive(make_order("careless", input={"login": {"password": SECRET}}))
     update = {"form": [{"apiKey": SECRET}], "note": "kept"}
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE, update=update)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE, update=update), by=ana)
     order = drive(order)
     assert WorkOrder.objects.get().input == {"login": {"password": MARKER}}
     assert state_at_head(order.thread_id)["form"] == [{"apiKey": MARKER}]

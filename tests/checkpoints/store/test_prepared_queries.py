@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from checkpoints.models import Thread
 from checkpoints.store.prepared_queries import Prepared
-from hitl.decisions.services.lookup import by_id, open_of_order
+from hitl.decisions.visibility import by_id, open_of_order
 from hitl.http.authentication import _valid
 from hitl.models import ApiToken
 from runs.engine.advance import _claimable

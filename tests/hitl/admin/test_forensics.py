@@ -12,6 +12,7 @@ from django.urls import reverse
 from checkpoints import ids, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import ApiToken, Decision, Via
 from runs.models import Pause, Run
 from tests.conftest import drive, fresh, kinds, pause_of
@@ -97,7 +98,7 @@ def test_the_number_of_queries_of_a_list_does_not_grow_with_its_rows(
     before = queries()
     for number in range(4):
         order = drive(make_order())
-        services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+        services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
         drive(order)
         ApiToken.make(ana, name=str(number))
     assert queries() == before
@@ -119,8 +120,8 @@ def test_the_number_of_queries_of_a_list_does_not_grow_with_its_rows(
 def test_rows_are_found_by_the_ids_that_people_see(page, found_by, make_order, desk, ana):
     order, other = drive(make_order()), drive(make_order())
     pause = pause_of(order)
-    decision = services.decide(pause.pk, action="cancel", by=ana, via=Via.PAGE)
-    services.decide(pause_of(other).pk, action="cancel", by=ana, via=Via.PAGE)
+    decision = services.decide(pause.pk, Answer("cancel", Via.PAGE), by=ana)
+    services.decide(pause_of(other).pk, Answer("cancel", Via.PAGE), by=ana)
     order = fresh(order)
     rows = {
         "thread": order.thread,
@@ -328,7 +329,7 @@ def test_nothing_is_decided_by_a_get(paused, desk):
 
 def test_a_second_answer_is_told_who_was_first(paused, desk, ana):
     pause = pause_of(paused)
-    services.decide(pause.pk, action="cancel", by=ana, via=Via.PAGE)
+    services.decide(pause.pk, Answer("cancel", Via.PAGE), by=ana)
     [(level, words)] = said(confirm(desk, "runs_pause", "approve", pause))
     assert level == "warning"
     assert "Already cancelled by Ana Ruiz" in words
@@ -365,7 +366,7 @@ def test_revise_needs_feedback_and_carries_it(paused, desk):
 
 def test_each_of_several_gets_its_own_message(make_order, desk, ana):
     first, second = (pause_of(drive(make_order())) for _ in range(2))
-    services.decide(first.pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(first.pk, Answer("approve", Via.PAGE), by=ana)
     levels = {
         words.partition(":")[0]: level
         for level, words in said(confirm(desk, "runs_pause", "cancel_order", first, second))

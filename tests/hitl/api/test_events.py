@@ -8,6 +8,7 @@ from django.db import transaction
 from checkpoints.events import log
 from checkpoints.models import EventKind
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import services as runs
 from tests.conftest import drive, head_of, pause_of
@@ -99,7 +100,7 @@ def test_the_inbox_tells_which_question_a_decision_closed(paused, page, ana):
     """F9: so that a row that was answered elsewhere can say by whom."""
     pause = pause_of(paused)
     assert f'data-row="{pause.shown_id}"' in page.get("/").content.decode()
-    services.decide(pause.pk, action="approve", by=ana, via=Via.REST)
+    services.decide(pause.pk, Answer("approve", Via.REST), by=ana)
     told = page.get("/?live").content.decode()
     assert f'data-of="{pause.shown_id}"' in told
     assert 'data-inbox="0"' in told

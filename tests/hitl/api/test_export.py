@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 from checkpoints.models import Thread
 from checkpoints.state import codec
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import ApiToken, Import, Via
 from hitl.threads import export as whole
 from tests.conftest import drive, pause_of
@@ -32,7 +33,7 @@ def zoe(zoe):
 @pytest.fixture
 def told(make_order, ana):
     order = drive(make_order())
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     return drive(order)
 
 

@@ -12,6 +12,7 @@ from django.db.models import ProtectedError
 from django.urls import get_resolver
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs.models import Pause, WorkOrder
 from tests.conftest import drive, fresh, pause_of
@@ -21,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def approve(order, by):
-    services.decide(pause_of(order).pk, action="approve", by=by, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=by)
     return drive(order)
 
 
@@ -75,8 +76,8 @@ def test_an_order_carries_the_context_it_is_resumed_from_and_what_its_steps_show
     assert data["step_outputs"] == {
         "planning": {"pause_id": first.shown_id, "revision": 1, "content": first.content}
     }
-    services.decide(first.pk, action="revise", by=ana, via=Via.REST, feedback="shorter")
-    services.decide(pause_of(drive(paused)).pk, action="approve", by=ana, via=Via.REST)
+    services.decide(first.pk, Answer("revise", Via.REST, feedback="shorter"), by=ana)
+    services.decide(pause_of(drive(paused)).pk, Answer("approve", Via.REST), by=ana)
     done = pause_of(drive(paused))
     data = client.get(url).json()["checkpoint_data"]
     assert list(data["step_outputs"]) == ["planning", done.step]
@@ -99,7 +100,7 @@ def test_an_order_goes_through_the_seven_phases_in_their_order(make_order, ana):
     order = drive(order)
     while order.status != "completed":
         phases.append(order.phase)
-        services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+        services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
         phases.append(fresh(order).phase)
         order = drive(order)
     assert [
@@ -133,7 +134,7 @@ def test_a_pause_shows_the_output_of_its_step_and_sets_the_orders_phase(paused):
 )
 def test_the_three_answers_lead_on_back_and_out(paused, ana, action, status):
     """S4-21, S4-53."""
-    services.decide(pause_of(paused).pk, action=action, by=ana, via=Via.PAGE, feedback="shorter")
+    services.decide(pause_of(paused).pk, Answer(action, Via.PAGE, feedback="shorter"), by=ana)
     order = fresh(paused)
     ahead = {"approve": "execute", "revise": "planning", "cancel": ""}[action]
     assert (order.status, order.thread.head.next_step) == (status, ahead)
@@ -171,7 +172,7 @@ def test_the_card_is_there_whenever_a_question_is_open_whatever_the_status_is_ca
         "⏸️ Waiting for Plan Approval"
         in page.get(f"/work-orders/{paused.shown_id}/").content.decode()
     )
-    services.decide(pause_of(paused).pk, action="approve", by=paused.created_by, via=Via.PAGE)
+    services.decide(pause_of(paused).pk, Answer("approve", Via.PAGE), by=paused.created_by)
     assert (
         "Waiting for Plan Approval</h2>"
         not in page.get(f"/work-orders/{paused.shown_id}/").content.decode()

@@ -13,6 +13,7 @@ from django.test import Client
 from django.urls import reverse
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import services as runs
 from runs.models import Repository, TemplateAccess, WorkOrder
@@ -249,7 +250,7 @@ def test_a_pull_request_is_a_link_wherever_the_order_is_shown_if_it_is_one(
             "repo-tidy-quick", by=ana, repository_url=str(folder), interrupt_after=["review"]
         )
     )
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     order = drive(order)
     head = order.thread.head
     type(head).objects.filter(pk=head.pk).update(

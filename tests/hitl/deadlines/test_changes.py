@@ -11,6 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from hitl.decisions import deadline_changes, deadlines, services
+from hitl.decisions.services import Answer
 from hitl.models import Snooze, Via
 from tests.conftest import fresh, kinds, pause_of
 from tests.databases.whole import rows
@@ -268,7 +269,7 @@ def test_nothing_is_hidden_past_its_deadline(order, ben):
 def test_a_hidden_question_can_still_be_found_and_answered(order, ben):
     pause = pause_of(order)
     deadline_changes.snooze(pause.pk, by=ben, until=at(pause, 1))
-    services.decide(pause.pk, action="approve", by=ben, via=Via.PAGE)
+    services.decide(pause.pk, Answer("approve", Via.PAGE), by=ben)
     assert kinds(order).count("approval_received") == 1
     assert not deadline_changes.snoozed(ben).exists()
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 from checkpoints.models import Event
 from hitl.decisions import bulk, claims, deadline_changes, services, undo
 from hitl.decisions.external_reviewer import Outsider
-from hitl.decisions.services import pauses
+from hitl.decisions.services import Answer, pauses
 from hitl.models import Decision, Via, Vote
 from hitl.models.outbound import Link
 from hitl.operations import invariants
@@ -33,16 +33,16 @@ pytestmark = pytest.mark.django_db
 FOUR = {"after": "PT4H"}
 DOORS = {
     "service": lambda pause, ana, api: services.decide(
-        pause.pk, action="approve", by=ana, via=Via.PAGE
+        pause.pk, Answer("approve", Via.PAGE), by=ana
     ),
     "revise": lambda pause, ana, api: services.decide(
-        pause.pk, action="revise", by=ana, via=Via.PAGE, feedback="x"
+        pause.pk, Answer("revise", Via.PAGE, feedback="x"), by=ana
     ),
     "cancel": lambda pause, ana, api: services.cancel_order(
         pause.run.work_order_id, by=ana, via=Via.PAGE
     ),
     "order": lambda pause, ana, api: services.answer_order(
-        pause.run.work_order_id, action="approve", by=ana, via=Via.PAGE
+        pause.run.work_order_id, Answer("approve", Via.PAGE), by=ana
     ),
     "claim": lambda pause, ana, api: claims.claim(pause.pk, by=ana),
     "extend": lambda pause, ana, api: deadline_changes.extend(
@@ -77,7 +77,7 @@ def test_nothing_that_people_do_is_taken_after_the_deadline(asked, ana, api, doo
         0,
     )
     with pytest.raises(services.AlreadyAnswered, match="It expired at"):
-        services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
+        services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana)
     assert (kinds(order).count("run_expired"), whole()) == (1, [])
 
 
@@ -118,7 +118,7 @@ def test_rest_and_page_say_which_deadline_it_was_and_what_the_rules_say(asked, a
 def test_in_bulk_each_one_says_so_by_itself(asked, ana):
     late, good = asked(deadline=FOUR), asked()
     late, good = overdue(pause_of(late)), pause_of(good)
-    found = bulk.decide([(late.pk, 1), (good.pk, 1)], action="approve", by=ana, via=Via.PAGE)
+    found = bulk.decide([(late.pk, 1), (good.pk, 1)], Answer("approve", Via.PAGE), by=ana)
     assert [one.decision is not None for one in found] == [False, True]
     assert "over" in found[0].words
 
@@ -143,10 +143,10 @@ def test_who_answers_by_a_link_is_told_that_the_time_is_over(asked):
 def test_a_vote_after_the_deadline_does_not_count(asked, ana, ben):
     """Before, the second of two votes closed the question long after its time."""
     order = asked(deadline=FOUR, quorum=2)
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     pause = overdue(pause_of(order))
     with pytest.raises(services.DeadlinePassed):
-        services.decide(pause.pk, action="approve", by=ben, via=Via.PAGE)
+        services.decide(pause.pk, Answer("approve", Via.PAGE), by=ben)
     assert (Vote.objects.count(), fresh(order).latest_run.status) == (1, "expired")
 
 
@@ -155,7 +155,7 @@ def test_an_answer_is_not_taken_back_once_nobody_could_answer_again(asked, ana):
     over.
     """
     order = asked(deadline=FOUR, undo=600)
-    decision = services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    decision = services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     overdue(Pause.objects.get())
     with pytest.raises(TooLate, match="the answer holds"):
         undo.undo(decision.pk, by=ana, via=Via.PAGE)
@@ -183,24 +183,24 @@ def test_where_the_rules_ask_further_people_their_answer_counts_and_the_first_on
     order = asked(**ESCALATE)
     overdue(pause_of(order))
     with pytest.raises(services.DeadlinePassed, match="further people are asked, until"):
-        services.decide(pause_of(order).pk, action="approve", by=ben, via=Via.PAGE)
+        services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ben)
     pause = pause_of(order)
     assert (pause.status, pause.stage, pause.overdue) == ("open", 1, False)
-    assert isinstance(
-        services.decide(pause.pk, action="approve", by=ben, via=Via.PAGE), Decision
-    ), "they have as long again"
+    assert isinstance(services.decide(pause.pk, Answer("approve", Via.PAGE), by=ben), Decision), (
+        "they have as long again"
+    )
 
 
 def test_who_takes_part_and_is_asked_from_the_deadline_on_answers_then(asked, ana):
     order = asked(**{**ESCALATE, "escalation": [{"after": "PT9H", "users": ["ana"]}]})
     pause = overdue(pause_of(order))
-    assert services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE).decided_by == ana
+    assert services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana).decided_by == ana
 
 
 def test_whoever_may_not_see_a_question_learns_nothing_of_its_deadline(asked, zoe):
     pause = overdue(pause_of(asked(deadline=FOUR)))
     with pytest.raises(services.NotFound):
-        services.decide(pause.pk, action="approve", by=zoe, via=Via.PAGE)
+        services.decide(pause.pk, Answer("approve", Via.PAGE), by=zoe)
 
 
 def test_the_statement_that_closes_a_question_holds_its_deadline_itself(asked, ana, monkeypatch):
@@ -217,7 +217,7 @@ def test_the_statement_that_closes_a_question_holds_its_deadline_itself(asked, a
 
     monkeypatch.setattr(pauses, "_record", late)
     with pytest.raises(services.DeadlinePassed):
-        services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
+        services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana)
     assert (fresh(order).latest_run.status, Decision.objects.count()) == ("expired", 0)
 
 
@@ -226,7 +226,7 @@ def test_of_many_who_come_too_late_one_lets_the_rules_act(file_database, asked, 
     pause = overdue(pause_of(order))
     found = at_once(
         *[
-            partial(services.decide, pause.pk, action="cancel", by=by, via=Via.PAGE)
+            partial(services.decide, pause.pk, Answer("cancel", Via.PAGE), by=by)
             for by in (ana, ben)
         ]
         * 3
@@ -249,5 +249,5 @@ def test_a_question_without_a_deadline_costs_no_look_at_the_clock(
         services.check_open(pause)
     before = rows()
     with pytest.raises(services.NotFound):
-        services.decide(pause.pk, action="approve", by=Outsider(SUPPLIER), via=Via.LINK)
+        services.decide(pause.pk, Answer("approve", Via.LINK), by=Outsider(SUPPLIER))
     assert rows() == before

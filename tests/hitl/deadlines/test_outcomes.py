@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from checkpoints.models import Event
 from hitl.decisions import closing, deadline_changes, deadlines, notifications, services
+from hitl.decisions.services import Answer
 from hitl.models import Decision, Via
 from hitl.operations import invariants
 from hitl.tasks import fire_deadlines
@@ -78,7 +79,7 @@ def test_a_question_without_rules_waits_for_ever(paused):
 
 def test_a_revision_has_a_deadline_of_its_own(asked, ana):
     first = pause_of(order := asked(deadline=FOUR))
-    services.decide(first.pk, action="revise", by=ana, via=Via.PAGE, feedback="shorter")
+    services.decide(first.pk, Answer("revise", Via.PAGE, feedback="shorter"), by=ana)
     second = pause_of(drive(order))
     assert (second.revision, second.deadline_at) == (2, at(second, 4))
     assert second.opened_at > first.opened_at
@@ -120,7 +121,7 @@ def test_a_calendar_that_is_gone_makes_no_early_deadline(asked, settings):
     order = asked(deadline={"after": "PT2H", "calendar": "business"})
     settings.WAYSTATION_CALENDARS = {}
     services.decide(
-        pause_of(order).pk, action="revise", by=order.created_by, via=Via.PAGE, feedback="again"
+        pause_of(order).pk, Answer("revise", Via.PAGE, feedback="again"), by=order.created_by
     )
     pause = pause_of(drive(order))
     assert (pause.deadline_at, pause.next_at) == (None, None)
@@ -364,7 +365,7 @@ def test_who_answers_too_late_is_told_that_it_expired(asked, ana, api, page):
     with pytest.raises(
         services.AlreadyAnswered, match=r"It expired at .*: nobody had answered in time"
     ):
-        services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
+        services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana)
     late = api(ana).post(
         f"/api/v1/pauses/{pause.shown_id}/decisions", {"decision": "approve"}, format="json"
     )
@@ -396,7 +397,7 @@ def test_an_expired_order_asks_again_when_it_is_retried(asked, ana):
         "paused",
         old.run_id,
     )
-    services.decide(new.pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(new.pk, Answer("approve", Via.PAGE), by=ana)
     assert drive(order).status == "completed"
     assert broken() == set()
 
@@ -588,7 +589,7 @@ def test_the_database_lets_nothing_expire_early(asked, paused):
 
 @pytest.mark.usefixtures("unguarded")
 def test_only_the_rules_decide_as_nobody(paused, ana):
-    services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(paused).pk, Answer("approve", Via.PAGE), by=ana)
     for change in ({"decided_by": None}, {"via": "policy"}):
         with pytest.raises(IntegrityError, match="decision_by_one_only"), transaction.atomic():
             Decision.objects.update(**change)

@@ -10,6 +10,7 @@ import pytest
 from django.utils import timezone
 
 from hitl.decisions import deadline_changes, deadlines, services
+from hitl.decisions.services import Answer
 from hitl.models import Decision, Via
 from hitl.operations import invariants
 from runs.models import Pause, Run
@@ -74,7 +75,7 @@ def test_an_answer_meets_the_deadline(asked, ana, ben, action):
     for _ in range(4):
         order = asked(deadline=FOUR)
         pause = pause_of(order)
-        answer = partial(services.decide, pause.pk, action=action, by=ana, via=Via.PAGE)
+        answer = partial(services.decide, pause.pk, Answer(action, Via.PAGE), by=ana)
         stop = partial(services.cancel_order, order.pk, by=ben, via=Via.PAGE)
         results = at_once(answer, partial(fire, pause.pk, now=at(pause, 4)), stop)
         pause.refresh_from_db()

@@ -12,6 +12,7 @@ import pytest
 from checkpoints import ids
 from checkpoints.models import Checkpoint, Thread
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Decision, Via
 from runs import definitions
 from runs import services as runs
@@ -127,7 +128,7 @@ def work() -> None:
 
 
 def answer(by, action="approve"):
-    services.decide(Pause.objects.open().get().pk, action=action, by=by, via=Via.PAGE)
+    services.decide(Pause.objects.open().get().pk, Answer(action, Via.PAGE), by=by)
     work()
 
 
@@ -161,7 +162,7 @@ def stopped(request, paying, post, ben) -> Run:
     """A run that Ben approved, and that Ana stopped before it pays."""
     wanted = request.param == "interrupt"
     run: Run = begin(post, paying, "strict", **({"interrupt_before": ["pay"]} if wanted else {}))
-    services.decide(Pause.objects.open().get().pk, action="approve", by=ben, via=Via.PAGE)
+    services.decide(Pause.objects.open().get().pk, Answer("approve", Via.PAGE), by=ben)
     if not wanted:
         runs.suspend_run(run, by=paying.owner)
     work()
@@ -277,7 +278,7 @@ def forged(paying, post, ben, case: str) -> Run:
     PAID.clear()
     run: Run = begin(post, paying, "mild", interrupt_before=["pay"])
     answer(ben)
-    services.decide(Pause.objects.open().get().pk, action="approve", by=paying.owner, via=Via.PAGE)
+    services.decide(Pause.objects.open().get().pk, Answer("approve", Via.PAGE), by=paying.owner)
     head = Thread.objects.get(pk=paying.pk).head
     named: Any = {
         "verdict": {

@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from checkpoints import ids
 from hitl.decisions import bulk, services
+from hitl.decisions.services import Answer
 from hitl.models import Decision, Via
 from runs import definitions
 from runs.models import Pause, Template
@@ -61,7 +62,7 @@ def codes(results):
 
 
 def test_each_is_answered_by_itself(waiting, ben):
-    results = bulk.decide(chosen(*waiting), action="approve", by=ben, via=Via.PAGE)
+    results = bulk.decide(chosen(*waiting), Answer("approve", Via.PAGE), by=ben)
     assert codes(results) == ["", ""]
     assert [fresh(order).latest_run.status for order in waiting] == ["pending", "pending"]
     assert Decision.objects.filter(decided_by=ben, action="approve", via="page").count() == 2
@@ -77,9 +78,9 @@ def test_one_that_is_refused_stops_none_of_the_others(waiting, make_order, ana, 
         drive(make_order(by=zoe, team=None)),
     )
     wanted = [*chosen(answered, changed, hidden), (ids.new(), 1), *chosen(*waiting)]
-    services.decide(pause_of(answered).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(answered).pk, Answer("approve", Via.PAGE), by=ana)
     Pause.objects.filter(pk=wanted[1][0]).update(revision=2)
-    results = bulk.decide(wanted, action="approve", by=ben, via=Via.PAGE)
+    results = bulk.decide(wanted, Answer("approve", Via.PAGE), by=ben)
     assert codes(results) == ["pause_closed", "revision_mismatch", "not_found", "not_found", "", ""]
     assert "Already approved by Ana Ruiz" in results[0].words
     assert pause_of(changed).status == pause_of(hidden).status == "open"
@@ -92,17 +93,17 @@ def test_what_wants_a_look_of_its_own_is_left_out_and_said_why(
     high = drive(make_order(risky("dangerous", risk="high")))
     reason = drive(make_order(risky("wordy", reason_required=["approve"])))
     data = drive(order_that(asks_for_a_name))
-    results = bulk.decide(
-        chosen(high, reason, data, *waiting), action="approve", by=ben, via=Via.PAGE
-    )
+    results = bulk.decide(chosen(high, reason, data, *waiting), Answer("approve", Via.PAGE), by=ben)
     assert codes(results) == ["not_in_bulk"] * 3 + ["", ""]
     assert [result.words for result in results[:3]] == [
         "Its risk is high: look at it by itself.", "This answer needs a reason of its own.",
         "It asks for data."
     ]  # fmt: skip
-    assert codes(
-        bulk.decide(chosen(high, reason, data), action="cancel", by=ben, via=Via.PAGE)
-    ) == ["not_in_bulk", "", ""]
+    assert codes(bulk.decide(chosen(high, reason, data), Answer("cancel", Via.PAGE), by=ben)) == [
+        "not_in_bulk",
+        "",
+        "",
+    ]
 
 
 def test_the_preview_is_by_workflow_and_risk(waiting, make_order, risky, ben):
@@ -140,7 +141,7 @@ def test_page_inbox_to_preview_to_results(waiting, make_order, risky, page, ben)
         and f'value="{pauses[2].shown_id}:1"' not in asked
     )
     assert Decision.objects.count() == 0
-    services.decide(pauses[1].pk, action="cancel", by=ben, via=Via.PAGE)
+    services.decide(pauses[1].pk, Answer("cancel", Via.PAGE), by=ben)
     seen = [f"{pause.shown_id}:{pause.revision}" for pause in pauses[:2]]
     told = page.post(reverse("hitl:bulk"), {"pause": seen, "action": "approve"}).content.decode()
     assert "1 of 2 answered" in told and "Already cancelled by Ben" in told
@@ -169,7 +170,7 @@ def test_a_selection_that_is_none_decides_nothing(waiting, page, values):
 
 def test_only_plain_answers_are_given_so(waiting, page, ben):
     with pytest.raises(bulk.BulkInvalid):
-        bulk.decide(chosen(*waiting), action="revise", by=ben, via=Via.PAGE)
+        bulk.decide(chosen(*waiting), Answer("revise", Via.PAGE), by=ben)
 
 
 def test_a_program_gets_a_result_for_each(waiting, make_order, risky, api, ana, zoe):

@@ -12,6 +12,7 @@ from django.utils import timezone
 from checkpoints.models import Event
 from checkpoints.text import dates
 from hitl.decisions import claims, policy, services
+from hitl.decisions.services import Answer
 from hitl.models import Decision, Via
 from runs.models import Pause
 from tests.conftest import pause_of
@@ -48,7 +49,7 @@ def test_the_refusal_names_the_holder_and_the_time(paused, ana, ben):
     with pytest.raises(
         policy.NotNow, match=f"Ana Ruiz has claimed this question until {until}"
     ) as refused:
-        services.decide(pause.pk, action="cancel", by=ben, via=Via.PAGE)
+        services.decide(pause.pk, Answer("cancel", Via.PAGE), by=ben)
     assert refused.value.code == "claimed"
 
 
@@ -101,15 +102,15 @@ def test_who_could_not_approve_cannot_claim(ruled, ana, ben):
 
 def test_a_closed_question_is_claimed_by_nobody(paused, ana, ben):
     pause = pause_of(paused)
-    services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana)
     with pytest.raises(services.AlreadyAnswered):
         claims.claim(pause.pk, by=ben)
 
 
 def test_a_vote_lets_the_others_vote(ruled, ana, ben):
     pause = claims.claim(pause_of(ruled({"quorum": 2})).pk, by=ana)
-    services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
-    assert isinstance(services.decide(pause.pk, action="approve", by=ben, via=Via.PAGE), Decision)
+    services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana)
+    assert isinstance(services.decide(pause.pk, Answer("approve", Via.PAGE), by=ben), Decision)
     assert broken() == {}
 
 

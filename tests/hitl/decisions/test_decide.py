@@ -17,6 +17,7 @@ from django.test.utils import CaptureQueriesContext
 
 from checkpoints.models import Checkpoint, Event
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Decision, Ledger, Via
 from runs.models import Pause, Run
 from tests.conftest import drive, fresh, kinds, log_lines, pause_of
@@ -29,7 +30,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 def answer(order, by, action="approve", feedback="", **kwargs):
     return services.decide(
-        pause_of(order).pk, action=action, by=by, via=Via.PAGE, feedback=feedback, **kwargs
+        pause_of(order).pk, Answer(action, Via.PAGE, feedback=feedback, **kwargs), by=by
     )
 
 
@@ -230,7 +231,7 @@ def test_the_second_answer_is_told_who_won_and_writes_nothing(
         services.AlreadyAnswered,
         match=f"Already {words} by Ana Ruiz at .* Your answer was not recorded",
     ) as refused:
-        services.decide(pause.pk, action=second, by=ben, via=Via.PAGE, feedback="longer")
+        services.decide(pause.pk, Answer(second, Via.PAGE, feedback="longer"), by=ben)
     decision = refused.value.decision
     assert decision is not None
     assert (decision.action, decision.decided_by) == (first, ana)
@@ -245,7 +246,7 @@ def test_the_name_of_an_extra_answer_is_said_as_its_button_does(paused, ana, ben
         services.AlreadyAnswered,
         match="Already answered with “Approve and skip review” by Ana Ruiz",
     ):
-        services.decide(pause.pk, action="approve", by=ben, via=Via.PAGE)
+        services.decide(pause.pk, Answer("approve", Via.PAGE), by=ben)
 
 
 def test_a_stranger_learns_nothing(paused, zoe, unchanged):
@@ -254,7 +255,7 @@ def test_a_stranger_learns_nothing(paused, zoe, unchanged):
     messages = []
     for pause_id in (pause_of(paused).pk, uuid.uuid4()):
         with pytest.raises(services.NotFound) as refused:
-            services.decide(pause_id, action="approve", by=zoe, via=Via.PAGE)
+            services.decide(pause_id, Answer("approve", Via.PAGE), by=zoe)
         messages.append(str(refused.value))
     assert messages[0] == messages[1]
 
@@ -349,7 +350,7 @@ def test_an_order_answers_its_open_question_only(paused, ana, unchanged):
     unchanged()
     with pytest.raises(services.RevisionMismatch):
         services.answer_order(
-            paused.pk, action="approve", by=ana, via=Via.REST, pause_id=first.shown_id
+            paused.pk, Answer("approve", Via.REST), by=ana, pause_id=first.shown_id
         )
 
 
@@ -358,7 +359,7 @@ def test_an_order_that_asks_nothing_takes_no_answer(make_order, ana, unchanged):
     order = make_order()
     unchanged()
     with pytest.raises(services.NotPaused, match="waits for nobody"):
-        services.answer_order(order.pk, action="approve", by=ana, via=Via.REST)
+        services.answer_order(order.pk, Answer("approve", Via.REST), by=ana)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from checkpoints.models import Event
 from hitl.decisions import delegations, policy, services
+from hitl.decisions.services import Answer
 from hitl.models import Decision, Delegation, Via, Vote
 from tests.conftest import drive, pause_of
 from tests.worlds.ruled_order import browser, rest
@@ -35,7 +36,7 @@ def delegate(by, to_user, *, begins=-HOUR, lasts=2 * HOUR):
 
 
 def decide(pause, by, action="approve", **kwargs):
-    return services.decide(pause.pk, action=action, by=by, via=Via.PAGE, **kwargs)
+    return services.decide(pause.pk, Answer(action, Via.PAGE, **kwargs), by=by)
 
 
 def test_a_delegate_answers_and_both_names_are_in_the_trail(ruled, ben, zoe, door):

@@ -8,6 +8,7 @@ import pytest
 
 from hitl.decisions import services
 from hitl.decisions.policy import NotNow
+from hitl.decisions.services import Answer
 from hitl.models import Decision, Via, Vote
 from tests.conftest import drive, fresh, pause_of
 from tests.worlds.ruled_order import browser, rest
@@ -21,7 +22,7 @@ EDITED = "# Plan 1\n\nfirst, but shorter"
 
 
 def decide(pause, by, action="approve", **kwargs):
-    return services.decide(pause.pk, action=action, by=by, via=Via.REST, **kwargs)
+    return services.decide(pause.pk, Answer(action, Via.REST, **kwargs), by=by)
 
 
 def test_both_texts_are_kept_and_the_next_step_finds_the_edited_one(ruled, ana):
@@ -136,7 +137,7 @@ def test_without_the_rule_there_is_nothing_to_edit(paused, ana):
         "Edit and approve"
         not in browser(ana).get(f"/work-orders/{paused.shown_id}/").content.decode()
     )
-    services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(paused).pk, Answer("approve", Via.PAGE), by=ana)
     assert (
         browser(ana).get(f"/pauses/{Decision.objects.get().pause.shown_id}/edits").status_code
         == 404

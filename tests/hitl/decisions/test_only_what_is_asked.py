@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Decision, Via
 from hitl.wait_gate import primitives, waits
 from runs.models import OWN_REDUCERS, Pause
@@ -90,7 +91,7 @@ def test_what_was_not_asked_for_is_refused_with_its_name(order, ana, api, schema
         (f"threads/{order.thread.shown_id}/runs", {"input": {**IBAN, "amount": 9_000}}),
     ):
         assert api(ana).post(f"/api/v1/{route}", said, format="json").status_code == 422, route
-    services.decide(pause.pk, action="answer", by=ana, via=Via.PAGE, payload=IBAN)
+    services.decide(pause.pk, Answer("answer", Via.PAGE, payload=IBAN), by=ana)
     assert (state_of(fresh(order))["amount"], state_of(fresh(order))["iban"]) == (5, "DE89")
 
 
@@ -122,7 +123,7 @@ def test_what_the_engine_writes_is_taken_from_nobody(order, order_that, ana, api
     pause = pause_of(order)
     for update in ({name: {"planning": "approve"}}, {"input": "x", name: None}):
         with pytest.raises(services.AnswerInvalid) as refused:
-            services.decide(pause.pk, action="answer", by=ana, via=Via.PAGE, update=update)
+            services.decide(pause.pk, Answer("answer", Via.PAGE, update=update), by=ana)
         assert (refused.value.code, list(refused.value.errors)) == (
             "input_reserved",
             [f"input.{name}"],
@@ -163,9 +164,7 @@ def test_another_engines_wait_keeps_its_own_names_free(ana):
         state={"agent": 1, "approved": False},
     )
     wait, _ = waits.open_wait(asked, by=ana)
-    services.decide(
-        wait.pause_id, action="answer", by=ana, via=Via.REST, payload={"approved": True}
-    )
+    services.decide(wait.pause_id, Answer("answer", Via.REST, payload={"approved": True}), by=ana)
     assert primitives.look("r", by=ana).state == {"agent": 1, "approved": True}
     reserved: list[dict[str, Any]] = [
         {"state": {"decided": {}}},

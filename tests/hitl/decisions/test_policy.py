@@ -10,6 +10,7 @@ from django.test import Client
 
 from hitl.decisions import policy, services
 from hitl.decisions.policy import ReviewContext
+from hitl.decisions.services import Answer
 from hitl.models import Decision, Via, Vote
 from runs import services as runs
 from runs.models import Panel, Pause
@@ -101,13 +102,13 @@ def test_who_asked_for_the_work_may_send_it_back_or_cancel_it(ruled, ana, door, 
 def test_an_answer_of_the_templates_own_does_not_dodge_self_approval(ruled, ana):
     pause = pause_of(ruled({"self_approval": False}))
     with pytest.raises(policy.NotAllowed, match="somebody else must approve"):
-        services.decide(pause.pk, action="skip", by=ana, via=Via.PAGE)
+        services.decide(pause.pk, Answer("skip", Via.PAGE), by=ana)
 
 
 def test_who_forks_the_work_has_asked_for_it(ruled, ana, ben):
     """Else an edited state could be approved by who edited it."""
     order = ruled({"self_approval": False})
-    services.decide(pause_of(order).pk, action="cancel", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("cancel", Via.PAGE), by=ana)
     asked = Pause.objects.get()
     services.fork(
         asked.checkpoint_id,
@@ -117,7 +118,7 @@ def test_who_forks_the_work_has_asked_for_it(ruled, ana, ben):
     )
     again = pause_of(drive(fresh(order)))
     with pytest.raises(policy.NotAllowed, match="You asked for this work"):
-        services.decide(again.pk, action="approve", by=ben, via=Via.PAGE)
+        services.decide(again.pk, Answer("approve", Via.PAGE), by=ben)
 
 
 def test_a_retry_asks_for_nothing_new(ruled, ana, ben, make_order):
@@ -248,7 +249,7 @@ def test_who_is_only_asked_sees_and_does_nothing_else(observer):
 
 def test_an_observer_begins_no_run_on_a_thread(observer, ana):
     _, api, pause = observer
-    services.decide(pause.pk, action="cancel", by=ana, via=Via.PAGE)
+    services.decide(pause.pk, Answer("cancel", Via.PAGE), by=ana)
     begun = api.post(
         f"/api/v1/threads/{pause.run.thread.shown_id}/runs",
         {"input": {"a": 1}, "template": "writing"},
@@ -260,7 +261,7 @@ def test_an_observer_begins_no_run_on_a_thread(observer, ana):
 def test_who_was_asked_learns_what_became_of_it(observer, ana, cleo):
     """F8: the loser is told who won, also one from outside the team."""
     page, api, pause = observer
-    services.decide(pause.pk, action="cancel", by=ana, via=Via.PAGE)
+    services.decide(pause.pk, Answer("cancel", Via.PAGE), by=ana)
     lost = api.post(
         f"/api/v1/pauses/{pause.shown_id}/decisions", {"decision": "approve"}, format="json"
     )
@@ -347,9 +348,8 @@ def test_inbox_badge_api_and_decide_agree(ruled, ana, ben, cleo, auditor, zoe, r
         if pause.review.get("quorum") == 2:
             services.decide(
                 pause.pk,
-                action="approve",
+                Answer("approve", Via.PAGE),
                 by=cleo if pause.review.get("reviewers") else ben,
-                via=Via.PAGE,
             )
     assert Vote.objects.count() == 2
     for one in people:

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 
 from checkpoints.models import Event
 from hitl.decisions import claims, policy, services
+from hitl.decisions.services import Answer
 from hitl.models import Decision, Via, Vote
 from runs.models import Pause
 from tests.conftest import fresh, kinds, pause_of
@@ -37,7 +38,7 @@ def crowd(team, ana, ben):
 
 
 def vote(pause, by, action="approve"):
-    return partial(services.decide, pause.pk, action=action, by=by, via=Via.REST, feedback="x")
+    return partial(services.decide, pause.pk, Answer(action, Via.REST, feedback="x"), by=by)
 
 
 def test_of_two_last_votes_at_once_one_closes_the_question(ruled, crowd):

@@ -15,6 +15,7 @@ from django.utils import timezone
 from checkpoints.events import log
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Decision, Ledger, Via
 from runs import services as runs
 from runs.engine.advance import advance
@@ -51,8 +52,8 @@ def test_an_approval_and_another_answer_meet(paused, ana, ben, other):
     """F8: the loser learns who won, and the run does what the winner said."""
     pause = pause_of(paused)
     jobs = [
-        partial(services.decide, pause.pk, action="approve", by=ana, via=Via.PAGE),
-        partial(services.decide, pause.pk, action=other, by=ben, via=Via.PAGE, feedback="x"),
+        partial(services.decide, pause.pk, Answer("approve", Via.PAGE), by=ana),
+        partial(services.decide, pause.pk, Answer(other, Via.PAGE, feedback="x"), by=ben),
     ]
     results = at_once(*jobs)
     [lost] = [result for result in results if isinstance(result, services.AlreadyAnswered)]
@@ -67,7 +68,7 @@ def test_answers_on_many_orders_of_one_team_keep_the_ledger_a_chain(make_order, 
     pauses = [pause_of(drive(make_order())) for _ in range(6)]
     at_once(
         *(
-            partial(services.decide, pause.pk, action="approve", by=ana, via=Via.PAGE)
+            partial(services.decide, pause.pk, Answer("approve", Via.PAGE), by=ana)
             for pause in pauses
         )
     )

@@ -15,6 +15,7 @@ from django.urls import reverse
 
 from checkpoints.models import Blob
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Decision, Via
 from hitl.threads import erasure
 from tests.conftest import drive, fresh, pause_of
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.django_db
 def decision(paused, ben):
     """Ben sent a plan back."""
     made = services.decide(
-        pause_of(paused).pk, action="revise", by=ben, via=Via.REST, feedback="=1+1 <b>shorter</b>"
+        pause_of(paused).pk, Answer("revise", Via.REST, feedback="=1+1 <b>shorter</b>"), by=ben
     )
     drive(paused)
     return made
@@ -38,7 +39,7 @@ def decision(paused, ben):
 def held(make_order, ana):
     """An approval that may still be taken back."""
     order = drive(make_order(patient_template()))
-    return order, services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    return order, services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
 
 
 def receipt(client, decision):
@@ -212,7 +213,7 @@ def test_a_ledger_is_exported_as_csv_that_computes_nothing(decision, api, ana):
 
 def test_an_export_can_be_verified_without_this_server(decision, paused, api, ana, ben):
     """P11: as docs/how-to/ledger.md says, with nothing but a sha256."""
-    services.decide(pause_of(paused).pk, action="approve", by=ben, via=Via.PAGE)
+    services.decide(pause_of(paused).pk, Answer("approve", Via.PAGE), by=ben)
     document = json.loads(b"".join(api(ana).get("/api/v1/ledger").streaming_content))
     tip = ""
     for row in document["decisions"]:

@@ -14,6 +14,7 @@ from django.urls import reverse
 from checkpoints import store
 from checkpoints.models import Checkpoint, Event
 from hitl.decisions import policy, review_bypass, services
+from hitl.decisions.services import Answer
 from hitl.ledger import export, verification
 from hitl.models import STEP_AROUND, Decision, Via
 from hitl.threads import erasure, messages
@@ -57,7 +58,7 @@ def reviewed(thread, give):
 
 @pytest.fixture
 def refused(reviewed, ben):
-    services.decide(Pause.objects.get().pk, action="cancel", by=ben, via=Via.PAGE)
+    services.decide(Pause.objects.get().pk, Answer("cancel", Via.PAGE), by=ben)
     RAN.clear()
     return reviewed
 
@@ -118,8 +119,8 @@ def test_at_the_step_or_before_it_a_run_begins_and_the_step_asks_by_its_rules(
     pause = Pause.objects.open().get()
     assert (run.status, pause.step, pause.review) == ("paused", "step2", RULES)
     with pytest.raises(policy.NotAllowed):
-        services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
-    services.decide(pause.pk, action="approve", by=ben, via=Via.PAGE)
+        services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana)
+    services.decide(pause.pk, Answer("approve", Via.PAGE), by=ben)
     assert drive(run).status == "completed"
 
 
@@ -129,7 +130,7 @@ def test_a_checkpoint_that_was_written_after_the_approval_is_gone_on_from_as_it_
     """S0-11, S0-80: what Ben approved, and nothing else; with input of one's own it is another
     thing.
     """
-    services.decide(Pause.objects.get().pk, action="approve", by=ben, via=Via.PAGE)
+    services.decide(Pause.objects.get().pk, Answer("approve", Via.PAGE), by=ben)
     drive(Run.objects.get())
     approved = Checkpoint.objects.get(thread=reviewed, next_step="step3", status="active").pk
     with pytest.raises(ReviewStands):
@@ -148,7 +149,7 @@ def test_a_fork_keeps_to_it_too(reviewed, ana, ben):
     """An edited state behind the review is nobody's approved one; the approved one may be
     forked.
     """
-    services.decide(Pause.objects.get().pk, action="approve", by=ben, via=Via.PAGE)
+    services.decide(Pause.objects.get().pk, Answer("approve", Via.PAGE), by=ben)
     drive(Run.objects.get())
     approved = Checkpoint.objects.get(thread=reviewed, next_step="step3", status="active")
     with pytest.raises(ReviewStands):
@@ -253,7 +254,7 @@ def test_over_rest_it_is_the_same(refused, operator, admin_user):
 
 
 def test_a_fork_with_an_edited_state_steps_around_on_the_record_too(reviewed, operator, ben):
-    services.decide(Pause.objects.get().pk, action="approve", by=ben, via=Via.PAGE)
+    services.decide(Pause.objects.get().pk, Answer("approve", Via.PAGE), by=ben)
     drive(Run.objects.get())
     approved = Checkpoint.objects.get(thread=reviewed, next_step="step3", status="active")
     path, body = (
@@ -288,7 +289,7 @@ DESK_RIGHTS = ("view_checkpoint", "change_checkpoint")
 
 def approved_by(ben, thread):
     """The checkpoint behind the review, of a run that was approved and ended."""
-    services.decide(Pause.objects.get().pk, action="approve", by=ben, via=Via.PAGE)
+    services.decide(Pause.objects.get().pk, Answer("approve", Via.PAGE), by=ben)
     drive(Run.objects.get())
     return Checkpoint.objects.get(thread=thread, next_step="step3", status="active")
 

@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from tests.conftest import drive, pause_of
 from tests.databases.whole import rows
@@ -23,7 +24,7 @@ def revised(paused, ana):
     """A plan at revision 3; its text names the last feedback."""
     order = paused
     for words in ("shorter <b>", "much shorter"):
-        services.decide(pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback=words)
+        services.decide(pause_of(order).pk, Answer("revise", Via.PAGE, feedback=words), by=ana)
         order = drive(order)
     return order
 

@@ -13,6 +13,7 @@ from django.urls import reverse
 
 from checkpoints.models import Checkpoint
 from hitl.decisions import services as people
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import definitions, services
 from runs.definitions import rights
@@ -59,7 +60,7 @@ def test_a_template_is_for_its_groups_at_every_door(ana, zoe, team, thread_of_zo
         api.post(f"/api/v1/threads/{thread_of_zoe.shown_id}/runs", body, format="json"), 403, RIGHT
     )
     fork = Checkpoint.objects.filter(thread=paused.thread_id).order_by("pk").first()
-    people.decide(pause_of(paused).pk, action="cancel", by=zoe, via=Via.PAGE)
+    people.decide(pause_of(paused).pk, Answer("cancel", Via.PAGE), by=zoe)
     refused(
         api.post(f"/api/v1/checkpoints/{fork.shown_id}/fork", {"reason": "again"}, format="json"),
         403,
@@ -109,7 +110,7 @@ def test_a_template_that_is_switched_off_begins_nothing_and_goes_on_with_what_it
             409,
             "template_off",
         )
-    people.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    people.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     assert drive(order).phase == "awaiting_implementation_review"
 
 
@@ -256,10 +257,10 @@ def test_work_leaves_for_the_groups_that_may_deliver_alone(bare, repository, ana
     refused(order(zoe, bare, "repo-tidy", push=True), 403, "delivery_not_allowed")
     assert order(zoe, bare, "repo-tidy").status_code == 201
     ordered = drive(made(ana, bare, "repo-tidy"))
-    people.decide(pause_of(ordered).pk, action="approve", by=ana, via=Via.PAGE)
+    people.decide(pause_of(ordered).pk, Answer("approve", Via.PAGE), by=ana)
     ana.groups.clear()
     ordered = drive(fresh(ordered))
-    people.decide(pause_of(ordered).pk, action="skip_review", by=ana, via=Via.PAGE)
+    people.decide(pause_of(ordered).pk, Answer("skip_review", Via.PAGE), by=ana)
     ended = drive(fresh(ordered))
     assert (ended.status, ended.latest_run.failure_code, branches(bare)) == (
         "failed",

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.ledger import evidence
 from hitl.models import Decision, Via
 from runs import services as runs
@@ -99,7 +100,7 @@ def test_each_call_is_decided_by_itself_and_the_rejected_one_is_never_made(waiti
 def test_approving_all_makes_each_as_it_was_shown(order_that, ana):
     MADE.clear()
     order = drive(order_that(lambda state, context: act(state, context, HARMLESS)))
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     assert drive(order).status == "completed"
     assert [name for name, _ in MADE] == ["mail", "list"]
     assert MADE[0][1]["subject"] == "Hi"
@@ -108,7 +109,7 @@ def test_approving_all_makes_each_as_it_was_shown(order_that, ana):
 def test_a_call_of_high_risk_is_never_approved_along_with_others(waiting, ana, page):
     """Bulk has brakes: each is decided by itself, at every door."""
     with pytest.raises(services.AnswerInvalid, match="no answer here"):
-        services.decide(pause_of(waiting).pk, action="approve", by=ana, via=Via.REST)
+        services.decide(pause_of(waiting).pk, Answer("approve", Via.REST), by=ana)
     assert "Approve all" not in page.get(f"/work-orders/{waiting.shown_id}/").content.decode()
     assert MADE == []
 
@@ -134,7 +135,7 @@ def test_an_answer_that_does_not_decide_each_as_it_may_leaves_the_question_open(
     }
     with pytest.raises(services.AnswerInvalid) as refused:
         services.decide(
-            pause_of(waiting).pk, action="answer", by=ana, via=Via.REST, payload={"calls": answers}
+            pause_of(waiting).pk, Answer("answer", Via.REST, payload={"calls": answers}), by=ana
         )
     assert path in refused.value.errors
     pause = pause_of(waiting)
@@ -162,7 +163,7 @@ def test_the_digest_covers_the_calls(order_that):
 
 def test_the_receipt_shows_the_calls_that_were_decided_on(waiting, ana, page):
     """P11: what the reviewer saw of each is kept with the decision."""
-    services.decide(pause_of(waiting).pk, action="answer", by=ana, via=Via.PAGE, payload=ANSWER)
+    services.decide(pause_of(waiting).pk, Answer("answer", Via.PAGE, payload=ANSWER), by=ana)
     decision = Decision.objects.get()
     kept = evidence.load(decision)
     assert [(call["tool"], call["arguments"]) for call in kept["calls"]] == [
@@ -199,12 +200,12 @@ def test_a_step_that_asks_again_gets_nothing_from_the_answer_before(order_that, 
         )
 
     order = drive(order_that(twice))
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
-    services.decide(pause_of(drive(order)).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
+    services.decide(pause_of(drive(order)).pk, Answer("approve", Via.PAGE), by=ana)
     order = drive(order)
     assert (made, pause_of(order).kind) == ([1], "tools")
     payload = {"calls": {"c": {"decision": "reject", "reason": "no"}}}
-    services.decide(pause_of(order).pk, action="answer", by=ana, via=Via.PAGE, payload=payload)
+    services.decide(pause_of(order).pk, Answer("answer", Via.PAGE, payload=payload), by=ana)
     assert (drive(order).status, made) == ("completed", [1])
 
 
@@ -227,10 +228,8 @@ def test_nobody_hands_in_an_approval(waiting, ana, order_that):
     assert state_at_head(run.thread_id) == {"x": 1}
     pause = pause_of(waiting)
     with pytest.raises(services.AnswerInvalid, match="alone"):
-        services.decide(
-            pause.pk, action="answer", by=ana, via=Via.REST, payload=ANSWER, update=forged
-        )
-    services.decide(pause.pk, action="cancel", by=ana, via=Via.PAGE)
+        services.decide(pause.pk, Answer("answer", Via.REST, payload=ANSWER, update=forged), by=ana)
+    services.decide(pause.pk, Answer("cancel", Via.PAGE), by=ana)
     with pytest.raises(NothingToFork, match="alone"):
         runs.fork(pause.checkpoint_id, by=ana, reason="why not", state=forged)
     other = order_that(
@@ -243,7 +242,7 @@ def test_nobody_hands_in_an_approval(waiting, ana, order_that):
     )
     with pytest.raises(services.AnswerInvalid, match="alone"):
         services.decide(
-            pause_of(drive(other)).pk, action="answer", by=ana, via=Via.REST, payload=forged
+            pause_of(drive(other)).pk, Answer("answer", Via.REST, payload=forged), by=ana
         )
 
 

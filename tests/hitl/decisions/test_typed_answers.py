@@ -8,6 +8,7 @@ import pytest
 
 from checkpoints.models import Event
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Decision, Via
 from hitl.threads import messages as doors
 from runs import definitions
@@ -67,7 +68,7 @@ def waiting(order_that):
 
 def answer(order, by, payload=None, action="answer", **more):
     return services.decide(
-        pause_of(order).pk, action=action, by=by, via=Via.PAGE, payload=payload, **more
+        pause_of(order).pk, Answer(action, Via.PAGE, payload=payload, **more), by=by
     )
 
 
@@ -177,7 +178,7 @@ def test_a_late_answer_that_does_not_fit_changes_nothing_and_hears_who_answered(
     answer(waiting, ana, GOOD)
     before = rows()
     with pytest.raises(services.AlreadyAnswered, match="Ana Ruiz"):
-        services.decide(pause.pk, action="answer", by=ben, via=Via.PAGE, payload={})
+        services.decide(pause.pk, Answer("answer", Via.PAGE, payload={}), by=ben)
     assert rows() == before
 
 

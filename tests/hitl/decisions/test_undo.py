@@ -15,6 +15,7 @@ from django.utils import timezone
 from checkpoints.models import Event
 from hitl.decisions import services
 from hitl.decisions import undo as undoing
+from hitl.decisions.services import Answer
 from hitl.ledger import verification
 from hitl.models import Decision, Via
 from hitl.operations import invariants
@@ -43,7 +44,7 @@ def asked(make_order):
 
 
 def approve(order, by):
-    return services.decide(pause_of(order).pk, action="approve", by=by, via=Via.PAGE)
+    return services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=by)
 
 
 def whole():
@@ -111,7 +112,7 @@ def test_taken_back_the_question_is_open_again_as_it_was(asked, ana, ben):
 
 def test_it_may_be_answered_otherwise_then(asked, ana, ben, later):
     undoing.undo(approve(asked, ana).pk, by=ana, via=Via.PAGE)
-    services.decide(pause_of(asked).pk, action="revise", by=ben, via=Via.PAGE, feedback="Shorter")
+    services.decide(pause_of(asked).pk, Answer("revise", Via.PAGE, feedback="Shorter"), by=ben)
     assert pause_of(drive(asked)).revision == 2
     undoing.undo(approve(asked, ben).pk, by=ben, via=Via.PAGE)
     approve(asked, ana)
@@ -127,14 +128,13 @@ def test_it_may_be_answered_otherwise_then(asked, ana, ben, later):
 def test_a_revision_and_a_cancellation_act_at_once(asked, ana, make_order):
     assert (
         services.decide(
-            pause_of(asked).pk, action="revise", by=ana, via=Via.PAGE, feedback="x"
+            pause_of(asked).pk, Answer("revise", Via.PAGE, feedback="x"), by=ana
         ).goes_on_at
         is None
     )
     assert pause_of(drive(asked)).revision == 2
     assert (
-        services.decide(pause_of(asked).pk, action="cancel", by=ana, via=Via.PAGE).goes_on_at
-        is None
+        services.decide(pause_of(asked).pk, Answer("cancel", Via.PAGE), by=ana).goes_on_at is None
     )
 
 

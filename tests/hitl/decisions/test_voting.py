@@ -10,6 +10,7 @@ from django.db import DatabaseError, transaction
 
 from checkpoints.models import Event
 from hitl.decisions import policy, services
+from hitl.decisions.services import Answer
 from hitl.ledger import verification
 from hitl.models import Decision, Via, Vote
 from hitl.threads import erasure
@@ -35,7 +36,7 @@ def dora(team):
 
 
 def decide(pause, by, action="approve", **kwargs):
-    return services.decide(pause.pk, action=action, by=by, via=Via.REST, **kwargs)
+    return services.decide(pause.pk, Answer(action, Via.REST, **kwargs), by=by)
 
 
 def test_an_approval_is_a_vote_until_there_are_enough(ruled, ana, ben, door):

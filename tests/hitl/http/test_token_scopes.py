@@ -9,6 +9,7 @@ from django.db import IntegrityError, transaction
 from rest_framework.test import APIClient
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import ApiToken, Decision, EarlyAnswer, Via
 from runs.models import Run, WorkOrder
 from runs.security import scopes
@@ -88,9 +89,9 @@ def test_decide_itself_refuses_a_token_that_asks(paused, ana):
     """A door that forgets to name its scopes would have been a way to answer."""
     pause = pause_of(paused)
     with scopes.acting("ask"), pytest.raises(scopes.AskCannotAnswer):
-        services.decide(pause.pk, action="approve", by=ana, via=Via.REST)
+        services.decide(pause.pk, Answer("approve", Via.REST), by=ana)
     assert not Decision.objects.exists()
-    services.decide(pause.pk, action="approve", by=ana, via=Via.REST)
+    services.decide(pause.pk, Answer("approve", Via.REST), by=ana)
 
 
 def test_the_next_request_does_not_act_by_the_token_of_the_one_before(paused, asker, page):

@@ -17,6 +17,7 @@ from checkpoints.models import Blob, append_only
 from checkpoints.security import key_rotation
 from checkpoints.state import codec, encryption
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.ledger import anchors, evidence, triggers, verification
 from hitl.models import Anchor, Decision, Erasure, Ledger, Via
 from hitl.threads import erasure
@@ -33,7 +34,7 @@ TODAY = dt.datetime(2026, 11, 22, 12, tzinfo=dt.UTC)
 
 def answer(order, by, action="approve", feedback=""):
     decision = services.decide(
-        pause_of(order).pk, action=action, by=by, via=Via.PAGE, feedback=feedback
+        pause_of(order).pk, Answer(action, Via.PAGE, feedback=feedback), by=by
     )
     drive(order)
     return decision
@@ -384,7 +385,7 @@ def test_a_decision_of_before_evidence_still_verifies(paused, ana):
 
 def test_what_was_shown_is_kept_with_the_decision(paused, ana):
     pause = pause_of(paused)
-    decision = services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
+    decision = services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana)
     Pause.objects.update(content="Something else")
     document = evidence.load(Decision.objects.get(pk=decision.pk))
     assert (document["content"], document["question"], document["revision"]) == (

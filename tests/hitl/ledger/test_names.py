@@ -10,6 +10,7 @@ import pytest
 from django.utils import timezone
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.ledger import verification
 from hitl.models import ApiToken, Decision, Via, Vote
 from hitl.threads import erasure
@@ -31,7 +32,7 @@ def test_a_renamed_account_changes_nothing_of_what_it_decided(asked, ana, ben, a
     """
     order = asked(quorum=2)
     for by in (ben, ana):
-        services.decide(pause_of(order).pk, action="approve", by=by, via=Via.PAGE)
+        services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=by)
     decision, vote = Decision.objects.get(), Vote.objects.order_by("pk")[1]
     rename(ana)
     decision, vote = Decision.objects.get(), Vote.objects.get(pk=vote.pk)
@@ -52,14 +53,14 @@ def test_a_renamed_account_changes_nothing_of_what_it_decided(asked, ana, ben, a
 
 @pytest.mark.usefixtures("unguarded")
 def test_a_name_that_was_changed_in_the_row_is_found(asked, ana):
-    services.decide(pause_of(asked()).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(asked()).pk, Answer("approve", Via.PAGE), by=ana)
     Decision.objects.update(by_name="Carol White")
     assert "rewritten" in {breach.code for breach in verification.LedgerCheck().breaches()}
 
 
 def test_an_erasure_takes_the_name_and_the_chain_holds(asked, ana):
     order = asked()
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     drive(order)
     erasure.erase(order.thread_id, by="root", reason="asked for")
     decision = Decision.objects.get()

@@ -8,6 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from hitl.decisions import deadline_changes, deadlines, services
+from hitl.decisions.services import Answer
 from hitl.live import inbox_feed
 from hitl.models import Via
 from tests.conftest import pause_of
@@ -41,7 +42,7 @@ def test_whatever_changes_for_whom_a_question_waits_is_found(asked, changed, ana
     pause = pause_of(order)
     assert changed() == {pause.pk}
     assert changed() == set()
-    services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana)
     assert changed() == {pause.pk}
     deadlines.fire_due(now=at(pause, 1))
     assert changed() == {pause.pk}
@@ -49,7 +50,7 @@ def test_whatever_changes_for_whom_a_question_waits_is_found(asked, changed, ana
     assert changed() == {pause.pk}
     deadline_changes.extend(pause.pk, by=ben, until=at(pause, 9), reason="Ana is ill")
     assert changed() == {pause.pk}
-    services.decide(pause.pk, action="approve", by=ben, via=Via.PAGE)
+    services.decide(pause.pk, Answer("approve", Via.PAGE), by=ben)
     assert changed() == {pause.pk}
 
 
@@ -58,7 +59,7 @@ def test_an_end_without_an_answer_is_found(asked, changed, ana):
     pauses = {pause_of(late).pk, pause_of(cancelled).pk}
     assert changed() == pauses
     deadlines.fire_due(now=pause_of(late).opened_at + 2 * HOUR)
-    services.decide(pause_of(cancelled).pk, action="cancel", by=ana, via=Via.PAGE)
+    services.decide(pause_of(cancelled).pk, Answer("cancel", Via.PAGE), by=ana)
     assert changed() == pauses
 
 
@@ -86,7 +87,7 @@ def test_so_many_ids_are_read_and_named_at_most(
     assert tuple(before) == (4, pauses[3], tuple(pauses[:2]))
     with django_assert_max_num_queries(8):
         inbox_feed.waiting_now(ana.pk)
-    services.decide(pauses[1], action="approve", by=ana, via=Via.PAGE)
+    services.decide(pauses[1], Answer("approve", Via.PAGE), by=ana)
     after = inbox_feed.waiting_now(ana.pk)
     assert tuple(after) == (3, pauses[3], (pauses[0], pauses[2]))
     assert after.missing_since(before) == [pauses[1]]

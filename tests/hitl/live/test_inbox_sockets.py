@@ -11,6 +11,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from hitl.decisions import deadline_changes, services
+from hitl.decisions.services import Answer
 from hitl.live.hub import hub
 from hitl.models import Via
 from tests.conftest import drive, pause_of
@@ -26,7 +27,7 @@ def inbox(count, *gone):
 
 
 def answer(pause, *, by, action="approve"):
-    services.decide(pause.pk, action=action, by=by, via=Via.PAGE)
+    services.decide(pause.pk, Answer(action, Via.PAGE), by=by)
 
 
 async def test_each_device_is_told_which_question_was_answered_elsewhere(asked, ana, ben):

@@ -14,6 +14,7 @@ from django.utils import timezone
 from checkpoints.events import live
 from checkpoints.models import Event
 from hitl.decisions import presence, services
+from hitl.decisions.services import Answer
 from hitl.models import Presence, Via
 from runs.definitions import reviewer_index
 from runs.models import Pause
@@ -69,7 +70,7 @@ class TestRows:
     def test_it_keeps_nobody_from_answering(self, paused, ana, ben):
         pause = pause_of(paused)
         presence.note(pause.pk, by=ben, writing=True, now=timezone.now())
-        services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
+        services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana)
         assert presence.note(pause.pk, by=ana, writing=False, now=timezone.now()) == []
         assert [row.person for row in Presence.objects.all()] == [ben], (
             "of a question that is closed nothing is noted"

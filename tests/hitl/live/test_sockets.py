@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from checkpoints.events import live
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.live import consumers, inbox_feed, socket_messages
 from hitl.live import hub as hubs
 from hitl.models import Via
@@ -143,7 +144,7 @@ async def test_what_happens_is_heard_at_once(url, as_ana, paused, ana):
     last = paused.thread.last_seq
 
     def answer():
-        services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
+        services.decide(pause_of(paused).pk, Answer("approve", Via.PAGE), by=ana)
         advance(paused.latest_run_id, budget=60)
 
     async with socket(f"{url}?after={last}", as_ana) as communicator:
@@ -278,7 +279,7 @@ async def test_the_inbox_counts_what_waits_and_tells_when_it_changes(as_ana, pau
     pause = await elsewhere(lambda: pause_of(paused))
     async with socket("/ws/inbox", as_ana) as communicator:
         assert await receive(communicator, 1) == [{"type": "inbox", "waiting": 1, "gone": []}]
-        await elsewhere(lambda: services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE))
+        await elsewhere(lambda: services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana))
         assert await receive(communicator, 1) == [
             {"type": "inbox", "waiting": 0, "gone": [pause.shown_id]}
         ]
@@ -305,7 +306,7 @@ async def test_without_hints_inboxes_keep_up_by_one_query_a_look_whatever_their_
         assert hubs.hub()._inbox._changes == stirred, "nothing changed, so nobody counts"
         assert len(set(statements)) == 1, statements
         pause = await elsewhere(lambda: pause_of(paused))
-        await elsewhere(lambda: services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE))
+        await elsewhere(lambda: services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana))
         for inbox in inboxes:
             assert await receive(inbox, 1) == [
                 {"type": "inbox", "waiting": 0, "gone": [pause.shown_id]}

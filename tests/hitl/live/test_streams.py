@@ -9,6 +9,7 @@ import pytest
 from django.utils import timezone
 
 from hitl.decisions import deadlines, services
+from hitl.decisions.services import Answer
 from hitl.live import connections, outages, sse
 from hitl.models import Via
 from runs.engine.advance import advance
@@ -154,9 +155,9 @@ async def test_the_stream_goes_on_through_the_answer_to_the_end(paused, as_ana, 
     """S4-57, S4-61: a cancellation is an end too."""
 
     def cancel():
-        services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
+        services.decide(pause_of(paused).pk, Answer("approve", Via.PAGE), by=ana)
         advance(paused.latest_run_id, budget=60)
-        services.decide(pause_of(paused).pk, action="cancel", by=ana, via=Via.PAGE)
+        services.decide(pause_of(paused).pk, Answer("cancel", Via.PAGE), by=ana)
 
     async with stream(path_of(paused), as_ana) as opened:
         await opened.frames(paused.thread.last_seq)

@@ -14,6 +14,7 @@ from rest_framework.test import APIClient
 
 from checkpoints import ids
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import ApiToken, Decision, Via
 from runs.models import WorkOrder
 from tests.conftest import drive, fresh, pause_of
@@ -235,7 +236,7 @@ def test_a_damaged_order_is_refused_in_words(paused):
 def test_an_answer_to_a_question_that_is_no_longer_open_is_refused(paused, ana, action):
     """F3: the question is named, so the answer cannot land on the next one."""
     old = pause_of(paused)
-    services.decide(old.pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(old.pk, Answer("approve", Via.PAGE), by=ana)
     drive(paused)
     with pytest.raises(CommandError):
         call_command("workorder", action, paused.shown_id, "--pause", old.shown_id, user="ana")
@@ -276,7 +277,7 @@ def test_who_comes_second_is_told_who_was_first_whatever_they_name(paused, ana, 
     answered: where they named the question or
     its revision and the run had asked again, or had gone on."""
     first = pause_of(paused)
-    services.decide(first.pk, action="revise", by=ben, via=Via.PAGE, feedback="shorter")
+    services.decide(first.pk, Answer("revise", Via.PAGE, feedback="shorter"), by=ben)
     winner = "Already sent back for revision by Ben"
     for words in ([], ["--pause", first.shown_id]):
         with pytest.raises(CommandError, match=winner):
@@ -285,7 +286,7 @@ def test_who_comes_second_is_told_who_was_first_whatever_they_name(paused, ana, 
     for words in (["--pause", first.shown_id], ["--revision", "1"]):
         with pytest.raises(CommandError, match=f"{winner}.* at revision 2 by now"):
             workorder("approve", paused.shown_id, *words)
-    services.decide(pause_of(paused).pk, action="approve", by=ben, via=Via.PAGE)
+    services.decide(pause_of(paused).pk, Answer("approve", Via.PAGE), by=ben)
     with pytest.raises(CommandError, match=winner):
         workorder("approve", paused.shown_id, "--pause", first.shown_id)
     with pytest.raises(CommandError, match="Already approved by Ben"):

@@ -10,6 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs.models import Pause, Run, WorkOrder
 from tests.conftest import drive, pause_of
@@ -45,8 +46,8 @@ def test_nothing_stuck_is_said_calmly(operator, templates):
 def test_what_was_resumed_and_what_expired_is_counted_beside_what_waits(operator, make_order, ana):
     """S3-42: only what waits was counted."""
     answered, cancelled, late = (pause_of(drive(make_order())) for _ in range(3))
-    services.decide(answered.pk, action="approve", by=ana, via=Via.PAGE)
-    services.decide(cancelled.pk, action="cancel", by=ana, via=Via.PAGE)
+    services.decide(answered.pk, Answer("approve", Via.PAGE), by=ana)
+    services.decide(cancelled.pk, Answer("cancel", Via.PAGE), by=ana)
     assert "1 open question" in look(operator)
     now = timezone.now()
     Pause.objects.filter(pk=late.pk).update(

@@ -15,6 +15,7 @@ from django.utils import timezone
 from checkpoints.models import Thread
 from checkpoints.retention import rules as dropping
 from hitl.decisions import deadlines, notifications, services
+from hitl.decisions.services import Answer
 from hitl.ledger import anchors
 from hitl.models import EarlyAnswer, Ledger, Via
 from hitl.models.outbound import Delivery, DeliveryStatus, Occasion
@@ -205,7 +206,7 @@ def test_other_early_answers_are_given_and_those_that_wait_go_to_the_end_of_the_
 
 def test_other_ledgers_get_their_anchors(two, ana, ben, failing):
     for order, by in zip(two, (ana, ben), strict=True):
-        services.decide(pause_of(order).pk, action="approve", by=by, via=Via.PAGE)
+        services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=by)
     ledgers = list(Ledger.objects.order_by("pk"))
     failing(anchors, "_drop", lambda ledger: ledger.pk == ledgers[0].pk)
     assert len(anchors.drop_due(now=timezone.now())) == len(ledgers) - 1

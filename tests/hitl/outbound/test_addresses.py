@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 import pytest
 
 from hitl.outbound import addresses, chat
-from hitl.outbound.addresses import AddressRefused, Answer, CannotReach
+from hitl.outbound.addresses import AddressRefused, CannotReach, HttpReply
 
 PUBLIC = "93.184.216.34"
 
@@ -297,7 +297,7 @@ def exchanges(monkeypatch):
 
     def exchange(method, target, address, headers, *, body):
         made.append((target.scheme, f"{target.host}:{target.port}", address))
-        return Answer(
+        return HttpReply(
             200, b'{"ok": true, "result": {"id": 1}}', False, {"content-type": "application/json"}
         )
 

@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from checkpoints.state import encryption
 from hitl.decisions import notifications, services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from hitl.models.outbound import Delivery
 from hitl.outbound import endpoints, links, sending
@@ -26,9 +27,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("reachable")]
 
 
 def answer(order, by, action="approve", feedback=""):
-    return services.decide(
-        pause_of(order).pk, action=action, by=by, via=Via.PAGE, feedback=feedback
-    )
+    return services.decide(pause_of(order).pk, Answer(action, Via.PAGE, feedback=feedback), by=by)
 
 
 def to():

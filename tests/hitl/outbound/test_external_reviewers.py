@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from hitl.decisions import external_access, notifications, policy, services, undo
 from hitl.decisions.external_reviewer import Outsider
+from hitl.decisions.services import Answer
 from hitl.ledger import export, verification
 from hitl.models import Decision, Via, Vote
 from hitl.models.outbound import Delivery, Link
@@ -81,15 +82,9 @@ def wanted(order_that, ana):
     return make
 
 
-def outsiders_answer(pause, **changes):
-    given = {
-        "action": "answer",
-        "by": Outsider(SUPPLIER),
-        "via": Via.LINK,
-        "revision": pause.revision,
-        "payload": {"iban": "DE89"},
-    }
-    return services.decide(pause.pk, **{**given, **changes})
+def outsiders_answer(pause, by=Outsider(SUPPLIER), action="answer", **changes):  # noqa: B008
+    fields = {"revision": pause.revision, "payload": {"iban": "DE89"}, **changes}
+    return services.decide(pause.pk, Answer(action, Via.LINK, **fields), by=by)
 
 
 # -- what they are told and see
@@ -264,7 +259,7 @@ def test_a_link_to_another_revision_answers_nothing(wanted, ana):
     order = wanted()
     old = link_to()
     services.decide(
-        pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback="ask for the BIC too"
+        pause_of(order).pk, Answer("revise", Via.PAGE, feedback="ask for the BIC too"), by=ana
     )
     drive(order)
     relay()
@@ -279,7 +274,7 @@ def test_who_comes_too_late_is_told_so_without_names(wanted, ana):
     """F8: the house's answer was first."""
     order = wanted()
     services.decide(
-        pause_of(order).pk, action="approve", by=ana, via=Via.PAGE, payload={"iban": "DE00"}
+        pause_of(order).pk, Answer("approve", Via.PAGE, payload={"iban": "DE00"}), by=ana
     )
     before = rows()
     for response in (browser().get(link_to()), browser().post(link_to(), YES)):
@@ -369,7 +364,7 @@ def test_an_address_is_one_seat_of_a_quorum(wanted, ana, ben):
     assert set(policy.answerers(pause_of(order))) == {ana, ben}, (
         "a vote from outside takes no account's seat"
     )
-    services.decide(pause_of(order).pk, action="answer", by=ben, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("answer", Via.PAGE), by=ben)
     assert Decision.objects.get().votes == [vote.digest for vote in Vote.objects.order_by("pk")]
     assert list(verification.LedgerCheck().breaches()) == []
 
@@ -389,7 +384,7 @@ def test_an_account_and_its_own_address_are_one_voice(wanted, ben):
     ben.save()
     browser().post(link_to(), YES)
     with pytest.raises(policy.NotNow):
-        services.decide(pause_of(order).pk, action="answer", by=ben, via=Via.PAGE)
+        services.decide(pause_of(order).pk, Answer("answer", Via.PAGE), by=ben)
 
 
 def test_of_two_who_use_the_link_at_once_one_wins(file_database, wanted):
@@ -589,7 +584,7 @@ def test_the_demo_shows_the_link_to_a_superuser_only_and_nowhere_real(
         for name, found in before.items()
         if name.split(".")[0] not in {"sessions", "axes"}
     }
-    services.decide(pause_of(order).pk, action="cancel", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("cancel", Via.PAGE), by=ana)
     assert "/l/" not in browser(admin_user).get("/deliveries/").content.decode()
 
 

@@ -16,6 +16,7 @@ from django.test import Client
 from django.utils import timezone
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Decision, Via
 from hitl.models.outbound import Delivery, Link
 from hitl.outbound import links, send_request
@@ -219,7 +220,7 @@ def test_a_used_link_is_used_up(easy, ben):
 
 def test_a_question_that_was_answered_elsewhere_says_by_whom(easy, ana):
     """F8."""
-    services.decide(pause_of(easy).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(easy).pk, Answer("approve", Via.PAGE), by=ana)
     before = rows()
     for response in (browser().get(link_of("ben")), browser().post(link_of("ben"), YES)):
         assert (
@@ -231,7 +232,7 @@ def test_a_question_that_was_answered_elsewhere_says_by_whom(easy, ana):
 
 def test_a_link_to_an_earlier_revision_says_that_the_content_changed(easy, ana):
     """F2, F16: it answers the revision that was mailed, or nothing."""
-    services.decide(pause_of(easy).pk, action="revise", by=ana, via=Via.PAGE, feedback="shorter")
+    services.decide(pause_of(easy).pk, Answer("revise", Via.PAGE, feedback="shorter"), by=ana)
     drive(easy)
     before = rows()
     for response in (browser().get(link_of("ben")), browser().post(link_of("ben"), YES)):

@@ -22,6 +22,7 @@ from django.utils import timezone
 from checkpoints.state import encryption
 from hitl import outbound
 from hitl.decisions import notifications, services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from hitl.models.outbound import Delivery, Endpoint, Link
 from hitl.operations import invariants
@@ -49,9 +50,7 @@ def to():
 
 
 def answer(order, by, action="approve", feedback=""):
-    return services.decide(
-        pause_of(order).pk, action=action, by=by, via=Via.PAGE, feedback=feedback
-    )
+    return services.decide(pause_of(order).pk, Answer(action, Via.PAGE, feedback=feedback), by=by)
 
 
 def statuses(**which):
@@ -469,7 +468,7 @@ def test_an_answer_that_did_not_fit_is_told_to_the_others_with_what_was_wrong(pa
     for _ in range(5):
         with pytest.raises(services.AnswerInvalid):
             services.decide(
-                pause_of(paused).pk, action="approve", by=ana, via=Via.REST, payload={"iban": 7}
+                pause_of(paused).pk, Answer("approve", Via.REST, payload={"iban": 7}), by=ana
             )
     relay()
     assert to() == ["ben@example.org"] * notifications.REFINED_AT_MOST

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from hitl import outbound
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from hitl.models.outbound import Delivery, Endpoint
 from hitl.outbound import endpoints, sending, signatures
@@ -77,7 +78,7 @@ def test_a_question_and_its_answer_arrive_signed(make_order, ana, ben, hook, rec
     order = drive(make_order())
     pause = pause_of(order)
     relay()
-    services.decide(pause.pk, action="approve", by=ben, via=Via.PAGE)
+    services.decide(pause.pk, Answer("approve", Via.PAGE), by=ben)
     relay()
     assert [verified(headers, body, hook[1]) for headers, body in receiver.got] == [True, True]
     asked, answered = (json.loads(body) for _, body in receiver.got)
@@ -203,8 +204,8 @@ def test_a_callback_hears_of_one_thread_and_gets_the_answers_data(make_order, re
     order, other = drive(make_order()), drive(make_order())
     endpoint, secret = outbound.register_callback(order.thread, receiver.url)
     assert outbound.register_callback(order.thread, receiver.url)[0] == endpoint
-    services.decide(pause_of(order).pk, action="revise", by=ben, via=Via.PAGE, feedback="shorter")
-    services.decide(pause_of(other).pk, action="approve", by=ben, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("revise", Via.PAGE, feedback="shorter"), by=ben)
+    services.decide(pause_of(other).pk, Answer("approve", Via.PAGE), by=ben)
     relay()
     ((headers, body),) = receiver.got
     decision = json.loads(body)["data"]["decision"]
@@ -217,7 +218,7 @@ def test_a_callback_is_told_of_an_answer_even_if_nobody_ever_sent_it_the_questio
 ):
     order = drive(make_order())
     outbound.register_callback(order.thread, receiver.url)
-    services.decide(pause_of(order).pk, action="approve", by=ben, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ben)
     relay()
     assert [json.loads(body)["type"] for _, body in receiver.got] == ["question.answered"]
 

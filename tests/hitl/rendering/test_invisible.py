@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from checkpoints.text import invisible
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Decision, Via
 from runs.models import WorkOrder
 from runs.workflows.base import Ask, Report
@@ -135,7 +136,7 @@ def asked(order_that, ana):
     order = order_that(step)
     WorkOrder.objects.update(title=odd, request=odd, input={odd: odd}, repository_url=odd)
     order = drive(order)
-    services.decide(pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback=odd)
+    services.decide(pause_of(order).pk, Answer("revise", Via.PAGE, feedback=odd), by=ana)
     return drive(order)
 
 
@@ -163,7 +164,7 @@ def test_no_page_of_a_review_hides_one(page, asked, ana, operator):
         path: operator.get(path)
         for path in (f"/admin/runs/pause/{pause.pk}/change/", "/admin/runs/pause/")
     }
-    services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE, feedback=f"yes{HIDDEN}")
+    services.decide(pause.pk, Answer("approve", Via.PAGE, feedback=f"yes{HIDDEN}"), by=ana)
     decision = Decision.objects.latest("decided_at")
     shown |= {path: page.get(path) for path in (f"/decisions/{decision.shown_id}/", "/")}
     shown |= {path: operator.get(path) for path in (f"/admin/hitl/decision/{decision.pk}/change/",)}

@@ -30,6 +30,7 @@ from checkpoints.models import (
 )
 from checkpoints.state import codec
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Decision, Erasure, Via
 from hitl.operations import invariants
 from hitl.threads import erasure, export
@@ -72,7 +73,7 @@ def ended(paused, ben):
         ("approve", ""),
         ("approve", ""),
     ):
-        services.decide(pause_of(paused).pk, action=action, by=ben, via=Via.PAGE, feedback=words)
+        services.decide(pause_of(paused).pk, Answer(action, Via.PAGE, feedback=words), by=ben)
         drive(paused)
     order = fresh(paused)
     assert order.status == "completed"
@@ -117,7 +118,7 @@ def test_of_an_imported_thread_what_its_document_brought_goes_at_once(ended, zoe
 def test_decisions_after_it_go_on_in_the_same_chain(ended, make_order, ben):
     erasure.erase(ended.thread_id, by="dpo", reason="x")
     order = drive(make_order())
-    services.decide(pause_of(order).pk, action="approve", by=ben, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ben)
     assert Decision.objects.order_by("position").last().position == 5
     assert broken() == []
 
@@ -126,7 +127,7 @@ def test_decisions_after_it_go_on_in_the_same_chain(ended, make_order, ben):
 def test_a_decision_that_pretends_to_be_erased_is_found(ended, make_order, ben):
     """P11: only one that an erasure names may say nothing; nor may that be changed."""
     other = drive(make_order())
-    kept = services.decide(pause_of(other).pk, action="approve", by=ben, via=Via.PAGE)
+    kept = services.decide(pause_of(other).pk, Answer("approve", Via.PAGE), by=ben)
     erasure.erase(ended.thread_id, by="dpo", reason="x")
     done = Erasure.objects.get()
     with transaction.atomic():
@@ -152,7 +153,7 @@ def test_what_came_with_an_answer_goes_with_its_words(templates, order_that, ben
     """The data of an answer may be about people; the chain holds without it."""
     order = drive(order_that(asks_for_a_name))
     services.decide(
-        pause_of(order).pk, action="answer", by=ben, via=Via.PAGE, payload={"name": "Mrs Smith"}
+        pause_of(order).pk, Answer("answer", Via.PAGE, payload={"name": "Mrs Smith"}), by=ben
     )
     assert drive(order).status == "completed"
     assert "hitl.Decision" in everything("Mrs Smith")
@@ -181,7 +182,7 @@ def test_what_others_share_stays(ended, make_order, ben):
         Pause.objects.filter(run__work_order=ended).exclude(patch_digest="").first().patch_digest
     )
     other = drive(make_order())
-    services.decide(pause_of(other).pk, action="approve", by=ben, via=Via.PAGE)
+    services.decide(pause_of(other).pk, Answer("approve", Via.PAGE), by=ben)
     other = drive(other)
     assert pause_of(other).patch_digest == shared
     age_content()

@@ -17,6 +17,7 @@ from checkpoints.export.thread_document import ImportRefused
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.state import codec
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Import, Via
 from hitl.threads import erasure, messages
 from hitl.threads import export as whole
@@ -72,7 +73,7 @@ def test_an_imported_family_goes_on_as_one(document, zoe):
     messages.resume(Run.objects.get(thread=thread).pk, by=zoe, via=Via.REST)
     work_off()
     pause = Pause.objects.open().get(run__thread__owner=zoe)
-    services.decide(pause.pk, action="approve", by=zoe, via=Via.PAGE)
+    services.decide(pause.pk, Answer("approve", Via.PAGE), by=zoe)
     work_off()
     state = state_at_head(thread.pk)
     assert (state["finished"], state["said"]) == (True, ["a", "b"])

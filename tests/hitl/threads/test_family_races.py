@@ -12,7 +12,7 @@ from django.db import connection
 from django.utils import timezone
 
 from hitl.decisions import services
-from hitl.decisions.services import AlreadyAnswered
+from hitl.decisions.services import AlreadyAnswered, Answer
 from hitl.models import Via
 from hitl.operations import invariants
 from runs import definitions
@@ -100,8 +100,7 @@ def test_an_order_is_cancelled_while_its_children_end_and_are_answered(family, a
     pauses = list(Pause.objects.open())
     assert len(pauses) == 3
     answers = [
-        partial(services.decide, pause.pk, action="approve", by=ben, via=Via.REST)
-        for pause in pauses
+        partial(services.decide, pause.pk, Answer("approve", Via.REST), by=ben) for pause in pauses
     ]
     ends = [partial(advance, child.pk, budget=60) for child in children(order)[3:]]
     cancels = [partial(services.cancel_order, order.pk, by=ana, via=Via.REST)]
@@ -120,9 +119,7 @@ def test_several_children_fail_at_once_and_the_parent_fails_once(family, ana):
     pauses = list(Pause.objects.open())
     at_once(
         *[
-            partial(
-                quietly, partial(services.decide, pause.pk, action="cancel", by=ana, via=Via.REST)
-            )
+            partial(quietly, partial(services.decide, pause.pk, Answer("cancel", Via.REST), by=ana))
             for pause in pauses
         ]
     )

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from checkpoints.models import Thread
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Decision, Via
 from runs.engine.advance import advance
 from runs.models import Pause, Run
@@ -188,7 +189,7 @@ def test_a_refused_answer_keeps_the_question_and_the_words(page, asking):
 
 def test_the_second_answer_gets_the_calm_truth_and_no_words_on_anothers_card(page, asking, ben):
     pause = asked("draft")
-    services.decide(pause.pk, action="approve", by=ben, via=Via.REST)
+    services.decide(pause.pk, Answer("approve", Via.REST), by=ben)
     before = rows()
     response = decide(page, pause, "revise", feedback="make it louder")
     assert response.status_code == 409

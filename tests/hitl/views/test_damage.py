@@ -6,6 +6,7 @@ import pytest
 
 from checkpoints.models import Blob
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from tests.conftest import drive, pause_of
 
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 def test_a_patch_that_cannot_be_read_is_said_on_the_page(make_order, ana, page):
     order = drive(make_order())
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     order = drive(order)
     pause = pause_of(order)
     Blob.objects.filter(pk=pause.patch_digest).update(content=b"nonsense")

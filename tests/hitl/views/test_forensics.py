@@ -19,6 +19,7 @@ from checkpoints.forensics import steps
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from hitl.api.checkpoints import EXAMPLE
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs.engine.advance import advance
 from runs.models import Run
@@ -65,10 +66,8 @@ def test_every_event_of_the_log_belongs_to_exactly_one_checkpoint(paused, ana):
     for action in ("revise", "approve", "approve", "approve"):
         services.decide(
             pause_of(paused).pk,
-            action=action,
+            Answer(action, Via.PAGE, feedback="more" if action == "revise" else ""),
             by=ana,
-            via=Via.PAGE,
-            feedback="more" if action == "revise" else "",
         )
         drive(paused)
     history = lineage.history(paused.thread_id)[::-1]
@@ -138,7 +137,7 @@ def test_a_long_history_comes_in_pages_and_costs_the_same_on_each(desk):
 def test_a_checkpoint_page_shows_state_change_events_and_the_decision(paused, desk, ana):
     """S0-55, issue 4, 9."""
     services.decide(
-        pause_of(paused).pk, action="revise", by=ana, via=Via.PAGE, feedback="shorter, please"
+        pause_of(paused).pk, Answer("revise", Via.PAGE, feedback="shorter, please"), by=ana
     )
     answered = fresh(paused).thread.head
     page = desk.get(page_of("checkpoints_checkpoint", answered.pk)).text

@@ -22,6 +22,7 @@ from checkpoints import ids, lineage, store
 from checkpoints.events import log
 from checkpoints.models import EventKind
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.live import inbox_feed
 from hitl.models import ApiToken, Delegation, Snooze, Via
 from hitl.models.outbound import Channel, Delivery, DeliveryStatus, Endpoint, Occasion
@@ -427,7 +428,7 @@ def test_a_later_page_stays_where_it_is_and_counts_what_is_new(world, page, monk
     onward = re.search(r'rel="next" href="([^"]+)"', shown)
     newest = re.search(r'data-newest="(pse_\w+)"', shown)
     assert onward and newest
-    services.decide(ids.parse("pse", first[0]), action="cancel", by=world.ana, via=Via.PAGE)
+    services.decide(ids.parse("pse", first[0]), Answer("cancel", Via.PAGE), by=world.ana)
     due = timezone.now() + HOUR
     # all of them on the first page now
     world.asked(3, deadline_at=due, extendable_until=due + HOUR)
@@ -506,7 +507,7 @@ def test_the_rest_list_of_questions_is_newest_first_and_its_cursors_hold(world, 
         got += [one["id"] for one in answer["results"]]
         if len(got) == 2:
             world.asked(3)
-            services.decide(ids.parse("pse", got[0]), action="cancel", by=world.ana, via=Via.PAGE)
+            services.decide(ids.parse("pse", got[0]), Answer("cancel", Via.PAGE), by=world.ana)
         url = answer["next"]
     assert got == want
 

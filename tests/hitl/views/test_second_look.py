@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Decision, Via
 from runs.models import Pause
 from runs.workflows.base import Ask, Done, Report
@@ -97,7 +98,7 @@ def test_who_may_not_answer_and_what_is_refused_is_not_asked_for_twice(ruled, an
     assert post(ben, pause, action="approve").status_code == 422
     assert post(ben, pause, action="approve", feedback="It is fine.", revision=2).status_code == 409
     assert "are you sure" in asked(post(ben, pause, action="approve", feedback="It is fine."))
-    services.decide(pause.pk, action="cancel", by=ben, via=Via.REST)
+    services.decide(pause.pk, Answer("cancel", Via.REST), by=ben)
     late = post(ben, pause, action="approve", feedback="It is fine.")
     assert late.status_code == 409
     assert "It is fine." in late.content.decode()
@@ -200,7 +201,7 @@ def test_words_that_came_too_late_are_shown_as_unsent(ruled, ana, ben, end):
     """
     order = ruled({"edits": True})
     pause = pause_of(order)
-    services.decide(pause.pk, action=end, by=ben, via=Via.REST, feedback="x")
+    services.decide(pause.pk, Answer(end, Via.REST, feedback="x"), by=ben)
     drive(order)
     late = post(ana, pause, action="revise", wish="Shorter, please.", edited_content="Half of it.")
     text = late.content.decode()
@@ -219,7 +220,7 @@ def test_data_that_came_too_late_is_shown_as_unsent(order_that, ana, ben):
         question="Which?", actions={"answer": "finish"}, required_inputs=DATA,
         report=Report(content="?"), phase="asking")))  # fmt: skip
     pause = pause_of(order)
-    services.decide(pause.pk, action="cancel", by=ben, via=Via.REST)
+    services.decide(pause.pk, Answer("cancel", Via.REST), by=ben)
     text = post(ana, pause, action="answer", **{"input.vat_id": "DE123"}).content.decode()
     assert "VAT number" in text and "DE123" in text
 

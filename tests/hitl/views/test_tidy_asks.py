@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from hitl.decisions import services as people
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import services
 from tests.conftest import drive, fresh, pause_of
@@ -33,17 +34,17 @@ def test_an_order_that_repo_tidy_cannot_serve_pauses_and_goes_on_with_words_that
         f"/api/v1/work-orders/{order.shown_id}/resume", {"decision": "approve"}, format="json"
     )
     assert 400 <= refused.status_code < 500
-    people.decide(pause.pk, action="revise", by=ana, via=Via.PAGE, feedback="make it safe")
+    people.decide(pause.pk, Answer("revise", Via.PAGE, feedback="make it safe"), by=ana)
     again = pause_of(drive(fresh(order)))
     assert "“make it safe”" in again.content
-    people.decide(again.pk, action="revise", by=ana, via=Via.PAGE, feedback="only F401 in src/")
+    people.decide(again.pk, Answer("revise", Via.PAGE, feedback="only F401 in src/"), by=ana)
     order = drive(fresh(order))
     if then:
         assert order.phase == then
         plan = pause_of(order)
         assert "**Understood of the request:** only F401; only `src`." in plan.content
         for action in ("approve", "skip_review"):
-            people.decide(pause_of(order).pk, action=action, by=ana, via=Via.PAGE)
+            people.decide(pause_of(order).pk, Answer(action, Via.PAGE), by=ana)
             order = drive(fresh(order))
     assert (order.status, order.outputs["git_commit_count"]) == ("completed", 1)
     assert broken() == {}

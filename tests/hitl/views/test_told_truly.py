@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from checkpoints.models import Event
 from hitl.decisions import deadline_changes, services, undo
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import definitions
 from runs.engine.advance import advance
@@ -139,7 +140,7 @@ def test_the_next_deadline_of_a_workflow_is_that_of_its_open_question(asked, api
     later = pause.deadline_at + dt.timedelta(minutes=30)
     deadline_changes.extend(pause.pk, by=ben, until=later, reason="Easter")
     assert api(ben).get(where).json()["next_deadline"] == later.isoformat()
-    services.decide(pause.pk, action="approve", by=ben, via=Via.PAGE)
+    services.decide(pause.pk, Answer("approve", Via.PAGE), by=ben)
     assert api(ben).get(where).json()["next_deadline"] is None
 
 
@@ -174,7 +175,7 @@ def test_what_ended_says_how_and_where(asked, make_order, page, ana):
         ("Finish", "to come"),
     ]
     gone = asked()
-    services.decide(pause_of(gone).pk, action="cancel", by=ana, via=Via.PAGE)
+    services.decide(pause_of(gone).pk, Answer("cancel", Via.PAGE), by=ana)
     assert status_of(text(page.get(url(gone)))) == ("Failed", "Cancelled at Plan Approval")
     broken = drive(make_order("writing-fail"))
     assert status_of(text(page.get(url(broken)))) == ("Failed", "Stopped at Fail")
@@ -211,7 +212,7 @@ def test_what_may_be_undone_is_not_at_work(asked, page, ana):
     undid it twice in a line.
     """
     order = asked(undo=60)
-    decision = services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    decision = services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     shown = text(page.get(url(order)))
     assert progress_of(shown)[1:3] == [("Plan Approval", "done"), ("Finish", "next")]
     undo.undo(decision.pk, by=ana, via=Via.PAGE)
@@ -241,15 +242,13 @@ def test_the_timeline_names_answers_as_their_buttons_do(order_that, page, ana):
     order = drive(order_that(gate))
     pause = pause_of(order)
     with pytest.raises(services.AnswerInvalid):
-        services.decide(pause.pk, action="answer", by=ana, via=Via.PAGE, payload={"vat_id": "x"})
+        services.decide(pause.pk, Answer("answer", Via.PAGE, payload={"vat_id": "x"}), by=ana)
     told = timeline_of(text(page.get(url(order))))
     assert told[0].startswith("An answer did not fit; the question stays open revision 1 vat_id:")
     assert [line for line in told if line.startswith("Which supplier?")] == [
         "Which supplier? revision 1"
     ]
-    services.decide(
-        pause.pk, action="answer", by=ana, via=Via.PAGE, payload={"vat_id": "DE136695976"}
-    )
+    services.decide(pause.pk, Answer("answer", Via.PAGE, payload={"vat_id": "DE136695976"}), by=ana)
     assert any(
         "answered “Send the data”" in line for line in timeline_of(text(page.get(url(order))))
     )
@@ -302,7 +301,7 @@ def test_only_what_was_sent_back_is_said_to_be(order_that, page, ana):
         )
 
     order = drive(order_that(twice))
-    services.decide(pause_of(order).pk, action="answer", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("answer", Via.PAGE), by=ana)
     shown = text(page.get(url(drive(order))))
     assert "Revision <b>2</b>" in shown and "sent back" not in shown
 
@@ -313,7 +312,7 @@ def test_a_page_tells_one_moment(paused, page, ana, monkeypatch):
     """After a revise without JavaScript the page said "Running" above an open card: the run had
     paused between two of its reads.
     """
-    services.decide(pause_of(paused).pk, action="revise", by=ana, via=Via.PAGE, feedback="shorter")
+    services.decide(pause_of(paused).pk, Answer("revise", Via.PAGE, feedback="shorter"), by=ana)
     read = services.open_pauses
 
     def by_a_worker() -> None:

@@ -12,6 +12,7 @@ import pytest
 from django.test import Client
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import ApiToken, Decision, InboundSource, Via
 from runs.models import Pause
 
@@ -62,7 +63,7 @@ def test_the_examples_do_what_they_say(ana, ben, team, monkeypatch, settings):
         slept.append(seconds)
         pause = Pause.objects.open().get()
         services.decide(
-            pause.pk, action="answer", by=ana, via=Via.PAGE, payload={"vat_id": "DE123456789"}
+            pause.pk, Answer("answer", Via.PAGE, payload={"vat_id": "DE123456789"}), by=ana
         )
 
     names = {"user": ana}

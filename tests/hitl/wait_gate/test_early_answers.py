@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from checkpoints.models import Event
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Decision, EarlyAnswer, Via
 from hitl.operations.invariants import check
 from hitl.tasks import take_early_answers
@@ -66,7 +67,7 @@ def order(make_order, ana):
         while twin.status == "paused":
             pause = pause_of(twin)
             CONTENT[pause.step] = pause.content_digest
-            services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
+            services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana)
             twin = drive(twin)
         transaction.set_rollback(True)
     for one in (SEEN, PLAN):
@@ -119,7 +120,7 @@ def test_it_may_be_for_a_later_question_and_is_eaten_by_no_other(order, ana):
     assert (pause_of(order).step, Decision.objects.count()) == ("planning", 0)
     while_open = send(order.latest_run, ana, **bound("review"))
     assert while_open.kept.status == "kept"
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     drive(order)
     sweep()
     order = drive(order)
@@ -135,7 +136,7 @@ def test_it_may_be_for_a_later_question_and_is_eaten_by_no_other(order, ana):
 def test_what_was_asked_already_is_answered_late_not_early(order, ana, ben):
     """F3: the next round's question never gets the answer that was meant for the last one."""
     drive(order)
-    services.decide(pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback="shorter")
+    services.decide(pause_of(order).pk, Answer("revise", Via.PAGE, feedback="shorter"), by=ana)
     with pytest.raises(services.AlreadyAnswered, match="Ana Ruiz"):
         send(order.latest_run, ben, **PLAN)
     assert not EarlyAnswer.objects.exists()
@@ -210,7 +211,7 @@ def test_one_whose_question_was_answered_first_is_refused_with_the_truth(order, 
     drive(order)
     pause = pause_of(order)
     EarlyAnswer.objects.filter(pk=kept.pk).update(status="taking", pause=pause)
-    services.decide(pause.pk, action="cancel", by=ana, via=Via.PAGE)
+    services.decide(pause.pk, Answer("cancel", Via.PAGE), by=ana)
     kept.refresh_from_db()
     early_answers.give(kept, pause)
     kept.refresh_from_db()
@@ -356,9 +357,7 @@ def test_an_answer_that_is_kept_when_its_question_was_just_answered_is_late(
 
     def late(*args, **kwargs):
         drive(order)
-        services.decide(
-            pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback="shorter"
-        )
+        services.decide(pause_of(order).pk, Answer("revise", Via.PAGE, feedback="shorter"), by=ana)
         return keep(*args, **kwargs)
 
     monkeypatch.setattr(early_answers, "_keep", late)

@@ -10,6 +10,7 @@ import pytest
 from django.test import Client
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import ApiToken, Via
 from hitl.wait_gate import lifecycles
 from runs.engine.advance import advance
@@ -60,12 +61,12 @@ def test_a_run_of_ours_is_resumed_while_it_goes_on_after_an_answer(paused, ana, 
     """S3-42: of runs of Waystation's own nothing told `resumed` from `running`."""
     client, run_id = api(ana), paused.latest_run.shown_id
     assert where(client, run_id) == ("waiting_external", "waiting_external")
-    services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(paused).pk, Answer("approve", Via.PAGE), by=ana)
     assert where(client, run_id) == ("running", "resumed")
     while pause := Pause.objects.open().filter(run=paused.latest_run).first() or (
         drive(paused) and Pause.objects.open().first()
     ):
-        services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
+        services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana)
     assert where(client, run_id) == ("completed", "completed")
 
 

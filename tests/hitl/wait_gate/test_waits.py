@@ -17,6 +17,7 @@ from django.utils import timezone
 from checkpoints import ids
 from checkpoints.models import Event
 from hitl.decisions import notifications, services
+from hitl.decisions.services import Answer
 from hitl.models import Decision, IdempotencyKey, OuterRun, Via, Wait
 from hitl.models.outbound import Delivery
 from hitl.operations.invariants import check
@@ -240,7 +241,7 @@ def test_what_goes_on_without_an_answer_is_told_when_there_is_one(engine, ben, a
     engine.wait(team="platform")
     waiting = engine.resume(then="resume-and-continue")
     assert (waiting.status_code, waiting.json()["code"]) == (409, "still_waiting")
-    services.decide(opened().pk, action="answer", by=ben, via=Via.PAGE, payload=GOOD)
+    services.decide(opened().pk, Answer("answer", Via.PAGE, payload=GOOD), by=ben)
     told = engine.resume(then="resume-and-continue").json()
     assert (told["state"]["vat_id"], told["answer"]["decided_by"]) == ("DE123456789", "ben")
 
@@ -419,7 +420,7 @@ def test_a_colleague_sees_the_wait_in_the_inbox_and_answers(engine, ben, client)
 
 def test_a_wait_that_is_cancelled_has_failed_and_says_so(engine, ana):
     engine.wait()
-    services.decide(opened().pk, action="cancel", by=ana, via=Via.PAGE)
+    services.decide(opened().pk, Answer("cancel", Via.PAGE), by=ana)
     told = engine.get().json()
     assert (told["status"], told["failure_code"], told["answer"]["decision"]) == (
         "failed",
@@ -655,7 +656,7 @@ def test_a_deadline_is_kept_with_the_question(engine):
 def test_a_fork_of_a_wait_says_that_only_the_other_engine_can_ask(engine, ana):
     engine.wait()
     pause = opened()
-    services.decide(pause.pk, action="cancel", by=ana, via=Via.PAGE)
+    services.decide(pause.pk, Answer("cancel", Via.PAGE), by=ana)
     run = runs.fork(pause.checkpoint_id, by=ana, reason="try")
     while advance(run.pk, budget=5):
         pass

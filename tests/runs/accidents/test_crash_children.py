@@ -12,6 +12,7 @@ import pytest
 
 from checkpoints import store
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import definitions
 from runs import services as runs
@@ -73,7 +74,7 @@ def settled(order: WorkOrder, by, *, mend: bool = False) -> WorkOrder:
     for _ in range(20):
         moments.work_off()
         for pause in Pause.objects.open().filter(run__work_order=order):
-            services.decide(pause.pk, action="approve", by=by, via=Via.REST)
+            services.decide(pause.pk, Answer("approve", Via.REST), by=by)
         order = fresh(order)
         if mend and order.latest_run.status == "failed":
             moments.FAILURES[f"{order.shown_id}/two"] = 0
@@ -223,7 +224,7 @@ def test_a_childs_question_is_answered_as_a_whole_or_not_at_all(family, ben, act
 
     def answer(order):
         pause = Pause.objects.filter(run__work_order=order).earliest("id")
-        services.decide(pause.pk, action=action, by=ben, via=Via.REST)
+        services.decide(pause.pk, Answer(action, Via.REST), by=ben)
 
     def settle(order):
         moments.insist(partial(answer, order))

@@ -19,6 +19,7 @@ from django.utils import timezone
 from checkpoints import store
 from checkpoints.models import Checkpoint, Event, Memo
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import services as runs
 from runs.engine.advance import advance
@@ -100,7 +101,7 @@ def test_a_worker_may_die_at_any_moment(order_of, ben, template, answers):
         order = order_of(template)
         for action in answers:
             crash.work_off()
-            services.answer_order(order.pk, action=action, by=ben, via=Via.REST)
+            services.answer_order(order.pk, Answer(action, Via.REST), by=ben)
         return order.pk
 
     def settle(order_id):
@@ -139,9 +140,7 @@ def test_an_answer_is_taken_as_a_whole_or_not_at_all(order_of, ben, action):
 
     def answer(order_id):
         pause = Pause.objects.filter(run__work_order=order_id).earliest("id")
-        services.decide(
-            pause.pk, action=action, by=ben, via=Via.REST, feedback="shorter", revision=1
-        )
+        services.decide(pause.pk, Answer(action, Via.REST, feedback="shorter", revision=1), by=ben)
 
     def settle(order_id):
         crash.insist(partial(answer, order_id))
@@ -262,7 +261,7 @@ def test_a_worker_may_die_after_a_stop_was_answered(stopping_order, ben, stop):
     def make():
         order = stopping_order(stop)
         crash.work_off()
-        services.answer_order(order.pk, action="approve", by=ben, via=Via.REST)
+        services.answer_order(order.pk, Answer("approve", Via.REST), by=ben)
         return order.pk
 
     def settle(order_id):
@@ -284,7 +283,7 @@ def test_the_answer_to_a_stop_is_taken_as_a_whole_or_not_at_all(stopping_order, 
 
     def answer(order_id):
         pause = Pause.objects.filter(run__work_order=order_id).earliest("id")
-        services.decide(pause.pk, action=action, by=ben, via=Via.REST, revision=1)
+        services.decide(pause.pk, Answer(action, Via.REST, revision=1), by=ben)
 
     def settle(order_id):
         crash.insist(partial(answer, order_id))
@@ -308,7 +307,7 @@ def ended_order(order_of, ben):
         order = order_of(template)
         crash.work_off()
         if template == "crash":
-            services.answer_order(order.pk, action="approve", by=ben, via=Via.REST)
+            services.answer_order(order.pk, Answer("approve", Via.REST), by=ben)
             crash.work_off()
         return order.pk
 

@@ -11,6 +11,7 @@ from checkpoints import store
 from checkpoints.models import Checkpoint, CheckpointStatus, Memo
 from checkpoints.store import rows as rows_of_checkpoints
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from hitl.operations import invariants
 from runs import services as runs
@@ -136,7 +137,7 @@ def test_a_damaged_snapshot_spoils_all_that_builds_on_it_and_the_one_before_it_i
 
 
 def test_a_damaged_answer_asks_again(paused, ana):
-    services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(paused).pk, Answer("approve", Via.PAGE), by=ana)
     damage(head_of(paused), '{"set":{},"unset":["drafts"]}')
     order = drive(paused)
     assert order.latest_run.failure_code == "incident"

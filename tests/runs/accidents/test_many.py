@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from checkpoints.models import Thread
 from hitl.decisions import deadlines, services
-from hitl.decisions.services import AlreadyAnswered
+from hitl.decisions.services import AlreadyAnswered, Answer
 from hitl.models import Decision, Via
 from runs.engine.advance import advance
 from runs.engine.recovery import lost_runs
@@ -64,9 +64,8 @@ def test_a_hundred_orders_at_once_each_end_once(templates, ana, ben, team):
         partial(
             services.answer_order,
             order.pk,
-            action="approve",
+            Answer("approve", Via.REST),
             by=by,
-            via=Via.REST,
             pause_id=pause.shown_id,
         )
         for order, pause in [(order, Pause.objects.get(run__work_order=order)) for order in orders]

@@ -16,6 +16,7 @@ from checkpoints import store
 from checkpoints.models import Checkpoint
 from checkpoints.state import codec
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import services as runs
 from runs.engine.recovery import lost_runs
@@ -109,7 +110,7 @@ def test_a_cancelled_order_stays_cancelled(paused, ana):
 @pytest.mark.parametrize("body", ["{}", "null", '{"drafts": [', '{"set":{},"unset":[]}'])
 def test_a_damaged_checkpoint_fails_the_run_loudly(paused, ana, body):
     """C24: no silent fresh start, and no empty state is written over what was there."""
-    services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(paused).pk, Answer("approve", Via.PAGE), by=ana)
     damage_head(paused, body)
     head = fresh(paused).thread.head_id
     order = drive(paused)
@@ -124,7 +125,7 @@ def test_a_damaged_checkpoint_fails_the_run_loudly(paused, ana, body):
 
 def test_a_retry_from_a_damaged_checkpoint_is_refused_as_loudly(paused, ana):
     """C24."""
-    services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(paused).pk, Answer("approve", Via.PAGE), by=ana)
     Checkpoint.objects.update(body={})  # no ancestor is good
     assert drive(paused).latest_run.failure_code == "checkpoint_damaged"
     before = rows()
@@ -138,7 +139,7 @@ def test_an_answer_on_a_damaged_checkpoint_is_refused_and_the_question_stays_ope
     damage_head(paused)
     before = rows()
     with pytest.raises(store.CheckpointDamaged):
-        services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
+        services.decide(pause_of(paused).pk, Answer("approve", Via.PAGE), by=ana)
     assert rows() == before
 
 

@@ -15,7 +15,7 @@ from checkpoints.database import locks
 from checkpoints.models import Thread
 from hitl import tasks as rounds
 from hitl.decisions import deadlines
-from hitl.decisions.services import decide
+from hitl.decisions.services import Answer, decide
 from hitl.models import Via
 from runs import env, services, tasks
 from runs.engine.recovery import lost_runs
@@ -78,7 +78,7 @@ def test_a_run_that_a_silent_host_holds_keeps_no_other_from_being_taken_back(
     session = silent(HOLDS[what], {"run": here.latest_run_id, "thread": here.thread_id}, idle=0.3)
     assert lost_runs.take_back(now=timezone.now()) == [(there.latest_run_id, "steps")]
     for order in (drive(there), drive(third), drive(services.submit("writing", by=ana))):
-        decide(pause_of(order).pk, action="approve", by=ana, via=Via.REST)
+        decide(pause_of(order).pk, Answer("approve", Via.REST), by=ana)
     rows = ((Run, here.latest_run_id), (Thread, here.thread_id))
     until(
         lambda: all(locks.free(model, [key]) for model, key in rows),

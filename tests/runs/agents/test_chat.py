@@ -25,7 +25,7 @@ from runs.threads import turns
 from runs.threads.turns import Turn
 from tests.conftest import drive, pause_of, state_at_head
 from tests.databases.whole import file_database as file_database
-from tests.servers.model_endpoint import Answer, by_loop, serving
+from tests.servers.model_endpoint import ModelReply, by_loop, serving
 from tests.worlds import agents
 from tests.worlds.agents import thread as thread
 from tests.worlds.repositories import make_repository
@@ -147,7 +147,9 @@ def test_every_promise_holds_at_every_stop_of_a_turn(thread, ana, frequency):
     """S0-65: with a question midway, an approval, a fork, a cancellation; and however often
     checkpoints are written.
     """
-    with serving(by_loop(Answer("", ASK), Answer("", ASK[:1]), Answer("Done."))) as endpoint:
+    with serving(
+        by_loop(ModelReply("", ASK), ModelReply("", ASK[:1]), ModelReply("Done."))
+    ) as endpoint:
         agents.load(endpoint.url)
         definitions.edit_template("agent-test", frequency=frequency)
         run = agents.say(thread, "Go", by=ana)
@@ -176,7 +178,9 @@ def test_a_loop_costs_few_statements(thread, ana):
     """The request, its call's beginning and its end are a commit each; the step's own is one
     more.
     """
-    with serving(by_loop(Answer("", [("test_look", {"what": "a"})]), Answer("Done."))) as endpoint:
+    with serving(
+        by_loop(ModelReply("", [("test_look", {"what": "a"})]), ModelReply("Done."))
+    ) as endpoint:
         agents.load(endpoint.url)
         agents.say(thread, "Go", by=ana)
         run = turns.invoke(thread.pk, Turn(template="agent-test", input={"input": "Go"}), by=ana)
@@ -200,7 +204,9 @@ def test_bytes_per_loop_stay_flat(thread, ana):
     apart.
     """
     with serving(
-        by_loop(Answer("x " * 50, [("test_look", {"what": "y" * 500})]), Answer("Done. " * 50))
+        by_loop(
+            ModelReply("x " * 50, [("test_look", {"what": "y" * 500})]), ModelReply("Done. " * 50)
+        )
     ) as endpoint:
         agents.load(endpoint.url)
         for _ in range(12):
@@ -221,9 +227,9 @@ def test_work_in_a_workspace_is_committed_by_loop_and_kept_over_a_question(ana, 
     write = ("write_file", {"path": "b.txt", "text": "two\n"})
     look = ("read_file", {"path": "b.txt"})
     story = by_loop(
-        Answer("I write.", [write, ("ask_human", {"question": "Go on?"})]),
-        Answer("I look.", [look]),
-        Answer("Done."),
+        ModelReply("I write.", [write, ("ask_human", {"question": "Go on?"})]),
+        ModelReply("I look.", [look]),
+        ModelReply("Done."),
     )
     with serving(story) as endpoint:
         agents.load(
@@ -262,7 +268,7 @@ def test_a_model_is_told_what_was_said_and_cut_off_before_an_interruption(thread
     """
     thread.when_busy = "interrupt"
     thread.save()
-    with serving(by_loop(Answer(text="Once upon a time."))) as endpoint:
+    with serving(by_loop(ModelReply(text="Once upon a time."))) as endpoint:
         agents.load(endpoint.url)
         agents.say(thread, "Hello", by=ana)
         for words in ("Tell me a long story", "No, a longer one"):

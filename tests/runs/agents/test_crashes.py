@@ -15,6 +15,7 @@ import pytest
 from checkpoints import store
 from checkpoints.models import Checkpoint, Memo
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from hitl.threads import messages as doors
 from runs.models import Run
@@ -22,7 +23,7 @@ from runs.threads import turns
 from runs.threads.turns import Turn
 from tests.databases.whole import file_database as file_database
 from tests.killed import moments as crash
-from tests.servers.model_endpoint import Answer, by_loop, serving
+from tests.servers.model_endpoint import ModelReply, by_loop, serving
 from tests.servers.stack import ROOT
 from tests.worlds import agents
 
@@ -34,13 +35,13 @@ pytestmark = [
 
 LOOK, SEARCH = ("test_look", {"what": "a"}), ("test_search", {"what": "b"})
 PAY, QUESTION = ("test_pay", {"what": "rent"}), ("ask_human", {"question": "Go on?"})
-STORY = by_loop(Answer("I do it all.", [LOOK, SEARCH, PAY, QUESTION]), Answer("Done."))
+STORY = by_loop(ModelReply("I do it all.", [LOOK, SEARCH, PAY, QUESTION]), ModelReply("Done."))
 """Two calls at once, a call that waits for an approval, a question; then the answer."""
 
 
 @pytest.fixture
 def endpoint():
-    with serving(by_loop(Answer("Done."))) as found:
+    with serving(by_loop(ModelReply("Done."))) as found:
         agents.load(found.url)
         yield found
 
@@ -181,7 +182,7 @@ def test_three_processes_one_turn(endpoint, ana):
     what was approved, edited and rejected.
     """
     calls = [LOOK, *(("test_pay", {"what": what}) for what in ("rent", "boat", "bread"))]
-    endpoint.script = by_loop(Answer("I pay.", calls), Answer("Done."))
+    endpoint.script = by_loop(ModelReply("I pay.", calls), ModelReply("Done."))
     run = begun(ana)
     first = child(run, "die in a call")
     assert (first.returncode, len(endpoint.requests)) == (9, 1), first.stderr
@@ -194,7 +195,7 @@ def test_three_processes_one_turn(endpoint, ana):
         boat: {"decision": "reject", "reason": "no boats"},
         bread: {"decision": "edit", "arguments": {"what": "rolls"}},
     }
-    services.decide(pause.pk, action="answer", by=ana, via=Via.REST, payload={"calls": answer})
+    services.decide(pause.pk, Answer("answer", Via.REST, payload={"calls": answer}), by=ana)
     third = child(run, "live")
     assert third.returncode == 0, third.stderr
     assert Run.objects.get(pk=run.pk).status == "completed"

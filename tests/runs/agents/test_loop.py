@@ -12,6 +12,7 @@ import pytest
 from checkpoints import store
 from checkpoints.models import Checkpoint
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Decision, Via
 from hitl.threads import messages as doors
 from runs import definitions
@@ -21,7 +22,7 @@ from runs.models import Pause
 from runs.threads import turns
 from runs.threads.turns import Turn
 from tests.databases.whole import file_database as file_database
-from tests.servers.model_endpoint import Answer, by_loop, serving
+from tests.servers.model_endpoint import ModelReply, by_loop, serving
 from tests.worlds import agents
 from tests.worlds.agents import thread as thread
 from tests.worlds.whole_story import broken
@@ -34,11 +35,11 @@ pytestmark = [
 LOOK = ("test_look", {"what": "articles"})
 QUESTION = ("ask_human", {"question": "Should I include market data?"})
 STORY = by_loop(
-    Answer("Let me search for information.", [LOOK]),
-    Answer("I found several articles.", [QUESTION]),
-    Answer("More research.", [LOOK, ("test_search", {"what": "markets"})]),
-    Answer("And again.", [LOOK]),
-    Answer("Based on my research: all is well."),
+    ModelReply("Let me search for information.", [LOOK]),
+    ModelReply("I found several articles.", [QUESTION]),
+    ModelReply("More research.", [LOOK, ("test_search", {"what": "markets"})]),
+    ModelReply("And again.", [LOOK]),
+    ModelReply("Based on my research: all is well."),
 )
 
 
@@ -143,7 +144,7 @@ def test_each_checkpoint_holds_all_that_the_next_loop_needs(endpoint, thread, an
 
 def test_finished_calls_are_not_made_again_after_a_question(endpoint, thread, ana):
     """S0-63: a turn with one call that runs and a question."""
-    endpoint.script = by_loop(Answer("Both.", [LOOK, QUESTION]), Answer("Done."))
+    endpoint.script = by_loop(ModelReply("Both.", [LOOK, QUESTION]), ModelReply("Done."))
     run = agents.say(thread, "Go", by=ana)
     assert [one["result"] for one in agents.mind(thread.pk)["tool_cache"].values()] == [
         {"made": "look", "what": "articles"}
@@ -164,7 +165,7 @@ def test_a_long_result_is_cut_for_browsers_and_nowhere_else(endpoint, thread, an
     """
     what = "a" * 9_000 + "b" * 9_000 + "c" * 9_000
     endpoint.script = by_loop(
-        Answer("Both.", [("test_look", {"what": what}), QUESTION]), Answer("Done.")
+        ModelReply("Both.", [("test_look", {"what": what}), QUESTION]), ModelReply("Done.")
     )
     run = agents.say(thread, "Go", by=ana)
     assert [one["result"] for one in agents.mind(thread.pk)["tool_cache"].values()] == [
@@ -208,7 +209,7 @@ def test_one_question_is_asked_for_all_calls_that_wait_and_each_is_decided(
     """S2-26, F5: approved and edited calls run once, with what was approved; a rejected one is told
     to the model and never made.
     """
-    endpoint.script = by_loop(Answer("I pay.", PAY), Answer("All done."))
+    endpoint.script = by_loop(ModelReply("I pay.", PAY), ModelReply("All done."))
     run = agents.say(thread, "Pay my bills", by=ana)
     pause = agents.asked(run)
     assert (pause.kind, pause.revision, [call["arguments"]["what"] for call in pause.calls]) == (
@@ -224,7 +225,7 @@ def test_one_question_is_asked_for_all_calls_that_wait_and_each_is_decided(
         boat: {"decision": "reject", "reason": "no boats"},
         bread: {"decision": "edit", "arguments": {"what": "rolls"}},
     }
-    services.decide(pause.pk, action="answer", by=ben, via=Via.REST, payload={"calls": answer})
+    services.decide(pause.pk, Answer("answer", Via.REST, payload={"calls": answer}), by=ben)
     assert agents.go_on(run).status == "completed"
     assert sum(agents.MADE.values()) == 3
     heard = {
@@ -265,7 +266,7 @@ class Anything(dict[str, Any]):
 @pytest.mark.parametrize("names", [{}, {"id": "dec_1"}])
 def test_a_call_that_no_decision_approved_is_found(endpoint, thread, ana, monkeypatch, names):
     """P6: as it was where `call_decisions` in a state was believed."""
-    endpoint.script = by_loop(Answer("", PAY[:1]), Answer("Done."))
+    endpoint.script = by_loop(ModelReply("", PAY[:1]), ModelReply("Done."))
     monkeypatch.setattr(approvals, "decided_calls", lambda held, step: Anything(names))
     run = agents.say(thread, "Pay", by=ana)
     assert (run.status, sum(agents.MADE.values())) == ("completed", 1)
@@ -276,10 +277,10 @@ def test_an_approval_holds_for_its_call_alone(endpoint, thread, ana, ben):
     """F5, F6: the same call in a later loop is asked about again, though the endpoint numbers its
     calls anew each time.
     """
-    endpoint.script = by_loop(Answer("", PAY[:1]), Answer("", PAY[:1]), Answer("Done."))
+    endpoint.script = by_loop(ModelReply("", PAY[:1]), ModelReply("", PAY[:1]), ModelReply("Done."))
     run = agents.say(thread, "Pay twice", by=ana)
     for made in (1, 2):
-        services.decide(agents.asked(run).pk, action="approve", by=ben, via=Via.REST)
+        services.decide(agents.asked(run).pk, Answer("approve", Via.REST), by=ben)
         run = agents.go_on(run)
         assert sum(agents.MADE.values()) == made
     assert run.status == "completed"
@@ -290,7 +291,7 @@ def test_a_fork_at_a_question_asks_it_again_without_another_request(endpoint, th
     """S0-80, S0-62, C23: time travel to where a person was asked; the answer that was given there
     is none of the fork's. What the agent knew there is restored, with the runs that it depends on,
     which the document's own state did not name."""
-    endpoint.script = by_loop(Answer("Both.", [LOOK, QUESTION]), Answer("Done."))
+    endpoint.script = by_loop(ModelReply("Both.", [LOOK, QUESTION]), ModelReply("Done."))
     run = agents.say(thread, "Go", by=ana)
     at = agents.asked(run).checkpoint_id
     knew = agents.mind(thread.pk)
@@ -320,7 +321,7 @@ def test_a_fork_at_a_question_asks_it_again_without_another_request(endpoint, th
 
 def test_a_question_with_options_takes_one_of_them(endpoint, thread, ana):
     asked = ("ask_human", {"question": "Which?", "options": ["red", "blue"]})
-    endpoint.script = by_loop(Answer("", [asked]), Answer("Done."))
+    endpoint.script = by_loop(ModelReply("", [asked]), ModelReply("Done."))
     run = agents.say(thread, "Go", by=ana)
     with pytest.raises(services.AnswerInvalid):
         doors.say(thread.pk, Turn(input={"input": "green"}), by=ana, via=Via.REST)
@@ -333,10 +334,10 @@ def test_a_turn_after_one_that_was_cancelled_in_a_question_begins_anew(endpoint,
     """The call that nobody answered is told to the model as unmade: endpoints refuse calls without
     a result.
     """
-    endpoint.script = by_loop(Answer("", [QUESTION]), Answer("Done."))
+    endpoint.script = by_loop(ModelReply("", [QUESTION]), ModelReply("Done."))
     agents.say(thread, "Go", by=ana)
     doors.say(thread.pk, Turn(input={"input": "REJECT"}), by=ana, via=Via.REST)
-    endpoint.script = by_loop(Answer("Hello again."))
+    endpoint.script = by_loop(ModelReply("Hello again."))
     assert agents.say(thread, "Forget it", by=ana).status == "completed"
     roles = [message["role"] for message in endpoint.requests[-1]["messages"]]
     assert roles == ["user", "assistant", "tool", "user"]
@@ -347,7 +348,7 @@ def test_a_conversation_goes_on_with_all_that_was_said(endpoint, thread, ana):
     """S0-71, 72, 78, 79: the thread's memory; messages as people read them have an id each, and say
     in which run and loop.
     """
-    endpoint.script = by_loop(Answer("Noted.", [LOOK]), Answer("It is noted."))
+    endpoint.script = by_loop(ModelReply("Noted.", [LOOK]), ModelReply("It is noted."))
     agents.say(thread, "My name is Ana", by=ana)
     agents.say(thread, "What is my name?", by=ana)
     said = [
@@ -374,7 +375,7 @@ def test_what_the_model_gets_wrong_is_told_to_it(endpoint, thread, ana):
         ("no_such_tool", {}),
         ("test_broken", {"what": "x"}),
     ]
-    endpoint.script = by_loop(Answer("", wrong), Answer("I give up."))
+    endpoint.script = by_loop(ModelReply("", wrong), ModelReply("I give up."))
     assert agents.say(thread, "Go", by=ana).status == "completed"
     heard = [
         message["content"]
@@ -393,7 +394,8 @@ def test_what_the_model_gets_wrong_is_told_to_it(endpoint, thread, ana):
 
 def test_an_argument_named_like_a_secret_is_not_kept_and_the_call_not_made(endpoint, thread, ana):
     endpoint.script = by_loop(
-        Answer("", [("test_look", {"what": "x", "password": "hunter2hunter2"})]), Answer("Done.")
+        ModelReply("", [("test_look", {"what": "x", "password": "hunter2hunter2"})]),
+        ModelReply("Done."),
     )
     assert agents.say(thread, "Go", by=ana).status == "completed"
     assert not agents.MADE
@@ -409,22 +411,22 @@ def test_an_answer_with_a_schema_becomes_the_output(endpoint, thread, ana):
     """What does not fit is told to the model; text that is such an object counts too."""
     agents.load(endpoint.url, output_schema=SCHEMA)
     endpoint.script = by_loop(
-        Answer("Vienna, I think."),
-        Answer("", [("final_answer", {"town": "Vienna"})]),
-        Answer("", [("final_answer", {"city": "Vienna"})]),
+        ModelReply("Vienna, I think."),
+        ModelReply("", [("final_answer", {"town": "Vienna"})]),
+        ModelReply("", [("final_answer", {"city": "Vienna"})]),
     )
     endpoint.script = in_turn(endpoint.script)
     assert agents.say(thread, "Where?", by=ana).status == "completed"
     assert store.load(thread_head(thread))["output"] == {"city": "Vienna"}
     assert len(endpoint.requests) == 3
-    endpoint.script = by_loop(Answer('```json\n{"city": "Graz"}\n```'))
+    endpoint.script = by_loop(ModelReply('```json\n{"city": "Graz"}\n```'))
     agents.say(thread, "And then?", by=ana)
     assert store.load(thread_head(thread))["output"] == {"city": "Graz"}
 
 
 def test_an_endpoint_may_hold_its_text_to_the_schema(endpoint, thread, ana):
     agents.load(endpoint.url, output_schema=SCHEMA, output_mode="native", tools=[])
-    endpoint.script = by_loop(Answer('{"city": "Linz"}'))
+    endpoint.script = by_loop(ModelReply('{"city": "Linz"}'))
     assert agents.say(thread, "Where?", by=ana).status == "completed"
     assert store.load(thread_head(thread))["output"] == {"city": "Linz"}
     asked = endpoint.requests[-1]

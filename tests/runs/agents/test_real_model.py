@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import definitions
 from runs.models import Pause
@@ -112,6 +113,6 @@ def test_a_real_model_answers_in_the_shape_asked_for_and_a_person_approves(url, 
     assert set(answer) == {"capital", "sure"}
     assert "Paris" in answer["capital"]
     assert state_at_head(thread.pk)["agent"]["agent"]["usage"]["output_tokens"] > 0
-    services.decide(Pause.objects.open().get(run=run).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(Pause.objects.open().get(run=run).pk, Answer("approve", Via.PAGE), by=ana)
     assert agents.go_on(run).status == "completed"
     assert state_at_head(thread.pk)["noted"] == answer["capital"]

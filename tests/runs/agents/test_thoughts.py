@@ -22,7 +22,7 @@ from runs.workflows.base import Context, Go, Outcome, State
 from tests.conftest import drive
 from tests.databases.encryption_keys import NEW, keys
 from tests.databases.whole import file_database as file_database
-from tests.servers.model_endpoint import Answer, by_loop, serving
+from tests.servers.model_endpoint import ModelReply, by_loop, serving
 from tests.worlds import agents
 from tests.worlds.agents import thread as thread
 from tests.worlds.scripted_step import order_that as order_that
@@ -34,7 +34,7 @@ ANSWER = "It is 42."
 
 @pytest.fixture
 def endpoint():
-    with serving(by_loop(Answer(ANSWER, thinking=THOUGHTS))) as found:
+    with serving(by_loop(ModelReply(ANSWER, thinking=THOUGHTS))) as found:
         agents.load(found.url)
         yield found
 
@@ -97,7 +97,7 @@ class TestAnAgent:
     def test_an_endpoint_is_not_sent_back_what_it_thought(self, endpoint, thread, ana):
         """Also not what older states hold of it."""
         agents.say(thread, "6 * 7?", by=ana)
-        endpoint.script = by_loop(Answer(f"<think> {THOUGHTS} </think> {ANSWER}"))
+        endpoint.script = by_loop(ModelReply(f"<think> {THOUGHTS} </think> {ANSWER}"))
         agents.say(thread, "And once more?", by=ana)
         agents.say(thread, "And now?", by=ana)
         assert "Six times" not in json.dumps(endpoint.requests)
@@ -111,7 +111,7 @@ class TestAnAgent:
         ] == [ANSWER, ANSWER]
 
     def test_long_thoughts_are_kept_in_part(self, endpoint, thread, ana):
-        endpoint.script = by_loop(Answer(ANSWER, thinking="hm " * 5_000))
+        endpoint.script = by_loop(ModelReply(ANSWER, thinking="hm " * 5_000))
         agents.say(thread, "Go", by=ana)
         head = Thread.objects.get(pk=thread.pk).head
         client = Client()

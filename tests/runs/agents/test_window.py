@@ -21,7 +21,7 @@ from runs.threads import turns as threads
 from runs.workflows.base import ConfigInvalid
 from tests.databases.whole import file_database as file_database
 from tests.killed import moments as crash
-from tests.servers.model_endpoint import Answer, Endpoint, by_loop, serving
+from tests.servers.model_endpoint import Endpoint, ModelReply, by_loop, serving
 from tests.worlds import agents
 
 # The rule
@@ -197,21 +197,21 @@ WORDS = "words " * 1_500
 
 @pytest.fixture
 def endpoint():
-    with serving(by_loop(Answer("Fine."))) as found:
+    with serving(by_loop(ModelReply("Fine."))) as found:
         agents.load(found.url)
         yield found
 
 
-def that_takes(endpoint: Endpoint, characters: int, *answers: Answer) -> None:
+def that_takes(endpoint: Endpoint, characters: int, *answers: ModelReply) -> None:
     """From now on the endpoint refuses what is longer."""
     inner = by_loop(*answers)
 
-    def script(messages: list[dict[str, Any]]) -> Answer:
+    def script(messages: list[dict[str, Any]]) -> ModelReply:
         told = sum(len(str(message.get("content") or "")) for message in messages)
         return (
             inner(messages)
             if told <= characters
-            else Answer(status=400, error={"code": "context_length_exceeded"})
+            else ModelReply(status=400, error={"code": "context_length_exceeded"})
         )
 
     endpoint.script = script
@@ -271,7 +271,9 @@ class TestOnAThread:
     def test_an_endpoint_that_takes_less_gets_half_once_and_less_for_the_rest_of_the_turn(
         self, endpoint, thread, ana
     ):
-        that_takes(endpoint, 12_000, Answer("", [("test_look", {"what": "x"})]), Answer("Done."))
+        that_takes(
+            endpoint, 12_000, ModelReply("", [("test_look", {"what": "x"})]), ModelReply("Done.")
+        )
         before = len(endpoint.requests)
         assert agents.say(thread, "And now?", by=ana).status == "completed"
         assert len(endpoint.requests) - before == 3, (
@@ -292,7 +294,7 @@ class TestOnAThread:
     def test_half_that_is_too_much_still_fails_with_words_and_a_retry_does_not_ask_all_again(
         self, endpoint, thread, ana
     ):
-        that_takes(endpoint, 10, Answer("Done."))
+        that_takes(endpoint, 10, ModelReply("Done."))
         before = len(endpoint.requests)
         run = agents.say(thread, "And now, after all this?", by=ana)
         assert (run.status, run.failure_code, len(endpoint.requests) - before) == (
@@ -301,7 +303,7 @@ class TestOnAThread:
             2,
         )
         assert "also when half of it was left out" in run.error and "history" in run.error
-        endpoint.script = by_loop(Answer("Done."))
+        endpoint.script = by_loop(ModelReply("Done."))
         again = agents.go_on(doors.resume(run.pk, by=ana, via=Via.REST).run)
         assert (again.status, len(endpoint.requests) - before, len(halvings(thread))) == (
             "completed",
@@ -311,7 +313,7 @@ class TestOnAThread:
         assert endpoint.requests[-1]["messages"][0]["content"].startswith("[4 earlier messages")
 
     def test_where_nothing_can_be_left_out_nothing_is_asked_again(self, endpoint, ana):
-        that_takes(endpoint, 10, Answer("Done."))
+        that_takes(endpoint, 10, ModelReply("Done."))
         run = agents.say(threads.open_thread(by=ana), WORDS, by=ana)
         assert (run.failure_code, len(endpoint.requests)) == ("context_overflow", 1)
         assert "nothing of it can be left out" in run.error
@@ -322,7 +324,7 @@ class TestOnAThread:
 
         The story is told once.
         """
-        that_takes(endpoint, 10_000, Answer("Done."))
+        that_takes(endpoint, 10_000, ModelReply("Done."))
         moment = 0
         while True:
             moment += 1

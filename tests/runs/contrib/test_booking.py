@@ -14,6 +14,7 @@ from stdnum import iban
 from stdnum.eu import vat
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Decision, Via
 from hitl.rendering.markdown import render
 from runs import definitions
@@ -598,7 +599,7 @@ def test_a_fork_at_a_question_asks_it_again(house, ana):
         house.book(invoices.without_vat_id()),
         {"BT-31": "ATU12345676", "BT-84": invoices.STEEL_IBAN},
     )
-    services.decide(pause_of(order).pk, action="cancel", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("cancel", Via.PAGE), by=ana)
     waiting = order.thread.checkpoints.filter(status="pending_input").order_by("-id").first()
     runs.fork(waiting.pk, by=ana, reason="again")
     assert asked(drive(order)) == ("missing_supplier_data", ["BT-31"])

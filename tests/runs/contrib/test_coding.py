@@ -15,6 +15,7 @@ from django.contrib.auth.models import Permission
 from checkpoints import store
 from checkpoints.models import Checkpoint, Event
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import definitions
 from runs import services as runs
@@ -79,7 +80,7 @@ def work(order: WorkOrder) -> WorkOrder:
 
 
 def answer(order, by, action="approve", feedback=""):
-    services.decide(pause_of(order).pk, action=action, by=by, via=Via.PAGE, feedback=feedback)
+    services.decide(pause_of(order).pk, Answer(action, Via.PAGE, feedback=feedback), by=by)
     return work(order)
 
 

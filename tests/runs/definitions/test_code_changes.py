@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from hitl.operations import invariants
 from runs import definitions, tasks
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.django_db
 
 
 def approve(order, by):
-    services.decide(pause_of(order).pk, action="approve", by=by, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=by)
 
 
 def said(order, words):
@@ -175,7 +176,7 @@ def test_the_invariant_finds_a_changed_step_that_runs_unsaid(paused, ana, monkey
     steps.deploy(monkeypatch, work=steps.check)
     monkeypatch.setitem(steps.HOOKS, "execute", look)
     drive(paused)
-    services.decide(pause_of(paused).pk, action="revise", feedback="again", by=ana, via=Via.PAGE)
+    services.decide(pause_of(paused).pk, Answer("revise", Via.PAGE, feedback="again"), by=ana)
     Run.objects.filter(pk=paused.latest_run_id).update(code_seen={})
     monkeypatch.setattr("runs.engine.recovery.code_changes.tell", lambda held: None)
     drive(paused)

@@ -13,6 +13,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs.definitions import compatibility
 from runs.definitions.readiness import CannotRun
@@ -38,7 +39,7 @@ def command(*words):
 def answered(order, by, *actions):
     for action in actions:
         drive(order)
-        services.decide(pause_of(order).pk, action=action, by=by, via=Via.PAGE)
+        services.decide(pause_of(order).pk, Answer(action, Via.PAGE), by=by)
     return fresh(order)
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from checkpoints import store
 from checkpoints.models import Checkpoint, Memo
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from hitl.operations import invariants
 from runs import definitions
@@ -133,7 +134,7 @@ def test_pauses_and_answers_are_always_kept(make_order, templates, ana, frequenc
     order = drive(make_order())
     for action in ("revise", "approve", "skip_review"):
         assert head_of(order).status == "pending_input"
-        services.decide(pause_of(order).pk, action=action, by=ana, via=Via.PAGE, feedback="x")
+        services.decide(pause_of(order).pk, Answer(action, Via.PAGE, feedback="x"), by=ana)
         order = drive(order)
     assert order.status == "completed"
     assert broken() == []
@@ -230,7 +231,7 @@ def test_a_suspension_is_met_at_the_next_boundary_and_kept(order_that, templates
     runs.suspend(order.pk, by=ana)
     order = drive(order)
     assert order.status == "paused" and nodes(order)[-1][2] == "pending_input"
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     assert drive(order).status == "completed"
     assert broken() == []
 
@@ -241,7 +242,7 @@ def test_an_interrupt_before_a_step_keeps_what_came_before(make_order, templates
     order = drive(make_order("writing-quick", interrupt_before=["review"]))
     assert order.status == "paused" and state_of(order)["worked"] == 1
     assert broken() == []
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     order = drive(order)
     assert order.status == "completed" and state_of(order)["worked"] == 1
     assert broken() == []
@@ -413,7 +414,7 @@ def test_without_checkpoints_a_person_may_still_stop_a_run(order_that, templates
     runs.suspend(order.pk, by=ana)
     order = drive(order)
     assert order.status == "paused" and nodes(order)[-1][2] == "pending_input"
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     assert drive(order).status == "completed"
     assert broken() == []
 

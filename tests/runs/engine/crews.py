@@ -10,6 +10,7 @@ import pytest
 from django.utils import timezone
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from hitl.operations import invariants
 from runs import definitions
@@ -113,7 +114,7 @@ def kids(order: WorkOrder) -> dict[str, Run]:
 
 
 def answer(pause: Pause, by, action="approve", feedback=""):
-    services.decide(pause.pk, action=action, by=by, via=Via.REST, feedback=feedback)
+    services.decide(pause.pk, Answer(action, Via.REST, feedback=feedback), by=by)
     work_off()
 
 

@@ -7,6 +7,7 @@ import pytest
 from checkpoints import store
 from checkpoints.models import Checkpoint, Event
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs.models import Pause, Run
 from tests.conftest import drive, kinds, log_lines, pause_of
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 
 def answer(order, by, action="approve", feedback=""):
-    services.decide(pause_of(order).pk, action=action, by=by, via=Via.PAGE, feedback=feedback)
+    services.decide(pause_of(order).pk, Answer(action, Via.PAGE, feedback=feedback), by=by)
     return drive(order)
 
 

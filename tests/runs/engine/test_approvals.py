@@ -12,6 +12,7 @@ import pytest
 from checkpoints import ids, store
 from checkpoints.models import Checkpoint
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import definitions
 from runs import services as runs
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.django_db
 
 
 def approve(order, by, action="approve", feedback=""):
-    services.decide(pause_of(order).pk, action=action, by=by, via=Via.PAGE, feedback=feedback)
+    services.decide(pause_of(order).pk, Answer(action, Via.PAGE, feedback=feedback), by=by)
     return drive(order)
 
 
@@ -112,7 +113,7 @@ def test_nothing_is_done_where_nobody_was_asked_though_the_template_asks(sending
     make, sent = sending
     order = make()
     asked = head_of(order)
-    services.decide(pause_of(order).pk, action="cancel", by=ben, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("cancel", Via.PAGE), by=ben)
     Checkpoint.objects.filter(pk=asked.pk).update(status="active", next_step="deliver")
     runs.fork(asked.pk, by=ana, reason="around")
     assert (outcome(drive(order)), sent) == (("failed", "approval_missing"), [])
@@ -162,7 +163,7 @@ def test_only_what_is_material_is_bound(sending, ben):
     make, _ = sending
     one, same = pause_of(make()), pause_of(make())
     order = make()
-    services.decide(pause_of(order).pk, action="revise", by=ben, via=Via.PAGE, feedback="x")
+    services.decide(pause_of(order).pk, Answer("revise", Via.PAGE, feedback="x"), by=ben)
     drive(order)
     assert one.content_digest == same.content_digest != pause_of(order).content_digest
     assert Pause.objects.filter(content_digest=one.content_digest).count() == 3
@@ -184,7 +185,7 @@ def test_tidy_executes_no_other_plan_than_the_approved_one(templates, tmp_path, 
     """F5: also where a fork starts behind the approval with a plan that takes in more."""
     origin = make_repository(tmp_path / "origin", UNTIDY)
     order = drive(runs.submit("repo-tidy", by=ana, repository_url=str(origin)))
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     services.cancel_order(order.pk, by=ana, via=Via.PAGE)
     answered, state = after(order, "planning", "execute")
     state["plan"]["rules"][0]["files"].append("secrets.py")
@@ -205,7 +206,7 @@ def test_smart_booking_posts_no_other_invoice_than_the_one_that_was_decided_abou
     house = House(make_order, tmp_path, ana)
     order = house.book(invoices.without_vat_id())
     data = {"BT-31": "ATU12345675", "BT-84": invoices.STEEL_IBAN}
-    services.decide(pause_of(order).pk, action="answer", by=ana, via=Via.PAGE, payload=data)
+    services.decide(pause_of(order).pk, Answer("answer", Via.PAGE, payload=data), by=ana)
     services.cancel_order(order.pk, by=ana, via=Via.PAGE)
     answered, state = after(order, "decide", "decide")
     runs.fork(answered.pk, by=ana, reason="another file", state={**state, "document": "0" * 64})

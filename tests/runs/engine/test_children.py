@@ -12,6 +12,7 @@ from django.utils import timezone
 from checkpoints import store
 from checkpoints.models import Checkpoint, Event
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import definitions
 from runs import services as runs
@@ -121,7 +122,7 @@ def test_children_pause_one_by_one_and_their_cards_name_the_order(crew, ana):
         ):
             Pause.objects.bulk_create([pause])
     with pytest.raises(services.SeveralQuestions):  # neither is meant where none is named
-        services.answer_order(order.pk, action="approve", by=ana, via=Via.REST)
+        services.answer_order(order.pk, Answer("approve", Via.REST), by=ana)
     assert (order.status, order.phase, order.current_step) == (
         "paused",
         "awaiting_plan_approval",
@@ -479,7 +480,7 @@ def test_a_child_whose_answer_was_taken_when_another_failed_is_not_asked_again_a
     order = crew([sub("asking", **ASKING), sub("bad")], parallel=True)
     first, second = advance(order.latest_run_id, budget=60)
     advance(first[0], budget=60)
-    services.decide(asked("asking").pk, action="approve", by=ana, via=Via.REST)
+    services.decide(asked("asking").pk, Answer("approve", Via.REST), by=ana)
     advance(second[0], budget=60)
     advance(order.latest_run_id, budget=60)
     assert fresh(order).latest_run.failure_code == "child_failed"
@@ -500,7 +501,7 @@ def test_a_question_that_is_asked_again_counts_its_revisions_on(crew, ana):
     order = crew([sub("asking", **ASKING, max_revisions=2), sub("bad")], parallel=True)
     first, second = advance(order.latest_run_id, budget=60)
     advance(first[0], budget=60)
-    services.decide(asked("asking").pk, action="revise", by=ana, via=Via.REST, feedback="louder")
+    services.decide(asked("asking").pk, Answer("revise", Via.REST, feedback="louder"), by=ana)
     advance(first[0], budget=60)
     assert asked("asking").revision == 2
     advance(second[0], budget=60)

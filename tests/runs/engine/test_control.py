@@ -7,6 +7,7 @@ import pytest
 from checkpoints import store
 from checkpoints.models import Checkpoint
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import services as runs
 from runs.models import Run
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.django_db
 
 
 def approve(order, by):
-    services.decide(pause_of(order).pk, action="approve", by=by, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=by)
     return drive(order)
 
 
@@ -68,7 +69,7 @@ def test_an_interrupt_at_an_unknown_step_is_refused(make_order):
 def test_a_pause_can_be_revised_but_an_interrupt_cannot(make_order, ana):
     order = drive(make_order("writing-quick", interrupt_after=["planning"]))
     with pytest.raises(services.AnswerInvalid):
-        services.decide(pause_of(order).pk, action="revise", by=ana, via=Via.PAGE, feedback="other")
+        services.decide(pause_of(order).pk, Answer("revise", Via.PAGE, feedback="other"), by=ana)
 
 
 def test_a_run_stops_at_the_next_step_boundary_when_a_person_suspends_it(make_order, ana):

@@ -9,6 +9,7 @@ from celery import current_app
 from django.utils import timezone
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import definitions, tasks
 from runs import services as runs
@@ -77,9 +78,7 @@ def test_an_answer_is_announced_to_the_queue_of_the_step_it_leads_to(
         sent.clear()
         order = drive(make_order("mixed"))
         with committing():
-            services.decide(
-                pause_of(order).pk, action=action, by=ben, via=Via.PAGE, feedback="again"
-            )
+            services.decide(pause_of(order).pk, Answer(action, Via.PAGE, feedback="again"), by=ben)
         assert sent == [(str(order.latest_run_id), queue)]
         assert Run.objects.get(work_order=order).queue == queue
 
@@ -180,7 +179,7 @@ def test_an_answer_goes_before_a_burst_of_new_orders_and_a_burst_before_nobody(
     with committing():
         burst = [runs.submit("mixed", by=ana) for _ in range(SHARE + 2)]
         first = runs.submit("mixed", by=ben)
-        services.decide(pause_of(asked).pk, action="approve", by=ana, via=Via.PAGE)
+        services.decide(pause_of(asked).pk, Answer("approve", Via.PAGE), by=ana)
     by_run = dict(urgencies)
     assert [by_run[str(order.latest_run_id)] for order in burst] == [Urgency.NEW] * SHARE + [
         Urgency.CROWDED

@@ -10,6 +10,7 @@ import pytest
 from django.utils import timezone
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import services as runs
 from runs.engine.advance import advance
@@ -64,14 +65,14 @@ def test_a_retry_that_stops_before_its_first_step_is_the_same_execution(order_th
     run.save(update_fields=["interrupt_before"])
     runs.retry(order.pk, by=ana)
     order = drive(order)
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.REST)
+    services.decide(pause_of(order).pk, Answer("approve", Via.REST), by=ana)
     assert drive(order).status == "completed"
     assert len(done) == 1
 
 
 def test_a_fork_stops_where_the_order_was_to_stop(make_order, ana):
     order = drive(make_order("writing-quick", interrupt_before=["finish"]))
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.REST)
+    services.decide(pause_of(order).pk, Answer("approve", Via.REST), by=ana)
     order = drive(order)
     first = order.thread.checkpoints.earliest("created_at")
     services.fork(first.pk, by=ana, reason="once more")
@@ -82,7 +83,7 @@ def test_a_fork_stops_where_the_order_was_to_stop(make_order, ana):
 def test_a_fork_behind_the_last_answer_only_ends(make_order, ana):
     """P5: nothing is left to do, so no step runs again."""
     order = drive(make_order("writing-quick", interrupt_after=["finish"]))
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.REST)
+    services.decide(pause_of(order).pk, Answer("approve", Via.REST), by=ana)
     order = drive(order)
     answered = order.thread.checkpoints.get(status="active", next_step="", node_id="finish")
     steps.CALLS.clear()
@@ -96,7 +97,7 @@ def test_an_incident_after_the_last_answer_names_the_step_and_its_retry_only_end
 ):
     settings.WAYSTATION_LOST_ATTEMPTS = 1
     order = drive(make_order("writing-quick", interrupt_after=["finish"]))
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.REST)
+    services.decide(pause_of(order).pk, Answer("approve", Via.REST), by=ana)
     lose(order)
     order = fresh(order)
     assert "Step finish lost its worker" in order.latest_run.error
@@ -135,6 +136,6 @@ def test_a_suspension_that_comes_while_a_step_asks_is_met_by_that_and_said(make_
     assert pause_of(order).phase == "awaiting_plan_approval"
     assert "Suspension wanted by Ana Ruiz: the run stops here by itself." in log_lines(order)
     steps.HOOKS.clear()
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.REST)
+    services.decide(pause_of(order).pk, Answer("approve", Via.REST), by=ana)
     assert advance(order.latest_run.pk, budget=60) == []
     assert pause_of(order).phase == "awaiting_implementation_review"

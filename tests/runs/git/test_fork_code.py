@@ -12,6 +12,7 @@ import pytest
 from checkpoints.forensics.diff import commit_of
 from checkpoints.models import Checkpoint
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import services as runs
 from runs.git.housekeeping import workspace_path
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.django_db
 
 
 def answer(order: WorkOrder, ana, action: str, feedback: str = "") -> WorkOrder:
-    services.decide(pause_of(order).pk, action=action, by=ana, via=Via.PAGE, feedback=feedback)
+    services.decide(pause_of(order).pk, Answer(action, Via.PAGE, feedback=feedback), by=ana)
     return drive(order)
 
 

@@ -14,6 +14,7 @@ from django.contrib.auth.models import Permission
 from django.utils import timezone
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import services as runs
 from runs.git import housekeeping
@@ -48,7 +49,7 @@ def left() -> list[str]:
 
 
 def ended(order: WorkOrder, ago: dt.timedelta, by: Any) -> WorkOrder:
-    services.decide(pause_of(order).pk, action="cancel", by=by, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("cancel", Via.PAGE), by=by)
     Run.objects.filter(work_order=order).update(ended_at=timezone.now() - ago)
     return order
 
@@ -89,7 +90,7 @@ def test_a_retried_order_finds_its_work_again(templates, ana, tmp_path):
         )
     )
     origin.rename(tmp_path / "away")
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     moments.work_off()
     order = fresh(order)
     assert order.latest_run is not None
@@ -101,7 +102,7 @@ def test_a_retried_order_finds_its_work_again(templates, ana, tmp_path):
     runs.retry(order.pk, by=ana)
     order = drive(order)
     # a retry stops where its run was to stop
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     order = drive(order)
     assert order.status == "completed"
     assert git(origin, "log", "-1", "--format=%s", order.branch)

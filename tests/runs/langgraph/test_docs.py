@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import definitions
 from tests.conftest import drive, pause_of, state_at_head
@@ -49,7 +50,7 @@ def test_the_example_sends_the_mail_that_a_person_edited(
     (call,) = pause_of(order).calls
     assert (call["tool"], call["arguments"]) == ("send_mail", {"text": "All about tea"})
     payload = {"calls": {call["id"]: {"decision": "edit", "arguments": {"text": "Tea, briefly"}}}}
-    services.decide(pause_of(order).pk, action="answer", by=ana, via=Via.PAGE, payload=payload)
+    services.decide(pause_of(order).pk, Answer("answer", Via.PAGE, payload=payload), by=ana)
     order = drive(order)
     assert order.status == "completed", order.latest_run.error
     assert state_at_head(order.thread_id)["mails"] == ["Tea, briefly"]

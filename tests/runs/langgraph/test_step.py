@@ -20,6 +20,7 @@ from checkpoints.models import Checkpoint, Event, EventKind
 from checkpoints.models.graphs import GraphCheckpoint, GraphThread
 from checkpoints.state import codec
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from hitl.threads import export as whole
 from hitl.threads import messages
@@ -73,7 +74,7 @@ def graph_order(file_database, settings, make_order) -> Any:
 
 
 def answer(order: Any, by: Any, action: str = "answer", **more: Any) -> Any:
-    services.decide(pause_of(order).pk, action=action, by=by, via=Via.PAGE, **more)
+    services.decide(pause_of(order).pk, Answer(action, Via.PAGE, **more), by=by)
     return drive(order)
 
 
@@ -577,7 +578,7 @@ def test_a_worker_may_die_at_any_moment(graph_order, ana, monkeypatch, name):
         while Pause.objects.open().filter(run__thread=order.thread_id).exists():
             pause = pause_of(order)
             services.decide(
-                pause.pk, action="answer", by=ana, via=Via.PAGE, **said(f"yes {pause.question}")
+                pause.pk, Answer("answer", Via.PAGE, **said(f"yes {pause.question}")), by=ana
             )
             through &= deaths.survived(order, moment)
         order = fresh(order)
@@ -636,7 +637,7 @@ print(advance(uuid.UUID(sys.argv[1]), budget=60))
 
 
 def answer_without_worker(order: Any, by: Any) -> Any:
-    services.decide(pause_of(order).pk, action="answer", by=by, via=Via.PAGE, **said("yes"))
+    services.decide(pause_of(order).pk, Answer("answer", Via.PAGE, **said("yes")), by=by)
     return fresh(order)
 
 
@@ -654,7 +655,7 @@ def test_an_imported_run_begins_its_graph_anew(graph_order, zoe):
     while advance(resumed.pk, budget=60):
         pass
     pause = Pause.objects.open().get(run=resumed)
-    services.decide(pause.pk, action="answer", by=zoe, via=Via.PAGE, **said("yes"))
+    services.decide(pause.pk, Answer("answer", Via.PAGE, **said("yes")), by=zoe)
     while advance(resumed.pk, budget=60):
         pass
     state = state_at_head(thread.pk)

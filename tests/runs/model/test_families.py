@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from checkpoints import store
 from hitl.decisions import notifications, services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from hitl.operations import invariants
 from runs import definitions
@@ -163,7 +164,7 @@ def play(order: WorkOrder, person, chance, budget: int) -> WorkOrder:
             else:
                 advance(run_id, budget=budget)
         elif pauses:
-            services.decide(chance.choice(pauses).pk, action="approve", by=person, via=Via.REST)
+            services.decide(chance.choice(pauses).pk, Answer("approve", Via.REST), by=person)
         else:
             order = WorkOrder.objects.shown().get(pk=order.pk)
             if order.status == "completed":

@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 from checkpoints import ids, store
 from checkpoints.models import Checkpoint
 from hitl.decisions import services
-from hitl.decisions.services import AnswerInvalid
+from hitl.decisions.services import Answer, AnswerInvalid
 from hitl.models import Decision, Via
 from hitl.operations import invariants
 from runs import definitions
@@ -387,9 +387,7 @@ class Engine(RuleBasedStateMachine):
         action = action or draw(st.sampled_from(["approve", "approve", "revise", "cancel"]))
 
         def give():
-            services.decide(
-                pause.pk, action=action, by=self.person, via=Via.REST, feedback="shorter"
-            )
+            services.decide(pause.pk, Answer(action, Via.REST, feedback="shorter"), by=self.person)
 
         if kid.status != "paused":
             with pytest.raises(PauseClosed):

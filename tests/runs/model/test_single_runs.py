@@ -30,7 +30,7 @@ from hypothesis.stateful import (
 from checkpoints import store
 from checkpoints.models import Checkpoint, Event
 from hitl.decisions import services
-from hitl.decisions.services import AlreadyAnswered, AnswerInvalid, NotPaused
+from hitl.decisions.services import AlreadyAnswered, Answer, AnswerInvalid, NotPaused
 from hitl.models import Decision, Via
 from runs import definitions
 from runs import services as runs
@@ -368,7 +368,7 @@ class Engine(RuleBasedStateMachine):
 
         def give():
             services.answer_order(
-                order_id, action=action, by=self.person, via=Via.REST, feedback="shorter"
+                order_id, Answer(action, Via.REST, feedback="shorter"), by=self.person
             )
 
         if picture.status != "paused":
@@ -386,7 +386,7 @@ class Engine(RuleBasedStateMachine):
         closed = Pause.objects.filter(run__work_order=order_id).exclude(status="open").first()
         if closed is not None:
             with pytest.raises(AlreadyAnswered):
-                services.decide(closed.pk, action="approve", by=self.person, via=Via.PAGE)
+                services.decide(closed.pk, Answer("approve", Via.PAGE), by=self.person)
 
     def cancel(self, order_id, draw):
         picture = self.pictures[order_id]
@@ -632,7 +632,7 @@ def play(flow, budget, person):
                 action = "revise" if revisions[head.node_id] else "approve"
                 revisions[head.node_id] -= action == "revise"
                 services.answer_order(
-                    order.pk, action=action, by=person, via=Via.REST, feedback="again"
+                    order.pk, Answer(action, Via.REST, feedback="again"), by=person
                 )
             case "failed":
                 runs.retry(order.pk, by=person)

@@ -23,7 +23,7 @@ from runs.workflows.base import PullRequestDraft, StepFailed
 from tests.databases.encryption_keys import NEW, keys
 from tests.databases.whole import file_database as file_database
 from tests.doors.admin import operator as operator
-from tests.servers.model_endpoint import KEY, Answer, by_loop, serving
+from tests.servers.model_endpoint import KEY, ModelReply, by_loop, serving
 from tests.worlds import agents
 
 # What a host is
@@ -126,7 +126,7 @@ def test_a_bound_credential_goes_to_its_hosts_and_one_that_is_not_goes_anywhere(
 @served
 @pytest.mark.usefixtures("templates", "file_database")
 def test_an_agent_sends_its_key_to_a_host_of_the_credential_alone(ana):
-    with serving(by_loop(Answer("Fine."))) as endpoint:
+    with serving(by_loop(ModelReply("Fine."))) as endpoint:
         agents.load(endpoint.url, credential="model")
         credentials.put("model", KEY, sent_to=["api.openai.com"])
         run = agents.say(turns.open_thread(by=ana), "Go", by=ana)

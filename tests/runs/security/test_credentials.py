@@ -21,6 +21,7 @@ from django.urls import reverse
 from checkpoints.export import thread_document
 from checkpoints.models import Event, Memo
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from hitl.threads import erasure
 from runs import definitions
@@ -259,7 +260,7 @@ def test_a_secret_is_in_nothing_that_a_step_writes(leaky, ana):
         "[redacted]",
     )
     assert SECRET not in everything()
-    services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana)
     assert drive(order).status == "completed" and SECRET not in everything()
 
 

@@ -14,6 +14,7 @@ import pytest
 from django.utils import timezone
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import definitions
 from runs import services as runs
@@ -105,7 +106,7 @@ def ordered(repository: Repository, by: Any, **more: Any) -> WorkOrder:
 
 
 def approve(order: WorkOrder, by: Any) -> WorkOrder:
-    services.decide(pause_of(order).pk, action="approve", by=by, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=by)
     return drive(order)
 
 
@@ -229,7 +230,7 @@ def test_a_forge_that_is_away_is_tried_again_and_one_that_is_asked_too_much_is_l
 )
 def test_a_push_that_fails_says_how_and_a_retry_loses_nothing(waiting, forge, ana, status, code):
     forge.git_status = status
-    services.decide(pause_of(waiting).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(waiting).pk, Answer("approve", Via.PAGE), by=ana)
     order = settled(waiting)
     assert (order.status, order.latest_run.failure_code) == ("failed", code)
     assert "commits are kept" in order.latest_run.error and TOKEN not in order.latest_run.error
@@ -255,14 +256,14 @@ def test_a_branch_that_moved_at_the_origin_is_not_overwritten(waiting, forge, an
 
 def test_nothing_but_the_approved_commit_leaves(waiting, forge, ana, tmp_path):
     """P6: an approval of one commit does not pass for another, and none for none."""
-    services.decide(pause_of(waiting).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(waiting).pk, Answer("approve", Via.PAGE), by=ana)
     swap_commit(waiting, forge.repositories / f"{PROJECT}.git", tmp_path / "other")
     assert drive(waiting).latest_run.failure_code == "content_changed"
     assert forge.branch_head(waiting.branch) == "" and forge.pulls == []
 
 
 def test_nothing_leaves_that_was_never_approved(waiting, forge, ana):
-    services.decide(pause_of(waiting).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(waiting).pk, Answer("approve", Via.PAGE), by=ana)
     head = fresh(waiting).thread.head
     assert head is not None
     type(head).objects.filter(pk=head.pk).update(

@@ -14,6 +14,7 @@ import pytest
 from checkpoints import store
 from checkpoints.models import Checkpoint
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import definitions
 from runs import services as runs
@@ -124,7 +125,7 @@ def test_what_was_approved_behind_such_a_step_leaves(origin, ana, steps):
     """
     order = asked(origin, ana, steps)
     wanted = head_of(order).metadata["git"]["commit"]
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     order = work(order)
     assert (order.status, order.latest_run.error) == ("completed", "")
     assert at_origin(origin, order) == wanted
@@ -135,7 +136,7 @@ def test_what_was_approved_behind_such_a_step_leaves(origin, ana, steps):
 def test_a_commit_that_was_changed_behind_the_approval_does_not_leave(origin, ana, tmp_path, steps):
     """P6."""
     order = asked(origin, ana, steps)
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     swap_commit(order, origin, tmp_path / "other")
     order = work(order)
     assert (order.status, order.latest_run.failure_code) == ("failed", "content_changed")
@@ -147,7 +148,7 @@ def test_where_no_commit_was_made_all_that_was_there_is_approved_and_nothing_lea
 ):
     """An answer about words alone passes for no commit that is there afterwards."""
     order = asked(origin, ana, [("command", {"command": NOTHING})])
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     order = work(order)
     assert (order.status, store.load(head_of(order))["pushed"], at_origin(origin, order)) == (
         "completed",
@@ -155,7 +156,7 @@ def test_where_no_commit_was_made_all_that_was_there_is_approved_and_nothing_lea
         "",
     )
     again = asked(origin, ana, [("command", {"command": NOTHING})])
-    services.decide(pause_of(again).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(again).pk, Answer("approve", Via.PAGE), by=ana)
     swap_commit(again, origin, tmp_path / "other")
     assert work(again).latest_run.failure_code == "content_changed"
     assert at_origin(origin, again) == ""
@@ -164,7 +165,7 @@ def test_where_no_commit_was_made_all_that_was_there_is_approved_and_nothing_lea
 def test_an_edit_of_the_state_behind_the_approval_leaves_nothing(origin, ana):
     """P6: who goes on from a state of his own has it approved again."""
     order = asked(origin, ana, STEPS["a command"])
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     services.cancel_order(order.pk, by=ana, via=Via.PAGE)
     approval = Checkpoint.objects.get(thread=order.thread_id, next_step="deliver")
     services.fork(

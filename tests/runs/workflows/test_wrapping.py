@@ -9,6 +9,7 @@ import pytest
 from checkpoints.events import log
 from checkpoints.models import Checkpoint
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs.agents.wrapping import wrap
 from tests.conftest import drive, pause_of
@@ -119,5 +120,5 @@ def test_a_step_that_is_sent_back_begins_anew_with_the_feedback(order_that, ana)
         )
     )
     assert state_of(order)["output"] == []
-    services.decide(pause_of(order).pk, action="revise", feedback="shorter", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("revise", Via.PAGE, feedback="shorter"), by=ana)
     assert state_of(drive(order))["output"] == ["shorter"]

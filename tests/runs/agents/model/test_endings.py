@@ -15,7 +15,7 @@ from hitl.models import Via
 from hitl.threads import messages as doors
 from runs.agents.model import endings
 from tests.databases.whole import file_database as file_database
-from tests.servers.model_endpoint import Answer, by_loop, in_order
+from tests.servers.model_endpoint import ModelReply, by_loop, in_order
 from tests.worlds import agents
 from tests.worlds.agents import FINE
 from tests.worlds.agents import endpoint as endpoint
@@ -28,7 +28,7 @@ pytestmark = [
 ]
 
 SORRY = "I cannot help with that."
-CUT_CALL = Answer("Let me look.", [("test_look", '{"what": "a')], finish="length")
+CUT_CALL = ModelReply("Let me look.", [("test_look", '{"what": "a')], finish="length")
 
 
 def said_on(thread, user):
@@ -46,22 +46,22 @@ def state_of(thread):
 @pytest.mark.parametrize(
     ("answer", "kind", "code", "content"),
     [
-        (Answer(refusal=SORRY), "refusal", "answer_refused", SORRY),
+        (ModelReply(refusal=SORRY), "refusal", "answer_refused", SORRY),
         (
-            Answer("As for the", finish="content_filter"),
+            ModelReply("As for the", finish="content_filter"),
             "content_filter",
             "answer_filtered",
             "As for the",
         ),
-        (Answer("", finish="content_filter"), "content_filter", "answer_filtered", ""),
+        (ModelReply("", finish="content_filter"), "content_filter", "answer_filtered", ""),
         (
-            Answer("Half", [("test_pay", {"what": "rent"})], finish="content_filter"),
+            ModelReply("Half", [("test_pay", {"what": "rent"})], finish="content_filter"),
             "content_filter",
             "answer_filtered",
             "Half",
         ),
         (
-            Answer("As for", finish="guardrail_intervened"),
+            ModelReply("As for", finish="guardrail_intervened"),
             "content_filter",
             "answer_filtered",
             "As for",
@@ -81,7 +81,7 @@ def test_a_refusal_and_a_filter_fail_the_run_and_are_said_in_message_log_and_out
     """Before: `completed`, with an empty or half an answer as output; the call that the filter
     stopped in the middle was made.
     """
-    endpoint.script = in_order(Answer("", [("test_look", {"what": "x"})]), answer, FINE)
+    endpoint.script = in_order(ModelReply("", [("test_look", {"what": "x"})]), answer, FINE)
     run = agents.say(thread, "Go", by=ana)
     assert (run.status, run.failure_code) == ("failed", code)
     assert (SORRY in run.error) == (kind == "refusal")
@@ -110,7 +110,7 @@ def test_a_refusal_and_a_filter_fail_the_run_and_are_said_in_message_log_and_out
 
 
 def test_what_was_refused_does_not_hold_up_the_next_turn(endpoint, thread, ana):
-    endpoint.script = in_order(Answer(refusal=SORRY), FINE)
+    endpoint.script = in_order(ModelReply(refusal=SORRY), FINE)
     agents.say(thread, "Go", by=ana)
     assert agents.say(thread, "In other words then", by=ana).status == "completed"
     assert state_of(thread)["output"].strip() == "All is well."
@@ -122,7 +122,7 @@ def test_a_filter_that_stops_the_request_itself_is_told_as_one(endpoint, thread,
     Before: `model_refused`, as for a request that is wrong.
     """
     endpoint.script = in_order(
-        Answer(status=400, error={"code": "content_filter", "message": "policy"})
+        ModelReply(status=400, error={"code": "content_filter", "message": "policy"})
     )
     run = agents.say(thread, "Go", by=ana)
     assert (run.status, run.failure_code) == ("failed", "answer_filtered")
@@ -133,7 +133,7 @@ def test_an_endpoint_that_breaks_off_with_a_reason_is_asked_again(endpoint, thre
 
     Before: half an answer, `completed`.
     """
-    endpoint.script = in_order(Answer("Half of", finish="error"), FINE)
+    endpoint.script = in_order(ModelReply("Half of", finish="error"), FINE)
     run = agents.say(thread, "Go", by=ana)
     assert (run.status, run.attempts) == ("pending", 1)
 
@@ -141,9 +141,9 @@ def test_an_endpoint_that_breaks_off_with_a_reason_is_asked_again(endpoint, thre
 def test_an_answer_that_was_cut_is_continued_and_is_one_output(endpoint, thread, ana):
     """Before: `completed`, with the beginning as the whole output."""
     endpoint.script = in_order(
-        Answer("One two", finish="length"),
-        Answer("three four", finish="max_tokens"),
-        Answer("five."),
+        ModelReply("One two", finish="length"),
+        ModelReply("three four", finish="max_tokens"),
+        ModelReply("five."),
     )
     run = agents.say(thread, "Count", by=ana)
     assert run.status == "completed"
@@ -158,7 +158,7 @@ def test_an_answer_that_was_cut_is_continued_and_is_one_output(endpoint, thread,
 
 
 def test_a_continued_answer_with_nothing_more_to_say_is_whole(endpoint, thread, ana):
-    endpoint.script = in_order(Answer("One two", finish="length"), Answer(""))
+    endpoint.script = in_order(ModelReply("One two", finish="length"), ModelReply(""))
     assert agents.say(thread, "Count", by=ana).status == "completed"
     assert state_of(thread)["output"] == "One two "
 
@@ -166,7 +166,7 @@ def test_a_continued_answer_with_nothing_more_to_say_is_whole(endpoint, thread, 
 def test_an_object_that_was_cut_in_the_middle_is_put_together(endpoint, thread, ana):
     schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
     agents.load(endpoint.url, output_schema=schema, output_mode="native", tools=[])
-    endpoint.script = in_order(Answer('{"city":', finish="length"), Answer('"Linz"}'))
+    endpoint.script = in_order(ModelReply('{"city":', finish="length"), ModelReply('"Linz"}'))
     assert agents.say(thread, "Where?", by=ana).status == "completed"
     assert state_of(thread)["output"] == {"city": "Linz"}
 
@@ -174,13 +174,13 @@ def test_an_object_that_was_cut_in_the_middle_is_put_together(endpoint, thread, 
 def test_an_answer_that_stays_cut_fails_with_what_was_said_and_a_retry_goes_on_from_there(
     endpoint, thread, ana
 ):
-    endpoint.script = by_loop(Answer("more", finish="length"))
+    endpoint.script = by_loop(ModelReply("more", finish="length"))
     run = agents.say(thread, "Write", by=ana)
     assert (run.status, run.failure_code, len(endpoint.requests)) == ("failed", "answer_cut", 4)
     assert "also when it was asked 3 times to go on" in run.error
     listed, _ = said_on(thread, ana)
     assert [one["content"].strip() for one in listed[1:]] == ["more"] * 4
-    endpoint.script = by_loop(Answer("the end."))
+    endpoint.script = by_loop(ModelReply("the end."))
     again = agents.go_on(doors.resume(run.pk, by=ana, via=Via.REST).run)
     assert again.status == "completed"
     assert state_of(thread)["output"] == "more more more more the end. "
@@ -190,9 +190,11 @@ def test_an_answer_that_stays_cut_fails_with_what_was_said_and_a_retry_goes_on_f
     "cut",
     [
         CUT_CALL,
-        Answer("", [("test_look", "")], finish="length"),
-        Answer("", [("test_look", {"what": "a"}), ("test_pay", {"what": "b"})], finish="length"),
-        Answer("", [("clock", "")], finish="length"),
+        ModelReply("", [("test_look", "")], finish="length"),
+        ModelReply(
+            "", [("test_look", {"what": "a"}), ("test_pay", {"what": "b"})], finish="length"
+        ),
+        ModelReply("", [("clock", "")], finish="length"),
     ],
     ids=["half its arguments", "none of them", "calls that look whole", "a tool that needs none"],
 )
@@ -201,7 +203,7 @@ def test_no_call_of_an_answer_that_was_cut_is_made(endpoint, thread, ana, cut):
     were made.
     """
     agents.load(endpoint.url, tools=[*agents.TOOLS, "clock"])
-    endpoint.script = in_order(cut, Answer("", [("test_look", {"what": "less"})]), FINE)
+    endpoint.script = in_order(cut, ModelReply("", [("test_look", {"what": "less"})]), FINE)
     assert agents.say(thread, "Go", by=ana).status == "completed"
     assert [data["arguments"] for data in agents.events(thread, "tool_call_started")] == [
         {"what": "less"}
@@ -222,14 +224,14 @@ def test_calls_that_are_cut_again_and_again_are_given_up(endpoint, thread, ana):
 
 
 def test_length_that_was_used_up_by_thoughts_is_not_asked_for_again(endpoint, thread, ana):
-    endpoint.script = in_order(Answer("", thinking="hm hm", finish="length"), FINE)
+    endpoint.script = in_order(ModelReply("", thinking="hm hm", finish="length"), FINE)
     run = agents.say(thread, "Go", by=ana)
     assert (run.failure_code, len(endpoint.requests)) == ("answer_cut", 1)
 
 
 @pytest.mark.parametrize(
     "nothing",
-    [Answer(""), Answer(" \n "), Answer("", thinking="So be it.")],
+    [ModelReply(""), ModelReply(" \n "), ModelReply("", thinking="So be it.")],
     ids=["empty", "blank", "thoughts alone"],
 )
 def test_an_empty_answer_is_asked_for_once_more_and_then_said(endpoint, thread, ana, nothing):
@@ -249,7 +251,7 @@ def test_an_answer_that_is_cut_in_the_last_loop_says_so_and_not_that_loops_ran_o
     endpoint, thread, ana
 ):
     agents.load(endpoint.url, max_loops=1)
-    endpoint.script = by_loop(Answer("One two", finish="length"))
+    endpoint.script = by_loop(ModelReply("One two", finish="length"))
     run = agents.say(thread, "Go", by=ana)
     assert (run.failure_code, len(endpoint.requests)) == ("answer_cut", 1)
     assert Event.objects.filter(thread=thread, kind="run_failed").count() == 1

@@ -24,7 +24,7 @@ from runs.threads import turns
 from runs.threads.turns import Turn
 from tests.databases.whole import file_database as file_database
 from tests.killed import moments
-from tests.servers.model_endpoint import KEY, Answer, by_loop, in_order
+from tests.servers.model_endpoint import KEY, ModelReply, by_loop, in_order
 from tests.worlds import agents
 from tests.worlds.agents import FINE
 from tests.worlds.agents import endpoint as endpoint
@@ -55,17 +55,17 @@ def later(run: Run) -> Run:
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        (Answer(status=500), "is away (HTTP 500)"),
-        (Answer(status=503), "is away (HTTP 503)"),
-        (Answer(status=429, headers={"Retry-After": "100"}), "takes no more requests"),
-        (Answer("Half of the", cut=True), "stopped in the middle"),
-        (Answer("Half of it", [("test_look", '{"what')], cut=True), "stopped in the middle"),
+        (ModelReply(status=500), "is away (HTTP 500)"),
+        (ModelReply(status=503), "is away (HTTP 503)"),
+        (ModelReply(status=429, headers={"Retry-After": "100"}), "takes no more requests"),
+        (ModelReply("Half of the", cut=True), "stopped in the middle"),
+        (ModelReply("Half of it", [("test_look", '{"what')], cut=True), "stopped in the middle"),
     ],
     ids=["500", "503", "429", "cut in the text", "cut in a call"],
 )
 def test_what_another_try_may_mend_is_tried_again(endpoint, thread, ana, fault, words):
     """The step's retry policy decides; the finished loop before it is not done again."""
-    endpoint.script = in_order(Answer("", [LOOK]), fault, FINE)
+    endpoint.script = in_order(ModelReply("", [LOOK]), fault, FINE)
     run = agents.say(thread, "Go", by=ana)
     assert (run.status, run.attempts) == ("pending", 1)
     told = (
@@ -82,7 +82,7 @@ def test_what_another_try_may_mend_is_tried_again(endpoint, thread, ana, fault, 
 
 def test_an_endpoint_says_when_it_may_be_asked_again(endpoint, thread, ana):
     """Retry-After is honoured: the run waits for at least that long, as a row."""
-    endpoint.script = in_order(Answer(status=429, headers={"Retry-After": "1000"}), FINE)
+    endpoint.script = in_order(ModelReply(status=429, headers={"Retry-After": "1000"}), FINE)
     run = agents.say(thread, "Go", by=ana)
     assert 990 < (run.due_at - timezone.now()).total_seconds() < 1001
 
@@ -90,7 +90,7 @@ def test_an_endpoint_says_when_it_may_be_asked_again(endpoint, thread, ana):
 def test_a_silent_endpoint_is_given_up_and_tried_again(endpoint, thread, ana, server):
     server(silence=0.3)
     never = threading.Event()
-    endpoint.script = in_order(Answer("One moment", hold=never), FINE)
+    endpoint.script = in_order(ModelReply("One moment", hold=never), FINE)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tests.servers.model_endpoint.LISTENS", 60.0)
         run = agents.say(thread, "Go", by=ana)
@@ -103,7 +103,7 @@ def test_a_silent_endpoint_is_given_up_and_tried_again(endpoint, thread, ana, se
     ("fault", "code"),
     [
         (
-            Answer(
+            ModelReply(
                 status=400,
                 error={
                     "code": "context_length_exceeded",
@@ -113,18 +113,18 @@ def test_a_silent_endpoint_is_given_up_and_tried_again(endpoint, thread, ana, se
             "context_overflow",
         ),
         (
-            Answer(
+            ModelReply(
                 status=400, error={"message": "This model's maximum context length is 8192 tokens"}
             ),
             "context_overflow",
         ),
-        (Answer(status=400, error={"message": "no such parameter"}), "model_refused"),
+        (ModelReply(status=400, error={"message": "no such parameter"}), "model_refused"),
         (
-            Answer(status=401, error={"message": f"Incorrect API key provided: {KEY}"}),
+            ModelReply(status=401, error={"message": f"Incorrect API key provided: {KEY}"}),
             "model_key_refused",
         ),
-        (Answer(status=404, error={"message": "no such model"}), "model_unknown"),
-        (Answer(status=429, error={"code": "insufficient_quota"}), "model_quota"),
+        (ModelReply(status=404, error={"message": "no such model"}), "model_unknown"),
+        (ModelReply(status=429, error={"code": "insufficient_quota"}), "model_quota"),
     ],
     ids=["context by code", "context by words", "refused", "key", "model", "quota"],
 )
@@ -138,7 +138,7 @@ def test_what_only_a_person_can_mend_ends_the_run_with_words(
     monkeypatch.setenv("MODEL_KEY", KEY)
     settings.WAYSTATION_CREDENTIALS_FROM_ENV = ["MODEL_KEY"]
     agents.load(endpoint.url, retry=chat.RETRY, credential="MODEL_KEY")
-    endpoint.script = in_order(Answer("", [LOOK]), fault, FINE)
+    endpoint.script = in_order(ModelReply("", [LOOK]), fault, FINE)
     run = agents.say(thread, "Go", by=ana)
     assert (run.status, run.failure_code) == ("failed", code)
     assert set(endpoint.keys) == {KEY}
@@ -160,7 +160,7 @@ def test_a_run_that_is_cancelled_lets_go_of_its_request(endpoint, thread, ana):
     written for a run that has ended.
     """
     never = threading.Event()
-    endpoint.script = by_loop(Answer("One moment please", hold=never))
+    endpoint.script = by_loop(ModelReply("One moment please", hold=never))
     run = turns.invoke(thread.pk, Turn(template="agent-test", input={"input": "Go"}), by=ana)
     worker = threading.Thread(target=_work, args=[run])
     worker.start()
@@ -181,7 +181,7 @@ def _work(run):
 
 
 def many(*calls):
-    return Answer("", calls or [LOOK])
+    return ModelReply("", calls or [LOOK])
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_a_limit_stops_the_run_and_keeps_its_work(
 def test_time_is_a_limit_too(endpoint, thread, ana):
     never = threading.Event()
     agents.load(endpoint.url, limits={"seconds": 0.3})
-    endpoint.script = by_loop(Answer("One moment", hold=never))
+    endpoint.script = by_loop(ModelReply("One moment", hold=never))
     run = agents.say(thread, "Go", by=ana)
     assert (run.status, run.failure_code) == ("failed", "limit_seconds")
 

@@ -10,6 +10,7 @@ import pytest
 from django.db import connection
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import services as runs
 from runs.engine.advance import advance
@@ -105,9 +106,7 @@ def test_a_resume_is_a_handful_of_statements_until_the_run_may_be_taken_up(order
         order = order_that(lambda state, context: ask(state, context, loops))
         advance(order.latest_run.pk, budget=60)
         pause = pause_of(order)
-        return statements_of(
-            lambda: services.decide(pause.pk, action="approve", by=ana, via=Via.PAGE)
-        )
+        return statements_of(lambda: services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana))
 
     def ask(state, context, loops):
         if context.loop_num < loops:

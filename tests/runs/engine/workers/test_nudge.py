@@ -17,6 +17,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import services as runs
 from runs import tasks
@@ -106,7 +107,7 @@ def test_a_new_order_is_announced_after_its_commit(templates, ana, sent, committ
 def test_an_answer_is_announced_after_its_commit(paused, ana, sent, committing):
     """P3, S4-26."""
     with committing():
-        services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
+        services.decide(pause_of(paused).pk, Answer("approve", Via.PAGE), by=ana)
         assert sent == []
     assert sent == [str(paused.latest_run_id)]
 
@@ -121,7 +122,7 @@ def test_a_rolled_back_order_is_never_announced(templates, ana, sent, committing
 def test_with_the_broker_away_the_answer_counts_all_the_same(paused, ana, broker_down, committing):
     """P2."""
     with committing():
-        services.decide(pause_of(paused).pk, action="approve", by=ana, via=Via.PAGE)
+        services.decide(pause_of(paused).pk, Answer("approve", Via.PAGE), by=ana)
     assert fresh(paused).status == "pending"
     assert broker_down == [str(paused.latest_run_id)]
 
@@ -382,7 +383,7 @@ def test_a_question_ends_the_task_and_its_answer_queues_another(make_order, ana,
         )
         asked = set(threading.enumerate())
         with committing():
-            services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+            services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
         assert sent == [str(run.pk)]
         done = list(steps.CALLS)
         tasks.advance_run(sent.pop())
