@@ -259,16 +259,16 @@ class Play:
         """Give an answer by its name; see `approve`."""
         with self.engine.placed():
             pause = self._asked(at)
-            decisions.decide(
-                pause.pk,
-                action=action,
-                by=self.engine.person(by) if by else self._reviewer(pause),
-                via=Via.REST,
+            answer = decisions.Answer(
+                action,
+                Via.REST,
                 feedback=words,
                 revision=pause.revision,
                 payload=dict(values) if values else None,
                 edited_content=edited,
             )
+            person = self.engine.person(by) if by else self._reviewer(pause)
+            decisions.decide(pause.pk, answer, by=person)
         self.engine.work()
         return self
 
