@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from hitl.decisions import services
+from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs.definitions import compatibility
 from runs.models import Run
@@ -32,7 +33,7 @@ def registered(monkeypatch):
 
 def approve(order, by, *, times=1):
     for _ in range(times):
-        services.decide(pause_of(order).pk, action="approve", by=by, via=Via.PAGE)
+        services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=by)
         order = drive(order)
     return order
 
@@ -60,7 +61,7 @@ def test_a_run_whose_version_is_gone_is_held_and_says_which_one_it_needs(
     order = drive(make_order())
     registry.step("test.work", version=3)(steps.work)
     monkeypatch.delitem(registry._STEPS, "test.work@2")
-    services.decide(pause_of(order).pk, action="approve", by=ana, via=Via.PAGE)
+    services.decide(pause_of(order).pk, Answer("approve", Via.PAGE), by=ana)
     order = drive(order)
     assert order.status == "pending"
     assert "'test.work', version 2, which the code" in order.latest_run.held_because
