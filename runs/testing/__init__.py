@@ -4,6 +4,8 @@ Nothing in the product imports this package. See docs/how-to/test-workflows.md.
 """
 
 from runs.testing import configured as configured  # first: the others read models
+from runs.testing.crashes import NotCrashProof, Survived, survives_every_crash
+from runs.testing.effects import outside
 from runs.testing.engine import Endless, Engine
 from runs.testing.playing import Effect, NothingAsked, Play, Point, Question, play
 
@@ -11,9 +13,13 @@ __all__ = [
     "Effect",
     "Endless",
     "Engine",
+    "NotCrashProof",
     "NothingAsked",
     "Play",
     "Point",
     "Question",
+    "Survived",
+    "outside",
     "play",
+    "survives_every_crash",
 ]

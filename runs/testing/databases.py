@@ -24,6 +24,8 @@ from runs import env
 
 MakeTables = Callable[[dict[str, Any]], None]
 KIT = "runs.testing.backends"
+KEPT = 8
+"""Files with tables that are kept on a machine, each of other code."""
 
 
 class Database(Protocol):
@@ -50,7 +52,7 @@ class Sqlite:
         if of is not None:
             shutil.copyfile(of, self.path)
         elif make_tables is not None:
-            shutil.copyfile(_sqlite_with_tables(make_tables), self.path)
+            _copy_tables(make_tables, self.path)
         self.settings = _settings(f"sqlite:///{self.path}", "sqlite")
         self._finalizer = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
@@ -109,26 +111,32 @@ class Postgresql:
 
 def _settings(url: str, vendor: str) -> dict[str, Any]:
     raw = {**env.database(url, pool=0), "ENGINE": f"{KIT}.{vendor}"}
+    if vendor == "sqlite":  # what a lost machine may cost is no matter of a test
+        options = raw["OPTIONS"]
+        options["init_command"] = f"{options.get('init_command', '')};PRAGMA synchronous=OFF"
     full: dict[str, Any] = ConnectionHandler({"default": raw}).settings["default"]
     return full
 
 
-def _sqlite_with_tables(make_tables: MakeTables) -> Path:
-    """An SQLite file with the tables of this code, made where there is none."""
+def _copy_tables(make_tables: MakeTables, path: Path) -> None:
+    """Copy the SQLite file with the tables of this code, made where there is none."""
     folder = Path(tempfile.gettempdir()) / f"waystation-tables-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid() or folder.is_symlink():
+    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
         raise PermissionError(f"{folder} belongs to somebody else. Remove it, or set TMPDIR.")
     made = folder / f"{_digest()[:16]}.sqlite3"
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.exists():
-            for old in folder.glob("*.sqlite3*"):
+            for old in sorted(folder.glob("*.sqlite3"), key=lambda file: file.stat().st_mtime)[
+                :-KEPT
+            ]:
                 old.unlink()
             unfinished = folder / "unfinished.sqlite3"
+            unfinished.unlink(missing_ok=True)
             make_tables(_settings(f"sqlite:///{unfinished}", "sqlite"))
             unfinished.rename(made)
-    return made
+        shutil.copyfile(made, path)
 
 
 def _digest() -> str:
@@ -143,5 +151,5 @@ def _digest() -> str:
                 *folder.glob("models/**/*.py"),
             ]
         ):
-            digest.update(str(path).encode() + path.read_bytes())
+            digest.update(f"{app.label}/{path.relative_to(folder)}".encode() + path.read_bytes())
     return digest.hexdigest()

@@ -45,7 +45,7 @@ from runs.engine.workers import lease
 from runs.models import Credential, Pause, Run, WorkOrder
 from runs.models.templates import _definition
 from runs.states import PENDING, RUNNING
-from runs.testing import databases, given
+from runs.testing import databases, given, moments
 from runs.testing.databases import Database
 from runs.workflows.base import StepFailed
 
@@ -58,10 +58,16 @@ ROUNDS = 1000
 AUTHOR = "author"
 """Who asks for the work."""
 
+Script = Sequence[Any] | Callable[[Sequence[Mapping[str, Any]], Sequence[str]], Any]
+"""What the model says: its answers in a conversation, in order; or a function of (history, tools)
+that gives the next one.
+"""
+
 _timezone_now = timezone.now
 _read_prepared = Prepared.get
 _add_chunk = streaming.Chunks.add
 _call_step = time_limit.call
+_words: dict[str, weakref.WeakKeyDictionary[Prepared[Any], Prepared[Any]]] = {}
 
 
 class Endless(AssertionError):
@@ -78,8 +84,10 @@ class Engine:
         self.ahead = dt.timedelta()
         """By how much the clock of this engine is ahead of the host's."""
         self.settings: dict[str, Any] = {}
-        self.script: list[Any] | None = None
-        """What the model says next; None for the scripted model of the product."""
+        self.script: Script | None = None
+        """What the model says; None for the scripted model of the product."""
+        self.worker: Callable[[], None] = self.work_off
+        """What works: another one where workers die."""
         self._placed: ExitStack | None = None
 
     @classmethod
@@ -91,6 +99,14 @@ class Engine:
     def on_postgresql(cls, url: str, **options: Any) -> Engine:
         """Give an engine on a fresh database of a PostgreSQL server, `postgresql://user@host/…`."""
         return cls(databases.Postgresql(url, _make_tables), **options)
+
+    def copy(self) -> Engine:
+        """Give another engine that stands where this one does: its rows, files and time."""
+        other = Engine(self.database.copy(), patience=self.patience)
+        if (self.folder / "data").exists():
+            shutil.copytree(self.folder / "data", other.folder / "data", symlinks=True)
+        other.settings, other.script, other.ahead = {**self.settings}, self.script, self.ahead
+        return other
 
     # -- in place ----------------------------------------------------------------------------------
 
@@ -136,7 +152,7 @@ class Engine:
         yield streaming, "_ensure_writer", _nothing
         yield streaming.Chunks, "add", _add_and_write
         yield time_limit, "call", self._call
-        yield Prepared, "get", _unprepared
+        yield Prepared, "get", _prepared_here(self.database.vendor)
         yield clock, "_last", None
         yield readiness, "require", _nothing  # models and keys are the test's
         yield model, "endpoint_of", lambda *_: model.ModelEndpoint(model=SCRIPTED)
@@ -146,13 +162,26 @@ class Engine:
             yield timezone, "now", self.now
 
     def _call(self, held: ClaimedRun, seconds: float | None, function: Callable[[], Any]) -> Any:
-        with _alarm(self.patience):
+        with _alarm(self.patience), moments.within(held.at):
             return _call_step(held, seconds, function)
 
-    def _say(self, *_: Any) -> Iterator[Any]:
-        if not self.script:
-            raise AssertionError("The scripted model was asked more often than `model` has answers")
-        answer = self.script.pop(0)
+    def _say(self, history: Sequence[Mapping[str, Any]], tools: Sequence[str]) -> Iterator[Any]:
+        """Give what the model says in a conversation that has come so far.
+
+        The answer depends on nothing else: a request that is made again is answered the same.
+        """
+        number = sum(message["kind"] == "response" for message in history)
+        assert self.script is not None
+        if callable(self.script):
+            answer = self.script(history, tools)
+        elif number < len(self.script):
+            answer = self.script[number]
+        else:
+            raise StepFailed(
+                f"The model is asked for the {number + 1}. time, and `model` has "
+                f"{len(self.script)} answers.",
+                code="model_script",
+            )
         yield from answer if isinstance(answer, list | tuple) else [answer]
 
     def now(self) -> dt.datetime:
@@ -172,7 +201,7 @@ class Engine:
         repository: str | Path = "",
         people: Mapping[str, Sequence[str]] | None = None,
         credentials: Mapping[str, str] | None = None,
-        model: Sequence[Any] | None = None,
+        model: Script | None = None,
         settings: Mapping[str, Any] | None = None,
         interrupt_before: Sequence[str] = (),
         interrupt_after: Sequence[str] = (),
@@ -181,7 +210,7 @@ class Engine:
 
         No worker has begun it.
         """
-        self.script = list(model) if model is not None else self.script
+        self.script = model if model is not None else self.script
         self.settings |= settings or {}
         if repository:
             folders = self._settings()["WAYSTATION_REPOSITORIES"]
@@ -214,6 +243,10 @@ class Engine:
         return user
 
     def work(self) -> None:
+        """Let the workers work until nothing is due."""
+        self.worker()
+
+    def work_off(self) -> None:
         """Do what workers and sweeps do, until nothing is due.
 
         Raises Endless.
@@ -227,7 +260,8 @@ class Engine:
     def _look(self) -> bool:
         """Do what is due now; whether anything was."""
         now = clock.read()
-        lost_runs.take_back(now=now)
+        lost = Run.objects.lost(now=now).exists()
+        back = lost_runs.take_back(now=now) if lost else []
         fired = Pause.objects.due(now=now).exists() and deadlines.fire_due(now=now)
         due = list(Run.objects.filter(status=PENDING, due_at__lte=now).order_by("due_at", "pk"))
         before = sum(run.epoch for run in due)
@@ -236,7 +270,7 @@ class Engine:
         after = sum(
             Run.objects.filter(pk__in=[run.pk for run in due]).values_list("epoch", flat=True)
         )
-        return bool(fired) or before != after
+        return bool(back) or bool(fired) or before != after
 
     def lose_workers(self) -> None:
         """Let the leases run out of whoever works: their workers are dead."""
@@ -244,6 +278,11 @@ class Engine:
             Run.objects.filter(status=RUNNING).update(
                 lease_until=self.now() - dt.timedelta(hours=1)
             )
+
+    def reconnect(self) -> None:
+        """Drop this thread's connection, and whatever it had not committed. Call in place."""
+        connection.close()
+        connections[DEFAULT_DB_ALIAS] = connections.create_connection(DEFAULT_DB_ALIAS)
 
     def advance(self, by: dt.timedelta) -> None:
         """Move the clock, and do what is due on the way, each at its time."""
@@ -287,9 +326,16 @@ def _nothing(*_: Any, **__: Any) -> None:
     """Stand in place of what is not done in a test."""
 
 
-def _unprepared(prepared: Prepared[Any], *values: Any) -> list[Any]:
-    """Read with words made for the database at hand: the process has prepared those of its own."""
-    return _read_prepared(Prepared(prepared._build, *prepared._kinds), *values)
+def _prepared_here(vendor: str) -> Callable[..., list[Any]]:
+    """Read with words made for this kind of database: the process has prepared those of its own."""
+    words = _words.setdefault(vendor, weakref.WeakKeyDictionary())
+
+    def get(prepared: Prepared[Any], *values: Any) -> list[Any]:
+        if prepared not in words:
+            words[prepared] = Prepared(prepared._build, *prepared._kinds)
+        return _read_prepared(words[prepared], *values)
+
+    return get
 
 
 def _add_and_write(chunks: streaming.Chunks, text: str) -> None:

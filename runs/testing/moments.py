@@ -21,6 +21,9 @@ class Moments:
     """The moment at which the worker dies; 0 for never."""
     die: Callable[[], None] = lambda: None
     """The end of a real process; where it returns, `Killed` is raised."""
+    tell: Callable[[str], None] = lambda name: None
+    """Hears each moment before anybody dies there."""
+    where: str = "before the first step"
     names: list[str] = field(default_factory=list)
     dead: bool = False
 
@@ -28,7 +31,8 @@ class Moments:
         """Reach a moment, and die there where it is the one."""
         if self.dead:
             raise Killed
-        self.names.append(name)
+        self.names.append(f"{self.where}, {name} ({len(self.names) + 1})")
+        self.tell(self.names[-1])
         if len(self.names) == self.die_at:
             self.die()
             self.dead = True  # whatever a `finally` still does is not done by a dead process
@@ -52,17 +56,19 @@ def counted(moments: Moments) -> Iterator[None]:
         _current = None
 
 
-@contextmanager
-def commit(name: str) -> Iterator[None]:
-    """Be the two sides of a commit."""
-    tick(f"before {name}")
-    yield
-    tick(f"after {name}")
-
-
 def tick(name: str) -> None:
     if _current is not None:
         _current.tick(name)
+
+
+@contextmanager
+def within(step: str) -> Iterator[None]:
+    """Name the step that is at work in this block."""
+    if _current is not None:
+        _current.where = f"in {step}"
+    yield
+    if _current is not None:
+        _current.where = f"after {step}"
 
 
 def refuse_the_dead() -> None:

@@ -91,7 +91,6 @@ class Play:
 
     def __init__(self, engine: Engine, order: uuid.UUID) -> None:
         self.engine, self.key = engine, order
-        engine.work()
 
     # -- how it stands -----------------------------------------------------------------------------
 
@@ -374,10 +373,13 @@ def play(workflow: Any, *, engine: Engine | None = None, **about: Any) -> Play:
         engine: another engine, such as one on PostgreSQL.
         about: what is asked for: `template` (of several), `input`, `request`, `title`,
             `repository`; who and what there is: `people` (name → groups), `credentials` (name →
-            secret), `model` (what the model of agents says, answer by answer), `settings`;
+            secret), `model` (`runs.testing.engine.Script`: what the model of agents says),
+            `settings`;
             `interrupt_before` and `interrupt_after`.
     Raises:
         Whatever the product refuses such an order with; Endless.
     """
     engine = engine or Engine.on_sqlite()
-    return Play(engine, engine.start(workflow, **about))
+    order = engine.start(workflow, **about)
+    engine.work()
+    return Play(engine, order)

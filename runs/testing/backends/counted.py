@@ -35,9 +35,16 @@ class Counted:
         moments.refuse_the_dead()
         if self.in_atomic_block or sql.lstrip().upper().startswith(READS):
             return run(sql, params, many, context)
-        with moments.commit(sql):
-            return run(sql, params, many, context)
+        moments.tick("before a commit")
+        result = run(sql, params, many, context)
+        moments.tick("after a commit")
+        return result
 
     def _commit(self: Any) -> None:
-        with moments.commit("COMMIT"):
-            super()._commit()  # type: ignore[misc]
+        try:
+            moments.tick("before a commit")
+        except moments.Killed:
+            self._rollback()  # else Django's way out of the block would commit
+            raise
+        super()._commit()  # type: ignore[misc]
+        moments.tick("after a commit")

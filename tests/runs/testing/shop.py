@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from runs.workflows import (
     Go,
     Outcome,
     Report,
+    Sleep,
     State,
     StepFailed,
     effect,
@@ -77,6 +79,11 @@ def ask_address(state: State, context: Context) -> Outcome:
     return wait_for_input(
         state, context, required_inputs=needs, blocking_reason="address", question="Where to?"
     ) or Go(update={"label": f"To {state['street']}"})
+
+
+@step("shop.rest")
+def rest(state: State, context: Context) -> Outcome:
+    return Sleep(for_=dt.timedelta(days=30), reason="The goods may come back.")
 
 
 @step("shop.parts")

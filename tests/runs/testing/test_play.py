@@ -14,7 +14,7 @@ import pytest
 from hitl.decisions.errors import AnswerInvalid
 from runs.agents.model.scripted import Wanted
 from runs.services import InputInvalid
-from runs.testing import Engine, NothingAsked, play
+from runs.testing import Engine, NotCrashProof, NothingAsked, play, survives_every_crash
 from tests.databases.copies import ROOT
 from tests.runs.testing import shop
 from tests.runs.testing.shop import BANK, PARTS, PAY, PRICE, REFUND, flow
@@ -90,8 +90,12 @@ def test_a_retry_waits_for_its_time_and_a_deadline_acts_at_its_time():
     run.advance(hours=1)
     assert run.done and [amount for _, amount in BANK.paid] == [100]
 
+    asleep = play(flow(PRICE, {"function": "shop.rest"}, PAY)).approve()
+    assert asleep.status == "pending" and asleep.advance(days=29).status == "pending"
+    assert asleep.advance(days=1).done and len(BANK.paid) == 2
+
     late = play(flow(PRICE | {"review": deadline}, PAY)).advance(days=3)
-    assert (late.status, late.failed, len(BANK.paid)) == ("expired", True, 1)
+    assert (late.status, late.failed, len(BANK.paid)) == ("expired", True, 2)
     with pytest.raises(ValueError, match="forward only"):
         late.advance(hours=-1)
 
@@ -272,5 +276,10 @@ def test_the_engine_of_postgresql_plays_the_same():
         assert run.done and run.state["receipt"] == "receipt 90" and len(BANK.paid) == 1
         with pytest.raises(NotImplementedError, match="on SQLite"):
             run.advance(hours=1)
+        again = Engine.on_postgresql(os.environ["DATABASE_URL"])
+        broken = flow({"function": "broken.bare"})
+        with pytest.raises(NotCrashProof, match=r"put this into context\.once"):
+            survives_every_crash(broken, engine=again, watch=["tests.runs.testing.broken.send"])
+        again.close()
     finally:
         engine.close()
