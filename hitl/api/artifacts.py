@@ -16,7 +16,7 @@ from checkpoints import ids, store
 from checkpoints.models import Blob, Thread
 from hitl.api.threads import thread_of
 from runs.api.paging import Paged
-from runs.api.work_orders import user_of
+from runs.api.requests import user_of
 from runs.models import Artifact, Run, WorkOrder
 from runs.models.artifacts import ArtifactDropped
 from runs.security import scopes

@@ -15,7 +15,7 @@ from hitl.api.threads import IdField
 from hitl.decisions import bulk
 from hitl.decisions.services import Answer
 from hitl.models import Via
-from runs.api.work_orders import body_of, user_of
+from runs.api.requests import body_of, user_of
 from runs.models import Pause
 from runs.security import scopes
 

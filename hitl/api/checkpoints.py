@@ -29,7 +29,7 @@ from checkpoints.models import Checkpoint
 from hitl.api.query import id_parameter
 from hitl.api.threads import EventOut, thread_of
 from hitl.decisions import services
-from runs.api.work_orders import user_of
+from runs.api.requests import user_of
 from runs.security import scopes
 
 

@@ -18,7 +18,7 @@ from checkpoints.models import Checkpoint
 from hitl.api.query import number, number_parameter
 from hitl.api.threads import QueuedOut, thread_of
 from hitl.threads import messages as threads
-from runs.api.work_orders import user_of
+from runs.api.requests import user_of
 from runs.models import QueuedTurn
 from runs.security import scopes
 from runs.threads import conversation

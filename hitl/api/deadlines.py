@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 
 from hitl.api.pauses import PauseOut
 from hitl.decisions import deadline_changes
-from runs.api.work_orders import body_of, user_of
+from runs.api.requests import body_of, user_of
 from runs.models import Pause
 from runs.security import scopes
 

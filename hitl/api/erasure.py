@@ -19,7 +19,7 @@ from hitl.decisions.services import NotFound
 from hitl.models import Erasure
 from hitl.threads import erasure
 from hitl.threads.erasure import RIGHT, NotConfirmed
-from runs.api.work_orders import body_of, user_of
+from runs.api.requests import body_of, user_of
 from runs.models import WorkOrder
 
 

@@ -21,7 +21,7 @@ from checkpoints.models import Event, Thread
 from hitl.api.query import number, number_parameter
 from hitl.api.threads import MAX_EVENTS, EventOut
 from hitl.decisions import services, visibility
-from runs.api.work_orders import user_of
+from runs.api.requests import user_of
 from runs.models import Run
 from runs.security import scopes
 

@@ -21,7 +21,7 @@ from hitl.api.threads import ThreadIn, ThreadOut, thread_of
 from hitl.http import incoming
 from hitl.threads import export as whole
 from runs import limits
-from runs.api.work_orders import user_of
+from runs.api.requests import user_of
 
 
 class ThreadExport(APIView):

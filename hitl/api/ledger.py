@@ -27,7 +27,7 @@ from hitl.decisions.receipts import Receipt
 from hitl.ledger import export
 from hitl.models import Via
 from runs.api.fields import TextOrNull
-from runs.api.work_orders import user_of
+from runs.api.requests import user_of
 from runs.models import Pause
 from runs.security import scopes
 

@@ -30,7 +30,8 @@ from hitl.models import Decision, Via, Vote
 from runs import services as runs
 from runs.api.fields import OptionalText, TextOrNull
 from runs.api.paging import Paged
-from runs.api.work_orders import WorkOrderOut, body_of, user_of
+from runs.api.requests import body_of, user_of
+from runs.api.work_orders import WorkOrderOut
 from runs.definitions import due_times
 from runs.models import Pause, WorkOrder
 from runs.security import scopes

@@ -17,7 +17,7 @@ from hitl.decisions import claims, policy
 from hitl.decisions.policy import ReviewContext, Seat
 from hitl.models import Vote
 from runs.api.fields import TextOrNull
-from runs.api.work_orders import body_of, user_of
+from runs.api.requests import body_of, user_of
 from runs.models import Pause
 from runs.security import scopes
 from runs.states import PauseStatus

@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 
 from checkpoints.database import clock
 from hitl.decisions import presence
-from runs.api.work_orders import body_of, user_of
+from runs.api.requests import body_of, user_of
 from runs.security import scopes
 
 

@@ -11,7 +11,7 @@ from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.views import APIView
 
 from hitl.api import pauses
-from runs.api import work_orders as machine
+from runs.api import repositories, templates, work_orders
 
 
 def printed(view: type[APIView], **operations: str) -> Any:
@@ -27,18 +27,20 @@ def printed(view: type[APIView], **operations: str) -> Any:
 urlpatterns = [
     path(
         "",
-        printed(machine.WorkOrders, get="agent_list_work_orders", post="agent_create_work_order"),
+        printed(
+            work_orders.WorkOrders, get="agent_list_work_orders", post="agent_create_work_order"
+        ),
     ),
     path("<wo:order_id>", printed(pauses.WorkOrderDetail, get="agent_get_work_order")),
     path("<wo:order_id>/pause-state", printed(pauses.PauseState, get="agent_get_pause_state")),
     path("<wo:order_id>/resume", printed(pauses.Resume, post="agent_resume_work_order")),
     path(
         "templates/workflows/<slug:slug>",
-        printed(machine.WorkflowTemplate, get="agent_get_template", put="agent_edit_template"),
+        printed(templates.WorkflowTemplate, get="agent_get_template", put="agent_edit_template"),
     ),
     path(
         "repositories/<repo:repository_id>/template-execution",
-        printed(machine.TemplateExecution, put="agent_set_template_execution"),
+        printed(repositories.TemplateExecution, put="agent_set_template_execution"),
     ),
     re_path(".", pauses.NoSuchRoute.as_view()),
 ]

@@ -29,7 +29,7 @@ from hitl.models import Via
 from hitl.threads import messages
 from runs.api.fields import OptionalText
 from runs.api.paging import NewestFirst, Paged
-from runs.api.work_orders import body_of, user_of
+from runs.api.requests import body_of, user_of
 from runs.models import Pause
 from runs.security import scopes
 from runs.states import RunStatus

@@ -30,7 +30,7 @@ from hitl.threads import messages
 from hitl.threads.messages import MessageOutcome
 from runs.api.fields import OptionalText, TextOrNull
 from runs.api.paging import NewestFirst, Paged
-from runs.api.work_orders import body_of, user_of
+from runs.api.requests import body_of, user_of
 from runs.models import QueuedTurn, Run
 from runs.security import scopes
 from runs.services import is_imported

@@ -18,12 +18,12 @@ from hitl.api import pauses
 from hitl.api import runs as api_runs
 from hitl.http.authentication import needed
 from hitl.models import ApiToken
-from runs.api import work_orders as machine
+from runs.api import templates, work_orders
 from runs.security import scopes
 
 TOOLS: dict[str, tuple[str, type[APIView]]] = {
-    "list_templates": ("get", machine.WorkflowTemplates),
-    "create_work_order": ("post", machine.WorkOrders),
+    "list_templates": ("get", templates.WorkflowTemplates),
+    "create_work_order": ("post", work_orders.WorkOrders),
     "get_work_order": ("get", pauses.WorkOrderDetail),
     "get_pause_state": ("get", pauses.PauseState),
     "resume_work_order": ("post", pauses.Resume),

@@ -22,7 +22,7 @@ from hitl.wait_gate.resume import Ingested
 from hitl.wait_gate.resume_events import ResumeEvent
 from hitl.wait_gate.waits import WaitRequest
 from runs.api.fields import OptionalText
-from runs.api.work_orders import body_of, user_of
+from runs.api.requests import body_of, user_of
 from runs.security import scopes
 from runs.states import Lifecycle
 

@@ -2,5 +2,6 @@
 
 # Django looks for what is registered here
 from runs.admin import credentials as credentials
+from runs.admin import repositories as repositories
 from runs.admin import rights as rights
-from runs.admin import runs as runs
+from runs.admin import templates as templates

@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 from runs.agents import approval, tools
 from runs.agents.tools import Tool
 from runs.api.fields import OptionalText
-from runs.api.work_orders import body_of
+from runs.api.requests import body_of
 from runs.definitions import tool_approvals
 from runs.workflows.tool_calls import RISKS
 

@@ -1,21 +1,19 @@
 """Templates as they are written, checked, versioned and frozen."""
 
-from runs.definitions.templates import (
+from runs.definitions.checks import check_keys
+from runs.definitions.errors import (
     SAVED_MEANWHILE,
     TemplateInvalid,
     TemplateNotFound,
     TemplateNotNamed,
-    below,
-    check_keys,
+)
+from runs.definitions.freezing import below, fingerprint_of, freeze, freeze_steps, usual
+from runs.definitions.templates import (
     current,
     current_step_template,
     edit_step_template,
     edit_template,
-    fingerprint_of,
-    freeze,
-    freeze_steps,
     of_today,
-    usual,
     warnings_of,
     warnings_of_kind,
 )

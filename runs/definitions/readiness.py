@@ -22,7 +22,7 @@ from django.db import models
 from runs.agents import tools
 from runs.agents.config import ASK_HUMAN
 from runs.agents.model import ADDRESSES, ModelEndpoint
-from runs.definitions import templates as definitions
+from runs.definitions.freezing import named_by, setting
 from runs.models import StepTemplate, Template
 from runs.security import credentials
 from runs.workflows.code import extras
@@ -110,35 +110,29 @@ class ServerAbilities:
 
     def _of_steps(self, steps: Iterable[Mapping[str, Any]], deep: int) -> Iterator[Lack]:
         for step in steps if deep else ():
-            slug, kind_of = (
-                str(step.get("step_template_slug") or ""),
-                str(step.get("step_type") or ""),
+            slug, step_type = (
+                str(step.get(name) or "") for name in ("step_template_slug", "step_type")
             )
-            kind = next(
-                (
-                    self._kinds[name]
-                    for name in definitions.named_by(slug, kind_of)
-                    if name in self._kinds
-                ),
-                None,
-            )
+            names = named_by(slug, step_type)
+            kind = next((self._kinds[name] for name in names if name in self._kinds), None)
             if kind is None:
-                yield "template_invalid", f"There is no step template {slug or kind_of!r} any more"
+                lack = f"There is no step template {slug or step_type!r} any more"
+                yield "template_invalid", lack
             else:
                 yield from self._of_kind(kind)
                 yield from self._of_steps(kind.sub_steps, deep - 1)
 
     def _of_kind(self, kind: StepTemplate) -> Iterator[Lack]:
         traits = traits_of(kind.function)
-        config = traits.server.completed(kind.config, definitions.setting)
+        config = traits.server.completed(kind.config, setting)
         try:
             find(kind.function)
-            traits.server.require(config, definitions.setting)
+            traits.server.require(config, setting)
         except UnknownStep as error:
             yield "step_unknown", str(error)
         except NotReady as error:
             yield error.code, str(error)
-        yield from traits.server.lacks(config, definitions.setting)
+        yield from traits.server.lacks(config, setting)
         if traits.uses_models:
             default = settings.WAYSTATION_MODEL
             about = {"function": kind.function, "config": config}

@@ -13,7 +13,8 @@ from runs.agents import approval, tools
 from runs.agents.approval import ApprovalRule, Verdict
 from runs.agents.tools import Tool, ToolFailed
 from runs.definitions import templates
-from runs.definitions.templates import TemplateInvalid
+from runs.definitions.errors import TemplateInvalid
+from runs.definitions.freezing import freeze_steps
 from runs.models import Template
 from runs.workflows.registry import traits_of
 from runs.workflows.sequence import FrozenStep
@@ -82,7 +83,7 @@ def place(template: str, step: str) -> AgentStep:
 
 def _places_of(template: Template) -> Iterator[AgentStep]:
     try:
-        steps = templates.freeze_steps(template.steps)
+        steps = freeze_steps(template.steps)
     except TemplateInvalid:
         return
     for step in _agents(steps):

@@ -5,16 +5,9 @@ in line.
 from runs.models.artifacts import Artifact
 from runs.models.clocks import HostClock
 from runs.models.credentials import Credential
+from runs.models.pauses import Panel, PanelMember, Pause, PauseQuerySet
 from runs.models.queued_messages import QueuedTurn
-from runs.models.runs import (
-    Panel,
-    PanelMember,
-    Pause,
-    PauseQuerySet,
-    Run,
-    RunQuerySet,
-    WorkOrder,
-)
+from runs.models.runs import Run, RunQuerySet, WorkOrder
 from runs.models.templates import (
     OWN_REDUCERS,
     Definition,

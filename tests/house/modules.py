@@ -52,16 +52,8 @@ LONG = {
     "hitl/views/family.py": 550,
     # a thread's pages; the checkpoints' could go out
     "hitl/views/threads.py": 600,
-    # six tables; templates could go out
-    "runs/admin/runs.py": 600,
-    # orders, templates and repositories; the latter two should go out
-    "runs/api/work_orders.py": 700,
-    # checking and versioning; the checks could go out
-    "runs/definitions/templates.py": 700,
     # every form of an interrupt, in one table
     "runs/langgraph/questions.py": 550,
-    # orders, runs and pauses; pauses should go out
-    "runs/models/runs.py": 800,
     # a turn is one story
     "runs/threads/turns.py": 550,
     # which schemas are taken, and what fits one

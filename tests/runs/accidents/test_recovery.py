@@ -211,7 +211,7 @@ def test_what_a_step_changes_after_it_has_returned_is_not_kept(order_that):
 def test_a_step_that_answers_nonsense_fails_at_once_and_says_what_it_answered(order_that, nonsense):
     order = drive(order_that(lambda state, context: nonsense))
     assert (order.status, order.latest_run.failure_code) == ("failed", "step_error")
-    assert "Go, Ask, Done or Gather" in order.latest_run.error
+    assert "Go, Ask, Done, Gather or Sleep" in order.latest_run.error
 
 
 @pytest.mark.parametrize(

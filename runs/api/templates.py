@@ -1,0 +1,272 @@
+"""Templates and step templates for machines."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.permissions import SAFE_METHODS, BasePermission
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from runs import definitions
+from runs.api.fields import OptionalText
+from runs.api.paging import NewestVersionFirst, Paged
+from runs.api.requests import user_of
+from runs.definitions import readiness, rights
+from runs.models import (
+    StepTemplate,
+    Template,
+)
+from runs.models.frequency import HOW_LONG, WHEN, Frequency
+from runs.security import scopes
+
+
+class TemplateIn(serializers.Serializer[Any]):
+    title = serializers.CharField(max_length=120, required=False)
+    description = serializers.CharField(required=False, allow_blank=True)
+    steps = serializers.ListField(child=serializers.DictField(), required=False)
+    input_schema = serializers.DictField(required=False)
+    reducers = serializers.DictField(
+        child=serializers.CharField(), required=False, help_text="State key → how updates join it."
+    )
+    needs_repository = serializers.BooleanField(
+        required=False, help_text="false: orders of this template work on no code."
+    )
+    frequency = serializers.ChoiceField(Frequency.choices, required=False, help_text=WHEN)
+    retention = serializers.DictField(required=False, help_text=HOW_LONG)
+    size_budget = serializers.IntegerField(
+        required=False, allow_null=True, help_text="Bytes of checkpoints that one run may write."
+    )
+
+
+class Runnable(serializers.ModelSerializer[Template]):
+    """A template, and whether it can run here; `context` holds the server as `readiness.as_seen_by`
+    gives it.
+    """
+
+    can_run = serializers.SerializerMethodField(
+        help_text="Whether this server has what its steps need."
+    )
+    lacks = serializers.SerializerMethodField(
+        help_text="What is missing, in words; empty where it can run."
+    )
+
+    def get_can_run(self, template: Template) -> bool:
+        return not self.get_lacks(template)
+
+    def get_lacks(self, template: Template) -> str:
+        refusal = self.context["server"].why_not(template)
+        return refusal.lacks if refusal is not None else ""
+
+
+class TemplateOut(Runnable):
+    """`context` holds the person who reads as `by` too."""
+
+    may_order = serializers.SerializerMethodField(
+        help_text="Whether you may make work orders by it."
+    )
+    who_may_order = serializers.SerializerMethodField(help_text="In words.")
+    warnings = serializers.SerializerMethodField(
+        help_text="What its steps need and this server lacks, with the line that installs it."
+    )
+    frequency_promise = serializers.CharField(
+        help_text="What holds of a run's steps with this frequency."
+    )
+
+    class Meta:
+        model = Template
+        fields: ClassVar = [
+            "slug",
+            "version",
+            "title",
+            "description",
+            "steps",
+            "input_schema",
+            "reducers",
+            "needs_repository",
+            "frequency",
+            "frequency_promise",
+            "retention",
+            "size_budget",
+            "may_order",
+            "who_may_order",
+            "can_run",
+            "lacks",
+            "warnings",
+            "created_at",
+        ]
+
+    def get_warnings(self, template: Template) -> list[str]:
+        return definitions.warnings_of(template.steps)
+
+    def get_may_order(self, template: Template) -> bool:
+        return rights.why_not(template.slug, self.context["by"]) is None
+
+    def get_who_may_order(self, template: Template) -> str:
+        return rights.who_may(rights.access_to(template.slug))
+
+
+class StepTemplateIn(serializers.Serializer[Any]):
+    title = serializers.CharField(max_length=120)
+    function = OptionalText(
+        max_length=120,
+        help_text="A registered step function; may be left out where there are sub-steps.",
+    )
+    config = serializers.DictField(
+        default=dict, help_text="With sub-steps: parallel, on_failure (fail_fast or collect), into."
+    )
+    sub_steps = serializers.ListField(
+        child=serializers.DictField(),
+        default=list,
+        help_text="As a template's steps; they run as child runs.",
+    )
+
+
+class StepTemplateOut(serializers.ModelSerializer[StepTemplate]):
+    warnings = serializers.SerializerMethodField(
+        help_text="What it needs and this server lacks, with the line that installs it."
+    )
+
+    class Meta:
+        model = StepTemplate
+        fields: ClassVar = [
+            "slug",
+            "version",
+            "title",
+            "function",
+            "config",
+            "sub_steps",
+            "warnings",
+            "created_at",
+        ]
+
+    def get_warnings(self, kind: StepTemplate) -> list[str]:
+        return definitions.warnings_of_kind(kind)
+
+
+class MayEditTemplates(BasePermission):
+    """Anybody reads templates; who may add them may edit them."""
+
+    message = "You may not edit templates."
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        return request.method in SAFE_METHODS or request.user.has_perm("runs.add_template")
+
+
+def context_of(request: Request) -> dict[str, Any]:
+    """What a Runnable is shown with."""
+    by = user_of(request)
+    return {"by": by, "server": readiness.as_seen_by(by)}
+
+
+class TemplateRow(Runnable):
+    """Of the list: what may be ordered, and why what may not."""
+
+    may_order = serializers.SerializerMethodField(
+        help_text="Whether you may make work orders by it."
+    )
+    refusal = serializers.SerializerMethodField(help_text="Why you may not; empty where you may.")
+
+    class Meta:
+        model = Template
+        fields: ClassVar = [
+            "slug",
+            "version",
+            "title",
+            "description",
+            "needs_repository",
+            "may_order",
+            "refusal",
+            "can_run",
+            "lacks",
+            "created_at",
+        ]
+
+    def get_may_order(self, template: Template) -> bool:
+        return template.slug not in self.context["refusals"]
+
+    def get_refusal(self, template: Template) -> str:
+        refusal = self.context["refusals"].get(template.slug)
+        return str(refusal) if refusal else ""
+
+
+class WorkflowTemplates(Paged):
+    """The current versions of all templates."""
+
+    pagination_class = NewestVersionFirst
+    may_read = scopes.ASKS
+
+    @extend_schema(
+        operation_id="list_templates",
+        responses=TemplateRow(many=True),
+        summary="List templates, newest first",
+    )
+    def get(self, request: Request) -> Response:
+        refusals = rights.refusals(user_of(request))
+        return self.page(
+            request,
+            Template.objects.current(),
+            TemplateRow,
+            **context_of(request),
+            refusals=refusals,
+        )
+
+
+class WorkflowTemplate(APIView):
+    """A template's current version. PUT saves the next one; orders made before keep theirs."""
+
+    permission_classes = [*APIView.permission_classes, MayEditTemplates]
+
+    @extend_schema(operation_id="get_template", responses=TemplateOut, summary="Read a template")
+    def get(self, request: Request, slug: str) -> Response:
+        return Response(TemplateOut(definitions.current(slug), context=context_of(request)).data)
+
+    @extend_schema(
+        operation_id="edit_template",
+        request=TemplateIn,
+        responses=TemplateOut,
+        summary="Save a template as its next version",
+    )
+    def put(self, request: Request, slug: str) -> Response:
+        data = TemplateIn(data=request.data)
+        data.is_valid(raise_exception=True)
+        # what was read may be sent back
+        definitions.check_keys(request.data, {*data.fields, *TemplateOut.Meta.fields})
+        template = definitions.edit_template(slug, by=user_of(request), **data.validated_data)
+        return Response(TemplateOut(template, context=context_of(request)).data)
+
+
+class MayEditStepTemplates(BasePermission):
+    message = "You may not edit step templates."
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        return request.method in SAFE_METHODS or request.user.has_perm("runs.add_steptemplate")
+
+
+class WorkflowStepTemplate(APIView):
+    """A step template's current version. PUT saves the next one; orders made before keep theirs."""
+
+    permission_classes = [*APIView.permission_classes, MayEditStepTemplates]
+
+    @extend_schema(
+        operation_id="get_step_template", responses=StepTemplateOut, summary="Read a step template"
+    )
+    def get(self, request: Request, slug: str) -> Response:
+        return Response(StepTemplateOut(definitions.current_step_template(slug)).data)
+
+    @extend_schema(
+        operation_id="edit_step_template",
+        request=StepTemplateIn,
+        responses=StepTemplateOut,
+        summary="Save a step template as its next version",
+    )
+    def put(self, request: Request, slug: str) -> Response:
+        data = StepTemplateIn(data=request.data)
+        data.is_valid(raise_exception=True)
+        definitions.check_keys(request.data, {*data.fields, *StepTemplateOut.Meta.fields})
+        return Response(
+            StepTemplateOut(definitions.edit_step_template(slug, **data.validated_data)).data
+        )

@@ -1,0 +1,267 @@
+"""How a template becomes a definition: its steps with everything filled in, under a digest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.conf import settings
+
+from checkpoints.state import codec
+from runs.definitions import step_options
+from runs.definitions.checks import check_no_secrets
+from runs.definitions.errors import TemplateInvalid, refused, refusing
+from runs.models import Definition, StepTemplate, Template
+from runs.models.frequency import Frequency
+from runs.workflows import refusals, registry
+from runs.workflows.code.fingerprint import fingerprint
+from runs.workflows.registry import UnknownStep, find
+from runs.workflows.sequence import Choice, FrozenStep
+
+MAX_STEPS = 50
+
+
+RESERVED = {"approve", "revise", "cancel"}
+
+
+CHOICE_KEYS = ("name", "label", "to")
+
+
+STEP_KEYS = frozenset({
+    "name", "step_type", "step_template_slug", "pause_after", "pause_phase", "revise_to", "choices",
+    "max_revisions",
+    *step_options.SCHEMA["properties"],
+})  # fmt: skip
+"""All that a step of a template may say.
+
+A key that is misspelt would be a rule that nobody keeps.
+"""
+
+
+def setting(name: str) -> Any:
+    """What operators settled, for what steps say of themselves
+    (`runs.workflows.registry.ServerSide`).
+    """
+    return getattr(settings, name)
+
+
+def frozen(template: Template) -> dict[str, Any]:
+    """What a definition of the template holds."""
+    steps = freeze_steps(template.steps)
+    content: dict[str, Any] = {
+        "template": template.slug,
+        "version": template.version,
+        "steps": steps,
+        "reducers": template.reducers,
+    }
+    if template.frequency != Frequency.STEP:
+        content["frequency"] = template.frequency
+    if template.size_budget is not None:
+        content["size_budget"] = template.size_budget
+    return content
+
+
+def below(above: Definition, digest: str) -> Definition | None:
+    """The definition of that digest among those of the child runs that a definition's steps may
+    start: of all sub-steps, or of one.
+
+    Call inside a transaction.
+    """
+    for step in above.steps:
+        subs = step.get("sub_steps", [])
+        for steps in [subs, *([sub] for sub in subs)] if subs else ():
+            content = {**above.content, "steps": steps}
+            if codec.digest(codec.encode(content)) == digest:
+                facts = {
+                    "template_slug": above.template_slug,
+                    "template_version": above.template_version,
+                    "content": content,
+                }
+                return Definition.objects.get_or_create(digest=digest, defaults=facts)[0]
+    return None
+
+
+def freeze(template: Template) -> Definition:
+    """The template with its current step templates, under the digest of that content.
+
+    Call inside a transaction. Raises NotReady.
+    """
+    content = frozen(template)
+    registry.require(content["steps"], setting)
+    digest = codec.digest(codec.encode(content))
+    definition, _ = Definition.objects.get_or_create(
+        digest=digest,
+        defaults={
+            "template_slug": template.slug,
+            "template_version": template.version,
+            "content": content,
+        },
+    )
+    return definition
+
+
+def freeze_steps(steps: Any, *, inside: tuple[str, ...] = ()) -> list[FrozenStep]:
+    """A template's steps with everything filled in; raises TemplateInvalid.
+
+    `inside` names the step templates they are sub-steps of.
+    """
+    if len(inside) > settings.WAYSTATION_GATHER_DEPTH:
+        raise refused(
+            "sub_steps",
+            f"Sub-steps may be nested {settings.WAYSTATION_GATHER_DEPTH} deep: "
+            f"{' > '.join(inside)}.",
+        )
+    if (
+        not isinstance(steps, list)
+        or not steps
+        or len(steps) > MAX_STEPS
+        or not all(isinstance(step, dict) for step in steps)
+    ):
+        raise refused("steps", f"A template has between 1 and {MAX_STEPS} steps, each an object.")
+    frozen: list[FrozenStep] = []
+    for position, step in enumerate(steps):
+        frozen.append(
+            _freeze_step(step, position, taken={other["name"] for other in frozen}, inside=inside)
+        )
+    _check_ways(frozen)
+    return frozen
+
+
+def _freeze_step(
+    step: Mapping[str, Any], position: int, *, taken: set[str], inside: tuple[str, ...]
+) -> FrozenStep:
+    if misspelt := [name for name in step if name not in STEP_KEYS]:
+        raise TemplateInvalid(
+            {
+                f"steps.{position}.{name}": [refusals.unknown("key", str(name), STEP_KEYS)]
+                for name in misspelt
+            }
+        )
+    step_type = str(step.get("step_type") or "")
+    slug = str(step.get("step_template_slug") or "")
+    kind = (
+        StepTemplate.objects.filter(slug=slug).order_by("-version").first()
+        if slug
+        else usual(step_type)
+    )
+    if kind is None and not slug and step_type:
+        raise refused(f"steps.{position}.step_type", _no_usual(step_type))
+    if kind is None:
+        known = StepTemplate.objects.order_by("slug").values_list("slug", flat=True).distinct()
+        raise refused(
+            f"steps.{position}.step_template_slug", refusals.unknown("step template", slug, known)
+        )
+    name = str(step.get("name") or step_type or slug)
+    if name in taken or not name or len(name) > 100:
+        raise refused(
+            f"steps.{position}.name",
+            f"Each step needs a name of its own; {name!r} is taken, empty or too long.",
+        )
+    rounds = step.get("max_revisions", 3)
+    if type(rounds) is not int or not 0 <= rounds <= 10:
+        raise refused(f"steps.{position}.max_revisions", "Between 0 and 10 rounds.")
+    pause_after = step.get("pause_after", False)
+    if type(pause_after) is not bool:
+        raise refused(f"steps.{position}.pause_after", "true or false.")
+    frozen: FrozenStep = {
+        "name": name,
+        "step_type": step_type,
+        "title": kind.title,
+        "step_template_slug": kind.slug,
+        "step_template_version": kind.version,
+        "function": kind.function,
+        "fingerprint": fingerprint_of(kind.function),
+        "config": registry.traits_of(kind.function).server.completed(kind.config, setting),
+        "pause_after": pause_after,
+        "pause_phase": str(step.get("pause_phase") or "")[:64],
+        "revise_to": str(step.get("revise_to") or name),
+        "choices": _choices(step.get("choices", []), position),
+        "max_revisions": rounds,
+    }
+    if (version := registry.latest_version(kind.function)) > 1:
+        frozen["function_version"] = version  # said only where there is more than one
+    with refusing(f"steps.{position}."):
+        # just the keys that policies may have
+        frozen.update(step_options.freeze(step))  # type: ignore[typeddict-item]
+    check_no_secrets(frozen.get("required_inputs", {}), f"steps.{position}.required_inputs")
+    if kind.slug in inside:
+        raise refused(
+            f"steps.{position}.step_template_slug", f"{kind.slug!r} would be a sub-step of itself."
+        )
+    if kind.sub_steps:
+        frozen["sub_steps"] = freeze_steps(kind.sub_steps, inside=(*inside, kind.slug))
+    return frozen
+
+
+def usual(step_type: str) -> StepTemplate | None:
+    """The step template of a step that names its type alone."""
+    found = StepTemplate.objects.filter(slug__in=named_by("", step_type)).order_by("-version")
+    return min(found, key=lambda kind: kind.slug == step_type, default=None)
+
+
+def named_by(slug: str, step_type: str) -> tuple[str, ...]:
+    """Slugs of the step template that a step means, first choice first: without one
+    `standard-<type>`, else the type's (S4, level 9).
+    """
+    return (slug,) if slug else (f"standard-{step_type}", step_type)
+
+
+def _no_usual(step_type: str) -> str:
+    known = (
+        StepTemplate.objects.filter(slug__startswith="standard-")
+        .values_list("slug", flat=True)
+        .distinct()
+    )
+    words = refusals.unknown(
+        "usual step template of the type",
+        step_type,
+        [slug.removeprefix("standard-") for slug in known],
+    )
+    return f"{words} A step of another type names its step_template_slug."
+
+
+def fingerprint_of(name: str) -> str:
+    """What the step function of that name does; "" where this code has no such step any more: the
+    run says so when it gets there.
+    """
+    try:
+        return fingerprint(find(name))
+    except UnknownStep:
+        return ""
+
+
+def _choices(choices: Any, position: int) -> list[Choice]:
+    known = isinstance(choices, list) and all(
+        isinstance(choice, dict) and choice.keys() == set(CHOICE_KEYS) for choice in choices
+    )
+    if not known or any(not 0 < len(str(choice["name"])) <= 64 for choice in choices):
+        raise refused(
+            f"steps.{position}.choices",
+            "A list of objects with name (up to 64 characters), label and to.",
+        )
+    return [
+        {"name": str(choice["name"]), "label": str(choice["label"]), "to": str(choice["to"])}
+        for choice in choices
+    ]
+
+
+def _check_ways(steps: Sequence[FrozenStep]) -> None:
+    names = {step["name"] for step in steps}
+    for step in steps:
+        for name, to in [
+            ("revise", step["revise_to"]),
+            *((choice["name"], choice["to"]) for choice in step["choices"]),
+        ]:
+            if to not in names:
+                raise refused(
+                    f"steps.{step['name']}",
+                    f"The answer {name!r} leads to {to!r}, which is no step of this template.",
+                )
+        if RESERVED & {choice["name"] for choice in step["choices"]}:
+            raise refused(
+                f"steps.{step['name']}.choices", "approve, revise and cancel are answers already."
+            )
+        if step["pause_after"] and not step["pause_phase"]:
+            raise refused(
+                f"steps.{step['name']}.pause_phase", "A step that pauses needs a pause_phase."
+            )
