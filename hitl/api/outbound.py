@@ -19,7 +19,7 @@ from hitl.models.outbound import Channel, Delivery, DeliveryStatus, Endpoint, Oc
 from hitl.outbound import endpoints, sending
 from runs.api.fields import OptionalText
 from runs.api.paging import Paged
-from runs.api.work_orders import body_of, user_of
+from runs.api.requests import body_of, user_of
 
 
 class EndpointIn(serializers.Serializer[Any]):
