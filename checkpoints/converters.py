@@ -23,5 +23,19 @@ def _converter(name: str) -> type:
 
 
 def register() -> None:
-    for name in ("wo", "thr", "run", "ckpt", "pse", "dec", "repo", "end", "dlv", "trn", "art"):
+    for name in (
+        "wo",
+        "thr",
+        "run",
+        "ckpt",
+        "pse",
+        "dec",
+        "repo",
+        "end",
+        "dlv",
+        "trn",
+        "art",
+        "sch",
+        "occ",
+    ):
         register_converter(_converter(name), name)

@@ -370,6 +370,10 @@ CELERY_BEAT_SCHEDULE = {
         "task": "hitl.tasks.take_early_answers",
         "schedule": steady.Every(WAYSTATION_SWEEP_SECONDS),
     },
+    "schedules": {
+        "task": "runs.turn_tasks.start_scheduled",
+        "schedule": steady.Every(WAYSTATION_SWEEP_SECONDS),
+    },
     "anchor-ledgers": {"task": "hitl.tasks.anchor_ledgers", "schedule": steady.Every(300.0)},
 }
 

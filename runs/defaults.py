@@ -131,6 +131,7 @@ WAYSTATION_BODY_BYTES = env.limit("BODY_BYTES")
 """This, and all that `env.limit` reads, is described in docs/reference/limits.md."""
 WAYSTATION_ORDER_BYTES = env.limit("ORDER_BYTES")
 WAYSTATION_IMPORT_BYTES = env.limit("IMPORT_BYTES")
+WAYSTATION_SCHEDULES = env.limit("SCHEDULES")
 WAYSTATION_PERSON_STREAMS = env.limit("PERSON_STREAMS")
 WAYSTATION_PROCESS_STREAMS = env.limit("PROCESS_STREAMS")
 WAYSTATION_MESSAGES_PER_HOUR = env.limit("MESSAGES_PER_HOUR")

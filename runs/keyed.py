@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Protocol
 
 
@@ -59,3 +60,21 @@ def at_work(claim: RequestKey | None) -> Iterator[None]:
         yield
     finally:
         _claim.reset(token)
+
+
+@dataclass(frozen=True)
+class _Both:
+    outer: RequestKey
+    inner: RequestKey
+
+    def make(self, shown_id: str) -> None:
+        self.outer.make(shown_id)
+        self.inner.make(shown_id)
+
+
+@contextmanager
+def alongside(claim: RequestKey) -> Iterator[None]:
+    """Have what is made meanwhile belong to this key too, beside the request's own."""
+    outer = _claim.get()
+    with at_work(claim if outer is None else _Both(outer, claim)):
+        yield

@@ -46,6 +46,11 @@ VALIDATION_WORK = 200_000
 hundred characters read or said.
 """
 
+SCHEDULES = 100
+"""Schedules that one person may have."""
+START_BYTES = 64 * 1024
+"""Canonical text of the input that a schedule, or an inbound start, holds."""
+
 PERSON_STREAMS = 100
 """Server-sent streams and sockets that one person may have open in one server process."""
 PROCESS_STREAMS = 5_000
@@ -76,7 +81,7 @@ ANONYMOUS_RATE = 60
 SETTINGS = frozenset(
     {
         "BODY_BYTES", "ORDER_BYTES", "IMPORT_BYTES", "PERSON_STREAMS", "PROCESS_STREAMS",
-        "MESSAGES_PER_HOUR",
+        "SCHEDULES", "MESSAGES_PER_HOUR",
         "MESSAGES_PER_DAY", "OUTSIDE_CHARACTERS", "LOGIN_FAILURES", "LOGIN_ADDRESS_FAILURES",
         "LOGIN_ACCOUNT_FAILURES", "LOGIN_MINUTES",
         "USER_RATE", "ANONYMOUS_RATE",

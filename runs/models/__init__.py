@@ -1,5 +1,5 @@
 """The machine's tables: work orders, runs and pauses; templates; artifacts; credentials; messages
-in line.
+in line; schedules.
 """
 
 from runs.models.artifacts import Artifact
@@ -8,6 +8,7 @@ from runs.models.credentials import Credential
 from runs.models.pauses import Panel, PanelMember, Pause, PauseQuerySet
 from runs.models.queued_messages import QueuedTurn
 from runs.models.runs import Run, RunQuerySet, WorkOrder
+from runs.models.schedules import Occurrence, Schedule
 from runs.models.templates import (
     OWN_REDUCERS,
     Definition,
@@ -29,6 +30,7 @@ __all__ = [
     "Definition",
     "ForgeKind",
     "HostClock",
+    "Occurrence",
     "Panel",
     "PanelMember",
     "Pause",
@@ -39,6 +41,7 @@ __all__ = [
     "Repository",
     "Run",
     "RunQuerySet",
+    "Schedule",
     "StepTemplate",
     "Template",
     "TemplateAccess",

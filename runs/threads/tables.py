@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from django.db.models import Exists, OuterRef
 
@@ -12,7 +13,7 @@ from checkpoints.export import tables as memory
 from checkpoints.registry import Ages, Rows, Table
 from runs import retention
 from runs.git.housekeeping import workspace_path
-from runs.models import Artifact, Pause, QueuedTurn, Run, WorkOrder
+from runs.models import Artifact, Occurrence, Pause, QueuedTurn, Run, WorkOrder
 
 
 def _workspaces(runs: Rows) -> Iterable[Path]:
@@ -24,7 +25,19 @@ def _let_go_of_successors(orders: Rows) -> None:
     WorkOrder.objects.filter(again_of__in=orders.values("pk")).update(again_of=None)
 
 
+def _forget_order(occurrences: Rows, erasure: Any) -> None:
+    """An occurrence says when a schedule started something; what that was is gone."""
+    occurrences.update(order=None, why="its order was erased")
+
+
 TABLES = (
+    Table(
+        model=Occurrence,
+        kind="occurrences",
+        of=lambda threads: Occurrence.objects.filter(order__thread__in=threads),
+        unexported="It belongs to a schedule of this server.",
+        erase=_forget_order,
+    ),
     Table(
         model=Pause,
         kind="pauses",

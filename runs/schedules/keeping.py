@@ -1,0 +1,230 @@
+"""Schedules as people make, change, pause and remove them.
+
+A schedule orders in its owner's name. So its owner alone says what it orders (and superusers, who
+may act as anybody); holders of `runs.change_schedule` may switch it off. Making one takes
+`runs.add_schedule`: from then on work begins without anybody asking.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+
+from checkpoints.database import clock
+from checkpoints.database.people import User
+from checkpoints.state import codec, redaction
+from runs import definitions, keyed, limits, services
+from runs.definitions import rights
+from runs.git import repositories
+from runs.models import Occurrence, Schedule, WorkOrder
+from runs.models.schedules import CatchUp, OccurrenceStatus, Overlap
+from runs.schedules import starting, times
+from runs.workflows.refusals import FieldRefused
+
+ADD, CHANGE, DELETE = "runs.add_schedule", "runs.change_schedule", "runs.delete_schedule"
+WHAT = ("template", "title", "request", "input", "repository_url", "team")
+"""Fields that say what is ordered."""
+WHEN = ("cron", "zone", "overlap", "catch_up", "catch_up_most")
+"""Fields that say when."""
+NEXT = 5
+"""Occurrences that a schedule's page names in advance."""
+
+
+class ScheduleInvalid(FieldRefused):
+    """The schedule cannot be kept as it is given."""
+
+    code = "schedule_invalid"
+
+    @property
+    def errors(self) -> dict[str, list[str]]:
+        return {self.field: [str(self)]}
+
+
+class NotYourSchedule(Exception):
+    """This person may not do that with the schedule. Nothing was changed."""
+
+    code = "not_your_schedule"
+
+
+class CannotStart(Exception):
+    """The schedule's order is refused now. Nothing was made."""
+
+    code = "schedule_cannot_start"
+
+
+def may_edit(schedule: Schedule, user: User) -> bool:
+    """Whether a person may say what it orders and when, and start it by hand."""
+    return user.is_active and (user.is_superuser or schedule.owner_id == user.pk)
+
+
+def may_switch_off(schedule: Schedule, user: User) -> bool:
+    return may_edit(schedule, user) or user.has_perm(CHANGE)
+
+
+def may_remove(schedule: Schedule, user: User) -> bool:
+    return may_edit(schedule, user) or user.has_perm(DELETE)
+
+
+def make(by: User, **values: Any) -> Schedule:
+    """Keep a new schedule in this person's name.
+
+    Args:
+        values: `name`, and those of WHAT and WHEN.
+
+    Raises:
+        NotYourSchedule, ScheduleInvalid, and what an order by the template would be refused with.
+    """
+    if not by.has_perm(ADD):
+        raise NotYourSchedule(
+            "You may not make schedules, so none was made. An operator can give you the right "
+            "“Can add schedule”."
+        )
+    now = clock.now()
+    schedule = Schedule(owner=by, cursor=now)
+    _fill(schedule, values, now)
+    most = settings.WAYSTATION_SCHEDULES
+    with transaction.atomic(durable=True):
+        User.objects.select_for_update(no_key=True).get(pk=by.pk)  # counts one after the other
+        if Schedule.objects.filter(owner=by).count() >= most:
+            raise ScheduleInvalid(
+                "name", f"You have {most} schedules, and may have no more. Remove one first."
+            )
+        keyed.made(schedule.shown_id)
+        schedule.save(force_insert=True)
+    return schedule
+
+
+def change(schedule: Schedule, by: User, **values: Any) -> Schedule:
+    """Change what is named; the other fields stay. `enabled` switches it on or off.
+
+    From then on it occurs by its new times; what occurred before stays as it was.
+    """
+    wanted = {name: value for name, value in values.items() if name != "enabled"}
+    if not (
+        may_edit(schedule, by) if wanted or values.get("enabled") else may_switch_off(schedule, by)
+    ):
+        raise NotYourSchedule("Its owner alone may change this schedule. Nothing was changed.")
+    now = clock.now()
+    _fill(schedule, wanted, now)
+    if "enabled" in values:
+        schedule.enabled = bool(values["enabled"])
+        schedule.stopped_because = ""
+    with transaction.atomic(durable=True):
+        keyed.made(schedule.shown_id)
+        _replan(schedule, now)
+    schedule.refresh_from_db()
+    return schedule
+
+
+def _replan(schedule: Schedule, now: dt.datetime) -> None:
+    """Write the schedule, to go on from now; nothing before is caught up."""
+    changed = {
+        name: getattr(schedule, name)
+        for name in ("name", *WHAT, *WHEN, "for_team", "enabled", "stopped_because")
+    }
+    following = next(times.after(schedule.cron, schedule.zone, now), None)
+    changed |= {"cursor": now, "next_at": following if schedule.enabled else None}
+    Schedule.objects.filter(pk=schedule.pk).update(**changed, version=F("version") + 1)
+    why = "the schedule was changed" if schedule.enabled else "the schedule was switched off"
+    Occurrence.objects.open().filter(schedule=schedule).update(
+        status=OccurrenceStatus.SKIPPED, why=why, settled_at=now
+    )
+
+
+def remove(schedule: Schedule, by: User) -> None:
+    """Remove a schedule and its history; its orders stay."""
+    if not may_remove(schedule, by):
+        raise NotYourSchedule("Its owner alone may remove this schedule. Nothing was changed.")
+    with transaction.atomic(durable=True):
+        keyed.made(schedule.shown_id)
+        schedule.delete()
+
+
+def start_now(schedule: Schedule, by: User) -> WorkOrder:
+    """Start its order at once, beside its times, in its owner's name.
+
+    Raises NotYourSchedule, CannotStart, and what the order is refused with.
+    """
+    if not may_edit(schedule, by):
+        raise NotYourSchedule("Its owner alone may start this schedule. Nothing was made.")
+    try:
+        return starting.order(schedule, starting.HandClaim(schedule, by))
+    except starting.OwnerLostRight as error:
+        raise CannotStart(f"{error} Nothing was made.") from error
+
+
+def coming(schedule: Schedule, most: int = NEXT) -> list[dt.datetime]:
+    """When it occurs next; empty where it is off."""
+    if not schedule.enabled:
+        return []
+    since = max(schedule.cursor, clock.now())
+    found = times.after(schedule.cron, schedule.zone, since)
+    return [at for at, _ in zip(found, range(most), strict=False)]
+
+
+def _fill(schedule: Schedule, values: Mapping[str, Any], now: dt.datetime) -> None:
+    """Set what is named, checked as the order will be. Writes nothing."""
+    for name, value in values.items():
+        setattr(schedule, name, value.strip() if isinstance(value, str) else value)
+    schedule.for_team = schedule.team_id is not None if "team" in values else schedule.for_team
+    if (
+        not schedule.name
+        or len(schedule.name) > 120
+        or schedule.name != codec.readable(schedule.name)
+    ):
+        raise ScheduleInvalid("name", "A name of 1 to 120 characters.")
+    if schedule.overlap not in Overlap.values:
+        raise ScheduleInvalid("overlap", f"One of {', '.join(Overlap.values)}.")
+    if schedule.catch_up not in CatchUp.values:
+        raise ScheduleInvalid("catch_up", f"One of {', '.join(CatchUp.values)}.")
+    if not 1 <= schedule.catch_up_most <= times.MOST:
+        raise ScheduleInvalid("catch_up_most", f"A number from 1 to {times.MOST}.")
+    _check_times(schedule, now)
+    if set(values) & set(WHAT) or schedule._state.adding:
+        _check_order(schedule)
+    schedule.next_at = next(times.after(schedule.cron, schedule.zone, now), None)
+
+
+def _check_times(schedule: Schedule, now: dt.datetime) -> None:
+    try:
+        times.zone_of(schedule.zone)
+    except times.CronInvalid as error:
+        raise ScheduleInvalid("zone", str(error)) from error
+    try:
+        schedule.cron = times.check(schedule.cron, schedule.zone, now=now)
+    except times.CronInvalid as error:
+        raise ScheduleInvalid("cron", str(error)) from error
+
+
+def _check_order(schedule: Schedule) -> None:
+    """As `services.submit` will look at it; what may change until then is asked again there."""
+    template = definitions.current(schedule.template)
+    rights.check_order(template.slug, schedule.owner)
+    services.check_words(schedule.title, schedule.request)
+    services.check_input(template, schedule.input)
+    if redaction.redact(schedule.input) != schedule.input:
+        raise ScheduleInvalid(
+            "input",
+            "A field is named like a secret, and secrets are kept in no input. Let the step use a "
+            "credential by its name.",
+        )
+    if len(codec.encode(schedule.input)) > limits.START_BYTES:
+        raise ScheduleInvalid(
+            "input", f"Up to {limits.START_BYTES:,} bytes; name a large file by its path."
+        )
+    if schedule.team_id is not None:
+        try:
+            starting.check_owner(schedule)
+        except starting.OwnerLostRight as error:
+            raise ScheduleInvalid("team", str(error)) from error
+    if template.needs_repository:
+        if not schedule.repository_url:
+            raise ScheduleInvalid(
+                "repository_url", "This template works on a repository: name a path or a URL."
+            )
+        repositories.checked_source(schedule.repository_url)

@@ -1,0 +1,1 @@
+"""Work that begins by the clock."""
