@@ -25,6 +25,7 @@ from runs.agents.approval import RulesRefused
 from runs.definitions import TemplateInvalid
 from runs.definitions.tool_approvals import CallInvalid
 from runs.git.repositories import RepositoryInvalid
+from runs.schedules.keeping import ScheduleInvalid
 from runs.services import InputInvalid
 
 logger = logging.getLogger(__name__)
@@ -79,6 +80,7 @@ def _extra(error: Exception) -> dict[str, Any]:
             | CallInvalid()
             | RulesRefused()
             | waits.WaitInvalid()
+            | ScheduleInvalid()
         ):
             return {"errors": error.errors}
         case DocumentTooLarge():

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from runs.api import repositories, templates, tools, work_orders
+from runs.api import repositories, schedules, templates, tools, work_orders
 
 urlpatterns = [
     path("work-orders", work_orders.WorkOrders.as_view()),
@@ -15,6 +15,10 @@ urlpatterns = [
     path("templates/workflows", templates.WorkflowTemplates.as_view()),
     path("templates/workflows/<slug:slug>", templates.WorkflowTemplate.as_view()),
     path("templates/steps/<slug:slug>", templates.WorkflowStepTemplate.as_view()),
+    path("schedules", schedules.Schedules.as_view()),
+    path("schedules/<sch:schedule_id>", schedules.ScheduleDetail.as_view()),
+    path("schedules/<sch:schedule_id>/start", schedules.ScheduleStart.as_view()),
+    path("schedules/<sch:schedule_id>/occurrences", schedules.ScheduleOccurrences.as_view()),
     path("tools", tools.Tools.as_view()),
     path("tools/explain", tools.Explain.as_view()),
 ]

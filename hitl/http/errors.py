@@ -28,6 +28,7 @@ from runs.git.repositories import RepositoryInvalid, RepositoryNotFound
 from runs.git.sources import BadSource
 from runs.keyed import KeyTaken
 from runs.models.artifacts import ArtifactDropped
+from runs.schedules.keeping import CannotStart, MayNotSchedule, ScheduleInvalid
 from runs.security import scopes
 from runs.services import InputInvalid, NothingKept, OrdersStopped, PauseClosed
 from runs.services.forks import (
@@ -116,6 +117,9 @@ STATUS: dict[type[Exception], int] = {
     resume.StillWaiting: 409,
     early_answers.NotKept: 409,
     KeyTaken: 409,
+    ScheduleInvalid: 422,
+    MayNotSchedule: 403,
+    CannotStart: 409,
     resume_events.EarlyVerdict: 409,
 }
 """The `code` of each is stable. A class beneath one of these has its status."""

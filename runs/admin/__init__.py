@@ -4,4 +4,5 @@
 from runs.admin import credentials as credentials
 from runs.admin import repositories as repositories
 from runs.admin import rights as rights
+from runs.admin import schedules as schedules
 from runs.admin import templates as templates

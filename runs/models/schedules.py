@@ -12,7 +12,6 @@ from django.db import models
 from django.db.models import Q
 
 from checkpoints import ids
-from checkpoints.database.people import User
 from checkpoints.models import SealedJsonField
 from checkpoints.models.fields import MadeAtField, SealedTextField
 from checkpoints.text import invisible
@@ -40,10 +39,6 @@ class ScheduleQuerySet(models.QuerySet["Schedule"]):
     def due(self, *, now: dt.datetime) -> ScheduleQuerySet:
         """Those that are to be looked at."""
         return self.filter(enabled=True, next_at__lte=now)
-
-    def visible_to(self, user: User) -> ScheduleQuerySet:
-        """Those that a person may see: their own; all for holders of `runs.view_schedule`."""
-        return self if user.has_perm("runs.view_schedule") else self.filter(owner=user)
 
 
 class Schedule(ids.HasShownId, models.Model):

@@ -136,6 +136,17 @@ def _delegation(world: World, pick: Pick, named: dict[str, str]) -> dict[str, An
     }
 
 
+def _schedule(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
+    """As REST and the page take it."""
+    order = {"template": pick(*STEPS), "user_request": "x", "request": "x"}
+    rules = {"zone": "UTC", "overlap": "allow", "catch_up": "latest", "catch_up_most": 1}
+    return {"name": "Hourly", "cron": pick("0 * * * *", "* * * * *", "nonsense"), **order, **rules}
+
+
+def _schedule_do(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
+    return {"do": pick("start", "start", "off", "on", "remove")}
+
+
 def _postpone(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     return {
         "until": (timezone.now() + dt.timedelta(hours=pick(1, 5, 9))).isoformat(),
@@ -298,6 +309,7 @@ def world_input(pick: Pick) -> dict[str, Any]:
 
 
 ORDER, PAUSE, THREAD, RUN = "<wo:order_id>", "<pse:pause_id>", "<thr:thread_id>", "<run:run_id>"
+SCHEDULE = "<sch:schedule_id>"
 CHECKPOINT, DECISION, TURN, DELIVERY = (
     "<ckpt:checkpoint_id>",
     "<dec:decision_id>",
@@ -335,6 +347,13 @@ MOVES: dict[str, Body] = {
     f"POST {API}workflows/<str:run_id>/resume-and-continue": _of(bodies.event),
     f"POST {API}resume": _trace,
     f"POST {API}inbound/<slug:source>": _inbound,
+    f"POST {API}schedules": _schedule,
+    f"PATCH {API}schedules/{SCHEDULE}": _schedule,
+    f"DELETE {API}schedules/{SCHEDULE}": plain,
+    f"POST {API}schedules/{SCHEDULE}/start": plain,
+    "POST schedules/new": _schedule,
+    f"POST schedules/{SCHEDULE}/": _schedule,
+    f"POST schedules/{SCHEDULE}/do": _schedule_do,
     f"PUT {API}templates/workflows/<slug:slug>": _template,
     f"PUT {API}templates/steps/<slug:slug>": _step_template,
     f"PUT {PRINTED}templates/workflows/<slug:slug>": _template,
@@ -417,6 +436,8 @@ STILL: dict[str, str] = {
     "POST notifications/mail": SENDS,
     "POST notifications/<end:endpoint_id>": SENDS,
     "admin hitl.Delivery send_again": SENDS,
+    "admin runs.Schedule switch_off": DESK,
+    "admin runs.Schedule switch_on": DESK,
     "admin hitl.Endpoint switch_off": SENDS,
     "admin hitl.Endpoint switch_on": SENDS,
     "command send_test": SENDS,

@@ -22,7 +22,7 @@ from hitl.models import ApiToken, Decision, Delegation, InboundSource
 from hitl.models.outbound import Delivery
 from hitl.outbound import links
 from runs import definitions
-from runs.models import OWN_REDUCERS, Pause, QueuedTurn, Run, WorkOrder
+from runs.models import OWN_REDUCERS, Pause, QueuedTurn, Run, Schedule, WorkOrder
 from runs.workflows.base import Ask, Context, Done, Go, Outcome, Outside, Report, State, StepFailed
 from runs.workflows.registry import step
 from runs.workflows.tool_calls import Call, approved
@@ -307,6 +307,7 @@ class World:
             "checkpoint_id": _shown(Checkpoint),
             "decision_id": _shown(Decision),
             "turn_id": _shown(QueuedTurn),
+            "schedule_id": _shown(Schedule),
             "delivery_id": _shown(Delivery),
             "delegation_id": [
                 str(pk)
@@ -358,7 +359,7 @@ def build() -> World:
     people["oli"].groups.add(team)
     User.objects.filter(username="oli").update(is_staff=True)
     # held by everybody, so that what follows behind the right is tried too
-    for right in ("import_thread",):
+    for right in ("import_thread", "add_schedule"):
         for permission in Permission.objects.filter(codename=right):
             for person in people.values():
                 person.user_permissions.add(permission)

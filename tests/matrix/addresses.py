@@ -89,6 +89,7 @@ DECISION, DELIVERY, ENDPOINT, TURN = (
     "<end:endpoint_id>",
     "<trn:turn_id>",
 )
+SCHEDULE = "<sch:schedule_id>"
 ORDER, PAUSE, THREAD, RUN, CHECKPOINT = (
     "<wo:order_id>",
     "<pse:pause_id>",
@@ -136,6 +137,10 @@ ADDRESSES: dict[str, Address] = {
     "notifications/mail": login("POST"),
     f"notifications/{ENDPOINT}": own("POST", body={"do": "nothing"}),
     "l/<str:token>": Address("anybody", frozenset({"GET", "HEAD", "POST"})),
+    "schedules/": login("GET"),
+    "schedules/new": operator("runs.add_schedule", "GET POST"),
+    f"schedules/{SCHEDULE}/": Address("owner", frozenset({"GET", "HEAD", "POST"})),
+    f"schedules/{SCHEDULE}/do": Address("owner", frozenset({"POST"})),
     "threads/": login("GET POST", body={"title": "New"}, done="paused"),
     f"threads/{THREAD}/": own("GET"),
     f"threads/{THREAD}/say": own("POST", body={"text": "APPROVE"}, done="talking"),
@@ -171,6 +176,10 @@ ADDRESSES: dict[str, Address] = {
     f"{API}templates/workflows": login("GET"),
     f"{API}templates/workflows/<slug:slug>": login("GET PUT", needs={"PUT": "runs.add_template"}),
     f"{API}templates/steps/<slug:slug>": login("GET PUT", needs={"PUT": "runs.add_steptemplate"}),
+    f"{API}schedules": login("GET POST", needs={"POST": "runs.add_schedule"}),
+    f"{API}schedules/{SCHEDULE}": Address("owner", frozenset({"GET", "HEAD", "PATCH", "DELETE"})),
+    f"{API}schedules/{SCHEDULE}/start": Address("owner", frozenset({"POST"})),
+    f"{API}schedules/{SCHEDULE}/occurrences": Address("owner", frozenset({"GET", "HEAD"})),
     f"{API}tools": login("GET"),
     f"{API}tools/definitions": login("GET"),
     f"{API}tools/explain": login("POST", body={"tool": "clock"}),

@@ -93,6 +93,8 @@ ACTIONS: dict[str, Action] = {
     "hitl.Delivery send_again": Action("hitl.change_delivery", own=False),
     "hitl.Endpoint switch_off": Action("hitl.change_endpoint", own=False),
     "hitl.Endpoint switch_on": Action("hitl.change_endpoint", own=False),
+    "runs.Schedule switch_off": Action("runs.change_schedule", own=False, state=""),
+    "runs.Schedule switch_on": Action("runs.change_schedule", own=False, state=""),
     "hitl.InboundSource new_secret": Action("hitl.change_inboundsource"),
     "hitl.InboundSource drop_old_secrets": Action("hitl.change_inboundsource"),
     "hitl.InboundSource switch_off": Action("hitl.change_inboundsource"),

@@ -35,9 +35,11 @@ from runs.engine.advance import advance
 from runs.models import (
     Artifact,
     Credential,
+    Occurrence,
     Pause,
     QueuedTurn,
     Repository,
+    Schedule,
     TemplateAccess,
     WorkOrder,
 )
@@ -153,6 +155,7 @@ def build() -> World:
         "token_id": str(ApiToken.make(people["ana"], name="spare")[0].pk),
         "artifact_id": artifact_of(pause).shown_id,
         "delegation_id": str(delegation_of(people).pk),
+        "schedule_id": schedule_of(people["ana"]).shown_id,
     }
     facts = {
         "content_digest": pause.content_digest,
@@ -209,6 +212,18 @@ def artifact_of(pause: Pause) -> Artifact:
         digest=digest,
         size=19,
     )
+
+
+def schedule_of(owner: User) -> Schedule:
+    """A schedule of the owner's, and a time that was skipped."""
+    now = timezone.now()
+    schedule = Schedule.objects.create(
+        name="Hourly", owner=owner, template="writing", cron="0 * * * *", cursor=now
+    )
+    Occurrence.objects.create(
+        schedule=schedule, at=now, local="now", status="skipped", settled_at=now
+    )
+    return schedule
 
 
 def delegation_of(people: dict[str, User]) -> Delegation:

@@ -33,6 +33,7 @@ ACTS = {
         "VALIDATION_WORK",
     ],
     "tests/hitl/live/test_streams.py": ["PERSON_STREAMS", "PROCESS_STREAMS"],
+    "tests/hitl/api/test_schedules.py": ["SCHEDULES", "START_BYTES"],
     "tests/hitl/outbound/test_quotas.py": ["MESSAGES_PER_HOUR", "MESSAGES_PER_DAY"],
     "tests/hitl/outbound/test_external_reviewers.py": ["OUTSIDE_CHARACTERS"],
     "tests/hitl/http/test_logins.py": [

@@ -11,8 +11,8 @@ from runs.schedules import keeping
 from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
 from tests.killed import moments as crash
-from tests.worlds.scheduled import HOUR, MINUTE, NOON, history, sweep_at
-from tests.worlds.scheduled import scheduled as scheduled
+from tests.runs.schedules.scheduled import HOUR, MINUTE, NOON, history, sweep_at
+from tests.runs.schedules.scheduled import scheduled as scheduled
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -66,12 +66,12 @@ def test_a_sweep_may_die_at_any_moment_and_each_occurrence_starts_once(scheduled
     assert moment > 30
 
 
-def test_who_switches_it_off_and_a_sweep_agree(scheduled, ana):
+def test_who_switches_it_off_and_a_sweep_agree(scheduled):
     """Either the order was made before, or it is not made."""
     for _ in range(4):
         schedule = scheduled()
         before = WorkOrder.objects.count()
-        off = partial(keeping.change, Schedule.objects.get(pk=schedule.pk), ana, enabled=False)
+        off = partial(keeping.change, Schedule.objects.get(pk=schedule.pk), enabled=False)
         results = at_once(off, partial(sweep_at, NOON + HOUR))
         assert [error for error in results if isinstance(error, Exception)] == []
         schedule.refresh_from_db()

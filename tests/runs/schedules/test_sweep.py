@@ -14,8 +14,8 @@ from hitl.threads import erasure
 from runs import services
 from runs.models import Occurrence, Schedule, TemplateAccess, WorkOrder
 from runs.schedules import keeping, sweep
-from tests.worlds.scheduled import HOUR, MINUTE, NOON, history, reasons, sweep_at
-from tests.worlds.scheduled import scheduled as scheduled
+from tests.runs.schedules.scheduled import HOUR, MINUTE, NOON, history, reasons, sweep_at
+from tests.runs.schedules.scheduled import scheduled as scheduled
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 
@@ -165,11 +165,11 @@ def test_trouble_of_the_server_is_no_refusal_and_holds_up_no_other(scheduled, mo
     assert "StoreUnavailable" in reasons(ill)[1]
 
 
-def test_switched_off_it_starts_nothing_and_switched_on_it_catches_up_on_nothing(scheduled, ana):
+def test_switched_off_it_starts_nothing_and_switched_on_it_catches_up_on_nothing(scheduled):
     schedule = scheduled()
-    keeping.change(schedule, ana, enabled=False)
+    keeping.change(schedule, enabled=False)
     assert sweep_at(NOON + 5 * HOUR) == 0
-    keeping.change(schedule, ana, enabled=True)
+    keeping.change(schedule, enabled=True)
     schedule.refresh_from_db()
     assert schedule.cursor > NOON
     assert schedule.next_at > schedule.cursor
@@ -183,8 +183,8 @@ def test_by_hand_it_starts_beside_its_times_and_its_row_names_who(scheduled, ana
     assert (occurrence.order, occurrence.by, occurrence.status) == (order, ana, "started")
     ana.is_active = False
     ana.save()
-    with pytest.raises(keeping.NotYourSchedule):
-        keeping.start_now(Schedule.objects.get(), ana)
+    with pytest.raises(keeping.CannotStart):
+        keeping.start_now(Schedule.objects.select_related("owner").get(), ana)
     assert WorkOrder.objects.count() == 1
 
 

@@ -62,7 +62,8 @@ CHANGES = [
     ("0 0 * * *", "America/Santiago", "2026-09-05T12:00",
      ["2026-09-06T01:00-03:00", "2026-09-07T00:00-03:00"]),
     # there was no 30th of December: its nine o'clock is the first moment of the next day
-    ("0 9 * * *", "Pacific/Apia", "2011-12-29T12:00", ["2011-12-31T00:00+14:00", "2011-12-31T09:00+14:00"]),
+    ("0 9 * * *", "Pacific/Apia", "2011-12-29T12:00",
+     ["2011-12-31T00:00+14:00", "2011-12-31T09:00+14:00"]),
 ]  # fmt: skip
 
 
