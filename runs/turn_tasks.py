@@ -14,7 +14,7 @@ from celery import shared_task
 from django.conf import settings
 
 from checkpoints.database import clock, locks
-from runs.engine.shutdown import stopping
+from runs.engine.workers.shutdown import stopping
 from runs.rounds import Round, check_connection
 from runs.schedules import sweep
 from runs.tasks import NEXT_TURN, send

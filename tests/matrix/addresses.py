@@ -138,7 +138,9 @@ ADDRESSES: dict[str, Address] = {
     f"notifications/{ENDPOINT}": own("POST", body={"do": "nothing"}),
     "l/<str:token>": Address("anybody", frozenset({"GET", "HEAD", "POST"})),
     "schedules/": login("GET"),
-    "schedules/new": operator("runs.add_schedule", "GET POST"),
+    "schedules/new": login(
+        "GET POST", needs=dict.fromkeys(("GET", "HEAD", "POST"), "runs.add_schedule")
+    ),
     f"schedules/{SCHEDULE}/": Address("owner", frozenset({"GET", "HEAD", "POST"})),
     f"schedules/{SCHEDULE}/do": Address("owner", frozenset({"POST"})),
     "threads/": login("GET POST", body={"title": "New"}, done="paused"),
