@@ -16,7 +16,8 @@ from rest_framework.views import APIView
 from checkpoints import ids
 from runs.api.fields import OptionalText
 from runs.api.paging import Paged
-from runs.api.work_orders import WorkOrderIn, WorkOrderOut, body_of, user_of
+from runs.api.requests import body_of, user_of
+from runs.api.work_orders import WorkOrderIn, WorkOrderOut
 from runs.models import Occurrence, Schedule, WorkOrder
 from runs.models.schedules import CatchUp, Overlap
 from runs.schedules import keeping, times
