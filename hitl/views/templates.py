@@ -11,6 +11,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from hitl.forms.templates import TemplateForm, TextsForm, pauses_of
+from hitl.rendering.diagrams import workflow
 from hitl.views.common import person
 from runs import definitions
 from runs.definitions import readiness, rights
@@ -81,12 +82,21 @@ def _page(
         "form": form,
         "may": may,
         "refused": status == 403,
+        "picture": _picture(form.template),
     }
     context["cannot_run"] = readiness.lacking([form.template], by=person(request)).get(
         form.template.slug
     )
     context["who_may_order"] = rights.who_may(rights.access_to(form.template.slug))
     return render(request, "hitl/templates/template.html", context, status=status)
+
+
+def _picture(template: Template) -> workflow.Picture | None:
+    """None where a step's template or function is gone: then nothing can be drawn truly."""
+    try:
+        return workflow.draw(definitions.freeze_steps(template.steps))
+    except definitions.TemplateInvalid:
+        return None
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -103,6 +103,7 @@ ADDRESSES: dict[str, Address] = {
     "work-orders/": login("GET"),
     "work-orders/new": login("GET POST", body={"template": "writing"}, done="paused"),
     f"work-orders/{ORDER}/": own("GET"),
+    f"work-orders/{ORDER}/picture": own("GET"),
     f"work-orders/{ORDER}/cancel": own("GET POST", done="paused"),
     f"work-orders/{ORDER}/suspend": own("POST", done="running"),
     f"work-orders/{ORDER}/retry": own("POST", done="failed"),

@@ -10,6 +10,7 @@ from django.test import Client
 from django.utils import timezone
 from django.utils.html import escape
 
+from checkpoints.database.people import User
 from hitl.models import Decision
 from runs.models import Pause, WorkOrder
 from runs.workflows.base import Ask, Go, Report
@@ -486,3 +487,17 @@ def test_a_wrong_password_is_refused_without_saying_what_was_wrong(client, ana):
     tokens = re.compile(r'name="csrfmiddlewaretoken" value="\w+"|value="(ana|nobody)"')
     assert tokens.sub("", said[0]) == tokens.sub("", said[1])
     assert "Please enter a correct username and password" in said[0]
+
+
+def test_an_order_has_a_picture_of_its_steps_and_of_where_its_time_went(paused, page):
+    """Time at work and time waiting for people are told apart, also in words."""
+    place = url(paused, "picture")
+    assert place in page.get(url(paused)).content.decode()
+    picture = page.get(place).content.decode()
+    assert 'class="node pause now"' in picture
+    assert "(waiting for an answer)" in picture
+    assert "Waiting for people" in picture
+    assert "style=" not in picture.partition("<main")[2]
+    stranger = Client()
+    stranger.force_login(User.objects.create_user("stranger"))
+    assert stranger.get(place).status_code == 404

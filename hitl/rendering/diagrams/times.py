@@ -1,0 +1,253 @@
+"""Where the time of a run went: at work, waiting for people, waiting for its turn or a timer. Pure.
+
+The spans are read from the events of the run's thread, which have no gaps.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
+
+from checkpoints.models import EventKind
+
+What = Literal["work", "people", "queue"]
+WORK: What = "work"
+PEOPLE: What = "people"
+QUEUE: What = "queue"
+WIDTH, LABELS, ROW, TOP = 720.0, 190.0, 30.0, 26.0
+THINNEST = 2.0
+"""Of a bar, so that a second in a week can be seen."""
+TICKS = 4
+
+KINDS = (
+    EventKind.RUN_STARTED,
+    EventKind.STEP_STARTED,
+    EventKind.STEP_COMPLETED,
+    EventKind.RUN_PAUSED,
+    EventKind.RUN_RESUMED,
+    EventKind.RUN_COMPLETED,
+    EventKind.RUN_FAILED,
+    EventKind.RUN_CANCELLED,
+    EventKind.RUN_EXPIRED,
+)
+"""What begins or ends a span."""
+ENDS = KINDS[5:]
+
+
+class Moment(NamedTuple):
+    """An event, as far as it counts here."""
+
+    at: dt.datetime
+    kind: str
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Span:
+    """A piece of time in which one thing was the case."""
+
+    what: What
+    step: str
+    """The step at work, or that asked, or that comes next; "" where none is known."""
+    begin: dt.datetime
+    end: dt.datetime
+    open: bool = False
+    """It lasts still; `end` is now."""
+
+    @property
+    def length(self) -> dt.timedelta:
+        return max(self.end - self.begin, dt.timedelta(0))
+
+
+def spans(moments: Iterable[Moment], *, asked_at: dt.datetime, now: dt.datetime) -> list[Span]:
+    """The spans of a run or a line of runs, in order, without gaps from `asked_at` on.
+
+    `moments` are in the order of the log. A worker that is lost counts as at work until another one
+    begins the step again.
+    """
+    pieces: list[Span] = []
+    what: What | None = QUEUE
+    step, since = "", asked_at
+
+    def turn(at: dt.datetime, to: What | None, name: str) -> None:
+        nonlocal what, step, since
+        if what is not None and at > since:
+            pieces.append(Span(what=what, step=step or name, begin=since, end=at))
+        what, step, since = to, name, max(at, since)
+
+    for at, kind, data in moments:
+        name = str(data.get("step") or "") if isinstance(data, Mapping) else ""
+        if kind == EventKind.STEP_STARTED:
+            turn(at, WORK, name)
+        elif kind == EventKind.RUN_PAUSED:
+            turn(at, PEOPLE, step)
+        elif kind == EventKind.RUN_STARTED and what is not None:
+            continue
+        elif kind in ENDS:
+            turn(at, None, "")
+        else:
+            turn(at, QUEUE, name if kind == EventKind.STEP_COMPLETED else "")
+    if what is not None and now > since:
+        pieces.append(Span(what=what, step=step, begin=since, end=now, open=True))
+    return _joined(pieces)
+
+
+def _joined(pieces: Iterable[Span]) -> list[Span]:
+    """Pieces of the same that touch each other are one."""
+    joined: list[Span] = []
+    for piece in pieces:
+        before = joined[-1] if joined else None
+        if before and (before.what, before.step, before.end) == (
+            piece.what,
+            piece.step,
+            piece.begin,
+        ):
+            joined[-1] = replace(before, end=piece.end, open=piece.open)
+        else:
+            joined.append(piece)
+    return joined
+
+
+def total(pieces: Iterable[Span], what: What, step: str | None = None) -> dt.timedelta:
+    """How long in all, of one step where one is named."""
+    return sum(
+        (
+            piece.length
+            for piece in pieces
+            if piece.what == what and (step is None or piece.step == step)
+        ),
+        dt.timedelta(0),
+    )
+
+
+def ways(moments: Iterable[Moment]) -> list[tuple[str, str]]:
+    """From step to step, as a run went: each way once, in the order it was first gone.
+
+    A step that was begun again because its worker was lost went nowhere.
+    """
+    begun = [
+        (str(data.get("step") or ""), data.get("loop_num"))
+        for _, kind, data in moments
+        if kind == EventKind.STEP_STARTED and isinstance(data, Mapping)
+    ]
+    gone = (
+        (source, target)
+        for (source, loop), (target, next_loop) in pairwise(begun)
+        if source and target and (source, loop) != (target, next_loop)
+    )
+    return list(dict.fromkeys(gone))
+
+
+def in_words(length: dt.timedelta) -> str:
+    """`12 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`: two units at most."""
+    seconds = length.total_seconds()
+    if seconds < 10:
+        return f"{seconds:.1f} s" if seconds >= 0.05 else "under 0.1 s"
+    left, parts = round(seconds), []
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count} {unit}")
+        if len(parts) == 2 or (parts and not count):
+            break
+    return " ".join(parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """A span as it is drawn, with what is said of it."""
+
+    what: What
+    x: float
+    width: float
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A step or a child run, and its bars."""
+
+    label: str
+    y: float
+    bars: Sequence[Bar]
+    work: str
+    people: str
+    """Both in words, "" for none."""
+
+    @property
+    def text_y(self) -> float:
+        return self.y + ROW / 2 + 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tick:
+    x: float
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gantt:
+    """Rows of bars over one line of time."""
+
+    rows: Sequence[Row]
+    ticks: Sequence[Tick]
+    height: float
+    width: float = WIDTH
+    labels: float = LABELS
+
+
+NAMES: Mapping[What, str] = {
+    WORK: "at work",
+    PEOPLE: "waiting for people",
+    QUEUE: "waiting for its turn or a timer",
+}
+
+
+def chart(lines: Sequence[tuple[str, Sequence[Span]]]) -> Gantt | None:
+    """Draw lines, each with its label, over the time from the first span to the last.
+
+    None where nothing has happened yet.
+    """
+    pieces = [span for _, spans in lines for span in spans]
+    if not pieces:
+        return None
+    first, last = min(span.begin for span in pieces), max(span.end for span in pieces)
+    whole = max((last - first).total_seconds(), 0.001)
+    scale = (WIDTH - LABELS - 10) / whole
+
+    def place(at: dt.datetime) -> float:
+        return round(LABELS + (at - first).total_seconds() * scale, 1)
+
+    rows = [
+        Row(
+            label=label,
+            y=TOP + number * ROW,
+            bars=[
+                Bar(
+                    what=span.what,
+                    x=place(span.begin),
+                    width=round(max(span.length.total_seconds() * scale, THINNEST), 1),
+                    title=f"{NAMES[span.what]}: {in_words(span.length)}",
+                )
+                for span in spans
+            ],
+            work=_said(total(spans, WORK)),
+            people=_said(total(spans, PEOPLE)),
+        )
+        for number, (label, spans) in enumerate(lines)
+    ]
+    ticks = [
+        Tick(
+            x=round(LABELS + whole * scale * number / TICKS, 1),
+            label=in_words(dt.timedelta(seconds=whole * number / TICKS)) if number else "0",
+        )
+        for number in range(TICKS + 1)
+    ]
+    return Gantt(rows=rows, ticks=ticks, height=TOP + len(rows) * ROW + 6)
+
+
+def _said(length: dt.timedelta) -> str:
+    return in_words(length) if length else ""

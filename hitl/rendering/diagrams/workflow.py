@@ -1,0 +1,297 @@
+"""A workflow as a picture: its steps from top to bottom, where people are asked, and the ways back
+and forth. Pure: the same steps give the same picture.
+
+All lengths are in the units of the SVG's `viewBox`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Literal
+
+from runs.workflows import sequence
+from runs.workflows.sequence import FrozenStep
+
+BOX, LEFT, TOP = 300, 210, 8
+STEP, PAUSE, GAP = 54, 36, 30
+LANE, BEND = 26, 8
+"""Between two arcs that run beside each other; the radius of their corners."""
+CHARACTER = 6.2
+"""Width of a character of an arc's label, on average."""
+TITLE, NOTE, LABEL = 36, 46, 26
+"""Characters that fit on a box, below its title, and on an arc."""
+
+Kind = Literal["start", "step", "pause", "end"]
+ArcKind = Literal["next", "revise", "choice", "skip", "taken"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """A box: a step, or the pause after one."""
+
+    key: str
+    kind: Kind
+    title: str
+    note: str
+    """What it says below its title: sub-steps, conditions, times."""
+    y: float
+    state: str = ""
+    """`done`, `now`, `failed` or `todo` in a run's picture; "" in a template's."""
+    x: float = LEFT
+    width: float = BOX
+
+    @property
+    def height(self) -> float:
+        return STEP if self.kind == "step" else PAUSE
+
+    @property
+    def middle(self) -> float:
+        return self.y + self.height / 2
+
+    @property
+    def text_y(self) -> float:
+        """Baseline of the title."""
+        return self.middle + (-4 if self.kind == "step" and self.note else 5)
+
+    @property
+    def note_y(self) -> float:
+        return self.middle + 15
+
+    @property
+    def centre(self) -> float:
+        return self.x + self.width / 2
+
+    @property
+    def shown(self) -> str:
+        """The title as far as there is room."""
+        return shortened(self.title, TITLE)
+
+    @property
+    def shown_note(self) -> str:
+        return shortened(self.note, NOTE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arc:
+    """An arrow from one box to another."""
+
+    kind: ArcKind
+    path: str
+    """The `d` of an SVG path."""
+    label: str = ""
+    x: float = 0
+    y: float = 0
+    """Where the label stands."""
+    left: bool = False
+
+    @property
+    def shown(self) -> str:
+        return shortened(self.label, LABEL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """What the template draws, and the same in sentences."""
+
+    height: float
+    nodes: Sequence[Node]
+    arcs: Sequence[Arc]
+    sentences: Sequence[str]
+    """One for each step."""
+    detours: Sequence[str]
+    """One for each way that the run went and the template does not show."""
+    left: float
+    width: float
+
+
+def shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """Where a run stands, by the names of steps."""
+
+    steps: Mapping[str, str] = field(default_factory=dict)
+    """Step → `done`, `now`, `failed` or `todo`."""
+    pauses: Mapping[str, str] = field(default_factory=dict)
+    """The same of the pause after a step."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """Step → what it took, in words."""
+    taken: Sequence[tuple[str, str]] = ()
+    """Ways from step to step that the run went and the template does not show, in order."""
+
+
+@dataclass
+class _Lanes:
+    """Which lane beside the boxes is free between two heights."""
+
+    used: list[list[tuple[float, float]]] = field(default_factory=list)
+
+    def take(self, one: float, other: float) -> int:
+        low, high = min(one, other), max(one, other)
+        for number, spans in enumerate(self.used):
+            if all(high < begin or end < low for begin, end in spans):
+                spans.append((low, high))
+                return number
+        self.used.append([(low, high)])
+        return len(self.used) - 1
+
+
+def draw(steps: Sequence[FrozenStep], standing: Standing | None = None) -> Picture:
+    """Draw the steps of a template, or of a run that stands there."""
+    nodes = _nodes(steps, standing)
+    at = {node.key: node for node in nodes}
+    last = nodes[-1]
+    arcs = [
+        Arc(kind="next", path=f"M{a.centre:g} {a.y + a.height:g}V{b.y - 3:g}")
+        for a, b in pairwise(nodes)
+    ]
+    left, right = _Lanes(), _Lanes()
+    for kind, source, target, label in _ways(steps, standing):
+        begin, end = at[source], at.get(target, last)
+        back = end.y <= begin.y
+        arcs.append(_arc(kind, begin, end, label, left if back else right, back=back))
+    ends = [arc.x + (-1 if arc.left else 1) * CHARACTER * len(arc.shown) for arc in arcs if arc.x]
+    first = min([LEFT, *ends]) - TOP
+    return Picture(
+        height=last.y + last.height + TOP,
+        nodes=nodes,
+        arcs=arcs,
+        sentences=_sentences(steps, standing),
+        detours=_detours(steps, standing),
+        left=round(first),
+        width=round(max([LEFT + BOX, *ends]) + TOP - first),
+    )
+
+
+def _nodes(steps: Sequence[FrozenStep], standing: Standing | None) -> list[Node]:
+    run = standing or Standing()
+    nodes: list[Node] = []
+    y: float = TOP
+
+    def put(kind: Kind, key: str, title: str, note: str = "", state: str = "") -> None:
+        nonlocal y
+        node = Node(kind=kind, key=key, title=title, note=note, y=y, state=state)
+        nodes.append(node)
+        y += node.height + GAP
+
+    for step in steps:
+        name = step["name"]
+        note = "; ".join(filter(None, [run.notes.get(name, ""), *_remarks(step)]))
+        put(
+            "step",
+            name,
+            step["title"],
+            note,
+            run.steps.get(name, "" if standing is None else "todo"),
+        )
+        if step["pause_after"]:
+            state = run.pauses.get(name, "" if standing is None else "todo")
+            put("pause", _pause(name), sequence.pause_title(step), state=state)
+    put("end", "", "End")
+    return nodes
+
+
+def _pause(name: str) -> str:
+    return f"{name}\0pause"
+
+
+def _remarks(step: FrozenStep) -> list[str]:
+    remarks = []
+    if sub_steps := step.get("sub_steps"):
+        remarks.append(f"child runs: {', '.join(sub['title'] for sub in sub_steps)}")
+    if step.get("skip_when") is not None:
+        remarks.append("passed over on a condition")
+    if step.get("interrupt_before"):
+        remarks.append("asks before")
+    return remarks
+
+
+def _ways(
+    steps: Sequence[FrozenStep], standing: Standing | None
+) -> list[tuple[ArcKind, str, str, str]]:
+    """Ways that do not lead to the next box: kind, from, to, label."""
+    ways: list[tuple[ArcKind, str, str, str]] = []
+    for step in steps:
+        name = step["name"]
+        if step["pause_after"]:
+            ways.append(("revise", _pause(name), step["revise_to"], "Revise"))
+            ways += [
+                ("choice", _pause(name), choice["to"], choice["label"])
+                for choice in step["choices"]
+            ]
+        if step.get("skip_when") is not None:
+            ways.append(("skip", name, sequence.following(steps, name), "passed over"))
+    if standing is not None:
+        ways += [("taken", source, target, "") for source, target in standing.taken]
+    return ways
+
+
+def _arc(kind: ArcKind, begin: Node, end: Node, label: str, lanes: _Lanes, *, back: bool) -> Arc:
+    """An arrow beside the boxes: on the left where it leads back, else on the right."""
+    out, into = begin.middle + (6 if begin is end else 0), end.middle - (6 if begin is end else 0)
+    lane = lanes.take(out, into)
+    side = LEFT if back else LEFT + BOX
+    sign = -1 if back else 1
+    x = side + sign * (22 + lane * LANE)
+    turn, bend = x - sign * BEND, BEND if into > out else -BEND
+    path = (
+        f"M{side:g} {out:g}H{turn:g}Q{x:g} {out:g} {x:g} {out + bend:g}"
+        f"V{into - bend:g}Q{x:g} {into:g} {turn:g} {into:g}H{side + sign * 3:g}"
+    )
+    return Arc(kind=kind, path=path, label=label, left=back, x=x + sign * 6, y=(out + into) / 2 + 4)
+
+
+def _sentences(steps: Sequence[FrozenStep], standing: Standing | None) -> list[str]:
+    """What the picture shows, for whoever does not see it."""
+    titles = {step["name"]: step["title"] for step in steps}
+    run = standing or Standing()
+    sentences = []
+    for step in steps:
+        name = step["name"]
+        parts = [step["title"], *_remarks(step)]
+        if standing is not None:
+            parts.insert(1, STATES[run.steps.get(name, "todo")])
+            parts += [note] if (note := run.notes.get(name)) else []
+        sentence = ", ".join(parts) + "."
+        if step["pause_after"]:
+            sentence += f" Then a person is asked: {sequence.pause_title(step)}"
+            if standing is not None:
+                sentence += f" ({ASKED[run.pauses.get(name, 'todo')]})"
+            sentence += f". Revise leads to {titles.get(step['revise_to'], step['revise_to'])}"
+            for choice in step["choices"]:
+                sentence += f"; {choice['label']} to {titles.get(choice['to'], 'the end')}"
+            sentence += "."
+        sentences.append(sentence)
+    return sentences
+
+
+def _detours(steps: Sequence[FrozenStep], standing: Standing | None) -> list[str]:
+    titles = {step["name"]: step["title"] for step in steps}
+    return [
+        f"The run went from {titles[source]} to {titles[target]}."
+        for source, target in (standing.taken if standing else ())
+    ]
+
+
+STATES = {"done": "done", "now": "at work or next", "failed": "stopped here", "todo": "to come"}
+ASKED = {**STATES, "done": "answered", "now": "waiting for an answer", "failed": "no answer"}
+
+
+def standing_of(
+    steps: Sequence[FrozenStep],
+    parts: Sequence[Mapping[str, Any]],
+    notes: Mapping[str, str],
+    taken: Sequence[tuple[str, str]],
+) -> Standing:
+    """Where a run stands, from the parts of its progress: each step, and the pause after it."""
+    states = iter(parts)
+    of_steps, of_pauses = {}, {}
+    for step in steps:
+        of_steps[step["name"]] = next(states)["state"]
+        if step["pause_after"]:
+            of_pauses[step["name"]] = next(states)["state"]
+    return Standing(steps=of_steps, pauses=of_pauses, notes=notes, taken=taken)

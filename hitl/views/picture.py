@@ -1,0 +1,115 @@
+"""The picture of an order: its workflow, where its run stands in it, and where the time went."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Iterable, Sequence
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from checkpoints.database import clock
+from checkpoints.database.snapshot import one_moment
+from checkpoints.models import Event
+from hitl.decisions import services
+from hitl.rendering.diagrams import times, workflow
+from hitl.rendering.diagrams.times import Moment, Span
+from hitl.views import family
+from hitl.views.common import person
+from hitl.views.orders import progress
+from runs.models import Run, WorkOrder
+from runs.workflows import sequence
+from runs.workflows.sequence import FrozenStep
+
+MOMENTS = 3000
+"""Events of one thread that are looked at; the newest of them."""
+CHILDREN = 40
+"""Child runs that get a row of their own."""
+
+
+@require_safe
+@login_required
+def order_picture(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
+    """Whoever sees an order sees its picture."""
+    with one_moment():
+        try:
+            order = services.look_at_order(order_id, by=person(request))
+        except services.NotFound as error:
+            raise Http404(str(error)) from error
+        return render(request, "hitl/orders/picture.html", _parts_of(order))
+
+
+def _parts_of(order: WorkOrder) -> dict[str, object]:
+    now, steps = clock.now(), order.definition.steps
+    moments, cut = _moments(order.thread_id)
+    own = times.spans(moments, asked_at=order.created_at if not cut else moments[0].at, now=now)
+    standing = workflow.standing_of(
+        steps, progress(order), notes=_notes(steps, own), taken=_unshown(steps, moments)
+    )
+    below = [run for run in family.family_of(order.latest_run) if run.thread_id != order.thread_id]
+    return {
+        "order": order,
+        "picture": workflow.draw(steps, standing),
+        "gantt": times.chart([*_rows(steps, own), *_children(below[:CHILDREN], now)]),
+        "totals": [
+            (what, times.NAMES[what], times.in_words(length))
+            for what in (times.WORK, times.PEOPLE, times.QUEUE)
+            if (length := times.total(own, what))
+        ],
+        "cut": cut,
+        "more_children": max(0, len(below) - CHILDREN),
+    }
+
+
+def _moments(thread_id: uuid.UUID) -> tuple[list[Moment], bool]:
+    """The events of a thread that count, oldest first, and whether older ones were left out."""
+    events = Event.objects.filter(thread=thread_id, kind__in=times.KINDS).order_by("-seq")
+    newest = [Moment(*row) for row in events.values_list("at", "kind", "data")[: MOMENTS + 1]]
+    return newest[:MOMENTS][::-1], len(newest) > MOMENTS
+
+
+def _rows(steps: Sequence[FrozenStep], own: Iterable[Span]) -> list[tuple[str, list[Span]]]:
+    """A row for each step that has begun, in the order of the template."""
+    spans = list(own)
+    titles = {step["name"]: step["title"] for step in steps}
+    named = [*titles, *sorted({span.step for span in spans} - titles.keys())]
+    rows = [(titles.get(name, name), [s for s in spans if s.step == name]) for name in named]
+    return [(title or "Not begun", found) for title, found in rows if found]
+
+
+def _children(runs: Sequence[Run], now: dt.datetime) -> list[tuple[str, list[Span]]]:
+    """A row for each child run."""
+    return [
+        (
+            f"↳ {run.child_name}",
+            times.spans(_moments(run.thread_id)[0], asked_at=run.created_at, now=now),
+        )
+        for run in runs
+    ]
+
+
+def _notes(steps: Sequence[FrozenStep], own: Sequence[Span]) -> dict[str, str]:
+    """What each step took, in words."""
+    notes = {}
+    for step in steps:
+        parts = [
+            f"{times.in_words(length)} {times.NAMES[what]}"
+            for what in (times.WORK, times.PEOPLE)
+            if (length := times.total(own, what, step["name"]))
+        ]
+        notes[step["name"]] = ", ".join(parts)
+    return notes
+
+
+def _unshown(steps: Sequence[FrozenStep], moments: Sequence[Moment]) -> list[tuple[str, str]]:
+    """Ways that the run went and the template does not show: a step named the next one itself."""
+    shown = set()
+    for step in steps:
+        name = step["name"]
+        shown |= {(name, sequence.following(steps, name)), (name, step["revise_to"])}
+        shown |= {(name, choice["to"]) for choice in step["choices"]}
+    names = {step["name"] for step in steps}
+    return [way for way in times.ways(moments) if way not in shown and names.issuperset(way)]

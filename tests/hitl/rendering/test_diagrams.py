@@ -1,0 +1,163 @@
+"""Pictures that the server draws: the same facts give the same picture, and words beside it."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from checkpoints.models import EventKind
+from hitl.rendering.diagrams import times, workflow
+from hitl.rendering.diagrams.times import Moment
+
+START = dt.datetime(2026, 1, 5, 9, tzinfo=dt.UTC)
+
+
+def at(seconds):
+    return START + dt.timedelta(seconds=seconds)
+
+
+def moment(seconds, kind, step="", loop=1):
+    return Moment(at(seconds), str(kind), {"step": step, "loop_num": loop} if step else {})
+
+
+APPROVED = [
+    moment(2, EventKind.RUN_STARTED),
+    moment(2, EventKind.STEP_STARTED, "plan"),
+    moment(5, EventKind.STEP_COMPLETED, "plan"),
+    moment(5, EventKind.RUN_PAUSED),
+    moment(65, EventKind.RUN_RESUMED),
+    moment(66, EventKind.STEP_STARTED, "work"),
+]
+
+
+def test_time_is_told_apart_by_who_had_the_work():
+    """A run's time is at work, waiting for people, or waiting for its turn; no second is lost."""
+    spans = times.spans(APPROVED, asked_at=at(0), now=at(76))
+    assert [(span.what, span.step, span.length.total_seconds()) for span in spans] == [
+        ("queue", "plan", 2),
+        ("work", "plan", 3),
+        ("people", "plan", 60),
+        ("queue", "work", 1),
+        ("work", "work", 10),
+    ]
+    assert spans[-1].open
+    assert sum((span.length for span in spans), dt.timedelta(0)) == dt.timedelta(seconds=76)
+
+
+def test_time_after_an_end_counts_for_nobody_until_the_work_is_taken_up_again():
+    failed = [*APPROVED, moment(70, EventKind.RUN_FAILED)]
+    assert times.spans(failed, asked_at=at(0), now=at(9999))[-1].end == at(70)
+    again = [
+        *failed,
+        moment(500, EventKind.RUN_STARTED),
+        moment(501, EventKind.STEP_STARTED, "work"),
+    ]
+    spans = times.spans(again, asked_at=at(0), now=at(505))
+    assert times.total(spans, times.WORK, "work") == dt.timedelta(seconds=8)
+    assert times.total(spans, times.QUEUE, "work") == dt.timedelta(seconds=2)
+
+
+def test_a_lost_worker_makes_no_second_bar_and_no_way():
+    """The step begins again under the same number: it is the same time at work."""
+    begun_again = [*APPROVED, moment(90, EventKind.STEP_STARTED, "work")]
+    spans = times.spans(begun_again, asked_at=at(0), now=at(100))
+    assert [span.step for span in spans if span.what == "work"] == ["plan", "work"]
+    assert times.ways(begun_again) == [("plan", "work")]
+
+
+def test_a_clock_that_was_behind_draws_nothing_backwards():
+    spans = times.spans([moment(-5, EventKind.STEP_STARTED, "plan")], asked_at=at(0), now=at(-2))
+    assert all(span.length >= dt.timedelta(0) for span in spans)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "under 0.1 s"),
+        (1.25, "1.2 s"),
+        (59.6, "1 min"),
+        (200, "3 min 20 s"),
+        (7205, "2 h"),
+        (7500, "2 h 5 min"),
+        (370_000, "4 d 6 h"),
+    ],
+)
+def test_a_length_is_told_in_two_units_at_most(seconds, words):
+    assert times.in_words(dt.timedelta(seconds=seconds)) == words
+
+
+def test_a_chart_has_a_row_for_each_line_within_its_width():
+    chart = times.chart([("Plan", times.spans(APPROVED, asked_at=at(0), now=at(76)))])
+    assert (chart.rows[0].work, chart.rows[0].people) == ("13 s", "1 min")
+    assert all(bar.x + bar.width <= chart.width for bar in chart.rows[0].bars)
+    assert times.chart([]) is None
+
+
+def step(name, **more):
+    return {
+        "name": name,
+        "title": name.capitalize(),
+        "pause_after": False,
+        "pause_phase": "",
+        "revise_to": name,
+        "choices": [],
+        **more,
+    }
+
+
+STEPS = [
+    step("plan", pause_after=True, pause_phase="awaiting_plan_approval"),
+    step(
+        "work",
+        pause_after=True,
+        pause_phase="awaiting_look",
+        revise_to="plan",
+        choices=[{"name": "skip", "label": "Skip the check", "to": "ship"}],
+    ),
+    step("check", skip_when={"type": "object"}),
+    step("ship", sub_steps=[step("pack"), step("send")]),
+]
+
+
+def test_a_template_is_drawn_with_its_pauses_its_ways_back_and_its_choices():
+    picture = workflow.draw(STEPS)
+    assert [(node.kind, node.title) for node in picture.nodes] == [
+        ("step", "Plan"),
+        ("pause", "Plan Approval"),
+        ("step", "Work"),
+        ("pause", "Answer"),
+        ("step", "Check"),
+        ("step", "Ship"),
+        ("end", "End"),
+    ]
+    assert picture.nodes[5].note == "child runs: Pack, Send"
+    drawn = [(arc.kind, arc.label, arc.left) for arc in picture.arcs if arc.kind != "next"]
+    assert drawn == [
+        ("revise", "Revise", True),
+        ("revise", "Revise", True),
+        ("choice", "Skip the check", False),
+        ("skip", "passed over", False),
+    ]
+    assert picture.sentences[1] == (
+        "Work. Then a person is asked: Answer. Revise leads to Plan; Skip the check to Ship."
+    )
+    assert workflow.draw(STEPS) == picture
+
+
+def test_arrows_beside_each_other_do_not_lie_on_each_other():
+    """Two ways back over the same boxes get a lane each; one below them takes the first again."""
+    arcs = [arc for arc in workflow.draw(STEPS).arcs if arc.kind == "revise"]
+    assert arcs[0].x != arcs[1].x
+    apart = workflow.draw([step("a", pause_after=True), step("b", pause_after=True)])
+    assert len({arc.x for arc in apart.arcs if arc.kind == "revise"}) == 1
+
+
+def test_a_run_is_drawn_with_where_it_stands_and_the_ways_that_only_its_steps_knew():
+    progress = [{"state": state} for state in ("done", "done", "now", "todo", "todo", "todo")]
+    standing = workflow.standing_of(STEPS, progress, {"plan": "3 s at work"}, [("work", "plan")])
+    picture = workflow.draw(STEPS, standing)
+    assert [node.state for node in picture.nodes] == ["done", "done", "now", *["todo"] * 3, ""]
+    assert [arc.left for arc in picture.arcs if arc.kind == "taken"] == [True]
+    assert picture.sentences[0].startswith("Plan, done, 3 s at work. Then a person is asked")
+    assert picture.detours == ["The run went from Work to Plan."]
