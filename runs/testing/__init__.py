@@ -8,6 +8,7 @@ from runs.testing.crashes import NotCrashProof, Survived, survives_every_crash
 from runs.testing.effects import outside
 from runs.testing.engine import Endless, Engine
 from runs.testing.playing import Effect, NothingAsked, Play, Point, Question, play
+from runs.testing.replaying import ReplayDiffers, Replayed, replays
 
 __all__ = [
     "Effect",
@@ -18,8 +19,11 @@ __all__ = [
     "Play",
     "Point",
     "Question",
+    "ReplayDiffers",
+    "Replayed",
     "Survived",
     "outside",
     "play",
+    "replays",
     "survives_every_crash",
 ]

@@ -77,7 +77,8 @@ class Trial:
     def run(self, die_at: int = 0) -> Ending:
         """Carry the work to its end, with a worker that dies at that moment (0: never)."""
         self.fresh()
-        engine, recorder = self.engine.copy(), Recorder()
+        engine = self.engine.copy()
+        recorder = Recorder(str(engine.folder))
         life = Moments(die_at=die_at)
         worker = _Process(engine, life, recorder) if self.kill else _Worker(engine, life)
         engine.worker = worker
@@ -155,6 +156,7 @@ def survives_every_crash(
         NotCrashProof: with each fault, its moment, and the author's line to change.
     """
     engine = engine or Engine.on_sqlite()
+    engine.frozen = engine.now()
     with effects.watched([*watch, *idempotent]) as names:
         order = engine.start(workflow, **about)
         trial = Trial(engine=engine, order=order, answers=answers, fresh=fresh, kill=kill)
@@ -282,7 +284,8 @@ def _told(play: Play) -> dict[str, Any]:
         "state": play.state,
         "decisions": play.decisions,
     }
-    plain: dict[str, Any] = json.loads(ID.sub("an id", json.dumps(told)))
+    text = json.dumps(told).replace(str(play.engine.folder), "")
+    plain: dict[str, Any] = json.loads(ID.sub("an id", text))
     return plain
 
 

@@ -140,8 +140,9 @@ def _copy_tables(make_tables: MakeTables, path: Path) -> None:
 
 
 def _digest() -> str:
-    """The digest of what tables are made from: models and migrations of all apps."""
+    """The digest of what tables are made from: models and migrations of all apps, and the kit."""
     digest = hashlib.sha256(django.__version__.encode())
+    digest.update(Path(__file__).with_name("engine.py").read_bytes())
     for app in sorted(apps.get_app_configs(), key=lambda app: app.label):
         folder = Path(app.path)
         for path in sorted(

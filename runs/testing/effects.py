@@ -61,12 +61,16 @@ class Call:
 class Recorder:
     """The effects of one run, in their order."""
 
+    folder: str = ""
+    """The engine's own, which is another in each run."""
     calls: list[Call] = field(default_factory=list)
     tell: Callable[[Call], None] = lambda call: None
 
     def record(self, name: str, arguments: Sequence[Any], frame: FrameType | None) -> None:
         """Note an effect whose caller is `frame`, and let the worker die right after it."""
-        told = repr(arguments)
+        told = repr([_named(one) if callable(one) else one for one in arguments])
+        if self.folder:
+            told = told.replace(self.folder, "")
         plain = ADDRESS.sub("", ID.sub("", told))
         digest = hashlib.sha256(plain.encode(errors="replace")).hexdigest()
         place, recorded = _place(frame)
@@ -110,7 +114,7 @@ def watched(functions: Sequence[Watched]) -> Iterator[list[str]]:
     with ExitStack() as stack:
         for function in functions:
             original = pkgutil.resolve_name(function) if isinstance(function, str) else function
-            name = getattr(original, "__qualname__", str(function))
+            name = _named(original)
             names.append(name)
             places = list(_references(original))
             if not places:
@@ -124,6 +128,10 @@ def watched(functions: Sequence[Watched]) -> Iterator[list[str]]:
         yield names
 
 
+def _named(function: Any) -> str:
+    return str(getattr(function, "__qualname__", type(function).__qualname__))
+
+
 def _counted(original: Callable[..., Any], name: str, *, of_class: bool) -> Callable[..., Any]:
     @functools.wraps(original)
     def call(*arguments: Any, **named: Any) -> Any:
@@ -131,7 +139,8 @@ def _counted(original: Callable[..., Any], name: str, *, of_class: bool) -> Call
         result = original(*arguments, **named)
         if _recorder is not None:
             given = arguments[1:] if of_class else arguments
-            _recorder.record(name, [*given, sorted(named.items())], sys._getframe(1))
+            parts = [part for item in sorted(named.items()) for part in item]
+            _recorder.record(name, [*given, *parts], sys._getframe(1))
         return result
 
     return call

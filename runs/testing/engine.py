@@ -20,9 +20,11 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+from django.apps import apps
 from django.contrib.auth.models import Group
 from django.core.management import call_command
 from django.db import DEFAULT_DB_ALIAS, connection, connections
+from django.db.migrations.loader import MigrationLoader
 from django.test.utils import override_settings
 from django.utils import timezone
 
@@ -47,6 +49,7 @@ from runs.models.templates import _definition
 from runs.states import PENDING, RUNNING
 from runs.testing import databases, given, moments
 from runs.testing.databases import Database
+from runs.workflows import sequence
 from runs.workflows.base import StepFailed
 
 PATIENCE = 30.0
@@ -55,6 +58,8 @@ BUDGET = 60.0
 """Seconds of a worker's time slice."""
 ROUNDS = 1000
 """Looks at what is due, before the kit says that the work does not end."""
+OURS = ("checkpoints", "runs", "hitl", "axes")
+"""Apps whose tables the kit needs, beside Django's own."""
 AUTHOR = "author"
 """Who asks for the work."""
 
@@ -67,6 +72,7 @@ _timezone_now = timezone.now
 _read_prepared = Prepared.get
 _add_chunk = streaming.Chunks.add
 _call_step = time_limit.call
+_delay = sequence.retry_delay
 _words: dict[str, weakref.WeakKeyDictionary[Prepared[Any], Prepared[Any]]] = {}
 
 
@@ -83,6 +89,8 @@ class Engine:
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         self.ahead = dt.timedelta()
         """By how much the clock of this engine is ahead of the host's."""
+        self.frozen: dt.datetime | None = None
+        """Where set, the time at which the clock stands, but for what it is ahead."""
         self.settings: dict[str, Any] = {}
         self.script: Script | None = None
         """What the model says; None for the scripted model of the product."""
@@ -105,8 +113,16 @@ class Engine:
         other = Engine(self.database.copy(), patience=self.patience)
         if (self.folder / "data").exists():
             shutil.copytree(self.folder / "data", other.folder / "data", symlinks=True)
-        other.settings, other.script, other.ahead = {**self.settings}, self.script, self.ahead
+        other.settings, other.script = {**self.settings}, self.script
+        other.ahead, other.frozen = self.ahead, self.frozen
         return other
+
+    @property
+    def shared(self) -> Path:
+        """The folder that all workers see (`context.shared`); each copy of the engine has its
+        own.
+        """
+        return self.folder / "data" / "shared"
 
     # -- in place ----------------------------------------------------------------------------------
 
@@ -130,7 +146,7 @@ class Engine:
         data = self.folder / "data"
         return {
             "WAYSTATION_DATA": data,
-            "WAYSTATION_SHARED": data / "shared",
+            "WAYSTATION_SHARED": self.shared,
             "WAYSTATION_REPOSITORIES": [self.folder, data / "sample"],
             "WAYSTATION_FILES": [self.folder],
             "CHECKPOINTS": {
@@ -152,6 +168,7 @@ class Engine:
         yield streaming, "_ensure_writer", _nothing
         yield streaming.Chunks, "add", _add_and_write
         yield time_limit, "call", self._call
+        yield sequence, "retry_delay", _retry_delay
         yield Prepared, "get", _prepared_here(self.database.vendor)
         yield clock, "_last", None
         yield readiness, "require", _nothing  # models and keys are the test's
@@ -186,7 +203,7 @@ class Engine:
 
     def now(self) -> dt.datetime:
         """Give the time of this engine."""
-        return _timezone_now() + self.ahead
+        return (self.frozen or _timezone_now()) + self.ahead
 
     # -- work --------------------------------------------------------------------------------------
 
@@ -293,13 +310,16 @@ class Engine:
                 "The clock of a PostgreSQL server cannot be moved. Test what depends on time on "
                 "SQLite: the rules are the same."
             )
-        ends = self.ahead + by
+        ends = self.now() + by
         self.work()
-        while (due := self.next_due()) is not None and due <= _timezone_now() + ends:
-            self.ahead = max(self.ahead, due - _timezone_now() + dt.timedelta(milliseconds=1))
+        while (due := self.next_due()) is not None and due <= ends:
+            self._go_to(due + dt.timedelta(milliseconds=1))
             self.work()
-        self.ahead = max(self.ahead, ends)
+        self._go_to(ends)
         self.work()
+
+    def _go_to(self, at: dt.datetime) -> None:
+        self.ahead += max(at - self.now(), dt.timedelta())
 
     def next_due(self) -> dt.datetime | None:
         """Give when something happens by itself next; None where nothing will."""
@@ -336,6 +356,11 @@ def _prepared_here(vendor: str) -> Callable[..., list[Any]]:
         return _read_prepared(words[prepared], *values)
 
     return get
+
+
+def _retry_delay(attempt: int, *, jitter: float, **policy: float) -> float:
+    """Give the delay without chance: two runs of a test are to be the same."""
+    return _delay(attempt, jitter=0.5, **policy)
 
 
 def _add_and_write(chunks: streaming.Chunks, text: str) -> None:
@@ -389,5 +414,8 @@ def _alarm(seconds: float) -> Iterator[None]:
 def _make_tables(settings: dict[str, Any]) -> None:
     """Make the tables of the product in an empty database."""
     with _in_place_of_the_default(settings), patch.object(clock, "_last", None):
-        for app in ("contenttypes", "auth", "checkpoints", "runs", "hitl"):
-            call_command("migrate", app, verbosity=0, interactive=False)
+        loader = MigrationLoader(None)
+        for app in apps.get_app_configs():  # a project's own may need another database
+            known = app.name.startswith("django.") or app.label in OURS
+            if known and app.label in loader.migrated_apps:
+                call_command("migrate", app.label, verbosity=0, interactive=False)
