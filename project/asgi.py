@@ -21,8 +21,10 @@ from hitl.live import routing  # noqa: E402  # as above
 from hitl.live.backpressure import patient  # noqa: E402  # as above
 from project.doors import guarded  # noqa: E402  # as above
 from project.errors import exception_handler  # noqa: E402  # as above
+from runs.definitions import shipped  # noqa: E402  # as above
 
 checks.at_start(reach=False)
+shipped.load_at_start()
 
 
 # `patient` stands outside whatever else changes `send`: it finds the client's connection by the

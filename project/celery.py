@@ -33,8 +33,10 @@ app.autodiscover_tasks(related_name="turn_tasks")
 def _look_around(**_: Any) -> None:
     checks.at_start(reach=True)
     runs_checks.at_start()
+    from runs.definitions import shipped
     from runs.engine.workers import clocks  # here: Django is not ready when this module is imported
 
+    shipped.load_at_start()
     clocks.note()
 
 

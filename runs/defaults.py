@@ -30,6 +30,10 @@ WAYSTATION_WORKFLOWS = env.items(
 """Modules that register step functions, and may bring templates along (`runs.definitions.shipped`);
 those that we ship where it is not
 set."""
+WAYSTATION_PUBLISH = env.flag("WAYSTATION_PUBLISH", default=True)
+"""Whether web servers and workers save declared workflows as templates when they start; else
+`manage.py load_templates` does.
+"""
 WAYSTATION_CODER = env.text("WAYSTATION_CODER")
 """The command line agent that writes code: `claude-code`, `codex`, `gemini-cli`, or a JSON file.
 

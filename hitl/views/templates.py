@@ -14,7 +14,7 @@ from hitl.forms.templates import TemplateForm, TextsForm, pauses_of
 from hitl.rendering.diagrams import workflow
 from hitl.views.common import person
 from runs import definitions
-from runs.definitions import readiness, rights
+from runs.definitions import readiness, rights, shipped
 from runs.models import Template
 
 
@@ -23,8 +23,14 @@ from runs.models import Template
 def template_list(request: HttpRequest) -> HttpResponse:
     found = Template.objects.current().order_by("title", "slug")
     refused, lacks = rights.refusals(person(request)), readiness.lacking(found, by=person(request))
+    newer = shipped.outdated(found)
     rows = [
-        (template, pauses_of(template), refused.get(template.slug) or lacks.get(template.slug))
+        (
+            template,
+            pauses_of(template),
+            refused.get(template.slug) or lacks.get(template.slug),
+            template.slug in newer,
+        )
         for template in found
     ]
     return render(request, "hitl/templates/templates.html", {"rows": rows})
@@ -87,6 +93,7 @@ def _page(
     context["cannot_run"] = readiness.lacking([form.template], by=person(request)).get(
         form.template.slug
     )
+    context["newer"] = shipped.outdated([form.template]).get(form.template.slug)
     context["who_may_order"] = rights.who_may(rights.access_to(form.template.slug))
     return render(request, "hitl/templates/template.html", context, status=status)
 

@@ -15,7 +15,7 @@ from runs import definitions
 from runs.api.fields import OptionalText
 from runs.api.paging import NewestVersionFirst, Paged
 from runs.api.requests import user_of
-from runs.definitions import readiness, rights
+from runs.definitions import readiness, rights, shipped
 from runs.models import (
     StepTemplate,
     Template,
@@ -29,6 +29,10 @@ class TemplateIn(serializers.Serializer[Any]):
     description = serializers.CharField(required=False, allow_blank=True)
     steps = serializers.ListField(child=serializers.DictField(), required=False)
     input_schema = serializers.DictField(required=False)
+    state_schema = serializers.DictField(
+        required=False,
+        help_text="JSON Schema of the state: what steps write is checked against it.",
+    )
     reducers = serializers.DictField(
         child=serializers.CharField(), required=False, help_text="State key → how updates join it."
     )
@@ -72,6 +76,12 @@ class TemplateOut(Runnable):
     warnings = serializers.SerializerMethodField(
         help_text="What its steps need and this server lacks, with the line that installs it."
     )
+    newer_in_code = serializers.SerializerMethodField(
+        help_text=(
+            "File and line of a declaration that has changed since a person saved this version; "
+            "else empty. `load_templates --replace` makes it current."
+        )
+    )
     frequency_promise = serializers.CharField(
         help_text="What holds of a run's steps with this frequency."
     )
@@ -85,6 +95,7 @@ class TemplateOut(Runnable):
             "description",
             "steps",
             "input_schema",
+            "state_schema",
             "reducers",
             "needs_repository",
             "frequency",
@@ -96,8 +107,12 @@ class TemplateOut(Runnable):
             "can_run",
             "lacks",
             "warnings",
+            "newer_in_code",
             "created_at",
         ]
+
+    def get_newer_in_code(self, template: Template) -> str:
+        return shipped.outdated([template]).get(template.slug, "")
 
     def get_warnings(self, template: Template) -> list[str]:
         return definitions.warnings_of(template.steps)

@@ -145,9 +145,9 @@ def check_off(steps: Sequence[FrozenStep], *, needs_repository: bool) -> None:
         raise TemplateInvalid({"frequency": errors})
 
 
-def check_schema(schema: Any) -> None:
+def check_schema(schema: Any, field: str) -> None:
     try:
         schemas.check(schema)
     except schemas.SchemaRefused as error:
-        raise refused("input_schema", f"No JSON Schema that can be used: {error}") from error
-    check_no_secrets(schema, "input_schema")
+        raise refused(field, f"No JSON Schema that can be used: {error}") from error
+    check_no_secrets(schema, field)

@@ -13,7 +13,7 @@ from runs.definitions.checks import check_no_secrets
 from runs.definitions.errors import TemplateInvalid, refused, refusing
 from runs.models import Definition, StepTemplate, Template
 from runs.models.frequency import Frequency
-from runs.workflows import refusals, registry
+from runs.workflows import refusals, registry, schemas
 from runs.workflows.code.fingerprint import fingerprint
 from runs.workflows.registry import UnknownStep, find
 from runs.workflows.sequence import Choice, FrozenStep
@@ -56,6 +56,8 @@ def frozen(template: Template) -> dict[str, Any]:
     }
     if template.frequency != Frequency.STEP:
         content["frequency"] = template.frequency
+    if template.state_schema:
+        content["state_schema"] = schemas.check(template.state_schema)
     if template.size_budget is not None:
         content["size_budget"] = template.size_budget
     return content

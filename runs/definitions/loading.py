@@ -6,6 +6,7 @@ the database.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import sysconfig
@@ -22,7 +23,7 @@ from typing import Any
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from checkpoints.state import redaction
+from checkpoints.state import codec, redaction
 from checkpoints.text import invisible
 from runs.workflows import Workflow, WorkflowInvalid
 
@@ -47,6 +48,11 @@ class Declared:
     place: str
     workflow: Workflow | None = None
     """None where a dictionary of the module says it."""
+
+    @property
+    def digest(self) -> str:
+        """Of all that is declared: another one means another version."""
+        return codec.digest(json.dumps(self.fields, sort_keys=True, default=repr))
 
     def place_of(self, field: str) -> str:
         """Where the part of the declaration stands that a refusal names."""

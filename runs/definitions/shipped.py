@@ -9,12 +9,28 @@ same with `STEP_TEMPLATES` (slug → `title`, `function`, `config`, `sub_steps`)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.db import Error
+from django.db.models import Manager
+
+from checkpoints.database import outages
 from runs.definitions import loading, templates
+from runs.definitions.errors import TemplateInvalid
+from runs.definitions.loading import Declared
+from runs.definitions.templates import Kind
 from runs.models import StepTemplate, Template
+from runs.workflows.registry import is_known
+
+logger = logging.getLogger(__name__)
+
+TRIES = 10
+"""How often a version is tried that other hosts save at the same moment."""
 
 BUILT_IN = (
     "runs.workflows.deliver",
@@ -35,21 +51,120 @@ def register() -> None:
     loading.declared(loading.modules())
 
 
-def load() -> list[Template]:
-    """Write what is shipped; what is there already in the same form stays as it is, and a version
-    that a person edited stays current.
+class Refused(ImproperlyConfigured):
+    """Declared templates that cannot be saved. The message names file, line and field."""
+
+
+def load(replace: Collection[str] = ()) -> list[Template]:
+    """Save what the modules declare, each in a transaction of its own, and give the templates.
+
+    Args:
+        replace: slugs of workflows whose versions that people saved give way to the code's.
+    Raises:
+        Refused: some could not be saved; all others were.
     """
     kinds, found = loading.declared(loading.modules())
-    for kind in kinds:
-        last = StepTemplate.objects.filter(slug=kind.slug).order_by("-version").first()
-        # else its title and configuration are the operator's
-        if last is None or last.function != kind.fields["function"]:
-            templates.edit_step_template(kind.slug, **kind.fields)
-    return [_load(one.slug, one.fields) for one in found]
+    refused = [
+        *_publish(StepTemplate, kinds, templates.edit_step_template, replace),
+        *_publish(Template, found, templates.edit_template, replace),
+    ]
+    if refused:
+        raise Refused(" ".join(refused))
+    slugs = [one.slug for one in found]
+    current = {one.slug: one for one in Template.objects.current().filter(slug__in=slugs)}
+    return [current[slug] for slug in slugs]
 
 
-def _load(slug: str, fields: Mapping[str, Any]) -> Template:
-    last = Template.objects.filter(slug=slug).order_by("-version").first()
-    if last is not None and last.created_by_id is not None:
-        return last
-    return templates.edit_template(slug, **fields)
+def load_at_start() -> None:
+    """Save what the modules declare, for processes that serve.
+
+    What cannot be saved stops none of them: the version before stays current, and the log says why.
+    """
+    if not settings.WAYSTATION_PUBLISH:
+        return
+    try:
+        load()
+    except Refused as error:
+        logger.error("Some declared workflows are not current: %s", error)
+    except Error as error:
+        if not (outages.lacks_tables(error) or outages.is_trouble(error)):
+            raise
+        words = "Declared workflows were not saved, since the database cannot be used yet: %s"
+        logger.warning(words, " ".join(str(error).split())[:300])
+
+
+def outdated(shown: Iterable[Template]) -> dict[str, str]:
+    """The templates that a person changed and whose declaration has changed since: slug → where
+    the declaration stands.
+    """
+    edited = {one.slug for one in shown if not one.declared}
+    if not edited:
+        return {}
+    bases = dict(
+        Template.objects.filter(slug__in=edited)
+        .exclude(declared="")
+        .order_by("version")
+        .values_list("slug", "declared")
+    )
+    return {
+        one.slug: one.place
+        for one in loading.declared(loading.modules())[1]
+        if one.slug in bases and bases[one.slug] != one.digest
+    }
+
+
+def _publish(
+    model: type[Kind],
+    declared: Sequence[Declared],
+    save: Callable[..., Kind],
+    replace: Collection[str],
+) -> Iterator[str]:
+    """Save those that are new; give, in words, those that could not be saved."""
+    for one in declared:
+        owner = one.workflow.slug if one.workflow is not None else one.slug
+        for attempt in range(TRIES):
+            try:
+                if _is_new(model, one, replaced=not {one.slug, owner}.isdisjoint(replace)):
+                    save(one.slug, declared=one.digest, **one.fields)
+            except TemplateInvalid as error:
+                if "version" in error.errors and attempt + 1 < TRIES:
+                    continue  # another host saved one at the same moment: perhaps this very one
+                yield from (
+                    f"{one.place_of(field)}: {one.slug}, {field}: {' '.join(texts)}"
+                    for field, texts in error.errors.items()
+                )
+            break
+
+
+def _is_new(model: type[Kind], one: Declared, *, replaced: bool) -> bool:
+    """Whether the declaration is another one than the last that was saved, and no person's version
+    stands in its way.
+    """
+    manager: Manager[Kind] = model._default_manager
+    versions = manager.filter(slug=one.slug).order_by("-version")
+    newest = versions.first()
+    if newest is None:
+        return True
+    if newest.declared or replaced:
+        return newest.declared != one.digest
+    if isinstance(newest, StepTemplate) and not is_known(newest.function):
+        return True
+    last = versions.exclude(declared="").first()
+    if last is not None:
+        return False
+    # saved by a release that did not note this
+    if isinstance(newest, StepTemplate):
+        return newest.function != one.fields["function"] or _same(newest, one)
+    if newest.created_by_id is None:
+        return True
+    base = Template.objects.filter(slug=one.slug, created_by=None).order_by("-version").first()
+    if base is not None:  # what the person changed was this, as far as anybody knows
+        Template.objects.filter(pk=base.pk).update(declared=one.digest)
+    return False
+
+
+def _same(kind: StepTemplate, one: Declared) -> bool:
+    """Whether a step template holds what is declared."""
+    usual: dict[str, Any] = {"config": {}, "sub_steps": []}
+    wanted = {**usual, **one.fields}
+    return {name: getattr(kind, name) for name in wanted} == wanted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
@@ -36,8 +36,10 @@ from runs.workflows.sub_workflow import SUB_STEPS
 
 EDITED = (
     "title", "description", "input_schema", "needs_repository", "steps", "reducers", "frequency",
-    "retention", "size_budget",
+    "retention", "size_budget", "state_schema",
 )  # fmt: skip
+SCHEMAS = ("input_schema", "state_schema")
+Kind = TypeVar("Kind", Template, StepTemplate)
 
 
 def current(slug: str) -> Template:
@@ -50,7 +52,12 @@ def current(slug: str) -> Template:
 
 @transaction.atomic
 def edit_template(
-    slug: str, *, by: AbstractBaseUser | None = None, after: int | None = None, **fields: Any
+    slug: str,
+    *,
+    by: AbstractBaseUser | None = None,
+    after: int | None = None,
+    declared: str = "",
+    **fields: Any,
 ) -> Template:
     """Save a template as its next version; orders made before keep theirs.
 
@@ -59,6 +66,8 @@ def edit_template(
     Args:
         after: the version that was looked at; where another one is current by now, nothing is
             saved.
+        declared: digest of the declaration in code that this is; then `fields` are all of it, and
+            what they leave out is as usual.
         fields: `steps` (as in S4-9), and where they change others of EDITED.
     Raises:
         TemplateInvalid: a step names an unknown step template, a way leads nowhere, or the input
@@ -67,25 +76,25 @@ def edit_template(
     last = Template.objects.filter(slug=slug).order_by("-version").first()
     if after is not None and (last is None or last.version != after):
         raise refused("version", SAVED_MEANWHILE)
-    kept = {name: getattr(last, name) for name in EDITED} if last else {"title": slug}
+    before = {name: getattr(last, name) for name in EDITED} if last else {}
+    kept = before if last and not declared else {**_usual_fields(), "title": slug}
     values = {**kept, **fields}
     check_texts(slug, fields)
     frozen_steps = freeze_steps(values.get("steps", []))
-    if last is None and "reducers" not in fields:
+    if kept is not before and "reducers" not in fields:
         values["reducers"] = registry.reducers_of(frozen_steps) or values.get("reducers", {})
     check_people(values["steps"], "steps")
-    check_schema(values.get("input_schema", {}))
+    for name in SCHEMAS:
+        check_schema(values[name], name)
     with refusing():
         step_options.check_reducers(values.get("reducers", {}))
         step_options.check_keeping(values)
     if values.get("frequency") == Frequency.OFF:
         check_off(frozen_steps, needs_repository=values.get("needs_repository", True))
-    values |= {
-        "input_schema": schemas.in_order(values.get("input_schema", {})),
-        "steps": [_in_order(one) for one in values["steps"]],
-    }
-    if last and values == kept:
-        return last
+    values |= {name: schemas.in_order(values[name]) for name in SCHEMAS}
+    values["steps"] = [_in_order(one) for one in values["steps"]]
+    if last and values == before:
+        return _noted(last, declared)
     keyed.made("")
     try:
         with transaction.atomic():
@@ -93,10 +102,24 @@ def edit_template(
                 slug=slug,
                 version=last.version + 1 if last else 1,
                 created_by_id=by.pk if by else None,
+                declared=declared,
                 **values,
             )
     except IntegrityError as error:  # template_version_once
         raise refused("version", SAVED_MEANWHILE) from error
+
+
+def _usual_fields() -> dict[str, Any]:
+    usual = Template()
+    return {name: getattr(usual, name) for name in EDITED}
+
+
+def _noted(last: Kind, declared: str) -> Kind:
+    """The version that is there already, which is this declaration from now on."""
+    if declared and last.declared != declared:
+        last.declared = declared
+        last.save(update_fields=["declared"])
+    return last
 
 
 @transaction.atomic
@@ -107,10 +130,12 @@ def edit_step_template(
     function: str = "",
     config: Mapping[str, Any] | None = None,
     sub_steps: Sequence[Mapping[str, Any]] = (),
+    declared: str = "",
 ) -> StepTemplate:
     """Save a step template as its next version. The same content again makes no new version.
 
     Args:
+        declared: digest of the declaration in code that this is.
         function: a registered step function; `flow.sub_steps` where it is left empty and there are
             sub-steps.
         sub_steps: as a template's steps; they run as child runs (see
@@ -146,12 +171,12 @@ def edit_step_template(
         check_people(values["sub_steps"], "sub_steps")
     last = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
     if last and {name: getattr(last, name) for name in values} == values:
-        return last
+        return _noted(last, declared)
     keyed.made("")
     try:
         with transaction.atomic():
             return StepTemplate.objects.create(
-                slug=slug, version=last.version + 1 if last else 1, **values
+                slug=slug, version=last.version + 1 if last else 1, declared=declared, **values
             )
     except IntegrityError as error:  # step_template_version_once
         raise refused("version", SAVED_MEANWHILE) from error

@@ -18,7 +18,7 @@ from checkpoints.store.prepared_queries import Prepared
 from runs.engine import approvals, children, interruptions, record, results, time_limit
 from runs.engine.context import opening
 from runs.engine.context.claimed_run import ClaimedRun, loop_num
-from runs.engine.drafts import budget
+from runs.engine.drafts import budget, state_shape
 from runs.engine.ending import Wake
 from runs.engine.questions import Question
 from runs.engine.recovery import code_changes
@@ -115,7 +115,13 @@ def _take_step(held: ClaimedRun, *, ends: float) -> bool:
     try:
         if not isinstance(outcome, Exception):
             return _record(held, outcome, stay=time.monotonic() < ends and not stopping())
-    except (codec.NotJson, reducers.MergeFailed, sequence.UnknownName, budget.Spent) as error:
+    except (
+        codec.NotJson,
+        reducers.MergeFailed,
+        sequence.UnknownName,
+        budget.Spent,
+        state_shape.StateInvalid,
+    ) as error:
         logger.warning("%s: %s", held.run.shown_id, error)
         record.failed(held, error)
         return False

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group, PermissionsMixin
@@ -29,6 +30,10 @@ class StepTemplate(models.Model):
     slug = models.SlugField(max_length=80)
     version = models.PositiveIntegerField(default=1)
     title = models.CharField(max_length=120)
+    declared = models.CharField(max_length=64, default="", editable=False, db_default="")
+    """Digest of the declaration in code that this version was saved from; empty where a person
+    saved it.
+    """
     function = models.CharField(
         max_length=120, help_text="The registered step function, e.g. repo_tidy.plan."
     )
@@ -94,6 +99,12 @@ class Template(models.Model):
             "replaced."
         ),
     )
+    state_schema = models.JSONField(
+        default=dict,
+        blank=True,
+        db_default=models.Value({}, models.JSONField()),
+        help_text="JSON Schema of the state: what a step writes is checked against it.",
+    )
     needs_repository = models.BooleanField(default=True)
     frequency = models.CharField(
         max_length=8, choices=Frequency, default=Frequency.STEP, help_text=WHEN
@@ -104,6 +115,8 @@ class Template(models.Model):
         blank=True,
         help_text="Bytes that one run may write; empty for WAYSTATION_RUN_BYTES.",
     )
+    declared = models.CharField(max_length=64, default="", editable=False, db_default="")
+    """As of a step template."""
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.SET_NULL, null=True, blank=True, related_name="+"
     )
@@ -206,6 +219,12 @@ class Definition(models.Model):
         rules: dict[str, str] = self.content.get("reducers", {})
         kept = {key: keeps.reducer for key, keeps in owned.kept().items()}
         return {**OWN_REDUCERS, **kept, **rules}
+
+    @property
+    def state_schema(self) -> dict[str, Any]:
+        """What a step's writing is checked against; {} where the state is free."""
+        found: dict[str, Any] = self.content.get("state_schema", {})
+        return found
 
     @property
     def frequency(self) -> Frequency:

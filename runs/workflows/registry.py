@@ -188,6 +188,11 @@ def name_of(function: Step) -> str | None:
     return next((key.partition("@")[0] for key in keys), None)
 
 
+def is_known(name: str) -> bool:
+    """Whether a step function of that name is registered, of any version."""
+    return any(key.partition("@")[0] == name for key in _STEPS)
+
+
 def find(name: str, version: int | None = None) -> Step:
     """The step function of that name: of the highest version where none is named.
 

@@ -18,7 +18,7 @@ from checkpoints.store import Entry
 from runs.definitions import due_times, reviewer_index
 from runs.engine import approvals, questions
 from runs.engine.context.claimed_run import ClaimedRun, loop_num
-from runs.engine.drafts import budget
+from runs.engine.drafts import budget, state_shape
 from runs.engine.drafts.events import CARRIED, MIDWAY, Events, created, line
 from runs.engine.questions import Question
 from runs.models import Pause, Run
@@ -49,10 +49,13 @@ def after_step(
 
     A join belongs to the execution of the step that gathered: it adds no loop. One that asks
     `midway` goes on with the answer, under its key. Without `write` it is one that no table is to
-    hold. Raises budget.Spent.
+    hold. Raises budget.Spent,
+    state_shape.StateInvalid.
     """
     step, head = held.at, held.head
     state = reducers.apply(held.state, update, held.reducers)
+    if schema := held.run.frozen.state_schema:
+        state_shape.check(schema, step, update, state)
     counts = ran and not held.joining
     number = loop_num(head, step) if counts else head.loop_num
     # asked before it begins, it is still the execution that a retry takes up

@@ -1,13 +1,22 @@
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandParser
 
 from runs.definitions import shipped
 
 
 class Command(BaseCommand):
-    help = "Write the templates that come with Waystation. Safe to repeat."
+    help = "Write the templates that come with Waystation and with your workflows. Safe to repeat."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--replace",
+            action="append",
+            default=[],
+            metavar="SLUG",
+            help="make the code's version of this workflow current, where a person changed it",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        for template in shipped.load():
+        for template in shipped.load(options["replace"]):
             self.stdout.write(str(template))

@@ -188,6 +188,7 @@ def workflow(
     steps: Sequence[StepUse | Step],
     description: str = "",
     input: Shape | None = None,
+    state: Shape | None = None,
     reducers: Mapping[str, Reducer] | None = None,
     needs_repository: bool = False,
     frequency: Literal["step", "nodes", "loops", "failure", "off"] | None = None,
@@ -205,6 +206,8 @@ def workflow(
         steps: in their order; a bare function is `use(function)`.
         input: what an order brings, shown as a form: a pydantic model, a dataclass, a TypedDict, or
             a JSON Schema. A step gets it typed with `read(Model, context.order.input)`.
+        state: what its keys hold, in the same way: what a step writes is checked after the step.
+            Other keys are free, and so is when a key is written first.
         reducers: how updates of a state key join it; other keys are replaced.
         needs_repository: whether an order names a git repository.
 
@@ -231,6 +234,10 @@ def workflow(
     }
     if input is not None:
         template["input_schema"] = _schema(input, place, "input")
+    if state is not None:
+        kept = _schema(state, place, "state")
+        loose = {"required", "additionalProperties", "minProperties", "dependentRequired"}
+        template["state_schema"] = {key: kept[key] for key in kept if key not in loose}
     if reducers is not None:
         template["reducers"] = _reducers(reducers, place)
     others = {"frequency": frequency, "retention": retention, "size_budget": size_budget}
