@@ -25,7 +25,7 @@ from bench.workload import figure, percentile
 from checkpoints import ids, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from checkpoints.store import Entry
-from hitl.decisions import deadlines
+from hitl.decisions.deadlines import outcomes
 from hitl.decisions import services as hitl
 from hitl.decisions.services import Answer
 from hitl.models import Via
@@ -63,7 +63,7 @@ def measure() -> Iterator[dict[str, Any]]:
         "each_ms": round(1000 * seconds / DUE, 2),
         "load": os.getloadavg()[0],
     }
-    yield figure(f"a batch of {deadlines.BATCH}, at the longest", batch, "s")
+    yield figure(f"a batch of {outcomes.BATCH}, at the longest", batch, "s")
     yield figure("an answer, nothing due, p99", percentile(alone, 0.99), "ms")
     line = figure(
         "an answer while the sweep works, p99", percentile(beside, 0.99), "ms", bar=SLOWEST
@@ -173,9 +173,9 @@ def sweep(found: list[float]) -> None:
     try:
         while True:
             began = time.monotonic()
-            count = deadlines.fire_due(now=timezone.now())
+            count = outcomes.fire_due(now=timezone.now())
             found.append(time.monotonic() - began)
-            if count < deadlines.BATCH:
+            if count < outcomes.BATCH:
                 return
     finally:
         connection.close()

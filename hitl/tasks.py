@@ -14,7 +14,8 @@ from django.conf import settings
 
 from checkpoints.database import clock, locks
 from checkpoints.database.rounds import RoundItem
-from hitl.decisions import deadlines, notifications, presence
+from hitl.decisions import notifications, presence
+from hitl.decisions.deadlines import outcomes
 from hitl.ledger import anchors
 from hitl.models import idempotency
 from hitl.models.outbound import Delivery
@@ -46,7 +47,7 @@ def fire_deadlines() -> None:
 
 def _fired() -> bool:
     """Whether there was a whole batch to do."""
-    return deadlines.fire_due(now=clock.read(), share=_dice.random()) == deadlines.BATCH
+    return outcomes.fire_due(now=clock.read(), share=_dice.random()) == outcomes.BATCH
 
 
 @shared_task(base=Round, ignore_result=True)

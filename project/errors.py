@@ -14,7 +14,8 @@ from rest_framework.views import exception_handler as drf_handler
 
 from checkpoints.database import outages
 from checkpoints.export.thread_document import DocumentTooLarge
-from hitl.decisions import deadline_changes, revisions, services
+from hitl.decisions import revisions, services
+from hitl.decisions.deadlines import changes as deadline_changes
 from hitl.http import errors, problems
 from hitl.http.incoming import BodyTooLarge
 from hitl.models import Decision

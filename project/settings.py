@@ -397,7 +397,7 @@ SPECTACULAR_SETTINGS = {
     "Each response has `X-Trace-Id`: the run's id where the request is about a run.",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/(v1|agent-work-orders)",
-    "PARSER_WHITELIST": ["hitl.http.incoming.JsonParser", "hitl.api.export.DocumentParser"],
+    "PARSER_WHITELIST": ["hitl.http.incoming.JsonParser", "hitl.api.threads.export.DocumentParser"],
     "ENUM_NAME_OVERRIDES": {
         "RunStatusEnum": "runs.states.RunStatus",
         "CheckpointStatusEnum": "checkpoints.models.CheckpointStatus",

@@ -41,7 +41,8 @@ from hitl.admin import erasure as erasure  # registers
 from hitl.admin import forensics as forensics
 from hitl.admin import outbound as outbound  # registers
 from hitl.admin import wait_gate as wait_gate  # registers
-from hitl.decisions import policy, services, voting
+from hitl.decisions import services, voting
+from hitl.decisions.reviewers import policy
 from hitl.models import Anchor, ApiToken, Decision, Import, Ledger, Via, Vote
 from runs import services as runs
 from runs.admin.runs import PauseRows, RunRows, WorkOrderRows

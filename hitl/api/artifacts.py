@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 
 from checkpoints import ids, store
 from checkpoints.models import Blob, Thread
-from hitl.api.threads import thread_of
+from hitl.api.threads.threads import thread_of
 from runs.api.paging import Paged
 from runs.api.requests import user_of
 from runs.models import Artifact, Run, WorkOrder

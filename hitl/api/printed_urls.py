@@ -10,7 +10,7 @@ from django.urls import path, re_path
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.views import APIView
 
-from hitl.api import pauses
+from hitl.api import orders, unknown
 from runs.api import repositories, templates, work_orders
 
 
@@ -31,9 +31,9 @@ urlpatterns = [
             work_orders.WorkOrders, get="agent_list_work_orders", post="agent_create_work_order"
         ),
     ),
-    path("<wo:order_id>", printed(pauses.WorkOrderDetail, get="agent_get_work_order")),
-    path("<wo:order_id>/pause-state", printed(pauses.PauseState, get="agent_get_pause_state")),
-    path("<wo:order_id>/resume", printed(pauses.Resume, post="agent_resume_work_order")),
+    path("<wo:order_id>", printed(orders.WorkOrderDetail, get="agent_get_work_order")),
+    path("<wo:order_id>/pause-state", printed(orders.PauseState, get="agent_get_pause_state")),
+    path("<wo:order_id>/resume", printed(orders.Resume, post="agent_resume_work_order")),
     path(
         "templates/workflows/<slug:slug>",
         printed(templates.WorkflowTemplate, get="agent_get_template", put="agent_edit_template"),
@@ -42,6 +42,6 @@ urlpatterns = [
         "repositories/<repo:repository_id>/template-execution",
         printed(repositories.TemplateExecution, put="agent_set_template_execution"),
     ),
-    re_path(".", pauses.NoSuchRoute.as_view()),
+    re_path(".", unknown.NoSuchRoute.as_view()),
 ]
 """Its log stream, …/logs/stream, is served beside Django, by `hitl.live.routing`."""

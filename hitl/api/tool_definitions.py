@@ -14,8 +14,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from hitl.api import pauses
-from hitl.api import runs as api_runs
+from hitl.api import orders
+from hitl.api.threads import runs as api_runs
 from hitl.http.authentication import needed
 from hitl.models import ApiToken
 from runs.api import templates, work_orders
@@ -24,11 +24,11 @@ from runs.security import scopes
 TOOLS: dict[str, tuple[str, type[APIView]]] = {
     "list_templates": ("get", templates.WorkflowTemplates),
     "create_work_order": ("post", work_orders.WorkOrders),
-    "get_work_order": ("get", pauses.WorkOrderDetail),
-    "get_pause_state": ("get", pauses.PauseState),
-    "resume_work_order": ("post", pauses.Resume),
-    "suspend_work_order": ("post", pauses.Suspend),
-    "cancel_work_order": ("post", pauses.Cancel),
+    "get_work_order": ("get", orders.WorkOrderDetail),
+    "get_pause_state": ("get", orders.PauseState),
+    "resume_work_order": ("post", orders.Resume),
+    "suspend_work_order": ("post", orders.Suspend),
+    "cancel_work_order": ("post", orders.Cancel),
     "list_runs": ("get", api_runs.Runs),
 }
 """Operation of the OpenAPI document → its method, and the view that serves it."""

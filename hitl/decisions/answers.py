@@ -14,9 +14,10 @@ from django.db import transaction
 from django.db.models import F
 
 from checkpoints.state import codec, redaction
-from hitl.decisions import notifications, policy, tool_calls
+from hitl.decisions import notifications, tool_calls
 from hitl.decisions.errors import AnswerInvalid
-from hitl.decisions.policy import Actor
+from hitl.decisions.reviewers import policy
+from hitl.decisions.reviewers.policy import Actor
 from hitl.models import Via
 from runs import keyed
 from runs import services as runs

@@ -12,7 +12,8 @@ from django.db.models import Q
 
 from checkpoints.database.people import User
 from checkpoints.store import CheckpointDamaged, StoreUnavailable
-from hitl.decisions import policy, services
+from hitl.decisions import services
+from hitl.decisions.reviewers import policy
 from hitl.decisions.services import Answer
 from hitl.models import Decision, Vote
 from runs import keyed

@@ -17,8 +17,9 @@ from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.events import log
 from checkpoints.models import EventKind
-from hitl.decisions import policy, services, visibility
-from hitl.decisions.policy import ReviewContext
+from hitl.decisions import services, visibility
+from hitl.decisions.reviewers import policy
+from hitl.decisions.reviewers.policy import ReviewContext
 from runs.definitions import due_times
 from runs.models import Pause
 from runs.services import PauseClosed

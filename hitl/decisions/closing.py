@@ -14,10 +14,10 @@ from django.db.models import Q
 
 from checkpoints.database.people import User
 from checkpoints.state import redaction
-from hitl.decisions import policy
 from hitl.decisions.answers import Answer
-from hitl.decisions.external_reviewer import Outsider
-from hitl.decisions.policy import Actor
+from hitl.decisions.reviewers import policy
+from hitl.decisions.reviewers.outsiders import Outsider
+from hitl.decisions.reviewers.policy import Actor
 from hitl.ledger import chain
 from hitl.models import Decision, Via, Vote
 from runs import services as runs

@@ -14,8 +14,8 @@ from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.database.rounds import RoundItem
 from checkpoints.models.fields import demand
-from hitl.decisions import external_access, external_reviewer, policy
-from hitl.decisions.policy import Actor
+from hitl.decisions.reviewers import external_access, outsiders, policy
+from hitl.decisions.reviewers.policy import Actor
 from hitl.models import Decision
 from hitl.models.outbound import (
     ASKING,
@@ -102,7 +102,7 @@ def plan_outside(pause: Pause, occasion: str, *, mark: str = "") -> int:
     to = [
         address
         for address in external_access.asked(pause)
-        if external_reviewer.key_of(address) not in voted
+        if outsiders.key_of(address) not in voted
     ]
     return _write([_row(pause, occasion, mark, "", **_outside(address)) for address in to])
 
@@ -117,7 +117,7 @@ def _outside(address: str) -> dict[str, Any]:
 
 
 def place_outside(address: str) -> str:
-    return f"mail:{external_reviewer.key_of(address)}"
+    return f"mail:{outsiders.key_of(address)}"
 
 
 def plan_refined(pause: Pause, *, by: Actor) -> None:

@@ -17,7 +17,8 @@ from django.db import transaction
 
 from checkpoints.database.people import User
 from checkpoints.events import live
-from hitl.decisions import policy, visibility
+from hitl.decisions import visibility
+from hitl.decisions.reviewers import policy
 from hitl.models import Presence
 from hitl.rendering.links import root_of
 from runs.models import Pause

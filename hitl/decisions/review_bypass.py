@@ -20,7 +20,8 @@ from checkpoints.database.people import User
 from checkpoints.events import log
 from checkpoints.models import Checkpoint, EventKind
 from checkpoints.state import codec
-from hitl.decisions import policy, services
+from hitl.decisions import services
+from hitl.decisions.reviewers import policy
 from hitl.ledger import chain
 from hitl.models import STEP_AROUND, Decision, Via
 from runs import services as runs

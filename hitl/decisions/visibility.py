@@ -18,10 +18,11 @@ from collections.abc import Callable
 from checkpoints.database.people import User
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.store.prepared_queries import Prepared
-from hitl.decisions import deadlines, external_access, policy
+from hitl.decisions.deadlines import outcomes
 from hitl.decisions.errors import NotFound
-from hitl.decisions.external_reviewer import Outsider
-from hitl.decisions.policy import Actor, ReviewContext
+from hitl.decisions.reviewers import external_access, policy
+from hitl.decisions.reviewers.outsiders import Outsider
+from hitl.decisions.reviewers.policy import Actor, ReviewContext
 from runs.models import Pause, PauseQuerySet, Run, WorkOrder
 from runs.states import LIVE
 
@@ -135,7 +136,7 @@ def review_context(pause_id: uuid.UUID, by: Actor) -> AnyReviewContext:
         pause = find_pause(Pause.objects.answerable(), pause_id, by=by)
     except NotFound:
         # the people whom the rules ask from the deadline on are asked now
-        if not deadlines.meet(Pause.objects.filter(pk=pause_id)):
+        if not outcomes.meet(Pause.objects.filter(pk=pause_id)):
             raise
         pause = find_pause(Pause.objects.answerable(), pause_id, by=by)
     return ReviewContext(pause, by)

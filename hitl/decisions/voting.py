@@ -20,10 +20,10 @@ from checkpoints.database.people import User
 from checkpoints.events import log
 from checkpoints.models import EventKind
 from checkpoints.state import codec
-from hitl.decisions import policy
 from hitl.decisions.answers import Answer
-from hitl.decisions.external_reviewer import Outsider
-from hitl.decisions.policy import Actor
+from hitl.decisions.reviewers import policy
+from hitl.decisions.reviewers.outsiders import Outsider
+from hitl.decisions.reviewers.policy import Actor
 from hitl.models import Vote, name_of
 from runs import hints
 from runs.definitions import due_times

@@ -17,31 +17,24 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from django.utils import timezone
 from django.utils.datastructures import MultiValueDict
 
-from checkpoints.state import codec
+from hitl.forms.kinds import (
+    Kind,
+    Option,
+    escaped,
+    flatten,
+    kind_of,
+    options_of,
+    same,
+    types_of,
+    words,
+)
 from runs.workflows import schemas
 
-Kind = Literal[
-    "text",
-    "long",
-    "lines",
-    "whole",
-    "number",
-    "check",
-    "one",
-    "several",
-    "date",
-    "time",
-    "moment",
-    "fixed",
-    "group",
-    "rows",
-    "json",
-]
 PREFIX = "input"
 OTHER = "~other"
 """The posted value of the option that lets a person write their own.
@@ -53,8 +46,6 @@ MANY = 8
 RADIOS = 6
 """Up to so many options are shown at once; more make a list to choose from."""
 ROWS = 200
-LONG = 200
-"""A text that may be longer than this has several lines."""
 
 
 class _NoValue:
@@ -63,14 +54,6 @@ class _NoValue:
 
 
 ABSENT: Final = _NoValue()
-
-
-@dataclass
-class Option:
-    value: str
-    label: str
-    means: Any
-    chosen: bool = False
 
 
 @dataclass
@@ -206,8 +189,8 @@ class SchemaForm:
         self, schema: Any, name: str, path: str, initial: Any, *, label: str, required: bool
     ) -> tuple[FormField, Any]:
         """A field and what it stands for, ABSENT where it was left empty."""
-        flat = _flat(schema)
-        kind = _kind(flat)
+        flat = flatten(schema)
+        kind = kind_of(flat)
         made = FormField(
             kind=kind,
             name=name,
@@ -224,7 +207,7 @@ class SchemaForm:
         if kind == "rows":
             return made, self._rows(made, initial)
         if kind == "fixed":
-            made.value = _words(flat["const"])
+            made.value = words(flat["const"])
             return made, flat["const"] if required else ABSENT
         if kind in {"one", "several"}:
             return made, self._choice(made, initial)
@@ -236,7 +219,7 @@ class SchemaForm:
         payload = {}
         for key, part in schemas.declared(made.schema).items():
             place = {
-                "name": f"{made.name}.{_escaped(key)}",
+                "name": f"{made.name}.{escaped(key)}",
                 "path": f"{made.path}.{key}" if made.path else key,
             }
             one, value = self._made(
@@ -302,7 +285,7 @@ class SchemaForm:
 
     def _choice(self, made: FormField, initial: Any) -> Any:
         several = made.kind == "several"
-        made.options, made.other = _options(made.schema["items"] if several else made.schema)
+        made.options, made.other = options_of(made.schema["items"] if several else made.schema)
         own = ""
         if self.data is not None:
             chosen = self.data.getlist(made.name)
@@ -321,13 +304,13 @@ class SchemaForm:
             chosen = [
                 option.value
                 for option in made.options
-                if any(_same(option.means, one) for one in begun)
+                if any(same(option.means, one) for one in begun)
             ]
             strange = [
-                one for one in begun if not any(_same(option.means, one) for option in made.options)
+                one for one in begun if not any(same(option.means, one) for option in made.options)
             ]
             made.other_chosen = made.other and bool(strange)
-            own = _words(strange[0]) if made.other_chosen else ""
+            own = words(strange[0]) if made.other_chosen else ""
         made.value = own
         for option in made.options:
             option.chosen = option.value in chosen
@@ -348,7 +331,7 @@ class SchemaForm:
         made.value = self.data.get(made.name, "").replace("\r\n", "\n")
         text = made.value if made.kind == "long" else made.value.strip()
         if not text.strip():
-            return None if made.required and "null" in _types(made.schema) else ABSENT
+            return None if made.required and "null" in types_of(made.schema) else ABSENT
         try:
             return _read(made, text)
         except (ValueError, RecursionError):
@@ -401,112 +384,7 @@ def _shown(kind: Kind, value: Any) -> str:
         except ValueError:
             return str(value)
         return (timezone.localtime(at) if at.tzinfo else at).replace(tzinfo=None).isoformat()
-    return _words(value)
-
-
-def _flat(schema: Any) -> dict[str, Any]:
-    """A schema with the members of its `allOf` taken in, as far as showing it goes."""
-    if not isinstance(schema, Mapping):
-        return {}
-    flat = {key: value for key, value in schema.items() if key != "allOf"}
-    for member in schema.get("allOf", []):
-        inner = _flat(member)
-        properties = {**inner.get("properties", {}), **flat.get("properties", {})}
-        required = [*flat.get("required", []), *inner.get("required", [])]
-        flat = {
-            **inner,
-            **flat,
-            **({"properties": properties} if properties else {}),
-            **({"required": required} if required else {}),
-        }
-    return flat
-
-
-def _types(schema: Mapping[str, Any]) -> list[str]:
-    found = schema.get("type", [])
-    return [found] if isinstance(found, str) else list(found)
-
-
-def _kind(schema: Mapping[str, Any]) -> Kind:
-    types = [one for one in _types(schema) if one != "null"]
-    if "const" in schema:
-        # a thing to confirm is never confirmed by itself
-        return "check" if schema["const"] is True and types == ["boolean"] else "fixed"
-    if _choices(schema) is not None:
-        return "one"
-    if "properties" in schema and types in ([], ["object"]):
-        return "group"
-    match types:
-        case ["string"]:
-            formats: dict[str, Kind] = {"date": "date", "time": "time", "date-time": "moment"}
-            return formats.get(
-                schema.get("format", ""), "long" if schema.get("maxLength", 0) > LONG else "text"
-            )
-        case ["integer"]:
-            return "whole"
-        case ["number"] | ["integer", "number"] | ["number", "integer"]:
-            return "number"
-        case ["boolean"]:
-            return "check" if "default" in schema else "one"
-        case ["array"] if "prefixItems" not in schema:
-            return _list_kind(_flat(schema.get("items")))
-    return "json"
-
-
-def _list_kind(items: Mapping[str, Any]) -> Kind:
-    inner = _kind(items) if items else "json"
-    if inner == "one":
-        return "several"
-    if inner in {"text", "long"} and not items.get("pattern"):
-        return "lines"
-    return "json" if inner in {"json", "rows", "several", "lines"} else "rows"
-
-
-def _choices(schema: Mapping[str, Any]) -> tuple[list[tuple[Any, str]], bool] | None:
-    """The values to choose from with their labels, and whether a person may write another; None
-    where it is no choice.
-    """
-    if isinstance(values := schema.get("enum"), Sequence) and values:
-        return [(value, _words(value)) for value in values], False
-    members = schema.get("oneOf") or schema.get("anyOf") or []
-    fixed = [
-        (member["const"], str(member.get("title") or _words(member["const"])))
-        for member in members
-        if isinstance(member, Mapping) and "const" in member
-    ]
-    if fixed and len(fixed) == len(members):
-        return fixed, False
-    if len(members) == 2 and all(isinstance(member, Mapping) for member in members):
-        first, second = _flat(members[0]), _flat(members[1])
-        listed = _choices(first)
-        if listed and not listed[1] and _kind(second) in {"text", "long"}:
-            return listed[0], True
-    return None
-
-
-def _options(schema: Any) -> tuple[list[Option], bool]:
-    flat = _flat(schema)
-    values, other = _choices(flat) or ([(True, "Yes"), (False, "No")], False)
-    posted = [_escaped(value) if isinstance(value, str) else _words(value) for value, _ in values]
-    if len(set(posted)) < len(posted):  # "1" and 1
-        posted = [codec.encode(value).replace("~", "~0") for value, _ in values]
-    return [
-        Option(value=key, label=label, means=value)
-        for key, (value, label) in zip(posted, values, strict=True)
-    ], other
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Equal as JSON has it: true is not 1."""
-    return codec.encode(one) == codec.encode(other)
-
-
-def _words(value: Any) -> str:
-    return value if isinstance(value, str) else codec.encode(value)
-
-
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace(".", "~1")
+    return words(value)
 
 
 def _title(name: str) -> str:

@@ -14,7 +14,7 @@ from django.forms.utils import ErrorDict
 
 from checkpoints.database.people import User
 from checkpoints.models import WhenBusy
-from hitl.decisions.deadline_changes import LONGEST_SNOOZE, MAX_REASON
+from hitl.decisions.deadlines.changes import LONGEST_SNOOZE, MAX_REASON
 from hitl.decisions.services import MAX_FEEDBACK
 from hitl.forms.json_schema import SchemaForm
 from hitl.forms.tool_calls import CallsForm

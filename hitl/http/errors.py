@@ -9,9 +9,11 @@ from checkpoints.export.thread_document import DocumentTooLarge, ImportRefused
 from checkpoints.forensics.diff import DifferentThreads, NothingBefore
 from checkpoints.state.reducers import MergeFailed
 from checkpoints.store import CheckpointDamaged, StateLocked, StoreUnavailable
-from hitl.decisions import deadline_changes, policy, services
+from hitl.decisions import services
 from hitl.decisions.bulk import BulkInvalid
-from hitl.decisions.delegations import DelegationRefused
+from hitl.decisions.deadlines import changes
+from hitl.decisions.reviewers import policy
+from hitl.decisions.reviewers.delegations import DelegationRefused
 from hitl.decisions.undo import NotYourAnswer
 from hitl.outbound.endpoints import EndpointInvalid
 from hitl.outbound.endpoints import NotYourEndpoint as EndpointNotYours
@@ -77,10 +79,10 @@ STATUS: dict[type[Exception], int] = {
     services.RevisionMismatch: 409,
     services.NotPaused: 409,
     services.SeveralQuestions: 409,
-    deadline_changes.NoDeadline: 409,
-    deadline_changes.DeadlineMoved: 409,
-    deadline_changes.NotAnswerer: 403,
-    deadline_changes.PostponingInvalid: 422,
+    changes.NoDeadline: 409,
+    changes.DeadlineMoved: 409,
+    changes.NotAnswerer: 403,
+    changes.PostponingInvalid: 422,
     ThreadBusy: 409,
     NothingToResume: 409,
     message_queue.QueueFull: 409,

@@ -29,10 +29,11 @@ from checkpoints.database.people import User
 from hitl.http.authentication import SUBPROTOCOL, Caller, caller_of, unknown
 from hitl.live import connections, subscriptions
 from hitl.live.backpressure import Gone
-from hitl.live.hub import cursor, hub, in_database_thread
+from hitl.live.hub import cursor, hub
 from hitl.live.outages import AWAY, Outage
 from hitl.live.socket_messages import ProblemOf, SocketTarget, answer
 from hitl.live.subscriptions import Subscription
+from hitl.live.topics import in_database_thread
 from runs.models import Pause
 from runs.security import scopes
 from runs.security.scopes import Scope

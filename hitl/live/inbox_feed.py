@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 from checkpoints.database import clock
 from checkpoints.database.outages import OutageAnswer
 from checkpoints.database.people import User
-from hitl.decisions import deadline_changes
+from hitl.decisions.deadlines import changes as deadline_changes
 from hitl.live.outages import Outage
 from runs.models import Pause
 

@@ -16,10 +16,10 @@ from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 
 from checkpoints.database import clock
-from hitl.api.pauses import DecisionIn, DecisionOut, answer_in
-from hitl.api.policy import voted
-from hitl.api.presence import PresenceIn
-from hitl.api.threads import IdField, InputIn, SaidOut
+from hitl.api.pauses.fields import DecisionIn, DecisionOut, answer_in
+from hitl.api.pauses.presence import PresenceIn
+from hitl.api.pauses.reviews import voted
+from hitl.api.threads.fields import IdField, InputIn, SaidOut
 from hitl.decisions import presence, services
 from hitl.http import incoming
 from hitl.http.authentication import Caller, caller_of, unknown

@@ -24,9 +24,10 @@ from hitl.http import clients, throttles, tracing
 from hitl.http.authentication import caller_of, unknown
 from hitl.live import connections, subscriptions
 from hitl.live.backpressure import Gone
-from hitl.live.hub import cursor, in_database_thread
+from hitl.live.hub import cursor
 from hitl.live.outages import RETRY_MS, Outage
 from hitl.live.subscriptions import EventPage, Filter, FilterInvalid, Subscription
+from hitl.live.topics import in_database_thread
 from runs.security import scopes
 from runs.security.scopes import Scope
 

@@ -19,8 +19,9 @@ from checkpoints.database.people import User
 from checkpoints.events.log import Envelope
 from checkpoints.models import Event, EventKind
 from hitl.decisions import services, visibility
-from hitl.live.hub import LiveEvent, hub, in_database_thread
+from hitl.live.hub import hub
 from hitl.live.outages import Outage
+from hitl.live.topics import LiveEvent, in_database_thread
 from hitl.wait_gate import waits
 from runs.models import Run, WorkOrder
 from runs.states import ENDED

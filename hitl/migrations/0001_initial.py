@@ -316,7 +316,7 @@ class Migration(migrations.Migration):
                 ('seat', models.ForeignKey(help_text="Whose vote it is: the voter's own, or by a delegation.", null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
                 ('voter', models.ForeignKey(help_text='Null where external.', null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
                 ('external', models.TextField(blank=True, help_text="As the decision's.")),
-                ('external_key', models.CharField(help_text='Tells addresses apart: `hitl.decisions.external_reviewer`.', max_length=40, null=True)),
+                ('external_key', models.CharField(help_text='Tells addresses apart: `hitl.decisions.reviewers.outsiders`.', max_length=40, null=True)),
                 ('by_name', models.CharField(blank=True, help_text="As the decision's, like the next two.", max_length=301)),
                 ('early_at', models.DateTimeField(null=True)),
                 ('for_name', models.CharField(blank=True, max_length=301)),

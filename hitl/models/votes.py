@@ -52,7 +52,7 @@ class Vote(ids.HasShownId, models.Model):
     external_key = models.CharField(  # noqa: DJ001  # unique
         max_length=40,
         null=True,
-        help_text="Tells addresses apart: `hitl.decisions.external_reviewer`.",
+        help_text="Tells addresses apart: `hitl.decisions.reviewers.outsiders`.",
     )
     by_name = models.CharField(
         max_length=LONGEST_NAME, blank=True, help_text="As the decision's, like the next two."

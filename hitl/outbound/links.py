@@ -26,8 +26,9 @@ from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.models.fields import demand
 from checkpoints.text import dates
-from hitl.decisions import answers, external_access
-from hitl.decisions.external_reviewer import Outsider
+from hitl.decisions import answers
+from hitl.decisions.reviewers import external_access
+from hitl.decisions.reviewers.outsiders import Outsider
 from hitl.models import Decision
 from hitl.models.outbound import Delivery, Link
 from runs.models import Pause

@@ -16,7 +16,7 @@ from django.utils import timezone
 from checkpoints.models.fields import demand
 from checkpoints.state import encryption
 from checkpoints.text import invisible
-from hitl.decisions import external_access, policy
+from hitl.decisions.reviewers import external_access, policy
 from hitl.models import Decision, OuterRun
 from hitl.models.outbound import ASKING, Channel, Delivery, Occasion
 from hitl.outbound import links

@@ -11,7 +11,8 @@ from typing import Any
 from django.db import transaction
 
 from checkpoints.database.people import User, called
-from hitl.decisions import notifications, policy
+from hitl.decisions import notifications
+from hitl.decisions.reviewers import policy
 from hitl.models.outbound import Delivery, Occasion
 from hitl.outbound import recipients
 from runs.models import Pause

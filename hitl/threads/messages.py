@@ -14,7 +14,8 @@ from django.db import transaction
 from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.models import Checkpoint, Thread, WhenBusy
-from hitl.decisions import policy, review_bypass, visibility
+from hitl.decisions import review_bypass, visibility
+from hitl.decisions.reviewers import policy
 from hitl.decisions.services import (
     AlreadyAnswered,
     Answer,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from hitl.decisions import deadline_changes
+from hitl.decisions.deadlines import changes
 from hitl.models import Snooze
 from runs.definitions import due_times
 from runs.models import Pause
@@ -16,7 +16,7 @@ from runs.workflows.sequence import APPROVE
 
 def shown_to(user: Any, pause: Pause, *, now: dt.datetime) -> dict[str, Any]:
     """The context of `_deadline.html`."""
-    mine = deadline_changes.may_answer(pause, user)
+    mine = changes.may_answer(pause, user)
     return {
         "pause": pause,
         "words": _outcome(pause),
@@ -26,8 +26,8 @@ def shown_to(user: Any, pause: Pause, *, now: dt.datetime) -> dict[str, Any]:
         if pause.stage < len(_stages(pause))
         else None,
         "stage_names": _names(pause),
-        "later": deadline_changes.choices(pause, now=now) if mine else [],
-        "naps": [_nap(length) for length in deadline_changes.naps(pause, now=now)] if mine else [],
+        "later": changes.choices(pause, now=now) if mine else [],
+        "naps": [_nap(length) for length in changes.naps(pause, now=now)] if mine else [],
         "nap": Snooze.objects.filter(pause=pause, person=user.pk, until__gt=now).first(),
     }
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any, cast
 
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
 from checkpoints.database.people import User
-from hitl.decisions import deadline_changes
+from hitl.decisions import visibility
+from hitl.decisions.deadlines import changes
 from hitl.rendering.links import home_of as home_of
 from hitl.rendering.links import place_of as place_of
 from hitl.rendering.links import root_of as root_of
+from runs.models import Pause
 
 
 def person(request: HttpRequest) -> User:
@@ -26,6 +29,9 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
     """
     if not request.user.is_authenticated:
         return {}
-    return {
-        "waiting_count": SimpleLazyObject(lambda: deadline_changes.inbox(person(request)).count())
-    }
+    return {"waiting_count": SimpleLazyObject(lambda: changes.inbox(person(request)).count())}
+
+
+def find_pause(pause_id: uuid.UUID, request: HttpRequest) -> Pause:
+    """Give a question that this person may see; raises NotFound."""
+    return visibility.find_pause(Pause.objects.shown(), pause_id, by=person(request))

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from hitl.decisions import receipts
 from hitl.decisions import undo as undoing
 from hitl.models import Via, Vote
-from hitl.views import family
+from hitl.views.cards import contents
 from hitl.views.common import home_of, person
 
 
@@ -24,7 +24,7 @@ from hitl.views.common import home_of, person
 def receipt(request: HttpRequest, decision_id: uuid.UUID) -> HttpResponse:
     found = receipts.receipt(decision_id, by=person(request))
     pause = found.decision.pause
-    patch, damage = family.patch_of(pause) if pause is not None else (None, "")
+    patch, damage = contents.patch_of(pause) if pause is not None else (None, "")
     context = {
         "receipt": found,
         "decision": found.decision,

@@ -15,8 +15,8 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
-from hitl.decisions import delegations
-from hitl.decisions.delegations import DelegationRefused
+from hitl.decisions.reviewers import delegations
+from hitl.decisions.reviewers.delegations import DelegationRefused
 from hitl.models import Delegation
 from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress

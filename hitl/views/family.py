@@ -7,36 +7,17 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from django.urls import reverse
-
-from checkpoints import store
-from checkpoints.database.people import User
-from checkpoints.models import Blob, Event, EventKind
-from hitl.decisions import revisions
-from hitl.forms.json_schema import SchemaForm
-from hitl.forms.pages import DecisionForm
-from hitl.forms.tool_calls import CallsForm, form_of
 from hitl.models import Decision
-from hitl.rendering import paging, patches
-from hitl.rendering.paging import ListAddress, ListPage
-from hitl.views import cards, typed
-from hitl.views.common import home_of, place_of
+from hitl.views.common import place_of
+from hitl.views.story import output_of
 from runs.models import Definition, Pause, Run
-from runs.services import external_runs
 from runs.states import LIVE, PAUSED, PENDING, RUNNING, STOPS
 from runs.workflows import sequence
-from runs.workflows.sequence import APPROVE, REVISE
+from runs.workflows.sequence import REVISE
 
-TIMELINE = 100
-LOG = 200
-BY_SEQ = paging.ListOrder(key="seq", newest=True)
-OUTPUT = 500
-"""Chunks of output that a page begins with."""
-LISTS = ("events", "log", "runs", "said", "artifacts")
-"""Names that an address gives to places in the lists of a page."""
 CHILD_OUTPUT = 1_000
 """Characters of a child run's output that its parent's page shows."""
 
@@ -160,221 +141,6 @@ def waiting_for(run: Run | None) -> dict[str, Any] | None:
     }
 
 
-def choose(pauses: Sequence[Pause], wanted: str) -> tuple[Pause | None, str]:
-    """The question to show, and what to say where the one that was wanted is not open (any
-    more).
-    """
-    found = next((pause for pause in pauses if pause.shown_id == wanted), None)
-    if found or not wanted:
-        return found or next(iter(pauses), None), ""
-    return next(
-        iter(pauses), None
-    ), "That question is not open any more. This is how it stands now."
-
-
-def card_of(
-    pauses: Sequence[Pause],
-    wanted: str,
-    *,
-    by: User,
-    observer: bool = False,
-    form: DecisionForm | None = None,
-    inputs: SchemaForm | CallsForm | None = None,
-    answered: Pause | None = None,
-    problem: str = "",
-    wrong: bool = False,
-    more: typed.Words | None = None,
-) -> dict[str, Any]:
-    """What the pause card shows.
-
-    Args:
-        wanted: shown id of the question that the address names, or "".
-        by, observer: who looks, and whether without taking part in the thread.
-        form, inputs, answered: what was typed, and for which question. No other card shows it:
-            there it is `unsent`.
-        problem, wrong: what is said above the card, and whether it is something to put right.
-        more: further words that were not taken, and that no card has a field for.
-    """
-    pause, gone = choose(pauses, wanted)
-    unsent = list(more or [])
-    if answered is not None and answered != pause:
-        unsent = typed.words_of(answered, form, inputs, cards.of(answered, by).known) + unsent
-    if pause is None:
-        return {
-            "pause": None,
-            "form": DecisionForm(),
-            "problem": problem or gone,
-            "wrong": wrong,
-            "unsent": unsent,
-            "others": [],
-        }
-    patch, damage = patch_of(pause)
-    same = answered is None or answered == pause
-    form = (form if same else None) or DecisionForm()
-    inputs = inputs if same else None
-    form.look_at(inputs)
-    standing = cards.of(pause, by)
-    return {
-        "unsent": unsent,
-        "wrong": wrong,
-        "edit": form.edit_of(pause),
-        "pause": pause,
-        "standing": standing,
-        "form": form,
-        **_changes(pause),
-        "inputs": inputs or form_of(pause, known=standing.known),
-        "problem": problem or damage or gone,
-        "patch": patch,
-        "ways": _ways(pause),
-        "leads": leads(pause),
-        "ends": ends(pause.run),
-        "whose": whose(pause.run),
-        "own_steps": _own_steps(pause),
-        "cancel": cancel_of(pause, observer=observer),
-        "others": [(one, whose(one.run), place_of(one)) for one in pauses if one.pk != pause.pk],
-        "chosen": pause.shown_id if pause.shown_id == wanted else "",
-    }
-
-
-def _changes(pause: Pause) -> dict[str, Any]:
-    """What this revision changed against the one before."""
-    before = revisions.earlier(pause) if pause.revision > 1 else None
-    return {"before": before, "changes": revisions.changes(before, pause) if before else []}
-
-
-def whose(run: Run) -> str:
-    """What a child run is called, with those it runs for: `draft / intro`; "" for a run that is
-    nobody's child.
-    """
-    names = []
-    at: Run | None = run
-    while at is not None and at.parent_id is not None:
-        names.append(at.child_name)
-        at = at.parent if at.depth > 1 else None
-    return " / ".join(reversed(names))
-
-
-def patch_of(pause: Pause) -> tuple[patches.ReadPatch | None, str]:
-    """The patch as the page shows it, and what is wrong where it cannot be read; None where there
-    is none.
-    """
-    if not pause.patch_digest:
-        return None, ""
-    try:
-        return patches.parse(
-            store.get_blob(pause.patch_digest).decode("utf-8", "surrogateescape")
-        ), ""
-    except (store.CheckpointDamaged, Blob.DoesNotExist) as error:
-        return None, f"The patch cannot be shown: {error}. Do not approve what you cannot see."
-
-
-def leads(pause: Pause) -> dict[str, str]:
-    """Answer → the title of the step it leads to; empty where it leads to the end."""
-    titles = {step["name"]: step["title"] for step in pause.run.definition.steps}
-    return {name: titles.get(to, "") or elsewhere(pause.run) for name, to in pause.ways.items()}
-
-
-def elsewhere(run: Run) -> str:
-    """What goes on where another engine waits here; "" for a run of ours."""
-    return (
-        f"{run.thread} at {run.input.get('node_id', '')}"
-        if run.definition.template_slug == external_runs.SLUG
-        else ""
-    )
-
-
-def _ways(pause: Pause) -> list[dict[str, str]]:
-    """The answers that the template adds, and where each leads."""
-    names = {step["name"]: step["title"] for step in pause.run.definition.steps}
-    return [
-        {
-            "name": name,
-            "label": pause.labels[name],
-            "to": names.get(to) or elsewhere(pause.run) or "the end",
-        }
-        for name, to in pause.ways.items()
-        if name in pause.labels and name != APPROVE
-    ]
-
-
-def ends(run: Run) -> str:
-    """What is complete where an answer leads to the end."""
-    return (
-        "This child run"
-        if run.parent_id is not None
-        else "The order"
-        if run.work_order_id is not None
-        else "The run"
-    )
-
-
-def _own_steps(pause: Pause) -> list[dict[str, str]]:
-    """The steps of a child run that asks; none where it has but one."""
-    definition = pause.run.definition
-    if pause.run.parent_id is None or len(definition.steps) < 2:
-        return []
-    return progress_of(definition, pause.step, "paused", pause.phase)
-
-
-def cancel_of(pause: Pause, *, observer: bool = False) -> dict[str, str]:
-    """What cancel does at this question, in words, and the page that asks whether one is sure.
-
-    A observer has that of the question only.
-    """
-    run = pause.run
-    if run.parent_id is not None:
-        asks, words = f"the child run {run.child_name}", _end_of_child(run)
-        url = reverse("hitl:pause_cancel", args=[pause.pk])
-    elif outer := elsewhere(run):
-        asks, words = "this wait", f"Ends the wait; {outer} is told that it was cancelled."
-        url = reverse("hitl:thread_cancel", args=[run.thread_id])
-    elif run.work_order_id is not None:
-        asks, words = "this work order", "Ends the order."
-        url = reverse("hitl:order_cancel", args=[run.work_order_id])
-    else:
-        asks, words = (
-            "this run",
-            "Ends this run. The thread stays, and a new message begins another run.",
-        )
-        url = reverse("hitl:thread_cancel", args=[run.thread_id])
-    if observer:
-        url = reverse("hitl:pause_cancel", args=[pause.pk])
-    return {
-        "asks": f"Are you sure you want to cancel {asks}?",
-        "words": words,
-        "url": url,
-        "home": home_of(run),
-    }
-
-
-def _end_of_child(run: Run) -> str:
-    """A failed child run takes its parent along, and so on, up to the first that can do without
-    it.
-    """
-    whole = "order" if run.work_order_id is not None else "run"
-    falls: list[str] = []
-    at = run
-    while at.parent is not None:
-        if at.optional and at.parent.parent_id is None:
-            return (
-                f"Ends this child run{_with(falls)}; the {whole} goes on without "
-                f"{'them' if falls else 'it'}."
-            )
-        if at.optional:
-            return (
-                f"Ends this child run{_with(falls)}; {at.parent.child_name} goes on without "
-                f"{'them' if falls else 'it'}."
-            )
-        at = at.parent
-        if at.parent_id is not None:
-            falls.append(at.child_name)
-    return f"Ends this child run; the {whole} then fails."
-
-
-def _with(names: list[str]) -> str:
-    return f" and with it {' and '.join(names)}" if names else ""
-
-
 def progress_of(
     definition: Definition, current: str, status: str, phase: str | None, *, gathers: bool = False
 ) -> list[dict[str, str]]:
@@ -448,52 +214,6 @@ def rerunning_of(run: Run | None, family: Sequence[Run], pauses: Sequence[Pause]
         else step,
         "feedback": last.feedback,
     }
-
-
-def story_of(thread_id: uuid.UUID, here: ListAddress) -> dict[str, Any]:
-    """What has happened on a thread: of the timeline, newest first, and of the log, oldest first,
-    the pages that an address asks for.
-    """
-    events = Event.objects.filter(thread=thread_id)
-    told = events.exclude(kind__in=[EventKind.STREAMING_CHUNK, EventKind.LOG])
-    timeline = paging.in_order(told, BY_SEQ, here, "events", size=TIMELINE, anchor="timeline-title")
-    log = paging.in_order(
-        events.filter(kind=EventKind.LOG), BY_SEQ, here, "log", size=LOG, anchor="log-title"
-    )
-    return {
-        "output": output_of(thread_id),
-        "timeline": timeline,
-        "log": replace(log, rows=log.rows[::-1]),
-    }
-
-
-def newest_lines(thread_id: uuid.UUID, log: ListPage[Event]) -> list[Event]:
-    """The newest lines of a thread's log, oldest first, whichever page of it is looked at."""
-    if not log.first:
-        return log.rows
-    return list(BY_SEQ(Event.objects.filter(thread=thread_id, kind=EventKind.LOG))[:LOG])[::-1]
-
-
-TOOLS = (EventKind.TOOL_CALL_STARTED, EventKind.TOOL_CALL_COMPLETED)
-"""What a step tells while it works, as it does with lines of the log."""
-
-
-def output_of(thread_id: uuid.UUID) -> str:
-    """The end of what the step at work on a thread has said so far (S0-3); "" where none works."""
-    events = Event.objects.filter(thread=thread_id).exclude(
-        kind__in=[EventKind.STREAMING_CHUNK, EventKind.LOG, *TOOLS]
-    )
-    last = events.order_by("-seq").first()
-    if last is None or last.kind != EventKind.STEP_STARTED:
-        return ""
-    chunks = Event.objects.filter(
-        thread=thread_id, seq__gt=last.seq, kind=EventKind.STREAMING_CHUNK
-    ).order_by("-seq")[:OUTPUT]
-    return "".join(
-        str(event.data.get("content", ""))
-        for event in reversed(chunks)
-        if isinstance(event.data, Mapping)
-    )
 
 
 def suspended_by(runs: Iterable[Run]) -> str:

@@ -14,8 +14,9 @@ from django.views.decorators.http import require_safe
 from checkpoints import ids
 from checkpoints.database.people import User
 from checkpoints.models import Thread
-from hitl.decisions import deadline_changes, policy
-from hitl.decisions.deadline_changes import SOONEST
+from hitl.decisions.deadlines import changes
+from hitl.decisions.deadlines.changes import SOONEST
+from hitl.decisions.reviewers import policy
 from hitl.live.inbox_feed import SHOWN
 from hitl.models import Decision
 from hitl.rendering import paging
@@ -123,9 +124,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
     here = ListAddress(reverse("hitl:inbox"), request.GET.dict()).only(
         "kind", "after", "past", "hidden"
     )
-    mine = deadline_changes.inbox(user).filter(
-        **({"kind": kind} if kind in PauseKind.values else {})
-    )
+    mine = changes.inbox(user).filter(**({"kind": kind} if kind in PauseKind.values else {}))
     waiting = waiting_page(mine, here)
     context = {
         "waiting": waiting.rows,
@@ -135,9 +134,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
         "news": _asked_after(mine, request.GET.get("seen", "")),
         "kind": kind,
         "kinds": KINDS,
-        "snoozed": paging.in_order(
-            deadline_changes.snoozed(user), HIDDEN, here, "hidden", size=SHOWN
-        ),
+        "snoozed": paging.in_order(changes.snoozed(user), HIDDEN, here, "hidden", size=SHOWN),
         "history": history_of(user, here),
     }
     return render(

@@ -18,13 +18,15 @@ from checkpoints import ids, store
 from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.database.snapshot import one_moment
-from hitl.decisions import policy, services, undo, visibility
+from hitl.decisions import services, undo, visibility
+from hitl.decisions.reviewers import policy
 from hitl.forms.pages import WorkOrderForm
 from hitl.http.errors import status_of
 from hitl.models import Via
 from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress
-from hitl.views import artifacts, family, typed
+from hitl.views import artifacts, family, story
+from hitl.views.cards import contents, typed
 from hitl.views.common import person
 from runs import phases
 from runs import services as runs
@@ -185,14 +187,14 @@ def page_of(
 ) -> dict[str, Any]:
     """All that the work-order page shows to a person, as of one moment.
 
-    `wanted` and `answer` are as for `descendants.card_of`.
+    `wanted` and `answer` are as for `contents.card_of`.
 
     Args:
         query: of the address, which may name places in the page's lists.
     Raises:
         Http404: the person may not see the order, or a list has no such place.
     """
-    here = ListAddress(reverse("hitl:order", args=[order_id]), query).only("pause", *family.LISTS)
+    here = ListAddress(reverse("hitl:order", args=[order_id]), query).only("pause", *story.LISTS)
     with one_moment():
         return _parts_of(
             services.look_at_order(order_id, by=by), here, by=by, wanted=wanted, **answer
@@ -210,10 +212,10 @@ def _parts_of(
         "order": order,
         "observer": observer,
         "artifacts": None if observer else artifacts.of(order.thread_id, below, here),
-        **(card := family.card_of(pauses, wanted, by=by, observer=observer, **answer)),
+        **(card := contents.card_of(pauses, wanted, by=by, observer=observer, **answer)),
         "here": here.to(pause=card.get("chosen", "")),
         **family.rerunning_of(run, below, pauses),
-        **family.story_of(order.thread_id, here),
+        **story.story_of(order.thread_id, here),
         "steps": progress(order),
         "members": family.members_of(run, below, pauses),
         "waiting_for": family.waiting_for(run),

@@ -33,7 +33,7 @@ from checkpoints.models import EventKind, Thread
 from checkpoints.state import codec
 from checkpoints.state.reducers import MergeFailed
 from checkpoints.store import CheckpointDamaged, StoreUnavailable
-from hitl.decisions.policy import Refused
+from hitl.decisions.reviewers.policy import Refused
 from hitl.decisions.services import AlreadyAnswered, AnswerInvalid, NotFound, RevisionMismatch
 from hitl.models import EarlyAnswer, Via
 from hitl.wait_gate import resume_events

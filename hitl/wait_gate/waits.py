@@ -19,7 +19,8 @@ from checkpoints.database.people import User, called
 from checkpoints.events import log
 from checkpoints.models import EventKind, Thread
 from checkpoints.state import codec
-from hitl.decisions import notifications, policy
+from hitl.decisions import notifications
+from hitl.decisions.reviewers import policy
 from hitl.decisions.services import NotFound
 from hitl.models import OuterRun, Wait
 from hitl.models.outbound import Occasion

@@ -32,7 +32,7 @@ from checkpoints.database import clock
 from checkpoints.database.people import NAME, User
 from checkpoints.events import live
 from checkpoints.store.prepared_queries import Prepared
-from hitl.decisions import deadlines
+from hitl.decisions.deadlines import outcomes
 from runs import services, tasks
 from runs.agents import model
 from runs.agents.config import SCRIPTED
@@ -279,7 +279,7 @@ class Engine:
         now = clock.read()
         lost = Run.objects.lost(now=now).exists()
         back = lost_runs.take_back(now=now) if lost else []
-        fired = Pause.objects.due(now=now).exists() and deadlines.fire_due(now=now)
+        fired = Pause.objects.due(now=now).exists() and outcomes.fire_due(now=now)
         due = list(Run.objects.filter(status=PENDING, due_at__lte=now).order_by("due_at", "pk"))
         before = sum(run.epoch for run in due)
         for run in due:

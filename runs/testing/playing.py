@@ -12,8 +12,8 @@ from checkpoints import store
 from checkpoints.database.people import NAME, User
 from checkpoints.models import Checkpoint, Event, EventKind, Memo
 from checkpoints.store import get_blob
-from hitl.decisions import policy
 from hitl.decisions import services as decisions
+from hitl.decisions.reviewers import policy
 from hitl.models import Decision, Via, Vote
 from hitl.threads import export
 from runs import services

@@ -13,7 +13,8 @@ import pytest
 from django.db.models import Q
 
 from checkpoints.export import thread_document
-from hitl.decisions import deadlines, external_access, policy
+from hitl.decisions.deadlines import outcomes
+from hitl.decisions.reviewers import external_access, policy
 from hitl.wait_gate import resume_events
 from runs.definitions import due_times
 from runs.engine import approvals, imported
@@ -116,7 +117,7 @@ def carry_approvals_along(patch: Patch) -> None:
 def count_for_ever(patch: Patch) -> None:
     """The deadline holds once the sweep has come, and no sooner."""
     patch.setattr(due_times, "in_time", Q)
-    patch.setattr(deadlines, "meet", lambda found: "")
+    patch.setattr(outcomes, "meet", lambda found: "")
 
 
 def take_what_was_not_asked_for(patch: Patch) -> None:

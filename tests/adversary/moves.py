@@ -27,7 +27,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from checkpoints import ids
-from hitl.decisions import deadlines
+from hitl.decisions.deadlines import outcomes
 from hitl.live import routing, socket_messages
 from hitl.live.consumers import SocketRefused
 from hitl.wait_gate import early_answers, signatures
@@ -720,7 +720,7 @@ def sweep(world: World) -> None:
     mail.
     """
     now = timezone.now()
-    deadlines.fire_due(now=now)
+    outcomes.fire_due(now=now)
     early_answers.sweep(now=now)
     for thread in QueuedTurn.objects.waiting().values_list("thread", flat=True).distinct():
         message_queue.begin_next(thread)

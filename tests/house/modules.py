@@ -23,9 +23,6 @@ MOST = 16
 """Modules of a folder."""
 CROWDED = {
     "bench": (18, "a measurement each, named on the command line of `make bench`"),
-    "hitl/api": (24, "a noun of the API each, as the addresses are"),
-    "hitl/decisions": (24, "a rule about answers each"),
-    "hitl/views": (24, "a page each, as the addresses are"),
     "tests/worlds": (20, "a world each"),
 }
 """Folder → how many it holds at most, and why."""
@@ -40,18 +37,6 @@ LONG = {
     "checkpoints/langgraph/saver.py": 600,
     # encoding and decoding must be read together
     "checkpoints/state/codec.py": 650,
-    # a question's addresses with their fields; the fields could go out
-    "hitl/api/pauses.py": 700,
-    # a thread's addresses with their fields; the fields could go out
-    "hitl/api/threads.py": 700,
-    # a field's form and what a browser sends for it, side by side
-    "hitl/forms/json_schema.py": 550,
-    # one hub; its buffers could go out
-    "hitl/live/hub.py": 550,
-    # an order's card with its child runs; the log could go out
-    "hitl/views/family.py": 550,
-    # a thread's pages; the checkpoints' could go out
-    "hitl/views/threads.py": 600,
     # every form of an interrupt, in one table
     "runs/langgraph/questions.py": 550,
     # a turn is one story
@@ -68,7 +53,6 @@ SHARED = {
         "graph": "beside rows; the folder of the saver imports LangGraph, these must not"
     },
     "checkpoints/text": {"exact": "two formats that Django's SERIALIZATION_MODULES names"},
-    "hitl/decisions": {"external": "people without an account: who they are, and what they may"},
     "hitl/wait_gate": {"resume": "what an event says, and what becomes of it"},
     "runs/contrib/coding": {
         "cli": "what a command line agent prints, and three presets of it as data",

@@ -18,7 +18,8 @@ from django.utils import timezone
 from checkpoints import store
 from checkpoints.models import Checkpoint, Event, Memo
 from checkpoints.state import codec
-from hitl.decisions import deadlines, services
+from hitl.decisions import services
+from hitl.decisions.deadlines import outcomes
 from hitl.decisions.services import Answer
 from hitl.models import Decision, Via
 from runs import services as runs
@@ -602,7 +603,7 @@ def test_every_way_a_run_can_end_is_gone_from_its_beginning(order_that, ana, end
     else:
         drive(order)
     if status == "expired":
-        deadlines.fire_due(now=timezone.now() + dt.timedelta(hours=1))
+        outcomes.fire_due(now=timezone.now() + dt.timedelta(hours=1))
     if fresh(order).status == "paused":
         answer(order, ana, "cancel" if status == "cancelled" else "approve")
     order = fresh(order)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hitl.decisions import deadlines
+from hitl.decisions.deadlines import outcomes
 from runs.models import Pause
 
 URL = "/api/v1/workflows"
@@ -35,7 +35,7 @@ def answer(client: Any, run_id: str) -> None:
 
 def run_out(*pauses: Pause) -> None:
     """Let the deadlines of these questions pass."""
-    deadlines.fire_due(now=max(pause.deadline_at for pause in pauses if pause.deadline_at))
+    outcomes.fire_due(now=max(pause.deadline_at for pause in pauses if pause.deadline_at))
 
 
 STATES = ["waiting_external", "resumed", "waiting_external", "expired"]

@@ -21,15 +21,17 @@ from django.db import transaction
 from checkpoints.database import clock
 from checkpoints.state import codec
 from checkpoints.state.reducers import MergeFailed
-from hitl.decisions import answers, closing, deadlines, policy, visibility, voting
+from hitl.decisions import answers, closing, visibility, voting
 from hitl.decisions.answers import Answer
+from hitl.decisions.deadlines import outcomes
 from hitl.decisions.errors import (
     AlreadyAnswered,
     AnswerInvalid,
     DeadlinePassed,
     RevisionMismatch,
 )
-from hitl.decisions.policy import Actor, ReviewContext
+from hitl.decisions.reviewers import policy
+from hitl.decisions.reviewers.policy import Actor, ReviewContext
 from hitl.decisions.visibility import AnyReviewContext
 from hitl.models import Decision, Via, Vote
 from runs import keyed
@@ -133,7 +135,7 @@ def check_open(pause: Pause) -> None:
     The pause is as the database has it then. Call outside a transaction.
     """
     if pause.status == PauseStatus.OPEN and pause.deadline_at is not None:
-        at, outcome = pause.deadline_at, deadlines.meet(Pause.objects.filter(pk=pause.pk))
+        at, outcome = pause.deadline_at, outcomes.meet(Pause.objects.filter(pk=pause.pk))
         if outcome:
             pause.refresh_from_db()
             decision = Decision.objects.answer_to(pause)

@@ -9,10 +9,11 @@ from checkpoints import ids
 from checkpoints.database.people import User
 from checkpoints.models import Event, EventKind
 from checkpoints.text import dates
-from hitl.decisions import deadlines, visibility
+from hitl.decisions import visibility
 from hitl.decisions.answers import Answer
+from hitl.decisions.deadlines import outcomes
 from hitl.decisions.errors import AlreadyAnswered, NotPaused, RevisionMismatch, SeveralQuestions
-from hitl.decisions.policy import ReviewContext
+from hitl.decisions.reviewers.policy import ReviewContext
 from hitl.decisions.services.pauses import decide, take
 from hitl.decisions.visibility import find_checkpoint, find_order, look_at_order, open_of_order
 from hitl.models import Decision, Via, Vote
@@ -34,7 +35,7 @@ def answer_order(
     takes_part = bool(pauses)
     pauses = pauses or visibility.asked_on_order(order_id, by=by)
     # who is asked from the deadline on is asked now
-    if not pauses and deadlines.meet(Pause.objects.filter(run__work_order=order_id)):
+    if not pauses and outcomes.meet(Pause.objects.filter(run__work_order=order_id)):
         pauses = visibility.asked_on_order(order_id, by=by)
     if len(pauses) > 1 and pause_id is None:
         raise SeveralQuestions(pauses)

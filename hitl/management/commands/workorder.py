@@ -9,7 +9,8 @@ from checkpoints import ids
 from checkpoints.database.people import User, active
 from checkpoints.store import CheckpointDamaged
 from checkpoints.text import invisible
-from hitl.decisions import policy, services, voting
+from hitl.decisions import services, voting
+from hitl.decisions.reviewers import policy
 from hitl.models import Via, Vote
 from runs import services as runs
 from runs.definitions import TemplateInvalid, TemplateNotFound

@@ -25,7 +25,7 @@ from django.db.models.functions import Coalesce, Lag
 
 from checkpoints.models import Checkpoint, CheckpointStatus
 from checkpoints.models.fields import demand
-from hitl.decisions import external_access
+from hitl.decisions.reviewers import external_access
 from hitl.models import STEP_AROUND, Decision, EarlyAnswer, Ledger, Via, Vote
 from hitl.models.outbound import Link
 from hitl.operations.invariants.base import Broken, invariant

@@ -23,7 +23,7 @@ from checkpoints.models import Blob, Checkpoint, CheckpointStatus, Event, EventK
 from checkpoints.state import codec, reducers
 from checkpoints.store import Entry
 from hitl.decisions import services, undo
-from hitl.decisions.external_reviewer import Outsider
+from hitl.decisions.reviewers.outsiders import Outsider
 from hitl.decisions.services import Answer
 from hitl.models import Decision, Import, Via
 from hitl.threads import export as whole

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from checkpoints.models import Checkpoint, Thread
-from hitl.api import threads
+from hitl.api.threads import fields
 from hitl.models import Decision
 from runs.definitions import shipped
 from runs.models import Run
@@ -362,7 +362,7 @@ def test_the_examples_of_the_document_are_taken_by_the_shipped_chat_agent(api, a
     """
     shipped.load()
     said = []
-    for example in sorted(threads.EXAMPLES, key=lambda one: "workflow_uri" not in one.value):
+    for example in sorted(fields.EXAMPLES, key=lambda one: "workflow_uri" not in one.value):
         if example.value.get("input") == "APPROVE":
             continue  # answers a question, which the model has to ask first
         response = api(ana).post(

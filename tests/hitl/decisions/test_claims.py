@@ -11,7 +11,8 @@ from django.utils import timezone
 
 from checkpoints.models import Event
 from checkpoints.text import dates
-from hitl.decisions import claims, policy, services
+from hitl.decisions import claims, services
+from hitl.decisions.reviewers import policy
 from hitl.decisions.services import Answer
 from hitl.models import Decision, Via
 from runs.models import Pause

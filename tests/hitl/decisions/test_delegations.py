@@ -9,7 +9,8 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from checkpoints.models import Event
-from hitl.decisions import delegations, policy, services
+from hitl.decisions import services
+from hitl.decisions.reviewers import delegations, policy
 from hitl.decisions.services import Answer
 from hitl.models import Decision, Delegation, Via, Vote
 from tests.conftest import drive, pause_of

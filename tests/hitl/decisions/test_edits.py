@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from hitl.decisions import services
-from hitl.decisions.policy import NotNow
+from hitl.decisions.reviewers.policy import NotNow
 from hitl.decisions.services import Answer
 from hitl.models import Decision, Via, Vote
 from tests.conftest import drive, fresh, pause_of

@@ -8,8 +8,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from hitl.decisions import policy, services
-from hitl.decisions.policy import ReviewContext
+from hitl.decisions import services
+from hitl.decisions.reviewers import policy
+from hitl.decisions.reviewers.policy import ReviewContext
 from hitl.decisions.services import Answer
 from hitl.models import Decision, Via, Vote
 from runs import services as runs

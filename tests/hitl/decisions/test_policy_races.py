@@ -8,7 +8,8 @@ import pytest
 from django.contrib.auth.models import User
 
 from checkpoints.models import Event
-from hitl.decisions import claims, policy, services
+from hitl.decisions import claims, services
+from hitl.decisions.reviewers import policy
 from hitl.decisions.services import Answer
 from hitl.models import Decision, Via, Vote
 from runs.models import Pause

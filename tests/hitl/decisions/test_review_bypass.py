@@ -13,7 +13,8 @@ from django.urls import reverse
 
 from checkpoints import store
 from checkpoints.models import Checkpoint, Event
-from hitl.decisions import policy, review_bypass, services
+from hitl.decisions import review_bypass, services
+from hitl.decisions.reviewers import policy
 from hitl.decisions.services import Answer
 from hitl.ledger import export, verification
 from hitl.models import STEP_AROUND, Decision, Via

@@ -9,7 +9,8 @@ from django.contrib.auth.models import User
 from django.db import DatabaseError, transaction
 
 from checkpoints.models import Event
-from hitl.decisions import policy, services
+from hitl.decisions import services
+from hitl.decisions.reviewers import policy
 from hitl.decisions.services import Answer
 from hitl.ledger import verification
 from hitl.models import Decision, Via, Vote

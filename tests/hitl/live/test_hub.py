@@ -16,8 +16,9 @@ from channels.layers import get_channel_layer
 
 from checkpoints.events import live
 from hitl.live import hub as hubs
-from hitl.live import inbox_feed
-from hitl.live.hub import Hub, Topic
+from hitl.live import inbox_feed, topics
+from hitl.live.hub import Hub
+from hitl.live.topics import Topic
 from project.local_layer import LocalChannelLayer
 from runs import hints
 from tests.doors.waiting import becomes
@@ -46,7 +47,7 @@ class Log:
     def write(self, count, *, thread=THREAD, size=1):
         mine = self.events.setdefault(thread, [])
         new = [envelope(len(mine) + 1 + index, size) for index in range(count)]
-        mine.extend(hubs._told(new))
+        mine.extend(topics._told(new))
         return new
 
     async def read(self, thread, seq, limit):
@@ -82,8 +83,8 @@ class Layer(LocalChannelLayer):
 @pytest.fixture
 def log(monkeypatch):
     found = Log()
-    monkeypatch.setattr(hubs, "_read", found.read)
-    monkeypatch.setattr(hubs, "_newest", found.newest)
+    monkeypatch.setattr(topics, "_read", found.read)
+    monkeypatch.setattr(topics, "newest", found.newest)
     monkeypatch.setattr(hubs, "LOOK_EVERY", 0.05)
     monkeypatch.setattr(hubs, "JOIN_WITHIN", 0.05)
     return found
@@ -289,8 +290,8 @@ async def test_what_is_kept_in_memory_is_bounded(log, layer):
                 await asyncio.sleep(0)  # others get their turn
             # whoever follows is listening by then, or reads what it missed
             await asyncio.sleep(0.02)
-            assert len(topic.recent) <= hubs.KEPT
-            assert sum(len(told.text) for told in topic.recent) <= hubs.KEPT_CHARACTERS
+            assert len(topic.recent) <= topics.KEPT
+            assert sum(len(told.text) for told in topic.recent) <= topics.KEPT_CHARACTERS
         assert await client == list(range(2, 1102))
 
 
@@ -305,12 +306,12 @@ async def test_a_watcher_that_does_not_read_holds_nothing(log, layer):
         await asyncio.sleep(0.05)  # what must not happen has the time to
         topic = hub._topics[THREAD]
         assert topic._reading == {}
-        assert sum(len(told.text) for told in topic.recent) <= hubs.KEPT_CHARACTERS
+        assert sum(len(told.text) for told in topic.recent) <= topics.KEPT_CHARACTERS
         page = await anext(slow)
         assert [told.seq for told in page] == list(range(2, 2 + len(page))), (
             "it goes on where it was"
         )
-        assert sum(len(told.text) for told in page) <= hubs.PAGE_CHARACTERS
+        assert sum(len(told.text) for told in page) <= topics.PAGE_CHARACTERS
 
 
 async def test_the_last_watcher_turns_off_the_light(log, layer):
@@ -463,7 +464,7 @@ async def test_numbers_that_were_folded_away_shift_no_place_in_memory():
         {"event": "log", "data": {}, "seq": seq, "run_id": None, "thread_id": "thr_x", "at": at}
         for seq in (5, 9, 10)
     ]
-    topic._extend(hubs._told(events))
+    topic._extend(topics._told(events))
     assert {seq: [one.seq for one in await topic.since(seq)] for seq in (4, 5, 7, 9, 10)} == {
         4: [5, 9, 10], 5: [9, 10], 7: [9, 10], 9: [10], 10: [],
     }  # fmt: skip

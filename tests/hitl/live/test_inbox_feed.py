@@ -7,7 +7,8 @@ from __future__ import annotations
 import pytest
 from django.contrib.auth.models import User
 
-from hitl.decisions import deadline_changes, deadlines, services
+from hitl.decisions import services
+from hitl.decisions.deadlines import changes, outcomes
 from hitl.decisions.services import Answer
 from hitl.live import inbox_feed
 from hitl.models import Via
@@ -44,11 +45,11 @@ def test_whatever_changes_for_whom_a_question_waits_is_found(asked, changed, ana
     assert changed() == set()
     services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana)
     assert changed() == {pause.pk}
-    deadlines.fire_due(now=at(pause, 1))
+    outcomes.fire_due(now=at(pause, 1))
     assert changed() == {pause.pk}
-    deadlines.fire_due(now=at(pause, 2))
+    outcomes.fire_due(now=at(pause, 2))
     assert changed() == {pause.pk}
-    deadline_changes.extend(pause.pk, by=ben, until=at(pause, 9), reason="Ana is ill")
+    changes.extend(pause.pk, by=ben, until=at(pause, 9), reason="Ana is ill")
     assert changed() == {pause.pk}
     services.decide(pause.pk, Answer("approve", Via.PAGE), by=ben)
     assert changed() == {pause.pk}
@@ -58,7 +59,7 @@ def test_an_end_without_an_answer_is_found(asked, changed, ana):
     late, cancelled = asked(deadline={"after": "PT1H"}), asked()
     pauses = {pause_of(late).pk, pause_of(cancelled).pk}
     assert changed() == pauses
-    deadlines.fire_due(now=pause_of(late).opened_at + 2 * HOUR)
+    outcomes.fire_due(now=pause_of(late).opened_at + 2 * HOUR)
     services.decide(pause_of(cancelled).pk, Answer("cancel", Via.PAGE), by=ana)
     assert changed() == pauses
 

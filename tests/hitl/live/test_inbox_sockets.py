@@ -10,7 +10,8 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from hitl.decisions import deadline_changes, services
+from hitl.decisions import services
+from hitl.decisions.deadlines import changes
 from hitl.decisions.services import Answer
 from hitl.live.hub import hub
 from hitl.models import Via
@@ -124,6 +125,6 @@ async def test_what_a_person_hides_on_one_device_goes_on_the_others_too(asked, a
     until = timezone.now() + dt.timedelta(hours=1)
     async with socket("/ws/inbox", headers) as communicator:
         assert await receive(communicator, 1) == inbox(2)
-        await elsewhere(lambda: deadline_changes.snooze(hidden.pk, by=ana, until=until))
+        await elsewhere(lambda: changes.snooze(hidden.pk, by=ana, until=until))
         hub()._inbox.stir()
         assert await receive(communicator, 1) == inbox(1, hidden)

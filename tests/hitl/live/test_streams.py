@@ -8,7 +8,8 @@ import json
 import pytest
 from django.utils import timezone
 
-from hitl.decisions import deadlines, services
+from hitl.decisions import services
+from hitl.decisions.deadlines import outcomes
 from hitl.decisions.services import Answer
 from hitl.live import connections, outages, sse
 from hitl.models import Via
@@ -176,7 +177,7 @@ async def test_a_stream_ends_when_its_order_expires(asked, as_ana, of):
     path = path_of(order) if of == "order" else f"/api/v1/runs/{order.latest_run.shown_id}/stream"
     async with stream(path, as_ana) as opened:
         await opened.frames(order.thread.last_seq)
-        await elsewhere(lambda: deadlines.fire_due(now=timezone.now() + dt.timedelta(hours=1)))
+        await elsewhere(lambda: outcomes.fire_due(now=timezone.now() + dt.timedelta(hours=1)))
         frames = await opened.rest()
     assert [event for _, event, _ in frames][-2:] == ["run_expired", "checkpoint_created"]
 

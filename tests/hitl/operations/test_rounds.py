@@ -14,7 +14,8 @@ from django.utils import timezone
 
 from checkpoints.models import Thread
 from checkpoints.retention import rules as dropping
-from hitl.decisions import deadlines, notifications, services
+from hitl.decisions import notifications, services
+from hitl.decisions.deadlines import outcomes
 from hitl.decisions.services import Answer
 from hitl.ledger import anchors
 from hitl.models import EarlyAnswer, Ledger, Via
@@ -165,11 +166,11 @@ def test_questions_that_cannot_be_announced_do_not_stay_in_the_way(make_order, f
 
 def test_the_rules_of_other_questions_act(asked, failing):
     pauses = [pause_of(asked(deadline={"after": "PT4H"})) for _ in range(2)]
-    failing(deadlines, "fire", lambda pause: pause.pk == pauses[0].pk)
-    deadlines.fire_due(now=at(pauses[1], 5))
+    failing(outcomes, "fire", lambda pause: pause.pk == pauses[0].pk)
+    outcomes.fire_due(now=at(pauses[1], 5))
     assert set(Pause.objects.open().values_list("pk", flat=True)) == {pauses[0].pk}
     pauses[0].refresh_from_db()
-    assert pauses[0].next_at == at(pauses[1], 5) + deadlines.AGAIN
+    assert pauses[0].next_at == at(pauses[1], 5) + outcomes.AGAIN
 
 
 def test_other_early_answers_are_given_and_those_that_wait_go_to_the_end_of_the_line(

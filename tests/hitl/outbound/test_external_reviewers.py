@@ -13,8 +13,9 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from hitl.decisions import external_access, notifications, policy, services, undo
-from hitl.decisions.external_reviewer import Outsider
+from hitl.decisions import notifications, services, undo
+from hitl.decisions.reviewers import external_access, policy
+from hitl.decisions.reviewers.outsiders import Outsider
 from hitl.decisions.services import Answer
 from hitl.ledger import export, verification
 from hitl.models import Decision, Via, Vote

@@ -17,7 +17,7 @@ from checkpoints.admin import lists
 from checkpoints.events import log
 from checkpoints.forensics import steps
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
-from hitl.api.checkpoints import EXAMPLE
+from hitl.api.threads.checkpoints import EXAMPLE
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import Via

@@ -28,18 +28,9 @@ from hitl.models import ApiToken, Delegation, Snooze, Via
 from hitl.models.outbound import Channel, Delivery, DeliveryStatus, Endpoint, Occasion
 from hitl.operations import dashboard
 from hitl.rendering.paging import ListAddress, ListOrder, NoSuchPlace, RowPosition
-from hitl.views import (
-    artifacts,
-    chat,
-    delegations,
-    family,
-    inbox,
-    operations,
-    orders,
-    outbound,
-    threads,
-    tokens,
-)
+from hitl.views import artifacts, delegations, inbox, operations, orders, outbound, story, tokens
+from hitl.views.threads import chat
+from hitl.views.threads import pages as threads
 from runs.models import Artifact, Pause, Run, WorkOrder
 from runs.states import FailureCode, RunStatus
 from runs.threads import turns as turns
@@ -336,8 +327,8 @@ FILL = {
     "hidden questions": (hidden, "hidden", (inbox, "SHOWN"), False),
     "work orders": (work_orders, "before", (orders, "PAGE"), False),
     "threads": (thread_rows, "before", (threads, "PAGE"), False),
-    "timeline": (timeline, "events", (family, "TIMELINE"), False),
-    "log": (lines, "log", (family, "LOG"), True),
+    "timeline": (timeline, "events", (story, "TIMELINE"), False),
+    "log": (lines, "log", (story, "LOG"), True),
     "conversation": (spoken, "said", (chat, "SHOWN"), True),
     "runs": (thread_runs, "runs", (threads, "RUNS"), False),
     "artifacts": (kept, "artifacts", (artifacts, "SHOWN"), True),
@@ -466,7 +457,7 @@ def test_work_started_can_still_be_found(world, page):
 
 
 def test_a_list_on_a_page_that_a_post_answered_leads_back_to_the_page(world, page, monkeypatch):
-    monkeypatch.setattr(family, "TIMELINE", 2)
+    monkeypatch.setattr(story, "TIMELINE", 2)
     refused = page.post(
         f"/pauses/{world.pause.shown_id}/decide",
         {"action": "revise", "revision": 1, "feedback": ""},
@@ -482,7 +473,7 @@ def test_an_earlier_page_of_the_log_is_what_the_socket_looks_at_again(world, pag
     """A live look at a page of events asks for the same page, so that news do not replace what
     somebody reads.
     """
-    monkeypatch.setattr(family, "TIMELINE", 2)
+    monkeypatch.setattr(story, "TIMELINE", 2)
     address = f"/work-orders/{world.order.shown_id}/"
     (onward,) = re.findall(r'rel="next" href="([^"]+)"', text(page.get(address)))
     place = onward.split("#")[0]

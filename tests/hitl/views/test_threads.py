@@ -11,7 +11,7 @@ from django.utils.html import escape
 from checkpoints.models import Thread
 from hitl.models import Decision
 from hitl.rendering.paging import ListAddress
-from hitl.views import threads as pages
+from hitl.views.threads import pages as pages
 from runs import definitions
 from runs.engine.advance import advance
 from runs.models import Pause, Run

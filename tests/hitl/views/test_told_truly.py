@@ -17,7 +17,8 @@ from django.template import Template
 from django.utils import timezone
 
 from checkpoints.models import Event
-from hitl.decisions import deadline_changes, services, undo
+from hitl.decisions import services, undo
+from hitl.decisions.deadlines import changes
 from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import definitions
@@ -138,7 +139,7 @@ def test_the_next_deadline_of_a_workflow_is_that_of_its_open_question(asked, api
     where = f"/api/v1/workflows/{order.latest_run.shown_id}"
     assert api(ben).get(where).json()["next_deadline"] == pause.deadline_at.isoformat()
     later = pause.deadline_at + dt.timedelta(minutes=30)
-    deadline_changes.extend(pause.pk, by=ben, until=later, reason="Easter")
+    changes.extend(pause.pk, by=ben, until=later, reason="Easter")
     assert api(ben).get(where).json()["next_deadline"] == later.isoformat()
     services.decide(pause.pk, Answer("approve", Via.PAGE), by=ben)
     assert api(ben).get(where).json()["next_deadline"] is None

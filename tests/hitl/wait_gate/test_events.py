@@ -8,7 +8,7 @@ import pytest
 from django.urls import reverse
 
 from checkpoints.database import clock
-from hitl.decisions import deadlines
+from hitl.decisions.deadlines import outcomes
 from hitl.models import Decision, Via
 from hitl.operations.invariants import waiting
 from runs.models import Pause
@@ -82,8 +82,8 @@ def test_an_event_that_does_not_come_in_time_lets_the_step_go_on_without_it(
     card = client.get(reverse("hitl:order", args=[order.pk])).content.decode()
     assert "the run goes on without an answer: Anything runs next." in card
     let_a_day_pass()
-    assert deadlines.fire_due(now=clock.now()) == 1
-    assert deadlines.fire_due(now=clock.now()) == 0
+    assert outcomes.fire_due(now=clock.now()) == 1
+    assert outcomes.fire_due(now=clock.now()) == 0
     decision = Decision.objects.get(pause=pause)
     assert (decision.action, decision.via, decision.decided_by) == ("timed_out", Via.POLICY, None)
     assert list(waiting.decided_by_silence(clock.now())) == []
@@ -105,7 +105,7 @@ def test_an_event_without_a_way_on_expires(order_that):
 
     order = drive(order_that(waits))
     let_a_day_pass()
-    deadlines.fire_due(now=clock.now())
+    outcomes.fire_due(now=clock.now())
     assert fresh(order).latest_run.status == "expired"
 
 

@@ -13,7 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from checkpoints.models import Thread
-from hitl.decisions import deadlines, services
+from hitl.decisions import services
+from hitl.decisions.deadlines import outcomes
 from hitl.decisions.services import AlreadyAnswered, Answer
 from hitl.models import Decision, Via
 from runs.engine.advance import advance
@@ -143,11 +144,9 @@ def test_ten_thousand_paused_runs_cost_the_sweep_and_the_claim_nothing(
     P8: nor does the sweep for deadlines read what is not due.
     """
     with CaptureQueriesContext(connection) as queries:
-        assert deadlines.fire_due(now=timezone.now()) == 0
+        assert outcomes.fire_due(now=timezone.now()) == 0
     assert len(queries) == 1
-    assert (
-        "pause_open_by_next" in Pause.objects.due(now=timezone.now())[: deadlines.BATCH].explain()
-    )
+    assert "pause_open_by_next" in Pause.objects.due(now=timezone.now())[: outcomes.BATCH].explain()
     assert Run.objects.filter(status="paused").count() == PAUSED + 1
     with CaptureQueriesContext(connection) as queries:
         assert lost_runs.due_again(now=timezone.now(), patience=dt.timedelta(0)) == {}

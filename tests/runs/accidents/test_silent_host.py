@@ -14,7 +14,7 @@ from django.utils import timezone
 from checkpoints.database import locks
 from checkpoints.models import Thread
 from hitl import tasks as rounds
-from hitl.decisions import deadlines
+from hitl.decisions.deadlines import outcomes
 from hitl.decisions.services import Answer, decide
 from hitl.models import Via
 from runs import env, services, tasks
@@ -95,7 +95,7 @@ def test_rounds_go_around_what_a_silent_host_holds(asked, silent, monkeypatch):
     orders = [asked(deadline={"after": "PT4H"}) for _ in range(2)]
     here = orders[0]
     silent(HOLDS["its question"], {"run": here.latest_run_id})
-    deadlines.fire_due(now=at(pause_of(orders[1]), 5))
+    outcomes.fire_due(now=at(pause_of(orders[1]), 5))
     assert [Pause.objects.get(run__work_order=order).status for order in orders] == [
         "open",
         "expired",

@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from checkpoints.models import Event, Thread
-from hitl.views import chat as page
+from hitl.views.threads import chat as page
 from runs import retention
 from runs.agents import memory, model
 from runs.agents.model import client

@@ -1,0 +1,199 @@
+"""The REST addresses of one work order: read it, answer it, end it, go on with it."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpResponseBase, JsonResponse
+from django.utils.cache import get_conditional_response, patch_cache_control
+from drf_spectacular.utils import (
+    OpenApiExample,
+    OpenApiParameter,
+    extend_schema,
+)
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from hitl.api.pauses.fields import DecisionIn, DecisionOut, PauseOut, answer_in
+from hitl.api.pauses.reviews import VotedOut, voted
+from hitl.decisions import services
+from hitl.models import Via, Vote
+from runs import services as runs
+from runs.api.fields import OptionalText
+from runs.api.requests import body_of, user_of
+from runs.api.work_orders import WorkOrderOut
+from runs.models import WorkOrder
+from runs.security import scopes
+from runs.services import resubmit
+
+
+class Success(serializers.Serializer[Any]):
+    success = serializers.BooleanField()
+
+
+class Resumed(Success):
+    """S4-32's answer, and what was recorded."""
+
+    decision = DecisionOut()
+
+
+class WorkOrderDetail(APIView):
+    may_read = scopes.ASKS
+
+    @extend_schema(
+        operation_id="get_work_order", responses=WorkOrderOut, summary="Read a work order"
+    )
+    def get(self, request: Request, order_id: UUID) -> Response:
+        return Response(WorkOrderOut(services.look_at_order(order_id, by=user_of(request))).data)
+
+
+class PauseState(APIView):
+    """The open question of a work order, or `null`.
+
+    Answers 304 while nothing happened on the order's thread.
+    """
+
+    may_read = scopes.EITHER
+
+    @extend_schema(
+        operation_id="get_pause_state",
+        responses={200: PauseOut(allow_null=True), 304: None},
+        parameters=[
+            OpenApiParameter(
+                "If-None-Match",
+                str,
+                OpenApiParameter.HEADER,
+                description="The ETag of your last answer.",
+            )
+        ],
+        summary="What the work order waits for",
+    )
+    def get(self, request: Request, order_id: UUID) -> HttpResponseBase:
+        order = services.look_at_order(order_id, by=user_of(request))
+        etag = f'"{order.thread.last_seq}"'
+        # only 304 or 412 come back here
+        response = get_conditional_response(request._request, etag=etag)
+        if response is None:
+            pause = services.open_pause(order)
+            response = (
+                Response(PauseOut(pause, context={"whole": True, "by": request.user}).data)
+                if pause
+                else JsonResponse(None, safe=False)
+            )
+        response["ETag"] = etag
+        patch_cache_control(response, private=True, no_cache=True)
+        return response
+
+
+class Resume(APIView):
+    """Answer the work order's open question."""
+
+    may_act = scopes.ANSWERS
+
+    @extend_schema(
+        operation_id="resume_work_order",
+        request=DecisionIn,
+        responses={200: Resumed, 202: VotedOut},
+        summary="Approve, revise or cancel",
+        description="202: a vote, others must approve too. 403 `not_a_reviewer`, `self_approval`; "
+        "409 "
+        "`pause_closed` names who answered "
+        "first, `claimed` who is on it, `not_paused`: nothing is asked; 422 says what is missing.",
+        examples=[
+            OpenApiExample(
+                "Revise", {"decision": "revise", "feedback": "skip UP007"}, request_only=True
+            )
+        ],
+    )
+    def post(self, request: Request, order_id: UUID) -> Response:
+        values = body_of(request, DecisionIn)
+        given = services.answer_order(
+            order_id,
+            answer_in(values, Via.REST),
+            by=user_of(request),
+            pause_id=values["pause_id"],
+        )
+        return (
+            voted(given)
+            if isinstance(given, Vote)
+            else Response({"success": True, "decision": DecisionOut(given).data})
+        )
+
+
+class CancelIn(serializers.Serializer[Any]):
+    reason = OptionalText(
+        max_length=services.MAX_FEEDBACK,
+        help_text="Needed where the rules of an open question ask for it.",
+    )
+
+
+class Cancel(APIView):
+    may_act = scopes.ASKS
+
+    @extend_schema(
+        operation_id="cancel_work_order",
+        request=CancelIn,
+        responses={200: Success},
+        summary="End a work order",
+    )
+    def post(self, request: Request, order_id: UUID) -> Response:
+        values = body_of(request, CancelIn)
+        services.cancel_order(order_id, by=user_of(request), via=Via.REST, reason=values["reason"])
+        return Response({"success": True})
+
+
+class Suspend(APIView):
+    may_act = scopes.ASKS
+
+    @extend_schema(
+        operation_id="suspend_work_order",
+        request=None,
+        responses={200: Success},
+        summary="Stop at the next step boundary",
+    )
+    def post(self, request: Request, order_id: UUID) -> Response:
+        order = services.find_order(order_id, by=user_of(request))
+        runs.suspend(order.pk, by=user_of(request))
+        return Response({"success": True})
+
+
+class RetryView(APIView):
+    @extend_schema(
+        operation_id="retry_work_order",
+        request=None,
+        responses={200: WorkOrderOut},
+        summary="Go on with a failed work order from its last good checkpoint",
+    )
+    def post(self, request: Request, order_id: UUID) -> Response:
+        order = services.find_order(order_id, by=user_of(request))
+        runs.retry(order.pk, by=user_of(request))
+        return Response(
+            WorkOrderOut(WorkOrder.objects.shown_to(request.user).get(pk=order.pk)).data
+        )
+
+
+class Again(APIView):
+    @extend_schema(
+        operation_id="ask_again_for_work_order",
+        request=None,
+        responses={201: WorkOrderOut},
+        summary="Ask for a work order again that was cancelled, failed or expired",
+        description=(
+            "Answers with a new work order: the same template in its current version, request, "
+            "input, repository, team and stops. Every "
+            "step runs anew and asks by its own rules. 409 `cannot_ask_again` while it is alive, "
+            "where it completed, or where it was asked "
+            "for again already; 422 `input_invalid` where what was asked cannot be taken over, "
+            "e.g. a secret that was not kept; and what "
+            "`POST work-orders` answers else. Send an `Idempotency-Key`."
+        ),
+    )
+    def post(self, request: Request, order_id: UUID) -> Response:
+        order = services.find_order(order_id, by=user_of(request))
+        new = resubmit.again(order.pk, by=user_of(request))
+        return Response(
+            WorkOrderOut(WorkOrder.objects.shown_to(request.user).get(pk=new.pk)).data, status=201
+        )

@@ -1,0 +1,1 @@
+"""The REST addresses of questions: read, answer, claim and move them."""

@@ -1,0 +1,98 @@
+"""The questions and their answers for machines; also the work-order routes that end in `decide`."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.utils import (
+    OpenApiParameter,
+    extend_schema,
+)
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from checkpoints.database import clock
+from hitl.api.pauses.fields import DecisionIn, DecisionOut, PauseOut, answer_in
+from hitl.api.pauses.reviews import VotedOut, voted
+from hitl.decisions import services, visibility
+from hitl.decisions.reviewers import policy
+from hitl.models import Via, Vote
+from runs.api.paging import Paged
+from runs.api.requests import body_of, user_of
+from runs.models import Pause
+from runs.security import scopes
+from runs.states import PauseKind
+
+
+class Pauses(Paged):
+    may_read = scopes.EITHER
+
+    @extend_schema(
+        operation_id="list_pauses",
+        responses=PauseOut(many=True),
+        parameters=[
+            OpenApiParameter("open", bool, description="1: only what waits for an answer."),
+            OpenApiParameter(
+                "kind", str, enum=PauseKind.values, description="Only what wants that."
+            ),
+        ],
+        summary="List questions, newest first",
+    )
+    def get(self, request: Request) -> Response:
+        only_open = request.query_params.get("open", "").lower() in {"1", "true"}
+        mine = (
+            policy.waiting_for(request.user)
+            if only_open
+            else Pause.objects.visible_to(request.user)
+        )
+        mine = scopes.own(mine, run__thread__owner=request.user)
+        if kind := request.query_params.get("kind"):
+            mine = mine.filter(kind=kind)
+        pages = self.pagination_class()
+        # found first: with all its joins it is planned badly
+        page: Any = pages.paginate_queryset(mine.only("pk"), request, view=self)
+        by = user_of(request)
+        shown = (
+            Pause.objects.shown()
+            .select_related("claimed_by")
+            .prefetch_related("decisions__decided_by")
+            .in_bulk([pause.pk for pause in page])
+        )
+        found = [shown[pause.pk] for pause in page if pause.pk in shown]
+        context = {"by": by, "seats": policy.seats_of(by, now=clock.now())}
+        return pages.get_paginated_response(PauseOut(found, many=True, context=context).data)
+
+
+class PauseDetail(APIView):
+    may_read = scopes.EITHER
+
+    @extend_schema(operation_id="get_pause", responses=PauseOut, summary="Read a question")
+    def get(self, request: Request, pause_id: UUID) -> Response:
+        pause = visibility.find_pause(Pause.objects.shown(), pause_id, by=user_of(request))
+        return Response(PauseOut(pause, context={"whole": True, "by": user_of(request)}).data)
+
+
+class DecisionsView(APIView):
+    may_act = scopes.ANSWERS
+
+    @extend_schema(
+        operation_id="decide",
+        request=DecisionIn,
+        responses={201: DecisionOut, 202: VotedOut},
+        summary="Answer a question",
+        description="The first valid answer wins; any other gets 409 `pause_closed`, which names "
+        "the winner. "
+        "202: a vote, others must "
+        "approve too. 403 `not_a_reviewer`, `self_approval`: somebody else answers. 409 "
+        "`claimed`, `already_voted`, `vote_differs`.",
+    )
+    def post(self, request: Request, pause_id: UUID) -> Response:
+        values = body_of(request, DecisionIn)
+        given = services.decide(pause_id, answer_in(values, Via.REST), by=user_of(request))
+        return (
+            voted(given)
+            if isinstance(given, Vote)
+            else Response(DecisionOut(given).data, status=201)
+        )

@@ -1,0 +1,201 @@
+"""What the rules on who answers say of a question, for machines; and claiming one."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+from uuid import UUID
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from checkpoints.database.people import User
+from hitl.decisions import claims
+from hitl.decisions.reviewers import policy
+from hitl.decisions.reviewers.policy import ReviewContext, Seat
+from hitl.models import Vote
+from runs.api.fields import TextOrNull
+from runs.api.requests import body_of, user_of
+from runs.models import Pause
+from runs.security import scopes
+from runs.states import PauseStatus
+from runs.workflows.sequence import CANCEL, REVISE
+
+
+class VoteOut(serializers.ModelSerializer[Vote]):
+    """An approval that is counted."""
+
+    by = TextOrNull(source="voter.get_username", help_text="Null where external.")
+    external = serializers.SerializerMethodField(
+        help_text="The mail address of who voted by the link sent there; null else."
+    )
+    on_behalf_of = serializers.SerializerMethodField(
+        help_text="For whom it was given, by a delegation; null for themselves."
+    )
+
+    class Meta:
+        model = Vote
+        fields = (
+            "by",
+            "external",
+            "on_behalf_of",
+            "action",
+            "feedback",
+            "voted_at",
+            "via",
+            "digest",
+        )
+
+    def get_external(self, vote: Vote) -> str | None:
+        return vote.external or None
+
+    def get_on_behalf_of(self, vote: Vote) -> str | None:
+        return (
+            vote.seat.get_username()
+            if vote.seat is not None and vote.seat_id != vote.voter_id
+            else None
+        )
+
+
+class WhyNot(serializers.Serializer[Any]):
+    code = serializers.CharField(help_text="not_a_reviewer, self_approval, already_voted, claimed")
+    detail = serializers.CharField()
+
+
+class ClaimOut(serializers.Serializer[Any]):
+    by = serializers.CharField()
+    until = serializers.DateTimeField()
+
+
+class ReviewOut(serializers.Serializer[Any]):
+    """Who answers a question, and whether the caller may."""
+
+    reviewers = serializers.DictField(
+        help_text=(
+            "The users and groups that the rules name; empty where whoever takes part answers."
+        )
+    )
+    also = serializers.ListField(
+        child=serializers.DictField(),
+        help_text="Whom the stages of escalation added that were reached.",
+    )
+    self_approval = serializers.BooleanField(
+        help_text="Whether who asked for the work may approve it."
+    )
+    reason_required = serializers.ListField(
+        child=serializers.CharField(), help_text="Answers that need `feedback`."
+    )
+    edits = serializers.BooleanField(help_text="Whether an approval may bring `edited_content`.")
+    quorum = serializers.IntegerField(help_text="How many different people must approve.")
+    votes = VoteOut(many=True)
+    claim = ClaimOut(allow_null=True, help_text="Who keeps others from answering, and until when.")
+    may_answer = serializers.ListField(
+        child=serializers.CharField(), help_text="The answers that you may give now."
+    )
+    why_not = serializers.DictField(
+        child=WhyNot(), help_text="Why you may not give the others, by answer."
+    )
+    on_behalf_of = serializers.CharField(
+        allow_null=True, help_text="For whom you would answer; null for yourself."
+    )
+
+
+def review_of(pause: Pause, by: User, seats: list[Seat] | None = None) -> dict[str, Any]:
+    """The facts of `ReviewOut`; `seats` spares looking them up for each of many."""
+    standing = ReviewContext(pause, by, seats=seats)
+    rules, is_open = pause.review, pause.status == PauseStatus.OPEN
+    ways = (
+        [name for name in [*pause.ways, CANCEL] if name != REVISE or pause.may_revise]
+        if is_open
+        else []
+    )
+    refused = {name: error for name in ways if (error := standing.refusal(name)) is not None}
+    seat = next(iter(standing.seats), by) if is_open else by
+    return {
+        "reviewers": rules.get("reviewers", {}),
+        "also": [
+            {name: stage.get(name, []) for name in ("users", "groups")}
+            for stage in policy.named(pause)[1:]
+        ],
+        "self_approval": rules.get("self_approval", True),
+        "reason_required": rules.get("reason_required", []),
+        "edits": rules.get("edits", False),
+        "quorum": policy.quorum(pause),
+        "votes": VoteOut(standing.votes, many=True).data,
+        "claim": _claim(pause, standing.now) if is_open else None,
+        "may_answer": [name for name in ways if name not in refused],
+        "why_not": {
+            name: {"code": error.code, "detail": str(error)} for name, error in refused.items()
+        },
+        "on_behalf_of": seat.get_username() if seat != by else None,
+    }
+
+
+def _claim(pause: Pause, now: dt.datetime) -> dict[str, Any] | None:
+    if pause.claimed_by is None or pause.claimed_until is None or pause.claimed_until <= now:
+        return None
+    return {"by": pause.claimed_by.get_username(), "until": pause.claimed_until.isoformat()}
+
+
+class VotedOut(serializers.Serializer[Any]):
+    """That an approval was recorded and others are still missing."""
+
+    success = serializers.BooleanField()
+    decided = serializers.BooleanField(help_text="false: the question stays open.")
+    votes = serializers.IntegerField()
+    quorum = serializers.IntegerField()
+    vote = VoteOut()
+
+
+def voted(vote: Vote) -> Response:
+    """202: taken, and not decided yet."""
+    count = Vote.objects.filter(pause=vote.pause_id).count()
+    told = {
+        "success": True,
+        "decided": False,
+        "votes": count,
+        "quorum": policy.quorum(vote.pause),
+        "vote": VoteOut(vote).data,
+    }
+    return Response(told, status=202)
+
+
+class ClaimIn(serializers.Serializer[Any]):
+    take_over = serializers.BooleanField(
+        default=False, help_text="End somebody else's claim; superusers only."
+    )
+
+
+class ClaimView(APIView):
+    may_act = scopes.ANSWERS
+
+    @extend_schema(
+        operation_id="claim_pause",
+        request=ClaimIn,
+        responses={200: ReviewOut},
+        summary="Keep others from answering for a while",
+        description=(
+            "It ends by itself; claiming once more begins the time anew. 409 `claimed` names "
+            "who has it and until when."
+        ),
+    )
+    def post(self, request: Request, pause_id: UUID) -> Response:
+        values = body_of(request, ClaimIn)
+        pause = claims.claim(pause_id, by=user_of(request), take_over=values["take_over"])
+        return Response(review_of(pause, user_of(request)))
+
+
+class Release(APIView):
+    may_act = scopes.ANSWERS
+
+    @extend_schema(
+        operation_id="release_pause",
+        request=None,
+        responses={200: ReviewOut},
+        summary="Let others answer again",
+    )
+    def post(self, request: Request, pause_id: UUID) -> Response:
+        return Response(review_of(claims.release(pause_id, by=user_of(request)), user_of(request)))

@@ -1,0 +1,1 @@
+"""The REST addresses of threads, with their runs, checkpoints, events and messages."""

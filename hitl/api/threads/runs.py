@@ -1,0 +1,180 @@
+"""Runs over REST: lists, one of them with its checkpoints, and what may be done to it."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.db.models import OuterRef, Subquery
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from checkpoints import ids
+from checkpoints.models import Checkpoint, Thread
+from hitl.api.query import flag, id_parameter
+from hitl.api.threads.fields import CheckpointOut, IdField, InputIn, RunOut, SaidOut, runs_shown
+from hitl.api.threads.threads import PENDING_INPUT, thread_of
+from hitl.models import Via
+from hitl.threads import messages
+from runs.api.fields import OptionalText
+from runs.api.paging import NewestFirst, Paged
+from runs.api.requests import body_of, user_of
+from runs.models import Pause
+from runs.security import scopes
+from runs.states import RunStatus
+
+
+class ResumeIn(serializers.Serializer[Any]):
+    checkpoint_id = IdField(
+        "ckpt",
+        default=None,
+        allow_null=True,
+        help_text="Where to go on from; the latest where it is left out.",
+    )
+    reason = OptionalText(max_length=2_000)
+
+
+class NewestQuestionFirst(NewestFirst):
+    """Runs that ask, by the checkpoint of their question: what was asked last comes first, however
+    old its run is (S0-57).
+    """
+
+    ordering = "-asked_at"
+
+
+class Runs(Paged):
+    may_read = scopes.ASKS
+
+    @extend_schema(
+        operation_id="list_runs",
+        responses=RunOut(many=True),
+        parameters=[
+            OpenApiParameter(
+                "status",
+                str,
+                enum=[*RunStatus.values, PENDING_INPUT],
+                description=(
+                    "`pending_input` for runs that wait for a person, those asked last first."
+                ),
+            ),
+            OpenApiParameter(
+                "mine",
+                bool,
+                description="true: only of threads that you own, not those of your teams.",
+            ),
+            id_parameter("thread", "thr", "Of one thread, thr_…"),
+        ],
+        summary="List runs, newest first",
+    )
+    def get(self, request: Request) -> Response:
+        found: Any = scopes.own(
+            runs_shown().filter(thread__in=Thread.objects.visible_to(request.user)),
+            thread__owner=request.user,
+        )
+        status = request.query_params.get("status", "")
+        pages = NewestFirst()
+        if status == PENDING_INPUT:
+            asked = Pause.objects.open().filter(run=OuterRef("pk")).values("checkpoint")[:1]
+            found, pages = (
+                found.annotate(asked_at=Subquery(asked)).exclude(asked_at=None),
+                NewestQuestionFirst(),
+            )
+        elif status:
+            found = found.filter(status=status)
+        if thread := request.query_params.get("thread"):
+            found = found.filter(thread=thread_of(ids.parse("thr", thread), request))
+        if flag(request, "mine", False):
+            found = found.filter(thread__owner=request.user)
+        return pages.get_paginated_response(
+            RunOut(pages.paginate_queryset(found, request, view=self), many=True).data
+        )
+
+
+class RunDetail(APIView):
+    may_read = scopes.ASKS
+
+    @extend_schema(operation_id="get_run", responses=RunOut, summary="Read a run")
+    def get(self, request: Request, run_id: UUID) -> Response:
+        return Response(RunOut(messages.find_run(run_id, by=user_of(request))).data)
+
+
+class RunCheckpoints(Paged):
+    may_read = scopes.ASKS
+
+    @extend_schema(
+        operation_id="list_run_checkpoints",
+        responses=CheckpointOut(many=True),
+        summary="A run's checkpoints, newest first",
+    )
+    def get(self, request: Request, run_id: UUID) -> Response:
+        run = messages.find_run(run_id, by=user_of(request))
+        return self.page(
+            request, Checkpoint.objects.filter(run_id=run.pk).defer("body"), CheckpointOut
+        )
+
+
+class RunInput(APIView):
+    may_act = scopes.ANSWERS
+
+    @extend_schema(
+        operation_id="give_run_input",
+        request=InputIn,
+        responses={201: SaidOut},
+        summary="Answer what a run asks, in words",
+        examples=[OpenApiExample("Approve", {"content": "APPROVE"}, request_only=True)],
+    )
+    def post(self, request: Request, run_id: UUID) -> Response:
+        values = body_of(request, InputIn)
+        said = messages.input_to(run_id, values["given"], by=user_of(request), via=Via.REST)
+        return Response(SaidOut(said).data, status=201)
+
+
+class RunResume(APIView):
+    may_act = scopes.EITHER
+
+    @extend_schema(
+        operation_id="resume_run",
+        request=ResumeIn,
+        responses={200: SaidOut},
+        summary="Go on with a run",
+        description="Answers with the run to follow: a failed run is taken up by a new one; one "
+        "that waits "
+        "asks again, also where "
+        "`checkpoint_id` names the checkpoint that it waits at.",
+    )
+    def post(self, request: Request, run_id: UUID) -> Response:
+        said = messages.resume(
+            run_id, by=user_of(request), via=Via.REST, **body_of(request, ResumeIn)
+        )
+        return Response(SaidOut(said).data)
+
+
+class RunCancel(APIView):
+    may_act = scopes.ASKS
+
+    @extend_schema(
+        operation_id="cancel_run",
+        request=None,
+        responses={200: RunOut},
+        summary="End a run and its child runs",
+    )
+    def post(self, request: Request, run_id: UUID) -> Response:
+        messages.cancel(run_id, by=user_of(request), via=Via.REST)
+        return Response(RunOut(runs_shown().get(pk=run_id)).data)
+
+
+class RunSuspend(APIView):
+    may_act = scopes.ASKS
+
+    @extend_schema(
+        operation_id="suspend_run",
+        request=None,
+        responses={200: RunOut},
+        summary="Stop a run at its next step boundary",
+    )
+    def post(self, request: Request, run_id: UUID) -> Response:
+        messages.suspend(run_id, by=user_of(request))
+        return Response(RunOut(runs_shown().get(pk=run_id)).data)

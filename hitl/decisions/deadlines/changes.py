@@ -1,0 +1,199 @@
+"""What people may do about time: move a question's deadline for everybody, with a reason, or hide
+it from the own inbox for a while.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
+
+from checkpoints.database import clock
+from checkpoints.database.people import User
+from checkpoints.events import log
+from checkpoints.models import EventKind
+from checkpoints.state import codec
+from checkpoints.text import dates
+from hitl.decisions import visibility
+from hitl.decisions.deadlines.outcomes import unchanged
+from hitl.decisions.reviewers import policy
+from hitl.decisions.services import check_open
+from hitl.models import Snooze
+from hitl.rendering import paging
+from runs import hints, keyed
+from runs.definitions import due_times
+from runs.models import Pause, PauseQuerySet
+
+MAX_REASON = 2_000
+LONGEST_SNOOZE = dt.timedelta(days=366)
+STEPS = tuple(dt.timedelta(hours=hours) for hours in (1, 4, 24, 72, 168))
+"""What pages offer."""
+
+
+class NoDeadline(Exception):
+    """The question waits for as long as it takes, so there is nothing to move."""
+
+    code = "no_deadline"
+
+
+class NotAnswerer(Exception):
+    """Somebody who sees the question, but may not answer it."""
+
+    code = "not_an_answerer"
+
+
+class DeadlineMoved(Exception):
+    """The deadline, or who is asked, changed at the same moment."""
+
+    code = "deadline_moved"
+
+
+class PostponingInvalid(Exception):
+    """A time or a reason that cannot be taken; nothing was changed.
+
+    `errors` maps a field to sentences.
+    """
+
+    code = "postponing_invalid"
+
+    def __init__(self, field: str, text: str) -> None:
+        super().__init__(f"Nothing was changed. {text}")
+        self.errors = {field: [text]}
+
+
+SOONEST = paging.ListOrder("deadline_at", timeless=True, prefix=Pause.PREFIX)
+"""The inbox: what is due first, then what has no deadline and was asked first."""
+
+
+def inbox(user: User) -> PauseQuerySet:
+    """What waits for a person and is not hidden: the one query behind the inbox, its badge and its
+    socket (F9).
+    """
+    hidden = Snooze.objects.filter(pause=OuterRef("pk"), person=user.pk, until__gt=clock.now())
+    return policy.waiting_for(user).filter(~Exists(hidden))
+
+
+def snoozed(user: User) -> QuerySet[Snooze]:
+    """What a person has hidden."""
+    mine = Snooze.objects.filter(
+        person=user, until__gt=clock.now(), pause__in=policy.waiting_for(user)
+    )
+    return mine.select_related("pause__run__work_order", "pause__run__thread", "pause__run__parent")
+
+
+def snooze(pause_id: uuid.UUID, *, by: User, until: dt.datetime | None) -> Snooze | None:
+    """Hide an open question from the own inbox until then; None shows it again.
+
+    It shows again by itself when people are reminded.
+
+    Raises NotFound, AlreadyAnswered, DeadlinePassed, NotAnswerer, PostponingInvalid.
+    """
+    pause = _find_open(pause_id, by)
+    if until is None:
+        Snooze.objects.filter(pause=pause, person=by).delete()
+        return None
+    now = clock.now()
+    if not now < until <= now + LONGEST_SNOOZE:
+        raise PostponingInvalid("until", "Choose a time from now on, up to a year ahead.")
+    if pause.deadline_at is not None and until >= pause.deadline_at:
+        raise PostponingInvalid(
+            "until", f"It is due at {dates.told(pause.deadline_at)}: choose a time before that."
+        )
+    return _hide(pause, by, until)
+
+
+@transaction.atomic(durable=True)
+def _hide(pause: Pause, by: User, until: dt.datetime) -> Snooze:
+    return Snooze.objects.update_or_create(pause=pause, person=by, defaults={"until": until})[0]
+
+
+def extend(pause_id: uuid.UUID, *, by: User, until: dt.datetime, reason: str) -> Pause:
+    """Move the deadline of an open question to a later time, for everybody.
+
+    Who, why and from when is recorded.
+
+    Nobody moves one that has passed. Raises NotFound, AlreadyAnswered, DeadlinePassed, NotAnswerer,
+    NoDeadline, PostponingInvalid; DeadlineMoved where it moved since it was read.
+    """
+    pause = _find_open(pause_id, by)
+    if pause.deadline_at is None or pause.extendable_until is None:
+        raise NoDeadline("This question has no deadline, so there is none to move.")
+    reason = reason.strip()
+    if not reason or len(reason) > MAX_REASON or reason != codec.readable(reason):
+        raise PostponingInvalid(
+            "reason", f"Say why, in up to {MAX_REASON} characters: it is recorded with your name."
+        )
+    if until <= pause.deadline_at:
+        raise PostponingInvalid(
+            "until", f"It is due at {dates.told(pause.deadline_at)}: choose a later time."
+        )
+    if until > pause.extendable_until:
+        raise PostponingInvalid(
+            "until", f"It may be moved to {dates.told(pause.extendable_until)} at the latest."
+        )
+    try:
+        return _extend(pause, by=by, until=until, reason=reason)
+    except DeadlineMoved:
+        check_open(Pause.objects.get(pk=pause.pk))
+        raise
+
+
+@transaction.atomic(durable=True)
+def _extend(pause: Pause, *, by: User, until: dt.datetime, reason: str) -> Pause:
+    keyed.made(pause.shown_id)
+    before = pause.deadline_at
+    waits = unchanged(pause).filter(due_times.in_time())
+    if not waits.change(
+        deadline_at=until, next_at=due_times.next_at({**pause.timing, "deadline_at": until})
+    ):
+        raise DeadlineMoved(
+            "The deadline was moved, or further people were asked, just now. Look again; "
+            "nothing was changed."
+        )
+    pause.refresh_from_db(fields=["deadline_at", "next_at"])
+    told = {
+        "by": by.get_full_name() or by.get_username(),
+        "reason": reason,
+        "deadline_at": until.isoformat(),
+    }
+    event = {
+        "what": "extended",
+        "pause_id": pause.shown_id,
+        "step": pause.step,
+        "was": before.isoformat() if before else None,
+        **told,
+    }
+    log.append(pause.run.thread_id, pause.run_id, [(EventKind.PAUSE_UPDATED, event)])
+    hints.pauses_changed_on_commit()
+    return pause
+
+
+def choices(pause: Pause, *, now: dt.datetime) -> list[dt.datetime]:
+    """Later deadlines that a page offers: a while longer, and as far as it goes."""
+    if (
+        pause.deadline_at is None
+        or pause.extendable_until is None
+        or not now < pause.deadline_at < pause.extendable_until
+    ):
+        return []
+    later = [pause.deadline_at + step for step in STEPS]
+    return [*(at for at in later if at < pause.extendable_until), pause.extendable_until]
+
+
+def naps(pause: Pause, *, now: dt.datetime) -> list[dt.timedelta]:
+    """How long a page offers to hide a question: until before its deadline."""
+    return [step for step in STEPS if pause.deadline_at is None or now + step < pause.deadline_at]
+
+
+def may_answer(pause: Pause, user: User) -> bool:
+    return bool(policy.ReviewContext(pause, user).seats)
+
+
+def _find_open(pause_id: uuid.UUID, by: User) -> Pause:
+    pause = visibility.find_pause(Pause.objects.answerable(), pause_id, by=by)
+    check_open(pause)
+    if not may_answer(pause, by):
+        raise NotAnswerer("Only who may answer this question may do that.")
+    return pause

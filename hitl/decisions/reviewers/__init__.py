@@ -1,0 +1,1 @@
+"""Who may answer a question: the rules, delegations, and people without an account."""

@@ -1,0 +1,432 @@
+"""Who may answer a question, and how: the rules of `Pause.review`, for every door.
+
+`services.decide` asks here, and so do pages and API.
+
+- **Reviewers**: whom the rules name, with the stages of escalation that were reached; where they
+  name no reviewers, whoever takes part in the thread (owner, team, superusers). Others look and do
+  not answer. A superuser is bound like everybody.
+- **Who asked for the work** (owner of the thread, creator of the order, who began the run) may
+  always cancel it. Under `self_approval: false` nothing else that lets the run go on: not in
+  person, not through a delegate, not as somebody's delegate.
+- **Quorum**: every answer but revise and cancel is an approval and needs that many different
+  people, who all give the same one. Revise and cancel decide alone, also by somebody who voted
+  before.
+- **Seats**: a person answers for himself, or for somebody who delegated to him. One person has one
+  vote, and so has one seat.
+- **Claims** bind all others while they last.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from checkpoints.database import clock
+from checkpoints.database.people import User, called
+from checkpoints.models import Thread
+from checkpoints.text import dates
+from hitl import models
+from hitl.decisions.reviewers import delegations, outsiders
+from hitl.decisions.reviewers.outsiders import Outsider
+from hitl.models import Delegation, Vote
+from runs.models import PanelMember, Pause, PauseQuerySet
+from runs.workflows.reviews.review import Actors
+from runs.workflows.sequence import CANCEL, REVISE
+
+Person = User | AbstractBaseUser | AnonymousUser
+Actor = User | Outsider
+"""Who answers: by an account, or by a link that was sent outside
+(`hitl.decisions.reviewers.external_access`).
+"""
+
+
+class Refused(Exception):
+    """A rule is against this answer; nothing was decided. `code` is stable."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class NotAllowed(Refused):
+    """This person may not give this answer: `not_a_reviewer`, `self_approval`."""
+
+
+class NotNow(Refused):
+    """Somebody else is before: `claimed`, `already_voted`, `vote_differs`."""
+
+
+def approves(action: str) -> bool:
+    """Whether an answer lets the run go on, so that quorum and self-approval are about it."""
+    return action not in {REVISE, CANCEL}
+
+
+def quorum(pause: Pause) -> int:
+    return int(pause.review.get("quorum", 1))
+
+
+def name_of(user: Actor | AbstractBaseUser) -> str:
+    return user.address if isinstance(user, Outsider) else models.name_of(user)
+
+
+def free_for(by: Actor, *, now: dt.datetime) -> Q:
+    """Of questions that nobody else has claimed at that time."""
+    free = Q(claimed_until=None) | Q(claimed_until__lte=now)
+    return free | Q(claimed_by=by) if isinstance(by, User) else free
+
+
+@dataclass(frozen=True)
+class Seat:
+    """One whom a person may answer as."""
+
+    user: User
+    teams: dict[int, str]
+    since: dt.datetime | None
+    """When the delegation began; None for the person himself."""
+
+
+def seats_of(by: User, *, now: dt.datetime) -> list[Seat]:
+    """The person himself first, then whom he stands in for."""
+    users: list[tuple[User, dt.datetime | None]] = [(by, None)]
+    users += [(one.from_user, one.starts_at) for one in delegations.to(by, now=now)]
+    teams: dict[int, dict[int, str]] = {user.pk: {} for user, _ in users}
+    for user_id, key, name in Group.objects.filter(user__in=list(teams)).values_list(
+        "user", "pk", "name"
+    ):
+        teams[user_id][key] = name
+    return [Seat(user, teams[user.pk], since) for user, since in users]
+
+
+def named(pause: Pause) -> list[Actors]:
+    """Whom the rules name beside those that take part: reviewers, and the stages of escalation that
+    were reached.
+    """
+    return [pause.review.get("reviewers", {}), *pause.review.get("escalation", [])[: pause.stage]]
+
+
+def open_to_all(pause: Pause) -> bool:
+    """Whether whoever takes part in the thread may answer: the rules name no reviewers."""
+    return not any(pause.review.get("reviewers", {}).values())
+
+
+def askers(pause: Pause) -> set[int]:
+    """Who asked for the work."""
+    run = pause.run
+    order = run.work_order
+    return {
+        run.thread.owner_id,
+        *([order.created_by_id] if order else []),
+        *([run.started_by_id] if run.started_by_id else []),
+    }
+
+
+class ReviewContextBase:
+    """How whoever answers, by an account or from outside, stands to a question at one moment, as
+    far as that is the same for both.
+    """
+
+    def __init__(self, pause: Pause, by: Actor) -> None:
+        self.pause, self.by, self.now = pause, by, clock.now()
+
+    @cached_property
+    def votes(self) -> list[Vote]:
+        if quorum(self.pause) < 2:
+            return []
+        return list(
+            Vote.objects.filter(pause=self.pause).select_related("voter", "seat").order_by("pk")
+        )
+
+    @property
+    def holder(self) -> User | None:
+        """Somebody else who has claimed the question."""
+        pause = self.pause
+        live = pause.claimed_until is not None and pause.claimed_until > self.now
+        return pause.claimed_by if live and pause.claimed_by != self.by else None
+
+    def check_claim(self) -> None:
+        """Raise NotNow where somebody else has claimed it."""
+        if (holder := self.holder) is not None and self.pause.claimed_until is not None:
+            until = dates.told(self.pause.claimed_until)
+            raise NotNow(
+                "claimed",
+                (
+                    f"{name_of(holder)} has claimed this question until {until}; answer after "
+                    "that, or when it is released."
+                ),
+            )
+
+    @property
+    def known(self) -> Any:
+        """The data that the form begins with: after a vote, the data of that vote."""
+        first = next(iter(self.votes), None)
+        return self.pause.known if first is None or first.payload is None else first.payload
+
+    @property
+    def progress(self) -> str:
+        return f"{len(self.votes)} of {quorum(self.pause)} approvals"
+
+
+class ReviewContext(ReviewContextBase):
+    """How a person stands to a question at one moment.
+
+    The pause has its run, thread and work order with it.
+    """
+
+    by: User
+
+    def __init__(
+        self,
+        pause: Pause,
+        by: User,
+        *,
+        seats: Sequence[Seat] | None = None,
+        takes_part: bool = False,
+    ) -> None:
+        """With `takes_part` the caller knows that the person takes part in the thread."""
+        super().__init__(pause, by)
+        self.takes_part = takes_part or by.is_superuser or by.pk == pause.run.thread.owner_id
+        if seats is not None:
+            self.all_seats = seats
+
+    @cached_property
+    def all_seats(self) -> Sequence[Seat]:
+        return seats_of(self.by, now=self.now)
+
+    @cached_property
+    def seats(self) -> list[User]:
+        """As whom the person may answer."""
+        if self.pause.panel_id is None and self.takes_part:
+            return [self.by]  # the usual, found without a query
+        return [seat.user for seat in self.all_seats if self._sits(seat)]
+
+    @cached_property
+    def asked_for_it(self) -> bool:
+        return self.by.pk in askers(self.pause)
+
+    def _sits(self, seat: Seat) -> bool:
+        actors = named(self.pause)
+        if any(seat.user.get_username() in actor.get("users", []) for actor in actors):
+            return True
+        if any(set(seat.teams.values()) & set(actor.get("groups", [])) for actor in actors):
+            return True
+        thread = self.pause.run.thread
+        part = (
+            thread.owner_id == seat.user.pk
+            or thread.team_id in seat.teams
+            or (seat.since is None and seat.user.is_superuser)
+        )
+        return open_to_all(self.pause) and part
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim is this person's own."""
+        until = self.pause.claimed_until
+        return self.pause.claimed_by_id == self.by.pk and until is not None and until > self.now
+
+    def seat_for(self, action: str) -> User:
+        """As whom the person gives this answer: himself where he may. Raises Refused."""
+        if action == CANCEL and self.asked_for_it:
+            self.check_claim()
+            return self.by
+        if not self.seats:
+            raise self._no_reviewer()
+        left = self._approving() if approves(action) else self.seats
+        self.check_claim()
+        return left[0]
+
+    def _approving(self) -> list[User]:
+        """The seats that may approve."""
+        left = self.seats
+        if not self.pause.review.get("self_approval", True):
+            if self.asked_for_it:
+                raise NotAllowed(
+                    "self_approval",
+                    (
+                        "You asked for this work, so somebody else must approve it. You may "
+                        "send it back or cancel."
+                    ),
+                )
+            asked = askers(self.pause)
+            left = [user for user in left if user.pk not in asked]
+            if not left:
+                raise NotAllowed(
+                    "self_approval",
+                    "You stand in for who asked for this work, so somebody else must approve it.",
+                )
+        if any(vote.voter_id == self.by.pk for vote in self.votes):
+            raise NotNow(
+                "already_voted",
+                f"You have voted already; {self.progress}. You may still send it back or cancel.",
+            )
+        mine = outsiders.key_of(self.by.email) if self.by.email else ""
+        if mine and any(vote.external_key == mine for vote in self.votes):
+            raise NotNow(
+                "already_voted",
+                (
+                    f"Your vote was given by the link that was sent to {self.by.email}; "
+                    f"{self.progress}."
+                ),
+            )
+        taken = {vote.seat_id for vote in self.votes}
+        left = [user for user in left if user.pk not in taken]
+        if not left:
+            raise NotNow(
+                "already_voted", f"Your vote was given by who stands in for you; {self.progress}."
+            )
+        return left
+
+    def check_may_approve(self) -> None:
+        """Raise Refused unless the person could approve it, whoever has claimed it."""
+        if not self.seats:
+            raise self._no_reviewer()
+        self._approving()
+
+    def _no_reviewer(self) -> NotAllowed:
+        return NotAllowed(
+            "not_a_reviewer",
+            f"You may look at this question, but not answer it. Reviewers: {self.who}.",
+        )
+
+    def refusal(self, action: str) -> Refused | None:
+        """Why the person may not give this answer; None where he may."""
+        try:
+            self.seat_for(action)
+        except Refused as error:
+            return error
+        return None
+
+    @property
+    def who(self) -> str:
+        """Names of the reviewers, in words: `ana, ben, group auditors`."""
+        actors = named(self.pause)
+        users = sorted({name for actor in actors for name in actor.get("users", [])})
+        groups = sorted({name for actor in actors for name in actor.get("groups", [])})
+        parts = [*users, *(f"group {name}" for name in groups)]
+        if open_to_all(self.pause):
+            team = self.pause.run.thread.team
+            parts = [
+                name_of(self.pause.run.thread.owner),
+                *([f"group {team}"] if team else []),
+                *parts,
+            ]
+        return ", ".join([*parts, *self.pause.outside.get("to", [])])
+
+
+def answerers(pause: Pause) -> QuerySet[User]:
+    """The people who may answer an open question now, with those who stand in for them: whom to
+    tell of it.
+
+    Without those who voted already, and under `self_approval: false` without who asked for the
+    work.
+    """
+    actors = named(pause)
+    users = {name for actor in actors for name in actor.get("users", [])}
+    groups = {name for actor in actors for name in actor.get("groups", [])}
+    who = called(*users) | Q(groups__name__in=groups)
+    thread = pause.run.thread
+    if open_to_all(pause):
+        who |= Q(pk=thread.owner_id) | (Q(groups=thread.team_id) if thread.team_id else Q())
+    seats = User.objects.filter(who, is_active=True).exclude(
+        pk__in=Vote.objects.filter(pause=pause, seat__isnull=False).values("seat")
+    )
+    barred = [] if pause.review.get("self_approval", True) else askers(pause)
+    standing_in = Delegation.objects.active(now=clock.now()).filter(
+        from_user__in=seats.exclude(pk__in=barred).values("pk")
+    )
+    able = User.objects.filter(
+        Q(pk__in=seats.values("pk")) | Q(pk__in=standing_in.values("to_user")), is_active=True
+    )
+    return able.exclude(
+        pk__in=Vote.objects.filter(pause=pause, voter__isnull=False).values("voter")
+    ).exclude(pk__in=barred)
+
+
+def waiting_for(user: Person) -> PauseQuerySet:
+    """The open questions that a person may let go on, the longest-waiting ones among them: the
+    inbox, its badge and every other count (F9).
+
+    A question that somebody else has claimed stays in it: claims pass.
+    """
+    if not isinstance(user, User) or not user.is_active:
+        return Pause.objects.none()
+    parts = list(_parts(user))
+    if len(parts) == 1:
+        return parts[0]
+    found = parts[0].values("pk").union(*(part.values("pk") for part in parts[1:]))
+    return Pause.objects.open().filter(pk__in=found)
+
+
+def _parts(user: User) -> Iterator[PauseQuerySet]:
+    """By index scans each: the questions of one's threads, those whose rules name one, and the same
+    for whom one stands in for.
+    """
+    now = clock.now()
+    for who in [user, *(one.from_user for one in delegations.to(user, now=now))]:
+        yield _able(
+            Pause.objects.open().filter(_open_to_all(), _part_in(who, himself=who == user)),
+            user,
+            who,
+        )
+        groups = Group.objects.filter(user=who.pk).values("name")
+        if PanelMember.objects.filter(
+            Q(username=who.get_username()) | Q(group__in=groups)
+        ).exists():
+            yield _able(Pause.objects.open().naming(who.get_username(), groups), user, who)
+
+
+def _open_to_all() -> Q:
+    return Q(panel=None) | Q(panel__open_to_all=True)
+
+
+def _part_in(who: User, *, himself: bool) -> Q:
+    """Of the threads that somebody takes part in.
+
+    Who stands in for a superuser does not see all that that one sees.
+    """
+    if who.is_superuser and himself:
+        return Q()
+    threads = (
+        Thread.objects.of(who)
+        if not who.is_superuser
+        else Thread.objects.filter(Q(owner=who) | Q(team__in=who.groups.all()))
+    )
+    return Q(run__thread__in=threads)
+
+
+def _able(found: PauseQuerySet, user: User, seat: User) -> PauseQuerySet:
+    """Without what its rules forbid to approve, and what was voted on."""
+    both = [user.pk, seat.pk]
+    asked = Q(run__thread__owner__in=both) | Q(
+        run__started_by__in=both, run__started_by__isnull=False
+    )
+    voted = Vote.objects.filter(Q(voter=user.pk) | Q(seat=seat.pk), pause=OuterRef("pk"))
+    return found.filter(Q(panel=None) | ((Q(panel__self_approval=True) | ~asked) & ~Exists(voted)))
+
+
+def asked_of(user: User) -> PauseQuerySet:
+    """The questions, open or not, that a person was asked without taking part in their threads.
+
+    Whom the rules name: from the stage on at which they do. Who stands in for somebody: what was
+    open in that time, while it lasts.
+    """
+    found = Q(
+        pk__in=Pause.objects.naming(
+            user.get_username(), Group.objects.filter(user=user.pk).values("name")
+        ).values("pk")
+    )
+    for one in delegations.to(user, now=clock.now()):
+        who = one.from_user
+        theirs = Pause.objects.naming(
+            who.get_username(), Group.objects.filter(user=who.pk).values("name")
+        )
+        in_time = Q(closed_at=None) | Q(closed_at__gte=one.starts_at)
+        found |= in_time & (
+            Q(pk__in=theirs.values("pk")) | (_open_to_all() & _part_in(who, himself=False))
+        )
+    return Pause.objects.filter(found)

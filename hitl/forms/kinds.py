@@ -1,0 +1,142 @@
+"""Which entry of a form a part of a JSON Schema gets: its kind and its choices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from checkpoints.state import codec
+
+LONG = 200
+"""A text that may be longer than this has several lines."""
+Kind = Literal[
+    "text",
+    "long",
+    "lines",
+    "whole",
+    "number",
+    "check",
+    "one",
+    "several",
+    "date",
+    "time",
+    "moment",
+    "fixed",
+    "group",
+    "rows",
+    "json",
+]
+
+
+@dataclass
+class Option:
+    value: str
+    label: str
+    means: Any
+    chosen: bool = False
+
+
+def flatten(schema: Any) -> dict[str, Any]:
+    """A schema with the members of its `allOf` taken in, as far as showing it goes."""
+    if not isinstance(schema, Mapping):
+        return {}
+    flat = {key: value for key, value in schema.items() if key != "allOf"}
+    for member in schema.get("allOf", []):
+        inner = flatten(member)
+        properties = {**inner.get("properties", {}), **flat.get("properties", {})}
+        required = [*flat.get("required", []), *inner.get("required", [])]
+        flat = {
+            **inner,
+            **flat,
+            **({"properties": properties} if properties else {}),
+            **({"required": required} if required else {}),
+        }
+    return flat
+
+
+def types_of(schema: Mapping[str, Any]) -> list[str]:
+    found = schema.get("type", [])
+    return [found] if isinstance(found, str) else list(found)
+
+
+def kind_of(schema: Mapping[str, Any]) -> Kind:
+    types = [one for one in types_of(schema) if one != "null"]
+    if "const" in schema:
+        # a thing to confirm is never confirmed by itself
+        return "check" if schema["const"] is True and types == ["boolean"] else "fixed"
+    if _choices(schema) is not None:
+        return "one"
+    if "properties" in schema and types in ([], ["object"]):
+        return "group"
+    match types:
+        case ["string"]:
+            formats: dict[str, Kind] = {"date": "date", "time": "time", "date-time": "moment"}
+            return formats.get(
+                schema.get("format", ""), "long" if schema.get("maxLength", 0) > LONG else "text"
+            )
+        case ["integer"]:
+            return "whole"
+        case ["number"] | ["integer", "number"] | ["number", "integer"]:
+            return "number"
+        case ["boolean"]:
+            return "check" if "default" in schema else "one"
+        case ["array"] if "prefixItems" not in schema:
+            return _list_kind(flatten(schema.get("items")))
+    return "json"
+
+
+def _list_kind(items: Mapping[str, Any]) -> Kind:
+    inner = kind_of(items) if items else "json"
+    if inner == "one":
+        return "several"
+    if inner in {"text", "long"} and not items.get("pattern"):
+        return "lines"
+    return "json" if inner in {"json", "rows", "several", "lines"} else "rows"
+
+
+def _choices(schema: Mapping[str, Any]) -> tuple[list[tuple[Any, str]], bool] | None:
+    """The values to choose from with their labels, and whether a person may write another; None
+    where it is no choice.
+    """
+    if isinstance(values := schema.get("enum"), Sequence) and values:
+        return [(value, words(value)) for value in values], False
+    members = schema.get("oneOf") or schema.get("anyOf") or []
+    fixed = [
+        (member["const"], str(member.get("title") or words(member["const"])))
+        for member in members
+        if isinstance(member, Mapping) and "const" in member
+    ]
+    if fixed and len(fixed) == len(members):
+        return fixed, False
+    if len(members) == 2 and all(isinstance(member, Mapping) for member in members):
+        first, second = flatten(members[0]), flatten(members[1])
+        listed = _choices(first)
+        if listed and not listed[1] and kind_of(second) in {"text", "long"}:
+            return listed[0], True
+    return None
+
+
+def options_of(schema: Any) -> tuple[list[Option], bool]:
+    flat = flatten(schema)
+    values, other = _choices(flat) or ([(True, "Yes"), (False, "No")], False)
+    posted = [escaped(value) if isinstance(value, str) else words(value) for value, _ in values]
+    if len(set(posted)) < len(posted):  # "1" and 1
+        posted = [codec.encode(value).replace("~", "~0") for value, _ in values]
+    return [
+        Option(value=key, label=label, means=value)
+        for key, (value, label) in zip(posted, values, strict=True)
+    ], other
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal as JSON has it: true is not 1."""
+    return codec.encode(one) == codec.encode(other)
+
+
+def words(value: Any) -> str:
+    return value if isinstance(value, str) else codec.encode(value)
+
+
+def escaped(name: str) -> str:
+    return name.replace("~", "~0").replace(".", "~1")

@@ -1,0 +1,241 @@
+"""The contents of a question's card: the question, its answers and where each leads, and what came
+of an answer before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.urls import reverse
+
+from checkpoints import store
+from checkpoints.database.people import User
+from checkpoints.models import Blob
+from hitl.decisions import revisions
+from hitl.forms.json_schema import SchemaForm
+from hitl.forms.pages import DecisionForm
+from hitl.forms.tool_calls import CallsForm, form_of
+from hitl.rendering import patches
+from hitl.views.cards import standing as cards
+from hitl.views.cards import typed
+from hitl.views.common import home_of, place_of
+from hitl.views.family import progress_of
+from runs.models import Pause, Run
+from runs.services import external_runs
+from runs.workflows.sequence import APPROVE
+
+
+def choose(pauses: Sequence[Pause], wanted: str) -> tuple[Pause | None, str]:
+    """The question to show, and what to say where the one that was wanted is not open (any
+    more).
+    """
+    found = next((pause for pause in pauses if pause.shown_id == wanted), None)
+    if found or not wanted:
+        return found or next(iter(pauses), None), ""
+    return next(
+        iter(pauses), None
+    ), "That question is not open any more. This is how it stands now."
+
+
+def card_of(
+    pauses: Sequence[Pause],
+    wanted: str,
+    *,
+    by: User,
+    observer: bool = False,
+    form: DecisionForm | None = None,
+    inputs: SchemaForm | CallsForm | None = None,
+    answered: Pause | None = None,
+    problem: str = "",
+    wrong: bool = False,
+    more: typed.Words | None = None,
+) -> dict[str, Any]:
+    """What the pause card shows.
+
+    Args:
+        wanted: shown id of the question that the address names, or "".
+        by, observer: who looks, and whether without taking part in the thread.
+        form, inputs, answered: what was typed, and for which question. No other card shows it:
+            there it is `unsent`.
+        problem, wrong: what is said above the card, and whether it is something to put right.
+        more: further words that were not taken, and that no card has a field for.
+    """
+    pause, gone = choose(pauses, wanted)
+    unsent = list(more or [])
+    if answered is not None and answered != pause:
+        unsent = typed.words_of(answered, form, inputs, cards.of(answered, by).known) + unsent
+    if pause is None:
+        return {
+            "pause": None,
+            "form": DecisionForm(),
+            "problem": problem or gone,
+            "wrong": wrong,
+            "unsent": unsent,
+            "others": [],
+        }
+    patch, damage = patch_of(pause)
+    same = answered is None or answered == pause
+    form = (form if same else None) or DecisionForm()
+    inputs = inputs if same else None
+    form.look_at(inputs)
+    standing = cards.of(pause, by)
+    return {
+        "unsent": unsent,
+        "wrong": wrong,
+        "edit": form.edit_of(pause),
+        "pause": pause,
+        "standing": standing,
+        "form": form,
+        **_changes(pause),
+        "inputs": inputs or form_of(pause, known=standing.known),
+        "problem": problem or damage or gone,
+        "patch": patch,
+        "ways": _ways(pause),
+        "leads": leads(pause),
+        "ends": ends(pause.run),
+        "whose": whose(pause.run),
+        "own_steps": _own_steps(pause),
+        "cancel": cancel_of(pause, observer=observer),
+        "others": [(one, whose(one.run), place_of(one)) for one in pauses if one.pk != pause.pk],
+        "chosen": pause.shown_id if pause.shown_id == wanted else "",
+    }
+
+
+def _changes(pause: Pause) -> dict[str, Any]:
+    """What this revision changed against the one before."""
+    before = revisions.earlier(pause) if pause.revision > 1 else None
+    return {"before": before, "changes": revisions.changes(before, pause) if before else []}
+
+
+def whose(run: Run) -> str:
+    """What a child run is called, with those it runs for: `draft / intro`; "" for a run that is
+    nobody's child.
+    """
+    names = []
+    at: Run | None = run
+    while at is not None and at.parent_id is not None:
+        names.append(at.child_name)
+        at = at.parent if at.depth > 1 else None
+    return " / ".join(reversed(names))
+
+
+def patch_of(pause: Pause) -> tuple[patches.ReadPatch | None, str]:
+    """The patch as the page shows it, and what is wrong where it cannot be read; None where there
+    is none.
+    """
+    if not pause.patch_digest:
+        return None, ""
+    try:
+        return patches.parse(
+            store.get_blob(pause.patch_digest).decode("utf-8", "surrogateescape")
+        ), ""
+    except (store.CheckpointDamaged, Blob.DoesNotExist) as error:
+        return None, f"The patch cannot be shown: {error}. Do not approve what you cannot see."
+
+
+def leads(pause: Pause) -> dict[str, str]:
+    """Answer → the title of the step it leads to; empty where it leads to the end."""
+    titles = {step["name"]: step["title"] for step in pause.run.definition.steps}
+    return {name: titles.get(to, "") or elsewhere(pause.run) for name, to in pause.ways.items()}
+
+
+def elsewhere(run: Run) -> str:
+    """What goes on where another engine waits here; "" for a run of ours."""
+    return (
+        f"{run.thread} at {run.input.get('node_id', '')}"
+        if run.definition.template_slug == external_runs.SLUG
+        else ""
+    )
+
+
+def _ways(pause: Pause) -> list[dict[str, str]]:
+    """The answers that the template adds, and where each leads."""
+    names = {step["name"]: step["title"] for step in pause.run.definition.steps}
+    return [
+        {
+            "name": name,
+            "label": pause.labels[name],
+            "to": names.get(to) or elsewhere(pause.run) or "the end",
+        }
+        for name, to in pause.ways.items()
+        if name in pause.labels and name != APPROVE
+    ]
+
+
+def ends(run: Run) -> str:
+    """What is complete where an answer leads to the end."""
+    return (
+        "This child run"
+        if run.parent_id is not None
+        else "The order"
+        if run.work_order_id is not None
+        else "The run"
+    )
+
+
+def _own_steps(pause: Pause) -> list[dict[str, str]]:
+    """The steps of a child run that asks; none where it has but one."""
+    definition = pause.run.definition
+    if pause.run.parent_id is None or len(definition.steps) < 2:
+        return []
+    return progress_of(definition, pause.step, "paused", pause.phase)
+
+
+def cancel_of(pause: Pause, *, observer: bool = False) -> dict[str, str]:
+    """What cancel does at this question, in words, and the page that asks whether one is sure.
+
+    A observer has that of the question only.
+    """
+    run = pause.run
+    if run.parent_id is not None:
+        asks, words = f"the child run {run.child_name}", _end_of_child(run)
+        url = reverse("hitl:pause_cancel", args=[pause.pk])
+    elif outer := elsewhere(run):
+        asks, words = "this wait", f"Ends the wait; {outer} is told that it was cancelled."
+        url = reverse("hitl:thread_cancel", args=[run.thread_id])
+    elif run.work_order_id is not None:
+        asks, words = "this work order", "Ends the order."
+        url = reverse("hitl:order_cancel", args=[run.work_order_id])
+    else:
+        asks, words = (
+            "this run",
+            "Ends this run. The thread stays, and a new message begins another run.",
+        )
+        url = reverse("hitl:thread_cancel", args=[run.thread_id])
+    if observer:
+        url = reverse("hitl:pause_cancel", args=[pause.pk])
+    return {
+        "asks": f"Are you sure you want to cancel {asks}?",
+        "words": words,
+        "url": url,
+        "home": home_of(run),
+    }
+
+
+def _end_of_child(run: Run) -> str:
+    """A failed child run takes its parent along, and so on, up to the first that can do without
+    it.
+    """
+    whole = "order" if run.work_order_id is not None else "run"
+    falls: list[str] = []
+    at = run
+    while at.parent is not None:
+        if at.optional and at.parent.parent_id is None:
+            return (
+                f"Ends this child run{_with(falls)}; the {whole} goes on without "
+                f"{'them' if falls else 'it'}."
+            )
+        if at.optional:
+            return (
+                f"Ends this child run{_with(falls)}; {at.parent.child_name} goes on without "
+                f"{'them' if falls else 'it'}."
+            )
+        at = at.parent
+        if at.parent_id is not None:
+            falls.append(at.child_name)
+    return f"Ends this child run; the {whole} then fails."
+
+
+def _with(names: list[str]) -> str:
+    return f" and with it {' and '.join(names)}" if names else ""

@@ -1,0 +1,198 @@
+"""The page between an answer and its decision: where the risk is high, and where an answer would
+leave words behind.
+
+The same page serves a browser without JavaScript; with it, static/js/card.js shows its form as a
+dialog. Programs are asked nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+
+from checkpoints.database.people import User
+from hitl.decisions import tool_calls
+from hitl.decisions.answers import label_of
+from hitl.decisions.reviewers import policy
+from hitl.forms.json_schema import SchemaForm
+from hitl.forms.pages import DecisionForm
+from hitl.forms.tool_calls import CallsForm
+from hitl.views.cards import contents, typed
+from runs.models import Pause
+from runs.states import PauseStatus
+from runs.workflows import schemas
+from runs.workflows.sequence import APPROVE
+from runs.workflows.tool_calls import APPROVE as CALLED
+from runs.workflows.tool_calls import EDIT, REJECT
+
+SURE = "sure"
+"""The posted field that says that this page was seen."""
+
+
+@dataclass(frozen=True)
+class SecondLook:
+    """What is asked before an answer is taken."""
+
+    pause: Pause
+    high: bool
+    yes: str
+    """What the button says that gives the answer."""
+    happens: list[str]
+    """What will happen, in sentences."""
+    url: str
+    about: str
+    """What the question is called for who answers."""
+    left: typed.Words = field(default_factory=list)
+    """What the answer does not take along."""
+
+
+def needed(
+    request: HttpRequest,
+    pause: Pause,
+    form: DecisionForm,
+    inputs: SchemaForm | CallsForm | None,
+    *,
+    by: User,
+) -> SecondLook | None:
+    """What has to be asked before this answer is decided; None where nothing has, or where it will
+    be refused anyway.
+    """
+    answer, standing = form.cleaned_data, policy.ReviewContext(pause, by)
+    action = answer["action"]
+    if request.POST.get(SURE) == "yes" or pause.status != PauseStatus.OPEN or pause.overdue:
+        return None
+    if answer["revision"] not in {None, pause.revision} or (
+        policy.approves(action) and standing.refusal(action)
+    ):
+        return None
+    payload = inputs.payload if inputs is not None and pause.wants_data(action) else None
+    if not standing.votes and _is_faulty(pause, answer, payload):
+        return None  # `decide` says so, counts it, and decides nothing
+    goes_on = policy.approves(action)
+    high = goes_on and is_high(pause, payload)
+    left = typed.left_by(pause, form, inputs, standing.known, goes_on=goes_on)
+    if not high and not left:
+        return None
+    edited = goes_on and form.edit_of(pause) is not None
+    label = label_of(pause, action) + (" with edits" if edited else "")
+    happens = _happens(pause, action, payload) + (
+        ["The next step gets the text as you edited it."] if edited else []
+    )
+    url = reverse("hitl:decide", args=[pause.pk])
+    return SecondLook(
+        pause,
+        high,
+        f"Yes, {label}" if high else f"{label} without it",
+        happens,
+        url,
+        _about(pause),
+        left,
+    )
+
+
+def from_link(
+    request: HttpRequest,
+    pause: Pause,
+    form: DecisionForm,
+    inputs: SchemaForm | CallsForm | None,
+    *,
+    about: str,
+) -> SecondLook | None:
+    """The same for who answers from a link, where nothing is of high risk; of the run they are told
+    no more than that page tells them.
+    """
+    action = form.cleaned_data["action"]
+    if request.POST.get(SURE) == "yes":
+        return None
+    left = typed.left_by(pause, form, inputs, pause.known, goes_on=policy.approves(action))
+    return (
+        SecondLook(
+            pause, False, f"{label_of(pause, action)} without it", [], request.path, about, left
+        )
+        if left
+        else None
+    )
+
+
+def of_message(pause: Pause, text: str, *, url: str) -> SecondLook | None:
+    """The same for a message that would let a run of high risk go on."""
+    action = APPROVE if text == "APPROVE" else "answer"
+    if pause.risk != "high" or text == "REJECT" or action not in pause.ways:
+        return None
+    return SecondLook(
+        pause,
+        True,
+        f"Yes, {label_of(pause, action)}",
+        _happens(pause, action, None),
+        url,
+        _about(pause),
+    )
+
+
+def show(request: HttpRequest, look: SecondLook) -> HttpResponse:
+    """Ask; all that was posted is in the page, to be sent again."""
+    posted = [
+        (name, value)
+        for name, values in request.POST.lists()
+        for value in values
+        if name not in {"csrfmiddlewaretoken", SURE}
+    ]
+    return render(request, "hitl/pauses/sure.html", {"sure": look, "posted": posted})
+
+
+def _about(pause: Pause) -> str:
+    order = pause.run.work_order
+    return f"{order.title if order is not None else pause.run.thread} · {pause.question}"
+
+
+def is_high(pause: Pause, payload: Any) -> bool:
+    """Whether this answer, which lets the run go on, does what is of high risk: not where it
+    rejects each such call.
+    """
+    if pause.risk != "high" or pause.review.get("risk") == "high" or payload is None:
+        return pause.risk == "high"
+    given = payload["calls"]
+    return any(
+        call["risk"] == "high" and given.get(call["id"], {}).get("decision") != REJECT
+        for call in pause.calls
+    )
+
+
+def _is_faulty(pause: Pause, answer: Mapping[str, Any], payload: Any) -> bool:
+    """As `services.decide` finds it, by the same rules."""
+    action = answer["action"]
+    if action in pause.review.get("reason_required", []) and not answer["feedback"].strip():
+        return True
+    if not pause.wants_data(action):
+        return False
+    given = {} if payload is None else payload
+    return bool(
+        schemas.answer_faults(pause.required_inputs, given) or tool_calls.faults(pause, given)
+    )
+
+
+def _happens(pause: Pause, action: str, payload: Any) -> list[str]:
+    """What comes of an answer, in sentences."""
+    if not policy.approves(action):
+        return []
+    led = contents.leads(pause).get(action)
+    told = [f"{led} runs next." if led else f"{contents.ends(pause.run)} is complete."]
+    told += [str(effect) for effect in pause.effects] if action == APPROVE else []
+    given = payload["calls"] if pause.calls and payload is not None else {}
+    words = {
+        CALLED: "is called as it stands",
+        EDIT: "is called with your changes",
+        REJECT: "is not called",
+    }
+    for call in pause.calls:
+        decision = given.get(call["id"], {}).get("decision", CALLED)
+        risk = f" ({call['risk']} risk)" if call["risk"] != "normal" else ""
+        told.append(f"{call['tool']}{risk} {words[decision]}.")
+    if policy.quorum(pause) > 1:
+        told.append(f"It counts as one of {policy.quorum(pause)} approvals.")
+    return told

@@ -1,0 +1,173 @@
+"""What the pause card says of people: who answers, who has voted, who is on it, and why this person
+may or may not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from django.conf import settings
+
+from checkpoints.database.people import User
+from hitl.decisions.reviewers import external_access, policy
+from hitl.decisions.reviewers.policy import ReviewContext
+from hitl.models import Vote
+from hitl.rendering import word_diff
+from runs.definitions import compatibility
+from runs.models import Pause
+from runs.workflows.sequence import APPROVE, CANCEL, REVISE
+
+
+@dataclass(frozen=True)
+class Card:
+    """How a person stands to an open question, in words; an empty reason is none."""
+
+    pause: Pause
+    standing: ReviewContext
+
+    @cached_property
+    def approve(self) -> str:
+        """Why an answer that lets the run go on is refused."""
+        return self._why(APPROVE)
+
+    @cached_property
+    def revise(self) -> str:
+        return self._why(REVISE)
+
+    @cached_property
+    def cancel(self) -> str:
+        return self._why(CANCEL)
+
+    def _why(self, action: str) -> str:
+        if self.pause.overdue:
+            return "The time to answer is over; by its rules the question is settled now."
+        return str(self.standing.refusal(action) or "")
+
+    @property
+    def whys(self) -> list[str]:
+        """Each reason once."""
+        return list(dict.fromkeys(filter(None, (self.approve, self.revise, self.cancel))))
+
+    @property
+    def key(self) -> str:
+        """Changes with what may be pressed."""
+        return "".join("-" if why else "+" for why in (self.approve, self.revise, self.cancel))
+
+    @property
+    def shown(self) -> bool:
+        """Whether there is more to say than that whoever sees it answers."""
+        return (
+            self.pause.panel_id is not None
+            or bool(self.outside)
+            or bool(self.on_behalf_of)
+            or self.may_claim
+            or self.holds
+            or self.holder is not None
+        )
+
+    @property
+    def who(self) -> str:
+        return self.standing.who
+
+    @cached_property
+    def changed_code(self) -> list[str]:
+        """Titles of the steps ahead whose code has changed, or is missing, since the work was asked
+        for.
+        """
+        return compatibility.changed_ahead(self.pause)
+
+    @cached_property
+    def outside(self) -> list[str]:
+        """Addresses of people without an account who may answer too."""
+        return external_access.asked(self.pause)
+
+    @property
+    def quorum(self) -> int:
+        return policy.quorum(self.pause)
+
+    @property
+    def votes(self) -> list[Vote]:
+        return self.standing.votes
+
+    @property
+    def self_approval(self) -> bool:
+        return bool(self.pause.review.get("self_approval", True))
+
+    @property
+    def on_behalf_of(self) -> User | None:
+        """For whom this person would answer, where that is not himself."""
+        seats = self.standing.seats
+        return seats[0] if seats and seats[0] != self.standing.by else None
+
+    @property
+    def holder(self) -> User | None:
+        return self.standing.holder
+
+    @property
+    def holds(self) -> bool:
+        return self.standing.holds
+
+    @cached_property
+    def may_claim(self) -> bool:
+        """Whether claiming is of use: others may answer too."""
+        return (
+            not self.approve
+            and not self.holds
+            and (self.pause.panel_id is not None or self.pause.run.thread.team_id is not None)
+        )
+
+    @property
+    def claim_minutes(self) -> int:
+        return max(1, round(settings.WAYSTATION_CLAIM_SECONDS / 60))
+
+    @property
+    def may_take_over(self) -> bool:
+        if self.holder is None or not self.standing.by.is_superuser:
+            return False
+        try:
+            self.standing.check_may_approve()
+        except policy.Refused:
+            return False
+        return True
+
+    @property
+    def known(self) -> Any:
+        return self.standing.known
+
+    @property
+    def asks_why(self) -> list[str]:
+        """The answers, as their buttons say, that need a reason; a revision always has its
+        words.
+        """
+        wanted = [
+            name
+            for name in self.pause.review.get("reason_required", [])
+            if name in {*self.pause.ways, CANCEL} - {REVISE}
+        ]
+        return [self.pause.labels.get(name, name.capitalize()) for name in wanted]
+
+    @property
+    def cancel_asks_why(self) -> bool:
+        return CANCEL in self.pause.review.get("reason_required", [])
+
+    @property
+    def may_edit(self) -> bool:
+        return (
+            bool(self.pause.review.get("edits")) and APPROVE in self.pause.ways and not self.votes
+        )
+
+    @property
+    def edited(self) -> list[word_diff.DiffLine]:
+        """What the votes changed in the content."""
+        first = next(iter(self.votes), None)
+        return (
+            word_diff.compare(self.pause.content, first.edited_content)
+            if first is not None and first.edited_content
+            else []
+        )
+
+
+def of(pause: Pause, by: User) -> Card:
+    return Card(pause, ReviewContext(pause, by))

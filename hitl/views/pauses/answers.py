@@ -1,0 +1,236 @@
+"""Questions: the answers that are given on a page, and the patch under review."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from checkpoints import store
+from checkpoints.database import clock
+from hitl.decisions import answers, claims, services, voting
+from hitl.decisions.deadlines import changes
+from hitl.decisions.reviewers import policy
+from hitl.forms.json_schema import SchemaForm
+from hitl.forms.pages import DecisionForm, ExtendForm, SnoozeForm
+from hitl.forms.tool_calls import CallsForm, form_of
+from hitl.http.errors import status_of
+from hitl.models import Decision, Via, Vote
+from hitl.views import orders
+from hitl.views.cards import contents, second_look, typed
+from hitl.views.common import find_pause, home_of, person, place_of, root_of
+from hitl.views.threads import pages
+from runs.models import Pause
+from runs.states import PauseStatus
+from runs.workflows.sequence import CANCEL, REVISE
+
+REFUSALS = (
+    services.AlreadyAnswered,
+    changes.NoDeadline,
+    changes.DeadlineMoved,
+    changes.NotAnswerer,
+    changes.PostponingInvalid,
+)
+"""What may come of postponing in words: each is a notice on the page."""
+
+
+@require_POST
+@login_required
+def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
+    """Answer a question from its page; a second answer gets a calm page that names the first."""
+    form = DecisionForm(request.POST)
+    pause = find_pause(pause_id, request)
+    inputs = form_of(pause, request.POST)
+    # a row more or less, or back from a second look: nothing is decided
+    if "change" in request.POST:
+        return _again(
+            request, pause, 200, form=DecisionForm(_put_back(request.POST)), inputs=inputs
+        )
+    if not form.is_valid():
+        return _again(
+            request,
+            pause,
+            400,
+            form=form,
+            inputs=inputs,
+            problem="Nothing was decided: the answer was incomplete.",
+        )
+    if look := second_look.needed(request, pause, form, inputs, by=person(request)):
+        return second_look.show(request, look)
+    action = form.cleaned_data["action"]
+    answer = services.Answer(
+        action,
+        Via.PAGE,
+        feedback=form.cleaned_data["feedback"],
+        revision=form.cleaned_data["revision"],
+        payload=inputs.payload if inputs and pause.wants_data(action) else None,
+        edited_content=form.edit_of(pause) if policy.approves(action) else None,
+    )
+    try:
+        given = services.decide(pause_id, answer, by=person(request))
+    except services.AnswerInvalid as error:
+        form.add_errors(error.errors)
+        return _again(
+            request,
+            pause,
+            422,
+            form=form,
+            inputs=inputs,
+            problem=_shown_at_fields(error, inputs) or str(error),
+        )
+    except (
+        services.AlreadyAnswered,
+        services.RevisionMismatch,
+        store.CheckpointDamaged,
+        policy.Refused,
+    ) as error:
+        return _again(
+            request, pause, status_of(error), form=form, inputs=inputs, problem=str(error)
+        )
+    if isinstance(given, Vote):
+        messages.info(request, f"{voting.words(given).capitalize()}.")
+        return redirect(place_of(pause))
+    messages.info(request, _became(given))
+    return redirect(home_of(pause.run))
+
+
+def _became(decision: Decision) -> str:
+    """What is said to who answered."""
+    edited = " with your edits" if decision.edited_content else ""
+    label = answers.label_of(decision.pause, decision.action) if decision.pause else decision.action
+    if decision.action == REVISE:
+        return "You asked for a revision."
+    return f"You {services.PAST.get(decision.action, f'answered “{label}”')}{edited}."
+
+
+def _put_back(given: QueryDict) -> QueryDict:
+    """What was posted, without the edit where `change=reset` takes it back."""
+    kept = given.copy()
+    if given["change"] == "reset":
+        kept.pop("edited_content", None)
+    return kept
+
+
+def _shown_at_fields(error: services.AnswerInvalid, inputs: SchemaForm | CallsForm | None) -> str:
+    """What is said above the card where the fields of the form say the rest; "" where they say
+    nothing.
+    """
+    faults = {
+        field.removeprefix("input").removeprefix("."): texts
+        for field, texts in error.errors.items()
+        if field.startswith("input")
+    }
+    if inputs is None or not faults:
+        return ""
+    left = inputs.add_errors(faults)
+    return " ".join(
+        [
+            (
+                "Nothing was decided; the question is still open. Look at the marked fields; "
+                "what you typed is kept."
+            ),
+            *left,
+        ]
+    )
+
+
+def _again(request: HttpRequest, pause: Pause, status: int, **answer: Any) -> HttpResponse:
+    """The page that the answer came from, with what was wrong with it."""
+    answer |= {
+        "answered": pause,
+        "wanted": pause.shown_id if pause.run.parent_id else "",
+        "wrong": status in {400, 422},
+    }
+    if pause.run.work_order_id is not None:
+        page = orders.page_of(pause.run.work_order_id, by=person(request), **answer)
+        return render(request, "hitl/orders/order.html", page, status=status)
+    return pages.show(
+        request, pages.look_at(root_of(pause.run).thread_id, request), status=status, **answer
+    )
+
+
+@require_POST
+@login_required
+def claim(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
+    """Claim a question, or with `take_over` what somebody else has claimed."""
+    pause = find_pause(pause_id, request)
+    try:
+        claims.claim(pause_id, by=person(request), take_over="take_over" in request.POST)
+    except (policy.Refused, services.AlreadyAnswered) as error:
+        return _again(request, pause, status_of(error), problem=str(error))
+    return redirect(place_of(pause))
+
+
+@require_POST
+@login_required
+def release(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
+    pause = find_pause(pause_id, request)
+    claims.release(pause_id, by=person(request))
+    return redirect(place_of(pause))
+
+
+@require_POST
+@login_required
+def pause_extend(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
+    """Move the deadline to one of the times that the card offers."""
+    pause, form = find_pause(pause_id, request), ExtendForm(request.POST)
+    if not form.is_valid():
+        return _again(
+            request,
+            pause,
+            422,
+            problem=f"The deadline was not moved. {' '.join(form.texts)}",
+            more=_why_moved(request),
+        )
+    try:
+        changes.extend(
+            pause_id,
+            by=person(request),
+            until=form.cleaned_data["until"],
+            reason=form.cleaned_data["reason"],
+        )
+    except REFUSALS as error:
+        return _again(
+            request, pause, status_of(error), problem=str(error), more=_why_moved(request)
+        )
+    return redirect(place_of(pause))
+
+
+def _why_moved(request: HttpRequest) -> typed.Words:
+    """The words that were typed, to be shown as unsent: the form itself is folded away."""
+    reason = request.POST.get("reason", "")
+    return [("Why the deadline moves", reason)] if reason.strip() else []
+
+
+@require_POST
+@login_required
+def pause_snooze(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
+    """Hide a question from the own inbox for some hours; `hours=0` shows it again."""
+    pause, form = find_pause(pause_id, request), SnoozeForm(request.POST)
+    if not form.is_valid():
+        return _again(request, pause, 422, problem=f"Nothing was hidden. {' '.join(form.texts)}")
+    try:
+        changes.snooze(pause_id, by=person(request), until=form.until(clock.now()))
+    except REFUSALS as error:
+        return _again(request, pause, status_of(error), problem=str(error))
+    return redirect("hitl:inbox")
+
+
+@require_safe
+@login_required
+def pause_cancel(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
+    """Asks whether you are sure: the way to cancel at a question without JavaScript."""
+    pause = find_pause(pause_id, request)
+    if pause.status != PauseStatus.OPEN:
+        return redirect(home_of(pause.run))
+    asks_why = CANCEL in pause.review.get("reason_required", [])
+    return render(
+        request,
+        "hitl/pauses/pause_cancel.html",
+        {"pause": pause, "cancel": contents.cancel_of(pause), "asks_why": asks_why},
+    )

@@ -1,0 +1,262 @@
+"""The page behind a link in a mail.
+
+GET and HEAD change nothing, whoever opens it: people, scanners, prefetchers (F1).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from checkpoints import store
+from checkpoints.database import clock
+from checkpoints.database.people import User
+from checkpoints.state import encryption
+from hitl.decisions import answers, services, visibility
+from hitl.decisions.reviewers import external_access, policy
+from hitl.forms.pages import DecisionForm
+from hitl.forms.tool_calls import form_of
+from hitl.http.errors import status_of
+from hitl.models import Via
+from hitl.models.outbound import Link
+from hitl.outbound import links
+from hitl.views.cards import second_look
+from hitl.views.common import place_of
+from runs.models import Pause
+from runs.workflows.sequence import CANCEL
+
+UNKNOWN = links.LinkProblem(
+    404,
+    "This link leads nowhere",
+    "It may have been cut off on its way here: copy all of it, or look into your inbox.",
+)
+NOT_YOURS_ANY_MORE = links.LinkProblem(
+    403,
+    "You may not answer this any more",
+    "Who may answer this question has changed since the link was sent, so nothing was decided.",
+)
+WORDS_OUTSIDE = {
+    "deadline_passed": (
+        "The time to answer this is over. Nothing was recorded, and there is nothing left for "
+        "you to do."
+    ),
+    "claimed": (
+        "Somebody else is at this question at the moment. Try again in some minutes; the link "
+        "stays good."
+    ),
+    "vote_differs": (
+        "Somebody else answered it otherwise before you, so yours does not fit. Nothing was "
+        "recorded."
+    ),
+    "revision_mismatch": (
+        "The question has changed since this link was sent. A newer mail has the link to what "
+        "is asked now."
+    ),
+}
+"""By the code of a refusal: instead of its own words, which are for people of the house."""
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def link(request: HttpRequest, token: str) -> HttpResponse:
+    """The question of a link; with a form where its template lets it be answered from there."""
+    found = links.find(token)
+    if found is None:
+        return _ended(request, UNKNOWN)
+    visitor = (
+        request.user if isinstance(request.user, User) and request.user.is_authenticated else None
+    )
+    ended = links.standing(found, visitor=visitor, now=clock.now())
+    outsider = links.outsider_of(found)
+    if (
+        ended is None
+        and outsider is not None
+        and not external_access.may_answer(found.pause, outsider.address)
+    ):
+        ended = NOT_YOURS_ANY_MORE
+    if ended is not None:
+        return _ended(request, ended, found)
+    if (
+        visitor is not None
+        and request.method != "POST"
+        and visibility.sees_pause(found.pause.pk, by=visitor)
+    ):
+        return _sealed(redirect(place_of(found.pause)), form=False)
+    if outsider is None and (
+        found.purpose != Link.Purpose.ANSWER or not links.may_answer(found.pause)
+    ):
+        if request.method == "POST":
+            return _ended(
+                request,
+                links.LinkProblem(
+                    403,
+                    "Log in to answer",
+                    "This question is answered by people who are logged in.",
+                ),
+                found,
+            )
+        asked = "A question waits for you" if encryption.in_use() else found.pause.question
+        context = {
+            "link": found,
+            "pause": found.pause,
+            "place": place_of(found.pause),
+            "asked": asked,
+        }
+        return _sealed(render(request, "hitl/outbound/link.html", context), form=False)
+    return _answer(request, found) if request.method == "POST" else _form(request, found, 200)
+
+
+def _answer(request: HttpRequest, found: Link) -> HttpResponse:
+    """Take an answer as its recipient's.
+
+    A box has to be ticked: a scanner that presses buttons ticks none.
+    """
+    pause, form = found.pause, DecisionForm(request.POST)
+    by: policy.Actor | None = found.recipient or links.outsider_of(found)
+    assert by is not None  # only such links are for answers
+    inputs = form_of(pause, request.POST)
+    if "change" in request.POST:
+        return _form(request, found, 200, form=form, inputs=inputs)
+    if not form.is_valid() or form.cleaned_data["action"] == CANCEL:
+        return _form(
+            request,
+            found,
+            422,
+            form=form,
+            inputs=inputs,
+            problem="Nothing was decided: choose one of the answers below.",
+        )
+    if request.POST.get("me") != "yes":
+        return _form(
+            request,
+            found,
+            422,
+            form=form,
+            inputs=inputs,
+            problem="Nothing was decided: say that it is you, by ticking the box.",
+        )
+    action = form.cleaned_data["action"]
+    told = pause if isinstance(by, User) else external_access.shown(pause, by.address)
+    if action in told.ways and (
+        look := second_look.from_link(request, pause, form, inputs, about=told.question)
+    ):
+        return _sealed(second_look.show(request, look), form=True)
+    answer = services.Answer(
+        action,
+        Via.LINK,
+        feedback=form.cleaned_data["feedback"],
+        revision=found.revision,
+        payload=inputs.payload if inputs and pause.wants_data(action) else None,
+    )
+    try:
+        services.decide(pause.pk, answer, by=by)
+    except services.AnswerInvalid as error:
+        return _form(
+            request, found, 422, form=form, inputs=inputs, problem=str(error), errors=error.errors
+        )
+    except (
+        services.AlreadyAnswered,
+        services.RevisionMismatch,
+        store.CheckpointDamaged,
+        policy.Refused,
+    ) as error:
+        return _ended(
+            request,
+            links.LinkProblem(
+                status_of(error), "Your answer was not recorded", _why_not(error, found, by)
+            ),
+            found,
+        )
+    except services.NotFound:
+        return _ended(request, NOT_YOURS_ANY_MORE, found)
+    links.use(found)
+    said = (
+        f"“{answers.label_of(pause, action)}” was recorded as your answer. You may close this "
+        "page; the link is used up."
+    )
+    return _ended(request, links.LinkProblem(200, "Thank you", said), found)
+
+
+def _why_not(error: Exception, found: Link, by: policy.Actor) -> str:
+    """What is said to who was refused; people of the house are not named to somebody outside."""
+    if isinstance(by, User):
+        return str(error)
+    if isinstance(error, services.AlreadyAnswered) and error.code not in WORDS_OUTSIDE:
+        return links.told_outside(found, error.decision)
+    return WORDS_OUTSIDE.get(getattr(error, "code", ""), str(error))
+
+
+def _form(
+    request: HttpRequest,
+    found: Link,
+    status: int,
+    *,
+    problem: str = "",
+    errors: dict[str, list[str]] | None = None,
+    **shown: Any,
+) -> HttpResponse:
+    pause = found.pause
+    inputs = shown.pop("inputs", None) or form_of(pause)
+    if inputs is not None and errors:
+        inputs.add_errors(
+            {
+                name.removeprefix("input").removeprefix("."): texts
+                for name, texts in errors.items()
+                if name.startswith("input")
+            }
+        )
+    context = {"pause": pause, "inputs": inputs, "problem": problem, **shown}
+    outsider = links.outsider_of(found)
+    if outsider is not None:
+        told = external_access.shown(pause, outsider.address)
+        context |= {
+            "asked": told.question,
+            "content": told.content,
+            "ways": _named(pause, told.ways),
+            "revises": "revise" in told.ways,
+        }
+        context |= {"address": outsider.address}
+        return _sealed(
+            render(request, "hitl/outbound/link_outside.html", context, status=status), form=True
+        )
+    ways = [name for name in pause.ways if name != "revise" or pause.may_revise]
+    context |= {
+        "link": found,
+        "place": place_of(pause),
+        "asked": pause.question,
+        "ways": _named(pause, ways),
+    }
+    return _sealed(render(request, "hitl/outbound/link.html", context, status=status), form=True)
+
+
+def _named(pause: Pause, ways: list[str]) -> list[tuple[str, str]]:
+    return [(name, answers.label_of(pause, name)) for name in ways]
+
+
+def _ended(
+    request: HttpRequest, ended: links.LinkProblem, found: Link | None = None
+) -> HttpResponse:
+    """`found` gives the way to the question, for who has an account."""
+    place = (
+        place_of(ended.newer or found.pause)
+        if found is not None and links.outsider_of(found) is None
+        else ""
+    )
+    context = {"ended": ended, "place": place if ended.status != 403 or found is None else ""}
+    return _sealed(
+        render(request, "hitl/outbound/link_ended.html", context, status=ended.status), form=False
+    )
+
+
+def _sealed(response: HttpResponse, *, form: bool) -> HttpResponse:
+    """The address is a secret: it is neither kept, nor indexed, nor told to others.
+
+    A page with a form tells it to ourselves: without any referrer a browser names no origin with
+    the POST, which then looks forged.
+    """
+    response["Referrer-Policy"] = "same-origin" if form else "no-referrer"
+    response["X-Robots-Tag"] = "noindex, nofollow"
+    response["Cache-Control"] = "no-store"
+    return response

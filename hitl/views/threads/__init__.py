@@ -1,0 +1,1 @@
+"""The pages of threads: their conversation, runs, checkpoints and events."""

@@ -1,0 +1,295 @@
+"""Threads without a work order: list, new, the page of one, and what is said on it."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.db.models import Exists, OuterRef, Subquery
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from django.views.decorators.http import require_http_methods, require_safe
+
+from checkpoints import ids, store
+from checkpoints.database import clock
+from checkpoints.database.people import User
+from checkpoints.database.snapshot import one_moment
+from checkpoints.models import Thread, WhenBusy
+from hitl.decisions import undo, visibility
+from hitl.forms.pages import BusyForm, MessageForm, ThreadForm
+from hitl.rendering import paging
+from hitl.rendering.paging import ListAddress
+from hitl.views import artifacts, family, story
+from hitl.views.cards import contents
+from hitl.views.common import home_of, person, place_of
+from hitl.views.threads import chat
+from runs.models import Pause, Run, Template
+from runs.services import external_runs
+from runs.states import COMPLETED, LIVE, Lifecycle
+from runs.threads import turns as turns
+from runs.workflows import owned
+
+PAGE = 30
+RUNS = 30
+NEWEST = paging.ListOrder(newest=True, prefix=Thread.PREFIX)
+NEWEST_RUNS = paging.ListOrder(newest=True, prefix=Run.PREFIX)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def thread_list(request: HttpRequest) -> HttpResponse:
+    """Newest first, `?before=<id>` gives the next page; POST opens a thread."""
+    form = ThreadForm(request.POST or None, user=person(request))
+    if request.method == "POST" and form.is_valid():
+        thread = turns.open_thread(
+            by=person(request), title=form.cleaned_data["title"], team=form.cleaned_data.get("team")
+        )
+        return redirect("hitl:thread", thread.pk)
+    page = paging.in_order(
+        _own(request),
+        NEWEST,
+        ListAddress(request.path, request.GET.dict()).only("before"),
+        "before",
+        size=PAGE,
+    )
+    context = {"threads": _with_runs(page.rows), "page": page, "form": form}
+    return render(request, "hitl/threads/threads.html", context, status=422 if form.errors else 200)
+
+
+def _own(request: HttpRequest) -> Any:
+    """Threads that stand for themselves: no work order's, no child run's."""
+    newest = Run.objects.filter(thread=OuterRef("pk")).order_by("-id")
+    child = Run.objects.filter(thread=OuterRef("pk"), parent__isnull=False)
+    mine = Thread.objects.visible_to(person(request)).filter(
+        ~Exists(child), work_order__isnull=True
+    )
+    return mine.select_related("owner", "team").annotate(newest=Subquery(newest.values("pk")[:1]))
+
+
+def _with_runs(threads: list[Any]) -> list[dict[str, Any]]:
+    """Each thread with its latest run and where that stands."""
+    runs = Run.objects.select_related("definition").in_bulk(
+        [thread.newest for thread in threads if thread.newest]
+    )
+    asking = {run.pk for run in runs.values() if run.awaited and _asks(run)}
+    return [
+        {
+            "thread": thread,
+            "run": (run := runs.get(thread.newest)),
+            "status": status_of(run, asks=bool(run and run.pk in asking)),
+        }
+        for thread in threads
+    ]
+
+
+def _asks(run: Run) -> bool:
+    return Pause.objects.open().filter(run__in=family.family_of(run)).exists()
+
+
+def status_of(run: Run | None, *, asks: bool) -> str:
+    """A thread's status is that of its latest run, which is at work while its child runs are,
+    unless one of them asks.
+
+    Behind the last wait of another engine's run that run goes on, so nothing is complete: it was
+    resumed (S3-42).
+    """
+    if run is None:
+        return "new"
+    if run.status == COMPLETED and run.definition.template_slug == external_runs.SLUG:
+        return Lifecycle.RESUMED.value
+    return str(run.status) if not run.awaited else "paused" if asks else "running"
+
+
+@require_safe
+@login_required
+def thread(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
+    """The page of one thread; with `?live` only the part that changes."""
+    thread = look_at(thread_id, request)
+    return leave_for(thread) or show(request, thread, wanted=request.GET.get("pause", ""))
+
+
+def leave_for(thread: Thread) -> HttpResponse | None:
+    """The way to the page of what a thread belongs to: its work order, or the run that its child
+    run works for.
+    """
+    if hasattr(thread, "work_order"):
+        return redirect("hitl:order", thread.work_order.pk)
+    run = latest_of(thread)
+    if run is None or (run.parent_id is None and run.work_order_id is None):
+        return None
+    pause = Pause.objects.open().shown().filter(run=run).first()
+    return redirect(place_of(pause) if pause else home_of(run))
+
+
+def show(
+    request: HttpRequest,
+    thread: Thread,
+    *,
+    status: int = 200,
+    message: MessageForm | None = None,
+    **answer: Any,
+) -> HttpResponse:
+    """Render the page; `answer` is as for `contents.card_of`."""
+    template = (
+        "hitl/threads/_thread_live.html" if "live" in request.GET else "hitl/threads/thread.html"
+    )
+    here = ListAddress(reverse("hitl:thread", args=[thread.pk]), request.GET.dict()).only(
+        "pause", *story.LISTS
+    )
+    with one_moment():
+        context = page_of(thread, here, by=person(request), message=message, **answer)
+    arrived = request.method == "GET" and "live" not in request.GET and context["pause"] is not None
+    banner = arrived and not context["observer"] and not request.GET.get("pause")
+    return render(request, template, {**context, "banner": banner}, status=status)
+
+
+def page_of(
+    thread: Thread,
+    here: ListAddress,
+    *,
+    by: User,
+    wanted: str = "",
+    message: MessageForm | None = None,
+    **answer: Any,
+) -> dict[str, Any]:
+    """All that the page of a thread shows to a person."""
+    run = latest_of(thread)
+    below = family.family_of(run)
+    # read with the run: a page that says "complete" shows all that was said
+    latest = run.thread if run else thread
+    live = [one.pk for one in ([run, *below] if run else []) if one.status in LIVE]
+    pauses = list(Pause.objects.open().shown().filter(run__in=live).order_by("id"))
+    state, damage = _state(latest)
+    answer["problem"] = answer.get("problem", "") or damage
+    alive = run is not None and run.status in LIVE
+    own = any(run is not None and pause.run_id == run.pk for pause in pauses)
+    observer = visibility.is_observer(thread, by=by)
+    events = story.story_of(thread.pk, here)
+    card = contents.card_of(pauses, wanted, by=by, observer=observer, **answer)
+    busy = alive and not pauses
+    return {
+        "thread": thread,
+        "observer": observer,
+        "run": run,
+        "status": status_of(run, asks=bool(pauses)),
+        "step": family.step_title(run) if run and alive else "",
+        **card,
+        "here": here.to(pause=card.get("chosen", "")),
+        **family.rerunning_of(run, below, pauses),
+        **events,
+        **chat.of(
+            latest,
+            run,
+            state,
+            here,
+            observer=observer,
+            log=story.newest_lines(thread.pk, events["log"]),
+        ),
+        "artifacts": None if observer else artifacts.of(thread.pk, below, here),
+        "members": family.members_of(run, below, pauses),
+        "waiting_for": family.waiting_for(run),
+        "undo": None if pauses else undo.waiting([run, *below], now=clock.now()),
+        "runs": paging.in_order(
+            Run.objects.filter(thread=thread).select_related("definition"),
+            NEWEST_RUNS,
+            here,
+            "runs",
+            size=RUNS,
+            anchor="runs-title",
+        ),
+        "message": message
+        or MessageForm(
+            first=run is None,
+            user=by,
+            locked=(busy and thread.when_busy == WhenBusy.REFUSE) or len(pauses) > 1,
+        ),
+        "templates": not run and Template.objects.current().filter(needs_repository=False).exists(),
+        "busy": busy,
+        "when_busy": BusyForm(initial={"when_busy": thread.when_busy}),
+        "several": len(pauses) > 1,
+        "offer": _offer(state, run),
+        "may_resume": not observer and run is not None and run.may_be_taken_up,
+        "may_cancel": not observer and alive and not own,
+        "suspended_by": family.suspended_by([run, *below] if run else []),
+        "seq": latest.last_seq,
+        "saved": _saved(run),
+    }
+
+
+def latest_of(thread: Thread) -> Run | None:
+    related = Run.objects.select_related("thread__head", "definition", "parent").defer(
+        "thread__head__body"
+    )
+    return related.filter(thread=thread).order_by("-id").first()
+
+
+def _state(thread: Thread) -> tuple[dict[str, Any], str]:
+    """The latest state, or what is wrong with it."""
+    try:
+        return (store.load(thread.head) if thread.head else {}), ""
+    except store.CheckpointDamaged as error:
+        return {}, f"What was said cannot be shown: {error}."
+
+
+def _saved(run: Run | None) -> str:
+    """The latest checkpoint, as the JSON that run-stream.js remembers of it (S0-33, 37); "" where
+    there is none.
+    """
+    if run is None or run.thread.head is None:
+        return ""
+    head = run.thread.head
+    about = {
+        "id": head.shown_id,
+        "status": head.status,
+        "loopNum": head.loop_num if head.node_id else None,
+        "nodeId": head.node_id or None,
+    }
+    return json.dumps(
+        {**about, "runId": ids.show(Run.PREFIX, head.run_id), "seq": run.thread.last_seq}
+    )
+
+
+def _offer(state: dict[str, Any], run: Run | None) -> dict[str, Any] | None:
+    """The failed run that could be resumed instead of the latest one, which was told of it
+    (S0-77).
+    """
+    told = state.get(owned.RESUME_CONTEXT)
+    if run is None or not isinstance(told, dict):
+        return None
+    try:
+        failed_at = parse_datetime(str(told.get("failed_at", "")))
+    except ValueError:  # a state may hold anything
+        failed_at = None
+    if (
+        failed_at is None
+        or timezone.is_naive(failed_at)
+        or failed_at < clock.now() - turns.OFFERED_FOR
+    ):
+        return None
+    return {
+        "checkpoint": str(told.get("checkpoint_id", "")),
+        "failed_at": failed_at,
+        "now": run.status not in LIVE,
+    }
+
+
+def look_at(thread_id: uuid.UUID, request: HttpRequest) -> Thread:
+    """For the page, which those see too who are only asked."""
+    if not visibility.sees(thread_id, by=person(request)):
+        raise Http404("There is no such thread.")
+    return Thread.objects.select_related("owner", "team", "head", "work_order").get(pk=thread_id)
+
+
+def find(thread_id: uuid.UUID, request: HttpRequest) -> Thread:
+    related = Thread.objects.visible_to(person(request)).select_related(
+        "owner", "team", "head", "work_order"
+    )
+    found = related.filter(pk=thread_id).first()
+    if found is None:
+        raise Http404("There is no such thread.")
+    return found

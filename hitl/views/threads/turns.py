@@ -1,0 +1,308 @@
+"""What a person does with a thread on its page: sends and edits messages, resumes, suspends and
+cancels.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST
+
+from checkpoints import ids, store
+from checkpoints.models import Checkpoint, Thread, WhenBusy
+from checkpoints.state import reducers
+from hitl.decisions import services
+from hitl.decisions.reviewers import policy
+from hitl.forms.pages import BusyForm, EditForm, MessageForm
+from hitl.http import errors
+from hitl.models import Via
+from hitl.threads import messages as doors
+from hitl.threads.messages import MessageOutcome
+from hitl.views.cards import second_look
+from hitl.views.common import person
+from hitl.views.threads.pages import find, latest_of, leave_for, look_at, show
+from runs.definitions import TemplateNotFound, rights
+from runs.definitions.readiness import CannotRun
+from runs.models import Pause, Run
+from runs.services import InputInvalid, PauseClosed
+from runs.services.forks import ImportStands, ReviewStands
+from runs.states import LIVE, RunEnded
+from runs.threads import message_queue
+from runs.threads import turns as turns
+from runs.threads.turns import NothingToResume, ThreadBusy, Turn
+from runs.workflows.sequence import APPROVE, CANCEL, REVISE
+
+TAKEN = {
+    APPROVE: "Taken as approval.",
+    REVISE: "Sent back with your feedback.",
+    CANCEL: "Taken as rejection: the run was cancelled.",
+}
+BECAME = {
+    "started": "A new run began.",
+    "resumed": "The failed run continues from the failed step.",
+    "asked": "Nothing was decided; the question was put once more.",
+    "following": "A run is at work already.",
+    "interrupted": "The run at work was cancelled; a new one began with your message.",
+    "voted": "Your vote is recorded; the question stays open until enough others have approved.",
+}
+
+
+REFUSALS = (
+    TemplateNotFound,
+    CannotRun,
+    rights.Forbidden,
+    rights.SwitchedOff,
+    services.AlreadyAnswered,
+    services.RevisionMismatch,
+    services.SeveralQuestions,
+    services.NotPaused,
+    PauseClosed,
+    ThreadBusy,
+    message_queue.QueueFull,
+    message_queue.NotWaiting,
+    message_queue.TurnRefused,
+    services.NotFound,
+    NothingToResume,
+    ReviewStands,
+    ImportStands,
+    RunEnded,
+    store.CheckpointDamaged,
+    policy.NotAllowed,
+    policy.NotNow,
+    services.AnswerInvalid,
+    InputInvalid,
+    reducers.MergeFailed,
+)
+"""What the services answer in words: each is a notice on the page."""
+
+
+@require_POST
+@login_required
+def thread_say(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
+    """Give the thread a message: it answers what is asked, or begins a run."""
+    thread = look_at(thread_id, request)
+    if elsewhere := leave_for(thread):
+        messages.info(
+            request,
+            "Nothing was sent: what this belongs to has a page of its own, which is this one.",
+        )
+        return elsewhere
+    message = MessageForm(request.POST, first=latest_of(thread) is None, user=person(request))
+    if "change" in request.POST:  # back from a second look
+        return show(request, thread, message=message)
+    if not message.is_valid():
+        return show(
+            request,
+            thread,
+            status=422,
+            message=message,
+            problem="Nothing was sent; see below what is missing.",
+            wrong=True,
+        )
+    if look := _second_look(request, thread_id, message.cleaned_data["text"]):
+        return second_look.show(request, look)
+    turn = Turn(
+        template=message.cleaned_data.get("template") or "",
+        input={"input": message.cleaned_data["text"]},
+    )
+    try:
+        said = doors.say(thread_id, turn, by=person(request), via=Via.PAGE)
+    except REFUSALS as error:
+        return _refused(request, thread_id, error, message=message)
+    messages.info(request, became(said))
+    return redirect("hitl:thread", thread_id)
+
+
+def _second_look(
+    request: HttpRequest, thread_id: uuid.UUID, text: str
+) -> second_look.SecondLook | None:
+    """What is asked before a message answers a question of high risk."""
+    pauses = doors.open_on(thread_id)
+    if len(pauses) != 1 or request.POST.get(second_look.SURE) == "yes":
+        return None
+    return second_look.of_message(pauses[0], text, url=request.path)
+
+
+@require_POST
+@login_required
+def thread_edit(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
+    """Say an earlier message in other words: a run begins from before it, and what came after it
+    stays in the history.
+    """
+    thread = find(thread_id, request)
+    if elsewhere := leave_for(thread):
+        return elsewhere
+    form = EditForm(request.POST)
+    if not form.is_valid():
+        return show(
+            request,
+            thread,
+            status=422,
+            problem="Nothing was sent: the message was empty, or cannot be kept.",
+        )
+    replaced = form.cleaned_data["message"]
+    turn = Turn(
+        input={"input": form.cleaned_data["text"]},
+        replaces=replaced,
+        reason="An earlier message was edited",
+    )
+    try:
+        doors.say(thread_id, turn, by=person(request), via=Via.PAGE)
+    except REFUSALS as error:
+        return _refused(request, thread_id, error)
+    messages.info(
+        request,
+        "A new run began from before that message. What came after it stays in the history.",
+    )
+    return redirect("hitl:thread", thread_id)
+
+
+@require_POST
+@login_required
+def thread_busy(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
+    """Choose what becomes of messages while a run is at work."""
+    thread = find(thread_id, request)
+    if elsewhere := leave_for(thread):
+        return elsewhere
+    form = BusyForm(request.POST)
+    if not form.is_valid():
+        return show(
+            request, thread, status=422, problem="Nothing was changed: choose one of the three."
+        )
+    doors.change(thread_id, by=person(request), when_busy=WhenBusy(form.cleaned_data["when_busy"]))
+    return redirect("hitl:thread", thread_id)
+
+
+@require_POST
+@login_required
+def thread_withdraw(request: HttpRequest, thread_id: uuid.UUID, turn_id: uuid.UUID) -> HttpResponse:
+    """Take a message out of the line."""
+    find(thread_id, request)
+    try:
+        doors.withdraw(thread_id, turn_id, by=person(request))
+    except services.NotFound:
+        raise
+    except REFUSALS as error:
+        return _refused(request, thread_id, error)
+    messages.info(request, "The message was withdrawn.")
+    return redirect("hitl:thread", thread_id)
+
+
+@require_POST
+@login_required
+def thread_resume(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
+    """Take up the run that failed last, or the one that wrote `checkpoint`."""
+    thread = find(thread_id, request)
+    if elsewhere := leave_for(thread):
+        return elsewhere
+    run, checkpoint_id = latest_of(thread), None
+    if wanted := request.POST.get("checkpoint"):
+        checkpoint = _checkpoint(thread, wanted)
+        run, checkpoint_id = Run.objects.filter(pk=checkpoint.run_id).first(), checkpoint.pk
+    if run is None:
+        return show(
+            request,
+            thread,
+            status=409,
+            problem="This thread has not run yet, so there is nothing to resume.",
+        )
+    try:
+        said = doors.resume(run.pk, by=person(request), via=Via.PAGE, checkpoint_id=checkpoint_id)
+    except REFUSALS as error:
+        return _refused(request, thread_id, error)
+    messages.info(request, became(said))
+    asked = Pause.objects.open().filter(run=said.run).first() if said.how == "asked" else None
+    home = reverse("hitl:thread", args=[thread_id])
+    # named, it needs no banner that leads to it
+    return redirect(f"{home}?pause={asked.shown_id}" if asked else home)
+
+
+def _checkpoint(thread: Thread, shown_id: str) -> Checkpoint:
+    try:
+        return Checkpoint.objects.get(pk=ids.parse("ckpt", shown_id), thread=thread)
+    except (ValueError, Checkpoint.DoesNotExist) as error:
+        raise Http404("This thread has no such checkpoint.") from error
+
+
+@require_POST
+@login_required
+def thread_suspend(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
+    """Stop at the next step boundary; the run then waits like at any question."""
+    thread = find(thread_id, request)
+    if elsewhere := leave_for(thread):
+        return elsewhere
+    run = latest_of(thread)
+    if run is None:
+        return show(
+            request,
+            thread,
+            status=409,
+            problem="No run of this thread is alive, so there is nothing to suspend.",
+        )
+    try:
+        doors.suspend(run.pk, by=person(request))
+    except REFUSALS as error:
+        return _refused(request, thread_id, error)
+    return redirect("hitl:thread", thread_id)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def thread_cancel(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
+    """GET asks whether you are sure; only POST ends the thread's run."""
+    thread = find(thread_id, request)
+    if elsewhere := leave_for(thread):
+        return elsewhere
+    run = latest_of(thread)
+    if request.method != "POST" and run is not None and run.status in LIVE:
+        return render(request, "hitl/threads/thread_cancel.html", {"thread": thread, "run": run})
+    if run is None or request.method != "POST":
+        return show(
+            request,
+            thread,
+            status=409,
+            problem="No run of this thread is alive, so there is nothing to cancel.",
+        )
+    try:
+        doors.cancel(run.pk, by=person(request), via=Via.PAGE)
+    except REFUSALS as error:
+        return _refused(request, thread_id, error)
+    return redirect("hitl:thread", thread_id)
+
+
+def became(said: MessageOutcome) -> str:
+    """In words, what became of a message (C16)."""
+    if said.how == "answered" and said.decision is not None:
+        return TAKEN.get(said.decision.action, "Taken as your answer.")
+    if said.how == "queued":
+        return f"Your message waits for its turn, at place {said.place}."
+    words = BECAME[said.how]
+    return f"{words} You may resume the failed run instead." if said.offer else words
+
+
+def _refused(
+    request: HttpRequest, thread_id: uuid.UUID, error: Exception, **kept: Any
+) -> HttpResponse:
+    """The page as it stands now, with the reason."""
+    thread = look_at(thread_id, request)
+    return show(request, thread, status=errors.status_of(error), problem=_words(error), **kept)
+
+
+def _words(error: Exception) -> str:
+    match error:
+        case services.SeveralQuestions():
+            return (
+                "Several questions are open here, so a message alone cannot answer one. Nothing "
+                "was sent; answer them on their cards."
+            )
+        case InputInvalid():
+            return "Nothing was sent. " + " ".join(
+                f"{field}: {text}" for field, texts in error.errors.items() for text in texts
+            )
+    return str(error)
