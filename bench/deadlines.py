@@ -25,8 +25,8 @@ from bench.workload import figure, percentile
 from checkpoints import ids, store
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from checkpoints.store import Entry
-from hitl.decisions.deadlines import outcomes
 from hitl.decisions import services as hitl
+from hitl.decisions.deadlines import outcomes
 from hitl.decisions.services import Answer
 from hitl.models import Via
 from hitl.operations import invariants
