@@ -16,7 +16,7 @@ up: .venv/runtime
 check: .venv/dev .venv/node
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy $(MODULES) tests
+	$(BIN)/mypy $(MODULES) tests $(filter-out docs/examples/test_%,$(wildcard docs/examples/*.py))
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.node.javascript .venv/node
 	@mkdir -p tests/.artifacts

@@ -1,0 +1,47 @@
+"""The examples of `docs/examples` hold what their tests say, in a process that has nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.documents.blocks import ROOT
+
+EXAMPLES = ROOT / "docs" / "examples"
+LONGEST = 150
+
+
+@pytest.mark.one_database
+def test_the_examples_are_short_survive_every_crash_and_are_written_with_the_face_alone(tmp_path):
+    """A workflow of one's own needs `runs.workflows` and nothing else of the product."""
+    workflows = [path for path in EXAMPLES.glob("*.py") if not path.name.startswith("test_")]
+    assert len(workflows) == 3
+    for path in workflows:
+        text = path.read_text()
+        assert len(text.splitlines()) < LONGEST, path
+        ours = {
+            line.split()[1].split(".")[0:2][-1]
+            for line in text.splitlines()
+            if line.startswith(("from runs", "from hitl", "from checkpoints", "import runs"))
+        }
+        assert ours == {"workflows"}, path
+        assert "survives_every_crash(" in (path.parent / f"test_{path.name}").read_text()
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(EXAMPLES)],
+        cwd=ROOT,
+        env={**_plain(), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-1000:]
+    assert "10 passed" in ran.stdout
+
+
+def _plain() -> dict[str, str]:
+    """The environment without what our own test run put into it."""
+    ours = ("DATABASE_URL", "TEST_", "WAYSTATION", "DJANGO", "PYTEST", "REDIS")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
