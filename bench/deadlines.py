@@ -128,19 +128,19 @@ def _copies(first: Pause, numbers: range, deadline: dt.datetime | None) -> list[
     ]
     Run.objects.bulk_create(runs)
     heads = [
-        store.build(one.thread_id, one.pk, state, replace(entry), parent=None, before=None)
-        for one in runs
+        store.build(run.thread_id, run.pk, state, replace(entry), parent=None, before=None)
+        for run in runs
     ]
     Checkpoint.objects.bulk_create(heads)
     for thread, head in zip(threads, heads, strict=True):
         thread.head_id = head.pk
     Thread.objects.bulk_update(threads, ["head"])
     pauses = []
-    for number, one, head in zip(numbers, runs, heads, strict=True):
+    for number, copied, head in zip(numbers, runs, heads, strict=True):
         same = {
             field.attname: getattr(first, field.attname) for field in Pause._meta.concrete_fields
         }
-        same |= {"id": ids.new(), "run_id": one.pk, "checkpoint_id": head.pk, "opened_at": now}
+        same |= {"id": ids.new(), "run_id": copied.pk, "checkpoint_id": head.pk, "opened_at": now}
         pauses.append(Pause(**{**same, **_rules(OUTCOMES[number % len(OUTCOMES)], deadline)}))
     Pause.objects.bulk_create(pauses)
     return [pause.pk for pause in pauses]

@@ -135,7 +135,9 @@ def steps() -> Iterator[dict[str, Any]]:
             early.append(window(fresh))
             late.append(window(long))
         for index, (what, unit, bar) in enumerate(MEASURED):
-            floor, value = (statistics.median(one[index] for one in side) for side in (early, late))
+            floor, value = (
+                statistics.median(sample[index] for sample in side) for side in (early, late)
+            )
             judged = bar if at == max(AT) else None
             yield figure(
                 f"{what} at history {at}", value, unit, floor=floor, ratio=value / floor, bar=judged

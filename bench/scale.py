@@ -317,7 +317,7 @@ def getting(client: Client, path: str, token: str = "", **query: str) -> Callabl
     with CaptureQueriesContext(connection) as captured:
         get()
     assert not any(
-        "COUNT(*) AS" in one["sql"] and 'FROM "checkpoints_checkpoint"' in one["sql"]
-        for one in captured
+        "COUNT(*) AS" in query["sql"] and 'FROM "checkpoints_checkpoint"' in query["sql"]
+        for query in captured
     ), "a count of a big table"
     return get

@@ -200,6 +200,6 @@ def work_off(
         ready.wait()
         begin()
         began = time.perf_counter()
-        for one in done:
-            one.result()
+        for future in done:
+            future.result()
         return time.perf_counter() - began

@@ -56,8 +56,8 @@ def load() -> None:
             f"bench-{name}", title=name, function=f"bench.{name}", config={}
         )
     endless = {"step_type": "execute", "max_loops": 100_000}
-    one = [{**endless, "step_template_slug": "bench-noop"}]
-    definitions.edit_template("bench-steps", steps=one, needs_repository=False)
+    steps = [{**endless, "step_template_slug": "bench-noop"}]
+    definitions.edit_template("bench-steps", steps=steps, needs_repository=False)
     definitions.edit_template(
         "bench-growth",
         steps=[{**endless, "step_template_slug": "bench-grow"}],

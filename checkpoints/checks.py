@@ -32,31 +32,31 @@ def as_set_up(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     except ImproperlyConfigured as error:
         return [Error(str(error), id="checkpoints.E001")]
     if not store.durable and several:
-        words = (
+        message = (
             "Checkpoints are kept in the memory of one process, but web and workers are several "
             "(REDIS_URL is set)."
         )
         return [
             Error(
-                words,
+                message,
                 hint="Use database:, redis: or file: in CHECKPOINTS_URL.",
                 id="checkpoints.E002",
             )
         ]
     if not store.durable:
-        words = (
+        message = (
             "Checkpoints are kept in memory: every run under way is lost with this process. For "
             "tests and for trying out only."
         )
-        return [Warning(words, id="checkpoints.W007")]
+        return [Warning(message, id="checkpoints.W007")]
     if isinstance(store, FileStore) and several:
-        words = (
+        message = (
             f"Checkpoints are files in {store.folder}: every host with a worker or a web "
             "process must share that folder."
         )
         return [
             Warning(
-                words,
+                message,
                 hint="Silence this where they do, or all are on one host.",
                 id="checkpoints.W008",
             )
@@ -71,10 +71,10 @@ def people_have_what_it_takes(app_configs: Any = None, **kwargs: Any) -> list[Ch
 
     if not (lacking := people.lacking()):
         return []
-    words = f"AUTH_USER_MODEL is {settings.AUTH_USER_MODEL}, which lacks {', '.join(lacking)}."
+    message = f"AUTH_USER_MODEL is {settings.AUTH_USER_MODEL}, which lacks {', '.join(lacking)}."
     return [
         Error(
-            words,
+            message,
             hint="A subclass of AbstractUser has all of it; see docs/how-to/embedding.md.",
             id="checkpoints.E009",
         )
@@ -84,8 +84,8 @@ def people_have_what_it_takes(app_configs: Any = None, **kwargs: Any) -> list[Ch
 @register("checkpoints")
 def database_is_of_this_version(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     """Whether the database is one that this version can use; none is needed."""
-    words = older_database.refusal()
-    return [Error(words, id="checkpoints.E010")] if words else []
+    refusal = older_database.refusal()
+    return [Error(refusal, id="checkpoints.E010")] if refusal else []
 
 
 @register("checkpoints", deploy=True)
@@ -95,7 +95,7 @@ def as_it_is(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
         found = configured.primary().weaknesses()
     except ImproperlyConfigured:
         return []  # said above
-    return [(Error if ".E" in key else Warning)(words, id=key) for key, words in found.items()]
+    return [(Error if ".E" in key else Warning)(text, id=key) for key, text in found.items()]
 
 
 def at_start(*, reach: bool) -> None:
@@ -103,8 +103,8 @@ def at_start(*, reach: bool) -> None:
 
     For processes that Django's own checks do not run in.
     """
-    if words := older_database.refusal():
-        raise SystemExit(words)
+    if problem := older_database.refusal():
+        raise SystemExit(problem)
     stop_for(
         [*as_set_up(), *(as_it_is() if reach else [])],
         "The store of checkpoints cannot be used as it is set up; see above.",

@@ -66,7 +66,7 @@ def _chain_keys(checkpoint_id: uuid.UUID, limit: int) -> list[uuid.UUID]:
     key = Checkpoint._meta.pk.get_db_prep_value(checkpoint_id, connection)
     with connection.cursor() as cursor:
         cursor.execute(sql, [key, limit])
-        return [_uuid(one) for (one,) in cursor.fetchall()]
+        return [_uuid(key) for (key,) in cursor.fetchall()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,9 @@ def main(arguments: list[str]) -> None:
     try:
         execute_from_command_line(arguments)
     except (ImproperlyConfigured, Error) as error:
-        if "--traceback" in arguments or (words := said(error)) is None:
+        if "--traceback" in arguments or (message := said(error)) is None:
             raise
-        sys.exit(words)
+        sys.exit(message)
 
 
 def said(error: ImproperlyConfigured | Error) -> str | None:

@@ -42,8 +42,8 @@ def wrong(request: Request, known: dict[str, dict[str, Any]]) -> dict[str, list[
             ]
         elif len(values) > 1:
             errors[name] = ["Once only."]
-        elif (words := refusal(values[0], known[name])) is not None:
-            errors[name] = [words]
+        elif (text := refusal(values[0], known[name])) is not None:
+            errors[name] = [text]
     return errors
 
 
@@ -88,7 +88,7 @@ def parameters(view: type[Any], method: str) -> dict[str, dict[str, Any]] | None
         if parameter is not None
     ]
     return {
-        one["name"]: one["schema"]
-        for one in [*schema._get_pagination_parameters(), *named]
-        if one["in"] == "query"
+        parameter["name"]: parameter["schema"]
+        for parameter in [*schema._get_pagination_parameters(), *named]
+        if parameter["in"] == "query"
     }

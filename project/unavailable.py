@@ -70,9 +70,9 @@ def server_error(request: HttpRequest) -> HttpResponse:
     if response is not None:
         return response
     if request.path.startswith("/api/"):
-        words = (
+        message = (
             "Something went wrong on our side; the error is in the server's log. Whether this "
             "was done is not known."
         )
-        return problems.response(500, "server_error", words)
+        return problems.response(500, "server_error", message)
     return HttpResponseServerError(loader.render_to_string("500.html"))

@@ -18,9 +18,9 @@ from runs.workflows.code import extras
 @register("runs")
 def as_set_up(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     """What the setting alone tells."""
-    words = sandbox.wrong(settings.WAYSTATION_COMMAND_SANDBOX)
+    problem = sandbox.wrong(settings.WAYSTATION_COMMAND_SANDBOX)
     found: list[CheckMessage] = (
-        [Error(f"WAYSTATION_COMMAND_SANDBOX: {words}", id="runs.E001")] if words else []
+        [Error(f"WAYSTATION_COMMAND_SANDBOX: {problem}", id="runs.E001")] if problem else []
     )
     model = settings.WAYSTATION_MODEL
     if lacking := extras.missing(model.provider):
@@ -39,8 +39,8 @@ def as_it_is(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     wall = settings.WAYSTATION_COMMAND_SANDBOX
     if not wall or sandbox.wrong(wall):
         return []
-    words = sandbox.trial(wall, search_path=os.environ.get("PATH", os.defpath))
-    if not words:
+    problem = sandbox.trial(wall, search_path=os.environ.get("PATH", os.defpath))
+    if not problem:
         return []
     hint = (
         "Where workers run in containers, these must allow user namespaces; see "
@@ -48,7 +48,7 @@ def as_it_is(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     )
     return [
         Error(
-            f"WAYSTATION_COMMAND_SANDBOX: nothing can be run behind {wall[0]}: {words}",
+            f"WAYSTATION_COMMAND_SANDBOX: nothing can be run behind {wall[0]}: {problem}",
             hint=hint,
             id="runs.E002",
         )

@@ -89,7 +89,7 @@ def arguments(name: str) -> list[str]:
     except ValueError as error:
         raise ImproperlyConfigured(f"{name} is no JSON array: {error}") from error
     if not isinstance(found, list) or not all(
-        isinstance(one, str) and "\0" not in one for one in found
+        isinstance(argument, str) and "\0" not in argument for argument in found
     ):
         raise ImproperlyConfigured(
             f'{name}: use a JSON array of words such as ["bwrap", "--bind", '
@@ -140,12 +140,12 @@ def prices(name: str) -> dict[str, Price]:
     try:
         given = json.loads(text(name, "{}"))
         return {
-            model: Price(input=float(one["input"]), output=float(one["output"]))
-            for model, one in given.items()
+            model: Price(input=float(price["input"]), output=float(price["output"]))
+            for model, price in given.items()
         }
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        words = 'use {"provider:name": {"input": dollars per million tokens, "output": …}}'
-        raise ImproperlyConfigured(f"{name}: {words} ({error!r})") from error
+        advice = 'use {"provider:name": {"input": dollars per million tokens, "output": …}}'
+        raise ImproperlyConfigured(f"{name}: {advice} ({error!r})") from error
 
 
 def graphs(name: str) -> dict[str, str]:
@@ -207,7 +207,7 @@ def begins(arguments: list[str]) -> bool:
     where Waystation already is.
     """
     program, *more = arguments or [""]
-    return Path(program).name != "manage.py" or more[:1] in ([one] for one in BEGINNERS)
+    return Path(program).name != "manage.py" or more[:1] in ([beginner] for beginner in BEGINNERS)
 
 
 def folder(path: Path) -> Path:

@@ -228,14 +228,16 @@ def load(documents: Sequence[Document], loaded: Sequence[Loaded], made: Plan) ->
     cancelled, and can be forked. Call inside a transaction.
     """
     places = {
-        row["id"]: (document, row, one)
-        for document, one in zip(documents, loaded, strict=True)
+        row["id"]: (document, row, loaded_run)
+        for document, loaded_run in zip(documents, loaded, strict=True)
         for row in document["runs"]
     }
     runs: dict[str, Run] = {}
     for name, definition in made.items():
-        document, row, one = places[name]
-        runs[name] = _made(row, definition, one, earlier=runs, waits=_gathers(document, name))
+        document, row, loaded_run = places[name]
+        runs[name] = _made(
+            row, definition, loaded_run, earlier=runs, waits=_gathers(document, name)
+        )
     created = Run.objects.bulk_create(runs.values())
     for name, run in runs.items():
         run.created_at = time_of(places[name][1]["created_at"])
@@ -270,7 +272,7 @@ def _made(
         )
         status, code, error = (CANCELLED if waits else FAILED), IMPORTED, error or words
     stops = {
-        name: [one for one in row[name] if isinstance(one, str)]
+        name: [item for item in row[name] if isinstance(item, str)]
         for name in ("interrupt_before", "interrupt_after")
     }
     first, above = earlier.get(row["retry_of"]), earlier.get(row.get("parent") or "")
@@ -336,17 +338,19 @@ def load_artifacts(document: Document, loaded: Loaded, made: Plan) -> None:
     Call inside a transaction, after `load`.
     """
     rows = []
-    for one in document["artifacts"]:
-        key = loaded.run_ids[one["run_id"]]
-        run: dict[str, Any] = {"run_id": key} if one["run_id"] in made else {"imported_run": key}
+    for artifact in document["artifacts"]:
+        key = loaded.run_ids[artifact["run_id"]]
+        run: dict[str, Any] = (
+            {"run_id": key} if artifact["run_id"] in made else {"imported_run": key}
+        )
         rows.append(
             Artifact(
-                id=ids.parse(Artifact.PREFIX, loaded.names[one["id"]]),
+                id=ids.parse(Artifact.PREFIX, loaded.names[artifact["id"]]),
                 thread=loaded.thread,
                 **run,
-                **{name: one[name] for name in ARTIFACT},
-                created_at=time_of(one["created_at"]),
-                dropped_at=time_of(one["dropped_at"]) if one["dropped_at"] else None,
+                **{name: artifact[name] for name in ARTIFACT},
+                created_at=time_of(artifact["created_at"]),
+                dropped_at=time_of(artifact["dropped_at"]) if artifact["dropped_at"] else None,
             )
         )
     Artifact.objects.bulk_create(rows)

@@ -111,7 +111,11 @@ class Asker(threading.Thread):
         """The same keys once more, after the last run: each answer names the order that the first
         one did, and makes none.
         """
-        for asked in [one for one in self.asked if len(one.answers) > 1 or one.number % 10 == 0]:
+        for asked in [
+            question
+            for question in self.asked
+            if len(question.answers) > 1 or question.number % 10 == 0
+        ]:
             status, answer = self._send(asked)
             if status not in {200, 201} or answer["id"] != asked.order:
                 self.world.breach(

@@ -79,23 +79,23 @@ class Books:
         found: defaultdict[str, list[str]] = defaultdict(list)
         for order in WorkOrder.objects.only("id", "title").iterator(chunk_size=500):
             found[order.title].append(order.shown_id)
-        for one in asked:
-            made = found.pop(one.title, [])
+        for request in asked:
+            made = found.pop(request.title, [])
             if len(made) > 1:
-                self.world.breach("doubled", f"{one.key} made {made}; answers {one.answers}")
-            if one.order not in made:
+                self.world.breach(
+                    "doubled", f"{request.key} made {made}; answers {request.answers}"
+                )
+            if request.order not in made:
                 self.world.breach(
                     "lost",
-                    (
-                        f"{one.key} was answered {one.order or 'nothing'}, there is {made}; "
-                        f"answers {one.answers}"
-                    ),
+                    f"{request.key} was answered {request.order or 'nothing'}, there is"
+                    f" {made}; answers {request.answers}",
                 )
         if found:
             self.world.breach(
                 "wrong", f"orders that nobody asked for: {dict(list(found.items())[:3])}"
             )
-        again = sum(len(one.answers) - 1 for one in asked)
+        again = sum(len(request.answers) - 1 for request in asked)
         return {"keys": len(asked), "asked_again": again}
 
     # -- orders

@@ -68,7 +68,7 @@ def sdk() -> set[str]:
         for name, value in vars(Context).items()
         if callable(value) and not name.startswith("_") and name not in hints
     }
-    return fields | methods | {one.__name__ for one in typing.get_args(Outcome)}
+    return fields | methods | {outcome.__name__ for outcome in typing.get_args(Outcome)}
 
 
 @dataclass

@@ -316,7 +316,7 @@ class World:
             )
             if named or (status == RUNNING and owner in owners):
                 found.append(Touched(run, epoch, status))
-        self.died_at |= {ids.show("run", one.run) for one in found}
+        self.died_at |= {ids.show("run", touched.run) for touched in found}
         return found
 
     def running(self) -> list[Touched]:
@@ -342,7 +342,7 @@ class World:
         stands at a question, or has ended. More than these limits is a breach. `watch` is how long
         the others are watched at least.
         """
-        mine, left = {ids.show("run", one.run) for one in touched}, list(touched)
+        mine, left = {ids.show("run", claim.run) for claim in touched}, list(touched)
         while left and not self.ended.is_set() and time.monotonic() < since + affected + PATIENCE:
             left = self._not_taken_up(left)
             time.sleep(LOOK)  # looks again: the hosts are other processes
@@ -373,16 +373,16 @@ class World:
     def _not_taken_up(self, touched: Collection[Touched]) -> list[Touched]:
         rows = patiently(
             lambda: list(
-                Run.objects.filter(pk__in=[one.run for one in touched]).values_list(
+                Run.objects.filter(pk__in=[claim.run for claim in touched]).values_list(
                     "pk", "epoch", "status"
                 )
             )
         )
         now = {key: (epoch, status) for key, epoch, status in rows}
         return [
-            one
-            for one in touched
-            if now[one.run][0] == one.epoch and now[one.run][1] in {PENDING, RUNNING}
+            claim
+            for claim in touched
+            if now[claim.run][0] == claim.epoch and now[claim.run][1] in {PENDING, RUNNING}
         ]
 
 

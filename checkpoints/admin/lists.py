@@ -168,7 +168,7 @@ class FilterField(admin.SimpleListFilter):
     @property
     def options(self) -> list[FilterChoice]:
         return [
-            FilterChoice(value, words, value == self.value()) for value, words in self.words.items()
+            FilterChoice(value, label, value == self.value()) for value, label in self.words.items()
         ]
 
 

@@ -38,8 +38,12 @@ def history_of(thread: Thread, request: HttpRequest) -> dict[str, Any]:
     return {
         "tree": tree,
         "history": [
-            {"checkpoint": one, "branch": numbers.get(one.pk), "is_head": one.pk == thread.head_id}
-            for one in shown
+            {
+                "checkpoint": checkpoint,
+                "branch": numbers.get(checkpoint.pk),
+                "is_head": checkpoint.pk == thread.head_id,
+            }
+            for checkpoint in shown
         ],
         "branched": len(tree.branches) > 1,
         "older": shown[-1].shown_id if len(rows) > lineage.PAGE else "",
@@ -91,13 +95,13 @@ def compared(request: HttpRequest, found: Mapping[uuid.UUID, Checkpoint]) -> dic
         found: those of the two that this person may see, by key.
     """
     old, new = (request.GET.get(name, "") for name in ("old", "new"))
-    before, after = (found.get(key) if (key := key_of(one)) else None for one in (old, new))
-    missing = [one[:60] for one, row in ((old, before), (new, after)) if one and row is None]
-    one = after or before
+    before, after = (found.get(key) if (key := key_of(name)) else None for name in (old, new))
+    missing = [name[:60] for name, row in ((old, before), (new, after)) if name and row is None]
+    checkpoint = after or before
     context = {
         "old": old,
         "new": new,
-        "choices": lineage.history(one.thread_id, limit=CHOICES) if one else [],
+        "choices": lineage.history(checkpoint.thread_id, limit=CHOICES) if checkpoint else [],
     }
     if missing:
         return {
@@ -107,7 +111,10 @@ def compared(request: HttpRequest, found: Mapping[uuid.UUID, Checkpoint]) -> dic
         }
     if before is not None and after is not None:
         return {**context, **comparison_of(before, after)}
-    return {**context, **(change_of(one) if one else {"comparison": None, "problem": ""})}
+    return {
+        **context,
+        **(change_of(checkpoint) if checkpoint else {"comparison": None, "problem": ""}),
+    }
 
 
 def wanted(request: HttpRequest) -> list[uuid.UUID]:

@@ -62,5 +62,5 @@ def _is_older(alias: str) -> bool:
 
 def refuse(*, using: str = DEFAULT_DB_ALIAS, **_: Any) -> None:
     """Stop `migrate` before it changes such a database."""
-    if words := refusal(using):
-        raise CommandError(words)
+    if message := refusal(using):
+        raise CommandError(message)

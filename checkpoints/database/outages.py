@@ -98,11 +98,11 @@ def said(error: BaseException, *, changing: bool) -> OutageAnswer | None:
     if not is_trouble(error):
         return None
     if is_full(error):
-        words = (
+        message = (
             "The disk of the database is full, so nothing was written. What is there can be "
             "read; an operator has to make room."
         )
-        return OutageAnswer(507, "storage_full", words, 30)
+        return OutageAnswer(507, "storage_full", message, 30)
     if not changing:
         return OutageAnswer(
             503,
@@ -110,12 +110,12 @@ def said(error: BaseException, *, changing: bool) -> OutageAnswer | None:
             "The database does not answer at the moment. Ask again in a few seconds.",
             5,
         )
-    words = (
+    message = (
         "The database does not answer at the moment. Whether this was done is not known: send it "
         "again with the same Idempotency-Key, "
         "and it is done once; without a key, look first."
     )
-    return OutageAnswer(503, "database_unavailable", words, 5)
+    return OutageAnswer(503, "database_unavailable", message, 5)
 
 
 def _state(error: BaseException) -> str:

@@ -141,18 +141,18 @@ def _missing(event: Event, first: int) -> Envelope:
     """What stands for the numbers from `first` on that are missing before an event."""
     gone = event.seq - 1
     if Thread.objects.filter(pk=event.thread_id, first_seq__gt=first).exists():
-        words = (
+        message = (
             f"The beginning of this log, up to number {gone}, was dropped: it is older than "
             "this log is kept."
         )
-        data = {"message": words, "level": "warning", "step": "", "dropped_to": gone}
+        data = {"message": message, "level": "warning", "step": "", "dropped_to": gone}
     else:
-        words = (
+        message = (
             f"What was streamed under the numbers {first} to {gone} is kept in the result of "
             "its step."
         )
         data = {
-            "message": words,
+            "message": message,
             "level": "info",
             "step": "",
             "folded_from": first,

@@ -113,17 +113,17 @@ def _blobs(space: GraphNamespace) -> list[Document]:
         while row is not None and row.pk not in places:
             line.append(row)
             row = rows[row.base_id] if row.base_id else None
-        for one in reversed(line):
-            places[one.pk] = len(given)
-            base = places[one.base_id] if one.base_id else None
+        for blob in reversed(line):
+            places[blob.pk] = len(given)
+            base = places[blob.base_id] if blob.base_id else None
             about = {
-                "channel": one.channel,
-                "version": one.version,
+                "channel": blob.channel,
+                "version": blob.version,
                 "base": base,
-                "depth": one.depth,
-                "items": one.items,
+                "depth": blob.depth,
+                "items": blob.items,
             }
-            given.append({**about, **_payload(one), "digest": bytes(one.digest).hex()})
+            given.append({**about, **_payload(blob), "digest": bytes(blob.digest).hex()})
     return given
 
 
@@ -326,7 +326,7 @@ def _write_checkpoints(
     for row in space.checkpoints:
         content = space.contents[id(row)]
         key, parent = uuid.UUID(row["key"]), uuid.UUID(row["parent"]) if row["parent"] else None
-        one = Checkpoint(
+        checkpoint = Checkpoint(
             id=checkpoint_pk(namespace.pk, key),
             thread=loaded.thread,
             run_id=loaded.thread.pk,
@@ -345,11 +345,11 @@ def _write_checkpoints(
             },
             **{**{name: row[name] for name in SHOWN}, "status": CheckpointStatus(row["status"])},
         )
-        shown.append(one)
+        shown.append(checkpoint)
         times.append(time_of(row["created_at"]))
         graphs.append(
             GraphCheckpoint(
-                checkpoint=one,
+                checkpoint=checkpoint,
                 namespace=namespace,
                 key=key,
                 parent=parent,
@@ -359,7 +359,7 @@ def _write_checkpoints(
             )
         )
     Checkpoint.objects.bulk_create(shown, batch_size=BATCH)
-    for one, at in zip(shown, times, strict=True):
-        one.created_at = at
+    for checkpoint, at in zip(shown, times, strict=True):
+        checkpoint.created_at = at
     Checkpoint.objects.bulk_update(shown, ["created_at"], batch_size=BATCH)
     GraphCheckpoint.objects.bulk_create(graphs, batch_size=BATCH)

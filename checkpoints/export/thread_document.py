@@ -91,12 +91,12 @@ def export(thread: Thread, *, root: bool = True) -> Document:
     """
     checkpoints = list(_exported(thread))
     events = [
-        _event(one)
-        for one in Event.objects.filter(thread=thread).order_by("seq").iterator(chunk_size=BATCH)
+        _event(event)
+        for event in Event.objects.filter(thread=thread).order_by("seq").iterator(chunk_size=BATCH)
     ]
     recorded = [
-        {"scope": one.scope, "key": one.key, "value": opened(one, "value")[0]}
-        for one in Memo.objects.filter(thread=thread).order_by("pk")
+        {"scope": memo.scope, "key": memo.key, "value": opened(memo, "value")[0]}
+        for memo in Memo.objects.filter(thread=thread).order_by("pk")
     ]
     about = {
         "id": thread.shown_id,
@@ -166,8 +166,8 @@ def one_view() -> None:
 def _exported(thread: Thread) -> Iterator[Document]:
     """The checkpoints, parents first; a state is let go when nothing that follows needs it."""
     own = Checkpoint.objects.filter(thread=thread, graph=None)  # a graph's are `graphs`'s
-    rows = {one.pk: one for one in own.defer("body").order_by("pk")}
-    waiting = Counter(one.parent_id for one in rows.values())
+    rows = {checkpoint.pk: checkpoint for checkpoint in own.defer("body").order_by("pk")}
+    waiting = Counter(checkpoint.parent_id for checkpoint in rows.values())
     states: dict[uuid.UUID, codec.State] = {}
     for row in _parents_first(rows):
         before = states.get(row.parent_id) if row.parent_id else None
@@ -293,9 +293,9 @@ def read(raw: bytes, *, limit: int) -> Document:
         raise ImportRefused("document_too_deep", "The document is nested too deeply.") from error
     except (ValueError, UnicodeDecodeError) as error:
         raise ImportRefused("document_invalid", f"This is no JSON: {str(error)[:200]}.") from error
-    for one in family(document):
-        _check_texts(one)
-        _check_once(one)
+    for member in family(document):
+        _check_texts(member)
+        _check_once(member)
     _check_apart(family(document))
     return document
 
@@ -348,10 +348,10 @@ def _check_once(document: Document) -> None:
     for section, prefix in _prefixes().items():
         seen = [row["id"] for row in document[section]]
         if len(set(seen)) < len(seen):
-            again = next(one for one, count in Counter(seen).items() if count > 1)
+            again = next(key for key, count in Counter(seen).items() if count > 1)
             raise ImportRefused("duplicate_id", f"{section}: {again} is given more than once.")
-        for one in seen:
-            _key(prefix, one)
+        for key in seen:
+            _key(prefix, key)
     if len({event["seq"] for event in document["events"]}) < len(document["events"]):
         raise ImportRefused("duplicate_id", "events: a number is given more than once.")
     if len({(memo["scope"], memo["key"]) for memo in document["memos"]}) < len(document["memos"]):
@@ -467,8 +467,8 @@ def load(
 def memos(document: Document, names: NewIds) -> list[Document]:
     """The memos of a document, to be kept as history: no step is ever given one."""
     return [
-        {**one, "scope": names.translated(one["scope"]), "value": redaction.redact(one["value"])}
-        for one in document["memos"]
+        {**memo, "scope": names.translated(memo["scope"]), "value": redaction.redact(memo["value"])}
+        for memo in document["memos"]
     ]
 
 
@@ -494,11 +494,11 @@ def _name(document: Document, found: NewIds) -> None:
         for row in document[section]
         if row[column]
     ]
-    for one in dict.fromkeys(mentioned):
-        if one not in found.run_ids:
-            _key("run", one)
-            found.run_ids[one] = ids.new()
-            found.names[one] = ids.show("run", found.run_ids[one])
+    for name in dict.fromkeys(mentioned):
+        if name not in found.run_ids:
+            _key("run", name)
+            found.run_ids[name] = ids.new()
+            found.names[name] = ids.show("run", found.run_ids[name])
     for section, prefix in _prefixes().items():
         if columns.get(section) != "id":  # those are the runs, which have their new ids
             found.names |= {row["id"]: ids.show(prefix, ids.new()) for row in document[section]}
@@ -538,11 +538,11 @@ def _check_secrets(document: Document) -> None:
             redaction.found(row["state"] if "state" in row else _written(row["change"])), None
         )
         if found:
-            words = (
+            message = (
                 f"{row['id']} holds a value under {found[:100]!r}, which is named like a secret "
                 "and not kept here."
             )
-            raise ImportRefused("secret_in_document", words)
+            raise ImportRefused("secret_in_document", message)
     columns = [("events", "data")] + [
         (section.name, column) for section in sections.registered() for column in section.redacted
     ]
@@ -558,7 +558,7 @@ def _check_secrets(document: Document) -> None:
 def _written(change: Any) -> dict[str, Any]:
     """All that a change writes, as a state would hold it."""
     try:
-        inner = {key: _written(one) for key, one in change.get("in", {}).items()}
+        inner = {key: _written(part) for key, part in change.get("in", {}).items()}
         return {**change["set"], **change.get("extend", {}), **inner}
     except store.MISSHAPEN as error:
         raise ImportRefused("document_invalid", "A checkpoint's change is none.") from error

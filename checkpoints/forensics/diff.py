@@ -279,7 +279,7 @@ def _align(old: list[Any], new: list[Any]) -> tuple[Pairs, bool]:
 def _ids(items: list[Any]) -> list[str | int] | None:
     """The `id` of each item; None where one has none, or one that another has too."""
     found = [item.get("id") if isinstance(item, Mapping) else None for item in items]
-    if not all(isinstance(one, str | int) and not isinstance(one, bool) for one in found) or len(
+    if not all(isinstance(item, str | int) and not isinstance(item, bool) for item in found) or len(
         set(found)
     ) < len(found):
         return None
@@ -287,11 +287,11 @@ def _ids(items: list[Any]) -> list[str | int] | None:
 
 
 def _by_id(then: list[str | int], now: list[str | int]) -> tuple[Pairs, bool]:
-    places = {one: index for index, one in enumerate(then)}
+    places = {item: index for index, item in enumerate(then)}
     kept = set(now)
-    pairs: Pairs = [(index, None) for index, one in enumerate(then) if one not in kept]
-    pairs += [(places.get(one), index) for index, one in enumerate(now)]
-    common = [places[one] for one in now if one in places]
+    pairs: Pairs = [(index, None) for index, item in enumerate(then) if item not in kept]
+    pairs += [(places.get(item), index) for index, item in enumerate(now)]
+    common = [places[item] for item in now if item in places]
     return pairs, common != sorted(common)
 
 

@@ -50,11 +50,11 @@ def show(state: Mapping[str, Any], *, find: str = "", at: str = "", start: int =
         root = _at(state, at)
     except NoSuchPath:
         return ShownState(html=mark_safe(""), hits=0, missing=True)
-    words = find.strip().lower()
-    hits = _Hits(words)
-    if words:
+    sought = find.strip().lower()
+    hits = _Hits(sought)
+    if sought:
         hits.look(root, at)
-    drawing = _Drawing(words=words, hits=hits, find=find)
+    drawing = _Drawing(words=sought, hits=hits, find=find)
     html = (
         drawing.container(root, at, start=start)
         if isinstance(root, dict | list)

@@ -96,7 +96,7 @@ def delete_for_runs(rows: GraphRows, owner: Owner, run_ids: Sequence[str], loads
         .distinct()
     ):
         whole = _kept(rows, namespace, loads)
-        stay = {key for key, one in whole.items() if one.run not in run_ids}
+        stay = {key for key, checkpoint in whole.items() if checkpoint.run not in run_ids}
         _drop(rows, namespace, whole, _closure(whole, stay))
     rows.forget()
 
@@ -215,8 +215,8 @@ def _collect(using: str, namespace: int, freed: set[Version], needed: set[Versio
         "pk", "channel", "version", "base_id"
     ).iterator(BATCH):
         bases[pk], versions[channel, version] = base, pk
-    stay = _chains(bases, [versions[one] for one in needed if one in versions])
-    gone = _chains(bases, [versions[one] for one in freed if one in versions]) - stay
+    stay = _chains(bases, [versions[item] for item in needed if item in versions])
+    gone = _chains(bases, [versions[item] for item in freed if item in versions]) - stay
     for batch in _batches(gone):
         blobs.filter(pk__in=batch).delete()
 

@@ -180,11 +180,11 @@ def _postgresql(guard: Guard) -> dict[str, list[str]]:
 
 def _sqlite(guard: Guard) -> dict[str, list[str]]:
     def refusing(event: str, unless: str) -> list[str]:
-        words = f"{guard.table} is append-only: {event} refused"
+        message = f"{guard.table} is append-only: {event} refused"
         return [
             f'CREATE TRIGGER "{{name}}" BEFORE {event} ON "{guard.table}" WHEN NOT '
             f"COALESCE({unless}, FALSE) "
-            f"BEGIN SELECT RAISE(ABORT, '{words}'); END"
+            f"BEGIN SELECT RAISE(ABORT, '{message}'); END"
         ]
 
     made = {

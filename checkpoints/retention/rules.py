@@ -125,7 +125,7 @@ def droppable(
         .exclude(status=CheckpointStatus.PENDING_INPUT)
         .exclude(pk__in=head)
     )
-    return going.filter(*(~one for one in rules.spared)).order_by("pk")
+    return going.filter(*(~spared for spared in rules.spared)).order_by("pk")
 
 
 def steps_done() -> QuerySet[Checkpoint]:

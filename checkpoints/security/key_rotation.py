@@ -44,12 +44,12 @@ class ColumnReport:
 def columns() -> list[SealedField]:
     """Every sealed column."""
     found = [
-        one
+        field
         for model in apps.get_models()
-        for one in model._meta.concrete_fields
-        if isinstance(one, SealedField)
+        for field in model._meta.concrete_fields
+        if isinstance(field, SealedField)
     ]
-    return sorted(found, key=lambda one: one.about)
+    return sorted(found, key=lambda field: field.about)
 
 
 def rotate(*, dry_run: bool, batch: int = BATCH) -> Iterator[ColumnReport]:

@@ -263,7 +263,11 @@ def _asked(row: GraphCheckpoint, using: str) -> dict[str, Any]:
         for write in writes.order_by("task_path", "task_id")
     ]
     return (
-        {INTERRUPT: [one for each in asked for one in (each if isinstance(each, list) else [each])]}
+        {
+            INTERRUPT: [
+                item for each in asked for item in (each if isinstance(each, list) else [each])
+            ]
+        }
         if asked
         else {}
     )

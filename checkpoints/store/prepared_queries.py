@@ -87,16 +87,20 @@ class _Made:
     def objects(self, rows: list[Any]) -> Iterator[Any]:
         """As `ModelIterable` makes them."""
         for row in self._compiler.apply_converters(rows, self._converters):
-            one = self._model.from_db(DEFAULT_DB_ALIAS, self._names, row[self._fields])
+            instance = self._model.from_db(DEFAULT_DB_ALIAS, self._names, row[self._fields])
             for related in self._related:
-                related.populate(row, one)
-            yield one
+                related.populate(row, instance)
+            yield instance
 
 
 def _place(stand_ins: Sequence[Value], parameter: Any) -> int | None:
     """Which of the values a parameter stands for."""
     return next(
-        (place for place, one in enumerate(stand_ins) if parameter in (one, _like(parameter, one))),
+        (
+            place
+            for place, stand_in in enumerate(stand_ins)
+            if parameter in (stand_in, _like(parameter, stand_in))
+        ),
         None,
     )
 

@@ -95,9 +95,9 @@ class Lineage(Hooks):
         assert store.latest(thread) == kept
 
     def test_any_two_are_compared(self, store: CheckpointStore, thread: uuid.UUID) -> None:
-        one = store.put(thread, RUN, {"a": 1, "b": [1], "c": 1}, ACTIVE, parent=None)
-        two = store.put(thread, RUN, {"a": 2, "b": [1, 2], "d": 1}, ACTIVE, parent=one.id)
-        assert store.diff(thread, one.id, two.id) == {
+        first = store.put(thread, RUN, {"a": 1, "b": [1], "c": 1}, ACTIVE, parent=None)
+        two = store.put(thread, RUN, {"a": 2, "b": [1, 2], "d": 1}, ACTIVE, parent=first.id)
+        assert store.diff(thread, first.id, two.id) == {
             "set": {"a": 2, "d": 1},
             "unset": ["c"],
             "extend": {"b": [2]},

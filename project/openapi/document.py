@@ -75,7 +75,7 @@ def _stream(route: str) -> dict[str, Any]:
         str(status): {"$ref": f"#/components/responses/{name_of(status)}"}
         for status in (400, 401, 403, 404, 429, 503)
     }
-    words = (
+    description = (
         "Server-sent events, in order, each once: `id` is the event's number, `event` its kind, "
         "`data` the event as JSON. A reconnect with "
         "`Last-Event-ID` misses nothing. Scopes of tokens: "
@@ -84,7 +84,7 @@ def _stream(route: str) -> dict[str, Any]:
     return {
         "operationId": f"stream_{tag.replace('-', '_').removesuffix('s')}",
         "summary": f"Follow a {tag.replace('-', ' ').removesuffix('s')} live",
-        "description": words,
+        "description": description,
         "parameters": [
             *named,
             *(

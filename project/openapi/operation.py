@@ -92,7 +92,7 @@ class SignatureScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untype
     name = "signature"
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
-        words = (
+        description = (
             "Standard Webhooks: `v1,<base64>` over the id, the time and the body, with the "
             "source's secret."
         )
@@ -100,7 +100,7 @@ class SignatureScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untype
             "type": "apiKey",
             "in": "header",
             "name": signatures.SIGNATURE,
-            "description": words,
+            "description": description,
         }
 
 
@@ -118,7 +118,7 @@ class Operation(AutoSchema):
         if changes:
             operation["parameters"] = [*operation.get("parameters", []), KEY]
         operation["description"] = "\n\n".join(
-            words for words in (operation.get("description"), self._scopes()) if words
+            text for text in (operation.get("description"), self._scopes()) if text
         )
         refusals = {
             int(status) for status in operation["responses"] if int(status) >= 400
@@ -164,8 +164,8 @@ class Operation(AutoSchema):
     def _shared(self, status: int, problem: dict[str, Any]) -> dict[str, Any]:
         """A reference to the answer with this status, which all operations share."""
         headers = {
-            header: {"description": words, "schema": schema}
-            for header, (words, schema) in HEADERS.get(status, {}).items()
+            header: {"description": description, "schema": schema}
+            for header, (description, schema) in HEADERS.get(status, {}).items()
         }
         answer = {"description": REFUSALS[status], "content": {PROBLEM: {"schema": problem}}}
         component = ResolvedComponent(  # type: ignore[no-untyped-call]  # as above

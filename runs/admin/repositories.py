@@ -76,8 +76,8 @@ class RepositoryAdmin(IdSearch):
         super().save_related(request, form, formsets, change)
         for relation, flag in repositories.GROUPS.items():
             rights.settle(form.instance, relation, flag, form.cleaned_data[relation])
-        if words := extras.missing(form.instance.forge):
-            self.message_user(request, words, messages.WARNING)
+        if warning := extras.missing(form.instance.forge):
+            self.message_user(request, warning, messages.WARNING)
 
     fieldsets = (
         (

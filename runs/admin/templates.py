@@ -130,7 +130,7 @@ class TemplateAdmin(ReadOnlyAdmin):
     @display(description="what then holds")
     def promise(self, template: Template) -> SafeString:
         """Of each frequency, so that who chooses sees all of them."""
-        lines = ((Frequency(name).label, words) for name, words in PROMISES.items())
+        lines = ((Frequency(name).label, promise) for name, promise in PROMISES.items())
         return format_html_join("", "<p><strong>{}.</strong> {}</p>", lines)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
@@ -146,8 +146,8 @@ class TemplateAdmin(ReadOnlyAdmin):
             f"{obj} is the newest version. Orders made before keep theirs.",
             messages.SUCCESS,
         )
-        for words in definitions.warnings_of(obj.steps):
-            self.message_user(request, words, messages.WARNING)
+        for warning in definitions.warnings_of(obj.steps):
+            self.message_user(request, warning, messages.WARNING)
         return HttpResponseRedirect(reverse("admin:runs_template_change", args=[obj.pk]))
 
 

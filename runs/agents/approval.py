@@ -307,7 +307,7 @@ def _compare(op: str, value: Any, wanted: Any) -> bool | None:
         case "equals":
             return same(value, wanted)
         case "in":
-            return any(same(value, one) for one in wanted)
+            return any(same(value, candidate) for candidate in wanted)
         case "gt" | "lt":
             return (value > wanted if op == "gt" else value < wanted) if _is_number(value) else None
         case "matches":
@@ -316,7 +316,11 @@ def _compare(op: str, value: Any, wanted: Any) -> bool | None:
         return wanted in value if isinstance(wanted, str) else None
     if isinstance(value, Mapping):
         return isinstance(wanted, str) and wanted in value
-    return any(same(one, wanted) for one in value) if isinstance(value, list | tuple) else None
+    return (
+        any(same(candidate, wanted) for candidate in value)
+        if isinstance(value, list | tuple)
+        else None
+    )
 
 
 def same(one: Any, other: Any) -> bool:

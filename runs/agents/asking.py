@@ -65,8 +65,8 @@ def question_in(arguments: Any) -> dict[str, Any]:
     """A model's question as it is asked; raises ToolFailed with what to mend."""
     given = arguments if isinstance(arguments, Mapping) else {}
     if faults := validate_resume_payload(HUMAN, given):
-        words = " ".join(f"{place}: {text}" for place, texts in faults.items() for text in texts)
-        raise tools.ToolFailed(f"The question does not fit: {words[:1_000]}")
+        problems = " ".join(f"{place}: {text}" for place, texts in faults.items() for text in texts)
+        raise tools.ToolFailed(f"The question does not fit: {problems[:1_000]}")
     return {"question": str(given["question"]), "options": list(given.get("options", []))}
 
 

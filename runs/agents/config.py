@@ -149,11 +149,11 @@ def _shape(config: Mapping[str, Any]) -> None:
         )
     model, url = config.get("model", ""), config.get("base_url", "")
     if model and not _MODEL.fullmatch(model):
-        words = (
+        expected = (
             f"{SCRIPTED!r}, or a provider and a name such as openai:gpt-5-mini; providers are "
             f"{' and '.join(PROVIDERS)}."
         )
-        raise ConfigInvalid({"model": [words]})
+        raise ConfigInvalid({"model": [expected]})
     check_url(url)
 
 

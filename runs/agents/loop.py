@@ -144,15 +144,17 @@ class Loop:
 
     def _offered(self) -> list[Mapping[str, Any]]:
         """What the model is told of its tools."""
-        offered: list[Mapping[str, Any]] = [tools.schema_of(one) for one in self.agent.registered]
+        offered: list[Mapping[str, Any]] = [
+            tools.schema_of(registered) for registered in self.agent.registered
+        ]
         if ASK_HUMAN in self.agent.tools:
             offered.append(asking.TOLD)
         if self.agent.output_schema and self.agent.output_mode == "tool":
-            words = "Give the final answer, once all is known."
+            description = "Give the final answer, once all is known."
             offered.append(
                 {
                     "name": OUTPUT,
-                    "description": words,
+                    "description": description,
                     "parameters": schemas.for_others(self.agent.output_schema),
                 }
             )
@@ -169,7 +171,7 @@ class Loop:
             for name in ("requests", "input_tokens", "output_tokens", "cost", "model")
         }
         tokens = recorded["input_tokens"] + recorded["output_tokens"]
-        words = f"Loop {self.mind['current_loop']}: {tokens:,} tokens" + (
+        summary = f"Loop {self.mind['current_loop']}: {tokens:,} tokens" + (
             f", {recorded['cost']:.4f} USD"
             if recorded["cost"]
             else ", price unknown"
@@ -177,9 +179,9 @@ class Loop:
             else ""
         )
         left_out = recorded.get("left_out", {})
-        words += f". {in_words(left_out)}" if left_out else ""
+        summary += f". {in_words(left_out)}" if left_out else ""
         ended = recorded.get("ended", {}).get("kind", "")
-        words += f". {endings.in_words(ended)}" if ended else ""
+        summary += f". {endings.in_words(ended)}" if ended else ""
         more = {
             "left_out": left_out,
             "ended": ended,
@@ -192,7 +194,7 @@ class Loop:
         spent = _spent(run)
         left = {name: round(max(0, value - spent[name]), 8) for name, value in limit.items()}
         told = {"what": "usage", **own, **more, "limit": limit, "left": left}
-        return "log", {"message": words, "level": "warning" if ended else "info", **told}
+        return "log", {"message": summary, "level": "warning" if ended else "info", **told}
 
     # The calls
 
@@ -246,10 +248,10 @@ class Loop:
         if not verdict.ask:
             ready.append(Ready(id=call["id"], tool=tool, arguments=arguments))
             return
-        one = tools.as_call(tool, call["id"], arguments)
-        if not decisions.all_decided(self.context, self.context.step, [one]):
-            asked.append((one, verdict))
-        elif made := decisions.approved(self.context, self.context.step, [one]):
+        prepared = tools.as_call(tool, call["id"], arguments)
+        if not decisions.all_decided(self.context, self.context.step, [prepared]):
+            asked.append((prepared, verdict))
+        elif made := decisions.approved(self.context, self.context.step, [prepared]):
             ready.append(
                 Ready(
                     id=call["id"],
@@ -276,8 +278,8 @@ class Loop:
         faults = schemas.validate_resume_payload(self.agent.output_schema, call["arguments"])
         if not faults:
             return journal.ended("done", "Taken.")
-        words = " ".join(f"{place}: {text}" for place, texts in faults.items() for text in texts)
-        raise tools.ToolFailed(f"{UNFIT}{words[:2_000]}")
+        problems = " ".join(f"{place}: {text}" for place, texts in faults.items() for text in texts)
+        raise tools.ToolFailed(f"{UNFIT}{problems[:2_000]}")
 
     def _check_calls(self, more: int) -> None:
         limit, made = self.agent.limits.tool_calls, self.mind["usage"]["tool_calls"]
@@ -314,7 +316,9 @@ class Loop:
         """Note the loop's results, complete, for whoever goes on with it; and for people, cut."""
         self.mind = {**self.mind, "tool_cache": dict(results)}
         shown = [_shown(call, results.get(call["id"])) for call in wanted]
-        known = next((one for one in self.messages if one["id"] == self._id("assistant")), {})
+        known = next(
+            (message for message in self.messages if message["id"] == self._id("assistant")), {}
+        )
         message = self._message("assistant", said, at=timing.now().isoformat(), tools=shown)
         self.messages = memory.upserted(
             self.messages,
@@ -369,8 +373,8 @@ class Loop:
         )
         if output is not None and not faults:
             return self._finish(output, said)
-        words = " ".join(f"{place}: {text}" for place, texts in faults.items() for text in texts)
-        self.mind = memory.urged(self.mind, f"{UNFIT}{words[:2_000]}")
+        problems = " ".join(f"{place}: {text}" for place, texts in faults.items() for text in texts)
+        self.mind = memory.urged(self.mind, f"{UNFIT}{problems[:2_000]}")
         return self._next()
 
     def _finish(self, output: Any, said: str) -> Outcome:
@@ -462,8 +466,8 @@ def _check_limits(agent: Agent, mind: AgentCheckpointState) -> None:
     spent = _spent(used)
     for name, limit in _limits(agent).items():
         if name != "tool_calls" and spent[name] >= limit:
-            words = f"The agent has used {spent[name]:,g} of {limit:,g} {UNITS[name]}. {KEPT}"
-            raise StepFailed(words, code=CODES[name])
+            message = f"The agent has used {spent[name]:,g} of {limit:,g} {UNITS[name]}. {KEPT}"
+            raise StepFailed(message, code=CODES[name])
 
 
 def _seconds_left(agent: Agent, mind: AgentCheckpointState) -> float:

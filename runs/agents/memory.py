@@ -131,11 +131,11 @@ def recall(state: State, context: Context, *, prompt: str, max_loops: int) -> Ag
     """
     kept = state.get(KEY, {}).get(context.step)
     if kept is not None and not isinstance(kept, Mapping):
-        words = (
+        message = (
             f"The step {context.step!r} is named like a secret, so what its agent knows is not "
             "kept. Give it another name."
         )
-        raise StepFailed(words, code="step_name_secret")
+        raise StepFailed(message, code="step_name_secret")
     if kept is None or not state.get(TURNS, {}).get(context.step):
         return _begin(
             kept or STARTED, context, prompt, max_loops, cut_off=_cut_off(state.get(MESSAGES))
@@ -158,10 +158,10 @@ def _cut_off(messages: Any) -> list[Json]:
     was told of.
     """
     found: list[Json] = []
-    for one in reversed(messages if isinstance(messages, list) else []):
-        if not isinstance(one, Mapping) or not str(one.get("id")).endswith(CUT_OFF):
+    for message in reversed(messages if isinstance(messages, list) else []):
+        if not isinstance(message, Mapping) or not str(message.get("id")).endswith(CUT_OFF):
             break
-        found.insert(0, dict(one))
+        found.insert(0, dict(message))
     return found
 
 
@@ -179,16 +179,16 @@ def _begin(
         if messages
         else []
     )
-    for one in cut_off:
-        if one["role"] == "user":
-            parts.append({"part_kind": "user-prompt", "content": one["content"]})
+    for message in cut_off:
+        if message["role"] == "user":
+            parts.append({"part_kind": "user-prompt", "content": message["content"]})
         else:
             messages += [{"kind": "request", "parts": parts}] if parts else []
             messages.append(
                 {
                     "kind": "response",
                     "parts": [
-                        {"part_kind": "text", "content": f"{one['content']}\n\n{INTERRUPTED}"}
+                        {"part_kind": "text", "content": f"{message['content']}\n\n{INTERRUPTED}"}
                     ],
                 }
             )
@@ -358,7 +358,7 @@ def _plain(value: Any, levels: int) -> bool:
     """Whether a JSON value is neither deep nor holds immense numbers."""
     if isinstance(value, dict | list):
         inner = value.values() if isinstance(value, dict) else value
-        return levels > 0 and all(_plain(one, levels - 1) for one in inner)
+        return levels > 0 and all(_plain(item, levels - 1) for item in inner)
     return not isinstance(value, int) or value.bit_length() <= 1_000
 
 
@@ -392,17 +392,17 @@ def name(*parts: str) -> str:
 def upserted(messages: Sequence[Json], *new: Json) -> list[Json]:
     """The conversation with messages added, or replaced where one of that id stands."""
     places = {
-        one["id"]: place
-        for place, one in enumerate(messages)
-        if isinstance(one, Mapping) and "id" in one
+        other["id"]: place
+        for place, other in enumerate(messages)
+        if isinstance(other, Mapping) and "id" in other
     }
     found = list(messages)
-    for one in new:
-        if one["id"] in places:
-            found[places[one["id"]]] = one
+    for other in new:
+        if other["id"] in places:
+            found[places[other["id"]]] = other
         else:
-            places[one["id"]] = len(found)
-            found.append(one)
+            places[other["id"]] = len(found)
+            found.append(other)
     return found
 
 

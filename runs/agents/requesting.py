@@ -137,12 +137,12 @@ class Request:
         return self._besides + sum(map(window.size_of, given.messages))
 
     def _told(self, recorded: Mapping[str, Any]) -> Told:
-        words = (
+        message = (
             "The conversation is too long for the model, so it is asked again with about "
             f"{recorded['room']:,} tokens of it."
         )
         return "log", {
-            "message": words,
+            "message": message,
             "level": "warning",
             "what": "history_halved",
             "loop": self.mind["current_loop"],

@@ -160,10 +160,10 @@ def _opened(message: Mapping[str, Any], left_out: int) -> Mapping[str, Any]:
     """
     if not left_out:
         return message
-    words = (
+    subject = (
         "message of this conversation is" if left_out == 1 else "messages of this conversation are"
     )
-    line = f"[{left_out} earlier {words} not given to you here, since it is too long.]"
+    line = f"[{left_out} earlier {subject} not given to you here, since it is too long.]"
     parts = [part for part in message["parts"] if part["part_kind"] != "tool-return"]
     place = next(place for place, part in enumerate(parts) if part["part_kind"] == "user-prompt")
     parts[place] = {**parts[place], "content": f"{line}\n\n{parts[place]['content']}"}

@@ -94,7 +94,7 @@ def wrap(state: State, context: Context, make: Make) -> Outcome:
 
 def _past(state: State, context: Context) -> list[dict[str, Any]]:
     """What came before, with the answer to its last question."""
-    past = [dict(one) for one in state.get(STREAM, {}).get(context.step, [])]
+    past = [dict(event) for event in state.get(STREAM, {}).get(context.step, [])]
     if past and past[-1]["event"] == END:  # a reviewer sent it back, or another step did
         feedback = state.get("revision_feedback")
         past = (
@@ -129,12 +129,12 @@ def _read(given: Any) -> tuple[Any, dict[str, Any]]:
 def _ask(
     state: State, context: Context, past: list[dict[str, Any]], data: Mapping[str, Any]
 ) -> Ask:
-    words = str(data.get("prompt", "")).strip() or "The agent asks."
+    question = str(data.get("prompt", "")).strip() or "The agent asks."
     return Ask(
-        question=words[:300],
+        question=question[:300],
         actions={ANSWER: context.step},
         labels={ANSWER: "Send"},
-        report=Report(content=words),
+        report=Report(content=question),
         update=_kept(state, context, past),
         required_inputs=data.get("required_inputs", WORDS),
         prompt_id=str(data.get("promptId", "")),

@@ -59,7 +59,7 @@ class RepositoryOut(serializers.ModelSerializer[Repository]):
         ]
 
     def get_warnings(self, repository: Repository) -> list[str]:
-        return [words for words in [extras.missing(repository.forge)] if words]
+        return [warning for warning in [extras.missing(repository.forge)] if warning]
 
 
 class RepositoryIn(serializers.Serializer[Any]):

@@ -116,12 +116,12 @@ def check_no_secrets(schema: Any, field: str) -> None:
         {name for name in fields_of(schema) if isinstance(name, str) and redaction.is_secret(name)}
     )
     if asked:
-        words = (
+        message = (
             f"{', '.join(map(repr, asked))}: named like a secret. What is given under such a "
             "name is not kept, so no step would get it."
         )
         raise refused(
-            field, f"{words} Let the step read it from its environment, or choose another name."
+            field, f"{message} Let the step read it from its environment, or choose another name."
         )
 
 
@@ -134,7 +134,7 @@ def check_off(steps: Sequence[FrozenStep], *, needs_repository: bool) -> None:
         for step in steps
     ]
     errors = [
-        f"The step {name!r} {words}, which takes checkpoints." for name, words in found if words
+        f"The step {name!r} {reason}, which takes checkpoints." for name, reason in found if reason
     ]
     if needs_repository:
         errors.append(

@@ -149,7 +149,8 @@ def _ahead(steps: Sequence[FrozenStep], place: Place) -> set[str]:
 def _verdict(step: FrozenStep) -> Verdict:
     """A step with sub-steps is as bad as the worst of them: it may start them yet."""
     return min(
-        (judge(step), *(_verdict(one) for one in step.get("sub_steps", []))), key=VERDICTS.index
+        (judge(step), *(_verdict(sub_step) for sub_step in step.get("sub_steps", []))),
+        key=VERDICTS.index,
     )
 
 

@@ -214,12 +214,12 @@ def _no_usual(step_type: str) -> str:
         .values_list("slug", flat=True)
         .distinct()
     )
-    words = refusals.unknown(
+    message = refusals.unknown(
         "usual step template of the type",
         step_type,
         [slug.removeprefix("standard-") for slug in known],
     )
-    return f"{words} A step of another type names its step_template_slug."
+    return f"{message} A step of another type names its step_template_slug."
 
 
 def fingerprint_of(name: str) -> str:

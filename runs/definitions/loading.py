@@ -67,7 +67,9 @@ def is_folder(entry: str) -> bool:
 def folders() -> list[Path]:
     """The folders that the setting names."""
     return [
-        Path(one).expanduser().resolve() for one in settings.WAYSTATION_WORKFLOWS if is_folder(one)
+        Path(entry).expanduser().resolve()
+        for entry in settings.WAYSTATION_WORKFLOWS
+        if is_folder(entry)
     ]
 
 
@@ -146,8 +148,8 @@ def _why(error: BaseException) -> str:
         return _tellable(str(error))
     if isinstance(error, SyntaxError) and error.filename:
         return _tellable(f"{error.filename}, line {error.lineno}: SyntaxError: {error.msg}.")
-    words = f"{type(error).__name__}: {error}".rstrip(". ")
-    return _tellable(f"{_place(traceback.extract_tb(error.__traceback__))}{words}.")
+    reason = f"{type(error).__name__}: {error}".rstrip(". ")
+    return _tellable(f"{_place(traceback.extract_tb(error.__traceback__))}{reason}.")
 
 
 def _place(frames: Iterable[traceback.FrameSummary]) -> str:
@@ -156,20 +158,20 @@ def _place(frames: Iterable[traceback.FrameSummary]) -> str:
     begin = max((at for at, frame in enumerate(every) if frame.filename == __file__), default=-1)
     for frame in reversed(every[begin + 1 :]):
         path = Path(frame.filename)
-        if path.is_absolute() and not any(path.is_relative_to(one) for one in NOT_THEIRS):
+        if path.is_absolute() and not any(path.is_relative_to(folder) for folder in NOT_THEIRS):
             return f"{frame.filename}, line {frame.lineno}: "
     return ""
 
 
-def _tellable(words: str) -> str:
+def _tellable(text: str) -> str:
     """Without what the environment holds under the name of a secret: an author's message may quote
     it, and goes to the server's log.
     """
     for name, value in os.environ.items():
         if len(value) >= 6 and redaction.is_secret(name):
-            words = words.replace(value, redaction.MARKER)
-    words = " ".join(invisible.plain(words).split())
-    return words if len(words) <= LONGEST else f"{words[:LONGEST]} …"
+            text = text.replace(value, redaction.MARKER)
+    text = " ".join(invisible.plain(text).split())
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
 
 
 def declared(found: Iterable[ModuleType]) -> tuple[list[Declared], list[Declared]]:
@@ -185,10 +187,10 @@ def declared(found: Iterable[ModuleType]) -> tuple[list[Declared], list[Declared
             _add(kinds, Declared(slug, fields, place))
         for slug, fields in getattr(module, "TEMPLATES", {}).items():
             _add(templates, Declared(slug, fields, place))
-        for one in _workflows(module):
-            _add(templates, Declared(one.slug, one.template, one.place, one))
-            for slug, fields in one.step_templates.items():
-                _add(kinds, Declared(slug, fields, one.place, one))
+        for workflow in _workflows(module):
+            _add(templates, Declared(workflow.slug, workflow.template, workflow.place, workflow))
+            for slug, fields in workflow.step_templates.items():
+                _add(kinds, Declared(slug, fields, workflow.place, workflow))
     return list(kinds.values()), list(templates.values())
 
 
@@ -205,10 +207,10 @@ def _workflows(module: ModuleType) -> list[Workflow]:
     """The workflows that a module, or a module below it, has under a name."""
     below = f"{module.__name__}."
     inside = [
-        one
-        for name, one in list(sys.modules.items())
-        if one is not None and (name == module.__name__ or name.startswith(below))
+        loaded
+        for name, loaded in list(sys.modules.items())
+        if loaded is not None and (name == module.__name__ or name.startswith(below))
     ]
-    values = [value for one in inside for value in vars(one).values()]
+    values = [value for loaded in inside for value in vars(loaded).values()]
     found = {id(value): value for value in values if isinstance(value, Workflow)}
     return list(found.values())

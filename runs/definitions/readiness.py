@@ -80,8 +80,8 @@ class ServerAbilities:
         """What an order by this template is refused with; None where it can run."""
         if not (lacks := list(dict.fromkeys(self._of(template)))):
             return None
-        words = " ".join(text if text.endswith(".") else f"{text}." for _, text in lacks)
-        return CannotRun(lacks[0][0], template.slug, words)
+        message = " ".join(text if text.endswith(".") else f"{text}." for _, text in lacks)
+        return CannotRun(lacks[0][0], template.slug, message)
 
     @cached_property
     def _kinds(self) -> dict[str, StepTemplate]:
@@ -101,11 +101,11 @@ class ServerAbilities:
 
     def _of(self, template: Template) -> Iterator[Lack]:
         if template.needs_repository and not any_repository():
-            words = (
+            message = (
                 "Nothing can be worked on: no folder of WAYSTATION_REPOSITORIES is there, and "
                 "WAYSTATION_GIT_HOSTS names no host."
             )
-            yield "no_repository_allowed", words
+            yield "no_repository_allowed", message
         yield from self._of_steps(template.steps, DEEP)
 
     def _of_steps(self, steps: Iterable[Mapping[str, Any]], deep: int) -> Iterator[Lack]:
@@ -137,8 +137,8 @@ class ServerAbilities:
             default = settings.WAYSTATION_MODEL
             about = {"function": kind.function, "config": config}
             yield from (
-                ("not_installed", words)
-                for words in extras.warnings_of([about], default=default.model)
+                ("not_installed", warning)
+                for warning in extras.warnings_of([about], default=default.model)
             )
             yield from self._of_keys(
                 list(_within(config)) or ([default] if traits.asks_servers_model else []), config
@@ -147,18 +147,18 @@ class ServerAbilities:
 
     def _of_keys(self, asked: Iterable[ModelEndpoint], config: Mapping[str, Any]) -> Iterator[Lack]:
         names = list(config.get("credentials", {}).values())
-        for one in asked:
-            if one.credential:
-                names.append(one.credential)
-            elif not one.base_url and one.provider in ADDRESSES:
+        for key in asked:
+            if key.credential:
+                names.append(key.credential)
+            elif not key.base_url and key.provider in ADDRESSES:
                 yield (
                     "credential_missing",
-                    f"The model {one.model} is asked at its vendor's, and no key for it is named",
+                    f"The model {key.model} is asked at its vendor's, and no key for it is named",
                 )
         for name in names:
             if name not in self._keys:
-                words = "an operator keeps one in the admin or with `manage.py credential set`"
-                yield "credential_missing", f"There is no credential {name[:80]!r}: {words}"
+                advice = "an operator keeps one in the admin or with `manage.py credential set`"
+                yield "credential_missing", f"There is no credential {name[:80]!r}: {advice}"
 
 
 def any_repository() -> bool:

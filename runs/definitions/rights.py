@@ -84,7 +84,8 @@ def why_not(slug: str, by: User) -> NotPermitted | None:
 def refusals(by: User) -> dict[str, NotPermitted]:
     """The same of all templates: slug → refusal, of those that the person may not order."""
     found = {
-        one.slug: _why_not(one, by) for one in TemplateAccess.objects.prefetch_related("groups")
+        access.slug: _why_not(access, by)
+        for access in TemplateAccess.objects.prefetch_related("groups")
     }
     return {slug: refusal for slug, refusal in found.items() if refusal is not None}
 
@@ -93,17 +94,17 @@ def _why_not(access: TemplateAccess | None, by: User) -> NotPermitted | None:
     if access is None:
         return None
     if not access.enabled:
-        words = (
+        message = (
             f"The template {access.slug} is switched off, so nothing was begun. An operator can "
             "switch it on again."
         )
-        return SwitchedOff("template_off", words)
+        return SwitchedOff("template_off", message)
     if not is_among(by, access.groups.all(), restricted=access.restricted):
-        words = (
+        message = (
             f"You may not order by the template {access.slug}, so nothing was begun. An "
             "operator decides which groups may."
         )
-        return Forbidden("template_not_allowed", words)
+        return Forbidden("template_not_allowed", message)
     return None
 
 
@@ -119,16 +120,16 @@ def check_order(slug: str, by: User, *, repository: Repository | None = None) ->
 
 def _check_use(repository: Repository, slug: str, by: User) -> None:
     if not is_among(by, repository.use_groups.all(), restricted=repository.use_restricted):
-        words = (
+        message = (
             "You may not use this repository, so nothing was begun. An operator decides which "
             "groups may."
         )
-        raise Forbidden("repository_not_allowed", words)
+        raise Forbidden("repository_not_allowed", message)
     if repository.allowed_templates and slug not in repository.allowed_templates:
-        words = f"The template {slug} is not allowed on {repository.name}, so nothing was begun. "
+        message = f"The template {slug} is not allowed on {repository.name}, so nothing was begun. "
         raise SwitchedOff(
             "template_not_on_repository",
-            f"{words}Allowed are {', '.join(repository.allowed_templates)}.",
+            f"{message}Allowed are {', '.join(repository.allowed_templates)}.",
         )
 
 
@@ -159,21 +160,21 @@ def check_delivery(source: str, slug: str, people: Iterable[User], *, reviewed: 
         if repository is not None and not is_among(
             user, repository.delivery_groups.all(), restricted=repository.delivery_restricted
         ):
-            words = (
+            message = (
                 f"{user.get_username()} may not have work delivered to {repository.name}: that "
                 "is for members of "
             )
-            words += f"{names(repository.delivery_groups.all())}."
-            raise Forbidden("delivery_not_allowed", words)
+            message += f"{names(repository.delivery_groups.all())}."
+            raise Forbidden("delivery_not_allowed", message)
         if not user.is_active or not (reviewed or user.has_perm(UNREVIEWED)):
-            words = (
+            message = (
                 f"No step of the template {slug} asks anybody before the work is pushed, and "
                 f"{user.get_username()} has no right to that."
             )
             raise Forbidden(
                 "delivery_unreviewed",
                 (
-                    f"{words} Order by a template that asks, or without a push; an operator can "
+                    f"{message} Order by a template that asks, or without a push; an operator can "
                     "give the right."
                 ),
             )

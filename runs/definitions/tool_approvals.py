@@ -73,7 +73,14 @@ def places() -> list[AgentStep]:
 
 def place(template: str, step: str) -> AgentStep:
     """One of them; raises TemplateNotFound, and CallInvalid where there is no such step."""
-    found = next((one for one in _places_of(templates.current(template)) if one.step == step), None)
+    found = next(
+        (
+            agent_step
+            for agent_step in _places_of(templates.current(template))
+            if agent_step.step == step
+        ),
+        None,
+    )
     if found is None:
         raise CallInvalid(
             {"step": [f"The template {template!r} has no agent's step {step[:100]!r}."]}

@@ -157,15 +157,17 @@ def named(metadata: Mapping[str, Any]) -> dict[str, str]:
         return {}
     # until version 0.1 it was a record of its own; what it said is not believed
     return {
-        step: str(one.get("decision", "") if isinstance(one, Mapping) else one)
-        for step, one in found.items()
+        step: str(record.get("decision", "") if isinstance(record, Mapping) else record)
+        for step, record in found.items()
     }
 
 
 def asking(metadata: Mapping[str, Any], step: str, material: Any) -> dict[str, Any]:
     """What the checkpoint of a question records: an earlier approval of the step holds no more."""
     before = named(metadata)
-    left = {KEY: {name: one for name, one in before.items() if name != step}} if before else {}
+    left = (
+        {KEY: {name: earlier for name, earlier in before.items() if name != step}} if before else {}
+    )
     return {**left, **({MATERIAL: digest_of(material)} if material is not None else {})}
 
 
@@ -251,7 +253,7 @@ def flaw(record: DecisionRecord, run: Run, head: Checkpoint, step: str) -> str:
 
 
 def _rules(steps: Sequence[FrozenStep], step: str) -> Mapping[str, Any] | None:
-    return next((review_rules.of(one) for one in steps if one["name"] == step), None)
+    return next((review_rules.of(other) for other in steps if other["name"] == step), None)
 
 
 def _descends(run: Run, head: Checkpoint, record: DecisionRecord) -> bool:
@@ -331,12 +333,12 @@ def given(
     """The approvals by step, and by the name of its function too."""
     found: dict[str, Approval] = {}
     for step in steps:
-        if (one := approved.get(step["name"])) is not None:
+        if (record := approved.get(step["name"])) is not None:
             approval = Approval(
-                action=one.action,
-                decision_id=one.decision_id,
-                revision=one.revision,
-                material=one.material,
+                action=record.action,
+                decision_id=record.decision_id,
+                revision=record.revision,
+                material=record.material,
             )
             found |= {step["function"]: approval, step["name"]: approval}
     return found
@@ -352,8 +354,8 @@ def decided_calls(held: Claimed, step: str) -> Mapping[str, Mapping[str, Any]]:
         return {}
     held.relied[step] = {"decision": record.decision_id, "material": ""}
     return {
-        name: {**one, "decision_id": record.decision_id}
-        for name, one in record.decided_calls.items()
+        name: {**call, "decision_id": record.decision_id}
+        for name, call in record.decided_calls.items()
     }
 
 

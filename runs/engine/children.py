@@ -56,7 +56,7 @@ def check(step: FrozenStep, outcome: Gather, *, depth: int) -> None:
             "Each child run needs a name of its own, of up to 100 characters.",
             code="gather_invalid",
         )
-    known = {one["name"] for one in step.get("sub_steps", [])}
+    known = {sub_step["name"] for sub_step in step.get("sub_steps", [])}
     unknown = sorted({name for child in outcome.children for name in child.steps} - known)
     if unknown or not known:
         wanted = ", ".join(unknown) or "any"
@@ -107,13 +107,13 @@ def _start(held: ClaimedRun, step: FrozenStep, outcome: Gather) -> list[tuple[uu
         _ChildRows(held, step, run, child, state, checkpoint, outcome)
         for run, child in zip(runs, outcome.children, strict=True)
     ]
-    Thread.objects.bulk_create([one.thread for one in made])
-    Run.objects.bulk_create([one.run for one in made])
-    for one in made:
-        one.run.due_at = clock.now()  # about what was written
-    Checkpoint.objects.bulk_create([one.checkpoint for one in made])
-    Event.objects.bulk_create([one.event for one in made])
-    return [(one.run.pk, one.run.queue) for one in made]
+    Thread.objects.bulk_create([child.thread for child in made])
+    Run.objects.bulk_create([child.run for child in made])
+    for row in made:
+        row.run.due_at = clock.now()  # about what was written
+    Checkpoint.objects.bulk_create([child.checkpoint for child in made])
+    Event.objects.bulk_create([child.event for child in made])
+    return [(child.run.pk, child.run.queue) for child in made]
 
 
 def _waiting(held: ClaimedRun, runs: Sequence[Run]) -> EventDraft:
@@ -270,11 +270,11 @@ def _code(head: Checkpoint, runs: Mapping[str, Run]) -> dict[str, Any]:
     changed = {name: git for name, git in heads.items() if git.get("commit") not in {None, before}}
     if len({git["commit"] for git in changed.values()}) > 1:
         kept = ", ".join(f"{name} {git['commit'][:12]}" for name, git in changed.items())
-        words = (
+        message = (
             "Several child runs changed the code, and their commits cannot be joined by "
             f"themselves: {kept}. They are kept."
         )
-        raise StepFailed(words, code="children_changed_code")
+        raise StepFailed(message, code="children_changed_code")
     if not changed:
         return {}
     name, git = next(iter(changed.items()))
@@ -302,14 +302,14 @@ def _report(runs: Mapping[str, Run]) -> Report:
     parts = []
     for name, run in runs.items():
         report = reports[name]
-        words = (
+        text = (
             report.content
             if report
             else "Done."
             if run.status == COMPLETED
             else f"Did not complete: {run.error or run.status}"
         )
-        parts.append(f"## {name}\n\n{words}")
+        parts.append(f"## {name}\n\n{text}")
     patch = "".join(report.patch for report in reports.values() if report)
     effects = [effect for report in reports.values() if report for effect in report.effects]
     return Report(

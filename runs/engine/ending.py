@@ -142,9 +142,9 @@ def cancel(
     if not found.move(LIVE, CANCELLED, awaited=0, **fields):
         return None
     move_children(run, children)
-    words = _cancelled(run, by=by, first=first, code=code)
+    message = _cancelled(run, by=by, first=first, code=code)
     end_children(children, by=by)
-    note_on_parent(run, words, level="warning")
+    note_on_parent(run, message, level="warning")
     return woken
 
 
@@ -155,20 +155,20 @@ def expire(pause: Pause, *, now: dt.datetime) -> list[Wake] | None:
 
     Gives what `cancel` gives. A run that asks has no child runs at work.
     """
-    words = (
+    message = (
         f"Expired at {sequence.place_in(pause.run.frozen.steps, pause.step, pause.phase)}: "
         "nobody answered in time"
     )
     at = pause.deadline_at.isoformat() if pause.deadline_at else None
     told = {
-        "error": words,
+        "error": message,
         "pause_id": pause.shown_id,
         "step": pause.step,
         "deadline_at": at,
         "lifecycle": Lifecycle.EXPIRED.value,
     }
-    facts: Events = [line(words, pause.step, level="warning"), (EventKind.RUN_EXPIRED, told)]
-    return _end_asking(pause, EXPIRED, FailureCode.EXPIRED, facts, words=words, now=now)
+    facts: Events = [line(message, pause.step, level="warning"), (EventKind.RUN_EXPIRED, told)]
+    return _end_asking(pause, EXPIRED, FailureCode.EXPIRED, facts, words=message, now=now)
 
 
 def cancel_asking(pause: Pause, *, by: str, first: Events, code: FailureCode) -> list[Wake] | None:
@@ -178,13 +178,13 @@ def cancel_asking(pause: Pause, *, by: str, first: Events, code: FailureCode) ->
     """
     if _below(pause.run):
         return cancel(pause.run, {PAUSED}, by=by, first=first, code=code)
-    words = f"Cancelled {WHOSE[code]} at {_phase(pause.run, pause.checkpoint)} phase"
+    message = f"Cancelled {WHOSE[code]} at {_phase(pause.run, pause.checkpoint)} phase"
     facts: Events = [
         *first,
-        line(words, by=by),
-        (EventKind.RUN_CANCELLED, {"error": words, "by": by}),
+        line(message, by=by),
+        (EventKind.RUN_CANCELLED, {"error": message, "by": by}),
     ]
-    return _end_asking(pause, CANCELLED, code, facts, words=words, now=clock.now())
+    return _end_asking(pause, CANCELLED, code, facts, words=message, now=clock.now())
 
 
 def _end_asking(
@@ -261,27 +261,29 @@ _children = Prepared(lambda key: Run.objects.filter(parent=key).order_by("pk"), 
 def _below(run: Run) -> list[Run]:
     """Live runs under a run, level by level."""
     level = _children.get(run.pk)
-    found = [one for one in level if one.status in LIVE]
+    found = [run_below for run_below in level if run_below.status in LIVE]
     while level:
-        level = list(Run.objects.filter(parent__in=[one.pk for one in level]).order_by("pk"))
-        found += [one for one in level if one.status in LIVE]
+        level = list(
+            Run.objects.filter(parent__in=[run_below.pk for run_below in level]).order_by("pk")
+        )
+        found += [run_below for run_below in level if run_below.status in LIVE]
     return found
 
 
 def _cancelled(run: Run, *, by: str, first: Events, code: FailureCode) -> str:
     head, phase = _stood(run)
-    words = f"Cancelled {WHOSE[code]} at {phase} phase"
-    Run.objects.filter(pk=run.pk).update(error=words)
+    message = f"Cancelled {WHOSE[code]} at {phase} phase"
+    Run.objects.filter(pk=run.pk).update(error=message)
     facts: Events = [
         *first,
-        line(words, by=by),
-        (EventKind.RUN_CANCELLED, {"error": words, "by": by}),
+        line(message, by=by),
+        (EventKind.RUN_CANCELLED, {"error": message, "by": by}),
     ]
     if (checkpoint := _last(run, head, CheckpointStatus.CANCELLED, code)) is not None:
         store.insert(checkpoint)
         facts.append(created(checkpoint))
     log.append(run.thread_id, run.pk, facts)
-    return words
+    return message
 
 
 def _stood(run: Run) -> tuple[Checkpoint, str]:

@@ -38,7 +38,7 @@ def asks(step: FrozenStep) -> bool:
     return (
         ruled
         or asks_by_itself(step["function"])
-        or any(asks(one) for one in step.get("sub_steps", []))
+        or any(asks(sub_step) for sub_step in step.get("sub_steps", []))
     )
 
 

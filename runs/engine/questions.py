@@ -137,11 +137,11 @@ PROMPT_ID = re.compile(r"(?!pse_)[A-Za-z0-9][A-Za-z0-9._:~@=+-]{0,199}", re.ASCI
 def prompt_of(outcome: Ask) -> str:
     """The name that its author gave a question; raises StepFailed."""
     if outcome.prompt_id and not PROMPT_ID.fullmatch(outcome.prompt_id):
-        words = (
+        message = (
             "A prompt_id has up to 200 letters, digits and . _ : ~ @ = + -, begins with a "
             "letter or digit, and not with pse_."
         )
-        raise StepFailed(words, code="prompt_invalid")
+        raise StepFailed(message, code="prompt_invalid")
     return outcome.prompt_id
 
 
@@ -166,11 +166,11 @@ def calls_of(outcome: Ask) -> list[dict[str, Any]]:
     if not outcome.calls:
         return []
     if ANSWER not in outcome.actions or outcome.required_inputs:
-        words = (
+        message = (
             f"A question about calls is answered with {ANSWER!r}, which must be one of its "
             "ways, and asks for nothing else."
         )
-        raise StepFailed(words, code=tool_calls.CallsRefused.code)
+        raise StepFailed(message, code=tool_calls.CallsRefused.code)
     try:
         found = tool_calls.kept(outcome.calls)
     except tool_calls.CallsRefused as error:
@@ -181,9 +181,9 @@ def calls_of(outcome: Ask) -> list[dict[str, Any]]:
             redaction.found(call["arguments"])
         )
         if secrets:
-            words = (
+            message = (
                 f"The call {call['id']} holds {', '.join(secrets)}, named like a secret, which "
                 "is not kept. The tool reads it itself."
             )
-            raise StepFailed(words, code=tool_calls.CallsRefused.code)
+            raise StepFailed(message, code=tool_calls.CallsRefused.code)
     return found

@@ -263,12 +263,12 @@ def _complete(held: ClaimedRun, checkpoint: Checkpoint, *, first: Events, **more
 def again(held: ClaimedRun, error: Exception, *, seconds: float) -> None:
     """The step failed and is tried again after so many seconds, by whoever is free then."""
     tries = held.run.attempts + 1
-    words = (
+    message = (
         f"{_words(held, error)} Tried {tries} time{'s' if tries > 1 else ''}; again in "
         f"{seconds:.0f} s."
     )
     fields = {"status": PENDING, "due_at": clock.FromNow(seconds), **FREE, "attempts": tries}
-    facts: Events = [line(words, held.at, level="warning")]
+    facts: Events = [line(message, held.at, level="warning")]
     if held.kept is None:
         return write(held, fields, facts)
     # who tries again starts from here, not from the last one that was written
@@ -282,19 +282,19 @@ def again(held: ClaimedRun, error: Exception, *, seconds: float) -> None:
 
 
 def _words(held: ClaimedRun, error: Exception) -> str:
-    words: str = held.scrub(
+    text: str = held.scrub(
         str(error) if isinstance(error, KNOWN) else f"{type(error).__name__}: {error}"
     )
-    return codec.readable(words)
+    return codec.readable(text)
 
 
 def failed(held: ClaimedRun, error: Exception) -> None:
     """The step failed: the run ends, its state and the step it stopped at are kept for a retry."""
     code = error.code[:64] if isinstance(error, KNOWN) else FailureCode.STEP_ERROR
-    words = _words(held, error)
+    text = _words(held, error)
     fields = {
         "status": FAILED,
-        "error": words,
+        "error": text,
         "failure_code": code,
         "ended_at": clock.now(),
         **FREE,
@@ -305,9 +305,15 @@ def failed(held: ClaimedRun, error: Exception) -> None:
         else held.state
     )
     facts, checkpoint = step_rows.failure(
-        held.run, held.head, state, code=code, words=words, written=held.written, relied=held.relied
+        held.run,
+        held.head,
+        state,
+        code=code,
+        words=text,
+        written=held.written,
+        relied=held.relied,
     )
-    _end(held, fields, facts, checkpoint, words=words)
+    _end(held, fields, facts, checkpoint, words=text)
 
 
 def damaged(held: ClaimedRun, error: store.CheckpointDamaged) -> None:

@@ -84,14 +84,14 @@ def tend(*, now: dt.datetime) -> None:
 def collect(*, before: dt.datetime) -> int:
     """Drop the folders of what ended before then; gives how many went."""
     gone = 0
-    for one in (
-        one
+    for folder in (
+        folder
         for ended in (_ended_workspaces, _ended_mirrors)
-        for one in ended()
-        if one.ended_at < before
+        for folder in ended()
+        if folder.ended_at < before
     ):
-        with RoundItem(logger, one.path.name):
-            gone += _drop(one)
+        with RoundItem(logger, folder.path.name):
+            gone += _drop(folder)
     if gone:
         logger.info(
             "dropped %d workspaces and mirrors of what ended before %s",
@@ -132,10 +132,11 @@ def _free_until(limit: int, *, now: dt.datetime) -> int:
     from; gives what is used then.
     """
     for ended in (_ended_workspaces, _ended_mirrors):
-        for one in sorted(
-            (one for one in ended() if one.ended_at <= now), key=lambda folder: folder.ended_at
+        for ended_folder in sorted(
+            (folder for folder in ended() if folder.ended_at <= now),
+            key=lambda folder: folder.ended_at,
         ):
-            _drop(one)
+            _drop(ended_folder)
             if (used := _used()) <= limit:
                 return used
     return _used()

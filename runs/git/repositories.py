@@ -122,13 +122,15 @@ def template_for(url: str, by: User) -> str:
     refused, allowed = rights.refusals(by), repository.allowed_templates if repository else []
     known = Template.objects.current().order_by("slug")
     fitting = [
-        one for one in known if one.slug not in refused and (one.needs_repository or not url)
+        template
+        for template in known
+        if template.slug not in refused and (template.needs_repository or not url)
     ]
     lacks = readiness.lacking(fitting, by=by)
     slugs = [
-        one.slug
-        for one in fitting
-        if one.slug not in lacks and (not allowed or one.slug in allowed)
+        template.slug
+        for template in fitting
+        if template.slug not in lacks and (not allowed or template.slug in allowed)
     ]
     listed = (
         f"You may use: {', '.join(slugs)}." if slugs else "There is none that you may use here."

@@ -117,7 +117,7 @@ def wishes(raised: Raised) -> Wishes | None:
         case {"action_request": _, "config": _}:
             return _all(Dialect.HUMAN, [_human(value)])
         case [{"action_request": _, "config": _}, *_]:
-            return _all(Dialect.HUMAN, [_human(one) for one in value])
+            return _all(Dialect.HUMAN, [_human(wish) for wish in value])
         case {"type": "tool_approval", "name": str() as name, "args": Mapping() as arguments}:
             allowed = frozenset(_words_of(raised.schema or {}) & DECISIONS) or frozenset(
                 {"approve", "reject"}
@@ -152,7 +152,7 @@ def _requested(request: Any, configs: Mapping[Any, Mapping[str, Any]]) -> Wish |
         case {"name": str() as name, "args": Mapping() as arguments} if name and name in configs:
             given = configs[name].get("allowed_decisions")
             allowed = (
-                frozenset(one for one in given if isinstance(one, str)) & DECISIONS
+                frozenset(request for request in given if isinstance(request, str)) & DECISIONS
                 if isinstance(given, list)
                 else frozenset()
             )
@@ -206,7 +206,7 @@ def _words_of(schema: Any) -> set[str]:
             if "properties" not in schema
             else set()
         )
-        return {one for one in own if isinstance(one, str)}.union(
+        return {option for option in own if isinstance(option, str)}.union(
             *(_words_of(part) for part in schema.values())
         )
     return (
@@ -265,10 +265,10 @@ def question(
 
 
 def _about_calls(asked: Wishes, raised: Raised, step: str, common: Mapping[str, Any]) -> Ask:
-    words = {REVISE: step} if asked.takes_words else {}
+    feedback = {REVISE: step} if asked.takes_words else {}
     return Ask(
         question=_title(asked),
-        actions={APPROVE: step, ANSWER: step, **words},
+        actions={APPROVE: step, ANSWER: step, **feedback},
         labels={
             APPROVE: "Approve all" if len(asked.each) > 1 else "Approve",
             ANSWER: "Send decisions",
@@ -420,8 +420,8 @@ def answer(
         made = _decided(raised, asked, context, step)
     else:
         made = {
-            name: _filled(each[name], one)
-            for name, one in (state.get(REPLY) or {}).items()
+            name: _filled(each[name], reply)
+            for name, reply in (state.get(REPLY) or {}).items()
             if name in each
         }
     if made.keys() != each.keys():
@@ -443,7 +443,7 @@ def _decided(
     wanted = calls_of(raised, asked)
     if not tools.all_decided(context, step, wanted):
         return {}
-    approved = {one.id: one for one in tools.approved(context, step, wanted)}
+    approved = {call.id: call for call in tools.approved(context, step, wanted)}
     reasons = tools.rejected(context, step)
     return {
         call.id: (

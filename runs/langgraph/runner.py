@@ -110,11 +110,11 @@ class Graph:
             return None
         raised = [
             Raised(
-                id=one.id,
-                value=plain(one.value, "interrupt"),
-                schema=plain(one.response_schema, "response_schema"),
+                id=interrupt.id,
+                value=plain(interrupt.value, "interrupt"),
+                schema=plain(interrupt.response_schema, "response_schema"),
             )
-            for one in sorted(found.interrupts, key=lambda one: str(one.id))
+            for interrupt in sorted(found.interrupts, key=lambda interrupt: str(interrupt.id))
         ]
         return GraphPosition(
             checkpoint=checkpoint,
@@ -142,11 +142,11 @@ class Graph:
             for namespace, mode, content in pieces:
                 yield from self._told(namespace, mode, content)
         except GraphRecursionError as error:
-            words = (
+            message = (
                 "The graph took as many supersteps as it may, without an end. What it did is "
                 "kept; retry to let it go on."
             )
-            raise StepFailed(words, code="graph_recursion_limit") from error
+            raise StepFailed(message, code="graph_recursion_limit") from error
         finally:
             pieces.close()
 
@@ -251,11 +251,11 @@ def load(name: str) -> Any:
     if not isinstance(compiled, Pregel):
         raise StepFailed(f"{place} is no graph, and gives none.", code="graph_unavailable")
     if compiled.interrupt_before_nodes or compiled.interrupt_after_nodes:
-        words = (
+        message = (
             f"The graph {name!r} is compiled with breakpoints, which nobody is asked at here. "
             "Let its nodes call interrupt()."
         )
-        raise StepFailed(words, code="graph_unavailable")
+        raise StepFailed(message, code="graph_unavailable")
     return compiled
 
 
@@ -391,9 +391,9 @@ def _messages(update: Any) -> Iterable[BaseMessage]:
     values = update.values() if isinstance(update, Mapping) else ()
     for value in values:
         yield from (
-            one
-            for one in (value if isinstance(value, list) else [value])
-            if isinstance(one, BaseMessage)
+            message
+            for message in (value if isinstance(value, list) else [value])
+            if isinstance(message, BaseMessage)
         )
 
 

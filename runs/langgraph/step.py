@@ -100,7 +100,11 @@ def faults(config: Mapping[str, Any]) -> dict[str, list[str]]:
         ]
     elif not installed():
         found["graph"] = [MISSING]
-    if not (isinstance(given, Mapping) and given and all(_pointer(one) for one in given.values())):
+    if not (
+        isinstance(given, Mapping)
+        and given
+        and all(_pointer(pointer) for pointer in given.values())
+    ):
         found["input"] = [
             (
                 'An object: input of the graph → JSON pointer into the state, such as {"topic": '
@@ -133,7 +137,7 @@ def _pointer(value: Any) -> bool:
 
 def _names(value: Any) -> bool:
     return isinstance(value, list) and all(
-        isinstance(one, str) and one and one not in {GRAPH_RUNS, REPLY} for one in value
+        isinstance(name, str) and name and name not in {GRAPH_RUNS, REPLY} for name in value
     )
 
 
@@ -243,7 +247,7 @@ def _turn(
     if place.status == "halted":
         return GraphInput() if here.unfinished else None
     action = _verdict(state, context)
-    raised = next((one for one in here.raised if one.id == place.interrupt), None)
+    raised = next((question for question in here.raised if question.id == place.interrupt), None)
     if action and raised is None:
         return _taken(context, place, here)
     # asked again: a fork at the question
@@ -326,11 +330,11 @@ def _asking(state: State, context: Context, graph: Graph, after: GraphPosition) 
     digest = _digest(raised)
     place = replace(_stands(graph, after, "asked"), interrupt=raised.id, digest=digest)
     if secrets := [name for name in _fields(raised.schema) if redaction.is_secret(name)]:
-        words = (
+        message = (
             f"The graph asks for {', '.join(secrets)}, named like a secret, which is not kept. "
             "Let its node read that by itself."
         )
-        raise StepFailed(words, code="graph_question_refused")
+        raise StepFailed(message, code="graph_question_refused")
     try:
         return questions.question(
             raised,

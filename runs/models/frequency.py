@@ -70,4 +70,4 @@ def needs_checkpoints(step: Mapping[str, Any], *, asks: bool) -> str:
         or asks,
         "starts child runs": step.get("sub_steps"),
     }
-    return next((words for words, holds in reasons.items() if holds), "")
+    return next((reason for reason, holds in reasons.items() if holds), "")

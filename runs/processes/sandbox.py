@@ -35,8 +35,8 @@ def wrong(wall: Sequence[str]) -> str:
         {name for argument in wall for name in PLACEHOLDER.findall(argument)} - set(PLACES)
     )
     if unknown:
-        words, known = (", ".join(f"{{{name}}}" for name in names) for names in (unknown, PLACES))
-        return f"{words}: no placeholder. There are {known}."
+        others, known = (", ".join(f"{{{name}}}" for name in names) for names in (unknown, PLACES))
+        return f"{others}: no placeholder. There are {known}."
     if not wall[0].strip() or PLACEHOLDER.search(wall[0]):
         return "The first argument is a program: a name or a path, without placeholders."
     if not any("{workspace}" in argument for argument in wall):

@@ -43,8 +43,8 @@ def forms(secret: str) -> tuple[Form, ...]:
     """
     raw = secret.encode(errors="surrogatepass")
     found = [
-        Form(one)
-        for one in (
+        Form(text)
+        for text in (
             secret,
             raw.hex(),
             raw.hex().upper(),
@@ -62,8 +62,8 @@ def _in_base64(raw: bytes) -> Iterator[Form]:
     for skipped in range(3):
         bits = 8 * (skipped + len(raw))
         text = base64.b64encode(bytes(skipped) + raw).decode()[-(-8 * skipped // 6) : bits // 6]
-        for one in dict.fromkeys([text, text.translate(str.maketrans("+/", "-_"))]):
-            yield Form(one, before=skipped > 0, behind=bits % 6 > 0)
+        for written in dict.fromkeys([text, text.translate(str.maketrans("+/", "-_"))]):
+            yield Form(written, before=skipped > 0, behind=bits % 6 > 0)
 
 
 def _in_addresses(secret: str, raw: bytes) -> Iterator[str]:
@@ -77,8 +77,8 @@ def _in_addresses(secret: str, raw: bytes) -> Iterator[str]:
         quote_plus(safe, safe="*").replace("~", "%7E"),
         "".join(f"%{byte:02X}" for byte in raw),
     ]
-    for one in written:
-        yield from (one, re.sub("%..", lambda match: match[0].lower(), one))
+    for form in written:
+        yield from (form, re.sub("%..", lambda match: match[0].lower(), form))
 
 
 def _in_json(secret: str) -> Iterator[str]:
@@ -86,10 +86,10 @@ def _in_json(secret: str) -> Iterator[str]:
     that is a text of JSON itself.
     """
     plain = [json.dumps(secret, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)]
-    safe = [re.sub("[<>&']", lambda match: f"\\u{ord(match[0]):04x}", one) for one in plain]
-    once = [*plain, *safe, *(one.replace("/", "\\/") for one in plain)]
+    safe = [re.sub("[<>&']", lambda match: f"\\u{ord(match[0]):04x}", form) for form in plain]
+    once = [*plain, *safe, *(form.replace("/", "\\/") for form in plain)]
     once += [
-        re.sub(r"\\u[0-9a-f]{4}", lambda match: f"\\u{match[0][2:].upper()}", one) for one in once
+        re.sub(r"\\u[0-9a-f]{4}", lambda match: f"\\u{match[0][2:].upper()}", form) for form in once
     ]
     yield from once
-    yield from (json.dumps(one)[1:-1] for one in once)
+    yield from (json.dumps(form)[1:-1] for form in once)

@@ -51,7 +51,7 @@ def covers(hosts: Sequence[str], url: str) -> bool:
 
     One that several readers could take differently is at none.
     """
-    return any(one in hosts for one in _places(url))
+    return any(place in hosts for place in _places(url))
 
 
 def shown(url: str) -> str:

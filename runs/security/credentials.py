@@ -100,12 +100,13 @@ def check_value(value: str) -> None:
             "value", f"A value has {SHORTEST} to {LONGEST:,} characters, and no NUL."
         )
     if encryption.newest() is None:
-        words = (
+        advice = (
             "Credentials are kept encrypted only: set WAYSTATION_ENCRYPTION_KEYS (`manage.py "
             "rotate_keys --new` makes a key) first."
         )
         raise CredentialInvalid(
-            "value", f"{words} Or name an environment variable in WAYSTATION_CREDENTIALS_FROM_ENV."
+            "value",
+            f"{advice} Or name an environment variable in WAYSTATION_CREDENTIALS_FROM_ENV.",
         )
 
 
@@ -170,16 +171,16 @@ def _check_sent_to(row: Credential, to: str) -> None:
     bound = f"The credential {row.name!r} may be sent to {', '.join(row.hosts)} only"
     if to:
         there = allowed_hosts.shown(to) or "this address"
-        words = (
+        message = (
             f"{bound}, not to {there}, so it was not sent. Put the address right, or let an "
             "operator add the host."
         )
     else:
-        words = (
+        message = (
             f"{bound}, and what asks for it here, such as a program, could send it anywhere. "
             "Name another one that is bound to no host."
         )
-    raise StepFailed(words, code="credential_host")
+    raise StepFailed(message, code="credential_host")
 
 
 def _opened(row: Credential) -> str:

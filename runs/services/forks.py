@@ -104,18 +104,18 @@ class Prospect:
 
 def check_reason(reason: str) -> str:
     """The reason as it is kept. Raises ReasonMissing."""
-    words = reason.strip()
-    if not words:
+    text = reason.strip()
+    if not text:
         raise ReasonMissing("Say why: a fork needs a reason.")
-    if len(words) > MAX_REASON:
+    if len(text) > MAX_REASON:
         raise ReasonMissing(
-            f"A reason may have up to {MAX_REASON} characters; this has {len(words)}."
+            f"A reason may have up to {MAX_REASON} characters; this has {len(text)}."
         )
-    if words != codec.readable(words):
+    if text != codec.readable(text):
         raise ReasonMissing(
             "The reason holds characters that cannot be kept: a NUL, or bytes that are no UTF-8."
         )
-    return words
+    return text
 
 
 def origin_of(checkpoint: Checkpoint) -> tuple[Run, str]:
@@ -127,11 +127,11 @@ def origin_of(checkpoint: Checkpoint) -> tuple[Run, str]:
         Run.objects.select_related("definition", "work_order").filter(pk=checkpoint.run_id).first()
     )
     if wrote is None:
-        words = (
+        message = (
             "No run of Waystation's own wrote this checkpoint: it was imported and its template "
             "is not known here, or a graph wrote it."
         )
-        raise NothingToFork(f"{words} It can be looked at, not gone on with.")
+        raise NothingToFork(f"{message} It can be looked at, not gone on with.")
     if checkpoint.status == CheckpointStatus.COMPLETED:
         raise NothingToFork("Nothing follows this checkpoint. Choose an earlier one.")
     if wrote.parent_id is not None:
@@ -318,12 +318,12 @@ def begin_fork(
     keyed.made(run.shown_id if wrote.work_order is None else wrote.work_order.shown_id)
     follow(wrote.work_order, run)
     name = by.get_full_name() or by.get_username()
-    words = (
+    message = (
         f"Forked by {name} from {checkpoint.shown_id}, at "
         f"{f'step {next_step}' if next_step else 'the end'}: {reason}"
     )
     log.append(
-        checkpoint.thread_id, run.pk, [line(words, step=next_step, edited=state is not None)]
+        checkpoint.thread_id, run.pk, [line(message, step=next_step, edited=state is not None)]
     )
     return run
 
@@ -352,7 +352,7 @@ def prospect(checkpoint: Checkpoint) -> Prospect:
         check_imported(checkpoint, steps, step)
     except ImportStands as refused:
         return Prospect(checkpoint=checkpoint, refusal=str(refused), commit=commit_of(checkpoint))
-    words = (
+    message = (
         (
             f"A run of this thread is still alive ({alive.get_status_display().lower()}). "
             "Cancel it or let it end, then fork."
@@ -360,7 +360,7 @@ def prospect(checkpoint: Checkpoint) -> Prospect:
         if alive
         else ""
     )
-    place = next((index for index, one in enumerate(steps) if one["name"] == step), len(steps))
+    place = next((index for index, other in enumerate(steps) if other["name"] == step), len(steps))
     since = set(
         Checkpoint.objects.filter(thread=checkpoint.thread_id, pk__gt=checkpoint.pk)
         .order_by("-pk")
@@ -368,12 +368,12 @@ def prospect(checkpoint: Checkpoint) -> Prospect:
     ) | {checkpoint.node_id}
     return Prospect(
         checkpoint=checkpoint,
-        refusal=words,
+        refusal=message,
         step=steps[place]["title"] if place < len(steps) else "",
-        again=_titles(one for one in steps[place:] if one["name"] in since),
-        ahead=_titles(one for one in steps[place:] if one["name"] not in since),
+        again=_titles(step for step in steps[place:] if step["name"] in since),
+        ahead=_titles(step for step in steps[place:] if step["name"] not in since),
         kept=_titles(steps[:place]),
-        asks=_titles(one for one in steps[place:] if one["pause_after"]),
+        asks=_titles(step for step in steps[place:] if step["pause_after"]),
         commit=commit_of(checkpoint),
     )
 

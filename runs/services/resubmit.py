@@ -98,14 +98,14 @@ def beside(order: WorkOrder, *, by: User) -> tuple[WorkOrder | None, WorkOrder |
     seen = list(
         WorkOrder.objects.visible_to(by).filter(Q(pk=order.again_of_id) | Q(again_of=order.pk))
     )
-    earlier = next((one for one in seen if one.pk == order.again_of_id), None)
-    return earlier, next((one for one in seen if one != earlier), None)
+    earlier = next((candidate for candidate in seen if candidate.pk == order.again_of_id), None)
+    return earlier, next((other for other in seen if other != earlier), None)
 
 
 def _check_over(order: WorkOrder) -> None:
     if order.latest_run is None or order.latest_run.status not in OVER:
-        words = "Only a work order that was cancelled, failed or expired can be started over"
-        raise CannotAskAgain(f"{words}; this one is {order.status}. Nothing was made.")
+        message = "Only a work order that was cancelled, failed or expired can be started over"
+        raise CannotAskAgain(f"{message}; this one is {order.status}. Nothing was made.")
     if (successor := successor_of(order)) is not None:
         raise CannotAskAgain(
             f"This work order was started over as {successor.shown_id}. Nothing was made."
@@ -116,11 +116,11 @@ def _input(order: WorkOrder) -> dict[str, Any]:
     """The input as it was given: files come from the thread's first state, where they were put."""
     values = dict(order.input)
     if redaction.MARKER in codec.encode(values):
-        words = (
+        message = (
             "It held a secret, which was not kept, so it cannot be started over as it was. Make "
             "a new work order."
         )
-        raise InputInvalid({"input": [words]})
+        raise InputInvalid({"input": [message]})
     names = [name for name in attachments.names_in(order.template.input_schema) if name in values]
     return {**values, **_files(order, names)} if names else values
 

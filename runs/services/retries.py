@@ -35,10 +35,10 @@ def retry(order_id: uuid.UUID, *, by: User) -> Run:
     except store.StateLocked:
         raise
     except store.CheckpointDamaged as error:
-        words = _fall_back(order_id)
+        message = _fall_back(order_id)
         raise (
-            store.CheckpointDamaged(f"{words} Nothing began yet; retry once more to go on so.")
-            if words
+            store.CheckpointDamaged(f"{message} Nothing began yet; retry once more to go on so.")
+            if message
             else error
         ) from error
 

@@ -83,9 +83,11 @@ def take_back(pause: Pause, *, until: dt.datetime, by: str, told: dict[str, str]
         EventKind.PAUSE_UPDATED,
         {"what": "undone", "pause_id": pause.shown_id, "step": pause.step, "by": by, **told},
     )
-    words = "The answer was taken back before the run went on with it"
+    note = "The answer was taken back before the run went on with it"
     log.append(
-        run.thread_id, run.pk, [undone, line(words, pause.step, by=by), *asking(again, checkpoint)]
+        run.thread_id,
+        run.pk,
+        [undone, line(note, pause.step, by=by), *asking(again, checkpoint)],
     )
     ending.note_on_parent(run, f"asks again: {by} took the answer back", pause_id=again.shown_id)
     return again

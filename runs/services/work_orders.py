@@ -153,7 +153,7 @@ def check_input(template: Template, values: dict[str, Any]) -> None:
             {"input": [f"The template's input schema cannot be used: {error}"[:300]]}
         ) from error
     if errors:
-        raise InputInvalid({field or "input": words for field, words in errors.items()})
+        raise InputInvalid({field or "input": texts for field, texts in errors.items()})
 
 
 def _take_in(

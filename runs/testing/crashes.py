@@ -323,16 +323,16 @@ def _compare(
     for call in {_what(call): call for call in [*whole.calls, *ending.calls]}.values():
         times, wanted = here[_what(call)], usual[_what(call)]
         if times < wanted:
-            words = f"{call.name} was lost: done {_times(times)}, not {_times(wanted)}"
+            problem = f"{call.name} was lost: done {_times(times)}, not {_times(wanted)}"
             faults.append(
-                Fault(words, f"{call.place}: do it in the function of context.once", moment)
+                Fault(problem, f"{call.place}: do it in the function of context.once", moment)
             )
         elif times > wanted and not wanted:
-            words = f"{call.name} was done with other arguments than without the crash"
-            faults.append(Fault(words, f"{call.place}: {_advice(call)}", moment))
+            problem = f"{call.name} was done with other arguments than without the crash"
+            faults.append(Fault(problem, f"{call.place}: {_advice(call)}", moment))
         elif times > wanted and not call.keyed and call.name not in allowed:
-            words = f"{call.name} was doubled: done {_times(times)}, not {_times(wanted)}"
-            faults.append(Fault(words, f"{call.place}: {_advice(call)}", moment))
+            problem = f"{call.name} was doubled: done {_times(times)}, not {_times(wanted)}"
+            faults.append(Fault(problem, f"{call.place}: {_advice(call)}", moment))
     return faults
 
 

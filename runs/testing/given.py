@@ -48,7 +48,7 @@ def _declared(workflow: Any) -> tuple[Templates, Templates]:
         return workflow.get("STEP_TEMPLATES") or {}, workflow.get("TEMPLATES") or {}
     modules = loading.modules() if isinstance(workflow, str) else [workflow]
     kinds, found = loading.declared(modules)
-    return {one.slug: one.fields for one in kinds}, {one.slug: one.fields for one in found}
+    return {kind.slug: kind.fields for kind in kinds}, {kind.slug: kind.fields for kind in found}
 
 
 def _reviews(wholes: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:

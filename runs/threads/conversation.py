@@ -76,7 +76,7 @@ def of(state: Mapping[str, Any]) -> list[Message]:
     """The messages of a state, where it holds such; what is none is left out."""
     listed = state.get(MESSAGES)
     found = (
-        [_message(one, place) for place, one in enumerate(listed)]
+        [_message(message, place) for place, message in enumerate(listed)]
         if isinstance(listed, list)
         else []
     )
@@ -246,7 +246,7 @@ def before(thread_id: uuid.UUID, head: Checkpoint | None, message_id: str) -> Ch
         store.CheckpointDamaged: the latest state cannot be read.
     """
     messages = of(store.load(head)) if head else []
-    message = next((one for one in messages if one.id == message_id), None)
+    message = next((message for message in messages if message.id == message_id), None)
     if message is None or message_id not in turns_in(messages):
         raise _unfit(
             "This thread's conversation has no message of this id that began a turn; only "

@@ -35,7 +35,7 @@ def counts(review: Mapping[str, Any], address: str) -> bool:
     """Whether an answer under this address decides and counts as an account's does: only where the
     step's frozen rules name it.
     """
-    return address.lower() in {one.lower() for one in review.get("external", [])}
+    return address.lower() in {address.lower() for address in review.get("external", [])}
 
 
 def asked(
@@ -48,12 +48,12 @@ def asked(
     StepFailed (`outside_invalid`).
     """
     named = [*(outside.to if outside else ()), *review.get("external", [])]
-    if wrong := [one for one in named if not is_address(one)]:
+    if wrong := [address for address in named if not is_address(address)]:
         raise StepFailed(
             f"{str(wrong[0])[:100]!r} is no mail address, so nobody can be asked there.",
             code="outside_invalid",
         )
-    to = list(dict.fromkeys(one.lower() for one in named))
+    to = list(dict.fromkeys(address.lower() for address in named))
     if len(to) > MOST:
         raise StepFailed(
             f"{len(to)} people outside are asked; up to {MOST} can be.", code="outside_invalid"
@@ -70,7 +70,7 @@ def asked(
 
 
 def _ways(wanted: Sequence[str], ways: Mapping[str, str]) -> list[str]:
-    if unknown := [one for one in wanted if one not in ways]:
+    if unknown := [action for action in wanted if action not in ways]:
         raise StepFailed(
             f"{unknown[0][:60]!r} is no answer of this question.", code="outside_invalid"
         )

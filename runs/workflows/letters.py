@@ -59,9 +59,9 @@ def check(letters: Letters, config: Mapping[str, Any]) -> None:
     if not isinstance(texts, Mapping):
         raise ConfigInvalid({"texts": [f"An object of texts by name: {', '.join(letters)}."]})
     if errors := {
-        f"texts.{name}": [words]
+        f"texts.{name}": [problem]
         for name, text in texts.items()
-        if (words := fault(letters, name, text))
+        if (problem := fault(letters, name, text))
     }:
         raise ConfigInvalid(errors)
 

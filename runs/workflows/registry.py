@@ -236,22 +236,22 @@ def check_config(name: str, config: Config) -> None:
 
 def with_sub_steps(steps: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """The steps and their sub-steps, at any depth."""
-    for one in steps:
-        yield one
-        yield from with_sub_steps(one.get("sub_steps", []))
+    for step in steps:
+        yield step
+        yield from with_sub_steps(step.get("sub_steps", []))
 
 
 def need_request(steps: Sequence[Mapping[str, Any]]) -> bool:
     """Whether one of them works from the order's request."""
-    return any(traits_of(one["function"]).needs_request for one in with_sub_steps(steps))
+    return any(traits_of(step["function"]).needs_request for step in with_sub_steps(steps))
 
 
 def reducers_of(steps: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """How what these steps write joins the state where their template says nothing of its own."""
     return {
         key: reducer
-        for one in with_sub_steps(steps)
-        for key, reducer in traits_of(one["function"]).reducers.items()
+        for step in with_sub_steps(steps)
+        for key, reducer in traits_of(step["function"]).reducers.items()
     }
 
 
@@ -259,5 +259,5 @@ def require(steps: Sequence[Mapping[str, Any]], setting: Setting) -> None:
     """Raise NotReady where one of them, whose configurations are completed ones, would have nobody
     to do it.
     """
-    for one in with_sub_steps(steps):
-        traits_of(one["function"]).server.require(one["config"], setting)
+    for step in with_sub_steps(steps):
+        traits_of(step["function"]).server.require(step["config"], setting)

@@ -118,9 +118,9 @@ def in_order(schema: Any, depth: int = 0) -> Any:
         if key in ONE:
             return in_order(value, depth + 1)
         if key in SEVERAL and isinstance(value, list | tuple):
-            return [in_order(one, depth + 1) for one in value]
+            return [in_order(item, depth + 1) for item in value]
         if key in {*NAMED, "$defs", "definitions"} and isinstance(value, Mapping):
-            return {name: in_order(one, depth + 1) for name, one in value.items()}
+            return {name: in_order(item, depth + 1) for name, item in value.items()}
         return value
 
     return {key: part(key, value) for key, value in _with_order(schema).items()}
@@ -164,7 +164,7 @@ def for_others(schema: Any) -> Any:
             for key, value in schema.items()
             if key != ORDER or not isinstance(value, list | tuple)
         }
-    return [for_others(one) for one in schema] if isinstance(schema, list | tuple) else schema
+    return [for_others(item) for item in schema] if isinstance(schema, list | tuple) else schema
 
 
 class _Writer:
@@ -208,23 +208,23 @@ class _Writer:
             return self.written(value, path, seen, depth + 1)
         if key in SEVERAL and isinstance(value, Sequence) and not isinstance(value, str):
             return [
-                self.written(one, f"{path}.{place}", seen, depth + 1)
-                for place, one in enumerate(value)
+                self.written(item, f"{path}.{place}", seen, depth + 1)
+                for place, item in enumerate(value)
             ]
         if key in NAMED and isinstance(value, Mapping):
             return {
-                name: self.written(one, f"{path}.{name}", seen, depth + 1)
-                for name, one in value.items()
+                name: self.written(item, f"{path}.{name}", seen, depth + 1)
+                for name, item in value.items()
             }
         if key == "pattern":
             try:
                 compiled(value)
             except (re2.error, TypeError) as error:
-                words = (
+                message = (
                     f"{str(value)[:80]!r} is no pattern of RE2's syntax (no look-around, no "
                     "back-references)."
                 )
-                raise SchemaRefused(path, words) from error
+                raise SchemaRefused(path, message) from error
         return value
 
     def _referred(
@@ -327,8 +327,8 @@ def _unique_items(validator: Any, asked: Any, value: Any, schema: Any) -> Iterat
         yield ValidationError(f"has {len(value)} items; up to {MAX_ITEMS} can be compared")
         return
     seen: set[str] = set()
-    for one in value:
-        text = json.dumps(_as_numbers(one), sort_keys=True)
+    for item in value:
+        text = json.dumps(_as_numbers(item), sort_keys=True)
         _spend(1 + len(text) // 10)
         if text in seen:
             yield ValidationError("has an item twice")
@@ -341,8 +341,8 @@ def _as_numbers(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):
-        return {key: _as_numbers(one) for key, one in value.items()}
-    return [_as_numbers(one) for one in value] if isinstance(value, list) else value
+        return {key: _as_numbers(item) for key, item in value.items()}
+    return [_as_numbers(item) for item in value] if isinstance(value, list) else value
 
 
 def _contains(validator: Any, asked: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
@@ -443,9 +443,9 @@ def _faults(schema: Mapping[str, Any], plain: Any) -> dict[str, list[str]]:
         for fault in islice(
             _causes(Checker(schema, format_checker=FORMATS).iter_errors(plain)), FAULTS
         ):
-            path, words = _said(fault)
-            if words not in found.setdefault(path, []):
-                found[path].append(words)
+            path, text = _said(fault)
+            if text not in found.setdefault(path, []):
+                found[path].append(text)
     finally:
         _left.reset(token)
     return found
@@ -479,7 +479,7 @@ def asked_for(schema: Any) -> set[str]:
     ]
     for key in ("allOf", "anyOf", "oneOf"):
         inner += schema.get(key, [])
-    return found.union(*(asked_for(one) for one in inner))
+    return found.union(*(asked_for(part) for part in inner))
 
 
 def _plain(value: Any) -> tuple[Any, int]:
@@ -498,9 +498,10 @@ def _causes(errors: Iterable[ValidationError]) -> Iterator[ValidationError]:
             for inner in error.context:
                 branches.setdefault(inner.schema_path[0], []).append(inner)
             nearest = max(
-                branches.values(), key=lambda inner: max(len(one.absolute_path) for one in inner)
+                branches.values(),
+                key=lambda inner: max(len(cause.absolute_path) for cause in inner),
             )
-            if max(len(one.absolute_path) for one in nearest) > len(error.absolute_path):
+            if max(len(cause.absolute_path) for cause in nearest) > len(error.absolute_path):
                 yield from _causes(nearest)
                 continue
         yield error
@@ -532,7 +533,7 @@ def _words_of(error: ValidationError) -> str:
             kinds = [rule] if isinstance(rule, str) else list(rule)
             return f"Must be {' or '.join(KINDS.get(kind, kind) for kind in kinds)}."
         case "enum":
-            return f"Must be one of: {', '.join(str(one)[:60] for one in rule[:20])}."
+            return f"Must be one of: {', '.join(str(value)[:60] for value in rule[:20])}."
         case "const":
             return "Must be confirmed." if rule is True else f"Must be {str(rule)[:80]!r}."
         case "minimum":
@@ -556,7 +557,9 @@ def _words_of(error: ValidationError) -> str:
         ):
             value = str(error.instance)[:60]
             return f"{value!r} does not have the form that is asked for: {str(shape)[:200]}"
-        case "anyOf" | "oneOf" if all(isinstance(one, Mapping) and "const" in one for one in rule):
+        case "anyOf" | "oneOf" if all(
+            isinstance(value, Mapping) and "const" in value for value in rule
+        ):
             return "Must be one of the choices."
         case "anyOf" | "oneOf" if error.context:
             return "Fits none of the allowed shapes."

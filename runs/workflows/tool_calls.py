@@ -67,11 +67,11 @@ def kept(calls: Sequence[Call]) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for call in calls:
         if call.id in found or not 0 < len(call.id) <= LONGEST_ID or not call.id.isprintable():
-            words = (
+            message = (
                 f"Each call needs an id of its own, of up to {LONGEST_ID} printable characters; "
                 f"{call.id[:60]!r} is none, or taken."
             )
-            raise CallsRefused(words)
+            raise CallsRefused(message)
         if not call.tool or call.risk not in RISKS:
             raise CallsRefused(
                 f"The call {call.id} names no tool, or a risk that is none of {', '.join(RISKS)}."
@@ -139,8 +139,8 @@ def faults(calls: Sequence[Mapping[str, Any]], payload: Mapping[str, Any]) -> di
             case "edit" if edited is None:
                 found[f"{path}.arguments"] = ["Say what the arguments should be."]
             case "edit":
-                if words := _refused(call, edited):
-                    found[f"{path}.arguments"] = words
+                if refusal := _refused(call, edited):
+                    found[f"{path}.arguments"] = refusal
             case "approve" if edited is not None and not _same(edited, call["arguments"]):
                 found[f"{path}.arguments"] = [
                     (
@@ -190,8 +190,8 @@ def _changes(before: Any, after: Any, path: str = "") -> Iterator[str]:
         and isinstance(after, list | tuple)
         and len(before) == len(after)
     ):
-        for place, (one, other) in enumerate(zip(before, after, strict=True)):
-            yield from _changes(one, other, f"{path}/{place}")
+        for place, (old, new) in enumerate(zip(before, after, strict=True)):
+            yield from _changes(old, new, f"{path}/{place}")
     elif not _equal(before, after):
         yield path
 
@@ -270,22 +270,22 @@ def approved(
     return [
         Approved(
             id=name,
-            tool=one["tool"],
-            arguments=one["arguments"],
-            edited=one["decision"] == EDIT,
-            decision_id=one.get("decision_id", ""),
+            tool=call["tool"],
+            arguments=call["arguments"],
+            edited=call["decision"] == EDIT,
+            decision_id=call.get("decision_id", ""),
         )
-        for name, one in wanted
-        if one["decision"] in {APPROVE, EDIT} and (about is None or _is_about(one, about[name]))
+        for name, call in wanted
+        if call["decision"] in {APPROVE, EDIT} and (about is None or _is_about(call, about[name]))
     ]
 
 
 def rejected(context: CallContext, step: str) -> dict[str, str]:
     """The calls that people refused: id → reason, for the model that wanted them."""
     return {
-        name: one["reason"]
-        for name, one in context.decided_calls(step).items()
-        if one["decision"] == REJECT
+        name: call["reason"]
+        for name, call in context.decided_calls(step).items()
+        if call["decision"] == REJECT
     }
 
 

@@ -45,7 +45,9 @@ class Commit(Fault):
 
         def catches(statement: str, before: list[str]) -> bool:
             if before:
-                return statement.upper() == "COMMIT" and any(found.search(one) for one in before)
+                return statement.upper() == "COMMIT" and any(
+                    found.search(earlier) for earlier in before
+                )
             return found.search(statement) is not None
 
         def spring(link: Link, flow: Flow) -> None:

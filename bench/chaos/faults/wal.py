@@ -102,7 +102,7 @@ class Wal(Fault):
                     world.postgresql.start()
         # leases ran out meanwhile: whoever is first takes the run
         if time.monotonic() - began > world.lease / 2:
-            world.died_at |= {ids.show("run", one.run) for one in [*touched, *world.running()]}
+            world.died_at |= {ids.show("run", claim.run) for claim in [*touched, *world.running()]}
         world.await_recovery("wal", touched, since=time.monotonic())
         if self._refused(world) == before:
             return "no order needed room"

@@ -36,15 +36,15 @@ class Command(BaseCommand):
                     {
                         "ok": not found,
                         "checked": looked_at,
-                        "damaged": [asdict(one) for one in found],
+                        "damaged": [asdict(damage) for damage in found],
                     },
                     indent=2,
                 )
             )
         else:
-            words = ", ".join(f"{count} {kind}" for kind, count in looked_at.items())
+            summary = ", ".join(f"{count} {kind}" for kind, count in looked_at.items())
             self.stdout.write(
-                f"Checked {words}: "
+                f"Checked {summary}: "
                 f"{f'{len(found)} damaged.' if found else 'all as they were written.'}"
             )
         if found:

@@ -197,8 +197,8 @@ class _Request:
 def _plain(value: Any) -> Any:
     """A state's read-only containers as ordinary ones."""
     if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list) else value
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 def _parameters(asked: ModelRequest) -> ModelRequestParameters:

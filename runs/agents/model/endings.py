@@ -73,8 +73,8 @@ def of(message: Mapping[str, Any]) -> Ending:
     kind = RAW.get(str(details.get("finish_reason")).lower()) or str(
         message.get("finish_reason") or ""
     )
-    if (words := str(details.get("refusal") or "").strip()) or kind == REFUSAL:
-        return Ending(kind=REFUSAL, words=words[:LONGEST])
+    if (refusal := str(details.get("refusal") or "").strip()) or kind == REFUSAL:
+        return Ending(kind=REFUSAL, words=refusal[:LONGEST])
     if kind in {FILTER, LENGTH, BROKEN}:
         return Ending(kind=kind)
     says = any(

@@ -105,9 +105,9 @@ def failure_of(error: Exception, endpoint: ModelEndpoint) -> StepFailed:
 
 def _speaks_of_length(error: Any) -> bool:
     """Endpoints that answer 400 without a code of their own say it in words."""
-    words = str(getattr(error, "body", "")).lower()
+    text = str(getattr(error, "body", "")).lower()
     return any(
-        sign in words
+        sign in text
         for sign in (
             "context length",
             "context_length",

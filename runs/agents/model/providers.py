@@ -139,15 +139,15 @@ async def _scripted(history: list[wire.ModelMessage], about: Any) -> AsyncIterat
 
     said = wire.ModelMessagesTypeAdapter.dump_python(history, mode="json")
     place = 0
-    for one in scripted.answer(said, [tool.name for tool in about.function_tools]):
-        if isinstance(one, str):
-            yield one
+    for piece in scripted.answer(said, [tool.name for tool in about.function_tools]):
+        if isinstance(piece, str):
+            yield piece
             # says its words as a model does, one after the other
             await asyncio.sleep(scripted.PACE)
         else:
             place += 1
             yield {
                 place: DeltaToolCall(
-                    name=one.tool, json_args=one.arguments, tool_call_id=f"call_{place}"
+                    name=piece.tool, json_args=piece.arguments, tool_call_id=f"call_{place}"
                 )
             }

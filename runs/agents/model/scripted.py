@@ -47,11 +47,11 @@ def answer(history: Sequence[Mapping[str, Any]], tools: Sequence[str]) -> Iterat
         yield from _words(_told(results))
         return
     text = _last_words(history)
-    wanted = [one for one in _wishes(text) if one.tool in tools]
+    wanted = [wish for wish in _wishes(text) if wish.tool in tools]
     if not wanted:
         yield from _words(f"{WHO}\n\n{OFFER}\n\nYou said: {text}" if text else f"{WHO}\n\n{OFFER}")
         return
-    yield from _words(f"Let me use {' and '.join(f'`{one.tool}`' for one in wanted)}.")
+    yield from _words(f"Let me use {' and '.join(f'`{wish.tool}`' for wish in wanted)}.")
     yield from wanted
 
 

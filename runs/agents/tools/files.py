@@ -278,13 +278,13 @@ def patch_file(arguments: Mapping[str, Any], use: ToolUse) -> Any:
     for number, edit in enumerate(arguments["edits"], start=1):
         count = text.count(edit["old"])
         if count != 1:
-            words = (
+            problem = (
                 "does not stand there"
                 if count == 0
                 else f"stands there {count} times; take more of the lines around it"
             )
             raise ToolFailed(
-                f"Nothing was changed: what edit {number} replaces {words}. Read {path} again."
+                f"Nothing was changed: what edit {number} replaces {problem}. Read {path} again."
             )
         text = text.replace(edit["old"], edit["new"])
     _write(use, path, text)

@@ -181,10 +181,10 @@ def read_arguments(tool: Tool, written: str | Mapping[str, Any]) -> dict[str, An
     if _depth(given) > DEEPEST:
         raise ToolFailed(f"The arguments of {tool.name} are nested deeper than {DEEPEST} levels.")
     if faults := schemas.validate_resume_payload(tool.parameters, given, longest=MAX_ARGUMENTS):
-        words = " ".join(
+        problems = " ".join(
             f"{place or 'arguments'}: {text}" for place, texts in faults.items() for text in texts
         )
-        raise ToolFailed(f"The arguments of {tool.name} do not fit: {words[:2_000]}")
+        raise ToolFailed(f"The arguments of {tool.name} do not fit: {problems[:2_000]}")
     return given
 
 
@@ -212,9 +212,13 @@ def _depth(value: Any) -> int:
     while level:
         inner = [
             part
-            for one in level
+            for value in level
             for part in (
-                one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+                value.values()
+                if isinstance(value, dict)
+                else value
+                if isinstance(value, list)
+                else ()
             )
         ]
         depth, level = depth + 1, inner

@@ -67,10 +67,10 @@ class Books:
     orders: tuple[OrderLine, ...]
 
     def supplier(self, number: str) -> Supplier | None:
-        return next((one for one in self.suppliers if one.number == number), None)
+        return next((supplier for supplier in self.suppliers if supplier.number == number), None)
 
     def account(self, key: str) -> Account | None:
-        return next((one for one in self.accounts if one.key == key), None)
+        return next((account for account in self.accounts if account.key == key), None)
 
 
 def folder_of(shared: Path, config: Mapping[str, Any]) -> Path:

@@ -134,7 +134,9 @@ class Case:
     @property
     def can_be_calculated(self) -> bool:
         """Whether booking what the parts come to leaves nothing wrong."""
-        return not [one for one in check(recalculated(self.invoice)) if one.kind == "wrong"]
+        return not [
+            finding for finding in check(recalculated(self.invoice)) if finding.kind == "wrong"
+        ]
 
     def key_of(self, position: str, assigned: Mapping[str, str]) -> str:
         """The account and cost centre of a position; "" where there is none yet."""
@@ -165,7 +167,7 @@ class Case:
             SURE_OF_SUPPLIER[self.match["found_by"]],
             SURE_OF_ORDER[self.match["order"]],
         )
-        accounts = min((self.sureness(one, assigned) for one in ids), default=Decimal(1))
+        accounts = min((self.sureness(line_id, assigned) for line_id in ids), default=Decimal(1))
         return cents(Decimal(supplier) * Decimal(order) * accounts)
 
 
@@ -176,7 +178,7 @@ def doubts(case: Case, books: Books) -> list[Doubt]:
     settled = {
         key for key, value in case.accepted.items() if (key, value) != ("amounts", ASK_SUPPLIER)
     }
-    return [one for one in found if one.key not in settled]
+    return [doubt for doubt in found if doubt.key not in settled]
 
 
 def _confirm(key: str, text: str, title: str) -> Doubt:
@@ -184,7 +186,7 @@ def _confirm(key: str, text: str, title: str) -> Doubt:
 
 
 def _choose(key: str, text: str, title: str, options: Sequence[tuple[str, str]]) -> Doubt:
-    listed = [{"const": value, "title": words} for value, words in options]
+    listed = [{"const": value, "title": label} for value, label in options]
     return Doubt(key=key, text=text, schema={"type": "string", "title": title, "oneOf": listed})
 
 
@@ -197,10 +199,10 @@ def _of_amounts(case: Case) -> list[Doubt]:
         options.append(
             (AS_CALCULATED, f"Book what the parts come to: {due.gross} with VAT, {due.payable} due")
         )
-    if all(one.term in TOTALS for one in case.wrong):
+    if all(finding.term in TOTALS for finding in case.wrong):
         options.append((ASK_SUPPLIER, "Ask the supplier for the right amounts"))
     options.append((REJECT, "Reject the invoice; the supplier sends a right one"))
-    text = " ".join(one.text for one in case.wrong[:20])
+    text = " ".join(finding.text for finding in case.wrong[:20])
     return [_choose("amounts", text, "Which amounts?", options)]
 
 

@@ -84,12 +84,12 @@ def positions(invoice: Invoice) -> list[Position]:
             category=extra.category or "",
             rate=rate,
         )
-    for place, one in enumerate(invoice.third_parties, 1):
-        name, text = free(f"T{place}"), one.reason or one.kind or "For a third party"
+    for place, party in enumerate(invoice.third_parties, 1):
+        name, text = free(f"T{place}"), party.reason or party.kind or "For a third party"
         found[name] = Position(
             id=name,
             text=text,
-            net=one.amount or Decimal(0),
+            net=party.amount or Decimal(0),
             category="",
             rate=Decimal(0),
             third_party=True,
@@ -112,9 +112,10 @@ def match(
         )
     ordered = [order for order in books.orders if invoice.order and order.order == invoice.order]
     state = _order_state(invoice, ordered, supplier)
-    usable = [one for one in ordered if one.status == "open"] if state == "open" else []
+    usable = [line for line in ordered if line.status == "open"] if state == "open" else []
     proposals: dict[str, list[MatchProposal]] = {
-        one.id: _proposals(one, supplier, usable, books) for one in positions(invoice)
+        position.id: _proposals(position, supplier, usable, books)
+        for position in positions(invoice)
     }
     return Match(
         supplier=asdict(supplier) if supplier else None,
@@ -155,9 +156,9 @@ def _order_state(invoice: Invoice, ordered: Sequence[OrderLine], supplier: Suppl
         return ""
     if not ordered:
         return "unknown"
-    if supplier is None or any(one.supplier != supplier.number for one in ordered):
+    if supplier is None or any(line.supplier != supplier.number for line in ordered):
         return "other_supplier"
-    return "open" if any(one.status == "open" for one in ordered) else "closed"
+    return "open" if any(line.status == "open" for line in ordered) else "closed"
 
 
 def _proposals(
@@ -169,7 +170,7 @@ def _proposals(
     if position.third_party:
         return []
     found: list[tuple[str, str, str, str]] = []
-    named = [one for one in ordered if position.order_line and one.line == position.order_line]
+    named = [line for line in ordered if position.order_line and line.line == position.order_line]
     if not named and len(ordered) == 1:
         named = list(ordered)
     if named:
@@ -181,7 +182,7 @@ def _proposals(
                 named[0].line,
             )
         )
-    elif len({(one.account, one.cost_centre) for one in ordered}) == 1:
+    elif len({(line.account, line.cost_centre) for line in ordered}) == 1:
         found.append(
             (
                 f"{ordered[0].account}/{ordered[0].cost_centre}",
@@ -196,7 +197,7 @@ def _proposals(
         )
     keys: list[MatchProposal] = []
     for key, why, confidence, order_line in found:
-        if books.account(key) and key not in {one["key"] for one in keys}:
+        if books.account(key) and key not in {account["key"] for account in keys}:
             keys.append(
                 MatchProposal(key=key, why=why, confidence=confidence, order_line=order_line)
             )
@@ -213,12 +214,12 @@ def _exceeded(
     beyond.
     """
     told = []
-    for one in ordered:
+    for line in ordered:
         booked = sum(
             (
                 Decimal(row["amount"])
                 for row in ledger
-                if row["purchase_order"] == one.order and row["order_line"] == one.line
+                if row["purchase_order"] == line.order and row["order_line"] == line.line
             ),
             Decimal(0),
         )
@@ -226,13 +227,13 @@ def _exceeded(
             (
                 pos.net
                 for pos in positions(invoice)
-                if any(p["order_line"] == one.line for p in proposals[pos.id][:1])
+                if any(p["order_line"] == line.line for p in proposals[pos.id][:1])
             ),
             Decimal(0),
         )
-        if asked and booked + asked > one.net * OVER:
+        if asked and booked + asked > line.net * OVER:
             told.append(
-                f"line {one.line} of {one.order}: {asked} invoiced, {one.net - booked} open"
+                f"line {line.line} of {line.order}: {asked} invoiced, {line.net - booked} open"
             )
     return told
 

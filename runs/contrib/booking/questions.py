@@ -100,9 +100,12 @@ def ask_supplier_for_terms(
     case: Case, missing: Sequence[RuleFinding], *, again: bool, way: str
 ) -> Ask:
     """Names exactly the terms that are missing or cannot be; with a text to send."""
-    terms = list(dict.fromkeys(one.term for one in missing))
-    properties = {term: _term(term, [one for one in missing if one.term == term]) for term in terms}
-    listed = "\n".join(f"- {cell(one.text, 300)}" for one in missing)
+    terms = list(dict.fromkeys(finding.term for finding in missing))
+    properties = {
+        term: _term(term, [finding for finding in missing if finding.term == term])
+        for term in terms
+    }
+    listed = "\n".join(f"- {cell(finding.text, 300)}" for finding in missing)
     first = "The answer does not settle it yet. " if again else ""
     letter = _letter(case, terms, missing, again=first)
     content = (
@@ -207,7 +210,7 @@ def _letter(case: Case, terms: Sequence[str], missing: Sequence[RuleFinding], *,
         "issued": plain(invoice.issued or "(no date)", 60),
         "names": _named(terms),
         "again": again.strip(),
-        "missing": "\n".join(f"* {plain(one.text, 300)}" for one in missing),
+        "missing": "\n".join(f"* {plain(finding.text, 300)}" for finding in missing),
     }
     lines = _fill("request", case.policy.texts, told).split("\n")
     return "## Text for the supplier\n\n" + "\n".join(f"    {plain(line, 400)}" for line in lines)
@@ -222,7 +225,7 @@ def ask_supplier_about_lines(case: Case, held: Mapping[str, ReturnedLine], *, wa
             "answer": {
                 "type": "string",
                 "title": "Answer",
-                "oneOf": [{"const": value, "title": words} for value, words in ANSWERS.items()],
+                "oneOf": [{"const": value, "title": label} for value, label in ANSWERS.items()],
             },
             "explanation": {
                 "type": "string",
@@ -302,14 +305,14 @@ def ask_bookkeeper(
     """
     ids, assigned, held = asked["ids"], asked["assigned"], asked["held"]
     shown = [position for position in case.positions if position.id in ids]
-    unsure = [one for one in shown if case.is_unsure(one.id, assigned)]
-    explained = [one for one in shown if "answer" in held.get(one.id, {})]
+    unsure = [position for position in shown if case.is_unsure(position.id, assigned)]
+    explained = [position for position in shown if "answer" in held.get(position.id, {})]
     properties: dict[str, Any] = {doubt.key: dict(doubt.schema) for doubt in doubts}
     required = list(properties)
     if unsure:
         properties["assign"] = _assign(case, unsure)
         required.append("assign")
-    fresh = [one for one in shown if one.id not in held]
+    fresh = [position for position in shown if position.id not in held]
     if len(shown) > 1 and fresh:
         about_them = (
             "A line with a reason is not booked now: the supplier is asked about it. Leave it "
@@ -321,7 +324,7 @@ def ask_bookkeeper(
             "A line with a reason is not booked and not paid. Leave it empty to book the line."
         )
         properties["refuse"] = _reasons("Refuse lines", about_them, explained, "Why it is refused")
-    total = sum((one.net for one in shown), Decimal(0))
+    total = sum((position.net for position in shown), Decimal(0))
     report = Report(
         content=_decision_text(case, doubts, shown, assigned, held),
         facts={
@@ -363,17 +366,19 @@ def _what(
 
 def _assign(case: Case, unsure: Sequence[Position]) -> dict[str, Any]:
     properties = {}
-    for one in unsure:
-        best = case.match["proposals"].get(one.id, [])
+    for position in unsure:
+        best = case.match["proposals"].get(position.id, [])
         part: dict[str, Any] = {
             "type": "string",
-            "title": f"{one.id}: {plain(one.text, 80)}, {one.net}",
+            "title": f"{position.id}: {plain(position.text, 80)}, {position.net}",
             "$ref": "#/$defs/account",
         }
         if best:
             part |= {"default": best[0]["key"], "description": f"Proposed: {best[0]['why']}."}
-        properties[one.id] = part
-    return _object(properties, [one.id for one in unsure], title="Account and cost centre")
+        properties[position.id] = part
+    return _object(
+        properties, [position.id for position in unsure], title="Account and cost centre"
+    )
 
 
 def _accounts(books: Books) -> dict[str, Any]:
@@ -397,13 +402,13 @@ def _accounts(books: Books) -> dict[str, Any]:
 
 def _reasons(title: str, description: str, shown: Sequence[Position], what: str) -> dict[str, Any]:
     properties = {
-        one.id: {
+        position.id: {
             "type": "string",
-            "title": f"{one.id}: {plain(one.text, 80)}, {one.net}",
+            "title": f"{position.id}: {plain(position.text, 80)}, {position.net}",
             "minLength": 1,
             "maxLength": 200,
         }
-        for one in shown
+        for position in shown
     }
     return _object(properties, [], title=title, description=f"{what}. {description}")
 
@@ -418,10 +423,14 @@ def _decision_text(
     parts = [f"# {about(case)}"]
     if told := [*(doubt.text for doubt in doubts), *reasons(case)]:
         parts.append("\n".join(f"- {cell(text, 600)}" for text in told))
-    rows = [_row(case, one, assigned) for one in shown]
+    rows = [_row(case, position, assigned) for position in shown]
     table = "| Position | What | Net | VAT | Proposed |\n|---|---|---|---|---|\n" + "\n".join(rows)
     parts.append(table)
-    answers = [(one.id, held[one.id]) for one in shown if "answer" in held.get(one.id, {})]
+    answers = [
+        (position.id, held[position.id])
+        for position in shown
+        if "answer" in held.get(position.id, {})
+    ]
     if answers:
         said = "\n".join(
             f"- {cell(name)}: {ANSWERS[line['answer']].lower()}. {cell(line['explanation'], 500)}"

@@ -85,7 +85,7 @@ def invoice_of(state: BookingState) -> Invoice:
 
 
 def case_of(state: BookingState, policy: BookingPolicy) -> Case:
-    findings = [RuleFinding(**one) for one in state["findings"]]
+    findings = [RuleFinding(**finding) for finding in state["findings"]]
     accepted = state.get("accepted", {})
     return Case(
         invoice=invoice_of(state),

@@ -118,7 +118,7 @@ def validate(state: State, context: Context) -> Outcome:
         count(len(found), "finding") if found else "Everything is there and adds up",
         level="warning" if found else "info",
     )
-    return Go(update={"findings": [asdict(one) for one in found]})
+    return Go(update={"findings": [asdict(finding) for finding in found]})
 
 
 @step("booking.enrich")
@@ -163,7 +163,7 @@ def decide(state: State, context: Context) -> Outcome:
     books = read_books(_folder(context))
     now = cast(BookingState, {**before, **update})
     if {"supplied", "accepted"} & update.keys():
-        update["findings"] = [asdict(one) for one in check(_invoice(now))]
+        update["findings"] = [asdict(finding) for finding in check(_invoice(now))]
         update["match"] = _match(now, context, books)
         now = cast(BookingState, {**now, **update})
     outcome = _next(now, _case(now, context), books, context)
@@ -330,7 +330,10 @@ def _decided_anew(
         context, step=decision["back"], config=context.configs.get("booking.decide", context.config)
     )
     books = read_books(_folder(there))
-    findings, made = [asdict(one) for one in check(_invoice(now))], _match(now, there, books)
+    findings, made = (
+        [asdict(finding) for finding in check(_invoice(now))],
+        _match(now, there, books),
+    )
     again = cast(BookingState, {**now, "findings": findings, "match": made})
     outcome = _next(again, _case(again, there), books, there)
     same = isinstance(outcome, Go) and outcome.update["decision"] == decision

@@ -187,8 +187,9 @@ def at(value: Any, pointer: str) -> Any:
 
 def _holds(value: Any, wanted: Mapping[str, Any]) -> bool:
     return all(
-        (found := at(value, pointer)) == one and isinstance(found, bool) == isinstance(one, bool)
-        for pointer, one in wanted.items()
+        (found := at(value, pointer)) == expected
+        and isinstance(found, bool) == isinstance(expected, bool)
+        for pointer, expected in wanted.items()
     )
 
 

@@ -262,10 +262,10 @@ class _Talk:
                 name: usage.get(name, 0) for name in ("input_tokens", "output_tokens", "cost")
             }
             cost = f", ${told['cost']:.4f}" if told["cost"] else ""
-            words = (
+            summary = (
                 f"{int(told['input_tokens']):,} tokens in, {int(told['output_tokens']):,} out{cost}"
             )
-            self.context.log(words, what="usage", loop_num=self.context.loop_num, **told)
+            self.context.log(summary, what="usage", loop_num=self.context.loop_num, **told)
 
 
 def _cut(value: Any, longest: int) -> str:

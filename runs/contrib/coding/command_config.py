@@ -126,11 +126,11 @@ def check_arguments(field: str, arguments: Sequence[str], *, stdin: bool) -> Non
         )
     used = {name for argument in rest for name in PLACEHOLDER.findall(argument)}
     if unknown := sorted(used - set(PLACEHOLDERS)):
-        words, known = (
+        misspelt, known = (
             ", ".join(f"{{{name}}}" for name in names) for names in (unknown, PLACEHOLDERS)
         )
         raise invalid(
-            field, f"{words}: no placeholder. There are {known}; no shell expands others."
+            field, f"{misspelt}: no placeholder. There are {known}; no shell expands others."
         )
     if not stdin and not used & {"prompt", "prompt_file"}:
         raise invalid(

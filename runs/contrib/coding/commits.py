@@ -48,19 +48,19 @@ def commit(context: Context, start: str, *, subject: str, secrets: Sequence[str]
     _settle(context, start)
     changed = changed_paths(workspace)
     left_out = [path for path in changed if path.endswith("/")]
-    words = " ".join(showable(subject).split())[:72] or "Work"
+    subject_line = " ".join(showable(subject).split())[:72] or "Work"
     workspace.commit(
-        f"{words}\n\nMade for the work order {context.order.id}, step {context.step}.\n",
+        f"{subject_line}\n\nMade for the work order {context.order.id}, step {context.step}.\n",
         sorted(set(changed) - set(left_out)),
     )
     if secrets and _holds(
         workspace.git("log", "-p", *PLAINLY, "--text", f"{start}..HEAD"), secrets
     ):
-        words = (
+        subject_line = (
             "The agent wrote a credential that it was given into the repository, so its changes "
             "were not kept."
         )
-        raise StepFailed(words, code="secret_in_change")
+        raise StepFailed(subject_line, code="secret_in_change")
     return since_base(context, start, left_out=left_out)
 
 

@@ -74,15 +74,17 @@ def read(root: Element) -> Invoice:
         prepaid=r.number(totals, "ram:TotalPrepaidAmount", "BT-113"),
         rounding=r.number(totals, "ram:RoundingAmount", "BT-114"),
         payable=r.number(totals, "ram:DuePayableAmount", "BT-115"),
-        lines=tuple(_line(r, one) for one in r.all(trade, "ram:IncludedSupplyChainTradeLineItem")),
+        lines=tuple(
+            _line(r, node) for node in r.all(trade, "ram:IncludedSupplyChainTradeLineItem")
+        ),
         extras=(
-            *(_extra(r, one) for one in r.all(settlement, "ram:SpecifiedTradeAllowanceCharge")),
+            *(_extra(r, node) for node in r.all(settlement, "ram:SpecifiedTradeAllowanceCharge")),
             *(
-                _logistics(r, one)
-                for one in r.all(settlement, "ram:SpecifiedLogisticsServiceCharge")
+                _logistics(r, node)
+                for node in r.all(settlement, "ram:SpecifiedLogisticsServiceCharge")
             ),
         ),
-        taxes=tuple(_tax(r, one) for one in r.all(settlement, "ram:ApplicableTradeTax")),
+        taxes=tuple(_tax(r, node) for node in r.all(settlement, "ram:ApplicableTradeTax")),
     )
     return r.finish(read)
 
@@ -90,13 +92,13 @@ def read(root: Element) -> Invoice:
 def _vat_total(r: TermReader, totals: Element | None, currency: str | None) -> Element | None:
     """BT-110; beside it BT-111 may stand, the same in another currency."""
     found = r.all(totals, "ram:TaxTotalAmount")
-    return next((one for one in found if one.get("currencyID") in {currency, None}), None)
+    return next((amount for amount in found if amount.get("currencyID") in {currency, None}), None)
 
 
 def _party(r: TermReader, node: Element | None) -> Party:
     numbers: dict[str | None, str | None] = {}
-    for one in r.all(node, "ram:SpecifiedTaxRegistration/ram:ID"):
-        numbers.setdefault(one.get("schemeID"), r.text(one))
+    for registration in r.all(node, "ram:SpecifiedTaxRegistration/ram:ID"):
+        numbers.setdefault(registration.get("schemeID"), r.text(registration))
     return Party(
         name=r.text(node, "ram:Name"),
         identifier=r.text(node, "ram:ID") or r.text(node, "ram:GlobalID"),
@@ -129,9 +131,11 @@ def _line(r: TermReader, node: Element) -> InvoiceLine:
         order_line=r.text(agreement, "ram:BuyerOrderReferencedDocument/ram:LineID"),
         accounting=r.text(settlement, "ram:ReceivableSpecifiedTradeAccountingAccount/ram:ID"),
         allowances=r.sum(
-            [one for one in own if not _is_charge(r, one)], "ram:ActualAmount", "BT-136"
+            [extra for extra in own if not _is_charge(r, extra)], "ram:ActualAmount", "BT-136"
         ),
-        charges=r.sum([one for one in own if _is_charge(r, one)], "ram:ActualAmount", "BT-141"),
+        charges=r.sum(
+            [extra for extra in own if _is_charge(r, extra)], "ram:ActualAmount", "BT-141"
+        ),
         price=r.number(price, "ram:ChargeAmount", "BT-146"),
         price_base=r.number(price, "ram:BasisQuantity", "BT-149"),
         category=r.text(settlement, "ram:ApplicableTradeTax/ram:CategoryCode"),

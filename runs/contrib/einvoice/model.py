@@ -150,9 +150,9 @@ def dump(value: Any) -> Any:
         case Decimal():
             return format(value, "f")
         case dict():
-            return {key: dump(one) for key, one in value.items() if one is not None}
+            return {key: dump(item) for key, item in value.items() if item is not None}
         case tuple() | list():
-            return [dump(one) for one in value]
+            return [dump(item) for item in value]
         case bool() | str() | int() | None:
             return value
     return dump(asdict(value))
@@ -183,11 +183,11 @@ def _hints(kind: type[Any]) -> dict[str, Any]:
 
 def _loaded(hint: Any, value: Any) -> Any:
     if isinstance(hint, UnionType):
-        hint = next(one for one in get_args(hint) if one is not type(None))
+        hint = next(option for option in get_args(hint) if option is not type(None))
     if get_origin(hint) is tuple:
         if not isinstance(value, list | tuple):
             raise TypeError(f"a list is needed, not {type(value).__name__}")
-        return tuple(_loaded(get_args(hint)[0], one) for one in value)
+        return tuple(_loaded(get_args(hint)[0], option) for option in value)
     if hint is Decimal:
         return _finite(value)
     if hint in {str, bool}:

@@ -108,7 +108,7 @@ def check(invoice: Invoice) -> list[RuleFinding]:
 
 
 def _missing(invoice: Invoice) -> Iterator[RuleFinding]:
-    unread = {one.term for one in invoice.unread}
+    unread = {term.term for term in invoice.unread}
     seller, buyer = invoice.seller, invoice.buyer
     wanted = [
         ("BR-02", "BT-1", "the invoice number", invoice.number),
@@ -162,12 +162,12 @@ def _missing(invoice: Invoice) -> Iterator[RuleFinding]:
 
 
 def _unread(invoice: Invoice) -> Iterator[RuleFinding]:
-    for one in invoice.unread:
+    for unread in invoice.unread:
         yield RuleFinding(
             rule="format",
-            term=one.term,
+            term=unread.term,
             kind="missing",
-            text=f"{one.term} holds “{one.text}”, which is no number or date that can be.",
+            text=f"{unread.term} holds “{unread.text}”, which is no number or date that can be.",
         )
 
 
@@ -294,7 +294,7 @@ def _totals(invoice: Invoice) -> Iterator[RuleFinding]:
     sums: list[tuple[str, str, Decimal | None, Decimal]] = []
     if nets and None not in nets:
         sums.append(
-            ("BR-CO-10", "BT-106", invoice.line_total, sum((one or zero for one in nets), zero))
+            ("BR-CO-10", "BT-106", invoice.line_total, sum((net or zero for net in nets), zero))
         )
     sums.append(("BR-CO-11", "BT-107", invoice.allowance_total or zero, allowances))
     sums.append(("BR-CO-12", "BT-108", invoice.charge_total or zero, charges))
@@ -317,8 +317,8 @@ def _totals(invoice: Invoice) -> Iterator[RuleFinding]:
         sums.append(
             ("BR-DEX-09" if invoice.third_parties else "BR-CO-16", "BT-115", invoice.payable, due)
         )
-    for place, one in enumerate(invoice.third_parties, 1):
-        if one.amount is None:
+    for place, party in enumerate(invoice.third_parties, 1):
+        if party.amount is None:
             text = f"Payment {place} to a third party has no amount (BT-DEX-002)."
             yield RuleFinding(rule="BR-DEX-11", term="BT-DEX-002", kind="wrong", text=text)
     for rule, term, said, right in sums:

@@ -76,4 +76,6 @@ def with_supplied(invoice: Invoice, told: Mapping[str, str]) -> Invoice:
         part: Any = getattr(invoice, outer)
         change: dict[str, Any] = {outer: replace(part, **{inner: value}) if inner else value}
         invoice = replace(invoice, **change)
-    return replace(invoice, unread=tuple(one for one in invoice.unread if one.term not in told))
+    return replace(
+        invoice, unread=tuple(unread for unread in invoice.unread if unread.term not in told)
+    )

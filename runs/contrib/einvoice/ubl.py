@@ -35,9 +35,9 @@ def read(root: Element) -> Invoice:
     currency = r.text(root, "cbc:DocumentCurrencyCode")
     tax_total = next(
         (
-            one
-            for one in r.all(root, "cac:TaxTotal")
-            if r.all(one, "cac:TaxSubtotal") or _in(one, r, currency)
+            node
+            for node in r.all(root, "cac:TaxTotal")
+            if r.all(node, "cac:TaxSubtotal") or _in(node, r, currency)
         ),
         None,
     )
@@ -71,13 +71,13 @@ def read(root: Element) -> Invoice:
         rounding=r.number(totals, "cbc:PayableRoundingAmount", "BT-114"),
         payable=r.number(totals, "cbc:PayableAmount", "BT-115"),
         lines=tuple(
-            _line(r, one)
-            for one in r.all(root, "cac:CreditNoteLine" if credit else "cac:InvoiceLine")
+            _line(r, node)
+            for node in r.all(root, "cac:CreditNoteLine" if credit else "cac:InvoiceLine")
         ),
-        extras=tuple(_extra(r, one) for one in r.all(root, "cac:AllowanceCharge")),
-        taxes=tuple(_tax(r, one) for one in r.all(tax_total, "cac:TaxSubtotal")),
+        extras=tuple(_extra(r, node) for node in r.all(root, "cac:AllowanceCharge")),
+        taxes=tuple(_tax(r, node) for node in r.all(tax_total, "cac:TaxSubtotal")),
         third_parties=tuple(
-            _third_party(r, one) for one in r.all(root, "cac:PrepaidPayment") if extended
+            _third_party(r, node) for node in r.all(root, "cac:PrepaidPayment") if extended
         ),
     )
     return r.finish(read)
@@ -90,8 +90,8 @@ def _in(tax_total: Element, r: TermReader, currency: str | None) -> bool:
 
 def _party(r: TermReader, node: Element | None) -> Party:
     schemes = {
-        (r.text(one, "cac:TaxScheme/cbc:ID") or "").upper(): r.text(one, "cbc:CompanyID")
-        for one in r.all(node, "cac:PartyTaxScheme")
+        (r.text(scheme, "cac:TaxScheme/cbc:ID") or "").upper(): r.text(scheme, "cbc:CompanyID")
+        for scheme in r.all(node, "cac:PartyTaxScheme")
     }
     return Party(
         name=r.text(node, "cac:PartyLegalEntity/cbc:RegistrationName")
@@ -121,8 +121,10 @@ def _line(r: TermReader, node: Element) -> InvoiceLine:
         net=r.number(node, "cbc:LineExtensionAmount", "BT-131"),
         order_line=r.text(node, "cac:OrderLineReference/cbc:LineID"),
         accounting=r.text(node, "cbc:AccountingCost"),
-        allowances=r.sum([one for one in own if not _is_charge(r, one)], "cbc:Amount", "BT-136"),
-        charges=r.sum([one for one in own if _is_charge(r, one)], "cbc:Amount", "BT-141"),
+        allowances=r.sum(
+            [extra for extra in own if not _is_charge(r, extra)], "cbc:Amount", "BT-136"
+        ),
+        charges=r.sum([extra for extra in own if _is_charge(r, extra)], "cbc:Amount", "BT-141"),
         price=r.number(node, "cac:Price/cbc:PriceAmount", "BT-146"),
         price_base=r.number(node, "cac:Price/cbc:BaseQuantity", "BT-149"),
         category=r.text(category, "cbc:ID"),

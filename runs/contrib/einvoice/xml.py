@@ -100,13 +100,13 @@ class TermReader:
         return words[:MAX_TEXT] or None
 
     def number(self, node: Element | None, path: str, term: str) -> Decimal | None:
-        words = self.text(node, path)
-        if words is None:
+        text = self.text(node, path)
+        if text is None:
             return None
-        if not NUMBER.fullmatch(words):
-            self._unread.append(Unread(term=term, text=words[:100]))
+        if not NUMBER.fullmatch(text):
+            self._unread.append(Unread(term=term, text=text[:100]))
             return None
-        return Decimal(words)
+        return Decimal(text)
 
     def sum(self, nodes: list[Element], path: str, term: str) -> Decimal:
         return sum((self.number(node, path, term) or Decimal(0) for node in nodes), Decimal(0))
@@ -115,14 +115,14 @@ class TermReader:
         self, node: Element | None, path: str, term: str, *, compact: bool = False
     ) -> str | None:
         """An ISO date; `compact` reads `20261231` (UNTDID 2379, format 102)."""
-        words = self.text(node, path)
-        if words is None:
+        text = self.text(node, path)
+        if text is None:
             return None
         shape = r"\d{8}" if compact else r"\d{4}-\d{2}-\d{2}"
         try:
-            if re.fullmatch(shape, words, re.ASCII):
-                return dt.date.fromisoformat(words).isoformat()
+            if re.fullmatch(shape, text, re.ASCII):
+                return dt.date.fromisoformat(text).isoformat()
         except ValueError:
             pass
-        self._unread.append(Unread(term=term, text=words[:100]))
+        self._unread.append(Unread(term=term, text=text[:100]))
         return None

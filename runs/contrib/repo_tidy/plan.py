@@ -107,12 +107,12 @@ def _title(plan: Plan) -> str:
 def _feedback(feedback: Feedback) -> list[str]:
     parts = []
     if feedback.applied:
-        words = (
+        heading = (
             "Your feedback was applied:"
             if feedback.whose == "feedback"
             else "Understood of the request:"
         )
-        parts.append(f"**{words}** {'; '.join(feedback.applied)}.")
+        parts.append(f"**{heading}** {'; '.join(feedback.applied)}.")
     if feedback.notes:
         parts.append("\n".join(f"- {plain(note, 400)}." for note in feedback.notes[:20]))
     if feedback.not_understood:

@@ -154,7 +154,7 @@ def followers_gone(scope: TidyScope, made: Plan, earlier: Plan | None) -> list[s
     said = []
     for rule in earlier["rules"] if earlier else []:
         places = [path for path in rule["files"] if covers(scope, rule["code"], path)]
-        now = next((one for one in made["rules"] if one["code"] == rule["code"]), None)
+        now = next((planned for planned in made["rules"] if planned["code"] == rule["code"]), None)
         left = now["fixable"] if now else 0
         gone = {*places} - {*(now["files"] if now and left else [])}
         if left < rule["fixable"] and gone:

@@ -96,5 +96,8 @@ def needs(source: bytes, oldest: Version) -> set[str] | None:
             said = vermin.visit(source.decode("utf-8-sig"), config).output_text()
     except (ValueError, RecursionError, SyntaxError, vermin.InvalidVersionException):
         return None
-    found = {(one["what"], (int(one["major"]), int(one["minor"]))) for one in _NEEDS.finditer(said)}
+    found = {
+        (match["what"], (int(match["major"]), int(match["minor"])))
+        for match in _NEEDS.finditer(said)
+    }
     return {f"{what} ({version[0]}.{version[1]})" for what, version in found if version > oldest}

@@ -59,13 +59,13 @@ def settle(asked: str, found: Declared | None) -> Python:
     """
     named = _of_ruff(asked) if asked.startswith("py") else None
     version = min(
-        one
-        for one in (
+        version
+        for version in (
             named,
             found.version if found else None,
             ASSUMED if not (named or found) else None,
         )
-        if one
+        if version
     )
     return Python(
         version=".".join(map(str, version)),
@@ -105,8 +105,8 @@ def oldest(workspace: Workspace, files: Iterable[str]) -> Declared | None:
         reader = _READERS.get(PurePosixPath(path).name)
         if reader is None:
             continue
-        for rank, version, words in _safely(reader, workspace.path / path):
-            declared = Declared(version=version, path=path, words=words)
+        for rank, version, declaration in _safely(reader, workspace.path / path):
+            declared = Declared(version=version, path=path, words=declaration)
             by_folder.setdefault(str(PurePosixPath(path).parent), []).append((rank, declared))
     counting = [
         min(found, key=lambda one: (one[0], one[1].version))[1] for found in by_folder.values()
@@ -254,8 +254,8 @@ def _environments(text: str) -> Found:
     versions = []
     for found in _ENVIRONMENT.finditer(text):
         if found[3]:
-            named = [re.sub(r"\D", "", one) for one in found[3].split(",")]
-            versions += [(int(one[0]), int(one[1:])) for one in named if len(one) > 1]
+            named = [re.sub(r"\D", "", name) for name in found[3].split(",")]
+            versions += [(int(name[0]), int(name[1:])) for name in named if len(name) > 1]
         else:
             versions.append((int(found[1]), int(found[2])))
     if versions:

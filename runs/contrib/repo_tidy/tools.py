@@ -185,9 +185,9 @@ def look_around(context: Context, asked: str) -> tuple[Sources, Settings]:
     configs = [settings.by_folder[folder] for folder in sorted(settings.by_folder)]
     target = target_of(python)
     overridden = {
-        f"target-version = {one.target_version}"
-        for one in configs
-        if one.target_version not in ("", target)
+        f"target-version = {config.target_version}"
+        for config in configs
+        if config.target_version not in ("", target)
     }
     sources = Sources(
         python=python,

@@ -48,7 +48,7 @@ def write(
     if checkpoint is not None:
         checkpoint.created_at = at
     texts = [(str(kind), codec.encode(data)) for kind, data in facts]
-    one = Write(
+    commit = Write(
         run_id=run.pk,
         thread_id=run.thread_id,
         fence=fence,
@@ -58,11 +58,11 @@ def write(
         checkpoint=checkpoint,
     )
     if connection.vendor != "postgresql":
-        last = _one_transaction(one, facts)
+        last = _one_transaction(commit, facts)
     elif connection.in_atomic_block:
-        last = statements.one(one)
+        last = statements.one(commit)
     else:
-        last = group.commit(one)
+        last = group.commit(commit)
     if last is None:
         return False
     if facts:

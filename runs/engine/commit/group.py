@@ -94,14 +94,16 @@ class Committer:
         taken: dict[uuid.UUID, _Waiting] = {mine.write.run_id: mine}
         left = []
         with self._guard:
-            for one in self._waiting:
+            for waiting in self._waiting:
                 fits = (
-                    one.shape == mine.shape and len(taken) < MANY and one.write.run_id not in taken
+                    waiting.shape == mine.shape
+                    and len(taken) < MANY
+                    and waiting.write.run_id not in taken
                 )
                 if fits:
-                    taken[one.write.run_id] = one
+                    taken[waiting.write.run_id] = waiting
                 else:
-                    left.append(one)
+                    left.append(waiting)
             self._waiting = left
         return list(taken.values())[1:]
 
@@ -125,15 +127,15 @@ def _write(batch: Sequence[_Waiting]) -> None:
     have been alone.
     """
     try:
-        written = statements.several([one.write for one in batch])
+        written = statements.several([commit.write for commit in batch])
     except Error as error:
         if connection.connection is None or connection.connection.closed:
-            for one in batch:
-                one.error = OperationalError(*error.args)
+            for commit in batch:
+                commit.error = OperationalError(*error.args)
         return
-    for one in batch:
-        one.last = written.get(one.write.run_id)
-        one.done = one.last is not None
+    for commit in batch:
+        commit.last = written.get(commit.write.run_id)
+        commit.done = commit.last is not None
 
 
 def _new_committer() -> None:

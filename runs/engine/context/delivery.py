@@ -63,11 +63,11 @@ def require_right(
             order.repository_url, run.frozen.template_slug, people, reviewed=reviewed
         )
     except rights.NotPermitted as error:
-        words = (
+        message = (
             f"{error} Nothing was pushed; the commits are kept in this run. Retry once an "
             "operator has allowed it."
         )
-        raise StepFailed(words, code=error.code) from None
+        raise StepFailed(message, code=error.code) from None
     return reviewed
 
 
@@ -112,11 +112,11 @@ def _place(repository: Repository, credential: GiveCredential) -> ForgeRepositor
         )
         checked_project(project, kind=repository.forge)
     except BadForge as error:
-        words = (
+        message = (
             f"The forge of {repository.name} was not asked: {error} The commits are kept in "
             "this run."
         )
-        raise StepFailed(words, code="forge_refused") from None
+        raise StepFailed(message, code="forge_refused") from None
     return ForgeRepository(
         kind=repository.forge,
         url=url,

@@ -24,12 +24,12 @@ class Spent(StepFailed):
     """
 
     def __init__(self, spent: int, budget: int) -> None:
-        words = (
+        message = (
             f"The run would have written {spent:,} bytes of checkpoints; its budget is "
             f"{budget:,}. The state before this step is kept. "
         )
         super().__init__(
-            words
+            message
             + (
                 "Keep less in the state, or raise the template's size_budget; a retry begins to "
                 "count anew."
@@ -53,9 +53,9 @@ def spend(held: ClaimedRun, checkpoint: Checkpoint, *, more: int = 0) -> Events:
         raise Spent(spent, budget)
     checkpoint.metadata[SPENT] = spent
     if budget and before < WARN_AT * budget <= spent:
-        words = (
+        message = (
             f"This run has written {spent:,} of the {budget:,} bytes of checkpoints that it "
             "may. At the limit it is stopped."
         )
-        return [line(words, held.at, level="warning", bytes=spent, budget=budget)]
+        return [line(message, held.at, level="warning", bytes=spent, budget=budget)]
     return []

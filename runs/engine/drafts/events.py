@@ -45,11 +45,11 @@ def unkept(given: Mapping[str, Any], step: str = "") -> Events:
     there is no such thing.
     """
     names = list(redaction.found(given))
-    words = (
+    message = (
         f"Not kept, since the name says that it is a secret: {', '.join(names)}. A step reads "
         "secrets from its environment."
     )
-    return [line(words, step, level="warning")] if names else []
+    return [line(message, step, level="warning")] if names else []
 
 
 def starting(head: Checkpoint) -> Events:

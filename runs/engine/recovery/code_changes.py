@@ -113,12 +113,12 @@ def _tell(held: ClaimedRun, step: FrozenStep, now: str) -> None:
     held.run.code_seen = {**held.run.code_seen, step["name"]: now}
     if not Run.objects.held(held.run.pk, held.epoch).update(code_seen=held.run.code_seen):
         raise Stopped(f"{held.run.shown_id} was cancelled or taken over by another worker")
-    words = (
+    message = (
         f"The code of the step {step['title']} has changed since this work was asked for. The "
         "step runs with the code as it is now."
     )
     told = line(
-        words, step["name"], level="warning", code=CODE, was=step.get("fingerprint", ""), now=now
+        message, step["name"], level="warning", code=CODE, was=step.get("fingerprint", ""), now=now
     )
     log.append(held.run.thread_id, held.run.pk, [told])
 
@@ -144,8 +144,8 @@ def accept(run_id: uuid.UUID, *, by: User) -> Run:
             "This run is not held for an operator, so there is nothing to accept. Nothing "
             "was changed."
         )
-    words = f"{by.get_username()} accepted the changed code of the step {name}"
-    log.append(run.thread_id, run.pk, [line(words, name, code=CODE, by=by.get_username(), now=now)])
+    note = f"{by.get_username()} accepted the changed code of the step {name}"
+    log.append(run.thread_id, run.pk, [line(note, name, code=CODE, by=by.get_username(), now=now)])
     return run
 
 

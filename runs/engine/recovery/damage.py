@@ -90,12 +90,12 @@ def incident(run: Run, found: Good) -> tuple[Events, Checkpoint]:
     """The last events of the run, and the checkpoint that a retry goes on from: a snapshot, so that
     it builds on nothing damaged.
     """
-    good, words, code = found.checkpoint, found.words, FailureCode.INCIDENT
+    good, message, code = found.checkpoint, found.words, FailureCode.INCIDENT
     gathers = "gather" in good.metadata and not good.next_step
     step = "" if gathers else following(good)
     kept = {key: value for key, value in good.metadata.items() if key != "blocking_reason"}
     why = {
-        "error": words,
+        "error": message,
         "failure_code": code,
         "restored_from": good.shown_id,
         "damaged": found.damaged.shown_id,
@@ -119,7 +119,7 @@ def incident(run: Run, found: Good) -> tuple[Events, Checkpoint]:
     )
     at = step or good.node_id
     facts: Events = [
-        line(words, at, level="error"),
-        (EventKind.RUN_FAILED, {"error": words, "failure_code": code, "step": at}),
+        line(message, at, level="error"),
+        (EventKind.RUN_FAILED, {"error": message, "failure_code": code, "step": at}),
     ]
     return [*facts, created(checkpoint)], checkpoint

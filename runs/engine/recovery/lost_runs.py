@@ -102,8 +102,8 @@ def _return(run: Run, held: RunQuerySet, what: str, **fields: Any) -> list[Wake]
         {RUNNING}, PENDING, due_at=clock.FromNow(), lease_owner="", lease_until=None, **fields
     ):
         return []
-    words = line(f"The worker {run.lease_owner} {what}; another one takes over.", level="warning")
-    log.append(run.thread_id, run.pk, [words])
+    event = line(f"The worker {run.lease_owner} {what}; another one takes over.", level="warning")
+    log.append(run.thread_id, run.pk, [event])
     return [(run.pk, run.queue)]
 
 
@@ -112,12 +112,12 @@ def _incident(run: Run) -> list[Wake]:
     assert head is not None
     times = run.lost_attempts + 1
     step = head.next_step or head.node_id
-    words = (
+    message = (
         f"Step {step} lost its worker {times} times in a row. The state before it is kept; "
         "retry when the cause is found."
     )
     fields = {
-        "error": words,
+        "error": message,
         "failure_code": FailureCode.INCIDENT,
         "ended_at": clock.now(),
         "lease_owner": "",
@@ -133,15 +133,15 @@ def _incident(run: Run) -> list[Wake]:
         transaction.set_rollback(True)
         return []
     ending.move_children(run, children)
-    logger.error("%s: %s", run.shown_id, words)
+    logger.error("%s: %s", run.shown_id, message)
     facts, checkpoint = step_rows.failure(
-        run, head, _state(head), code=FailureCode.INCIDENT, words=words
+        run, head, _state(head), code=FailureCode.INCIDENT, words=message
     )
     if checkpoint is not None:
         store.insert(checkpoint)
     log.append(run.thread_id, run.pk, facts)
     ending.end_children(children, by=run.shown_id)
-    ending.note_on_parent(run, words, level="error")
+    ending.note_on_parent(run, message, level="error")
     return woken
 
 

@@ -121,7 +121,9 @@ def _said(data: object, message: str | None) -> str:
         return message or str(data or "")
     errors = data.get("errors")
     more = [
-        str(one.get("message") or one.get("code") or "") if isinstance(one, dict) else str(one)
-        for one in errors or []
+        str(error.get("message") or error.get("code") or "")
+        if isinstance(error, dict)
+        else str(error)
+        for error in errors or []
     ]
     return ": ".join(filter(None, [str(data.get("message") or message or ""), *more]))

@@ -52,9 +52,10 @@ class GitLab:
                 state="opened", source_branch=branch, get_all=False, **ONCE
             )
             own = (
-                one
-                for one in found
-                if one.source_branch == branch and one.source_project_id == one.target_project_id
+                request
+                for request in found
+                if request.source_branch == branch
+                and request.source_project_id == request.target_project_id
             )
             return next(map(_found, own), None)
 
@@ -132,5 +133,5 @@ def _said(message: object) -> str:
     if isinstance(message, bytes):
         return message.decode(errors="replace")
     if isinstance(message, dict):
-        return "; ".join(f"{name}: {_said(words)}" for name, words in message.items())
+        return "; ".join(f"{name}: {_said(text)}" for name, text in message.items())
     return ": ".join(map(_said, message)) if isinstance(message, list) else str(message)

@@ -78,7 +78,7 @@ def checked_url(kind: str, url: str, *, allowed: Sequence[str]) -> str:
     origin = f"{parts.scheme}://{shown}" + (
         f":{port}" if port and port != {"http": 80, "https": 443}[parts.scheme] else ""
     )
-    if origin not in {one.lower().rstrip("/") for one in allowed}:
+    if origin not in {entry.lower().rstrip("/") for entry in allowed}:
         raise BadForge(
             f"Forges at {origin} may not be reached from here. Operators allow origins by "
             "WAYSTATION_FORGES."

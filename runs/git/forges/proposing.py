@@ -89,7 +89,7 @@ def failure(
     The forge's own words are kept, without the token, cut to LONGEST_SAID.
     """
     name = TITLES[place.kind]
-    words = (
+    reason = (
         " ".join(said.replace(place.token, "…").split())[:LONGEST_SAID].rstrip(".")
         or "it gave no reason"
     )
@@ -100,19 +100,19 @@ def failure(
         return StepFailed(
             (
                 f"{name} is asked too much at the moment and wants to be left alone for "
-                f"{seconds:,.0f} seconds: {words}. {kept} Retry then."
+                f"{seconds:,.0f} seconds: {reason}. {kept} Retry then."
             ),
             code="forge_limit",
             after=seconds,
         )
     if status == 0 or status >= 500:
         return StepFailed(
-            f"{name} could not be reached: {words}. {kept} Retry later.",
+            f"{name} could not be reached: {reason}. {kept} Retry later.",
             code="forge_away",
             after=wait or 0.0,
         )
     return StepFailed(
-        f"{name} refused the pull request ({status}): {words}. {kept} Put that right, then retry.",
+        f"{name} refused the pull request ({status}): {reason}. {kept} Put that right, then retry.",
         code="forge_refused",
     )
 

@@ -24,16 +24,16 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         commands = parser.add_subparsers(dest="command", required=True)
-        for name, words in COMMANDS.items():
-            one = commands.add_parser(name, help=words)
-            one.add_argument("name", help="how steps call it, e.g. OPENAI_API_KEY")
-            one.add_argument("--team", default="", help="for runs of this team only")
+        for name, help_text in COMMANDS.items():
+            command = commands.add_parser(name, help=help_text)
+            command.add_argument("name", help="how steps call it, e.g. OPENAI_API_KEY")
+            command.add_argument("--team", default="", help="for runs of this team only")
             if name == "set":
-                one.add_argument(
+                command.add_argument(
                     "--note", default=None, help="what it is for; no part of the secret"
                 )
             if name in {"set", "bind"}:
-                bound = one.add_mutually_exclusive_group(required=name == "bind")
+                bound = command.add_mutually_exclusive_group(required=name == "bind")
                 bound.add_argument(
                     "--host",
                     action="append",
@@ -101,13 +101,17 @@ class Command(BaseCommand):
         self.stdout.write(f"{name} removed. Runs that ask for it fail from now on, and say so.")
 
     def _list(self) -> None:
-        for one in Credential.objects.defer("value").select_related("team").order_by("name", "pk"):
+        for credential in (
+            Credential.objects.defer("value").select_related("team").order_by("name", "pk")
+        ):
             used = (
-                f"used {timezone.localtime(one.used_at):%Y-%m-%d %H:%M}"
-                if one.used_at
+                f"used {timezone.localtime(credential.used_at):%Y-%m-%d %H:%M}"
+                if credential.used_at
                 else "never used"
             )
-            self.stdout.write(f"{one.name:<32} {_whose(one):<24} {used:<22} {one.bound_to}")
+            self.stdout.write(
+                f"{credential.name:<32} {_whose(credential):<24} {used:<22} {credential.bound_to}"
+            )
 
 
 def _team(name: str) -> Group | None:

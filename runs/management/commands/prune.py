@@ -36,8 +36,8 @@ class Command(BaseCommand):
                 )
             )
             return
-        for kind, one in found.items():
-            self.stdout.write(f"{kind:<12}{one['rows']:>10} rows {one['bytes']:>14} bytes")
+        for kind, tallied in found.items():
+            self.stdout.write(f"{kind:<12}{tallied['rows']:>10} rows {tallied['bytes']:>14} bytes")
         if not dry:
             self.stdout.write(
                 f"{tally.rows['rebased']} checkpoints were written anew as whole states, "

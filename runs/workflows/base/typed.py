@@ -59,12 +59,12 @@ def read(shape: type[T], values: Mapping[str, Any]) -> T:
         found: T = _adapter(kind).validate_json(json.dumps(given))
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False, include_context=False)
-        words = "; ".join(
+        problems = "; ".join(
             f"{'.'.join(str(part) for part in fault['loc']) or shape.__name__}: {fault['msg']}"
             for fault in faults[:SHOWN]
         )
         raise StepFailed(
-            f"The values do not fit {shape.__name__}: {words}.", code="not_as_declared"
+            f"The values do not fit {shape.__name__}: {problems}.", code="not_as_declared"
         ) from None  # pydantic's own message quotes the values
     return found
 
@@ -76,8 +76,8 @@ def _document(shape: Any) -> dict[str, Any]:
     except SchemaRefused as error:
         raise SchemaRefused(error.field or _culprit(shape), error.words) from error
     except PydanticUserError as error:
-        words = str(error).split("\n")[0]
-        raise SchemaRefused(_culprit(shape), f"{words}: no form can ask for it.") from error
+        reason = str(error).split("\n")[0]
+        raise SchemaRefused(_culprit(shape), f"{reason}: no form can ask for it.") from error
     try:
         return schemas.check_inputs(_without_nulls(schemas.check(made)))
     except SchemaRefused as error:

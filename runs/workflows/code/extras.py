@@ -45,8 +45,8 @@ def missing(kind: str) -> str:
 
 def require(kind: str) -> None:
     """Raise StepFailed where this cannot be used here."""
-    if words := missing(kind):
-        raise StepFailed(f"{words}, then restart the workers and retry.", code="not_installed")
+    if lack := missing(kind):
+        raise StepFailed(f"{lack}, then restart the workers and retry.", code="not_installed")
 
 
 def warnings_of(steps: Sequence[Mapping[str, Any]], *, default: str) -> list[str]:
@@ -58,7 +58,7 @@ def warnings_of(steps: Sequence[Mapping[str, Any]], *, default: str) -> list[str
     """
     named = {model or default for step in steps for model in _models(step)}
     return sorted(
-        {words for words in (missing(model.partition(":")[0]) for model in named) if words}
+        {warning for warning in (missing(model.partition(":")[0]) for model in named) if warning}
     )
 
 

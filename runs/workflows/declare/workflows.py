@@ -230,7 +230,7 @@ def workflow(
         "title": title,
         "description": description,
         "needs_repository": needs_repository,
-        "steps": [_step_of(slug, one) for one in used],
+        "steps": [_step_of(slug, step) for step in used],
     }
     if input is not None:
         template["input_schema"] = _schema(input, place, "input")
@@ -263,7 +263,11 @@ def _known(
 ) -> dict[str, object]:
     """Give a function's parameters with their defaults; refuse what is none of them."""
     parameters = signature(function).parameters.values()
-    known = {one.name: one.default for one in parameters if one.kind is not one.VAR_KEYWORD}
+    known = {
+        parameter.name: parameter.default
+        for parameter in parameters
+        if parameter.kind is not parameter.VAR_KEYWORD
+    }
     for name in unknown:
         raise WorkflowInvalid(
             place, f"{function.__name__}(…): {refusals.unknown('keyword', name, known)}"
@@ -349,6 +353,6 @@ def _reviewed(rules: Review, place: str) -> Review:
 def _reducers(rules: Mapping[str, Reducer], place: str) -> dict[str, str]:
     for key, reducer in rules.items():
         if reducer not in get_args(Reducer):
-            words = refusals.unknown("reducer", str(reducer), get_args(Reducer))
-            raise WorkflowInvalid(place, f"reducers, state key {key!r}: {words}")
+            message = refusals.unknown("reducer", str(reducer), get_args(Reducer))
+            raise WorkflowInvalid(place, f"reducers, state key {key!r}: {message}")
     return dict(rules)

@@ -125,7 +125,7 @@ def check(given: Any, calendars: Mapping[str, Calendar]) -> Review:
 
 def _check_external(review: Review) -> None:
     named = review.get("external", [])
-    if wrong := [one for one in named if not external_reviewers.is_address(one)]:
+    if wrong := [address for address in named if not external_reviewers.is_address(address)]:
         raise ReviewInvalid("external", f"{wrong[0]!r} is no mail address.")
     if named and review.get("risk") == "high":
         raise ReviewInvalid(
@@ -162,4 +162,6 @@ def of(step: Mapping[str, Any]) -> Review:
 
 def is_reviewed(step: Mapping[str, Any]) -> bool:
     """Whether a frozen step, or one that its child runs take, has rules on who answers and how."""
-    return bool(step.get("review")) or any(is_reviewed(one) for one in step.get("sub_steps", []))
+    return bool(step.get("review")) or any(
+        is_reviewed(sub_step) for sub_step in step.get("sub_steps", [])
+    )
