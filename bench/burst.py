@@ -105,7 +105,7 @@ def burst(stack: Stack, name: str) -> Iterator[dict[str, Any]]:
     bodies = [stamp(stack, order, "began", "crowd") - at for order, at in decided.items()]
     firsts = [stamp(stack, order, "asked", "guest") - at for order, at in others.items()]
     still = waiting(stack)
-    told = {
+    result = {
         "orders": len(crowd),
         "put_in_seconds": round(put, 1),
         "waiting_at_first": left,
@@ -117,7 +117,7 @@ def burst(stack: Stack, name: str) -> Iterator[dict[str, Any]]:
             percentile(bodies, 0.5) * 1000,
             "ms",
         ),
-        **told,
+        **result,
     }
     yield figure(
         f"{name}: decision → next step's body behind a burst, p99",

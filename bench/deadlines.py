@@ -49,13 +49,13 @@ def measure() -> Iterator[dict[str, Any]]:
     waiting = copies(first, 2 * ANSWERS, deadline=None)
     alone = answers(waiting[:ANSWERS])
     copies(first, DUE, deadline=timezone.now())
-    found: list[float] = []
-    sweeping = threading.Thread(target=sweep, args=(found,))
+    delays: list[float] = []
+    sweeping = threading.Thread(target=sweep, args=(delays,))
     sweeping.start()
     beside = answers(waiting[ANSWERS:])
     still = sweeping.is_alive()
     sweeping.join()
-    seconds, batch = sum(found), max(found)
+    seconds, batch = sum(delays), max(delays)
     left = Pause.objects.open().filter(deadline_at__lte=timezone.now()).count()
     yield {
         **figure(f"{DUE} deadlines due at once, all acted on", seconds, "s"),

@@ -52,7 +52,7 @@ def _changed(user: User) -> Iterator[dict[str, Any]]:
     settings.WAYSTATION_ON_CHANGE = "continue"
     asked = waiting(user)
     base._STEPS[STEP] = another
-    named = sum(found.count for found in compatibility.report(verdicts=("changed",)))
+    named = sum(step.count for step in compatibility.report(verdicts=("changed",)))
     yield figure(
         f"{MANY} orders wait, the step ahead changes: check_inflight does not name",
         MANY - named,
@@ -61,9 +61,13 @@ def _changed(user: User) -> Iterator[dict[str, Any]]:
     )
     answer(asked, user)
     lines = Event.objects.filter(run_id__in=asked, kind=EventKind.LOG)
-    said = {line.run_id for line in lines if "has changed since" in str(line.data.get("message"))}
+    run_ids = {
+        line.run_id for line in lines if "has changed since" in str(line.data.get("message"))
+    }
     ended = set(Run.objects.filter(pk__in=asked, status="completed").values_list("pk", flat=True))
-    yield figure("they are answered: ran the changed step unsaid", len(ended - said), "runs", bar=0)
+    yield figure(
+        "they are answered: ran the changed step unsaid", len(ended - run_ids), "runs", bar=0
+    )
     yield figure("they are answered: did not end", len(asked - ended), "runs", bar=0)
     broken = [
         result.invariant.code

@@ -134,13 +134,18 @@ def steps() -> Iterator[dict[str, Any]]:
             fresh.grow_to(FIRST, message)
             early.append(window(fresh))
             late.append(window(long))
-        for index, (what, unit, bar) in enumerate(MEASURED):
+        for index, (label, unit, bar) in enumerate(MEASURED):
             floor, value = (
                 statistics.median(sample[index] for sample in side) for side in (early, late)
             )
             judged = bar if at == max(AT) else None
             yield figure(
-                f"{what} at history {at}", value, unit, floor=floor, ratio=value / floor, bar=judged
+                f"{label} at history {at}",
+                value,
+                unit,
+                floor=floor,
+                ratio=value / floor,
+                bar=judged,
             )
 
 

@@ -118,8 +118,8 @@ def counters() -> tuple[int, int]:
     """Transactions that wrote, and bytes of WAL, since the server began."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT txid_current(), pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
-        found = cursor.fetchone()
-    return int(found[0]), int(found[1])
+        row = cursor.fetchone()
+    return int(row[0]), int(row[1])
 
 
 def order() -> UUID:

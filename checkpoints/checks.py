@@ -92,10 +92,10 @@ def database_is_of_this_version(app_configs: Any = None, **kwargs: Any) -> list[
 def as_it_is(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     """What the server or folder behind the settings promises; it is reached for this."""
     try:
-        found = configured.primary().weaknesses()
+        weaknesses = configured.primary().weaknesses()
     except ImproperlyConfigured:
         return []  # said above
-    return [(Error if ".E" in key else Warning)(text, id=key) for key, text in found.items()]
+    return [(Error if ".E" in key else Warning)(text, id=key) for key, text in weaknesses.items()]
 
 
 def at_start(*, reach: bool) -> None:

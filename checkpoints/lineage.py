@@ -37,10 +37,10 @@ def history(
     """Up to `limit` checkpoints of a thread that are older than `before`, newest first; their
     bodies are not read.
     """
-    found = Checkpoint.objects.filter(thread=thread_id).defer("body")
+    rows = Checkpoint.objects.filter(thread=thread_id).defer("body")
     if before is not None:
-        found = found.filter(pk__lt=before)
-    return list(found.order_by("-pk")[:limit])
+        rows = rows.filter(pk__lt=before)
+    return list(rows.order_by("-pk")[:limit])
 
 
 def chain(checkpoint_id: uuid.UUID, *, limit: int = PAGE) -> list[Checkpoint]:
@@ -102,8 +102,8 @@ def between(checkpoint_id: uuid.UUID, ancestor_id: uuid.UUID) -> list[ChainLink]
     ]
     with connection.cursor() as cursor:
         cursor.execute(sql, keys)
-        found = [ChainLink(_uuid(key), _uuid(run), *rest) for key, run, *rest in cursor.fetchall()]
-    return found if found and found[-1].id == ancestor_id else None
+        links = [ChainLink(_uuid(key), _uuid(run), *rest) for key, run, *rest in cursor.fetchall()]
+    return links if links and links[-1].id == ancestor_id else None
 
 
 def _uuid(value: uuid.UUID | str) -> uuid.UUID:

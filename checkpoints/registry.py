@@ -144,17 +144,17 @@ def _aging(table: Table, ages: Ages) -> Aging:
 
 def referred(threads: Sequence[uuid.UUID]) -> set[str]:
     """Give the digests of what threads may refer to: their checkpoints, and all other rows."""
-    found = {digest for thread_id in threads for digest in _by_checkpoints(thread_id)}
+    digests = {digest for thread_id in threads for digest in _by_checkpoints(thread_id)}
     for table in _TABLES:
         if table.references is None:
             continue
         for row in table.referring(table.of(threads)).iterator(garbage.PAGE):
             try:
-                found.update(filter(None, table.references(row)))
+                digests.update(filter(None, table.references(row)))
             # what it names goes with the next round of retention
             except (KeyMissing, SealBroken):
                 continue
-    return found
+    return digests
 
 
 def _by_checkpoints(thread_id: uuid.UUID) -> Iterable[str]:

@@ -41,11 +41,13 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
         return refused
     request = context.get("request")  # a socket's message comes with none, and may change something
     if (
-        said := outages.said(error, changing=request is None or request.method not in SAFE_METHODS)
+        answer := outages.said(
+            error, changing=request is None or request.method not in SAFE_METHODS
+        )
     ) is not None:
         logger.warning("%s: %s", request.path if request is not None else "a socket", error)
-        away = problem(said.status, said.code, said.words)
-        away.headers["Retry-After"] = str(said.after)
+        away = problem(answer.status, answer.code, answer.words)
+        away.headers["Retry-After"] = str(answer.after)
         return away
     if isinstance(error, RecursionError):  # Python's JSON parser and ours go down by recursion
         return problem(400, "parse_error", "The request is nested too deeply; nothing was changed.")

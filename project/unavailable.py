@@ -47,18 +47,18 @@ def during_trouble(request: HttpRequest, error: BaseException) -> HttpResponse |
     """The answer to a request that the database's own trouble kept from its answer; None for any
     other error. Needs no database.
     """
-    said = outages.said(error, changing=request.method not in SAFE)
-    if said is None:
+    answer = outages.said(error, changing=request.method not in SAFE)
+    if answer is None:
         return None
     logger.warning("%s %s: %s", request.method, request.path, error)
     if request.path.startswith("/api/"):
-        response = problems.response(said.status, said.code, said.words)
+        response = problems.response(answer.status, answer.code, answer.words)
     else:
         page = loader.render_to_string(
-            "unavailable.html", {"said": said, "changing": request.method not in SAFE}
+            "unavailable.html", {"said": answer, "changing": request.method not in SAFE}
         )
-        response = HttpResponse(page, status=said.status)
-    response["Retry-After"] = str(said.after)
+        response = HttpResponse(page, status=answer.status)
+    response["Retry-After"] = str(answer.after)
     return response
 
 

@@ -19,18 +19,18 @@ from runs.workflows.code import extras
 def as_set_up(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]:
     """What the setting alone tells."""
     problem = sandbox.wrong(settings.WAYSTATION_COMMAND_SANDBOX)
-    found: list[CheckMessage] = (
+    messages: list[CheckMessage] = (
         [Error(f"WAYSTATION_COMMAND_SANDBOX: {problem}", id="runs.E001")] if problem else []
     )
     model = settings.WAYSTATION_MODEL
     if lacking := extras.missing(model.provider):
-        found.append(
+        messages.append(
             Warning(
                 f"WAYSTATION_MODEL is {model.model}, but no agent can ask it here. {lacking}",
                 id="runs.W003",
             )
         )
-    return found
+    return messages
 
 
 @register("runs", deploy=True)

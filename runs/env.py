@@ -85,17 +85,17 @@ def items(name: str, default: str = "", separator: str = ",") -> list[str]:
 def arguments(name: str) -> list[str]:
     """A program and its arguments, from a JSON array; none where it is not set."""
     try:
-        found = json.loads(text(name) or "[]")
+        values = json.loads(text(name) or "[]")
     except ValueError as error:
         raise ImproperlyConfigured(f"{name} is no JSON array: {error}") from error
-    if not isinstance(found, list) or not all(
-        isinstance(argument, str) and "\0" not in argument for argument in found
+    if not isinstance(values, list) or not all(
+        isinstance(argument, str) and "\0" not in argument for argument in values
     ):
         raise ImproperlyConfigured(
             f'{name}: use a JSON array of words such as ["bwrap", "--bind", '
             f'"{{workspace}}", "{{workspace}}"]'
         )
-    return found
+    return values
 
 
 def calendars(name: str, shipped: dict[str, Any]) -> dict[str, Any]:
@@ -104,35 +104,39 @@ def calendars(name: str, shipped: dict[str, Any]) -> dict[str, Any]:
     """
     try:
         given = json.loads(text(name, "{}"))
-        found = {**shipped, **given}
+        merged = {**shipped, **given}
     except (ValueError, TypeError) as error:
         raise ImproperlyConfigured(f"{name} is no JSON object: {error}") from error
-    for calendar, hours in found.items():
+    for calendar, hours in merged.items():
         try:
             reading.read(hours)
         except reading.CalendarInvalid as error:
             raise ImproperlyConfigured(f"{name}, calendar {calendar!r}: {error}") from error
-    return found
+    return merged
 
 
 def model(name: str, url: str, credential: str) -> ModelEndpoint:
     """The model that agents ask whose template names none, from three variables: `provider:name`,
     its address, its key's name.
     """
-    found = ModelEndpoint(
+    endpoint = ModelEndpoint(
         model=text(name) or agents.SCRIPTED,
         base_url=text(url).rstrip("/"),
         credential=text(credential),
     )
     try:
         agents.check(
-            {"model": found.model, "base_url": found.base_url, "credential": found.credential}
+            {
+                "model": endpoint.model,
+                "base_url": endpoint.base_url,
+                "credential": endpoint.credential,
+            }
         )
     except ConfigInvalid as error:
         raise ImproperlyConfigured(
-            f"{name}={found.model!r}, {url}={found.base_url!r}: {error}"
+            f"{name}={endpoint.model!r}, {url}={endpoint.base_url!r}: {error}"
         ) from error
-    return found
+    return endpoint
 
 
 def prices(name: str) -> dict[str, Price]:
@@ -151,16 +155,16 @@ def prices(name: str) -> dict[str, Price]:
 def graphs(name: str) -> dict[str, str]:
     """Names of graphs, each with its place as `module:attribute`, from a JSON object."""
     try:
-        found = json.loads(text(name, "{}"))
+        names = json.loads(text(name, "{}"))
     except ValueError as error:
         raise ImproperlyConfigured(f"{name} is no JSON object: {error}") from error
-    if not isinstance(found, dict) or not all(
-        isinstance(place, str) and _PLACE.fullmatch(place) for place in found.values()
+    if not isinstance(names, dict) or not all(
+        isinstance(place, str) and _PLACE.fullmatch(place) for place in names.values()
     ):
         raise ImproperlyConfigured(
             f'{name}: use a JSON object such as {{"mail": "shop.graphs:mail"}}'
         )
-    return found
+    return names
 
 
 def encryption_keys(name: str) -> list[str]:
@@ -368,8 +372,11 @@ def _session(patience: Patience) -> str:
         "statement_timeout": patience.statement * 1000,
         "idle_in_transaction_session_timeout": patience.idle * 1000,
     }
-    told = {**SERVERS_SIDE, **{name: int(value) for name, value in milliseconds.items() if value}}
-    return " ".join(f"-c {name}={value}" for name, value in told.items())
+    options = {
+        **SERVERS_SIDE,
+        **{name: int(value) for name, value in milliseconds.items() if value},
+    }
+    return " ".join(f"-c {name}={value}" for name, value in options.items())
 
 
 SERVERS = {"celery", "daphne", "uvicorn", "gunicorn", "hypercorn", "granian"}

@@ -173,24 +173,24 @@ def plan(documents: Sequence[Document]) -> Plan:
 
     A child run is made only where the run above it is. Call inside a transaction.
     """
-    found: dict[str, Definition] = {}
+    definitions_by_digest: dict[str, Definition] = {}
     waiting = [(document, row) for document in documents for row in document["runs"]]
     while waiting:
-        made = len(found)
+        made = len(definitions_by_digest)
         for document, row in waiting:
             above = row.get("parent")
-            if above is None or above in found:
-                definition = _known(document, row, found[above] if above else None)
+            if above is None or above in definitions_by_digest:
+                definition = _known(document, row, definitions_by_digest[above] if above else None)
                 if definition is not None:
-                    found[row["id"]] = definition
+                    definitions_by_digest[row["id"]] = definition
         waiting = [
             (document, row)
             for document, row in waiting
-            if row.get("parent") is not None and row["id"] not in found
+            if row.get("parent") is not None and row["id"] not in definitions_by_digest
         ]
-        if len(found) == made:
+        if len(definitions_by_digest) == made:
             break
-    return found
+    return definitions_by_digest
 
 
 def _known(document: Document, row: Document, above: Definition | None) -> Definition | None:

@@ -25,8 +25,8 @@ def words(phase: str) -> str:
 
     A template or another engine may name any: `awaiting_text` is "Awaiting text".
     """
-    said = WORDS.get(phase) or re.sub(r"[\s_-]+", " ", phase).strip()
-    return said[:1].upper() + said[1:]
+    text = WORDS.get(phase) or re.sub(r"[\s_-]+", " ", phase).strip()
+    return text[:1].upper() + text[1:]
 
 
 def whereabouts(order: WorkOrder) -> str:

@@ -52,12 +52,12 @@ def policies(threads: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, RetentionPolicy
         .annotate(slug=Subquery(slug))
         .values_list("pk", "slug")
     )
-    said = dict(
+    by_slug = dict(
         Template.objects.current()
         .filter(slug__in=set(filter(None, ran.values())))
         .values_list("slug", "retention")
     )
-    return {thread_id: _policy(said.get(ran.get(thread_id) or "", {})) for thread_id in threads}
+    return {thread_id: _policy(by_slug.get(ran.get(thread_id) or "", {})) for thread_id in threads}
 
 
 def _policy(said: Mapping[str, float | None]) -> RetentionPolicy:

@@ -31,10 +31,10 @@ class Round(Task):  # type: ignore[type-arg]  # no such argument at run time
 def _every(name: str) -> float:
     """Seconds between two orders."""
     schedule: dict[str, dict[str, Any]] = settings.CELERY_BEAT_SCHEDULE
-    found = (
+    seconds = (
         float(entry["schedule"].seconds) for entry in schedule.values() if entry["task"] == name
     )
-    return next(found, settings.WAYSTATION_SWEEP_SECONDS)
+    return next(seconds, settings.WAYSTATION_SWEEP_SECONDS)
 
 
 def check_connection() -> None:

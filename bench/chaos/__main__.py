@@ -83,13 +83,13 @@ def main(arguments: list[str]) -> int:
 
 
 def read(arguments: list[str]) -> argparse.Namespace:
-    told = "\n".join(
+    listed = "\n".join(
         f"  {name:9} {' '.join((fault.__doc__ or '').split())}" for name, fault in known().items()
     )
     parser = argparse.ArgumentParser(
         prog="make chaos ARGS=…",
         description=__doc__,
-        epilog=f"faults:\n{told}",
+        epilog=f"faults:\n{listed}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
@@ -181,10 +181,10 @@ def _possible(parser: argparse.ArgumentParser, wanted: list[str] | None) -> list
     out, aloud.
     """
     reasons = {name: reason for name in wanted or known() if (reason := known()[name].possible())}
-    told = [f"{name} cannot be made here: {reason}" for name, reason in reasons.items()]
-    if wanted and told:
-        parser.error("; ".join(told))
-    for words in told:
+    sentences = [f"{name} cannot be made here: {reason}" for name, reason in reasons.items()]
+    if wanted and sentences:
+        parser.error("; ".join(sentences))
+    for words in sentences:
         print(words, flush=True)
     return [name for name in wanted or known() if name not in reasons]
 

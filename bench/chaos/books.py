@@ -76,11 +76,11 @@ class Books:
 
     def check_keys(self, asked: Sequence[Asked]) -> dict[str, Any]:
         """One order for each key, the one that its answer named."""
-        found: defaultdict[str, list[str]] = defaultdict(list)
+        by_title: defaultdict[str, list[str]] = defaultdict(list)
         for order in WorkOrder.objects.only("id", "title").iterator(chunk_size=500):
-            found[order.title].append(order.shown_id)
+            by_title[order.title].append(order.shown_id)
         for request in asked:
-            made = found.pop(request.title, [])
+            made = by_title.pop(request.title, [])
             if len(made) > 1:
                 self.world.breach(
                     "doubled", f"{request.key} made {made}; answers {request.answers}"
@@ -91,9 +91,9 @@ class Books:
                     f"{request.key} was answered {request.order or 'nothing'}, there is"
                     f" {made}; answers {request.answers}",
                 )
-        if found:
+        if by_title:
             self.world.breach(
-                "wrong", f"orders that nobody asked for: {dict(list(found.items())[:3])}"
+                "wrong", f"orders that nobody asked for: {dict(list(by_title.items())[:3])}"
             )
         again = sum(len(request.answers) - 1 for request in asked)
         return {"keys": len(asked), "asked_again": again}
@@ -232,17 +232,17 @@ class Books:
         if run.status != expected.status:
             self.breach(run, f"is {run.status}, the answers say {expected.status}; {run.error}")
         assert run.thread.head is not None
-        found: list[str] = store.load(run.thread.head).get("results", [])
-        if found != expected.results:
+        results: list[str] = store.load(run.thread.head).get("results", [])
+        if results != expected.results:
             kind: Kind = (
                 "doubled"
-                if len(set(found)) < len(found)
+                if len(set(results)) < len(results)
                 else "lost"
-                if len(found) < len(expected.results)
+                if len(results) < len(expected.results)
                 else "wrong"
             )
-            self.breach(run, f"has the results {found}, expected {expected.results}", kind)
-        self.seen.update(found)
+            self.breach(run, f"has the results {results}, expected {expected.results}", kind)
+        self.seen.update(results)
         self.check_log(run)
 
     def check_log(self, run: Run) -> None:

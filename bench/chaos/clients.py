@@ -118,9 +118,9 @@ class PageClient(Client):
 
     def open(self) -> None:
         _, headers, page = self.request("GET", "/login", None, {})
-        found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
-        assert found, page[:500]
-        form = {"username": self.user, "password": PASSWORD, "csrfmiddlewaretoken": found[1]}
+        match = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
+        assert match, page[:500]
+        form = {"username": self.user, "password": PASSWORD, "csrfmiddlewaretoken": match[1]}
         sent = {
             "Cookie": self._cookies(headers),
             "Content-Type": "application/x-www-form-urlencoded",

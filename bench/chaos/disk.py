@@ -41,10 +41,10 @@ class Disk:
         """There is room for not a page more than what is there."""
         # more may be in use a moment later, and a disk cannot become smaller than that
         for _ in range(50):
-            found = os.statvfs(self.folder)
+            status = os.statvfs(self.folder)
             try:
                 return self._mount(
-                    "-o", f"remount,size={(found.f_blocks - found.f_bfree) * found.f_frsize}"
+                    "-o", f"remount,size={(status.f_blocks - status.f_bfree) * status.f_frsize}"
                 )
             except subprocess.CalledProcessError:
                 pass

@@ -65,9 +65,9 @@ def _free() -> tuple[str, str]:
         ["ip", "-4", "-o", "addr"], check=False, capture_output=True, text=True
     ).stdout
     while True:
-        found = f"198.{random.choice((18, 19))}.{random.randrange(256)}"  # guards nothing
-        if f" {found}." not in taken:
-            return f"{found}.1", f"{found}.2"
+        network = f"198.{random.choice((18, 19))}.{random.randrange(256)}"  # guards nothing
+        if f" {network}." not in taken:
+            return f"{network}.1", f"{network}.2"
 
 
 def _ip(*words: str) -> None:

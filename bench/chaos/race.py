@@ -148,10 +148,10 @@ class Race:
                 drains, deadline = True, max(deadline, time.monotonic() + DRAIN)
             busy = sum(client.inbox.qsize() for client in clients)
             if busy < 10 * len(clients):
-                found = patiently(self.open_questions)
+                questions = patiently(self.open_questions)
                 now = time.monotonic()
                 for pause in [
-                    pause for pause in found if handed.get(pause.shown_id, 0) < now - REDISPATCH
+                    pause for pause in questions if handed.get(pause.shown_id, 0) < now - REDISPATCH
                 ][:10]:
                     handed[pause.shown_id] = now
                     assert pause.run.work_order is not None
@@ -161,7 +161,7 @@ class Race:
                     for client in clients:
                         client.inbox.put(question)
                 if (
-                    not found
+                    not questions
                     and not asker.is_alive()
                     and not patiently(lambda: Run.objects.live().exists())
                 ):

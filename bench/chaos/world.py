@@ -321,8 +321,8 @@ class World:
 
     def running(self) -> list[Touched]:
         """All runs that some worker has at this moment: what a fault of a server meets."""
-        found = Run.objects.filter(status=RUNNING).values_list("pk", "epoch", "status")
-        return [Touched(*row) for row in patiently(lambda: list(found))]
+        runs = Run.objects.filter(status=RUNNING).values_list("pk", "epoch", "status")
+        return [Touched(*row) for row in patiently(lambda: list(runs))]
 
     def await_recovery(
         self,

@@ -203,11 +203,11 @@ class ConfirmedAdmin(ReadOnlyAdmin):
         form: forms.Form | None = None,
     ) -> HttpResponse | None:
         """The page that asks, listing every row as it is now."""
-        found = list(rows[: MOST + 1])
-        if not 0 < len(found) <= MOST:
+        chosen = list(rows[: MOST + 1])
+        if not 0 < len(chosen) <= MOST:
             problem = (
                 f"Choose up to {MOST} rows."
-                if found
+                if chosen
                 else "The rows you chose are not in this list any more."
             )
             self.message_user(request, f"{problem} Nothing was done.", messages.WARNING)
@@ -221,7 +221,7 @@ class ConfirmedAdmin(ReadOnlyAdmin):
             "action": action,
             "button": button,
             "variant": "danger" if action in ENDING else "primary",
-            "rows": found,
+            "rows": chosen,
             "form": form,
             "checkbox": ACTION_CHECKBOX_NAME,
             # without the list's filters: a row that has left them since must still get its answer
@@ -395,10 +395,10 @@ class EventAdmin(ReadOnlyAdmin):
         """A run's events are looked for among its thread's: there is no index of them by run, which
         every step would pay for.
         """
-        found, doubled = super().get_search_results(request, queryset, search_term)
+        events, doubled = super().get_search_results(request, queryset, search_term)
         if (run := key_of(search_term, "run")) is None:
-            return found, doubled
-        return found.filter(
+            return events, doubled
+        return events.filter(
             thread__in=Checkpoint.objects.filter(run_id=run).values("thread")[:1]
         ), doubled
 

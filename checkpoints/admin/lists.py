@@ -65,26 +65,24 @@ class KeysetChangeList(ChangeList):
         rows: QuerySet[Any] = self.queryset
         before, after = self._key(BEFORE), self._key(AFTER)
         if after is not None:
-            found = list(rows.filter(pk__gt=after).order_by("pk")[: self.list_per_page + 1])[::-1]
-            newer, older = len(found) > self.list_per_page, True
-            found = found[-self.list_per_page :]
+            page = list(rows.filter(pk__gt=after).order_by("pk")[: self.list_per_page + 1])[::-1]
+            newer, older = len(page) > self.list_per_page, True
+            page = page[-self.list_per_page :]
         else:
-            found = self.read(rows if before is None else rows.filter(pk__lt=before))
-            newer, older = before is not None, len(found) > self.list_per_page
-            found = found[: self.list_per_page]
-        self.newer = (
-            self._page({AFTER: str(found[0].pk)} if found and newer else {}) if newer else ""
-        )
-        self.older = self._page({BEFORE: str(found[-1].pk)}) if found and older else ""
+            page = self.read(rows if before is None else rows.filter(pk__lt=before))
+            newer, older = before is not None, len(page) > self.list_per_page
+            page = page[: self.list_per_page]
+        self.newer = self._page({AFTER: str(page[0].pk)} if page and newer else {}) if newer else ""
+        self.older = self._page({BEFORE: str(page[-1].pk)}) if page and older else ""
         # equal: no total is shown
-        self.result_list, self.result_count, self.full_result_count = found, len(found), len(found)
+        self.result_list, self.result_count, self.full_result_count = page, len(page), len(page)
         self.show_full_result_count, self.show_admin_actions = False, True
         self.can_show_all = self.multi_page = False
         # they are above the list
         self.has_filters = self.has_filters and not any(
             isinstance(spec, FilterField) for spec in self.filter_specs
         )
-        self.paginator = OnePage(found, self.list_per_page)
+        self.paginator = OnePage(page, self.list_per_page)
 
     def read(self, rows: QuerySet[Any]) -> list[Any]:
         """One row more than a page has, newest first."""
@@ -129,8 +127,8 @@ class FarChangeList(KeysetChangeList):
         keys = fitting[: self.list_per_page + 1]
         if len(looked) == SCAN and len(keys) <= self.list_per_page:
             self.further = self._page({BEFORE: str(looked[-1][0])})
-        found = rows.order_by().in_bulk(keys)
-        return [found[key] for key in keys if key in found]
+        by_key = rows.order_by().in_bulk(keys)
+        return [by_key[key] for key in keys if key in by_key]
 
 
 @dataclass(frozen=True)

@@ -55,10 +55,10 @@ def history_of(thread: Thread, request: HttpRequest) -> dict[str, Any]:
 def comparison_of(old: Checkpoint, new: Checkpoint) -> dict[str, Any]:
     """Context of `forensics/_differences.html`."""
     try:
-        found = diff(old, new)
+        comparison = diff(old, new)
     except (DifferentThreads, store.CheckpointDamaged) as error:
         return {"comparison": None, "problem": str(error)}
-    return {"comparison": found, "beside": steps.beside(found), "problem": ""}
+    return {"comparison": comparison, "beside": steps.beside(comparison), "problem": ""}
 
 
 def change_of(checkpoint: Checkpoint) -> dict[str, Any]:

@@ -45,10 +45,10 @@ class ThreadPages(ThreadAdmin):
             if thread
             else {}
         )
-        found: HttpResponse = super().change_view(
+        response: HttpResponse = super().change_view(
             request, object_id, form_url, {**(extra_context or {}), **more}
         )
-        return found
+        return response
 
     def offers(self, request: HttpRequest) -> dict[str, Any]:
         """Pages that act, where this person may: see `hitl.admin.forensics`."""
@@ -65,18 +65,18 @@ class CheckpointPages(CheckpointAdmin):
         diff_page = path(
             "diff/", self.admin_site.admin_view(self.diff_view), name="checkpoints_checkpoint_diff"
         )
-        found: list[URLPattern] = [diff_page, *super().get_urls()]
-        return found
+        patterns: list[URLPattern] = [diff_page, *super().get_urls()]
+        return patterns
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
     ) -> HttpResponse:
         checkpoint = self.get_object(request, unquote(object_id))
         more = self.inside(request, checkpoint) if checkpoint else {}
-        found: HttpResponse = super().change_view(
+        response: HttpResponse = super().change_view(
             request, object_id, form_url, {**(extra_context or {}), **more}
         )
-        return found
+        return response
 
     def inside(self, request: HttpRequest, checkpoint: Checkpoint) -> dict[str, Any]:
         """What the page shows below the columns."""

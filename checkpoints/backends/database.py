@@ -238,7 +238,7 @@ def _stood_on(keys: Collection[uuid.UUID]) -> set[uuid.UUID]:
     """Those of these checkpoints that rows of other tables point to: runs and their questions,
     which this app does not know.
     """
-    found: set[uuid.UUID] = set()
+    parents: set[uuid.UUID] = set()
     for relation in Checkpoint._meta.get_fields(include_hidden=True):
         other = relation.related_model
         if (
@@ -247,10 +247,10 @@ def _stood_on(keys: Collection[uuid.UUID]) -> set[uuid.UUID]:
             and other not in {Checkpoint, Thread}
         ):
             name = relation.field.name
-            found |= set(
+            parents |= set(
                 other._default_manager.filter(**{f"{name}__in": keys}).values_list(name, flat=True)
             )
-    return found
+    return parents
 
 
 def _delete(rows: QuerySet[Checkpoint]) -> None:

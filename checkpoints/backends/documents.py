@@ -89,18 +89,18 @@ class Note:
     @classmethod
     def read(cls, thread_id: uuid.UUID, key: uuid.UUID, text: str) -> Note:
         try:
-            found = unpacked(text)
+            fields = unpacked(text)
             kept = StoredCheckpoint(
                 id=key,
                 thread_id=thread_id,
-                run_id=uuid.UUID(found["run"]),
-                parent_id=uuid.UUID(found["parent"]) if found["parent"] else None,
-                entry=Entry(**found["entry"]),
-                digest=found["digest"],
-                size=found["size"],
-                created_at=dt.datetime.fromisoformat(found["at"]),
+                run_id=uuid.UUID(fields["run"]),
+                parent_id=uuid.UUID(fields["parent"]) if fields["parent"] else None,
+                entry=Entry(**fields["entry"]),
+                digest=fields["digest"],
+                size=fields["size"],
+                created_at=dt.datetime.fromisoformat(fields["at"]),
             )
-            return cls(kept=kept, depth=found["depth"])
+            return cls(kept=kept, depth=fields["depth"])
         except MISSHAPEN as error:
             raise CheckpointDamaged(
                 f"The note of {shown(key)} cannot be read; its stored bytes were changed."
@@ -193,10 +193,10 @@ class DocumentStore(CheckpointStore, BodyStore):
         return self._note(thread_id, checkpoint_id).kept
 
     def _note(self, thread_id: uuid.UUID, key: uuid.UUID) -> Note:
-        found = self._notes(thread_id, [key])
-        if key not in found:
+        notes = self._notes(thread_id, [key])
+        if key not in notes:
             raise CheckpointUnknown(f"There is no {shown(key)} in this thread.")
-        return Note.read(thread_id, key, found[key])
+        return Note.read(thread_id, key, notes[key])
 
     def load(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> dict[str, Any]:
         kept = self.get(thread_id, checkpoint_id)
@@ -250,8 +250,8 @@ class DocumentStore(CheckpointStore, BodyStore):
         self, thread_id: uuid.UUID, *, before: uuid.UUID | None = None, limit: int = ALL
     ) -> list[Note]:
         keys = self._keys(thread_id, before, limit)
-        found = self._notes(thread_id, keys)
-        return [Note.read(thread_id, key, found[key]) for key in keys if key in found]
+        notes = self._notes(thread_id, keys)
+        return [Note.read(thread_id, key, notes[key]) for key in keys if key in notes]
 
     def children(self, thread_id: uuid.UUID, checkpoint_id: uuid.UUID) -> list[StoredCheckpoint]:
         self.get(thread_id, checkpoint_id)

@@ -85,22 +85,20 @@ class FileStore(DocumentStore):
     def _notes(self, thread_id: uuid.UUID, keys: Sequence[uuid.UUID]) -> dict[uuid.UUID, str]:
         place = self._place(thread_id)
         with _refusals():
-            found = {key: text for key in keys if (text := _read(_note(place, key))) is not None}
+            texts = {key: text for key in keys if (text := _read(_note(place, key))) is not None}
             head, text = _read_head(place)
         if head in keys and head is not None and text is not None:
-            found.setdefault(head, text)
-        return found
+            texts.setdefault(head, text)
+        return texts
 
     def _keys(self, thread_id: uuid.UUID, before: uuid.UUID | None, limit: int) -> list[uuid.UUID]:
         place = self._place(thread_id)
         with _refusals():
             head, _ = _read_head(place)
-            found = {
+            keys = {
                 uuid.UUID(name[: -len(NOTE)]) for name in _names(place) if name.endswith(NOTE)
             } | ({head} if head else set())
-        return sorted((key for key in found if before is None or key < before), reverse=True)[
-            :limit
-        ]
+        return sorted((key for key in keys if before is None or key < before), reverse=True)[:limit]
 
     def _forget(self, thread_id: uuid.UUID) -> None:
         """The folder stays with its lock, which somebody may be waiting for."""
@@ -196,8 +194,8 @@ def _read_head(place: Path) -> tuple[uuid.UUID | None, str | None]:
     if text is None:
         return None, None
     try:
-        found = unpacked(text)
-        return uuid.UUID(found["id"]), found["note"]
+        fields = unpacked(text)
+        return uuid.UUID(fields["id"]), fields["note"]
     except MISSHAPEN as error:
         raise CheckpointDamaged(
             "A thread's head cannot be read; its stored bytes were changed."

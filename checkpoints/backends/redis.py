@@ -109,8 +109,8 @@ class RedisStore(DocumentStore):
 
     def _head(self, thread_id: uuid.UUID) -> uuid.UUID | None:
         with _refusals():
-            found = self._client.get(self._key(thread_id, "head"))
-        return uuid.UUID(found) if found else None
+            head = self._client.get(self._key(thread_id, "head"))
+        return uuid.UUID(head) if head else None
 
     def _notes(self, thread_id: uuid.UUID, keys: Sequence[uuid.UUID]) -> dict[uuid.UUID, str]:
         return self._texts(thread_id, "notes", keys)
@@ -127,10 +127,10 @@ class RedisStore(DocumentStore):
     def _keys(self, thread_id: uuid.UUID, before: uuid.UUID | None, limit: int) -> list[uuid.UUID]:
         last = "+" if before is None else f"({before.hex}"
         with _refusals():
-            found = self._client.zrevrangebylex(
+            keys = self._client.zrevrangebylex(
                 self._key(thread_id, "order"), last, "-", start=0, num=limit
             )
-        return [uuid.UUID(key) for key in found]
+        return [uuid.UUID(key) for key in keys]
 
     def _forget(self, thread_id: uuid.UUID) -> None:
         with _refusals():
@@ -163,23 +163,23 @@ class RedisStore(DocumentStore):
     def weaknesses(self) -> dict[str, str]:
         try:
             with _refusals():
-                found = {**self._client.info("persistence"), **self._client.info("memory")}
+                info = {**self._client.info("persistence"), **self._client.info("memory")}
         except StoreUnavailable as error:
             return {"checkpoints.W005": f"{error} Runs wait until it can be reached."}
-        policy, words = found.get("maxmemory_policy", "noeviction"), {}
-        if not int(found.get("aof_enabled", 0)):
-            words["checkpoints.W003"] = (
+        policy, warnings = info.get("maxmemory_policy", "noeviction"), {}
+        if not int(info.get("aof_enabled", 0)):
+            warnings["checkpoints.W003"] = (
                 "The Redis that keeps checkpoints has `appendonly no`: when it restarts, states "
                 "that it did not save are lost, and their"
                 " runs with them. Set `appendonly yes`."
             )
         if policy != "noeviction":
-            words["checkpoints.W004"] = (
+            warnings["checkpoints.W004"] = (
                 f"The Redis that keeps checkpoints has `maxmemory-policy {policy}`: when its "
                 "memory is full it drops checkpoints."
                 " Set `noeviction`."
             )
-        return words
+        return warnings
 
 
 @contextlib.contextmanager

@@ -33,15 +33,15 @@ def make(setting: Mapping[str, Any]) -> CheckpointStore:
             f"CHECKPOINTS has the keys BACKEND (a dotted path) and OPTIONS; found {sorted(setting)}"
         )
     try:
-        found = import_string(setting["BACKEND"])
+        backend = import_string(setting["BACKEND"])
     except ImportError as error:
         raise ImproperlyConfigured(
             f"CHECKPOINTS: {setting['BACKEND']!r} cannot be imported: {error}"
         ) from error
-    if not (isinstance(found, type) and issubclass(found, CheckpointStore)):
+    if not (isinstance(backend, type) and issubclass(backend, CheckpointStore)):
         raise ImproperlyConfigured(f"CHECKPOINTS: {setting['BACKEND']} is no CheckpointStore")
     try:
-        return found(**setting.get("OPTIONS", {}))
+        return backend(**setting.get("OPTIONS", {}))
     except (TypeError, ValueError) as error:
         raise ImproperlyConfigured(
             f"CHECKPOINTS: the OPTIONS of {setting['BACKEND']} are wrong: {error}"

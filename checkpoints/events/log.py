@@ -128,13 +128,13 @@ def told_after(thread_id: uuid.UUID, seq: int, *, limit: int = PAGE) -> list[Env
 
     Nothing else is ever missing, and a log that has begun is never empty.
     """
-    told: list[Envelope] = []
+    envelopes_after: list[Envelope] = []
     for event in after(thread_id, seq, limit=limit):
         if event.seq > seq + 1:
-            told.append(_missing(event, seq + 1))
-        told.append(envelope(event))
+            envelopes_after.append(_missing(event, seq + 1))
+        envelopes_after.append(envelope(event))
         seq = event.seq
-    return told
+    return envelopes_after
 
 
 def _missing(event: Event, first: int) -> Envelope:

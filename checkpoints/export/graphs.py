@@ -52,11 +52,11 @@ def export(thread: Thread) -> Document:
 
     Raises store.CheckpointDamaged where something cannot be read.
     """
-    found = GraphThread.objects.filter(pk=thread.pk).first()
-    if found is None:
+    graph_thread = GraphThread.objects.filter(pk=thread.pk).first()
+    if graph_thread is None:
         return {}
-    spaces = GraphNamespace.objects.filter(thread=found).order_by("pk")
-    return {"graph": {"name": found.name, "spaces": [_space(space) for space in spaces]}}
+    spaces = GraphNamespace.objects.filter(thread=graph_thread).order_by("pk")
+    return {"graph": {"name": graph_thread.name, "spaces": [_space(space) for space in spaces]}}
 
 
 def _space(space: GraphNamespace) -> Document:
@@ -238,13 +238,13 @@ def _check_blobs(space: _Space, room: list[int]) -> None:
 
 
 def _check_once(space: _Space) -> None:
-    for what, seen in (
+    for noun, seen in (
         ("checkpoint", [row["key"] for row in space.checkpoints]),
         ("value", [(row["channel"], row["version"]) for row in space.blobs]),
         ("write", [(row["checkpoint"], row["task"], row["idx"]) for row in space.writes]),
     ):
         if len(set(seen)) < len(seen):
-            raise ImportRefused("duplicate_id", f"graph: a {what} is given more than once.")
+            raise ImportRefused("duplicate_id", f"graph: a {noun} is given more than once.")
 
 
 def _bytes(text: str) -> bytes:
@@ -276,10 +276,10 @@ def _unpacked(kind: str, content: bytes, room: list[int]) -> bytes:
 def _wanted(row: Document, data: bytes) -> set[tuple[str, str]]:
     """The values that a checkpoint is put together from, as far as that can be read here."""
     try:
-        found = graph_state.skeleton(row["kind"].removeprefix("z:"), data)
+        skeleton = graph_state.skeleton(row["kind"].removeprefix("z:"), data)
         return (
-            {(name, str(found["channel_versions"][name])) for name in found["stored"]}
-            if found
+            {(name, str(skeleton["channel_versions"][name])) for name in skeleton["stored"]}
+            if skeleton
             else set()
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:

@@ -237,7 +237,7 @@ def _mentioned(document: Mapping[str, Any]) -> set[str]:
 
     Only where the engine puts them: a text that happens to be the address of a blob is none.
     """
-    found = {
+    digests = {
         digest
         for section in sections.registered()
         for row in document[section.name]
@@ -246,10 +246,10 @@ def _mentioned(document: Mapping[str, Any]) -> set[str]:
     for row in document["checkpoints"]:
         metadata = row["metadata"]
         reports = (metadata.get("report"), metadata.get("gather", {}).get("report"))
-        found |= {report.get("patch", "") for report in reports if report} | {
+        digests |= {report.get("patch", "") for report in reports if report} | {
             metadata.get("git", {}).get("bundle", "")
         }
-    return found - {""}
+    return digests - {""}
 
 
 # reading
@@ -391,13 +391,15 @@ def time_of(text: str) -> dt.datetime:
     Before 1970 there is none that a database need hold.
     """
     try:
-        found = parse_datetime(text)
-        found = found.astimezone(dt.UTC) if found is not None and found.tzinfo is not None else None
+        moment = parse_datetime(text)
+        moment = (
+            moment.astimezone(dt.UTC) if moment is not None and moment.tzinfo is not None else None
+        )
     except (ValueError, OverflowError):
-        found = None
-    if found is None or found < EPOCH:
+        moment = None
+    if moment is None or moment < EPOCH:
         raise ImportRefused("document_invalid", f"{text[:40]!r} is no time with an offset.")
-    return min(found, clock.now())
+    return min(moment, clock.now())
 
 
 # import
@@ -474,10 +476,10 @@ def memos(document: Document, names: NewIds) -> list[Document]:
 
 def named(documents: Sequence[Document]) -> NewIds:
     """New ids for all that a family of documents names. Raises ImportRefused."""
-    found = NewIds()
+    new_ids = NewIds()
     for document in documents:
-        _name(document, found)
-    return found
+        _name(document, new_ids)
+    return new_ids
 
 
 def _name(document: Document, found: NewIds) -> None:
@@ -534,12 +536,12 @@ def _in_order(document: Document) -> list[Document]:
 def _check_secrets(document: Document) -> None:
     """What this server would not keep is not let in either."""
     for row in document["checkpoints"]:
-        found = next(
+        secret = next(
             redaction.found(row["state"] if "state" in row else _written(row["change"])), None
         )
-        if found:
+        if secret:
             message = (
-                f"{row['id']} holds a value under {found[:100]!r}, which is named like a secret "
+                f"{row['id']} holds a value under {secret[:100]!r}, which is named like a secret "
                 "and not kept here."
             )
             raise ImportRefused("secret_in_document", message)
@@ -548,10 +550,10 @@ def _check_secrets(document: Document) -> None:
     ]
     for name, column in columns:
         for row in document[name]:
-            if found := next(redaction.found(row[column]), None):
+            if secret := next(redaction.found(row[column]), None):
                 raise ImportRefused(
                     "secret_in_document",
-                    f"{name}: {found[:100]!r} is named like a secret, which is not kept here.",
+                    f"{name}: {secret[:100]!r} is named like a secret, which is not kept here.",
                 )
 
 

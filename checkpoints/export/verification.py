@@ -122,8 +122,8 @@ def _pages(rows: Any, key: Any) -> Iterator[Any]:
     """Rows in the order of their keys, a page at a time."""
     after = None
     while True:
-        found = list((rows if after is None else rows.filter(pk__gt=after)).order_by("pk")[:PAGE])
-        yield from found
-        if len(found) < PAGE:
+        page = list((rows if after is None else rows.filter(pk__gt=after)).order_by("pk")[:PAGE])
+        yield from page
+        if len(page) < PAGE:
             return
-        after = key(found[-1])
+        after = key(page[-1])

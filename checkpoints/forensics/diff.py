@@ -278,12 +278,12 @@ def _align(old: list[Any], new: list[Any]) -> tuple[Pairs, bool]:
 
 def _ids(items: list[Any]) -> list[str | int] | None:
     """The `id` of each item; None where one has none, or one that another has too."""
-    found = [item.get("id") if isinstance(item, Mapping) else None for item in items]
-    if not all(isinstance(item, str | int) and not isinstance(item, bool) for item in found) or len(
-        set(found)
-    ) < len(found):
+    item_ids = [item.get("id") if isinstance(item, Mapping) else None for item in items]
+    if not all(
+        isinstance(item, str | int) and not isinstance(item, bool) for item in item_ids
+    ) or len(set(item_ids)) < len(item_ids):
         return None
-    return found  # type: ignore[return-value]  # as `all` has seen
+    return item_ids  # type: ignore[return-value]  # as `all` has seen
 
 
 def _by_id(then: list[str | int], now: list[str | int]) -> tuple[Pairs, bool]:

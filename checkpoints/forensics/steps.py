@@ -84,11 +84,11 @@ def _seq_of(checkpoint: Checkpoint) -> int | None:
     """The number of the event that announced a checkpoint: the first of its name after what is
     surely older.
     """
-    told = Event.objects.filter(thread=checkpoint.thread_id, kind=EventKind.CHECKPOINT_CREATED)
-    told = told.filter(
+    events = Event.objects.filter(thread=checkpoint.thread_id, kind=EventKind.CHECKPOINT_CREATED)
+    events = events.filter(
         seq__gt=_older_than(checkpoint.thread_id, checkpoint.created_at - CLOSE)
     ).order_by("seq")
-    for seq, data in told.values_list("seq", "data")[:AHEAD]:
+    for seq, data in events.values_list("seq", "data")[:AHEAD]:
         if isinstance(data, dict) and data.get("checkpoint_id") == checkpoint.shown_id:
             return int(seq)
     return None

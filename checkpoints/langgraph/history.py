@@ -38,10 +38,10 @@ def histories(
     loads: Loads,
 ) -> dict[str, History]:
     """By channel. The writes at the target itself are the next step's, and left out."""
-    found = {channel: History() for channel in channels}
+    by_channel = {channel: History() for channel in channels}
     where = rows.where(at)
     if where is None:
-        return found
+        return by_channel
     chains: dict[str, list[uuid.UUID]] = {channel: [] for channel in channels}
     seeds: dict[str, tuple[uuid.UUID, str]] = {}
     remaining = set(channels)
@@ -50,16 +50,16 @@ def histories(
             chains[channel].append(row.key)
         for channel in sorted(remaining):
             if channel in skeleton["values"]:
-                found[channel].inline.append(skeleton["values"][channel])
+                by_channel[channel].inline.append(skeleton["values"][channel])
                 remaining.discard(channel)
             elif channel in skeleton["stored"]:
                 seeds[channel] = (row.key, str(skeleton["channel_versions"][channel]))
                 remaining.discard(channel)
         if not remaining:
             break
-    _seed(rows, where.namespace, seeds, found)
-    _collect(rows, where.namespace, chains, found)
-    return found
+    _seed(rows, where.namespace, seeds, by_channel)
+    _collect(rows, where.namespace, chains, by_channel)
+    return by_channel
 
 
 def ancestors(

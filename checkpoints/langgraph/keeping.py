@@ -76,7 +76,11 @@ def prune(rows: GraphRows, at: CheckpointAddress, loads: Loads) -> None:
     """
     spaces = dict(_namespaces(rows, at).values_list("name", "pk"))
     whole = {name: _kept(rows, pk, loads) for name, pk in spaces.items()}
-    left = {name: _closure(found, {max(found)}) for name, found in whole.items() if found}
+    left = {
+        name: _closure(checkpoints, {max(checkpoints)})
+        for name, checkpoints in whole.items()
+        if checkpoints
+    }
     gone = {str(key) for key in whole.get("", {}).keys() - left.get("", set())}
     for name, keys in left.items():
         if ":" in name and whole[name][max(keys)].root in gone:
@@ -121,12 +125,12 @@ def _namespaces(rows: GraphRows, at: CheckpointAddress) -> Any:
 
 
 def _kept(rows: GraphRows, namespace: int, loads: Loads) -> dict[uuid.UUID, KeptCheckpoint]:
-    found = {}
+    kept = {}
     for row in rows._whole().filter(namespace=namespace).iterator(BATCH):
         skeleton = rows.skeleton(row, loads)
         versions, stored = skeleton["channel_versions"], skeleton["stored"]
         has = frozenset([*skeleton["values"], *stored])
-        found[row.key] = KeptCheckpoint(
+        kept[row.key] = KeptCheckpoint(
             key=row.key,
             parent=row.parent,
             run=row.run,
@@ -139,7 +143,7 @@ def _kept(rows: GraphRows, namespace: int, loads: Loads) -> dict[uuid.UUID, Kept
             ),
             has=has,
         )
-    return found
+    return kept
 
 
 def _closure(
@@ -225,13 +229,13 @@ def _chains(
     bases: Mapping[uuid.UUID, uuid.UUID | None], tips: Iterable[uuid.UUID]
 ) -> set[uuid.UUID]:
     """Blobs with all that they build on."""
-    found: set[uuid.UUID] = set()
+    chains: set[uuid.UUID] = set()
     for pk in tips:
         step: uuid.UUID | None = pk
-        while step is not None and step not in found:
-            found.add(step)
+        while step is not None and step not in chains:
+            chains.add(step)
             step = bases.get(step)
-    return found
+    return chains
 
 
 def _drop_namespace(rows: GraphRows, namespace: int) -> None:

@@ -131,9 +131,9 @@ class GraphRows:
             row = GraphNamespace.objects.using(self.using).filter(
                 thread__owner=at.owner.user.pk, thread__name=at.thread, name=at.namespace
             )
-            if (found := row.values_list("pk", "thread").first()) is None:
+            if (keys := row.values_list("pk", "thread").first()) is None:
                 return None
-            _keep(self.places, place, Where(*found))
+            _keep(self.places, place, Where(*keys))
         return self.places[place]
 
     def make(self, at: CheckpointAddress) -> Where:
@@ -330,11 +330,13 @@ class GraphRows:
         row = rows.filter(key=key).first() if key else rows.order_by("-key").first()
         if row is None:
             return None
-        found = next(self._found([row], loads))
+        checkpoint = next(self._found([row], loads))
         # the graph changes its own in place
-        seen = {node: dict(versions) for node, versions in found.skeleton["versions_seen"].items()}
+        seen = {
+            node: dict(versions) for node, versions in checkpoint.skeleton["versions_seen"].items()
+        }
         _keep(self.latest, where.namespace, (row.key, seen))
-        return found
+        return checkpoint
 
     def _whole(self) -> QuerySet[GraphCheckpoint]:
         related = GraphCheckpoint.objects.using(self.using).select_related(
@@ -420,15 +422,15 @@ class GraphRows:
         wanted: dict[int, list[uuid.UUID]] = {}
         for row in rows:
             wanted.setdefault(row.namespace_id, []).append(row.key)
-        found: dict[tuple[int, uuid.UUID], list[tuple[str, str, str, bytes]]] = {}
+        writes: dict[tuple[int, uuid.UUID], list[tuple[str, str, str, bytes]]] = {}
         for namespace, keys in wanted.items():
             for write in self.writes(namespace, keys):
                 with readable(f"what {write.task_id} wrote"):
                     payload = graph_state.unpack(write.kind, write.content)
-                found.setdefault((namespace, write.checkpoint_key), []).append(
+                writes.setdefault((namespace, write.checkpoint_key), []).append(
                     (write.task_id, write.channel, *payload)
                 )
-        return found
+        return writes
 
     def writes(
         self, namespace: int, keys: Sequence[uuid.UUID], channels: Sequence[str] = ()

@@ -181,9 +181,9 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         start, given = 0, 0
         while limit is None or given < limit:
             seen, page = self._read(self._page(config, filter, before, start, limit))
-            for found in page[: None if limit is None else limit - given]:
+            for checkpoint in page[: None if limit is None else limit - given]:
                 given += 1
-                yield self._whole(found)
+                yield self._whole(checkpoint)
             if seen < PAGE:
                 return
             start += seen
@@ -199,9 +199,9 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         start, given = 0, 0
         while limit is None or given < limit:
             seen, page = await self._aread(self._page(config, filter, before, start, limit))
-            for found in page[: None if limit is None else limit - given]:
+            for checkpoint in page[: None if limit is None else limit - given]:
                 given += 1
-                yield self._whole(found)
+                yield self._whole(checkpoint)
             if seen < PAGE:
                 return
             start += seen

@@ -105,11 +105,11 @@ class StrictSerializer(JsonPlusSerializer):
         def look(code: int, payload: bytes) -> Any:
             if code == EXT_NUMPY_ARRAY:
                 return None
-            found = ormsgpack.unpackb(payload, ext_hook=look, option=ormsgpack.OPT_NON_STR_KEYS)
+            value = ormsgpack.unpackb(payload, ext_hook=look, option=ormsgpack.OPT_NON_STR_KEYS)
             if code == EXT_DELTA_SNAPSHOT:
                 return None
-            name = (found[0], found[1])
-            method = code == EXT_METHOD_SINGLE_ARG and (*name, found[3]) in SAFE_MSGPACK_METHODS
+            name = (value[0], value[1])
+            method = code == EXT_METHOD_SINGLE_ARG and (*name, value[3]) in SAFE_MSGPACK_METHODS
             if not method and not (code in NAMED and (name in SAFE_MSGPACK_TYPES or name in known)):
                 strangers.append(".".join(name))
             return ()  # stands for the object; it may have to be a key

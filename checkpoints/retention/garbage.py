@@ -65,9 +65,9 @@ def page(
     rows: QuerySet[Any], limit: int, references: Callable[[Any], Iterable[str]]
 ) -> tuple[set[str], str]:
     """A page of a Source whose rows are read in the order of their keys."""
-    found = list(rows[:limit])
-    digests = {digest for row in found for digest in references(row)}
-    return digests, str(found[-1].pk) if len(found) == limit else ""
+    page_rows = list(rows[:limit])
+    digests = {digest for row in page_rows for digest in references(row)}
+    return digests, str(page_rows[-1].pk) if len(page_rows) == limit else ""
 
 
 def mark(digests: Iterable[str]) -> None:
@@ -149,27 +149,27 @@ def free(digests: Iterable[str], sources: Iterable[Source]) -> dict[str, tuple[i
                 going -= _whole(hit)
             if not cursor:
                 break
-    found = {}
+    freed = {}
     with transaction.atomic(durable=True):
         for name, kind in KINDS.items():
-            found[name] = remove(
+            freed[name] = remove(
                 kind,
                 list(kind._default_manager.filter(pk__in=going).values_list("pk", flat=True)),
                 since=since,
             )
-    return found
+    return freed
 
 
 def _whole(digests: Iterable[str]) -> set[str]:
     """Digests, with the chunks before those that are chunks."""
-    found = set(digests)
-    wanted = sorted(found)
+    whole = set(digests)
+    wanted = sorted(whole)
     for start in range(0, len(wanted), MANY):
         some = wanted[start : start + MANY]
         with connection.cursor() as cursor:
             cursor.execute(_chain(some, whole=True), some)
-            found |= {digest for (digest,) in cursor.fetchall()}
-    return found
+            whole |= {digest for (digest,) in cursor.fetchall()}
+    return whole
 
 
 def unmarked(kind: type[Blob] | type[Chunk], *, since: dt.datetime) -> QuerySet[Any]:
@@ -180,8 +180,8 @@ def unmarked(kind: type[Blob] | type[Chunk], *, since: dt.datetime) -> QuerySet[
 
 def weigh(rows: QuerySet[Any]) -> tuple[int, int]:
     """How many blobs or chunks, and their bytes."""
-    found = rows.aggregate(bytes=Sum(Length("content")))
-    return rows.count(), found["bytes"] or 0
+    weight = rows.aggregate(bytes=Sum(Length("content")))
+    return rows.count(), weight["bytes"] or 0
 
 
 def remove(

@@ -279,9 +279,9 @@ def drop_events(thread_id: uuid.UUID, going: QuerySet[Event], *, hold: Callable[
     if not seqs:
         return tally
     mine = Event.objects.filter(thread=thread_id, seq__lte=seqs[-1])
-    told = mine.filter(kind=EventKind.STEP_COMPLETED).count()
+    steps = mine.filter(kind=EventKind.STEP_COMPLETED).count()
     # the thread's row first, as every writer of the log does
-    Thread.objects.filter(pk=thread_id).update(step_balance=F("step_balance") - told)
+    Thread.objects.filter(pk=thread_id).update(step_balance=F("step_balance") - steps)
     tally.add("events", len(seqs), weight(mine, "data"))
     mine._raw_delete(using=DEFAULT_DB_ALIAS)
     _count_again(thread_id, dropped=len(seqs))

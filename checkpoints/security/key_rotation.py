@@ -43,13 +43,13 @@ class ColumnReport:
 
 def columns() -> list[SealedField]:
     """Every sealed column."""
-    found = [
+    fields = [
         field
         for model in apps.get_models()
         for field in model._meta.concrete_fields
         if isinstance(field, SealedField)
     ]
-    return sorted(found, key=lambda field: field.about)
+    return sorted(fields, key=lambda field: field.about)
 
 
 def rotate(*, dry_run: bool, batch: int = BATCH) -> Iterator[ColumnReport]:
@@ -58,15 +58,15 @@ def rotate(*, dry_run: bool, batch: int = BATCH) -> Iterator[ColumnReport]:
     Raises nothing for values that cannot be opened: it lists them.
     """
     for column in columns():
-        found, after = ColumnReport(column.about), None
+        report, after = ColumnReport(column.about), None
         while rows := _stale(column, after, batch):
             after = rows[-1][0]
             with (
                 transaction.atomic(),
                 nullcontext() if dry_run else append_only.opened(append_only.RESEAL),
             ):
-                _take(column, rows, found, dry_run=dry_run)
-        yield found
+                _take(column, rows, report, dry_run=dry_run)
+        yield report
 
 
 def _stale(column: SealedField, after: Any, batch: int) -> list[tuple[Any, Any]]:

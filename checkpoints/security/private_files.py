@@ -60,12 +60,12 @@ def _open(place: Path, umask: int) -> Iterator[tuple[Path, int]]:
     The outermost comes last: a stop half-way is gone on with.
     """
     try:
-        found = place.lstat()
+        status = place.lstat()
     except OSError:
         return
-    if not found.st_mode & umask & 0o777 or stat.S_ISLNK(found.st_mode):
+    if not status.st_mode & umask & 0o777 or stat.S_ISLNK(status.st_mode):
         return
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         for folder, folders, files in os.walk(place):
             for name in (*folders, *files):
                 path = Path(folder, name)
@@ -75,4 +75,4 @@ def _open(place: Path, umask: int) -> Iterator[tuple[Path, int]]:
                     continue
                 if inner.st_mode & umask & 0o777 and not stat.S_ISLNK(inner.st_mode):
                     yield path, stat.S_IMODE(inner.st_mode)
-    yield place, stat.S_IMODE(found.st_mode)
+    yield place, stat.S_IMODE(status.st_mode)

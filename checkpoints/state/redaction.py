@@ -73,8 +73,8 @@ class SecretNames(dict[str, bool]):
     def __missing__(self, name: str) -> bool:
         if len(self) > _KNOWN_LIMIT:  # names may be data, such as file names
             self.clear()
-        found = self[name] = self._is_secret(name)
-        return found
+        is_secret = self[name] = self._is_secret(name)
+        return is_secret
 
     def _is_secret(self, name: str) -> bool:
         words = _words(name)

@@ -69,15 +69,15 @@ def fetch(texts: Sequence[str]) -> list[str]:
     Raises StoreUnavailable, or CheckpointDamaged where one is missing.
     """
     places = {text: _place(text) for text in texts if elsewhere(text)}
-    found: dict[uuid.UUID, str] = {}
+    bodies: dict[uuid.UUID, str] = {}
     for store in configured.readable():
         if isinstance(store, BodyStore):
-            for thread_id, keys in _by_thread(places.values(), but=found).items():
-                found |= {
+            for thread_id, keys in _by_thread(places.values(), but=bodies).items():
+                bodies |= {
                     key: encryption.opened_text(text, SEALED)
                     for key, text in store.get_bodies(thread_id, keys).items()
                 }
-    return [_body(found, places[text]) if text in places else text for text in texts]
+    return [_body(bodies, places[text]) if text in places else text for text in texts]
 
 
 def drop_on_commit(found: Iterable[Any]) -> None:

@@ -238,8 +238,8 @@ def skeleton(kind: str, data: bytes) -> dict[str, Any]:
     """What a checkpoint's payload says of its channels, as JSON; empty where it cannot be read
     here.
     """
-    found = _plain(kind, data) if kind == "msgpack" else {"$type": kind}
-    return {} if "$type" in found else found
+    value = _plain(kind, data) if kind == "msgpack" else {"$type": kind}
+    return {} if "$type" in value else value
 
 
 def latest(thread_id: uuid.UUID) -> Any:
@@ -249,8 +249,8 @@ def latest(thread_id: uuid.UUID) -> Any:
     row = GraphCheckpoint.objects.filter(
         namespace__thread=thread_id, namespace__name=""
     ).select_related("checkpoint")
-    found = row.order_by("-key").first()
-    return found.checkpoint if found else None
+    checkpoint = row.order_by("-key").first()
+    return checkpoint.checkpoint if checkpoint else None
 
 
 def _asked(row: GraphCheckpoint, using: str) -> dict[str, Any]:

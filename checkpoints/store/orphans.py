@@ -47,12 +47,12 @@ def _strays(store: BodyStore, *, before: int) -> Iterator[tuple[uuid.UUID, uuid.
     while some := list(islice(old, AT_ONCE)):
         wanted = {str(bodies.reference(store, *place)): place for place in some}
         own = Checkpoint.objects.filter(pk__in=[key for _, key in some])
-        found = {text for text in _texts(own) if text in wanted}
-        if rest := [text for text in wanted if text not in found]:
-            found |= set(
+        strays = {text for text in _texts(own) if text in wanted}
+        if rest := [text for text in wanted if text not in strays]:
+            strays |= set(
                 _texts(Checkpoint.objects.filter(body__in=[codec.Text(text) for text in rest]))
             )
-        yield from (place for text, place in wanted.items() if text not in found)
+        yield from (place for text, place in wanted.items() if text not in strays)
 
 
 def _texts(rows: QuerySet[Checkpoint]) -> list[str]:

@@ -67,8 +67,8 @@ class _Made:
 
     def __init__(self, query: models.QuerySet[Any], stand_ins: Sequence[Value]) -> None:
         compiler: Any = query.query.get_compiler(DEFAULT_DB_ALIAS)
-        self.sql, found = compiler.as_sql()
-        self.parameters = [(_place(stand_ins, value), value) for value in found]
+        self.sql, parameters = compiler.as_sql()
+        self.parameters = [(_place(stand_ins, value), value) for value in parameters]
         """For each parameter of the SQL which of the values it is, or None where it is always the
         same.
         """

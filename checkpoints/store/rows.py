@@ -414,7 +414,7 @@ def _chunks(counts: Mapping[str, int]) -> dict[str, str]:
                 texts[tip].append(
                     zlib.decompress(encryption.opened(bytes(content), ITEMS)).decode()
                 )
-    return {tip: ",".join(found) for tip, found in texts.items()}
+    return {tip: ",".join(chunk) for tip, chunk in texts.items()}
 
 
 def blobs_of(checkpoint: Checkpoint) -> set[str]:

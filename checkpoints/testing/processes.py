@@ -95,8 +95,8 @@ class Processes(Hooks):
             return self._does_not_survive_and_says_so(store, thread, tmp_path / "ledger")
         at = time.time() + 4
         racers = [self._start(thread, "race", at=at) for _ in range(RACERS)]
-        said = [json.loads(racer.communicate(timeout=PATIENCE)[0]) for racer in racers]
-        assert sorted(said) == ["moved"] * (RACERS - 1) + ["won"]
+        answers = [json.loads(racer.communicate(timeout=PATIENCE)[0]) for racer in racers]
+        assert sorted(answers) == ["moved"] * (RACERS - 1) + ["won"]
         assert len(store.history(thread)) == 1
         return None
 
@@ -166,8 +166,8 @@ class Processes(Hooks):
 
     def _do(self, thread: uuid.UUID, what: str, **more: Any) -> Any:
         process = self._start(thread, what, **more)
-        said, _ = process.communicate(timeout=PATIENCE)
-        return json.loads(said) if process.returncode == 0 else process.returncode
+        output, _ = process.communicate(timeout=PATIENCE)
+        return json.loads(output) if process.returncode == 0 else process.returncode
 
     def _start(self, thread: uuid.UUID, what: str, **more: Any) -> subprocess.Popen[str]:
         order = {

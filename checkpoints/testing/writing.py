@@ -50,15 +50,15 @@ class Writing(Hooks):
         )
         kept = store.put(thread, RUN, ODD, entry, parent=None)
         assert codec.encode(store.load(thread, kept.id)) == codec.encode(ODD)
-        found = store.get(thread, kept.id)
-        assert (found.thread_id, found.run_id, found.parent_id) == (thread, RUN, None)
-        assert (found.entry.status, found.entry.node_id, found.entry.loop_num) == (
+        read = store.get(thread, kept.id)
+        assert (read.thread_id, read.run_id, read.parent_id) == (thread, RUN, None)
+        assert (read.entry.status, read.entry.node_id, read.entry.loop_num) == (
             "pending_input",
             "ask",
             2,
         )
-        assert codec.encode(found.entry.metadata) == codec.encode(entry.metadata)
-        assert found == kept == store.latest(thread)
+        assert codec.encode(read.entry.metadata) == codec.encode(entry.metadata)
+        assert read == kept == store.latest(thread)
 
     def test_any_sequence_of_updates_loads_as_a_plain_fold(
         self, store: CheckpointStore, thread: uuid.UUID

@@ -148,18 +148,18 @@ class Operation(AutoSchema):
     def _refusals(self, operation: dict[str, Any], *, changes: bool) -> set[int]:
         """What stands around this operation can answer these, whatever its view does."""
         # its query, its caller, their rights, how often they ask, the database
-        found = {400, 401, 403, 429, 503}
+        statuses = {400, 401, 403, 429, 503}
         if changes:
             # what the body names; the state of things; a used key; the disk
-            found |= {404, 409, 422, 507}
+            statuses |= {404, 409, 422, 507}
         if "requestBody" in operation:
-            found |= {413, 415}
+            statuses |= {413, 415}
         # as above
         if "{" in self.path or self._get_pagination_parameters():  # type: ignore[no-untyped-call]
-            found |= {404}
+            statuses |= {404}
         if "{" in self.path:
-            found |= {409}  # a damaged checkpoint is not read
-        return found
+            statuses |= {409}  # a damaged checkpoint is not read
+        return statuses
 
     def _shared(self, status: int, problem: dict[str, Any]) -> dict[str, Any]:
         """A reference to the answer with this status, which all operations share."""

@@ -18,15 +18,17 @@ class JsonField(forms.JSONField):
 
     def to_python(self, value: Any) -> Any:
         try:
-            found = super().to_python(value)
-            kept = b"\\u0000" not in json.dumps(found, ensure_ascii=False, allow_nan=False).encode()
+            parsed = super().to_python(value)
+            kept = (
+                b"\\u0000" not in json.dumps(parsed, ensure_ascii=False, allow_nan=False).encode()
+            )
         except (ValueError, RecursionError):  # NaN, half a character, nested too deeply
             kept = False
         if not kept:
             raise forms.ValidationError(
                 "This holds what cannot be kept: NaN, a NUL, half a character, or too many levels."
             )
-        return found
+        return parsed
 
     def bound_data(self, data: Any, initial: Any) -> Any:
         return data or ""  # a form that is shown again shows what was typed

@@ -59,10 +59,10 @@ class TemplateAdminForm(forms.ModelForm):  # type: ignore[type-arg]  # generic i
 
     def clean_retention(self) -> dict[str, Any]:
         """An emptied field is a template that says nothing."""
-        said: dict[str, Any] = (
+        retention: dict[str, Any] = (
             self.cleaned_data["retention"] if self.cleaned_data["retention"] is not None else {}
         )
-        return said
+        return retention
 
     def clean(self) -> dict[str, Any]:
         """Ask the service itself whether it would take the edit, and take that back: the form is

@@ -281,22 +281,22 @@ def _matches(rule: ApprovalRule, tool: Known, arguments: Mapping[str, Any]) -> b
 
 def _at(arguments: Any, pointer: str) -> Any:
     """What a JSON pointer leads to, or _NOTHING."""
-    found = arguments
+    value = arguments
     for part in pointer[1:].split("/"):
         name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, Mapping) and name in found:
-            found = found[name]
+        if isinstance(value, Mapping) and name in value:
+            value = value[name]
         elif (
-            isinstance(found, list | tuple)
+            isinstance(value, list | tuple)
             and name.isascii()
             and name.isdigit()
             and len(name) < 9
-            and int(name) < len(found)
+            and int(name) < len(value)
         ):
-            found = found[int(name)]
+            value = value[int(name)]
         else:
             return _NOTHING
-    return found
+    return value
 
 
 def _compare(op: str, value: Any, wanted: Any) -> bool | None:

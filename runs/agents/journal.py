@@ -61,12 +61,12 @@ class Journal:
         there by then was recorded. Raises Stopped as soon as the run is not wanted any more.
         """
         outside = {call.id: call for call in calls if not call.tool.in_workspace}
-        found = {
+        records = {
             key.removeprefix(CALL): got
             for key, got in self.context.recorded([f"{CALL}{name}" for name in outside]).items()
         }
-        found |= self._at_once([call for name, call in outside.items() if name not in found])
-        return found | {
+        records |= self._at_once([call for name, call in outside.items() if name not in records])
+        return records | {
             call.id: self._in_workspace(call) for call in calls if call.tool.in_workspace
         }
 
@@ -74,14 +74,14 @@ class Journal:
         """Each in a thread; what it gives is recorded from here, as it comes."""
         if not calls:
             return {}
-        found: dict[str, dict[str, Any]] = {}
+        records: dict[str, dict[str, Any]] = {}
         pool = ThreadPoolExecutor(min(AT_ONCE, len(calls)), thread_name_prefix="tool")
         try:
             waiting = {self._begun(call, pool): call for call in calls}
             while waiting:
                 done = wait(waiting, timeout=LOOK, return_when=FIRST_COMPLETED).done
                 errors = [error for future in done if (error := future.exception()) is not None]
-                found |= {
+                records |= {
                     call.id: self._noted(call, future) for future, call in _taken(waiting, done)
                 }
                 if errors:
@@ -90,7 +90,7 @@ class Journal:
         finally:
             # one that hangs is left behind: nobody records what it gives
             pool.shutdown(wait=False, cancel_futures=True)
-        return found
+        return records
 
     def _begun(self, call: Ready, pool: ThreadPoolExecutor) -> Future[dict[str, Any]]:
         self.context.emit("tool_call_started", self._told(call.id, call.tool.name, call.arguments))
@@ -127,9 +127,9 @@ class Journal:
 
     def start(self, call_id: str, tool: str, arguments: Any) -> None:
         """Tell once that a call began."""
-        told = self._told(call_id, tool, arguments)
+        event = self._told(call_id, tool, arguments)
         self.context.once(
-            f"started/{call_id}", lambda: True, tell=lambda _: ("tool_call_started", told)
+            f"started/{call_id}", lambda: True, tell=lambda _: ("tool_call_started", event)
         )
 
     def note(
@@ -155,8 +155,8 @@ class Journal:
                 **relied,
             }
 
-        found: dict[str, Any] = self.context.once(f"{CALL}{call_id}", work, tell=tell)
-        return found
+        record: dict[str, Any] = self.context.once(f"{CALL}{call_id}", work, tell=tell)
+        return record
 
     def _told(self, call_id: str, tool: str, arguments: Any) -> dict[str, Any]:
         return {

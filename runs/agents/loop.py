@@ -59,9 +59,9 @@ class Loop:
         if self.mind.get("ended"):
             return Go(update=self._update(), to=self.context.step, commit=self._commit())
         response, wanted = self.mind["prompt_messages"][-1], memory.open_calls(self.mind)
-        said = memory.text_of(response)
+        text = memory.text_of(response)
         if not wanted:
-            return self._answered(said)
+            return self._answered(text)
         results = {
             call["id"]: result
             for call in wanted
@@ -73,14 +73,14 @@ class Loop:
         self._check_calls(len(ready))
         self._enter_workspace(ready)
         results |= self.journal.make(ready)
-        self._remember(wanted, results, said)
+        self._remember(wanted, results, text)
         if asked and (
-            pause := asking.about_calls(self.state, self.context, asked, said, self._update())
+            pause := asking.about_calls(self.state, self.context, asked, text, self._update())
         ):
             return replace(pause, commit=self._commit())
         if questions:
-            return self._ask(questions[0], said)
-        return self._go_on(wanted, results, said)
+            return self._ask(questions[0], text)
+        return self._go_on(wanted, results, text)
 
     # The request
 
@@ -99,14 +99,14 @@ class Loop:
             self._hear_in_part(recorded, ended)
         else:
             self.mind = {**memory.heard(self.mind, recorded["message"], recorded), "ended": None}
-        said = self._message(
+        message = self._message(
             "assistant",
             memory.text_of(recorded["message"]) or ended.get("words", ""),
             at=recorded["at"],
         )
         about = {name: recorded[name] for name in ("thinking", "left_out") if recorded.get(name)}
         self.messages = memory.upserted(
-            self.messages, {**said, **about, **({"ended": ended["kind"]} if ended else {})}
+            self.messages, {**message, **about, **({"ended": ended["kind"]} if ended else {})}
         )
 
     def _hear_in_part(self, recorded: Json, ended: Mapping[str, Any]) -> None:
@@ -193,8 +193,8 @@ class Loop:
         limit = _limits(self.agent)
         spent = _spent(run)
         left = {name: round(max(0, value - spent[name]), 8) for name, value in limit.items()}
-        told = {"what": "usage", **own, **more, "limit": limit, "left": left}
-        return "log", {"message": summary, "level": "warning" if ended else "info", **told}
+        usage = {"what": "usage", **own, **more, "limit": limit, "left": left}
+        return "log", {"message": summary, "level": "warning" if ended else "info", **usage}
 
     # The calls
 
@@ -427,18 +427,22 @@ class Loop:
 def _shown(call: Json, result: Mapping[str, Any] | None) -> Json:
     """A call as people read it."""
     came = result or journal.ended("waiting", "")
-    told = {"result": journal.shortened(came["result"]), "status": came["status"], "ms": came["ms"]}
-    return {"id": call["id"], "tool": call["tool"], "arguments": call["arguments"], **told}
+    outcome = {
+        "result": journal.shortened(came["result"]),
+        "status": came["status"],
+        "ms": came["ms"],
+    }
+    return {"id": call["id"], "tool": call["tool"], "arguments": call["arguments"], **outcome}
 
 
 def _object_in(text: str) -> dict[str, Any] | None:
     """The JSON object that a text is, also inside a block of code."""
     bare = text.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
     try:
-        found = json.loads(bare)
+        value = json.loads(bare)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _check_loops(mind: AgentCheckpointState) -> None:

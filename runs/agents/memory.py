@@ -157,12 +157,12 @@ def _cut_off(messages: Any) -> list[Json]:
     """The words at the end of a conversation that a cancelled run left behind, and that no model
     was told of.
     """
-    found: list[Json] = []
+    messages_cut: list[Json] = []
     for message in reversed(messages if isinstance(messages, list) else []):
         if not isinstance(message, Mapping) or not str(message.get("id")).endswith(CUT_OFF):
             break
-        found.insert(0, dict(message))
-    return found
+        messages_cut.insert(0, dict(message))
+    return messages_cut
 
 
 def _begin(
@@ -281,7 +281,7 @@ def closed(
     """
     calls, loop = open_calls(mind), str(mind["current_loop"])
     parts = [_returned(call["id"], call["tool"], results[call["id"]]["result"]) for call in calls]
-    told = [
+    statuses = [
         {"id": call["id"], "tool": call["tool"], "status": results[call["id"]]["status"]}
         for call in calls
     ]
@@ -291,7 +291,7 @@ def closed(
         "current_loop": mind["current_loop"] + 1,
         "intermediate_steps": {
             **mind["intermediate_steps"],
-            loop: {**mind["intermediate_steps"].get(loop, {}), "calls": told},
+            loop: {**mind["intermediate_steps"].get(loop, {}), "calls": statuses},
         },
         "tool_cache": {},
         "asked": "",
@@ -396,14 +396,14 @@ def upserted(messages: Sequence[Json], *new: Json) -> list[Json]:
         for place, other in enumerate(messages)
         if isinstance(other, Mapping) and "id" in other
     }
-    found = list(messages)
+    merged = list(messages)
     for other in new:
         if other["id"] in places:
-            found[places[other["id"]]] = other
+            merged[places[other["id"]]] = other
         else:
-            places[other["id"]] = len(found)
-            found.append(other)
-    return found
+            places[other["id"]] = len(merged)
+            merged.append(other)
+    return merged
 
 
 def hidden_in(value: Any) -> Iterator[str]:

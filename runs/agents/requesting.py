@@ -102,11 +102,13 @@ class Request:
             if self.agent.output_mode == "native"
             else {},
         )
-        said = self.context
+        context = self.context
         return model.ask(
             endpoint,
             asked,
-            model.Listener(say=said.stream, think=said.think, check=said.check, until=until),
+            model.Listener(
+                say=context.stream, think=context.think, check=context.check, until=until
+            ),
             key=key,
         )
 
@@ -168,14 +170,14 @@ def in_words(left_out: Mapping[str, Any]) -> str:
     for nothing.
     """
     messages, results = left_out.get("messages", 0), left_out.get("results", 0)
-    told = []
+    sentences = []
     if messages:
-        told.append(
+        sentences.append(
             f"{messages:,} earlier message{'s were' if messages > 1 else ' was'} not given "
             "to the model"
         )
     if results:
-        told.append(
+        sentences.append(
             f"{results:,} older tool result{'s were' if results > 1 else ' was'} shortened for it"
         )
-    return f"{'; '.join(told)}." if told else ""
+    return f"{'; '.join(sentences)}." if sentences else ""

@@ -60,10 +60,10 @@ def prompt_of(settled: config.Agent, state: State, context: Context) -> str:
         prompt = templating.filled(settled.prompt, state, context)
         held = feedback in templating.filled(settled.instructions, state, context)
         return prompt if held else with_feedback(prompt, feedback)
-    said = state.get("input")
+    text = state.get("input")
     words = (
-        said
-        if isinstance(said, str) and not context.order.request
+        text
+        if isinstance(text, str) and not context.order.request
         else context.order.request or context.order.title
     )
     return feedback or str(words)

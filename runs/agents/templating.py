@@ -24,20 +24,20 @@ def filled(text: str, state: State, context: Context) -> str:
 
 def _value(path: str, state: State, context: Context) -> str:
     first, *rest = path.split(".")
-    found: Any = (
+    value: Any = (
         state
         if first == "state"
         else {name: getattr(context.order, name) for name in _OF_ORDER}
         if first == "order"
         else None
     )
-    if found is None:
-        found, rest = state, [first, *rest]
+    if value is None:
+        value, rest = state, [first, *rest]
     for part in rest:
-        found = found.get(part) if isinstance(found, Mapping) else _item(found, part)
-    if found is None:
+        value = value.get(part) if isinstance(value, Mapping) else _item(value, part)
+    if value is None:
         return ""
-    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _item(value: Any, part: str) -> Any:

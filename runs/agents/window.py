@@ -88,15 +88,15 @@ def _shorten(
     """The messages with long results cut, oldest first, until `target` is reached; `sizes` is
     brought up to date.
     """
-    found, total = list(messages), sum(sizes)
+    shortened, total = list(messages), sum(sizes)
     for place in places:
         if total <= target:
             break
-        if (shorter := _cut(found[place])) is not None:
+        if (shorter := _cut(shortened[place])) is not None:
             total -= sizes[place]
-            found[place], sizes[place] = shorter, size_of(shorter)
+            shortened[place], sizes[place] = shorter, size_of(shorter)
             total += sizes[place]
-    return found
+    return shortened
 
 
 def _cut(message: Mapping[str, Any]) -> Json | None:
@@ -172,12 +172,12 @@ def _opened(message: Mapping[str, Any], left_out: int) -> Mapping[str, Any]:
 
 def _count(messages: Sequence[Mapping[str, Any]]) -> int:
     """Messages as people count them: results belong to the message that called."""
-    said = sum(
+    prompts = sum(
         bool(part["part_kind"] == "user-prompt")
         for message in messages
         for part in message["parts"]
     )
-    return said + sum(bool(message["kind"] == "response") for message in messages)
+    return prompts + sum(bool(message["kind"] == "response") for message in messages)
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> int:

@@ -105,8 +105,8 @@ def _past(state: State, context: Context) -> list[dict[str, Any]]:
     if past and past[-1]["event"] == "await_human_input":
         asked = past[-1]["data"]
         names = asked.get("required_inputs", WORDS).get("properties", {})
-        said = {name: state[name] for name in names if name in state}
-        response = said.get(RESPONSE) if "required_inputs" not in asked else said
+        written = {name: state[name] for name in names if name in state}
+        response = written.get(RESPONSE) if "required_inputs" not in asked else written
         past.append(
             {
                 "event": "human_input",

@@ -29,11 +29,13 @@ def check_people(steps: Sequence[Mapping[str, Any]], field: str) -> None:
             for number, stage in enumerate(review.get("escalation", []))
         ]
         for place, actors in places:
-            for kind, found in named.items():
+            for kind, places_of in named.items():
                 for name in actors.get(kind, []):
-                    found.setdefault(name, []).append(f"{field}.{position}.review.{place}.{kind}")
+                    places_of.setdefault(name, []).append(
+                        f"{field}.{position}.review.{place}.{kind}"
+                    )
     errors: dict[str, list[str]] = {}
-    for kind, what, known in (
+    for kind, noun, known in (
         (
             "users",
             "person with an active account",
@@ -50,7 +52,7 @@ def check_people(steps: Sequence[Mapping[str, Any]], field: str) -> None:
         for name in sorted(names - there):
             for place in named[kind][name]:
                 errors.setdefault(place, []).append(
-                    refusals.unknown(what, name, known.order_by("pk")[:1_000])
+                    refusals.unknown(noun, name, known.order_by("pk")[:1_000])
                 )
     if errors:
         raise TemplateInvalid(errors)
@@ -129,12 +131,14 @@ def check_off(steps: Sequence[FrozenStep], *, needs_repository: bool) -> None:
     """Raise TemplateInvalid where a template without checkpoints would promise what only they can
     keep (S0-17).
     """
-    found = [
+    reasons = [
         (step["name"], needs_checkpoints(step, asks=asks_by_itself(step["function"])))
         for step in steps
     ]
     errors = [
-        f"The step {name!r} {reason}, which takes checkpoints." for name, reason in found if reason
+        f"The step {name!r} {reason}, which takes checkpoints."
+        for name, reason in reasons
+        if reason
     ]
     if needs_repository:
         errors.append(

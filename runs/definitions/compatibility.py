@@ -64,9 +64,9 @@ def report(*, verdicts: Sequence[Verdict] = VERDICTS) -> list[Found]:
         places.setdefault(digest, {})[next_step or "", codec.encode(ways or {})] = count
     definitions = Definition.objects.in_bulk(list(places))
     return [
-        found
+        step
         for digest in sorted(places)
-        for found in _judge(definitions[digest], places[digest], verdicts)
+        for step in _judge(definitions[digest], places[digest], verdicts)
     ]
 
 

@@ -197,8 +197,8 @@ def _freeze_step(
 
 def usual(step_type: str) -> StepTemplate | None:
     """The step template of a step that names its type alone."""
-    found = StepTemplate.objects.filter(slug__in=named_by("", step_type)).order_by("-version")
-    return min(found, key=lambda kind: kind.slug == step_type, default=None)
+    kinds = StepTemplate.objects.filter(slug__in=named_by("", step_type)).order_by("-version")
+    return min(kinds, key=lambda kind: kind.slug == step_type, default=None)
 
 
 def named_by(slug: str, step_type: str) -> tuple[str, ...]:

@@ -212,5 +212,5 @@ def _workflows(module: ModuleType) -> list[Workflow]:
         if loaded is not None and (name == module.__name__ or name.startswith(below))
     ]
     values = [value for loaded in inside for value in vars(loaded).values()]
-    found = {id(value): value for value in values if isinstance(value, Workflow)}
-    return list(found.values())
+    workflows = {id(value): value for value in values if isinstance(value, Workflow)}
+    return list(workflows.values())

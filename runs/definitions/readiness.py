@@ -51,8 +51,8 @@ def lacking(templates: Iterable[Template], *, by: AbstractBaseUser) -> dict[str,
     here.
     """
     here = as_seen_by(by)
-    found = {template.slug: here.why_not(template) for template in templates}
-    return {slug: refusal for slug, refusal in found.items() if refusal is not None}
+    refusals = {template.slug: here.why_not(template) for template in templates}
+    return {slug: refusal for slug, refusal in refusals.items() if refusal is not None}
 
 
 def as_seen_by(by: AbstractBaseUser) -> ServerAbilities:

@@ -83,11 +83,11 @@ def why_not(slug: str, by: User) -> NotPermitted | None:
 
 def refusals(by: User) -> dict[str, NotPermitted]:
     """The same of all templates: slug → refusal, of those that the person may not order."""
-    found = {
+    reasons = {
         access.slug: _why_not(access, by)
         for access in TemplateAccess.objects.prefetch_related("groups")
     }
-    return {slug: refusal for slug, refusal in found.items() if refusal is not None}
+    return {slug: refusal for slug, refusal in reasons.items() if refusal is not None}
 
 
 def _why_not(access: TemplateAccess | None, by: User) -> NotPermitted | None:

@@ -199,10 +199,10 @@ def warnings_of_kind(kind: StepTemplate) -> list[str]:
 
 def current_step_template(slug: str) -> StepTemplate:
     """The newest version of a step template; raises TemplateNotFound."""
-    found = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
-    if found is None:
+    kind = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
+    if kind is None:
         raise TemplateNotFound(f"There is no step template {slug!r}.")
-    return found
+    return kind
 
 
 def of_today(digest: str, slug: str) -> Definition | None:

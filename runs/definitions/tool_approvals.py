@@ -73,7 +73,7 @@ def places() -> list[AgentStep]:
 
 def place(template: str, step: str) -> AgentStep:
     """One of them; raises TemplateNotFound, and CallInvalid where there is no such step."""
-    found = next(
+    place_found = next(
         (
             agent_step
             for agent_step in _places_of(templates.current(template))
@@ -81,11 +81,11 @@ def place(template: str, step: str) -> AgentStep:
         ),
         None,
     )
-    if found is None:
+    if place_found is None:
         raise CallInvalid(
             {"step": [f"The template {template!r} has no agent's step {step[:100]!r}."]}
         )
-    return found
+    return place_found
 
 
 def _places_of(template: Template) -> Iterator[AgentStep]:

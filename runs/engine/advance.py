@@ -219,8 +219,8 @@ def _log_failure(held: ClaimedRun, step: FrozenStep, error: Exception) -> None:
     server's log as scrubbed text.
     """
     if held.scrub:
-        told = held.scrub("".join(traceback.format_exception(error)))
-        logger.error("step %s of %s failed\n%s", step["name"], held.run.shown_id, told)
+        text = held.scrub("".join(traceback.format_exception(error)))
+        logger.error("step %s of %s failed\n%s", step["name"], held.run.shown_id, text)
     else:
         logger.error("step %s of %s failed", step["name"], held.run.shown_id, exc_info=error)
 

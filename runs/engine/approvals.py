@@ -152,13 +152,13 @@ def material_of(pause: Pause, *, edited: str = "") -> str:
 
 def named(metadata: Mapping[str, Any]) -> dict[str, str]:
     """Step → id of the decision that its approval is; "" for one that does not count any more."""
-    found = metadata.get(KEY, {})
-    if not isinstance(found, Mapping):
+    records = metadata.get(KEY, {})
+    if not isinstance(records, Mapping):
         return {}
     # until version 0.1 it was a record of its own; what it said is not believed
     return {
         step: str(record.get("decision", "") if isinstance(record, Mapping) else record)
-        for step, record in found.items()
+        for step, record in records.items()
     }
 
 
@@ -209,8 +209,8 @@ def look_up(run: Run, head: Checkpoint, names: Mapping[str, str]) -> dict[str, D
     keys = {step: key for step, name in names.items() if (key := _key(name)) is not None}
     if not keys:
         return {}
-    found = _reader(settings.WAYSTATION_DECISIONS).find(set(keys.values()))
-    records = {step: record for step in keys if (record := found.get(names[step])) is not None}
+    decisions = _reader(settings.WAYSTATION_DECISIONS).find(set(keys.values()))
+    records = {step: record for step in keys if (record := decisions.get(names[step])) is not None}
     return {step: record for step, record in records.items() if not flaw(record, run, head, step)}
 
 
@@ -281,21 +281,21 @@ def _attempts(run: Run, first: uuid.UUID) -> dict[uuid.UUID, str] | None:
     """The runs from `first` to `run`, each a retry or a fork of the one before, with their
     definitions; None where there is no such way.
     """
-    found = {run.pk: run.definition_id}
+    attempts = {run.pk: run.definition_id}
     at = Run.objects.filter(pk=run.pk)
-    while first not in found and len(found) < ATTEMPTS:
+    while first not in attempts and len(attempts) < ATTEMPTS:
         retried, forked = at.values_list("retry_of", "forked_from__run_id").get()
         above = retried or forked
         at = Run.objects.filter(pk=above, thread=run.thread_id)
         definition = (
             at.values_list("definition", flat=True).first()
-            if above and above not in found
+            if above and above not in attempts
             else None
         )
         if definition is None:
             return None
-        found[above] = definition
-    return found
+        attempts[above] = definition
+    return attempts
 
 
 def _edited(later: lineage.ChainLink, earlier: lineage.ChainLink) -> bool:
@@ -331,7 +331,7 @@ def given(
     approved: Mapping[str, DecisionRecord], steps: Sequence[FrozenStep]
 ) -> dict[str, Approval]:
     """The approvals by step, and by the name of its function too."""
-    found: dict[str, Approval] = {}
+    approvals: dict[str, Approval] = {}
     for step in steps:
         if (record := approved.get(step["name"])) is not None:
             approval = Approval(
@@ -340,8 +340,8 @@ def given(
                 revision=record.revision,
                 material=record.material,
             )
-            found |= {step["function"]: approval, step["name"]: approval}
-    return found
+            approvals |= {step["function"]: approval, step["name"]: approval}
+    return approvals
 
 
 def decided_calls(held: Claimed, step: str) -> Mapping[str, Mapping[str, Any]]:

@@ -207,8 +207,8 @@ def join(held: ClaimedRun) -> Go | None:
 def _runs_of(plan: Mapping[str, Any]) -> dict[str, Run]:
     """Name → child run, in the order the step named them."""
     keys = {child["name"]: ids.parse(Run.PREFIX, child["run_id"]) for child in plan["children"]}
-    found = Run.objects.select_related("thread__head", "definition").in_bulk(list(keys.values()))
-    return {name: found[key] for name, key in keys.items()}
+    runs = Run.objects.select_related("thread__head", "definition").in_bulk(list(keys.values()))
+    return {name: runs[key] for name, key in keys.items()}
 
 
 def _refuse_failed(runs: Mapping[str, Run]) -> None:

@@ -107,8 +107,8 @@ def note_on_parent(run: Run, words: str, *, level: str = "info", **data: Any) ->
     """
     at, name = run, run.child_name
     while at.parent is not None:
-        told = line(f"{name}: {words}", level=level, child=name, child_run_id=run.shown_id, **data)
-        log.append(at.parent.thread_id, at.parent_id, [told])
+        event = line(f"{name}: {words}", level=level, child=name, child_run_id=run.shown_id, **data)
+        log.append(at.parent.thread_id, at.parent_id, [event])
         at = at.parent
         name = f"{at.child_name} > {name}"
 
@@ -137,9 +137,9 @@ def cancel(
     """
     children = close_children(run)
     woken = tell_parent(run, failed=True)
-    found = Run.objects.filter(Q(status__in=sources) | Q(awaited__gt=0), pk=run.pk)
+    runs = Run.objects.filter(Q(status__in=sources) | Q(awaited__gt=0), pk=run.pk)
     fields = {"failure_code": code, "ended_at": clock.now(), "lease_owner": "", "lease_until": None}
-    if not found.move(LIVE, CANCELLED, awaited=0, **fields):
+    if not runs.move(LIVE, CANCELLED, awaited=0, **fields):
         return None
     move_children(run, children)
     message = _cancelled(run, by=by, first=first, code=code)
@@ -160,14 +160,14 @@ def expire(pause: Pause, *, now: dt.datetime) -> list[Wake] | None:
         "nobody answered in time"
     )
     at = pause.deadline_at.isoformat() if pause.deadline_at else None
-    told = {
+    data = {
         "error": message,
         "pause_id": pause.shown_id,
         "step": pause.step,
         "deadline_at": at,
         "lifecycle": Lifecycle.EXPIRED.value,
     }
-    facts: Events = [line(message, pause.step, level="warning"), (EventKind.RUN_EXPIRED, told)]
+    facts: Events = [line(message, pause.step, level="warning"), (EventKind.RUN_EXPIRED, data)]
     return _end_asking(pause, EXPIRED, FailureCode.EXPIRED, facts, words=message, now=now)
 
 
@@ -261,13 +261,13 @@ _children = Prepared(lambda key: Run.objects.filter(parent=key).order_by("pk"), 
 def _below(run: Run) -> list[Run]:
     """Live runs under a run, level by level."""
     level = _children.get(run.pk)
-    found = [run_below for run_below in level if run_below.status in LIVE]
+    below = [run_below for run_below in level if run_below.status in LIVE]
     while level:
         level = list(
             Run.objects.filter(parent__in=[run_below.pk for run_below in level]).order_by("pk")
         )
-        found += [run_below for run_below in level if run_below.status in LIVE]
-    return found
+        below += [run_below for run_below in level if run_below.status in LIVE]
+    return below
 
 
 def _cancelled(run: Run, *, by: str, first: Events, code: FailureCode) -> str:

@@ -172,10 +172,10 @@ def calls_of(outcome: Ask) -> list[dict[str, Any]]:
         )
         raise StepFailed(message, code=tool_calls.CallsRefused.code)
     try:
-        found = tool_calls.kept(outcome.calls)
+        calls = tool_calls.kept(outcome.calls)
     except tool_calls.CallsRefused as error:
         raise StepFailed(str(error), code=error.code) from error
-    for call in found:
+    for call in calls:
         codec.check(call, f"calls[{call['id']}]")
         secrets = [name for name in (call["id"],) if redaction.is_secret(name)] + list(
             redaction.found(call["arguments"])
@@ -186,4 +186,4 @@ def calls_of(outcome: Ask) -> list[dict[str, Any]]:
                 "is not kept. The tool reads it itself."
             )
             raise StepFailed(message, code=tool_calls.CallsRefused.code)
-    return found
+    return calls

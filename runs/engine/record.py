@@ -74,13 +74,13 @@ def claim(held: ClaimedRun) -> bool:
 
 def _whose(held: ClaimedRun) -> dict[str, Any]:
     run = held.run
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "work_order_id": held.order.shown_id if held.order else None,
         "template": str(run.frozen),
     }
     if run.parent_id is not None:
-        told |= {"parent_run_id": Run(pk=run.parent_id).shown_id, "child": run.child_name}
-    return told
+        data |= {"parent_run_id": Run(pk=run.parent_id).shown_id, "child": run.child_name}
+    return data
 
 
 class Suspended(Exception):
@@ -322,18 +322,18 @@ def damaged(held: ClaimedRun, error: store.CheckpointDamaged) -> None:
     """
     # whole, but its key is missing: with it the run goes on from there
     locked = isinstance(error, store.StateLocked)
-    found = None if locked else damage.last_good(held.run, held.head)
-    if found is None:
+    good = None if locked else damage.last_good(held.run, held.head)
+    if good is None:
         return failed(held, error)
     fields = {
         "status": FAILED,
-        "error": found.words,
+        "error": good.words,
         "failure_code": FailureCode.INCIDENT,
         "ended_at": clock.now(),
         **FREE,
     }
-    facts, checkpoint = damage.incident(held.run, found)
-    return _end(held, fields, facts, checkpoint, words=found.words)
+    facts, checkpoint = damage.incident(held.run, good)
+    return _end(held, fields, facts, checkpoint, words=good.words)
 
 
 def _end(

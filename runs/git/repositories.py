@@ -84,13 +84,13 @@ def configure(repository_id: uuid.UUID, **changes: Any) -> Repository:
 
 
 def _groups(field: str, names: list[str]) -> list[Group]:
-    found = {group.name: group for group in Group.objects.filter(name__in=names)}
-    if missing := [name for name in names if name not in found]:
+    groups = {group.name: group for group in Group.objects.filter(name__in=names)}
+    if missing := [name for name in names if name not in groups]:
         known = Group.objects.order_by("name").values_list("name", flat=True)
         raise RepositoryInvalid(
             {field: [refusals.unknown("group", name, known) for name in missing]}
         )
-    return list(found.values())
+    return list(groups.values())
 
 
 def checked_source(url: str) -> str:
@@ -144,10 +144,10 @@ def problems(values: Mapping[str, Any]) -> dict[str, list[str]]:
     Args:
         values: all of SETTLED, and `url`.
     """
-    found: dict[str, list[str]] = {}
+    errors: dict[str, list[str]] = {}
     for field, text in _texts(values):
         if text != "".join(sign for sign in text if sign.isprintable()):
-            found[field] = ["There are characters in it that cannot be seen."]
+            errors[field] = ["There are characters in it that cannot be seen."]
     checks = {
         "name": _name, "default_template": _default_template, "check_command": _check_command,
         "base_branch": _base_branch,
@@ -157,9 +157,9 @@ def problems(values: Mapping[str, Any]) -> dict[str, list[str]]:
         "allowed_templates": _allowed_templates,
     }  # fmt: skip
     for field, check in checks.items():
-        if field not in found and (sentence := check(values)):
-            found[field] = [sentence]
-    return found
+        if field not in errors and (sentence := check(values)):
+            errors[field] = [sentence]
+    return errors
 
 
 def _texts(values: Mapping[str, Any]) -> list[tuple[str, str]]:

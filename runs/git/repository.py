@@ -126,8 +126,8 @@ class RepositoryFolder:
         """
         self._prepare()
         arguments = [*before(self._sandbox, self._places), *arguments]
-        found = shutil.which(arguments[0], path=self._environment["PATH"])
-        if found is None and not (self.path / arguments[0]).is_file():
+        program = shutil.which(arguments[0], path=self._environment["PATH"])
+        if program is None and not (self.path / arguments[0]).is_file():
             raise StepFailed(
                 f"{arguments[0]} is not installed where this worker looks for programs.",
                 code="program_missing",
@@ -365,12 +365,12 @@ def drop(path: Path) -> None:
 def last_lines(output: bytes, lines: int = 3) -> str:
     """The end of what git said, as one line without credentials."""
     text = _CREDENTIALS.sub("", output.decode(errors="replace"))
-    said = [
+    shown = [
         line.strip()
         for line in text.splitlines()
         if line.strip() and not line.startswith(("hint:", "Done"))
     ]
-    return " / ".join(said[-lines:])[:600].rstrip(".") + "."
+    return " / ".join(shown[-lines:])[:600].rstrip(".") + "."
 
 
 def size(folder: Path) -> int:

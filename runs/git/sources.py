@@ -144,13 +144,13 @@ def _git_dirs(path: str) -> list[str]:
         timeout=30,
         check=False,
     )
-    found = os.fsdecode(answer.stdout).split("\n")[:-1]
-    if answer.returncode or len(found) != 3:
+    lines = os.fsdecode(answer.stdout).split("\n")[:-1]
+    if answer.returncode or len(lines) != 3:
         return []
-    alternates = Path(found[2], "info", "alternates")
+    alternates = Path(lines[2], "info", "alternates")
     others = os.fsdecode(alternates.read_bytes()).split("\n") if alternates.is_file() else []
-    return found + [
-        os.path.join(found[2], line) for line in others if line and not line.startswith("#")
+    return lines + [
+        os.path.join(lines[2], line) for line in others if line and not line.startswith("#")
     ]
 
 

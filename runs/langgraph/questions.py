@@ -192,8 +192,8 @@ def _human(value: Any) -> Wish | None:
 
 
 def _text(value: Mapping[str, Any], key: str) -> str:
-    found = value.get(key)
-    return found if isinstance(found, str) else ""
+    text = value.get(key)
+    return text if isinstance(text, str) else ""
 
 
 def _words_of(schema: Any) -> set[str]:
@@ -354,7 +354,7 @@ def _title(asked: Wishes) -> str:
 def _heading(value: Any, graph: str) -> str:
     if isinstance(value, str) and value.strip():
         return value.strip().splitlines()[0][:300]
-    found = (
+    heading = (
         next(
             (
                 value[key]
@@ -366,7 +366,7 @@ def _heading(value: Any, graph: str) -> str:
         if isinstance(value, Mapping)
         else ""
     )
-    return found.strip().splitlines()[0][:300] if found else f"The graph {graph} asks"
+    return heading.strip().splitlines()[0][:300] if heading else f"The graph {graph} asks"
 
 
 def _content(value: Any, asked: Wishes | None) -> str:

@@ -104,9 +104,9 @@ class Graph:
 
     def here(self) -> GraphPosition | None:
         """Where it stands; None where it has not begun."""
-        found = self.compiled.get_state(self.config())
-        checkpoint = found.config["configurable"].get("checkpoint_id")
-        if not checkpoint or found.metadata is None:
+        snapshot = self.compiled.get_state(self.config())
+        checkpoint = snapshot.config["configurable"].get("checkpoint_id")
+        if not checkpoint or snapshot.metadata is None:
             return None
         raised = [
             Raised(
@@ -114,15 +114,15 @@ class Graph:
                 value=plain(interrupt.value, "interrupt"),
                 schema=plain(interrupt.response_schema, "response_schema"),
             )
-            for interrupt in sorted(found.interrupts, key=lambda interrupt: str(interrupt.id))
+            for interrupt in sorted(snapshot.interrupts, key=lambda interrupt: str(interrupt.id))
         ]
         return GraphPosition(
             checkpoint=checkpoint,
-            key=str(found.metadata.get(KEY, "")),
+            key=str(snapshot.metadata.get(KEY, "")),
             raised=raised,
             # `next` leaves out tasks whose results are not taken in yet
-            unfinished=bool(found.tasks) and not raised,
-            values=found.values if isinstance(found.values, Mapping) else {},
+            unfinished=bool(snapshot.tasks) and not raised,
+            values=snapshot.values if isinstance(snapshot.values, Mapping) else {},
         )
 
     def has(self, checkpoint: str) -> bool:
@@ -196,13 +196,13 @@ class Graph:
                 f"completed {message.tool_call_id}"
             ):
                 status = "failed" if message.status == "error" else "done"
-                told = {
+                result = {
                     "id": message.tool_call_id,
                     "tool": message.name or "",
                     "result": _cut(_text(message)),
                     "status": status,
                 }
-                yield "tool_call_completed", told
+                yield "tool_call_completed", result
 
     def _first(self, what: str) -> bool:
         known = what in self.seen
@@ -240,14 +240,14 @@ def load(name: str) -> Any:
     place = settings.WAYSTATION_GRAPHS[name]
     module, _, attribute = place.partition(":")
     try:
-        found = getattr(import_module(module), attribute)
+        graph = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise StepFailed(
             f"The graph {name!r} cannot be loaded from {place}: {error}.", code="graph_unavailable"
         ) from error
-    if not isinstance(found, Pregel | StateGraph) and callable(found):
-        found = found()
-    compiled = found.compile() if isinstance(found, StateGraph) else found
+    if not isinstance(graph, Pregel | StateGraph) and callable(graph):
+        graph = graph()
+    compiled = graph.compile() if isinstance(graph, StateGraph) else graph
     if not isinstance(compiled, Pregel):
         raise StepFailed(f"{place} is no graph, and gives none.", code="graph_unavailable")
     if compiled.interrupt_before_nodes or compiled.interrupt_after_nodes:

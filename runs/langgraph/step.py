@@ -73,17 +73,17 @@ class SavedGraphPosition:
 
 def check(config: Mapping[str, Any]) -> None:
     """Raise ConfigInvalid where such a step cannot be configured so."""
-    if found := faults(config):
-        raise ConfigInvalid(found)
+    if errors := faults(config):
+        raise ConfigInvalid(errors)
 
 
 def faults(config: Mapping[str, Any]) -> dict[str, list[str]]:
     """What is wrong with the configuration of such a step: field → sentences; empty where nothing
     is.
     """
-    found: dict[str, list[str]] = {}
+    errors: dict[str, list[str]] = {}
     if strange := sorted(config.keys() - KEYS):
-        found[""] = [f"{', '.join(strange)}: a graph's step knows {', '.join(sorted(KEYS))}."]
+        errors[""] = [f"{', '.join(strange)}: a graph's step knows {', '.join(sorted(KEYS))}."]
     name, given, taken, limit = (
         config.get("graph"),
         config.get("input"),
@@ -92,20 +92,20 @@ def faults(config: Mapping[str, Any]) -> dict[str, list[str]]:
     )
     if name not in settings.WAYSTATION_GRAPHS:
         known = ", ".join(sorted(settings.WAYSTATION_GRAPHS)) or "none yet"
-        found["graph"] = [
+        errors["graph"] = [
             (
                 f"{str(name)[:60]!r} is no graph that WAYSTATION_GRAPHS of this server names; "
                 f"it names {known}."
             )
         ]
     elif not installed():
-        found["graph"] = [MISSING]
+        errors["graph"] = [MISSING]
     if not (
         isinstance(given, Mapping)
         and given
         and all(_pointer(pointer) for pointer in given.values())
     ):
-        found["input"] = [
+        errors["input"] = [
             (
                 'An object: input of the graph → JSON pointer into the state, such as {"topic": '
                 '"/order/input/topic"}.'
@@ -119,12 +119,12 @@ def faults(config: Mapping[str, Any]) -> dict[str, list[str]]:
             and not {GRAPH_RUNS, REPLY} & taken.keys()
         )
     ):
-        found["output"] = [
+        errors["output"] = [
             "A list of the graph's keys, or an object: key of the state → key of the graph."
         ]
     if type(limit) is not int or not 1 <= limit <= 10_000:
-        found["recursion_limit"] = ["A whole number of supersteps, from 1 to 10000."]
-    return found
+        errors["recursion_limit"] = ["A whole number of supersteps, from 1 to 10000."]
+    return errors
 
 
 def installed() -> bool:
@@ -279,9 +279,9 @@ def _verdict(state: State, context: Context) -> str:
 
     Words alone are the state's to tell.
     """
-    said = str(state.get("decided", {}).get(context.step, ""))
+    verdict = str(state.get("decided", {}).get(context.step, ""))
     approval = context.approved(context.step)
-    return said if said in {"", REVISE} else approval.action if approval is not None else ""
+    return verdict if verdict in {"", REVISE} else approval.action if approval is not None else ""
 
 
 def _answered(context: Context, place: SavedGraphPosition, action: str, raised: Raised) -> bool:
@@ -303,20 +303,20 @@ def _work(context: Context, graph: Graph, turn: GraphInput) -> bool:
     """Let the graph work and tell what it does; True where it was halted at the end of a superstep,
     False where it stopped by itself.
     """
-    for kind, said in graph.stream(turn):
+    for kind, data in graph.stream(turn):
         match kind:
             case "token":
-                context.stream(said)
+                context.stream(data)
             case "node":
-                context.log(f"{said['node']} is done", **said)
+                context.log(f"{data['node']} is done", **data)
             case "custom":
-                context.log(_short(said), graph=context.config["graph"])
+                context.log(_short(data), graph=context.config["graph"])
             case "superstep":
                 context.check()
                 if context.halting():
                     return True
             case "tool_call_started" | "tool_call_completed":
-                context.emit(kind, {**said, "loop_num": context.loop_num})
+                context.emit(kind, {**data, "loop_num": context.loop_num})
     return False
 
 
@@ -380,12 +380,12 @@ def _input(state: State, context: Context) -> dict[str, Any]:
         "request": context.order.request,
         "input": context.order.input,
     }
-    found = {
+    values = {
         key: _at({"order": order, **state}, pointer)
         for key, pointer in context.config["input"].items()
     }
     # a state is read-only
-    given = {key: copy.deepcopy(value[0]) for key, value in found.items() if value}
+    given = {key: copy.deepcopy(value[0]) for key, value in values.items() if value}
     if not given:
         wanted = ", ".join(context.config["input"].values())
         raise StepFailed(

@@ -65,9 +65,9 @@ def trial(wall: Sequence[str], *, search_path: str) -> str:
             )
         except process.ProcessFailed as error:
             return str(error)
-    said = done.errors.decode(errors="replace").strip().splitlines()
+    lines = done.errors.decode(errors="replace").strip().splitlines()
     return (
         ""
         if done.returncode == 0
-        else (said[-1][:300] if said else f"it ended with exit code {done.returncode}")
+        else (lines[-1][:300] if lines else f"it ended with exit code {done.returncode}")
     )

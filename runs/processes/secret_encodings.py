@@ -42,7 +42,7 @@ def forms(secret: str) -> tuple[Form, ...]:
     broken into lines.
     """
     raw = secret.encode(errors="surrogatepass")
-    found = [
+    every_form = [
         Form(text)
         for text in (
             secret,
@@ -52,7 +52,7 @@ def forms(secret: str) -> tuple[Form, ...]:
             *_in_json(secret),
         )
     ]
-    return tuple(dict.fromkeys([*found, *_in_base64(raw)]))
+    return tuple(dict.fromkeys([*every_form, *_in_base64(raw)]))
 
 
 def _in_base64(raw: bytes) -> Iterator[Form]:

@@ -35,14 +35,14 @@ def below() -> set[int]:
         except OSError:  # it has ended meanwhile
             continue
         children.setdefault(parent, []).append(int(name))
-    found: set[int] = set()
+    pids: set[int] = set()
     level = [os.getpid()]
     while level:
         level = [
-            child for parent in level for child in children.get(parent, ()) if child not in found
+            child for parent in level for child in children.get(parent, ()) if child not in pids
         ]
-        found.update(level)
-    return found
+        pids.update(level)
+    return pids
 
 
 def send(number: int, pids: set[int]) -> None:

@@ -35,10 +35,10 @@ def parse(entries: Sequence[str]) -> list[str]:
     An entry is `api.example.org`, which stands for the usual port of http and https, or
     `localhost:11434`, for that port alone.
     """
-    found = list(dict.fromkeys(_read(entry) for entry in entries))
-    if len(found) > MOST:
+    hosts = list(dict.fromkeys(_read(entry) for entry in entries))
+    if len(hosts) > MOST:
         raise HostInvalid(f"Name up to {MOST} hosts.")
-    return found
+    return hosts
 
 
 def split(words: str) -> list[str]:

@@ -66,8 +66,8 @@ def put(
     changes: dict[str, Any] = {"value": value, "rotated_at": clock.now(), **settled}
     try:
         with transaction.atomic():
-            found = Credential.objects.filter(name=name, team=team).first()
-            if found is None:
+            credential = Credential.objects.filter(name=name, team=team).first()
+            if credential is None:
                 return Credential.objects.create(
                     name=name,
                     team=team,
@@ -76,9 +76,9 @@ def put(
                     **settled,
                 )
             for field, new in changes.items():
-                setattr(found, field, new)
-            found.save(update_fields=list(changes))
-            return found
+                setattr(credential, field, new)
+            credential.save(update_fields=list(changes))
+            return credential
     except IntegrityError as error:  # credential_once_per_team, credential_once_for_all
         raise CredentialInvalid(
             "name", "Somebody made a credential of this name at the same moment; try again."

@@ -96,8 +96,8 @@ class HttpReply:
 
 def look_up(host: str, port: int) -> Sequence[str]:
     """All addresses of a name, as the system's resolver gives them."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found))
+    answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in answers))
 
 
 def parse(url: str) -> Target:
@@ -144,21 +144,21 @@ def reachable(
     ):
         raise AddressRefused("Write an IP address as four numbers, or better a name.")
     try:
-        found = resolver(host, port)
+        answers = resolver(host, port)
     except (OSError, UnicodeError):
         raise CannotReach(f"There is no host {host}.") from None
-    if not found:
+    if not answers:
         raise CannotReach(f"There is no host {host}.")
     if allowed_host(host, allow):
-        return found[0], True
-    addresses = [ipaddress.ip_address(text) for text in found]
+        return answers[0], True
+    addresses = [ipaddress.ip_address(text) for text in answers]
     named = [_in_network(address, allow) for address in addresses]
     if not all(known or _public(address) for address, known in zip(addresses, named, strict=True)):
         raise AddressRefused(
             "This host is inside a network that is not reached from here. Operators may "
             f"allow it{_by(setting)}."
         )
-    return found[0], all(named)
+    return answers[0], all(named)
 
 
 def _by(setting: str) -> str:

@@ -50,20 +50,20 @@ def _fall_back(order_id: uuid.UUID) -> str:
     """
     order = WorkOrder.objects.shown().get(pk=order_id)
     run, head = order.latest_run, order.thread.head
-    found = damage.last_good(run, head) if run is not None and head is not None else None
-    if run is None or found is None:
+    good = damage.last_good(run, head) if run is not None and head is not None else None
+    if run is None or good is None:
         return ""
-    facts, checkpoint = damage.incident(run, found)
+    facts, checkpoint = damage.incident(run, good)
     if not Run.objects.filter(pk=run.pk, status=FAILED).update(
-        error=found.words, failure_code=FailureCode.INCIDENT
+        error=good.words, failure_code=FailureCode.INCIDENT
     ):
         return ""
     if not Thread.objects.filter(pk=order.thread_id, head=head).update(head=checkpoint):
-        return found.words  # another retry was as quick, and did this
+        return good.words  # another retry was as quick, and did this
     checkpoint.save(force_insert=True)
     # that was told when it failed
     log.append(order.thread_id, run.pk, [fact for fact in facts if fact[0] != EventKind.RUN_FAILED])
-    return found.words
+    return good.words
 
 
 @transaction.atomic(durable=True)

@@ -97,7 +97,7 @@ def submit(
     values, brought = _take_in(chosen_template, values)
     source = _check_repository(chosen_template, repository_url)
     stops = {"interrupt_before": list(interrupt_before), "interrupt_after": list(interrupt_after)}
-    said = {"title": title.strip(), "request": request}
+    texts = {"title": title.strip(), "request": request}
     return _create(
         chosen_template,
         by=by,
@@ -107,7 +107,7 @@ def submit(
         stops=stops,
         brought=brought,
         again_of=again_of,
-        **said,
+        **texts,
     )
 
 

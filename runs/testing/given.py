@@ -47,8 +47,10 @@ def _declared(workflow: Any) -> tuple[Templates, Templates]:
     if isinstance(workflow, Mapping):
         return workflow.get("STEP_TEMPLATES") or {}, workflow.get("TEMPLATES") or {}
     modules = loading.modules() if isinstance(workflow, str) else [workflow]
-    kinds, found = loading.declared(modules)
-    return {kind.slug: kind.fields for kind in kinds}, {kind.slug: kind.fields for kind in found}
+    kinds, templates = loading.declared(modules)
+    return {kind.slug: kind.fields for kind in kinds}, {
+        kind.slug: kind.fields for kind in templates
+    }
 
 
 def _reviews(wholes: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:

@@ -296,14 +296,14 @@ class Play:
         return list(Run.objects.filter(work_order=self.key).order_by("pk"))
 
     def _open(self) -> list[Pause]:
-        found = Pause.objects.open().filter(run__work_order=self.key, run__status__in=sorted(LIVE))
-        return list(found.select_related("run__thread", "run__work_order").order_by("pk"))
+        pauses = Pause.objects.open().filter(run__work_order=self.key, run__status__in=sorted(LIVE))
+        return list(pauses.select_related("run__thread", "run__work_order").order_by("pk"))
 
     def _asked(self, at: str) -> Pause:
         """The question that is answered; raises NothingAsked."""
-        found = [pause for pause in self._open() if at in ("", pause.step, pause.run.child_name)]
-        if found:
-            return found[0]
+        pauses = [pause for pause in self._open() if at in ("", pause.step, pause.run.child_name)]
+        if pauses:
+            return pauses[0]
         stands = f"the run is {self.status}"
         if self.error:
             stands += f": {self.error}"

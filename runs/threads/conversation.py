@@ -75,12 +75,12 @@ class Message:
 def of(state: Mapping[str, Any]) -> list[Message]:
     """The messages of a state, where it holds such; what is none is left out."""
     listed = state.get(MESSAGES)
-    found = (
+    messages = (
         [_message(message, place) for place, message in enumerate(listed)]
         if isinstance(listed, list)
         else []
     )
-    return [message for message in found if message is not None]
+    return [message for message in messages if message is not None]
 
 
 def _message(one: Any, place: int) -> Message | None:
@@ -110,12 +110,12 @@ def _message(one: Any, place: int) -> Message | None:
 
 def _counts(value: Any) -> dict[str, int]:
     """Of what a step wrote, the two counts that are some."""
-    found = (
+    counts = (
         {name: _number(value.get(name)) or 0 for name in ("messages", "results")}
         if isinstance(value, Mapping)
         else {}
     )
-    return {name: number for name, number in found.items() if number > 0}
+    return {name: number for name, number in counts.items() if number > 0}
 
 
 def _call(one: Any) -> ToolCall | None:
@@ -208,12 +208,14 @@ def cut_off(run: Run, state: Mapping[str, Any]) -> list[dict[str, Any]]:
         "tools": [],
         "at": (run.ended_at or run.created_at).isoformat(),
     }
-    found: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     if isinstance(said, str) and said.strip() and not any(message.by_person for message in mine):
-        found.append({**about, "id": f"msg_{run.shown_id}_said", "role": "user", "content": said})
+        messages.append(
+            {**about, "id": f"msg_{run.shown_id}_said", "role": "user", "content": said}
+        )
     loop = max((message.loop or 0 for message in mine), default=0) + 1
     if text := text_of(_spoken_before_the_end(run)).strip():
-        found.append(
+        messages.append(
             {
                 **about,
                 "id": f"msg_{run.shown_id}_cut",
@@ -223,7 +225,7 @@ def cut_off(run: Run, state: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "interrupted": True,
             }
         )
-    return found
+    return messages
 
 
 def _spoken_before_the_end(run: Run) -> list[Event]:

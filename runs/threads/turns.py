@@ -336,10 +336,10 @@ def plan(
             for key, value in (before or (known.state if known else {})).items()
             if key not in PER_TURN and not owned.kept().get(key, NOT_KEPT).per_turn
         }
-        found = None if turn.replaces else offer(place, now=now)
+        offered = None if turn.replaces else offer(place, now=now)
         context = (
-            {owned.RESUME_CONTEXT: {key: found[key] for key in ("checkpoint_id", "failed_at")}}
-            if found
+            {owned.RESUME_CONTEXT: {key: offered[key] for key in ("checkpoint_id", "failed_at")}}
+            if offered
             else {}
         )
         kept = _with_cut_off(kept, _wrote(checkpoint) if turn.replaces else place.last, definition)
@@ -423,16 +423,16 @@ def _checkpoint(turn: Turn, place: ThreadPosition, thread_id: uuid.UUID) -> Chec
         return conversation.before(thread_id, place.head, turn.replaces)
     if turn.checkpoint_id is None:
         return place.head
-    found = Checkpoint.objects.filter(pk=turn.checkpoint_id, thread=thread_id).first()
-    if found is None:
+    checkpoint = Checkpoint.objects.filter(pk=turn.checkpoint_id, thread=thread_id).first()
+    if checkpoint is None:
         raise InputInvalid({"checkpoint_id": ["This thread has no such checkpoint."]})
-    wrote = _wrote(found)
+    wrote = _wrote(checkpoint)
     if wrote is not None and not wrote.keeps_checkpoints:
         raise NothingToResume(
             "The template of that run keeps no checkpoints to go on from. Send new input, "
             "which begins a new run."
         )
-    return found
+    return checkpoint
 
 
 def _definition(turn: Turn, place: ThreadPosition) -> Definition:
@@ -466,8 +466,8 @@ def _check_json(turn: Turn) -> None:
             codec.check(dict(value or {}), name)
         except codec.NotJson as error:
             raise InputInvalid({name: [str(error)]}) from error
-    if found := owned.named(turn.input):
-        raise InputInvalid({"input": [owned.refusal(found)]})
+    if names := owned.named(turn.input):
+        raise InputInvalid({"input": [owned.refusal(names)]})
 
 
 def _check_template(template: Template, turn: Turn) -> None:

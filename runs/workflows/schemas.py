@@ -240,15 +240,15 @@ class _Writer:
             )
         if reference in seen:
             raise SchemaRefused(path, f"The reference {reference!r} leads back to itself.")
-        found: Any = self.root
+        value: Any = self.root
         for part in reference[2:].split("/"):
             name = part.replace("~1", "/").replace("~0", "~")
-            if not isinstance(found, Mapping) or name not in found:
+            if not isinstance(value, Mapping) or name not in value:
                 raise SchemaRefused(
                     path, f"The reference {reference!r} leads nowhere inside this schema."
                 )
-            found = found[name]
-        there = self.written(found, path, (*seen, reference), depth)
+            value = value[name]
+        there = self.written(value, path, (*seen, reference), depth)
         return there if isinstance(there, dict) else {"allOf": [there]}
 
 
@@ -418,10 +418,10 @@ def validate_resume_payload(
     if size > longest:
         return {"": [f"The answer has {size} bytes; up to {longest} are taken."]}
     try:
-        found = _faults(required_inputs, plain)
+        errors = _faults(required_inputs, plain)
     except TooMuchWork:
         return {"": ["The answer holds more values than can be checked against what is asked for."]}
-    return dict(sorted(found.items()))
+    return dict(sorted(errors.items()))
 
 
 def fits(schema: Mapping[str, Any], value: Any) -> bool:
@@ -437,32 +437,32 @@ def fits(schema: Mapping[str, Any], value: Any) -> bool:
 
 def _faults(schema: Mapping[str, Any], plain: Any) -> dict[str, list[str]]:
     """Dotted path → sentences, of the first FAULTS faults. Raises TooMuchWork."""
-    found: dict[str, list[str]] = {}
+    errors: dict[str, list[str]] = {}
     token = _left.set(MAX_WORK)
     try:
         for fault in islice(
             _causes(Checker(schema, format_checker=FORMATS).iter_errors(plain)), FAULTS
         ):
             path, text = _said(fault)
-            if text not in found.setdefault(path, []):
-                found[path].append(text)
+            if text not in errors.setdefault(path, []):
+                errors[path].append(text)
     finally:
         _left.reset(token)
-    return found
+    return errors
 
 
 def answer_faults(required_inputs: Mapping[str, Any], payload: Any) -> dict[str, list[str]]:
     """As `validate_resume_payload`, of data that join a state: only what is asked for by name is
     taken, however open the schema is.
     """
-    found = validate_resume_payload(required_inputs, payload)
+    errors = validate_resume_payload(required_inputs, payload)
     more = (
         sorted(payload.keys() - asked_for(required_inputs))[:FAULTS]
         if isinstance(payload, Mapping)
         else []
     )
     return {
-        **found,
+        **errors,
         **{str(name)[:200]: ["This was not asked for. Leave it out."] for name in more},
     }
 

@@ -126,13 +126,13 @@ def stops(steps: Sequence[FrozenStep]) -> set[str]:
     """What `interrupt_before` and `interrupt_after` may name: steps, and as `step/sub-step` those
     that child runs take, at any depth.
     """
-    found = set()
+    names = set()
     for step in steps:
-        found |= {
+        names |= {
             step["name"],
             *(f"{step['name']}/{inner}" for inner in stops(step.get("sub_steps", []))),
         }
-    return found
+    return names
 
 
 def stops_within(names: Sequence[str], step: str) -> list[str]:

@@ -64,9 +64,9 @@ def kept(calls: Sequence[Call]) -> list[dict[str, Any]]:
         raise CallsRefused(
             f"One question asks about up to {MAX_CALLS} calls; these are {len(calls)}."
         )
-    found: dict[str, dict[str, Any]] = {}
+    by_id: dict[str, dict[str, Any]] = {}
     for call in calls:
-        if call.id in found or not 0 < len(call.id) <= LONGEST_ID or not call.id.isprintable():
+        if call.id in by_id or not 0 < len(call.id) <= LONGEST_ID or not call.id.isprintable():
             message = (
                 f"Each call needs an id of its own, of up to {LONGEST_ID} printable characters; "
                 f"{call.id[:60]!r} is none, or taken."
@@ -80,7 +80,7 @@ def kept(calls: Sequence[Call]) -> list[dict[str, Any]]:
             raise CallsRefused(
                 f"The call {call.id}: {list(call.editable)} must be JSON pointers such as /subject."
             )
-        found[call.id] = {
+        by_id[call.id] = {
             "id": call.id,
             "tool": call.tool,
             "arguments": dict(call.arguments),
@@ -89,7 +89,7 @@ def kept(calls: Sequence[Call]) -> list[dict[str, Any]]:
             "editable": list(call.editable),
             "schema": schemas.check(dict(call.schema)),
         }
-    return list(found.values())
+    return list(by_id.values())
 
 
 def required(calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -129,26 +129,26 @@ def faults(calls: Sequence[Mapping[str, Any]], payload: Mapping[str, Any]) -> di
     """What is wrong with an answer that fits `required`: dotted path → sentences; empty where
     nothing is.
     """
-    found: dict[str, list[str]] = {}
+    errors: dict[str, list[str]] = {}
     for call in calls:
         answer, path = payload["calls"][call["id"]], f"calls.{call['id']}"
         edited = answer.get("arguments")
         match answer["decision"]:
             case "reject" if not answer.get("reason", "").strip():
-                found[f"{path}.reason"] = ["Say why this call is rejected."]
+                errors[f"{path}.reason"] = ["Say why this call is rejected."]
             case "edit" if edited is None:
-                found[f"{path}.arguments"] = ["Say what the arguments should be."]
+                errors[f"{path}.arguments"] = ["Say what the arguments should be."]
             case "edit":
                 if refusal := _refused(call, edited):
-                    found[f"{path}.arguments"] = refusal
+                    errors[f"{path}.arguments"] = refusal
             case "approve" if edited is not None and not _same(edited, call["arguments"]):
-                found[f"{path}.arguments"] = [
+                errors[f"{path}.arguments"] = [
                     (
                         "Approved as it stands, a call keeps its arguments; decide `edit` to "
                         "change them."
                     )
                 ]
-    return found
+    return errors
 
 
 def _refused(call: Mapping[str, Any], edited: Any) -> list[str]:
@@ -209,11 +209,11 @@ def decided(
     calls: Sequence[Mapping[str, Any]], payload: Mapping[str, Any] | None
 ) -> dict[str, dict[str, Any]]:
     """What an answer without `faults` decided, by id. None approves every call as it stands."""
-    found = {}
+    calls_decided = {}
     for call in calls:
         answer = {"decision": APPROVE} if payload is None else payload["calls"][call["id"]]
         changed = answer["decision"] == EDIT and not _same(answer["arguments"], call["arguments"])
-        found[call["id"]] = {
+        calls_decided[call["id"]] = {
             "decision": APPROVE
             if answer["decision"] == EDIT and not changed
             else answer["decision"],
@@ -222,7 +222,7 @@ def decided(
             "reason": answer.get("reason", "").strip(),
             **({"asked": call["arguments"]} if changed else {}),
         }
-    return found
+    return calls_decided
 
 
 class CallContext(Protocol):

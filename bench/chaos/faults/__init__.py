@@ -56,10 +56,10 @@ class Fault(ABC):
 @cache
 def known() -> dict[str, Fault]:
     """All faults by name."""
-    found = {}
+    faults = {}
     for module in pkgutil.iter_modules(__path__):
-        found[module.name] = importlib.import_module(f"{__name__}.{module.name}").FAULT
-    return found
+        faults[module.name] = importlib.import_module(f"{__name__}.{module.name}").FAULT
+    return faults
 
 
 class Maker(threading.Thread):

@@ -31,13 +31,13 @@ class Clocks(Fault):
     def prepare(self, world: World) -> None:
         for name in (*world.names, "web", "beat"):
             self._file(world, name).write_text(OFFSETS[-1])
-            told = wrong_clock(OFFSETS[-1])
-            del told["FAKETIME"]
+            clock = wrong_clock(OFFSETS[-1])
+            del clock["FAKETIME"]
             more = {
                 "FAKETIME_TIMESTAMP_FILE": str(self._file(world, name)),
                 "FAKETIME_CACHE_DURATION": "1",
             }
-            world.stack.own.setdefault(name, {}).update({**told, **more})
+            world.stack.own.setdefault(name, {}).update({**clock, **more})
 
     def make(self, world: World) -> str:
         for name in (*world.names, "web", "beat"):

@@ -39,16 +39,16 @@ class Commit(Fault):
             self._turn = [(kind, when) for kind in (*WEB, *WORKER) for when in When]
             world.dice.shuffle(self._turn)
         kind, when = self._turn.pop()
-        found = re.compile({**WEB, **WORKER}[kind], re.DOTALL)
+        pattern = re.compile({**WEB, **WORKER}[kind], re.DOTALL)
         hosts = [world.hosts["web"]] if kind in WEB else [world.hosts[name] for name in world.names]
         cut = threading.Event()
 
         def catches(statement: str, before: list[str]) -> bool:
             if before:
                 return statement.upper() == "COMMIT" and any(
-                    found.search(earlier) for earlier in before
+                    pattern.search(earlier) for earlier in before
                 )
-            return found.search(statement) is not None
+            return pattern.search(statement) is not None
 
         def spring(link: Link, flow: Flow) -> None:
             for host in hosts:

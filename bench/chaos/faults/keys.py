@@ -66,9 +66,9 @@ class Keys(Fault):
         if not ran.stdout:
             world.breach("wrong", f"keys: {ran.stderr[-500:]}")
             return "every address"
-        found = json.loads(ran.stdout.splitlines()[-1])
-        self._done = found["next"]
-        for words in found["wrong"]:
+        report = json.loads(ran.stdout.splitlines()[-1])
+        self._done = report["next"]
+        for words in report["wrong"]:
             world.breach("doubled" if "it left" in words else "wrong", f"keys: {words}")
         return "every address"
 

@@ -36,9 +36,9 @@ class Command(BaseCommand):
             raise CommandError("--batch is a number of rows from 1 to 10000.")
         newest = encryption.newest()
         total = unreadable = 0
-        for found in key_rotation.rotate(dry_run=options["dry_run"], batch=options["batch"]):
-            total, unreadable = total + found.count, unreadable + len(found.unreadable)
-            for line in self._lines(found):
+        for report in key_rotation.rotate(dry_run=options["dry_run"], batch=options["batch"]):
+            total, unreadable = total + report.count, unreadable + len(report.unreadable)
+            for line in self._lines(report):
                 self.stdout.write(line)
         done = "to bring" if options["dry_run"] else "brought"
         self.stdout.write(

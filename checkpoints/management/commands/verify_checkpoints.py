@@ -24,9 +24,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         check = CheckpointCheck(self._thread(options["thread"]))
-        found = []
+        damages = []
         for damage in check.damaged():
-            found.append(damage)
+            damages.append(damage)
             if not options["json"]:
                 self.stdout.write(f"{damage.kind} {damage.id}: {damage.words}")
         looked_at = {kind: check.looked_at[kind] for kind in ("checkpoints", "chunks", "blobs")}
@@ -34,9 +34,9 @@ class Command(BaseCommand):
             self.stdout.write(
                 json.dumps(
                     {
-                        "ok": not found,
+                        "ok": not damages,
                         "checked": looked_at,
-                        "damaged": [asdict(damage) for damage in found],
+                        "damaged": [asdict(damage) for damage in damages],
                     },
                     indent=2,
                 )
@@ -45,9 +45,9 @@ class Command(BaseCommand):
             summary = ", ".join(f"{count} {kind}" for kind, count in looked_at.items())
             self.stdout.write(
                 f"Checked {summary}: "
-                f"{f'{len(found)} damaged.' if found else 'all as they were written.'}"
+                f"{f'{len(damages)} damaged.' if damages else 'all as they were written.'}"
             )
-        if found:
+        if damages:
             sys.exit(1)
 
     def _thread(self, shown: str | None) -> Any:

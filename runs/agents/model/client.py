@@ -175,10 +175,10 @@ class _Request:
         from pydantic_ai import messages as wire
         from pydantic_ai.direct import model_request_stream
 
-        told = [
+        conversation = [
             _without_thoughts(_plain(message), self._endpoint) for message in self._asked.messages
         ]
-        history = wire.ModelMessagesTypeAdapter.validate_python(told)
+        history = wire.ModelMessagesTypeAdapter.validate_python(conversation)
         last = history[-1]
         if self._asked.instructions and isinstance(last, wire.ModelRequest):
             history[-1] = replace(last, instructions=self._asked.instructions)

@@ -117,12 +117,12 @@ def check(ended: Ended | None, *, model: str) -> None:
 
 
 def _why(ended: Ended) -> str:
-    said = f": “{ended['words']}”." if ended["words"] else "."
+    reason = f": “{ended['words']}”." if ended["words"] else "."
     tries = ended["times"] - 1
     match ended["kind"]:
         case "refusal":
             return (
-                f"refused to answer{said} No call of this answer was made. Ask in other words, "
+                f"refused to answer{reason} No call of this answer was made. Ask in other words, "
                 "or retry."
             )
         case "content_filter":

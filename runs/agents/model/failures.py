@@ -121,5 +121,5 @@ def _speaks_of_length(error: Any) -> bool:
 def _words(error: Any) -> str:
     """What an endpoint says of a request that it refused."""
     body = getattr(error, "body", None)
-    told = body.get("message") if isinstance(body, Mapping) else None
-    return str(told or "it gave no reason")[:300]
+    message = body.get("message") if isinstance(body, Mapping) else None
+    return str(message or "it gave no reason")[:300]

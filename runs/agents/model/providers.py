@@ -137,9 +137,9 @@ async def _scripted(history: list[wire.ModelMessage], about: Any) -> AsyncIterat
     from pydantic_ai import messages as wire
     from pydantic_ai.models.function import DeltaToolCall
 
-    said = wire.ModelMessagesTypeAdapter.dump_python(history, mode="json")
+    conversation = wire.ModelMessagesTypeAdapter.dump_python(history, mode="json")
     place = 0
-    for piece in scripted.answer(said, [tool.name for tool in about.function_tools]):
+    for piece in scripted.answer(conversation, [tool.name for tool in about.function_tools]):
         if isinstance(piece, str):
             yield piece
             # says its words as a model does, one after the other

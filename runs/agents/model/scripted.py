@@ -68,12 +68,12 @@ def _wishes(text: str) -> Iterator[Wanted]:
     low = text.lower()
     if re.search(r"\b(time|date|today|clock)\b", low):
         yield Wanted("clock", "{}")
-    if (found := _SUM.search(text)) and re.search(r"\b(calculate|compute|sum|how much)\b", low):
-        yield Wanted("calculate", json.dumps({"expression": found[0].strip()}))
-    if found := re.search(r"\b(?:note|remember)\b:?\s*(.+)", text, re.IGNORECASE | re.DOTALL):
-        yield Wanted("remember", json.dumps({"name": "note", "text": found[1].strip()}))
-    if found := _URL.search(text):
-        yield Wanted("fetch", json.dumps({"url": found[0]}))
+    if (match := _SUM.search(text)) and re.search(r"\b(calculate|compute|sum|how much)\b", low):
+        yield Wanted("calculate", json.dumps({"expression": match[0].strip()}))
+    if match := re.search(r"\b(?:note|remember)\b:?\s*(.+)", text, re.IGNORECASE | re.DOTALL):
+        yield Wanted("remember", json.dumps({"name": "note", "text": match[1].strip()}))
+    if match := _URL.search(text):
+        yield Wanted("fetch", json.dumps({"url": match[0]}))
     if re.search(r"\bask me\b", low):
         options = {"options": ["Yes", "No"]} if "choice" in low else {}
         yield Wanted(

@@ -105,8 +105,8 @@ def _opened(name: str, flags: int, above: int, *, shown: str) -> int:
 
 
 def _is_link(name: str, above: int) -> bool:
-    found = _status(name, above)
-    return found is not None and stat.S_ISLNK(found.st_mode)
+    status = _status(name, above)
+    return status is not None and stat.S_ISLNK(status.st_mode)
 
 
 def _status(name: str, above: int) -> os.stat_result | None:
@@ -127,17 +127,17 @@ def read(root: Path, path: str, *, limit: int) -> bytes:
 
 def _read(folder: int, name: str, shown: str, limit: int) -> bytes:
     descriptor = _opened(name, _FILE, folder, shown=shown)
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode):
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         raise PathRefused(
-            f"{shown} is {'a folder' if stat.S_ISDIR(found.st_mode) else 'no regular file'}."
+            f"{shown} is {'a folder' if stat.S_ISDIR(status.st_mode) else 'no regular file'}."
         )
     with os.fdopen(descriptor, "rb") as file:
         content = file.read(limit + 1)
     if len(content) > limit:
         raise PathRefused(
-            f"{shown} has {found.st_size:,} bytes; files of up to {limit:,} are read."
+            f"{shown} has {status.st_size:,} bytes; files of up to {limit:,} are read."
         )
     return content
 
@@ -186,8 +186,8 @@ def remove(root: Path, path: str) -> None:
     """Delete one regular file; raises PathRefused."""
     *above, name = parts(path) or ("",)
     with _folder(root, above) as folder:
-        found = _status(name, folder) if name else None
-        if found is None or not stat.S_ISREG(found.st_mode):
+        status = _status(name, folder) if name else None
+        if status is None or not stat.S_ISREG(status.st_mode):
             raise PathRefused(f"There is no file {path}.")
         _drop(name, folder)
 

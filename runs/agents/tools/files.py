@@ -76,10 +76,10 @@ def _text(use: ToolUse, path: str) -> str:
         content = confined.read(_root(use), path, limit=LARGEST)
     except PathRefused as error:
         raise ToolFailed(str(error)) from error
-    found = _decoded(content)
-    if found is None:
+    text = _decoded(content)
+    if text is None:
         raise ToolFailed(f"{path} is no text in UTF-8: {len(content):,} bytes of something else.")
-    return found
+    return text
 
 
 def _decoded(content: bytes) -> str | None:
@@ -347,12 +347,12 @@ def run_check(arguments: Mapping[str, Any], use: ToolUse) -> Any:
         raise ToolFailed(f"The check did not end: {error}") from error
     finally:
         _drop(use, _untracked(use) - before)
-    said = "\n".join(lines).strip()
+    output = "\n".join(lines).strip()
     return {
         "passed": code == 0,
         "exit_code": code,
-        "output": said[-OUTPUT:],
-        "cut": len(said) > OUTPUT,
+        "output": output[-OUTPUT:],
+        "cut": len(output) > OUTPUT,
     }
 
 

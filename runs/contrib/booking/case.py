@@ -173,12 +173,12 @@ class Case:
 
 def doubts(case: Case, books: Books) -> list[Doubt]:
     """What a bookkeeper must say and has not said yet, in the order of weight."""
-    found = [*_of_amounts(case), *_of_supplier(case, books), *_of_money(case), *_of_order(case)]
+    every = [*_of_amounts(case), *_of_supplier(case, books), *_of_money(case), *_of_order(case)]
     # asked, and still wrong
     settled = {
         key for key, value in case.accepted.items() if (key, value) != ("amounts", ASK_SUPPLIER)
     }
-    return [doubt for doubt in found if doubt.key not in settled]
+    return [doubt for doubt in every if doubt.key not in settled]
 
 
 def _confirm(key: str, text: str, title: str) -> Doubt:
@@ -219,30 +219,32 @@ def _of_supplier(case: Case, books: Books) -> list[Doubt]:
         )
         one_time = (case.policy.one_time, f"{case.policy.one_time} a supplier for this one time")
         return [_choose("supplier", text, "Which supplier is it?", [one_time, *listed])]
-    found = []
+    doubts_found = []
     if case.match["booked_by"]:
         text = (
             f"An invoice of this number by this supplier was booked by {case.match['booked_by']}."
         )
-        found.append(_confirm("not_duplicate", text, "It is another invoice all the same: book it"))
+        doubts_found.append(
+            _confirm("not_duplicate", text, "It is another invoice all the same: book it")
+        )
     iban, paid_to = case.invoice.iban, known["iban"]
     if iban and paid_to and "".join(iban.split()).upper() != "".join(paid_to.split()).upper():
         text = (
             f"The invoice asks for payment to {iban}, but the supplier's account is {paid_to}. "
             "That is how fraud begins."
         )
-        found.append(
+        doubts_found.append(
             _confirm(
                 "account_checked",
                 text,
                 "I asked the supplier by a way I knew before, and the new account is right",
             )
         )
-    return found
+    return doubts_found
 
 
 def _of_money(case: Case) -> list[Doubt]:
-    invoice, policy, found = case.invoice, case.policy, []
+    invoice, policy, doubts_found = case.invoice, case.policy, []
     foreign = invoice.currency not in {policy.currency, None}
     if foreign:
         rate = {
@@ -251,7 +253,7 @@ def _of_money(case: Case) -> list[Doubt]:
             "pattern": r"^([1-9][0-9]{0,5}[.][0-9]{1,8}|0[.][0-9]{0,7}[1-9])$",
         }
         rate["description"] = "A number such as 0.9213."
-        found.append(
+        doubts_found.append(
             Doubt(
                 key="rate",
                 text=f"The invoice is in {invoice.currency}; the books are in {policy.currency}.",
@@ -262,7 +264,9 @@ def _of_money(case: Case) -> list[Doubt]:
         {REVERSE[line.category] for line in invoice.lines if line.category in REVERSE}
     ):
         text = f"By {' and '.join(reverse)} the buyer owes the VAT; this booking holds none."
-        found.append(_confirm("reverse_charge", text, "I book the VAT that we owe ourselves"))
+        doubts_found.append(
+            _confirm("reverse_charge", text, "I book the VAT that we owe ourselves")
+        )
     gross = ((invoice.gross or Decimal(0)) + invoice.collected) * Decimal(
         case.accepted.get("rate", "1")
     )
@@ -271,18 +275,18 @@ def _of_money(case: Case) -> list[Doubt]:
             f"{cents(gross)} {policy.currency} is above the limit of {policy.limit} for booking "
             "without a person."
         )
-        found.append(_confirm("above_limit", text, "Book it"))
+        doubts_found.append(_confirm("above_limit", text, "Book it"))
     due = sum((cents(base * rate / 100) for (_, rate), base in bases(invoice).items()), Decimal(0))
     # each rate may be rounded, and there may be many
     if not case.wrong and abs((invoice.vat or Decimal(0)) - due) >= VAT_SLACK:
         text = f"The VAT of all rates is rounded to {invoice.vat}, but comes to {due}."
-        found.append(_confirm("vat_checked", text, "The VAT is right: book it"))
+        doubts_found.append(_confirm("vat_checked", text, "The VAT is right: book it"))
     if invoice.prepaid:
         text = (
             f"{invoice.prepaid} {invoice.currency} was paid in advance (BT-113); the whole "
             "total is booked as owed."
         )
-        found.append(
+        doubts_found.append(
             _confirm("prepaid_checked", text, "The payment is in our books and will be set off")
         )
     if invoice.is_credit_note and not case.match["credits_booked"]:
@@ -291,44 +295,44 @@ def _of_money(case: Case) -> list[Doubt]:
             if invoice.preceding
             else "an invoice that it does not name"
         )
-        found.append(
+        doubts_found.append(
             _confirm(
                 "credit_checked",
                 f"It takes back {named}, which is not booked.",
                 "The credit is right: book it",
             )
         )
-    return found
+    return doubts_found
 
 
 def _of_order(case: Case) -> list[Doubt]:
-    found = []
+    doubts_found = []
     if case.match["exceeded"]:
         text = f"The order is exceeded: {'; '.join(case.match['exceeded'][:10])}."
-        found.append(_confirm("order_exceeded", text, "We got it and want it: book it"))
+        doubts_found.append(_confirm("order_exceeded", text, "We got it and want it: book it"))
     if case.match["order"] == "other_supplier" and case.match["supplier"] is not None:
-        found.append(
+        doubts_found.append(
             _confirm(
                 "other_order",
                 f"Order {case.invoice.order} was placed with another supplier.",
                 "Book it all the same",
             )
         )
-    return found
+    return doubts_found
 
 
 def reasons(case: Case) -> list[str]:
     """Why the confidence is not full, for the card."""
     match = case.match
-    told = []
+    sentences = []
     if match["found_by"] in {"iban", "name"}:
-        told.append(
+        sentences.append(
             "The supplier was found by "
             f"{'account' if match['found_by'] == 'iban' else 'name'} only."
         )
     if match["order"] in {"closed", "unknown"}:
-        told.append(
+        sentences.append(
             f"Order {case.invoice.order} is "
             f"{'closed' if match['order'] == 'closed' else 'not among our orders'}."
         )
-    return told
+    return sentences

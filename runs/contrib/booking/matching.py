@@ -58,18 +58,18 @@ def positions(invoice: Invoice) -> list[Position]:
     An id that is taken already gets another `#` in front: the numbers of lines are the supplier's,
     who may call a line A1.
     """
-    found: dict[str, Position] = {}
+    by_id: dict[str, Position] = {}
 
     def free(name: str) -> str:
-        while name in found:
+        while name in by_id:
             name = f"#{name}"
         return name
 
     for place, line in enumerate(invoice.lines, 1):
-        name = line.id if line.id and line.id not in found else free(f"#{place}")
+        name = line.id if line.id and line.id not in by_id else free(f"#{place}")
         text = line.name or line.description or "(no name)"
         rate, ordered = line.rate or Decimal(0), line.order_line or ""
-        found[name] = Position(
+        by_id[name] = Position(
             id=name, text=text, net=line.net or Decimal(0), category=line.category or "", rate=rate,
             order_line=ordered
         )  # fmt: skip
@@ -77,7 +77,7 @@ def positions(invoice: Invoice) -> list[Position]:
         name, amount = free(f"{'C' if extra.charge else 'A'}{place}"), extra.amount or Decimal(0)
         text = extra.reason or ("Charge" if extra.charge else "Allowance")
         rate = extra.rate or Decimal(0)
-        found[name] = Position(
+        by_id[name] = Position(
             id=name,
             text=text,
             net=amount if extra.charge else -amount,
@@ -86,7 +86,7 @@ def positions(invoice: Invoice) -> list[Position]:
         )
     for place, party in enumerate(invoice.third_parties, 1):
         name, text = free(f"T{place}"), party.reason or party.kind or "For a third party"
-        found[name] = Position(
+        by_id[name] = Position(
             id=name,
             text=text,
             net=party.amount or Decimal(0),
@@ -94,7 +94,7 @@ def positions(invoice: Invoice) -> list[Position]:
             rate=Decimal(0),
             third_party=True,
         )
-    return list(found.values())
+    return list(by_id.values())
 
 
 def match(
@@ -130,12 +130,12 @@ def match(
 
 def _supplier(invoice: Invoice, books: Books) -> tuple[Supplier | None, str]:
     seller = invoice.seller
-    for how, said in (("vat_id", seller.vat_id), ("iban", invoice.iban), ("name", seller.name)):
+    for how, value in (("vat_id", seller.vat_id), ("iban", invoice.iban), ("name", seller.name)):
         compare = folded if how == "name" else compact
         fitting = [
             supplier
             for supplier in books.suppliers
-            if said and compare(getattr(supplier, how)) == compare(said)
+            if value and compare(getattr(supplier, how)) == compare(value)
         ]
         if len(fitting) == 1:
             return fitting[0], how
@@ -169,12 +169,12 @@ def _proposals(
     """
     if position.third_party:
         return []
-    found: list[tuple[str, str, str, str]] = []
+    proposals: list[tuple[str, str, str, str]] = []
     named = [line for line in ordered if position.order_line and line.line == position.order_line]
     if not named and len(ordered) == 1:
         named = list(ordered)
     if named:
-        found.append(
+        proposals.append(
             (
                 f"{named[0].account}/{named[0].cost_centre}",
                 f"line {named[0].line} of the order",
@@ -183,7 +183,7 @@ def _proposals(
             )
         )
     elif len({(line.account, line.cost_centre) for line in ordered}) == 1:
-        found.append(
+        proposals.append(
             (
                 f"{ordered[0].account}/{ordered[0].cost_centre}",
                 "every line of the order",
@@ -192,11 +192,11 @@ def _proposals(
             )
         )
     if supplier and supplier.account:
-        found.append(
+        proposals.append(
             (f"{supplier.account}/{supplier.cost_centre}", "usual for this supplier", "0.95", "")
         )
     keys: list[MatchProposal] = []
-    for key, why, confidence, order_line in found:
+    for key, why, confidence, order_line in proposals:
         if books.account(key) and key not in {account["key"] for account in keys}:
             keys.append(
                 MatchProposal(key=key, why=why, confidence=confidence, order_line=order_line)
@@ -213,7 +213,7 @@ def _exceeded(
     """The order's lines that this invoice, with what is booked against them already, goes
     beyond.
     """
-    told = []
+    sentences = []
     for line in ordered:
         booked = sum(
             (
@@ -232,10 +232,10 @@ def _exceeded(
             Decimal(0),
         )
         if asked and booked + asked > line.net * OVER:
-            told.append(
+            sentences.append(
                 f"line {line.line} of {line.order}: {asked} invoiced, {line.net - booked} open"
             )
-    return told
+    return sentences
 
 
 def _booked_by(

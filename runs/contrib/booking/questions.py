@@ -117,16 +117,16 @@ def ask_supplier_for_terms(
         facts=facts(case),
         effects=["Checks the invoice again with these values; its file is not read again."],
     )
-    told = {**_told(case), "names": _named(terms), "again": first.strip(), "missing": listed}
+    values = {**_told(case), "names": _named(terms), "again": first.strip(), "missing": listed}
     subject = {
-        **told,
+        **values,
         "invoice": _short(case),
         "supplier": plain(case.invoice.seller.name or "", 200),
     }
     outside = Outside(
         to=[],
         question=_line("request_subject", case, subject),
-        content=_fill("request", case.policy.texts, told),
+        content=_fill("request", case.policy.texts, values),
     )
     asked = _ask(
         SUPPLIER,
@@ -204,7 +204,7 @@ def _term(term: str, findings: Sequence[RuleFinding]) -> dict[str, Any]:
 def _letter(case: Case, terms: Sequence[str], missing: Sequence[RuleFinding], *, again: str) -> str:
     """The text as it can be sent by hand."""
     invoice = case.invoice
-    told = {
+    values = {
         "supplier": plain(invoice.seller.name or "Sir or Madam", 200),
         "invoice": _short(case),
         "issued": plain(invoice.issued or "(no date)", 60),
@@ -212,7 +212,7 @@ def _letter(case: Case, terms: Sequence[str], missing: Sequence[RuleFinding], *,
         "again": again.strip(),
         "missing": "\n".join(f"* {plain(finding.text, 300)}" for finding in missing),
     }
-    lines = _fill("request", case.policy.texts, told).split("\n")
+    lines = _fill("request", case.policy.texts, values).split("\n")
     return "## Text for the supplier\n\n" + "\n".join(f"    {plain(line, 400)}" for line in lines)
 
 
@@ -255,16 +255,16 @@ def ask_supplier_about_lines(case: Case, held: Mapping[str, ReturnedLine], *, wa
     )
     required = _schema({"lines": lines}, ["lines"])
     table = "| Line | What | Net | Why we ask |\n|---|---|---|---|\n" + "\n".join(listed)
-    told = {**_told(case), "count": count(len(held), "line"), "lines": table}
+    values = {**_told(case), "count": count(len(held), "line"), "lines": table}
     subject = {
-        **told,
+        **values,
         "invoice": _short(case),
         "supplier": plain(case.invoice.seller.name or "", 200),
     }
     outside = Outside(
         to=[],
         question=_line("lines_subject", case, subject),
-        content=_fill("lines", case.policy.texts, told),
+        content=_fill("lines", case.policy.texts, values),
     )
     asked = _ask(
         SUPPLIER,
@@ -421,8 +421,8 @@ def _decision_text(
     held: Mapping[str, ReturnedLine],
 ) -> str:
     parts = [f"# {about(case)}"]
-    if told := [*(doubt.text for doubt in doubts), *reasons(case)]:
-        parts.append("\n".join(f"- {cell(text, 600)}" for text in told))
+    if sentences := [*(doubt.text for doubt in doubts), *reasons(case)]:
+        parts.append("\n".join(f"- {cell(text, 600)}" for text in sentences))
     rows = [_row(case, position, assigned) for position in shown]
     table = "| Position | What | Net | VAT | Proposed |\n|---|---|---|---|---|\n" + "\n".join(rows)
     parts.append(table)
@@ -432,11 +432,11 @@ def _decision_text(
         if "answer" in held.get(position.id, {})
     ]
     if answers:
-        said = "\n".join(
+        listed = "\n".join(
             f"- {cell(name)}: {ANSWERS[line['answer']].lower()}. {cell(line['explanation'], 500)}"
             for name, line in answers
         )
-        parts.append(f"## What the supplier says\n\n{said}")
+        parts.append(f"## What the supplier says\n\n{listed}")
     return "\n\n".join(parts) + "\n"
 
 

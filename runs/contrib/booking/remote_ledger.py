@@ -57,9 +57,9 @@ def send(entries: Sequence[LedgerEntry], *, key: str) -> None:
             ),
             code="ledger_away",
         )
-    said = str(answer.get("detail") or answer.get("error") or "")[:300]
+    reason = str(answer.get("detail") or answer.get("error") or "")[:300]
     raise StepFailed(
-        f"The ledger refused the batch with {status}. {said}".strip(), code="ledger_refused"
+        f"The ledger refused the batch with {status}. {reason}".strip(), code="ledger_refused"
     )
 
 
@@ -97,11 +97,11 @@ def _post(url: str, body: bytes, key: str) -> tuple[int, dict[str, str]]:
 def _read(content: bytes) -> dict[str, str]:
     """The texts of an answer that is a JSON object; of any other, nothing."""
     try:
-        found: Any = json.loads(content)
+        answer: Any = json.loads(content)
     except ValueError:
         return {}
     return (
-        {str(name): value for name, value in found.items() if isinstance(value, str)}
-        if isinstance(found, dict)
+        {str(name): value for name, value in answer.items() if isinstance(value, str)}
+        if isinstance(answer, dict)
         else {}
     )

@@ -113,12 +113,12 @@ def validate(state: State, context: Context) -> Outcome:
 
     Sets `findings`; what they mean is for `decide`.
     """
-    found = check(_invoice(cast(BookingState, state)))
+    findings = check(_invoice(cast(BookingState, state)))
     context.log(
-        count(len(found), "finding") if found else "Everything is there and adds up",
-        level="warning" if found else "info",
+        count(len(findings), "finding") if findings else "Everything is there and adds up",
+        level="warning" if findings else "info",
     )
-    return Go(update={"findings": [asdict(finding) for finding in found]})
+    return Go(update={"findings": [asdict(finding) for finding in findings]})
 
 
 @step("booking.enrich")
@@ -132,10 +132,11 @@ def enrich(state: State, context: Context) -> Outcome:
     """
     before = cast(BookingState, state)
     made = _match(before, context, read_books(_folder(context)))
-    found = made["supplier"]
+    supplier = made["supplier"]
     context.log(
-        f"Supplier {found['number']} {found['name']}, found by {made['found_by'].replace('_', ' ')}"
-        if found
+        f"Supplier {supplier['number']} {supplier['name']}, found by "
+        f"{made['found_by'].replace('_', ' ')}"
+        if supplier
         else "The supplier is not known"
     )
     return Go(update={"match": made})

@@ -80,11 +80,11 @@ class CodingAgent(AllowedPrograms):
         if "command" in config:
             return {"executor": COMMAND, **config}
         try:
-            found = configured(setting)
+            settings = configured(setting)
         # said when an order is made (`require`); a template can be saved all the same
         except NotReady:
             return dict(config)
-        return {**found, **(self.usual if found["executor"] == AGENT else {}), **config}
+        return {**settings, **(self.usual if settings["executor"] == AGENT else {}), **config}
 
     def require(self, config: Config, setting: Setting) -> None:
         if self._needs_one(config):
@@ -103,8 +103,12 @@ def configured(setting: Setting) -> dict[str, Any]:
         return {"executor": COMMAND, **_read(named)}
     model = setting("WAYSTATION_MODEL")
     if model.model != SCRIPTED:
-        found = {"model": model.model, "base_url": model.base_url, "credential": model.credential}
-        return {"executor": AGENT, **{name: value for name, value in found.items() if value}}
+        settings = {
+            "model": model.model,
+            "base_url": model.base_url,
+            "credential": model.credential,
+        }
+        return {"executor": AGENT, **{name: value for name, value in settings.items() if value}}
     raise NotReady(NO_CODER_CODE, NO_CODER)
 
 
@@ -121,8 +125,8 @@ def _read(named: str) -> dict[str, Any]:
     if named in PRESETS:
         return PRESETS[named]
     try:
-        found = json.loads(Path(named).read_text())
-        command_config.check(found)
+        document = json.loads(Path(named).read_text())
+        command_config.check(document)
     except OSError as error:
         known = ", ".join(PRESETS)
         text = (
@@ -133,7 +137,7 @@ def _read(named: str) -> dict[str, Any]:
     except (ValueError, TypeError, ConfigInvalid) as error:
         text = f"{named}, which WAYSTATION_CODER names, is no configuration of an agent: {error}"
         raise NotReady(NO_CODER_CODE, text) from error
-    config: dict[str, Any] = found
+    config: dict[str, Any] = document
     return config
 
 

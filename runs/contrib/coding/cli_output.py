@@ -121,16 +121,16 @@ class OutputReader:
             yield self._say(f"{line}\n")
             return
         try:
-            found = json.loads(line)
+            value = json.loads(line)
         except (ValueError, RecursionError):
-            found = None
+            value = None
         # a warning of its runtime, say: shown, but no part of the answer
-        if not isinstance(found, dict):
+        if not isinstance(value, dict):
             yield f"{line}\n" if line.strip() else ""
             return
         for rule in self.rules:
-            if _holds(found, rule.get("when", {})):
-                for item in _items(found, rule):
+            if _holds(value, rule.get("when", {})):
+                for item in _items(value, rule):
                     yield from self._apply(rule, item)
 
     def _apply(self, rule: Rule, item: Any) -> Iterator[Piece]:
@@ -187,8 +187,8 @@ def at(value: Any, pointer: str) -> Any:
 
 def _holds(value: Any, wanted: Mapping[str, Any]) -> bool:
     return all(
-        (found := at(value, pointer)) == expected
-        and isinstance(found, bool) == isinstance(expected, bool)
+        (there := at(value, pointer)) == expected
+        and isinstance(there, bool) == isinstance(expected, bool)
         for pointer, expected in wanted.items()
     )
 

@@ -181,9 +181,9 @@ def _judge(program: str, code: int, talk: _Talk, config: Mapping[str, Any]) -> N
         how = f"was killed by signal {code - 128}" if code > 128 else f"ended with exit code {code}"
         raise StepFailed(f"{program} {how}{talk.last_words}. {kept}", code=known or usual)
     if talk.reader.failed:
-        said = talk.reader.error.strip()
+        message = talk.reader.error.strip()
         raise StepFailed(
-            f"{program} says that it failed{f': {said[:600]}' if said else ''}. {kept}",
+            f"{program} says that it failed{f': {message[:600]}' if message else ''}. {kept}",
             code="agent_failed",
         )
 
@@ -220,22 +220,22 @@ class _Talk:
         if self.calls > TOLD_CALLS:
             return None
         if isinstance(piece, AgentCall):
-            told = {
+            event = {
                 "id": piece.id[:100],
                 "tool": piece.name[:100],
                 "arguments": _cut(piece.arguments, CUT_ARGUMENTS),
             }
-            self.running[piece.id] = (told, time.monotonic())
-            self.context.emit("tool_call_started", {**told, "loop_num": self.context.loop_num})
+            self.running[piece.id] = (event, time.monotonic())
+            self.context.emit("tool_call_started", {**event, "loop_num": self.context.loop_num})
         elif piece.id in self.running:
-            told, began = self.running.pop(piece.id)
+            event, began = self.running.pop(piece.id)
             done = {
                 "result": _cut(piece.result, CUT_RESULT),
                 "status": "done",
                 "ms": round((time.monotonic() - began) * 1000),
             }
             self.context.emit(
-                "tool_call_completed", {**told, **done, "loop_num": self.context.loop_num}
+                "tool_call_completed", {**event, **done, "loop_num": self.context.loop_num}
             )
         return None
 
@@ -248,24 +248,23 @@ class _Talk:
 
     @property
     def last_words(self) -> str:
-        said = (
+        text = (
             " / ".join(line.strip() for line in self.errors if line.strip())
             or self.reader.answer[-300:].strip()
         )
-        return f": {said[:600]}" if said else ""
+        return f": {text[:600]}" if text else ""
 
     def close(self) -> None:
         """The end of it, however it ended."""
         self.context.keep("output", self.kept.text)
         if usage := self.reader.usage:
-            told: dict[str, Any] = {
+            totals: dict[str, Any] = {
                 name: usage.get(name, 0) for name in ("input_tokens", "output_tokens", "cost")
             }
-            cost = f", ${told['cost']:.4f}" if told["cost"] else ""
-            summary = (
-                f"{int(told['input_tokens']):,} tokens in, {int(told['output_tokens']):,} out{cost}"
-            )
-            self.context.log(summary, what="usage", loop_num=self.context.loop_num, **told)
+            cost = f", ${totals['cost']:.4f}" if totals["cost"] else ""
+            tokens = int(totals["input_tokens"]), int(totals["output_tokens"])
+            summary = f"{tokens[0]:,} tokens in, {tokens[1]:,} out{cost}"
+            self.context.log(summary, what="usage", loop_num=self.context.loop_num, **totals)
 
 
 def _cut(value: Any, longest: int) -> str:

@@ -147,5 +147,5 @@ def rules_of(config: Mapping[str, Any]) -> Sequence[Rule]:
     output = config.get("output", "lines")
     if isinstance(output, str):
         return PRESETS[output]["output"] if output in PRESETS else ()
-    found: Sequence[Rule] = output
-    return found
+    rules: Sequence[Rule] = output
+    return rules

@@ -304,7 +304,7 @@ def review(state: State, context: Context) -> Outcome:
     workspace.restore()
     head = workspace.head()
     ran_check = state.get("checking") or {}
-    exit_code, said = (
+    exit_code, output = (
         (ran_check["exit_code"], ran_check["said"])
         if ran_check.get("head") == head
         else _run_check(context)
@@ -317,20 +317,20 @@ def review(state: State, context: Context) -> Outcome:
         else f"{changes.patch[:PATCH_IN_PROMPT]}\n[cut here; see git diff]"
     )
     job = CodingJob(
-        usual=REVIEW, more={"plan": _plan_of(state), "check": said, "patch": patch}, reading=True
+        usual=REVIEW, more={"plan": _plan_of(state), "check": output, "patch": patch}, reading=True
     )
     worked = executors.work(state, context, job)
     if not isinstance(worked, Worked):
         return _remembering(
-            worked, {"checking": {"head": head, "exit_code": exit_code, "said": said}}
+            worked, {"checking": {"head": head, "exit_code": exit_code, "said": output}}
         )
     ran = worked.ran
-    found = "\n\n".join(
+    text = "\n\n".join(
         filter(
             None,
             [
                 "# Review",
-                _verdict(context, exit_code, said),
+                _verdict(context, exit_code, output),
                 ran.answer or "The reviewing agent said nothing.",
             ],
         )
@@ -341,7 +341,7 @@ def review(state: State, context: Context) -> Outcome:
         else {"Check": "✓ passes" if exit_code == 0 else "✗ does not pass"}
     )
     report = Report(
-        content=found + "\n",
+        content=text + "\n",
         patch=changes.patch,
         facts={**verdict, "Head": head[:10], **changes.facts, **ran.facts},
         effects=effects(context, asked=bool(context.order.input.get("push"))),
@@ -350,7 +350,7 @@ def review(state: State, context: Context) -> Outcome:
     return Go(
         update={
             **worked.update,
-            "review": found,
+            "review": text,
             "checked": exit_code,
             "checking": None,
             **ran.usage,

@@ -91,8 +91,10 @@ def read(root: Element) -> Invoice:
 
 def _vat_total(r: TermReader, totals: Element | None, currency: str | None) -> Element | None:
     """BT-110; beside it BT-111 may stand, the same in another currency."""
-    found = r.all(totals, "ram:TaxTotalAmount")
-    return next((amount for amount in found if amount.get("currencyID") in {currency, None}), None)
+    amounts = r.all(totals, "ram:TaxTotalAmount")
+    return next(
+        (amount for amount in amounts if amount.get("currencyID") in {currency, None}), None
+    )
 
 
 def _party(r: TermReader, node: Element | None) -> Party:

@@ -74,7 +74,7 @@ def xml_in_pdf(content: bytes) -> bytes:
                 "encrypted_pdf",
                 "The PDF is encrypted, so nothing of it was read. Send it without a password.",
             )
-        found = _attached(reader)
+        attachment = _attached(reader)
     except InvoiceUnreadable:
         raise
     except (
@@ -92,12 +92,12 @@ def xml_in_pdf(content: bytes) -> bytes:
         raise InvoiceUnreadable(
             "damaged_pdf", f"The PDF is damaged and cannot be read ({type(error).__name__})."
         ) from error
-    if found is None:
+    if attachment is None:
         raise InvoiceUnreadable(
             "no_invoice_in_pdf",
             f"The PDF carries no e-invoice: none of {', '.join(NAMES)} is attached to it.",
         )
-    return found
+    return attachment
 
 
 def _attached(reader: PdfReader) -> bytes | None:

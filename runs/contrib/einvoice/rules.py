@@ -240,14 +240,14 @@ def _lines(invoice: Invoice) -> Iterator[RuleFinding]:
             ("BR-26", "BT-146", "price", line.price),
             ("BR-CO-04", "BT-151", "VAT category", line.category),
         ]
-        for rule, term, what, value in wanted:
+        for rule, term, subject, value in wanted:
             if value is None:
                 yield RuleFinding(
                     rule=rule,
                     term=term,
                     kind="wrong",
                     line=name,
-                    text=f"Line {name} has no {what} ({term}).",
+                    text=f"Line {name} has no {subject} ({term}).",
                 )
         if line.id in seen:
             yield RuleFinding(
@@ -321,22 +321,22 @@ def _totals(invoice: Invoice) -> Iterator[RuleFinding]:
         if party.amount is None:
             text = f"Payment {place} to a third party has no amount (BT-DEX-002)."
             yield RuleFinding(rule="BR-DEX-11", term="BT-DEX-002", kind="wrong", text=text)
-    for rule, term, said, right in sums:
-        if said is not None and said != right:
-            text = f"{TOTALS[term]} ({term}) is {said}, but its parts come to {right}."
+    for rule, term, stated, right in sums:
+        if stated is not None and stated != right:
+            text = f"{TOTALS[term]} ({term}) is {stated}, but its parts come to {right}."
             yield RuleFinding(rule=rule, term=term, kind="wrong", text=text, expected=str(right))
 
 
 def bases(invoice: Invoice) -> dict[Group, Decimal]:
     """The taxable amount of each VAT category and rate, as lines, allowances and charges add up."""
-    found: dict[Group, Decimal] = defaultdict(Decimal)
+    sums: dict[Group, Decimal] = defaultdict(Decimal)
     for line in invoice.lines:
-        found[line.category or "", line.rate or Decimal(0)] += line.net or 0
+        sums[line.category or "", line.rate or Decimal(0)] += line.net or 0
     for extra in invoice.extras:
-        found[extra.category or "", extra.rate or Decimal(0)] += (extra.amount or 0) * (
+        sums[extra.category or "", extra.rate or Decimal(0)] += (extra.amount or 0) * (
             1 if extra.charge else -1
         )
-    return dict(found)
+    return dict(sums)
 
 
 def _breakdown(invoice: Invoice) -> Iterator[RuleFinding]:
@@ -345,7 +345,7 @@ def _breakdown(invoice: Invoice) -> Iterator[RuleFinding]:
         group: Group = (tax.category or "", tax.rate or Decimal(0))
         name = f"{group[0]} {group[1].normalize():f} %"
         right = due.pop(group, None)
-        for rule, term, what, value in (
+        for rule, term, subject, value in (
             ("BR-45", "BT-116", "base", tax.base),
             ("BR-46", "BT-117", "amount", tax.amount),
         ):
@@ -354,7 +354,7 @@ def _breakdown(invoice: Invoice) -> Iterator[RuleFinding]:
                     rule=rule,
                     term=term,
                     kind="wrong",
-                    text=f"The VAT breakdown {name} has no {what} ({term}).",
+                    text=f"The VAT breakdown {name} has no {subject} ({term}).",
                 )
         if tax.base is not None and tax.amount is not None:
             vat = cents(tax.base * group[1] / 100)

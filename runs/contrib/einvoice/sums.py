@@ -27,10 +27,10 @@ def added_up(draft: Invoice, lines: Sequence[InvoiceLine], extras: Sequence[Extr
     BR-CO-17, BR-DEX-09).
     """
     zero = Decimal(0)
-    found = bases(replace(draft, lines=tuple(lines), extras=tuple(extras)))
+    sums = bases(replace(draft, lines=tuple(lines), extras=tuple(extras)))
     taxes = [
         Tax(category=key, rate=rate, base=base, amount=cents(base * rate / 100))
-        for (key, rate), base in found.items()
+        for (key, rate), base in sums.items()
     ]
     allowances = sum((extra.amount or zero for extra in extras if not extra.charge), zero)
     charges = sum((extra.amount or zero for extra in extras if extra.charge), zero)

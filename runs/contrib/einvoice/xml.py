@@ -95,8 +95,8 @@ class TermReader:
         """The words of the first element there, without the space around them; None where there are
         none.
         """
-        found = self.one(node, path)
-        words = "".join(found.itertext()).strip() if found is not None else ""
+        element = self.one(node, path)
+        words = "".join(element.itertext()).strip() if element is not None else ""
         return words[:MAX_TEXT] or None
 
     def number(self, node: Element | None, path: str, term: str) -> Decimal | None:

@@ -78,11 +78,11 @@ def render(plan: Plan, scope: TidyScope, feedback: Feedback) -> str:
 
     Where nothing of their words was understood, that comes first.
     """
-    told = _feedback(feedback)
+    understood = _feedback(feedback)
     parts = (
-        [*told, _title(plan)]
+        [*understood, _title(plan)]
         if feedback.not_understood and not feedback.applied
-        else [_title(plan), *told]
+        else [_title(plan), *understood]
     )
     parts += [*_rules(plan), *_examples(plan), *_files(plan), *_left_alone(plan)]
     return "\n\n".join([*parts, *_sources(scope), _risk(plan, scope), _asked(scope)]) + "\n"
@@ -191,12 +191,12 @@ def _sources(scope: TidyScope) -> list[str]:
 
 def _python(sources: Sources) -> list[str]:
     python = sources["python"]
-    said = (
+    source = (
         f"by {code(python['source'])}"
         if python["source"]
         else "the repository does not say which it supports"
     )
-    lines = [f"Oldest Python: **{python['version']}** ({said})."]
+    lines = [f"Oldest Python: **{python['version']}** ({source})."]
     if python["asked"] and python["asked"] != python["version"]:
         lines[0] += (
             f" The order asks for {python['asked']}; the older one counts, for the "

@@ -89,9 +89,9 @@ def make_plan(
     """
     asked = selectors(scope)
     files = python_files(ruff.context.workspace)
-    found = ruff.find(asked, files)
-    found += unshowable(ruff.context.workspace, {finding.path for finding in found})
-    codes = {finding.code for finding in found if finding.code}
+    findings = ruff.find(asked, files)
+    findings += unshowable(ruff.context.workspace, {finding.path for finding in findings})
+    codes = {finding.code for finding in findings if finding.code}
     codes |= {
         follower for follower in FOLLOWERS if any(selects(selector, follower) for selector in asked)
     }
@@ -100,8 +100,8 @@ def make_plan(
     in_scope = {
         path for path in files if any(covers(scope, code, path) for code in codes.union(asked))
     }
-    errors = [finding for finding in found if not finding.code and finding.path in in_scope]
-    rules = _try_out(ruff, scope, codes, found)
+    errors = [finding for finding in findings if not finding.code and finding.path in in_scope]
+    rules = _try_out(ruff, scope, codes, findings)
     base = ruff.context.workspace.head()
     return Plan(
         base=base,
@@ -151,20 +151,20 @@ def followers_gone(scope: TidyScope, made: Plan, earlier: Plan | None) -> list[s
     """Rules in scope that have fewer fixes than in the earlier plan where they are in scope: the
     others followed from other rules.
     """
-    said = []
+    sentences = []
     for rule in earlier["rules"] if earlier else []:
         places = [path for path in rule["files"] if covers(scope, rule["code"], path)]
         now = next((planned for planned in made["rules"] if planned["code"] == rule["code"]), None)
         left = now["fixable"] if now else 0
         gone = {*places} - {*(now["files"] if now and left else [])}
         if left < rule["fixable"] and gone:
-            said.append(
+            sentences.append(
                 f"{rule['code']}: {count(rule['fixable'] - left, 'fix', 'fixes')} of the earlier "
                 "plan are not in this one: those elsewhere,"
                 " and those that only follow from fixes of other rules (an import that nobody "
                 "needs any more, say)"
             )
-    return said
+    return sentences
 
 
 def _try_out(

@@ -63,17 +63,17 @@ def _library(workspace: Workspace, base: str, changed: Sequence[str], version: s
         if now is None or before is None:
             unread += 1
             continue
-        newer += [f"{path}: {what}" for what in sorted(now - before)]
-        before_already += [f"{path}: {what}" for what in sorted(now & before)]
-    found = "; ".join(newer[:_NAMED]) if newer else "vermin finds nothing newer than before"
+        newer += [f"{path}: {feature}" for feature in sorted(now - before)]
+        before_already += [f"{path}: {feature}" for feature in sorted(now & before)]
+    verdict = "; ".join(newer[:_NAMED]) if newer else "vermin finds nothing newer than before"
     if before_already:
-        found += f"; newer already before, and left so: {'; '.join(before_already[:_NAMED])}"
+        verdict += f"; newer already before, and left so: {'; '.join(before_already[:_NAMED])}"
     if unread:
-        found += f"; {unread} could not be looked at"
+        verdict += f"; {unread} could not be looked at"
     return VerdictRow(
         claim=f"They need nothing newer of the standard library than {version} has",
         passed=not newer,
-        found=found,
+        found=verdict,
     )
 
 
@@ -93,11 +93,13 @@ def needs(source: bytes, oldest: Version) -> set[str] | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            said = vermin.visit(source.decode("utf-8-sig"), config).output_text()
+            output = vermin.visit(source.decode("utf-8-sig"), config).output_text()
     except (ValueError, RecursionError, SyntaxError, vermin.InvalidVersionException):
         return None
-    found = {
+    needed = {
         (match["what"], (int(match["major"]), int(match["minor"])))
-        for match in _NEEDS.finditer(said)
+        for match in _NEEDS.finditer(output)
     }
-    return {f"{what} ({version[0]}.{version[1]})" for what, version in found if version > oldest}
+    return {
+        f"{feature} ({version[0]}.{version[1]})" for feature, version in needed if version > oldest
+    }

@@ -86,8 +86,8 @@ def version_of(python: Python) -> Version:
 
 
 def _of_ruff(target: str) -> Version | None:
-    found = re.fullmatch(r"py(\d)(\d+)", target)
-    return (int(found[1]), int(found[2])) if found else None
+    match = re.fullmatch(r"py(\d)(\d+)", target)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def oldest(workspace: Workspace, files: Iterable[str]) -> Declared | None:
@@ -109,7 +109,8 @@ def oldest(workspace: Workspace, files: Iterable[str]) -> Declared | None:
             declared = Declared(version=version, path=path, words=declaration)
             by_folder.setdefault(str(PurePosixPath(path).parent), []).append((rank, declared))
     counting = [
-        min(found, key=lambda one: (one[0], one[1].version))[1] for found in by_folder.values()
+        min(declared, key=lambda one: (one[0], one[1].version))[1]
+        for declared in by_folder.values()
     ]
     return min(counting, key=lambda one: one.version, default=None)
 
@@ -203,8 +204,8 @@ def _tox(text: str) -> Found:
 
 def _python_version(text: str) -> Found:
     for line in text.splitlines():
-        if found := re.match(r"\s*(?:cpython-?)?(\d)\.(\d+)", line):
-            yield 4, (int(found[1]), int(found[2])), found[0].strip()
+        if match := re.match(r"\s*(?:cpython-?)?(\d)\.(\d+)", line):
+            yield 4, (int(match[1]), int(match[2])), match[0].strip()
 
 
 def _requires(name: str, value: Any) -> Found:
@@ -218,10 +219,10 @@ def lowest(specifier: str) -> Version | None:
     """The oldest Python that a version specifier takes, also in Poetry's way of writing; None where
     it says nothing of the kind.
     """
-    found = [
+    versions = [
         version for part in specifier.split("||") if (version := _lowest(part.strip())) is not None
     ]
-    return min(found, default=None)
+    return min(versions, default=None)
 
 
 def _lowest(specifier: str) -> Version | None:
@@ -242,9 +243,9 @@ def _lowest(specifier: str) -> Version | None:
 
 def _classified(lines: Iterable[str]) -> Found:
     versions = [
-        (int(found[1]), int(found[2]))
+        (int(match[1]), int(match[2]))
         for line in lines
-        if (found := _CLASSIFIER.match(str(line).strip()))
+        if (match := _CLASSIFIER.match(str(line).strip()))
     ]
     if versions:
         yield 1, min(versions), f"classifier Python :: {min(versions)[0]}.{min(versions)[1]}"
@@ -252,12 +253,12 @@ def _classified(lines: Iterable[str]) -> Found:
 
 def _environments(text: str) -> Found:
     versions = []
-    for found in _ENVIRONMENT.finditer(text):
-        if found[3]:
-            named = [re.sub(r"\D", "", name) for name in found[3].split(",")]
+    for match in _ENVIRONMENT.finditer(text):
+        if match[3]:
+            named = [re.sub(r"\D", "", name) for name in match[3].split(",")]
             versions += [(int(name[0]), int(name[1:])) for name in named if len(name) > 1]
         else:
-            versions.append((int(found[1]), int(found[2])))
+            versions.append((int(match[1]), int(match[2])))
     if versions:
         yield 3, min(versions), f"tox environment py{min(versions)[0]}{min(versions)[1]}"
 

@@ -158,20 +158,20 @@ class _RequestReader:
         anywhere = f"**/{path}"
         # A bare name left out is left out at any depth; taken in, it is the one at the top if there
         # is one.
-        found = [
+        names = [
             name
             for name in (
                 [anywhere, path] if self.verb == "skip" and "/" not in path else [path, anywhere]
             )
             if self.exists(name)
         ]
-        if not found:
+        if not names:
             self.not_understood.append(f"{word} (not in the repository)")
             return
         if self.codes and not self.located and self.verb:  # "skip F401, tests/"
             self.end_clause()
         self.negated = False
-        self.paths.append(found[0])
+        self.paths.append(names[0])
 
 
 def apply_feedback(

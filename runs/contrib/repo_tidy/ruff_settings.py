@@ -129,12 +129,12 @@ def read(workspace: Workspace, files: Collection[str], links: Collection[str]) -
 
 
 def _configs(workspace: Workspace, files: frozenset[str]) -> Iterable[tuple[str, Config]]:
-    found: dict[str, str] = {}
+    configs: dict[str, str] = {}
     for name in NAMES:
         for path in sorted(path for path in files if posixpath.basename(path) == name):
             if name != "pyproject.toml" or "ruff" in _tools(_parsed(workspace, path)):
-                found.setdefault(posixpath.dirname(path) or ".", path)
-    for folder, path in sorted(found.items()):
+                configs.setdefault(posixpath.dirname(path) or ".", path)
+    for folder, path in sorted(configs.items()):
         yield folder, _read(workspace, path, files)
 
 

@@ -146,19 +146,21 @@ def plan(state: State, context: Context) -> Outcome:
     ruff = ruff_for(context, scope)
     check_scope(scope, known, tracked)
     earlier = before.get("plan")
-    said = before.get("revision_feedback", "") or ("" if earlier else context.order.request.strip())
+    request = before.get("revision_feedback", "") or (
+        "" if earlier else context.order.request.strip()
+    )
     heard = (
         (scope, [], [])
-        if not said
+        if not request
         else (apply_feedback if earlier else read_request)(
             scope,
-            said,
+            request,
             known_codes=known,
             exists=lambda pattern: any(within(path, pattern) for path in tracked),
         )
     )
     if heard is None:
-        return _ask_again(said, scope, context)
+        return _ask_again(request, scope, context)
     was, (scope, applied, not_understood) = scope, heard
     made = make_plan(ruff, scope, tracked, earlier=earlier)
     notes = [*already_in(was, scope, made, tracked), *followers_gone(scope, made, earlier)]
@@ -379,13 +381,15 @@ def _findings_row(before: TidyState, context: Context) -> VerdictRow:
     scope, fixed = before["scope"], before["execution"]["fixed"]
     ruff = ruff_for(context, scope)
     planned = {(rule["code"], path) for rule in fixed for path in rule["planned"]}
-    found = (
+    findings = (
         ruff.find(sorted({rule["code"] for rule in fixed}), sorted({path for _, path in planned}))
         if planned
         else []
     )
     left = [
-        finding for finding in found if finding.fixable and (finding.code, finding.path) in planned
+        finding
+        for finding in findings
+        if finding.fixable and (finding.code, finding.path) in planned
     ]
     named = ", ".join(f"{finding.code} {finding.path}:{finding.line}" for finding in left[:5])
     return VerdictRow(

@@ -63,13 +63,13 @@ class Ruff:
         """The findings in `uploads`, ordered by place; without those of rules that the repository's
         settings leave out there.
         """
-        found: list[LintFinding] = []
+        findings: list[LintFinding] = []
         for batch in self._batches(files):
             for item in json.loads(
                 self._check(codes, batch, "--output-format", "json", fixing=False) or "[]"
             ):
-                found.append(self._finding(item))
-        wanted = [finding for finding in found if not self._is_out(finding.code, finding.path)]
+                findings.append(self._finding(item))
+        wanted = [finding for finding in findings if not self._is_out(finding.code, finding.path)]
         return sorted(
             wanted, key=lambda finding: (finding.path, finding.line, finding.code, finding.message)
         )
@@ -227,15 +227,12 @@ def _refusal(context: Context, settings: Settings, files: Collection[str]) -> st
         ]
         answer = context.workspace.run([*RUFF, "check", *options, "--", file])
         if answer.returncode not in (0, 1):
-            said = [
+            lines = [
                 line.strip().removeprefix("Cause: ")
                 for line in answer.errors.replace(str(context.workspace.path), folder).splitlines()
             ]
-            return (
-                f"ruff does not take {config.path}: {said[-1] if said else 'it does not say why'}"[
-                    :300
-                ]
-            )
+            reason = lines[-1] if lines else "it does not say why"
+            return f"ruff does not take {config.path}: {reason}"[:300]
     return ""
 
 

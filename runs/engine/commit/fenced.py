@@ -48,7 +48,7 @@ def write(
     if checkpoint is not None:
         checkpoint.created_at = at
     texts = [(str(kind), codec.encode(data)) for kind, data in facts]
-    commit = Write(
+    changes = Write(
         run_id=run.pk,
         thread_id=run.thread_id,
         fence=fence,
@@ -58,16 +58,18 @@ def write(
         checkpoint=checkpoint,
     )
     if connection.vendor != "postgresql":
-        last = _one_transaction(commit, facts)
+        last = _one_transaction(changes, facts)
     elif connection.in_atomic_block:
-        last = statements.one(commit)
+        last = statements.one(changes)
     else:
-        last = group.commit(commit)
+        last = group.commit(changes)
     if last is None:
         return False
     if facts:
-        told = log.envelopes(run.thread_id, run.pk, facts, first=last - len(facts) + 1, at=at)
-        live.hint_on_commit(run.thread_id, last, told, size=sum(len(text) for _, text in texts))
+        envelopes = log.envelopes(run.thread_id, run.pk, facts, first=last - len(facts) + 1, at=at)
+        live.hint_on_commit(
+            run.thread_id, last, envelopes, size=sum(len(text) for _, text in texts)
+        )
     return True
 
 

@@ -111,7 +111,7 @@ def _one(shape: Shape, facts: int) -> str:
         " AND due_at <= STATEMENT_TIMESTAMP()" if shape.due else ""
     )
     head = ", head_id = %s::uuid" if shape.kept else ""
-    kept = told = ""
+    kept = events = ""
     if shape.kept:
         names, marks = (
             ", ".join(column for column, _ in _checkpoint()),
@@ -124,7 +124,7 @@ def _one(shape: Shape, facts: int) -> str:
         )
     if facts:  # as rows of VALUES: that is what the server takes in soonest
         rows = ", ".join(f"(%s::text, %s::text, {place})" for place in range(1, facts + 1))
-        told = f""", told AS (
+        events = f""", told AS (
             INSERT INTO checkpoints_event (thread_id, seq, kind, run_id, data, at)
             SELECT %s::uuid, last_seq - {facts} + place, kind, %s::uuid, data, %s::timestamptz
             FROM numbered, (VALUES {rows}) AS fact (kind, data, place)
@@ -136,7 +136,7 @@ def _one(shape: Shape, facts: int) -> str:
         ), numbered AS (
             UPDATE checkpoints_thread SET last_seq = last_seq + %s::integer{head}
             WHERE id = %s::uuid AND EXISTS (SELECT 1 FROM held) RETURNING last_seq
-        ){kept}{told}
+        ){kept}{events}
         SELECT last_seq FROM numbered"""  # noqa: S608
 
 

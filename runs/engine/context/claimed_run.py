@@ -188,9 +188,9 @@ class ClaimedRun:
         tell: Callable[[Any], Told] | None,
         flush: Callable[[], None],
     ) -> Any:
-        found = Memo.objects.filter(scope=self.key, key=key).first()
-        if found is not None:
-            return _result(found)
+        memo = Memo.objects.filter(scope=self.key, key=key).first()
+        if memo is not None:
+            return _result(memo)
         # a run that was cancelled or taken over has no more effects; what is under way then cannot
         # be stopped
         self._require()
@@ -289,11 +289,13 @@ class ClaimedRun:
             self._require()  # after the append, which waits for whoever is ending the run just now
 
     def _append(self, kind: EventKind, data: Mapping[str, Any]) -> None:
-        told = {
+        readable = {
             key: codec.readable(value) if isinstance(value, str) else value
             for key, value in data.items()
         }
-        log.append(self.run.thread_id, self.run.pk, [(kind, self.scrub({"step": self.at, **told}))])
+        log.append(
+            self.run.thread_id, self.run.pk, [(kind, self.scrub({"step": self.at, **readable}))]
+        )
 
     def keep(self, name: str, text: str, *, step: str, loop: int) -> None:
         """See `Context.keep`. Raises Stopped where the run is not ours."""

@@ -46,8 +46,8 @@ class SecretFilter:
     def learn(self, secret: str) -> None:
         if secret not in self._secrets:
             self._secrets = (*self._secrets, secret)
-            found = dict.fromkeys((*self._forms, *secret_encodings.forms(secret)))
-            self._forms = tuple(sorted(found, key=lambda form: len(form.text), reverse=True))
+            forms = dict.fromkeys((*self._forms, *secret_encodings.forms(secret)))
+            self._forms = tuple(sorted(forms, key=lambda form: len(form.text), reverse=True))
 
     def __call__(self, value: Any) -> Any:
         """A value without the secrets: texts, and all that lists, objects and dataclasses hold;

@@ -65,7 +65,7 @@ def asked(pause: Pause, **more: Any) -> EventDraft:
     """The event that tells a question: for an approval (S0-22), or for data, with the schema of
     what is missing (S2-19, S3-8).
     """
-    told: dict[str, Any] = {
+    question: dict[str, Any] = {
         "pause_id": pause.shown_id,
         "prompt": pause.question,
         "phase": pause.phase,
@@ -75,20 +75,20 @@ def asked(pause: Pause, **more: Any) -> EventDraft:
         "promptId": pause.checkpoint.metadata.get("prompt_id") or pause.shown_id,
     }
     if pause.deadline_at is not None:
-        told["deadline_at"] = pause.deadline_at.isoformat()
+        question["deadline_at"] = pause.deadline_at.isoformat()
     if pause.calls:
-        told["calls"] = [
+        question["calls"] = [
             {"id": call["id"], "tool": call["tool"], "risk": call["risk"]} for call in pause.calls
         ]
     if pause.required_inputs:
-        told |= {
+        question |= {
             "required_inputs": pause.required_inputs,
             "attempts": pause.attempts,
             "refined": pause.refined,
         }
     return EventKind.AWAIT_HUMAN_INPUT if pause.required_inputs and not _may_nod(
         pause
-    ) else EventKind.APPROVAL_REQUESTED, {**told, **more}
+    ) else EventKind.APPROVAL_REQUESTED, {**question, **more}
 
 
 def _may_nod(pause: Pause) -> bool:

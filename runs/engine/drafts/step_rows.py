@@ -121,11 +121,11 @@ def _skipped(held: ClaimedRun, kept: dict[str, Any], *, ran: bool) -> dict[str, 
 
 
 def _unwritten(held: ClaimedRun, entry: Entry) -> Checkpoint:
-    told = {field.name: getattr(entry, field.name) for field in fields(entry)}
+    values = {field.name: getattr(entry, field.name) for field in fields(entry)}
     return Checkpoint(
         thread_id=held.run.thread_id,
         run_id=held.run.pk,
-        **{**told, "metadata": budget.carried(held, entry.metadata)},
+        **{**values, "metadata": budget.carried(held, entry.metadata)},
     )
 
 
@@ -271,8 +271,8 @@ def pause(
 def _asked_before(held: ClaimedRun, phase: str) -> int | None:
     """The revision that this run asked last; one that was asked again after a retry counts on."""
     before = Pause.objects.filter(run=held.run, step=held.at, phase=phase)
-    found: int | None = before.aggregate(last=Max("revision"))["last"]
-    return found
+    revision: int | None = before.aggregate(last=Max("revision"))["last"]
+    return revision
 
 
 def kept_report(report: Report) -> dict[str, Any]:

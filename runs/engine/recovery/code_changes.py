@@ -117,10 +117,10 @@ def _tell(held: ClaimedRun, step: FrozenStep, now: str) -> None:
         f"The code of the step {step['title']} has changed since this work was asked for. The "
         "step runs with the code as it is now."
     )
-    told = line(
+    event = line(
         message, step["name"], level="warning", code=CODE, was=step.get("fingerprint", ""), now=now
     )
-    log.append(held.run.thread_id, held.run.pk, [told])
+    log.append(held.run.thread_id, held.run.pk, [event])
 
 
 @transaction.atomic(durable=True)

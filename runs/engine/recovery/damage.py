@@ -62,12 +62,12 @@ def _parent(checkpoint: Checkpoint) -> Checkpoint | None:
 
 def _attempts(run: Run) -> set[uuid.UUID]:
     """The run and those before it that it retries."""
-    found = {run.pk}
+    attempts = {run.pk}
     before = run.retry_of_id
-    while before is not None and before not in found:
-        found.add(before)
+    while before is not None and before not in attempts:
+        attempts.add(before)
         before = Run.objects.values_list("retry_of", flat=True).get(pk=before)
-    return found
+    return attempts
 
 
 def _words(good: Checkpoint, lost: list[Checkpoint]) -> str:

@@ -89,11 +89,11 @@ class GitHub:
         try:
             return ask()
         except GithubException as error:
-            said = _said(error.data, error.message)
-            if error.status == 422 and "already exists" in said:
+            message = _said(error.data, error.message)
+            if error.status == 422 and "already exists" in message:
                 raise Exists from error
             # what it came from may hold the request
-            raise failure(self._place, error.status, said, error.headers) from None
+            raise failure(self._place, error.status, message, error.headers) from None
         except RequestException as error:
             raise failure(self._place, 0, f"{type(error).__name__}: {error}") from None
         except (

@@ -48,12 +48,12 @@ class GitLab:
     def find(self, branch: str) -> Found | None:
         def look() -> Found | None:
             project = self._project(lazy=True)
-            found = project.mergerequests.list(
+            requests = project.mergerequests.list(
                 state="opened", source_branch=branch, get_all=False, **ONCE
             )
             own = (
                 request
-                for request in found
+                for request in requests
                 if request.source_branch == branch
                 and request.source_project_id == request.target_project_id
             )
@@ -103,10 +103,10 @@ class GitLab:
         except GitlabParsingError:
             raise failure(self._place, 502, "its answer was not understood") from None
         except GitlabError as error:
-            said = _said(error.error_message)
-            if error.response_code == 409 and "already exists" in said:
+            message = _said(error.error_message)
+            if error.response_code == 409 and "already exists" in message:
                 raise Exists from error
-            raise failure(self._place, error.response_code or 502, said, self._headers) from None
+            raise failure(self._place, error.response_code or 502, message, self._headers) from None
         except TooManyRedirects:
             raise failure(
                 self._place, 302, "it sends on to another address; name that one as the forge's"

@@ -54,16 +54,16 @@ class Forge(Protocol):
 def propose(place: ForgeRepository, wanted: PullRequestDraft) -> PullRequest:
     """See `runs.workflows.base.Context.propose`."""
     forge = connect(place)
-    found = forge.find(wanted.branch)
-    if found is None:
+    request = forge.find(wanted.branch)
+    if request is None:
         try:
             return _told(place, forge.create(wanted), opened=True)
         except Exists:  # of another try, which was as quick
-            found = forge.find(wanted.branch)
-    if found is None:
+            request = forge.find(wanted.branch)
+    if request is None:
         raise failure(place, 409, "it says that there is one already, and shows none")
-    forge.update(found, wanted)
-    return _told(place, found, opened=False)
+    forge.update(request, wanted)
+    return _told(place, request, opened=False)
 
 
 def connect(place: ForgeRepository) -> Forge:

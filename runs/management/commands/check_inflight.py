@@ -20,17 +20,17 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        found = compatibility.report()
-        bad = sum(line.count for line in found if line.verdict in compatibility.BAD)
+        steps = compatibility.report()
+        bad = sum(line.count for line in steps if line.verdict in compatibility.BAD)
         if options["json"]:
             self.stdout.write(
-                json.dumps({"ok": not bad, "found": [asdict(line) for line in found]}, indent=2)
+                json.dumps({"ok": not bad, "found": [asdict(line) for line in steps]}, indent=2)
             )
         else:
-            for line in found:
+            for line in steps:
                 self.stdout.write(self._words(line))
             self.stdout.write(
-                f"Runs under way: {sum(line.count for line in found)}. Of them {bad} would "
+                f"Runs under way: {sum(line.count for line in steps)}. Of them {bad} would "
                 "not go on as they were meant to."
             )
         if bad:

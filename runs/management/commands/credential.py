@@ -81,12 +81,12 @@ class Command(BaseCommand):
 
     def _bind(self, name: str, team: Group | None, sent_to: list[str]) -> None:
         try:
-            found = Credential.objects.filter(name=name, team=team).update(
+            count = Credential.objects.filter(name=name, team=team).update(
                 hosts=credentials.check_hosts(sent_to)
             )
         except credentials.CredentialInvalid as error:
             raise CommandError(f"{name} was not changed. {error}") from None
-        if not found:
+        if not count:
             raise CommandError(f"There is no credential {name!r} of {team or 'all teams'}.")
         self.stdout.write(
             f"{name} may be sent to {Credential.objects.get(name=name, team=team).bound_to} "
@@ -94,10 +94,10 @@ class Command(BaseCommand):
         )
 
     def _remove(self, name: str, team: Group | None) -> None:
-        found = Credential.objects.filter(name=name, team=team).first()
-        if found is None:
+        credential = Credential.objects.filter(name=name, team=team).first()
+        if credential is None:
             raise CommandError(f"There is no credential {name!r} of {team or 'all teams'}.")
-        found.delete()
+        credential.delete()
         self.stdout.write(f"{name} removed. Runs that ask for it fail from now on, and say so.")
 
     def _list(self) -> None:
@@ -117,10 +117,10 @@ class Command(BaseCommand):
 def _team(name: str) -> Group | None:
     if not name:
         return None
-    found = Group.objects.filter(name=name).first()
-    if found is None:
+    team = Group.objects.filter(name=name).first()
+    if team is None:
         raise CommandError(f"There is no team {name!r}.")
-    return found
+    return team
 
 
 def _whose(credential: Credential) -> str:

@@ -28,15 +28,15 @@ class Command(BaseCommand):
             tally = retention.prune(now=clock.now(), dry_run=dry)
         except HousekeepingBusy as error:
             raise CommandError(str(error)) from error
-        found = {kind: {"rows": tally.rows[kind], "bytes": tally.bytes[kind]} for kind in KINDS}
+        tallies = {kind: {"rows": tally.rows[kind], "bytes": tally.bytes[kind]} for kind in KINDS}
         if options["json"]:
             self.stdout.write(
                 json.dumps(
-                    {"dry_run": dry, "dropped": found, "rebased": tally.rows["rebased"]}, indent=2
+                    {"dry_run": dry, "dropped": tallies, "rebased": tally.rows["rebased"]}, indent=2
                 )
             )
             return
-        for kind, tallied in found.items():
+        for kind, tallied in tallies.items():
             self.stdout.write(f"{kind:<12}{tallied['rows']:>10} rows {tallied['bytes']:>14} bytes")
         if not dry:
             self.stdout.write(

@@ -56,7 +56,7 @@ def read(shape: type[T], values: Mapping[str, Any]) -> T:
     wanted = schemas.declared(_document(kind))
     given = {name: values[name] for name in wanted if name in values}
     try:  # as JSON: a model that is strict takes a date's text only from there
-        found: T = _adapter(kind).validate_json(json.dumps(given))
+        value: T = _adapter(kind).validate_json(json.dumps(given))
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False, include_context=False)
         problems = "; ".join(
@@ -66,7 +66,7 @@ def read(shape: type[T], values: Mapping[str, Any]) -> T:
         raise StepFailed(
             f"The values do not fit {shape.__name__}: {problems}.", code="not_as_declared"
         ) from None  # pydantic's own message quotes the values
-    return found
+    return value
 
 
 @cache

@@ -28,16 +28,16 @@ def missing(kind: str) -> str:
     """
     if kind not in NEEDED:
         return ""
-    module, file, what = NEEDED[kind]
+    module, file, purpose = NEEDED[kind]
     try:
-        found = importlib.util.find_spec(module) is not None
+        installed = importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):
-        found = False
+        installed = False
     return (
         ""
-        if found
+        if installed
         else (
-            f"{what} need the library {module}, which is not installed on this server: pip "
+            f"{purpose} need the library {module}, which is not installed on this server: pip "
             f"install -r {file}"
         )
     )

@@ -58,23 +58,23 @@ def fingerprint(function: Callable[..., Any]) -> str:
     if code is None or name not in code.bound:
         return ""
     scope = getattr(module, "__package__", None) or code.name
-    found: dict[str, list[str]] = {}
+    parts: dict[str, list[str]] = {}
     open_ends = [(code, name)]
     while open_ends:
         code, name = open_ends.pop()
         key = f"{code.name}:{name}"
-        if key in found:
+        if key in parts:
             continue
-        found[key] = [_shape(statement) for statement in code.bound[name]]
+        parts[key] = [_shape(statement) for statement in code.bound[name]]
         for used in sorted(
             {used for statement in code.bound[name] for used in _used(statement, code)}
         ):
             leads = list(_leads(used, code, scope))
-            found[key] += [f"{used} {path}" for _, path in leads]
+            parts[key] += [f"{used} {path}" for _, path in leads]
             open_ends += [
                 (target, path.rpartition(":")[2]) for target, path in leads if target is not None
             ]
-    return hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()
+    return hashlib.sha256(repr(sorted(parts.items())).encode()).hexdigest()
 
 
 @cache
@@ -187,13 +187,13 @@ def _globals(statement: ast.stmt, code: ModuleSource) -> set[str]:
         outside += [*statement.bases, *(keyword.value for keyword in statement.keywords)]
     else:
         outside += [*statement.args.defaults, *filter(None, statement.args.kw_defaults)]
-    found = {node.id for part in outside for node in ast.walk(part) if isinstance(node, ast.Name)}
+    names = {node.id for part in outside for node in ast.walk(part) if isinstance(node, ast.Name)}
     tables = [code.scopes[statement.name, statement.lineno]]
     while tables:
         table = tables.pop()
         tables += table.get_children()
-        found |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global()}
-    return found
+        names |= {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global()}
+    return names
 
 
 def _dotted(node: ast.AST) -> str:

@@ -278,13 +278,13 @@ def _known(
 def _name_of(step: Step | str, place: str) -> str:
     if isinstance(step, str):
         return step
-    found = registry.name_of(step)
-    if found is None:
+    name = registry.name_of(step)
+    if name is None:
         named = getattr(step, "__name__", repr(step))
         raise WorkflowInvalid(
             place, f'{named} is no step. Put @step("….{named}") above the function.'
         )
-    return found
+    return name
 
 
 def _used(steps: Iterable[StepUse | Step], place: str) -> Iterator[StepUse]:

@@ -71,9 +71,9 @@ def parse(text: str) -> Span:
 
     Raises DurationInvalid.
     """
-    found = _DURATION.fullmatch(text)
+    match = _DURATION.fullmatch(text)
     weeks, days, hours, minutes, seconds = (
-        (int(part or 0) for part in found.groups()) if found else (0, 0, 0, 0, 0)
+        (int(part or 0) for part in match.groups()) if match else (0, 0, 0, 0, 0)
     )
     span = Span(weeks * 7 + days, dt.timedelta(hours=hours, minutes=minutes, seconds=seconds))
     if not dt.timedelta(0) < span.length <= LONGEST:
@@ -236,9 +236,9 @@ def _dates(given: Any) -> list[dt.date]:
 def _public(country: str, subdivision: str) -> Container[dt.date]:
     """Public holidays, worked out for each year when it is first asked about."""
     try:
-        found: Container[dt.date] = holidays.country_holidays(country, subdiv=subdivision or None)
+        days: Container[dt.date] = holidays.country_holidays(country, subdiv=subdivision or None)
     except NotImplementedError as error:
         raise CalendarInvalid(
             f"no public holidays are known of {' '.join(filter(None, [country, subdivision]))!r}"
         ) from error
-    return found
+    return days
