@@ -23,7 +23,7 @@ from typing import Any, Literal, Protocol, get_args
 
 import re2
 
-from runs.workflows import schemas
+from runs.workflows import refusals, schemas
 from runs.workflows.tool_calls import RISKS
 
 MAX_RULES = 100
@@ -114,9 +114,7 @@ class RulesRefused(Exception):
     code = "rules_refused"
 
     def __init__(self, errors: dict[str, list[str]]) -> None:
-        super().__init__(
-            " ".join(f"{place}: {text}" for place, texts in errors.items() for text in texts)
-        )
+        super().__init__(refusals.as_text(errors))
         self.errors = errors
 
 

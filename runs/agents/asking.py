@@ -12,6 +12,7 @@ from runs.agents import tools
 from runs.agents.approval import Verdict
 from runs.agents.config import ASK_HUMAN
 from runs.agents.memory import AgentCheckpointState
+from runs.workflows import refusals
 from runs.workflows.base import Ask, Call, Context, Report, State
 from runs.workflows.schemas import validate_resume_payload
 from runs.workflows.sequence import APPROVE
@@ -65,8 +66,7 @@ def question_in(arguments: Any) -> dict[str, Any]:
     """A model's question as it is asked; raises ToolFailed with what to mend."""
     given = arguments if isinstance(arguments, Mapping) else {}
     if faults := validate_resume_payload(HUMAN, given):
-        problems = " ".join(f"{place}: {text}" for place, texts in faults.items() for text in texts)
-        raise tools.ToolFailed(f"The question does not fit: {problems[:1_000]}")
+        raise tools.ToolFailed(f"The question does not fit: {refusals.as_text(faults)[:1_000]}")
     return {"question": str(given["question"]), "options": list(given.get("options", []))}
 
 

@@ -21,7 +21,7 @@ from runs.agents.journal import Journal, Ready
 from runs.agents.memory import AgentCheckpointState, Json
 from runs.agents.model import endings
 from runs.agents.requesting import Request, in_words
-from runs.workflows import deliver, schemas, timing
+from runs.workflows import deliver, refusals, schemas, timing
 from runs.workflows import tool_calls as decisions
 from runs.workflows.base import Call, Commit, Context, Go, Outcome, Report, State, StepFailed, Told
 
@@ -275,20 +275,16 @@ class Loop:
 
     def _output(self, call: Json) -> Json:
         """Whether the final answer fits its schema; what does not is told to the model."""
-        faults = schemas.validate_resume_payload(self.agent.output_schema, call["arguments"])
-        if not faults:
-            return journal.ended("done", "Taken.")
-        problems = " ".join(f"{place}: {text}" for place, texts in faults.items() for text in texts)
-        raise tools.ToolFailed(f"{UNFIT}{problems[:2_000]}")
+        if faults := schemas.validate_resume_payload(self.agent.output_schema, call["arguments"]):
+            raise tools.ToolFailed(f"{UNFIT}{refusals.as_text(faults)[:2_000]}")
+        return journal.ended("done", "Taken.")
 
     def _check_calls(self, more: int) -> None:
         limit, made = self.agent.limits.tool_calls, self.mind["usage"]["tool_calls"]
         if limit is not None and made + more > limit:
             raise StepFailed(
-                (
-                    f"The agent wants {more} more call{'s' if more > 1 else ''} of tools, and "
-                    f"{made} of {limit} were made. {KEPT}"
-                ),
+                f"The agent wants {more} more call{'s' if more > 1 else ''} of tools, and "
+                f"{made} of {limit} were made. {KEPT}",
                 code="limit_tool_calls",
             )
 
@@ -373,8 +369,7 @@ class Loop:
         )
         if output is not None and not faults:
             return self._finish(output, said)
-        problems = " ".join(f"{place}: {text}" for place, texts in faults.items() for text in texts)
-        self.mind = memory.urged(self.mind, f"{UNFIT}{problems[:2_000]}")
+        self.mind = memory.urged(self.mind, f"{UNFIT}{refusals.as_text(faults)[:2_000]}")
         return self._next()
 
     def _finish(self, output: Any, said: str) -> Outcome:

@@ -4,7 +4,7 @@ knows, the names that come close.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 from jsonschema.exceptions import ValidationError
@@ -19,6 +19,13 @@ class FieldRefused(Exception):
     def __init__(self, field: str, text: str) -> None:
         super().__init__(text)
         self.field = field
+
+
+def as_text(errors: Mapping[str, Iterable[str]]) -> str:
+    """Write errors, sentences by field, as one line of text."""
+    return " ".join(
+        f"{field}: {text}" if field else text for field, texts in errors.items() for text in texts
+    )
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from runs.agents.approval import ApprovalRule
-from runs.workflows import schemas
+from runs.workflows import refusals, schemas
 from runs.workflows.base import Context
 from runs.workflows.tool_calls import RISKS, Call
 
@@ -181,9 +181,7 @@ def read_arguments(tool: Tool, written: str | Mapping[str, Any]) -> dict[str, An
     if _depth(given) > DEEPEST:
         raise ToolFailed(f"The arguments of {tool.name} are nested deeper than {DEEPEST} levels.")
     if faults := schemas.validate_resume_payload(tool.parameters, given, longest=MAX_ARGUMENTS):
-        problems = " ".join(
-            f"{place or 'arguments'}: {text}" for place, texts in faults.items() for text in texts
-        )
+        problems = refusals.as_text({place or "arguments": faults[place] for place in faults})
         raise ToolFailed(f"The arguments of {tool.name} do not fit: {problems[:2_000]}")
     return given
 
