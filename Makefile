@@ -2,6 +2,7 @@
 PORT ?= 8000
 DATA ?= data
 REPOSITORIES ?=
+WORKFLOWS ?=
 ARGS ?=
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
@@ -11,7 +12,8 @@ MODULES := project hitl runs checkpoints
 
 up: .venv/runtime
 	@echo "Starting Waystation on http://127.0.0.1:$(PORT) with its data in $(abspath $(DATA)) …"
-	@WAYSTATION_DATA="$(abspath $(DATA))" WAYSTATION_REPOSITORIES="$(REPOSITORIES)" exec $(BIN)/python manage.py standalone --demo --port $(PORT)
+	@WAYSTATION_DATA="$(abspath $(DATA))" WAYSTATION_REPOSITORIES="$(REPOSITORIES)" $(if $(WORKFLOWS),WAYSTATION_WORKFLOWS="+$(WORKFLOWS)") \
+	  exec $(BIN)/python manage.py standalone --demo --port $(PORT) --reload
 
 check: .venv/dev .venv/node
 	$(BIN)/ruff format --check .

@@ -1,12 +1,14 @@
+import sys
 from typing import Any
 
 from django.apps import AppConfig
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints.database import clock
 from checkpoints.security import private_files
 from runs import checks as checks  # registers them
-from runs import defaults
+from runs import defaults, env
 from runs.agents import model
 from runs.workflows import timing
 
@@ -31,7 +33,13 @@ class RunsConfig(AppConfig):
             umask=getattr(settings, "WAYSTATION_UMASK", 0),
         )
         timing.go_by(clock.now)
-        shipped.register()
+        try:
+            shipped.register()
+        except ImproperlyConfigured as error:
+            if not env.serves(sys.argv):
+                raise
+            # servers of others would end with a traceback
+            raise SystemExit(f"Waystation cannot start: {error}") from None
         sections.register(*export.SECTIONS)
         model.configure(
             model.ModelServer(

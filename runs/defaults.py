@@ -23,13 +23,13 @@ WAYSTATION_GIT_AUTHOR = env.text("WAYSTATION_GIT_AUTHOR", "Waystation <waystatio
 WAYSTATION_CLONE_SECONDS = env.number("WAYSTATION_CLONE_SECONDS", 300, low=1)
 WAYSTATION_CLONE_BYTES = int(env.number("WAYSTATION_CLONE_BYTES", 1_000_000_000, low=1))
 WAYSTATION_COMMAND_SECONDS = env.number("WAYSTATION_COMMAND_SECONDS", 900, low=1)
-WAYSTATION_WORKFLOWS = env.items(
+WAYSTATION_WORKFLOWS = env.workflows(
     "WAYSTATION_WORKFLOWS",
     "runs.contrib.repo_tidy,runs.contrib.booking,runs.contrib.chat,runs.contrib.coding",
 )
-"""Modules that register step functions, and may bring templates along (`runs.definitions.shipped`);
-those that we ship where it is not
-set."""
+"""Modules that declare workflows, and folders of such modules (`runs.definitions.loading`): beside
+those that we ship where the value begins with `+`, else in their place.
+"""
 WAYSTATION_PUBLISH = env.flag("WAYSTATION_PUBLISH", default=True)
 """Whether web servers and workers save declared workflows as templates when they start; else
 `manage.py load_templates` does.

@@ -50,6 +50,11 @@ class Declared:
     """None where a dictionary of the module says it."""
 
     @property
+    def file(self) -> Path:
+        """The file that declares it."""
+        return Path(self.place.partition(", line ")[0]).resolve()
+
+    @property
     def digest(self) -> str:
         """Of all that is declared: another one means another version."""
         return codec.digest(json.dumps(self.fields, sort_keys=True, default=repr))

@@ -11,6 +11,7 @@ import shlex
 import socket
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,13 +25,14 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
+from twisted.internet import reactor
 
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User, called
 from runs import services as runs
 from runs.contrib.booking.samples import DEMO as DEMO_INVOICES
 from runs.contrib.booking.samples import make_samples as make_invoices
-from runs.definitions import shipped
+from runs.definitions import shipped, watching
 from runs.engine.recovery import lost_runs
 from runs.engine.workers import shutdown
 from runs.git.samples import make_sample
@@ -43,6 +45,10 @@ DEMO_INPUT = {
     "unsafe_fixes": False,
     "push": False,
 }
+AGAIN = "STANDALONE_AGAIN"
+"""Tells the process that takes this one's place that it does."""
+LOOK_SECONDS = 1.0
+"""Between two looks at the files of workflows."""
 STOP_SECONDS = 10
 """A step at work when the stop comes may go on so long; then it is left to the next start, which
 does it again from its checkpoint.
@@ -63,6 +69,11 @@ class Command(BaseCommand):
             action="store_true",
             help="make a reviewer with a printed password, and a first work order",
         )
+        parser.add_argument(
+            "--reload",
+            action="store_true",
+            help="start anew where a file of your workflows has changed and can be loaded",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if settings.REDIS_URL:
@@ -75,22 +86,29 @@ class Command(BaseCommand):
         if not connection.introspection.table_names():
             self._say("Making the database and the templates: a few seconds, only this once.")
         call_command("migrate", verbosity=0)
+        again = bool(os.environ.pop(AGAIN, ""))
+        if options["demo"]:
+            self._reviewer(quiet=again)  # rules may name them
         shipped.load()
         # the lock says that nobody else works here
         lost_runs.take_back(now=clock.now(), everything=True)
         base = f"http://{options['host']}:{options['port']}"
         if not os.environ.get("WAYSTATION_URL"):
             settings.WAYSTATION_URL = base  # all is in this process: what links begin with is known
+        for one in watching.authors():
+            self.stdout.write(f"{'Reloaded' if again else 'Loaded':<13} {one.slug}   {one.place}")
         if options["demo"]:
-            self._demo(base)
+            self._demo(base, quiet=again)
         else:
             self.stdout.write(f"Waystation runs on {base}/")
         self._say(
             "Stop it with  Ctrl-C; the same command starts it again, and work goes on where "
             "it stopped."
         )
-        self._serve(options["host"], options["port"])
+        self._serve(options["host"], options["port"], reload=options["reload"])
         lock.close()
+        if self.changed:
+            self._start_anew()
 
     def _say(self, words: str) -> None:
         self.stdout.write(words)
@@ -126,10 +144,32 @@ class Command(BaseCommand):
                     "another with PORT=."
                 ) from error
 
-    def _demo(self, base: str) -> None:
-        """A reviewer whose password is printed once, and one work order on a real repository; later
-        starts make neither again.
-        """
+    changed = False
+    """Whether this process stops because files of the authors' have changed."""
+
+    def _watch(self) -> None:
+        """Stop the server where files have changed and can be loaded; else keep on, and say why."""
+        seen = watching.look()
+        while not self.changed:
+            time.sleep(LOOK_SECONDS)  # files tell nobody that they change
+            if (found := watching.look()) == seen:
+                continue
+            seen = found
+            if words := watching.broken():
+                self._say(f"Not reloaded, the workflows of before go on. {words}")
+            else:
+                self.changed = True
+                self._say("A workflow has changed: starting anew.")
+                server: Any = reactor
+                server.callFromThread(server.stop)
+
+    def _start_anew(self) -> None:
+        """Become the same command once more, as a deploy does it: with the files of now."""
+        os.environ[AGAIN] = "1"
+        os.execv(sys.executable, [sys.executable, *sys.argv])  # noqa: S606  # as it was called
+
+    def _reviewer(self, *, quiet: bool) -> None:
+        """Make the demo's reviewer, whose password is printed once."""
         user = User.objects.filter(called(DEMO_USER)).first()
         if user is None:
             password = secrets.token_urlsafe(9)
@@ -140,12 +180,16 @@ class Command(BaseCommand):
                 f"Log in as     {DEMO_USER}   password   {password}   (shown only now; "
                 "change it under Admin)"
             )
-        else:
+        elif not quiet:
             self.stdout.write(
                 f"Log in as     {DEMO_USER}   with the password of the first start. A new "
                 f"one: {self._new_password()}"
             )
+
+    def _demo(self, base: str, *, quiet: bool) -> None:
+        """One work order on a real repository; later starts make none again."""
         if not WorkOrder.objects.exists():
+            user = User.objects.get(called(DEMO_USER))
             self._demo_bookings(user)
             repository = make_sample(Path(settings.WAYSTATION_DATA) / "sample" / "celery")
             check = [sys.executable, "-m", "compileall", "-q", "src"]
@@ -159,7 +203,8 @@ class Command(BaseCommand):
                 repository_url=str(repository),
                 input=DEMO_INPUT,
             )
-        self.stdout.write(f"Open          {base}{self._where_to_look()}")
+        if not quiet:
+            self.stdout.write(f"Open          {base}{self._where_to_look()}")
 
     def _new_password(self) -> str:
         """The line that sets it, as a shell takes it in the folder of this process."""
@@ -191,7 +236,7 @@ class Command(BaseCommand):
         )
         return f"/work-orders/{order.shown_id}/" if order else "/"
 
-    def _serve(self, host: str, port: int) -> None:
+    def _serve(self, host: str, port: int, *, reload: bool) -> None:
         """The server has the main thread and its signals; when it returns, the worker finishes what
         it can.
         """
@@ -211,6 +256,8 @@ class Command(BaseCommand):
             threading.Thread(target=worker.start, name="worker", daemon=True),
             threading.Thread(target=beat.start, name="beat", daemon=True),
         ]
+        if reload:
+            threads.append(threading.Thread(target=self._watch, name="reload", daemon=True))
         for thread in threads:
             thread.start()
         server: Any = Server
@@ -224,5 +271,5 @@ class Command(BaseCommand):
         beat.stop()
         worker_state.should_stop = 0  # type: ignore[assignment]  # the stubs know only None
         threads[0].join(STOP_SECONDS)
-        if threads[0].is_alive():
+        if threads[0].is_alive() and not self.changed:
             os._exit(0)  # a step still works; its run is taken back at the next start

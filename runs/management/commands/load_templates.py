@@ -1,6 +1,7 @@
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
+from django.db import transaction
 
 from runs.definitions import shipped
 
@@ -17,6 +18,12 @@ class Command(BaseCommand):
             help="make the code's version of this workflow current, where a person changed it",
         )
 
+        parser.add_argument(
+            "--check", action="store_true", help="only tell whether all could be saved"
+        )
+
+    @transaction.atomic
     def handle(self, *args: Any, **options: Any) -> None:
         for template in shipped.load(options["replace"]):
             self.stdout.write(str(template))
+        transaction.set_rollback(options["check"])

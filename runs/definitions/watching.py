@@ -1,0 +1,71 @@
+"""Whether files of the workflows that are loaded have changed, for a server that is tried out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from django.conf import settings
+
+from runs.definitions import loading
+from runs.definitions.loading import Declared
+
+OURS = Path(__file__).resolve().parents[1]
+"""What we ship changes with a new version alone."""
+SECONDS = 60.0
+"""What loading changed files may take, until they count as broken."""
+Seen = dict[Path, tuple[int, int]]
+
+
+def authors() -> list[Declared]:
+    """The workflows that do not come along with the product."""
+    found = loading.declared(loading.modules())[1]
+    return [one for one in found if not one.file.is_relative_to(OURS)]
+
+
+def look() -> Seen:
+    """When each file of the authors' was changed, and how long it is."""
+    found: Seen = {}
+    for root in dict.fromkeys(_roots()):
+        for path in [root] if root.is_file() else root.rglob("*.py"):
+            try:
+                about = path.stat()
+            except OSError:  # it has gone meanwhile
+                continue
+            found[path] = (about.st_mtime_ns, about.st_size)
+    return found
+
+
+def _roots() -> Iterator[Path]:
+    yield from loading.folders()
+    for entry in settings.WAYSTATION_WORKFLOWS:
+        file = getattr(sys.modules.get(entry), "__file__", None)
+        if file and not Path(file).resolve().is_relative_to(OURS):
+            path = Path(file).resolve()
+            yield path.parent if path.name == "__init__.py" else path
+
+
+def broken() -> str:
+    """What keeps the files as they are now from being loaded; "" where nothing does.
+
+    A process of its own finds out, so that this one keeps what it has.
+    """
+    command = [sys.executable, "manage.py", "load_templates", "--check"]
+    process = subprocess.Popen(
+        command,
+        cwd=settings.BASE_DIR,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        _, told = process.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        _, told = process.communicate()
+    if process.returncode == 0:
+        return ""
+    words = (told.strip().splitlines() or ["The check of the new files ended without a word."])[-1]
+    return words.removeprefix("Waystation cannot start: ")
