@@ -23,7 +23,7 @@ MACHINE = {
     "anchor_ledger", "check_inflight", "credential bind", "credential list", "credential remove",
     "credential set", "drop_stray_bodies",
     "erase_thread", "export_ledger", "export_thread",
-    "invariants", "load_templates", "prune", "rotate_keys", "sample_invoices", "sample_repository",
+    "invariants", "load_templates", "prune", "rotate_keys", "sample_invoices", "sample_repository", "startworkflow",
     "send_test",
     "standalone", "verify_checkpoints", "verify_ledger",
 }  # fmt: skip
