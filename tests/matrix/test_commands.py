@@ -23,9 +23,9 @@ MACHINE = {
     "anchor_ledger", "check_inflight", "credential bind", "credential list", "credential remove",
     "credential set", "drop_stray_bodies",
     "erase_thread", "export_ledger", "export_thread",
-    "invariants", "load_templates", "prune", "rotate_keys", "sample_invoices", "sample_repository", "startworkflow",
+    "invariants", "load_templates", "prune", "rotate_keys", "sample_invoices", "sample_repository",
     "send_test",
-    "standalone", "verify_checkpoints", "verify_ledger",
+    "standalone", "startworkflow", "verify_checkpoints", "verify_ledger",
 }  # fmt: skip
 """Speak for nobody: whoever has the shell has the machine."""
 FOR_PEOPLE: dict[str, tuple[list[str], bool]] = {
