@@ -28,6 +28,7 @@ from checkpoints.database.rounds import RoundItem
 from checkpoints.store import StoreUnavailable
 from checkpoints.store.prepared_queries import Prepared
 from runs import retention
+from runs.engine import places
 from runs.engine.advance import advance
 from runs.engine.recovery import lost_runs, postpone
 from runs.engine.workers import lease
@@ -119,6 +120,9 @@ def _sweep() -> None:
         room[queue] -= 1
         if room[queue] >= 0:
             send(run_id, queue, urgency)
+    with RoundItem(logger, "places"):
+        for run_id, queue in places.sweep():
+            send(run_id, queue)
     for thread_id in set(QueuedTurn.objects.due().values_list("thread", flat=True)[:TURNS]):
         send_next_turn(thread_id)
     for chore in (retention, housekeeping):

@@ -107,6 +107,10 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
     again_of = serializers.SerializerMethodField(
         help_text="The earlier work order that this one asks for again; null where none."
     )
+    waits_for = serializers.CharField(
+        allow_null=True,
+        help_text="What it is told while it waits for a place under a limit; else null.",
+    )
     asked_again_as = serializers.SerializerMethodField(
         help_text=(
             "The later work order that asks for this one again; null where none, or none that "
@@ -123,7 +127,7 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
             "sleeping_until", "git_commit_count",
             "github_pull_request_url", "usage", "checkpoint_data", "last_checkpoint", "thread_id",
             "run_id", "created_by", "created_at",
-            "again_of", "asked_again_as",
+            "again_of", "asked_again_as", "waits_for",
         ]  # fmt: skip
 
     def get_again_of(self, order: WorkOrder) -> str | None:

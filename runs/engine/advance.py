@@ -11,11 +11,13 @@ import time
 import traceback
 import uuid
 
+from django.db.models import Exists, OuterRef
+
 from checkpoints import store
 from checkpoints.database import outages
 from checkpoints.state import codec, reducers
 from checkpoints.store.prepared_queries import Prepared
-from runs.engine import approvals, children, interruptions, record, results, time_limit
+from runs.engine import approvals, children, interruptions, places, record, results, time_limit
 from runs.engine.context import opening
 from runs.engine.context.claimed_run import ClaimedRun, loop_num
 from runs.engine.drafts import budget, state_shape
@@ -25,7 +27,7 @@ from runs.engine.recovery import code_changes
 from runs.engine.results import Result
 from runs.engine.workers import lease
 from runs.engine.workers.shutdown import stopping
-from runs.models import Run
+from runs.models import Run, WorkLimit
 from runs.states import PENDING, LeaseLost
 from runs.workflows import sequence
 from runs.workflows.base import Done, Gather, Go, Sleep, StepFailed, Stopped
@@ -52,10 +54,12 @@ def advance(run_id: uuid.UUID, *, budget: float) -> list[Wake]:
     ends = time.monotonic() + budget
     with lease.renewed(run_id):
         try:
-            if record.claim(held):
+            if places.claim(held) if held.limited else record.claim(held):
                 _work(held, ends=ends)
         except (LeaseLost, Stopped) as reason:
             logger.info("stopped work: %s", reason)
+    if held.limited:
+        held.wake += places.let_go(held)
     return held.wake
 
 
@@ -76,17 +80,27 @@ def _work(held: ClaimedRun, *, ends: float) -> None:
     return None
 
 
-_claimable = Prepared(
-    lambda run_id: Run.objects.select_related("thread__head", "work_order__repository").filter(
-        pk=run_id, status=PENDING
-    ),
-    uuid.UUID,
-)
+def _claimable(*, limited: bool) -> Prepared[Run]:
+    """A pending run, where its template has limits, or where it has none: so that one without them
+    is found by one question.
+    """
+    limits = Exists(WorkLimit.objects.filter(template=OuterRef("definition__template_slug")))
+    return Prepared(
+        lambda run_id: Run.objects.select_related("thread__head", "work_order__repository").filter(
+            limits if limited else ~limits, pk=run_id, status=PENDING
+        ),
+        uuid.UUID,
+    )
+
+
+_free, _limited = _claimable(limited=False), _claimable(limited=True)
 
 
 def _read(run_id: uuid.UUID) -> ClaimedRun | None:
     """A run that may be claimed, as it stands; None where it does not wait for a worker."""
-    run = next(iter(_claimable.get(run_id)), None)
+    found = _free.get(run_id)
+    limited = not found
+    run = next(iter(found or _limited.get(run_id)), None)
     if run is None:
         return None
     assert run.thread.head is not None  # written with the run
@@ -97,6 +111,7 @@ def _read(run_id: uuid.UUID) -> ClaimedRun | None:
         order=run.work_order,
         head=run.thread.head,
         state={},
+        limited=limited,
     )
     held.reducers, held.thread_ident = run.frozen.reducers, threading.get_ident()
     return held

@@ -6,6 +6,7 @@ from runs.models.artifacts import Artifact
 from runs.models.clocks import HostClock
 from runs.models.credentials import Credential
 from runs.models.pauses import Panel, PanelMember, Pause, PauseQuerySet
+from runs.models.places import Place, WorkLimit
 from runs.models.queued_messages import QueuedTurn
 from runs.models.runs import Run, RunQuerySet, WorkOrder
 from runs.models.schedules import Occurrence, Schedule
@@ -35,6 +36,7 @@ __all__ = [
     "PanelMember",
     "Pause",
     "PauseQuerySet",
+    "Place",
     "PullRequestPolicy",
     "PushPolicy",
     "QueuedTurn",
@@ -45,6 +47,7 @@ __all__ = [
     "StepTemplate",
     "Template",
     "TemplateAccess",
+    "WorkLimit",
     "WorkOrder",
     "read_delivery",
     "within",

@@ -44,7 +44,8 @@ class WorkOrderQuerySet(models.QuerySet["WorkOrder"]):
             "thread__head", "thread__team", "latest_run", "definition", "created_by"
         )
         return related.defer("thread__head__body").annotate(
-            asked=models.Subquery(Run.objects.phase_asked(models.OuterRef("pk")))
+            asked=models.Subquery(Run.objects.phase_asked(models.OuterRef("pk"))),
+            waits_for=models.Subquery(Run.objects.waits_for(models.OuterRef("latest_run"))),
         )
 
     def shown_to(self, user: Person) -> WorkOrderQuerySet:
@@ -235,6 +236,11 @@ class RunQuerySet(models.QuerySet["Run"]):
             "forked_from",
         )
         return self.select_related(*related).defer("thread__head__body", "forked_from__body")
+
+    def waits_for(self, run: Any) -> models.QuerySet[Run, str]:
+        """What a run is told that waits for a place under a limit; `run` is its key."""
+        waiting = self.filter(pk=run, status=RunStatus.PENDING, places__epoch=None)
+        return waiting.values_list("places__words", flat=True)[:1]
 
     def phase_asked(self, order: Any) -> models.QuerySet[Run, str]:
         """The phase of the order's oldest open question, its child runs' among them."""

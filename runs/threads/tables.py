@@ -13,7 +13,7 @@ from checkpoints.export import tables as memory
 from checkpoints.registry import Ages, Rows, Table
 from runs import retention
 from runs.git.housekeeping import workspace_path
-from runs.models import Artifact, Occurrence, Pause, QueuedTurn, Run, WorkOrder
+from runs.models import Artifact, Occurrence, Pause, Place, QueuedTurn, Run, WorkOrder
 
 
 def _workspaces(runs: Rows) -> Iterable[Path]:
@@ -31,6 +31,12 @@ def _forget_order(occurrences: Rows, erasure: Any) -> None:
 
 
 TABLES = (
+    Table(
+        model=Place,
+        kind="places",
+        of=lambda threads: Place.objects.filter(run__thread__in=threads),
+        unexported="It says which work is done at this moment.",
+    ),
     Table(
         model=Occurrence,
         kind="occurrences",

@@ -456,6 +456,7 @@ STILL: dict[str, str] = {
     f"PUT {API}repositories/<repo:repository_id>/template-execution": SETTLES,
     **{f"admin runs_repository {what}": SETTLES for what in ("add", "change", "delete")},
     **{f"admin runs_credential {what}": SETTLES for what in ("add", "change", "delete")},
+    **{f"admin runs_worklimit {what}": DESK for what in ("add", "change", "delete")},
     **{f"admin runs_templateaccess {what}": DESK for what in ("add", "change", "delete")},
     **{f"admin auth_group {what}": DESK for what in ("add", "change", "delete")},
     "admin auth_user add": DESK,

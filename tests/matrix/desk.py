@@ -16,6 +16,7 @@ CHANGED: dict[str, frozenset[str]] = {
     "runs_repository": EVERYTHING,
     "runs_templateaccess": EVERYTHING,
     "runs_credential": EVERYTHING,
+    "runs_worklimit": EVERYTHING,
     "hitl_apitoken": frozenset({"add"}),
     "hitl_inboundsource": frozenset({"add"}),
     "hitl_delegation": frozenset({"add"}),

@@ -41,6 +41,7 @@ from runs.models import (
     Repository,
     Schedule,
     TemplateAccess,
+    WorkLimit,
     WorkOrder,
 )
 from runs.threads import message_queue
@@ -143,6 +144,7 @@ def build() -> World:
         thread=elsewhere, imported_by=people["root"], at=timezone.now(), source=came
     )
     TemplateAccess.objects.create(slug="writing-fail")
+    WorkLimit.objects.create(template="nothing")
     Credential.objects.create(name="forge", value="a token of the forge")
     pause = Pause.objects.get(pk=ids.parse("pse", states["paused"]["pause_id"]))
     shared = {

@@ -57,6 +57,8 @@ class ClaimedRun:
     """None for a run on a thread without a work order."""
     head: Checkpoint
     state: dict[str, Any]
+    limited: bool = False
+    """Its template says how many runs may be at work at once."""
     checked_at: float = 0.0
     asked_at: float = 0.0
     wanted: bool = False

@@ -1,0 +1,66 @@
+"""How many runs of a template may be at work at once, as operators settle it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest
+from unfold.admin import ModelAdmin
+
+from checkpoints.database import clock
+from checkpoints.text import pointers
+from runs.models import Place, Run, Template, WorkLimit
+from runs.states import PENDING
+from runs.workflows import refusals
+
+
+class WorkLimitForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
+    class Meta:
+        model = WorkLimit
+        fields = ("template", "name", "pointer", "most", "priority")
+
+    def clean_template(self) -> str:
+        slug = str(self.cleaned_data["template"])
+        known = set(Template.objects.values_list("slug", flat=True))
+        if slug not in known:
+            raise forms.ValidationError(refusals.unknown("template", slug, known))
+        return slug
+
+    def clean_pointer(self) -> str:
+        pointer = str(self.cleaned_data["pointer"]).strip()
+        if pointer and not pointers.is_pointer(pointer):
+            raise forms.ValidationError("A JSON pointer, such as /customer or /order/region.")
+        return pointer
+
+
+@admin.register(WorkLimit)
+class WorkLimitAdmin(ModelAdmin):
+    form = WorkLimitForm
+    search_fields = ("template", "name")
+    ordering = ("template", "pk")
+    show_full_result_count = False
+    list_display = ("template", "name", "pointer", "most", "priority", "at_work", "waiting")
+
+    @admin.display(description="At work")
+    def at_work(self, limit: WorkLimit) -> int:
+        return Place.objects.at_work().filter(limit=limit).count()
+
+    @admin.display(description="Waiting")
+    def waiting(self, limit: WorkLimit) -> int:
+        return Place.objects.waiting().filter(limit=limit).count()
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        _look_again(obj)
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        _look_again(obj)
+        super().delete_model(request, obj)
+
+
+def _look_again(limit: WorkLimit) -> None:
+    """Let what waits under a limit that changes ask anew with the next sweep."""
+    waiting = Place.objects.waiting().filter(limit=limit).values("run")
+    Run.objects.filter(pk__in=waiting, status=PENDING).update(due_at=clock.FromNow())

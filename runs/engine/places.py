@@ -1,0 +1,241 @@
+"""Runs of templates with limits: how many are at work at once, and whose turn it is.
+
+It is decided when a run is claimed, under the rows of its limits, by counting the leases that hold:
+no counter can leak, and a killed worker's place is free once its lease has ended. A run without a
+place stays pending, holds nothing, and says what it waits for. Its turn comes by the message of
+whoever lets a place go, or by the sweep.
+
+Whose turn: runs that have begun, then by the limit's priority, then those of the team (or person)
+that has the fewest at work there, then who waits longest. Who was offered a place and does not
+come, because no worker serves its queue, is passed over.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import uuid
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q
+
+from checkpoints.database import clock
+from checkpoints.database.rounds import RoundItem
+from checkpoints.events import log
+from checkpoints.models.fields import demand
+from checkpoints.state import codec
+from checkpoints.state.encryption import KeyMissing, SealBroken
+from checkpoints.text import pointers
+from runs.engine import record
+from runs.engine.context.claimed_run import ClaimedRun
+from runs.engine.drafts.events import line
+from runs.engine.ending import Wake
+from runs.models import Place, Run, WorkLimit
+from runs.states import ENDED, PENDING
+
+logger = logging.getLogger(__name__)
+
+OFFER = dt.timedelta(seconds=30)
+"""For so long a place that was offered is kept for whom it was offered to."""
+LOOK_AGAIN, LOOK_AGAIN_AT_MOST = 15.0, 120.0
+"""Seconds until a run that waits asks for itself; more, the more are before it."""
+LINE = 500
+"""Waiting runs of one key that are looked at."""
+KEYS = 200
+"""Keys that one sweep looks at."""
+WHOSE = (
+    "run__epoch",
+    "limit__priority",
+    "run__thread__team",
+    "run__thread__owner",
+    "since",
+    "run",
+    "limit__most",
+    "run__queue",
+    "offered_at",
+)
+
+
+@dataclass(frozen=True)
+class _InLine:
+    """A run in line for places of one key."""
+
+    begun: bool
+    priority: int
+    team: tuple[str, Any]
+    since: dt.datetime
+    run_id: uuid.UUID
+    most: int
+    queue: str
+    offered_at: dt.datetime | None = None
+
+    def rank(self, at_work: Counter[Any]) -> tuple[Any, ...]:
+        """The lowest goes first."""
+        return (not self.begun, -self.priority, at_work[self.team], self.since, self.run_id)
+
+
+def claim(held: ClaimedRun) -> bool:
+    """As `record.claim`, of a run whose template has limits; False too where it has to wait."""
+    found = list(WorkLimit.objects.filter(template=held.run.frozen.template_slug))
+    wanted = [(limit, key) for limit in found if (key := _key(limit, held))]
+    if not wanted:
+        return record.claim(held)
+    with transaction.atomic(durable=True):
+        _lock([limit for limit, _ in wanted])
+        now = clock.now()
+        waits = [
+            (limit, key, words, ahead)
+            for limit, key in wanted
+            for words, ahead in [_why_wait(limit, key, held.run, now)]
+            if words
+        ]
+        if waits:
+            _wait(held, waits, now)
+            return False
+        if not record.claim(held):
+            transaction.set_rollback(True)
+            return False
+        Place.objects.filter(run=held.run).delete()
+        Place.objects.bulk_create(
+            [
+                Place(run=held.run, limit=limit, key=key, epoch=held.epoch, since=now)
+                for limit, key in wanted
+            ]
+        )
+    return True
+
+
+def let_go(held: ClaimedRun) -> list[Wake]:
+    """Free the places of a claim that has ended, or was refused; gives the runs whose turn it
+    is.
+    """
+    places = Place.objects.filter(run=held.run)
+    keys = list(places.values_list("key", flat=True))
+    places.filter(epoch=held.epoch).delete()
+    return offer(keys)
+
+
+def offer(keys: Iterable[str]) -> list[Wake]:
+    """Let the runs whose turn it is ask for free places of these keys."""
+    woken: list[Wake] = []
+    for key in dict.fromkeys(keys):
+        now = clock.now()
+        busy, in_line = _standing(key, None, now)
+        load = Counter(busy)
+        turn = sorted(in_line, key=lambda one: one.rank(load))
+        for place, one in enumerate(turn):
+            if len(busy) + place >= one.most:
+                break
+            if one.offered_at is not None:
+                continue
+            due = Run.objects.filter(pk=one.run_id, status=PENDING)
+            if due.update(due_at=clock.FromNow()):
+                Place.objects.filter(run=one.run_id, key=key).update(offered_at=now)
+                woken.append((one.run_id, one.queue))
+    return woken
+
+
+def sweep() -> list[Wake]:
+    """Offer what killed workers left; forget the places of runs that have ended.
+
+    Asks one question where no template with limits is at work.
+    """
+    if not Place.objects.exists():
+        return []
+    Place.objects.filter(run__status__in=sorted(ENDED)).delete()
+    waiting = Place.objects.waiting().order_by("since").values_list("key", flat=True)
+    woken: list[Wake] = []
+    for key in list(dict.fromkeys(waiting[:LINE]))[:KEYS]:
+        with RoundItem(logger, "the places of a limit"):
+            woken += offer([key])
+    return woken
+
+
+def _key(limit: WorkLimit, held: ClaimedRun) -> str:
+    """What the run's place is counted under; "" where the limit is not about it."""
+    scope = f"name:{limit.name}" if limit.name else f"limit:{limit.pk}"
+    if not limit.pointer:
+        return scope[:100]
+    try:
+        given = demand(held.order.input if held.order is not None else held.run.input)
+    except (KeyMissing, SealBroken):
+        return ""
+    value = pointers.at(given, limit.pointer)
+    return "" if value is None else codec.digest(codec.encode([scope, value]))
+
+
+def _lock(limits: Collection[WorkLimit]) -> None:
+    """Let claims of the same places come one after the other; the rows in one order."""
+    names = {limit.name for limit in limits if limit.name}
+    same = WorkLimit.objects.filter(Q(pk__in=[limit.pk for limit in limits]) | Q(name__in=names))
+    list(same.order_by("pk").select_for_update(no_key=True).values_list("pk"))
+
+
+def _standing(
+    key: str, but: Run | None, now: dt.datetime
+) -> tuple[list[tuple[str, Any]], list[_InLine]]:
+    """The teams of the runs at work under a key, and the runs in line that may be waited for."""
+    rows = Place.objects.filter(key=key)
+    if but is not None:
+        rows = rows.exclude(run=but)
+    busy = [_team(*row) for row in rows.at_work().values_list(*WHOSE[2:4])]
+    fresh = rows.waiting().filter(Q(offered_at=None) | Q(offered_at__gt=now - OFFER))
+    found = fresh.order_by("since").values_list(*WHOSE)[:LINE]
+    return busy, [
+        _InLine(epoch > 0, priority, _team(team, owner), *rest)
+        for epoch, priority, team, owner, *rest in found
+    ]
+
+
+def _team(team: Any, owner: Any) -> tuple[str, Any]:
+    """Whose share a run is of: its team's, or its owner's where it has none."""
+    return ("team", team) if team is not None else ("person", owner)
+
+
+def _why_wait(limit: WorkLimit, key: str, run: Run, now: dt.datetime) -> tuple[str, int]:
+    """Why a run may not have a place, "" where it may; and how many are before it."""
+    before = Place.objects.filter(run=run, limit=limit, epoch=None).first()
+    busy, in_line = _standing(key, run, now)
+    load, thread = Counter(busy), run.thread
+    mine = _InLine(
+        run.epoch > 0,
+        limit.priority,
+        _team(thread.team_id, thread.owner_id),
+        before.since if before is not None else now,
+        run.pk,
+        limit.most,
+        run.queue,
+    ).rank(load)
+    ahead = sum(one.rank(load) < mine for one in in_line)
+    if len(busy) >= limit.most:
+        return f"It waits for a place: {len(busy)} of {limit.most} at work ({limit}).", ahead
+    if len(busy) + ahead >= limit.most:
+        words = f"It waits for its turn: {len(busy)} of {limit.most} at work, {ahead} before it"
+        return f"{words} ({limit}).", ahead
+    return "", ahead
+
+
+def _wait(held: ClaimedRun, waits: list[tuple[WorkLimit, str, str, int]], now: dt.datetime) -> None:
+    """Leave the run in line, to ask again in a while; what has not become due stays as it is."""
+    run = held.run
+    seconds = min(LOOK_AGAIN + max(ahead for *_, ahead in waits), LOOK_AGAIN_AT_MOST)
+    due = Run.objects.filter(
+        pk=run.pk, status=PENDING, epoch=run.epoch, due_at__lte=clock.FromNow()
+    )
+    if not due.update(due_at=clock.FromNow(seconds)):
+        return
+    known = {place.limit_id: place for place in Place.objects.filter(run=run, epoch=None)}
+    since = min((place.since for place in known.values()), default=now)
+    Place.objects.filter(run=run).delete()
+    Place.objects.bulk_create(
+        [
+            Place(run=run, limit=limit, key=key, since=since, words=words[:200])
+            for limit, key, words, _ in waits
+        ]
+    )
+    if not known:
+        log.append(run.thread_id, run.pk, [line(waits[0][2], held.at)])
