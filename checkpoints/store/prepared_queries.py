@@ -35,7 +35,6 @@ class Prepared(Generic[Row]):
     `.get(key)`, in a list.
 
     `build` must make the same query whatever the values are, and use each of them as a parameter.
-    Annotations are not supported.
     """
 
     def __init__(self, build: Callable[..., models.QuerySet[Row]], *kinds: type[Value]) -> None:
@@ -75,7 +74,7 @@ class _Made:
         assert {place for place, _ in self.parameters} >= set(range(len(stand_ins))), (
             f"a value is no parameter of {self.sql}"
         )
-        assert not compiler.annotation_col_map, "annotations are not supported"
+        self._annotations = dict(compiler.annotation_col_map)
         info, select = compiler.klass_info, compiler.select
         self._compiler, self._model = compiler, info["model"]
         self._fields = slice(info["select_fields"][0], info["select_fields"][-1] + 1)
@@ -90,6 +89,8 @@ class _Made:
             instance = self._model.from_db(DEFAULT_DB_ALIAS, self._names, row[self._fields])
             for related in self._related:
                 related.populate(row, instance)
+            for name, place in self._annotations.items():
+                setattr(instance, name, row[place])
             yield instance
 
 

@@ -109,6 +109,7 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
     )
     waits_for = serializers.CharField(
         allow_null=True,
+        default=None,
         help_text="What it is told while it waits for a place under a limit; else null.",
     )
     asked_again_as = serializers.SerializerMethodField(

@@ -80,27 +80,22 @@ def _work(held: ClaimedRun, *, ends: float) -> None:
     return None
 
 
-def _claimable(*, limited: bool) -> Prepared[Run]:
-    """A pending run, where its template has limits, or where it has none: so that one without them
-    is found by one question.
-    """
-    limits = Exists(WorkLimit.objects.filter(template=OuterRef("definition__template_slug")))
-    return Prepared(
-        lambda run_id: Run.objects.select_related("thread__head", "work_order__repository").filter(
-            limits if limited else ~limits, pk=run_id, status=PENDING
-        ),
-        uuid.UUID,
-    )
-
-
-_free, _limited = _claimable(limited=False), _claimable(limited=True)
+_claimable = Prepared(
+    # whether its template has limits is asked with it: without them a claim costs no more
+    lambda run_id: (
+        Run.objects.select_related("thread__head", "work_order__repository")
+        .annotate(
+            limited=Exists(WorkLimit.objects.filter(template=OuterRef("definition__template_slug")))
+        )
+        .filter(pk=run_id, status=PENDING)
+    ),
+    uuid.UUID,
+)
 
 
 def _read(run_id: uuid.UUID) -> ClaimedRun | None:
     """A run that may be claimed, as it stands; None where it does not wait for a worker."""
-    found = _free.get(run_id)
-    limited = not found
-    run = next(iter(found or _limited.get(run_id)), None)
+    run = next(iter(_claimable.get(run_id)), None)
     if run is None:
         return None
     assert run.thread.head is not None  # written with the run
@@ -111,7 +106,7 @@ def _read(run_id: uuid.UUID) -> ClaimedRun | None:
         order=run.work_order,
         head=run.thread.head,
         state={},
-        limited=limited,
+        limited=getattr(run, "limited", False),
     )
     held.reducers, held.thread_ident = run.frozen.reducers, threading.get_ident()
     return held

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
+from django.db.models import Value
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -59,9 +60,9 @@ def test_it_gives_the_same_objects_in_one_query_and_makes_its_words_once(
         ),
         (
             lambda: _claimable.get(order.latest_run_id),
-            Run.objects.select_related("thread__head", "work_order__repository").filter(
-                pk=order.latest_run_id, status="pending"
-            ),
+            Run.objects.select_related("thread__head", "work_order__repository")
+            .annotate(limited=Value(False))
+            .filter(pk=order.latest_run_id, status="pending"),
         ),
         (
             lambda: _valid.get(now, digest),

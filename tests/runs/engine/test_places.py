@@ -46,7 +46,8 @@ def begin(order):
 
 
 def waits_for(order):
-    return WorkOrder.objects.shown().values_list("waits_for", flat=True).get(pk=order.pk)
+    shown = WorkOrder.objects.shown().get(pk=order.pk)
+    return getattr(shown, "waits_for")  # noqa: B009  # an annotation
 
 
 def due(order):
