@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('runs', '0002_schedules'),
+        ('runs', '0003_declared'),
     ]
 
     operations = [
