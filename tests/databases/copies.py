@@ -23,13 +23,15 @@ TOKENS = {name: f"wst_{name}-of-the-tests" for name in ("ana", "ben", "zoe", "ol
 done with it.
 """
 PEOPLE = f"""
+from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group, User
 from hitl.models import ApiToken
 team = Group.objects.create(name="platform")
+password = make_password({PASSWORD!r})
 for name in ("ana", "ben"):
-    User.objects.create_user(name, password={PASSWORD!r}, first_name=name.capitalize()).groups.add(team)
-User.objects.create_user("zoe", password={PASSWORD!r})
-User.objects.create_superuser("olga", password={PASSWORD!r})
+    User.objects.create(username=name, password=password, first_name=name.capitalize()).groups.add(team)
+User.objects.create(username="zoe", password=password)
+User.objects.create(username="olga", password=password, is_staff=True, is_superuser=True)
 for name, secret in {TOKENS!r}.items():
     ApiToken.objects.create(user=User.objects.get(username=name), name="tests", digest=ApiToken.digest_of(secret))
 """

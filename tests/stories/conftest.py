@@ -8,21 +8,35 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Cookie, Page, sync_playwright
 
+from runs.git.samples import make_sample
 from tests.databases import copies
 from tests.databases.copies import PASSWORD, TOKENS
 from tests.servers.private import Redis
 from tests.servers.stack import SlowStack, Stack
 
+NO_FEATURES = [
+    # Chromium hears only the last such list, so Playwright's own come first
+    "AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades",
+    "HttpsFirstBalancedModeAutoEnable", "LensOverlay", "MediaRouter", "PaintHolding",
+    "ThirdPartyStoragePartitioning", "AvoidCorsURLLoaderRestartOnRedirect", "OptimizationHints",
+    "NetworkTimeServiceQuerying", "AimEnabled", "PreconnectToSearch",
+    # pages of the browser's own that it makes for the address bar of each window, which nobody
+    # sees: half of what a window costs
+    "WebUIOmniboxPopup", "WebUIOmniboxFullPopup", "WebUIOmniboxAimPopup", "PreloadTopChromeWebUI",
+]  # fmt: skip
 CHROMIUM = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    f"--disable-features={','.join(NO_FEATURES)}",
 ]  # fmt: skip
 SCREENSHOTS = Path(__file__).resolve().parent.parent / ".artifacts" / "screenshots"
 REDIS_NUMBERS = {
@@ -36,6 +50,7 @@ REDIS_NUMBERS = {
     "clocks": 8,
 }
 EXPECTED = re.compile(r"\b(409|422) \(")
+Logins = dict[tuple[Path, str], list[list[Cookie]]]
 
 
 def make_stack(folder: Path, name: str) -> Stack:
@@ -53,7 +68,7 @@ def make_stack(folder: Path, name: str) -> Stack:
 
 def settle(stack: Stack) -> None:
     """A real repository."""
-    stack.manage("sample_repository", str(stack.folder / "celery"))
+    make_sample(stack.folder / "celery")
 
 
 def make_slow_stack(folder: Path, name: str) -> SlowStack:
@@ -115,13 +130,29 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+@pytest.fixture(scope="package")
+def logins() -> Logins:
+    """The cookies of those who have logged in, by stack and person, to come back with."""
+    return defaultdict(list)
+
+
+def log_in(page: Page, user: str, path: str) -> None:
+    """Through the form, which leads on to the path."""
+    page.goto(f"/login?next={path}")
+    page.get_by_label("Username").fill(user)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    page.wait_for_url(f"**{path}")
+
+
 @pytest.fixture
-def open_page(chromium: Browser, stack: Stack) -> Iterator[Callable[..., Page]]:
-    """A browser of a logged-in person.
+def open_page(chromium: Browser, stack: Stack, logins: Logins) -> Iterator[Callable[..., Page]]:
+    """A browser of a logged-in person; a session is used again by later tests, not by two browsers
+    of one test.
 
     Any error in its console fails the test, unless the server is to be `cut` off.
     """
-    contexts, errors = [], []
+    contexts, errors, used = [], [], Counter[str]()
 
     def open_as(user: str, path: str = "/", *, cut: bool = False, **options: Any) -> Page:
         context = chromium.new_context(base_url=stack.url, **options)
@@ -138,11 +169,15 @@ def open_page(chromium: Browser, stack: Stack) -> Iterator[Callable[..., Page]]:
             ),
         )
         page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(f"/login?next={path}")
-        page.get_by_label("Username").fill(user)
-        page.get_by_label("Password").fill(PASSWORD)
-        page.get_by_role("button", name="Log in").click()
-        page.wait_for_url(f"**{path}")
+        known = logins[stack.folder, user]
+        number, used[user] = used[user], used[user] + 1
+        if number < len(known):
+            context.add_cookies(cast(Any, known[number]))  # given and taken as two types
+            page.goto(path)
+            assert urlsplit(page.url).path == urlsplit(path).path, page.url
+        else:
+            log_in(page, user, path)
+            known.append(context.cookies())
         return page
 
     yield open_as

@@ -27,14 +27,14 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         stack.stop()
 
 
-def order_at_execute(own: Stack, token: str) -> str:
-    """An order whose plan was just approved."""
-    status, order = own.call(
-        "POST",
-        "/api/v1/work-orders",
-        {"template": "repo-tidy", "repository_url": str(own.folder / "celery")},
-        token=token,
-    )
+def order_at_execute(own: Stack, token: str, **scope: str) -> str:
+    """An order whose plan was just approved; of the whole repository, if nothing else is said."""
+    body = {
+        "template": "repo-tidy",
+        "repository_url": str(own.folder / "celery"),
+        "input": scope,
+    }
+    status, order = own.call("POST", "/api/v1/work-orders", body, token=token)
     assert status == 201, order
     own.paused(order["id"], token, "awaiting_plan_approval")
     own.answer(order["id"], token, "approve")
@@ -72,7 +72,7 @@ def test_a_worker_killed_in_the_middle_of_execute_is_replaced_and_no_commit_is_d
 def test_a_worker_without_the_workspace_restores_it_from_the_checkpoint(own):
     token = TOKENS["ana"]
     worker = own.worker("elsewhere")
-    order = order_at_execute(own, token)
+    order = order_at_execute(own, token, rules="I001, UP007", paths="src/celery/app src/sample")
     state = own.paused(order, token, "awaiting_implementation_review")
     # in which the worker may be putting a lock away just now
     folder = own.folder / "data" / "workspaces"

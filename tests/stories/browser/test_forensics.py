@@ -22,7 +22,7 @@ def tidied(stack, ana: str, rules: str) -> str:
     asked = {
         "template": "repo-tidy-quick",
         "repository_url": str(stack.folder / "celery"),
-        "input": {"rules": rules},
+        "input": {"rules": rules, "paths": "src/celery/app src/sample"},
         "team": "platform",
     }
     status, order = stack.call("POST", "/api/v1/work-orders", asked, token=ana)
@@ -144,10 +144,17 @@ def test_a_reviewer_looks_back_and_resumes_from_a_checkpoint_without_javascript(
     expect(page.locator(".branches")).to_contain_text("Branch 2")
 
 
+@pytest.fixture(scope="module")
+def done(stack, token) -> str:
+    """An order that is looked at, and stays as it is."""
+    return tidied(stack, token("ana"), "I001")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_pages_of_time_travel_fit_a_phone_in_both_schemes(stack, open_page, token, scheme):
-    ana = token("ana")
-    order = tidied(stack, ana, "I001")
+def test_the_pages_of_time_travel_fit_a_phone_in_both_schemes(
+    stack, open_page, token, done, scheme
+):
+    ana, order = token("ana"), done
     thread = stack.order(order, ana)["thread_id"]
     tip = stack.call("GET", f"/api/v1/threads/{thread}/history", token=ana)[1]["results"][1]["id"]
     page = open_page("ana", f"/threads/{thread}/history", color_scheme=scheme, **PHONE)

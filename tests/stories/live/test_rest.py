@@ -6,8 +6,6 @@ import subprocess
 
 import pytest
 
-from tests.servers.stack import until
-
 pytestmark = pytest.mark.stack
 
 
@@ -82,7 +80,9 @@ def test_the_variant_without_pauses_runs_from_end_to_end(stack, token):
     assert stack.ended(order["id"], ana)["git_commit_count"] == 1
 
 
-def test_the_main_job_over_the_shell(stack):
+def test_the_main_job_over_the_shell(stack, token):
+    """Each command is a process that starts: when to look next is asked over REST."""
+    ana = token("ana")
     order = stack.manage(
         "workorder",
         "--user",
@@ -98,11 +98,14 @@ def test_the_main_job_over_the_shell(stack):
     def show():
         return stack.manage("workorder", "--user", "ana", "show", order)
 
-    until(lambda: "# Plan:" in show(), what="the plan")
+    stack.paused(order, ana, "awaiting_plan_approval")
+    assert "# Plan:" in show()
     stack.manage("workorder", "--user", "ana", "revise", order, "not in tests/")
-    until(lambda: "revision 2" in show(), what="revision 2")
+    stack.paused(order, ana, "awaiting_plan_approval", revision=2)
+    assert "revision 2" in show()
     stack.manage("workorder", "--user", "ana", "approve", order, "--revision", "2")
-    until(lambda: "awaiting_implementation_review" in show(), what="the implementation")
+    stack.paused(order, ana, "awaiting_implementation_review")
+    assert "awaiting_implementation_review" in show()
     assert "There is no such work order." in stack.manage(
         "workorder", "--user", "zoe", "approve", order, check=False
     )
