@@ -72,7 +72,7 @@ def test_a_worker_killed_in_the_middle_of_execute_is_replaced_and_no_commit_is_d
 def test_a_worker_without_the_workspace_restores_it_from_the_checkpoint(own):
     token = TOKENS["ana"]
     worker = own.worker("elsewhere")
-    order = order_at_execute(own, token, rules="I001, UP007", paths="src/celery/app src/sample")
+    order = order_at_execute(own, token, rules="I001, UP007", paths="src/celery/worker src/sample")
     state = own.paused(order, token, "awaiting_implementation_review")
     # in which the worker may be putting a lock away just now
     folder = own.folder / "data" / "workspaces"

@@ -86,24 +86,19 @@ def test_killed_while_a_step_works_it_goes_on_by_itself(ready):
     )
 
 
-def test_it_stops_cleanly_on_sigterm_and_says_so(ready):
+def test_another_on_its_folder_or_port_is_refused_and_sigterm_stops_it_cleanly(
+    ready, tmp_path_factory
+):
+    """Each says why."""
     process = ready.standalone()
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0
-    assert "Stopping" in (ready.folder / "standalone.log").read_text()
-
-
-def test_two_on_one_folder_are_refused_with_a_reason(ready):
-    ready.standalone()
     words = ready.manage("standalone", "--port", "1", check=False)
     assert "Another Waystation already works in" in words
-
-
-def test_a_taken_port_is_said(ready, tmp_path_factory):
-    ready.standalone()
     other = Stack(tmp_path_factory.mktemp("other"), {})
     words = other.manage("standalone", "--port", str(ready.port), check=False)
     assert f"Port {ready.port} on 127.0.0.1 cannot be used" in words
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    assert "Stopping" in (ready.folder / "standalone.log").read_text()
 
 
 def test_of_the_demo_invoices_one_is_booked_and_two_wait(ready):

@@ -22,7 +22,7 @@ def tidied(stack, ana: str, rules: str) -> str:
     asked = {
         "template": "repo-tidy-quick",
         "repository_url": str(stack.folder / "celery"),
-        "input": {"rules": rules, "paths": "src/celery/app src/sample"},
+        "input": {"rules": rules, "paths": "src/celery/worker src/sample"},
         "team": "platform",
     }
     status, order = stack.call("POST", "/api/v1/work-orders", asked, token=ana)
