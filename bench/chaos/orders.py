@@ -5,6 +5,7 @@ Each step has an effect outside, under the key of its attempt, and keeps the key
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 from bench.chaos import EFFECTS, ONCE, sabotage
 from runs import definitions
-from runs.workflows.base import Child, Context, Gather, Go, Outcome, Report, State
+from runs.workflows.base import Child, Context, Gather, Go, Outcome, Report, Sleep, State
 from runs.workflows.registry import step
 
 TEMPLATE, TIMED = "chaos", "chaos-timed"
@@ -21,6 +22,9 @@ TIMED_EVERY = 8
 """Each order of this number is TIMED."""
 DEADLINE = 4.0
 """Seconds."""
+LAST = ("nap", "finish")
+"""The steps after the questions."""
+NAP = dt.timedelta(milliseconds=100)
 CREWS = {2: "fail_fast", 3: "collect"}
 """How many child runs there are → what becomes of their parent when a person cancels one."""
 ASKS = "asks"
@@ -83,10 +87,16 @@ def crew(state: State, context: Context) -> Outcome:
     )
 
 
+@step("chaos.nap")
+def nap(state: State, context: Context) -> Outcome:
+    return Sleep(for_=NAP, update=do(context, "Sleep"))
+
+
 def load(pauses: int) -> None:
-    """The templates: as many questions as wanted, every second one asked by a child run, and a step
-    that finishes.
+    """The templates: as many questions as wanted, every second one asked by a child run, a step
+    that sleeps, and one that finishes.
     """
+    definitions.edit_step_template("chaos-nap", title="Nap", function="chaos.nap", config={})
     definitions.edit_step_template("chaos-work", title="Work", function="chaos.work", config={})
     _load(TEMPLATE, pauses, {})
     _load(TIMED, pauses, {"deadline": {"after": f"PT{DEADLINE:g}S", "outcome": "expire"}})
@@ -105,7 +115,9 @@ def _load(template: str, pauses: int, review: dict[str, Any]) -> None:
         {**(gather if in_crew(number) else ask), "name": f"s{number}"}
         for number in range(1, pauses + 1)
     ]
-    steps.append({**act, "step_type": "deliver", "name": "finish"})
+    sleeps, finishes = LAST
+    steps.append({**act, "name": sleeps, "step_template_slug": "chaos-nap"})
+    steps.append({**act, "step_type": "deliver", "name": finishes})
     definitions.edit_template(
         template, title="Chaos", needs_repository=False, steps=steps, reducers={"results": "append"}
     )

@@ -51,7 +51,7 @@ CALLS: dict[str, Callable[[Context], object]] = {
     "approved": lambda context: context.approved("s1"),
 }
 """Call of the SDK → how it is made here; `once` is made by every step anyway."""
-OUTCOMES = {"Go", "Ask", "Gather", "Done"}
+OUTCOMES = {"Go", "Ask", "Gather", "Sleep", "Done"}
 """What a step may answer, which the engine then records."""
 
 
