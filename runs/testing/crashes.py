@@ -18,7 +18,7 @@ from typing import Any
 
 from runs.testing import effects, moments
 from runs.testing.effects import ID, Call, Recorder, Watched
-from runs.testing.engine import Engine
+from runs.testing.engine import ROUNDS, Endless, Engine
 from runs.testing.moments import Moments
 from runs.testing.playing import Play
 
@@ -96,7 +96,7 @@ class Trial:
         """Give the answers one after the other, and let the time pass that the work waits for."""
         play.engine.work()
         answers = list(self.answers)
-        while True:
+        for _ in range(ROUNDS):
             asked = play.question
             if asked is not None or (answers and isinstance(answers[0], dt.timedelta)):
                 if not answers:
@@ -109,6 +109,8 @@ class Trial:
                 play.engine.advance(max(due - play.engine.now(), dt.timedelta()))
             else:
                 break
+        else:
+            raise Endless(f"After {ROUNDS} waits the work is {play.status}. {play.logs[-1]}")
         if answers:
             raise NotCrashProof(
                 f"The work ended {play.status} with {len(answers)} answers left. {play.error}"
@@ -126,7 +128,7 @@ def survives_every_crash(
     ends: str = "completed",
     kill: bool = False,
     engine: Engine | None = None,
-    most: int = 2000,
+    most: int = 500,
     **about: Any,
 ) -> Survived:
     """Run a workflow once for every moment at which its worker may die, and compare each run with

@@ -166,7 +166,8 @@ class Play:
             memos = Memo.objects.filter(thread__runs__work_order=self.key).distinct()
             found = []
             for memo in memos.order_by("pk"):
-                run, step, loop = memo.scope.split("/")
+                run, rest = memo.scope.split("/", 1)
+                step, loop = rest.rsplit("/", 1)
                 found.append(
                     Effect(
                         step=step,

@@ -32,7 +32,6 @@ class Counted:
 
     def _around(self: Any, run: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
         """Let a statement that commits itself be a moment, as an open transaction's COMMIT is."""
-        moments.refuse_the_dead()
         if self.in_atomic_block or sql.lstrip().upper().startswith(READS):
             return run(sql, params, many, context)
         moments.tick("before a commit")

@@ -21,6 +21,7 @@ from runs.workflows import (
     StepFailed,
     effect,
     step,
+    wait_for_event,
     wait_for_input,
 )
 
@@ -84,6 +85,12 @@ def ask_address(state: State, context: Context) -> Outcome:
 @step("shop.rest")
 def rest(state: State, context: Context) -> Outcome:
     return Sleep(for_=dt.timedelta(days=30), reason="The goods may come back.")
+
+
+@step("shop.paid", asks=True)
+def paid(state: State, context: Context) -> Outcome:
+    data = {"type": "object", "properties": {"amount": {"type": "integer"}}}
+    return wait_for_event("payment", to="", within=dt.timedelta(days=14), data=data)
 
 
 @step("shop.parts")

@@ -66,8 +66,12 @@ def test_a_call_without_a_key_is_doubled_even_in_once():
     """P4 says so: between the call and its record a worker may die. The receiver must be able to
     tell, or not mind.
     """
-    with pytest.raises(NotCrashProof, match=r"hand context\.key to the receiver, or name"):
+    with pytest.raises(
+        NotCrashProof, match=r"hand context\.key to the receiver, or name"
+    ) as caught:
         survives_every_crash(one("broken.keyless"), watch=[broken.send])
+    moments = "in keyless, after send (3); in keyless, before a commit (4)"
+    assert f"the worker died {moments}\n" in f"{caught.value}\n"  # the record was not kept
     survives_every_crash(one("broken.keyless"), idempotent=[broken.send])
     assert survives_every_crash(one("broken.keyed"), watch=[broken.charge]).crashes == 5
 

@@ -10,9 +10,14 @@ import sys
 import textwrap
 
 import pytest
+from django.conf import settings
+from django.db import connection
+from django.utils import timezone
 
 from hitl.decisions.errors import AnswerInvalid
+from runs import tasks
 from runs.agents.model.scripted import Wanted
+from runs.engine.context import streaming
 from runs.services import InputInvalid
 from runs.testing import Engine, NotCrashProof, NothingAsked, play, survives_every_crash
 from tests.databases.copies import ROOT
@@ -86,13 +91,17 @@ def test_a_retry_waits_for_its_time_and_a_deadline_acts_at_its_time():
     BANK.refusals = 2
     run.advance(hours=47).approve()
     assert run.status == "pending" and run.wakes_at is not None
-    assert any("The bank is closed. Tried 1 time; again in" in line for line in run.logs)
+    assert any("The bank is closed. Tried 1 time; again in 300 s." in line for line in run.logs)
     run.advance(hours=1)
     assert run.done and [amount for _, amount in BANK.paid] == [100]
 
     asleep = play(flow(PRICE, {"function": "shop.rest"}, PAY)).approve()
     assert asleep.status == "pending" and asleep.advance(days=29).status == "pending"
     assert asleep.advance(days=1).done and len(BANK.paid) == 2
+
+    waits = flow({"function": "shop.paid"})
+    assert play(waits).answer(amount=40).state["amount"] == 40
+    assert play(waits).advance(days=15).status == "expired"
 
     late = play(flow(PRICE | {"review": deadline}, PAY)).advance(days=3)
     assert (late.status, late.failed, len(BANK.paid)) == ("expired", True, 2)
@@ -127,7 +136,9 @@ def test_a_secret_is_in_nothing_that_the_kit_shows(capsys):
     assert capsys.readouterr().out == "the key is k3y-of-the-bank\n"  # the step's own print
 
 
-def test_an_agents_model_says_what_the_test_says():
+def test_an_agents_model_says_what_the_test_says(monkeypatch):
+    """No thread writes beside the test: it would write to another database."""
+    monkeypatch.setattr(streaming, "_writers", {})
     flowing = {
         "STEP_TEMPLATES": {
             "answer": {
@@ -147,7 +158,8 @@ def test_an_agents_model_says_what_the_test_says():
     script = [Wanted("calculate", '{"expression": "6*7"}'), "It is 42."]
     run = play(flowing, request="How much is it?", model=script)
     assert run.done, run.error
-    assert "It is 42." in str(run.state)
+    assert "It is 42." in str(run.state) and not streaming._writers
+    assert any(kind == "streaming_chunk" for kind, _ in run.events)
 
 
 @pytest.mark.parametrize(
@@ -254,13 +266,13 @@ def shop_in_one_file():
 
 
 def test_a_step_can_be_replaced_and_the_process_is_left_as_it_was(monkeypatch):
-    from django.conf import settings
-    from django.db import connection
-    from django.utils import timezone
-
+    """What an engine needs is put in place for each operation; no message is sent to a broker."""
+    sent: list[object] = []
+    monkeypatch.setattr(tasks._sender, "give", sent.append)
     before = (settings.DATABASES["default"]["NAME"], connection.settings_dict["NAME"], timezone.now)
     monkeypatch.setattr(shop.BANK, "pay", lambda key, amount: f"faked {amount}")
     assert play(REFUND).approve().state["receipt"] == "faked 100"
+    assert not sent
     assert before == (
         settings.DATABASES["default"]["NAME"],
         connection.settings_dict["NAME"],
