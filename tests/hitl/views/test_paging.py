@@ -399,7 +399,7 @@ def test_the_inbox_begins_with_what_is_due_soonest(world, page, monkeypatch):
     ] == wanted
     shown = text(page.get("/"))
     assert (
-        "2 of 5 questions, what is due soonest first. Only questions on this page can be "
+        "2 of 5 questions, the earliest due first. Only questions on this page can be "
         "selected together."
     ) in shown
     monkeypatch.setattr(inbox_feed, "SHOWN", 2)
