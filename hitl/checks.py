@@ -17,13 +17,13 @@ def api_is_guarded(app_configs: Any = None, **kwargs: Any) -> list[CheckMessage]
     """
     if not (lacking := rest.lacking(settings.REST_FRAMEWORK)):
         return []
-    words = (
+    message = (
         f"REST_FRAMEWORK leaves out {', '.join(lacking)}, so the API would let in whom it "
         "should not."
     )
     return [
         Error(
-            words,
+            message,
             hint="Build it on hitl.http.rest.FRAMEWORK; see docs/how-to/embedding.md.",
             id="hitl.E001",
         )

@@ -81,11 +81,11 @@ def tell(
     except (PauseClosed, services.RevisionMismatch, RunEnded, policy.NotNow) as calm:
         admin.message_user(request, f"{about}: {calm}", messages.WARNING)
     except services.NotFound:
-        words = (
+        message = (
             "Nothing was done: its thread belongs to other people. Ask its owner, or somebody "
             "of its team."
         )
-        admin.message_user(request, f"{about}: {words}", messages.ERROR)
+        admin.message_user(request, f"{about}: {message}", messages.ERROR)
     except (services.AnswerInvalid, policy.NotAllowed, CheckpointDamaged) as error:
         admin.message_user(request, f"{about}: {error}", messages.ERROR)
 
@@ -138,7 +138,7 @@ class PauseAdmin(PauseRows):
         name: str,
         action: str,
         title: str,
-        words: str,
+        description: str,
     ) -> HttpResponse | None:
         confirmed = "confirmed" in request.POST
         form = (FeedbackForm if action == REVISE else ReasonForm)(
@@ -151,7 +151,7 @@ class PauseAdmin(PauseRows):
                 action=name,
                 button=BUTTONS[action],
                 title=title,
-                words=words,
+                words=description,
                 form=form,
             )
         feedback = form.cleaned_data["feedback"]
@@ -178,17 +178,17 @@ def cancel_order(
     shown_by: ConfirmedAdmin, request: HttpRequest, queryset: QuerySet[Any]
 ) -> HttpResponse | None:
     if "confirmed" not in request.POST:
-        words = "Each order ends where it stands. This cannot be undone."
+        description = "Each order ends where it stands. This cannot be undone."
         return shown_by.confirm(
             request,
             queryset,
             action="cancel_order",
             button="Cancel them",
             title="Cancel these orders?",
-            words=words,
+            words=description,
         )
-    for one in queryset[:MOST]:
-        tell(shown_by, request, partial(cancel_one, request, one), about=one.shown_id)
+    for obj in queryset[:MOST]:
+        tell(shown_by, request, partial(cancel_one, request, obj), about=obj.shown_id)
     return None
 
 
@@ -197,37 +197,37 @@ def retry(
     shown_by: ConfirmedAdmin, request: HttpRequest, queryset: QuerySet[Any]
 ) -> HttpResponse | None:
     if "confirmed" not in request.POST:
-        words = "Each goes on from its last good checkpoint, as a new run."
+        description = "Each goes on from its last good checkpoint, as a new run."
         return shown_by.confirm(
             request,
             queryset,
             action="retry",
             button="Retry",
             title="Retry these orders?",
-            words=words,
+            words=description,
         )
-    for one in queryset[:MOST]:
-        tell(shown_by, request, partial(retry_one, request, one), about=one.shown_id)
+    for obj in queryset[:MOST]:
+        tell(shown_by, request, partial(retry_one, request, obj), about=obj.shown_id)
     return None
 
 
-def cancel_one(request: HttpRequest, one: WorkOrder | Run) -> str:
-    services.cancel_order(order_of(one), by=person(request), via=Via.ADMIN)
+def cancel_one(request: HttpRequest, obj: WorkOrder | Run) -> str:
+    services.cancel_order(order_of(obj), by=person(request), via=Via.ADMIN)
     return "cancelled"
 
 
-def retry_one(request: HttpRequest, one: WorkOrder | Run) -> str:
+def retry_one(request: HttpRequest, obj: WorkOrder | Run) -> str:
     # `runs` does not ask who may see it
-    order = services.find_order(order_of(one), by=person(request))
+    order = services.find_order(order_of(obj), by=person(request))
     return f"goes on as {runs.retry(order.pk, by=person(request)).shown_id}"
 
 
-def order_of(one: WorkOrder | Run) -> uuid.UUID:
-    if isinstance(one, WorkOrder):
-        return one.pk
-    if one.work_order is None or one.work_order.latest_run_id != one.pk:
+def order_of(obj: WorkOrder | Run) -> uuid.UUID:
+    if isinstance(obj, WorkOrder):
+        return obj.pk
+    if obj.work_order is None or obj.work_order.latest_run_id != obj.pk:
         raise RunEnded("This is not the latest run of a work order, so nothing was done.")
-    return one.work_order.pk
+    return obj.work_order.pk
 
 
 @admin.register(WorkOrder)
@@ -402,14 +402,14 @@ class ApiTokenAdmin(ConfirmedAdmin):
     @admin.action(description="Revoke…", permissions=["operate"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> HttpResponse | None:
         if "confirmed" not in request.POST:
-            words = "Programs that use them are refused from now on. This cannot be undone."
+            description = "Programs that use them are refused from now on. This cannot be undone."
             return self.confirm(
                 request,
                 queryset,
                 action="revoke",
                 button="Revoke",
                 title="Revoke these tokens?",
-                words=words,
+                words=description,
             )
         count = queryset.order_by().filter(revoked_at__isnull=True).update(revoked_at=clock.now())
         self.message_user(request, f"{count} revoked.", messages.SUCCESS)

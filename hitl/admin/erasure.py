@@ -41,7 +41,7 @@ class ErasableThreadAdmin(ConfirmedAdmin, ThreadForensics):  # type: ignore[misc
     def erase(self, request: HttpRequest, queryset: QuerySet[Thread]) -> HttpResponse | None:
         form = ErasureReasonForm(request.POST if "confirmed" in request.POST else None)
         if not form.is_valid():
-            words = (
+            description = (
                 "Each goes with its child runs, checkpoints, log, questions, work order and "
                 "workspace. The ledger keeps that somebody "
                 "decided, not what they said. This cannot be undone."
@@ -53,7 +53,7 @@ class ErasableThreadAdmin(ConfirmedAdmin, ThreadForensics):  # type: ignore[misc
                 action="erase",
                 button="Erase for good",
                 title=title,
-                words=words,
+                words=description,
                 form=form,
             )
         for thread in queryset[:MOST]:

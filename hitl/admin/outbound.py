@@ -76,7 +76,7 @@ class DeliveryAdmin(ConfirmedAdmin):
     @admin.action(description="Send again…", permissions=["operate"])
     def send_again(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> HttpResponse | None:
         if "confirmed" not in request.POST:
-            words = (
+            description = (
                 "Those that were given up are tried anew, under the same ids. Others stay as "
                 "they are."
             )
@@ -86,7 +86,7 @@ class DeliveryAdmin(ConfirmedAdmin):
                 action="send_again",
                 button="Send again",
                 title="Send these again?",
-                words=words,
+                words=description,
             )
         count = sum(sending.again(delivery) for delivery in queryset[:MOST])
         self.message_user(request, f"{count} sent again.", messages.SUCCESS)
@@ -122,8 +122,8 @@ class EndpointAdmin(ConfirmedAdmin):
 
     @admin.action(description="Switch off…", permissions=["operate"])
     def switch_off(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> HttpResponse | None:
-        words = "They are told nothing any more. What waits for them is cancelled."
-        return self._switch(request, queryset, "switch_off", "Switch off", words, on=False)
+        description = "They are told nothing any more. What waits for them is cancelled."
+        return self._switch(request, queryset, "switch_off", "Switch off", description, on=False)
 
     @admin.action(description="Switch on…", permissions=["operate"])
     def switch_on(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> HttpResponse | None:
@@ -137,7 +137,7 @@ class EndpointAdmin(ConfirmedAdmin):
         queryset: QuerySet[Endpoint],
         action: str,
         button: str,
-        words: str,
+        description: str,
         **how: Any,
     ) -> HttpResponse | None:
         if "confirmed" not in request.POST:
@@ -147,7 +147,7 @@ class EndpointAdmin(ConfirmedAdmin):
                 action=action,
                 button=button,
                 title=f"{button} these endpoints?",
-                words=words,
+                words=description,
             )
         for endpoint in queryset[:MOST]:
             endpoints.switch(endpoint, **how)

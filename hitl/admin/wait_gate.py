@@ -67,7 +67,7 @@ class InboundSourceAdmin(ConfirmedAdmin):
         self, request: HttpRequest, queryset: QuerySet[InboundSource]
     ) -> HttpResponse | None:
         if "confirmed" not in request.POST:
-            words = (
+            description = (
                 "Each gets one more secret, shown once. The others go on signing until they are "
                 "dropped."
             )
@@ -77,7 +77,7 @@ class InboundSourceAdmin(ConfirmedAdmin):
                 action="new_secret",
                 button="Make it",
                 title="Make new secrets?",
-                words=words,
+                words=description,
             )
         for source in self._mine(request, queryset):
             secret = InboundSource.new_secret()
@@ -95,14 +95,14 @@ class InboundSourceAdmin(ConfirmedAdmin):
         self, request: HttpRequest, queryset: QuerySet[InboundSource]
     ) -> HttpResponse | None:
         if "confirmed" not in request.POST:
-            words = "Only the newest secret of each signs from now on."
+            description = "Only the newest secret of each signs from now on."
             return self.confirm(
                 request,
                 queryset,
                 action="drop_old_secrets",
                 button="Drop them",
                 title="Drop old secrets?",
-                words=words,
+                words=description,
             )
         for source in self._mine(request, queryset):
             source.secrets = source.secrets[:1]
@@ -119,7 +119,7 @@ class InboundSourceAdmin(ConfirmedAdmin):
             queryset,
             "switch_off",
             to=False,
-            words="What they send is refused from now on.",
+            description="What they send is refused from now on.",
         )
 
     @admin.action(description="Switch on…", permissions=["operate"])
@@ -127,7 +127,7 @@ class InboundSourceAdmin(ConfirmedAdmin):
         self, request: HttpRequest, queryset: QuerySet[InboundSource]
     ) -> HttpResponse | None:
         return self._switch(
-            request, queryset, "switch_on", to=True, words="What they sign is taken again."
+            request, queryset, "switch_on", to=True, description="What they sign is taken again."
         )
 
     def _switch(
@@ -137,13 +137,18 @@ class InboundSourceAdmin(ConfirmedAdmin):
         action: str,
         *,
         to: bool,
-        words: str,
+        description: str,
     ) -> HttpResponse | None:
         if "confirmed" not in request.POST:
             name = "on" if to else "off"
             title = f"Switch these sources {name}?"
             return self.confirm(
-                request, queryset, action=action, button=f"Switch {name}", title=title, words=words
+                request,
+                queryset,
+                action=action,
+                button=f"Switch {name}",
+                title=title,
+                words=description,
             )
         names = [source.name for source in self._mine(request, queryset)]
         count = InboundSource.objects.filter(name__in=names).update(active=to)
@@ -153,15 +158,15 @@ class InboundSourceAdmin(ConfirmedAdmin):
     def _mine(self, request: HttpRequest, queryset: QuerySet[InboundSource]) -> list[InboundSource]:
         """Those of them that this person may operate: a source acts as its user."""
         person = cast(User, request.user)
-        found = list(queryset.select_related("user")[:MOST])
-        for source in found:
+        sources = list(queryset.select_related("user")[:MOST])
+        for source in sources:
             if not person.is_superuser and source.user_id != person.pk:
                 self.message_user(
                     request,
                     f"{source.name}: it acts as somebody else, so nothing was done.",
                     messages.ERROR,
                 )
-        return [source for source in found if person.is_superuser or source.user_id == person.pk]
+        return [source for source in sources if person.is_superuser or source.user_id == person.pk]
 
 
 @admin.register(EarlyAnswer)

@@ -119,12 +119,12 @@ class ArtifactDetail(APIView):
         rows = Artifact.objects.filter(
             thread__in=Thread.objects.visible_to(user_of(request))
         ).select_related("thread")
-        found = rows.filter(pk=artifact_id).first()
-        if found is None:
+        artifact = rows.filter(pk=artifact_id).first()
+        if artifact is None:
             raise NotFound("There is no such artifact.")
-        if found.dropped_at:
+        if artifact.dropped_at:
             raise ArtifactDropped(
-                f"The text was dropped at {found.dropped_at.isoformat(timespec='seconds')}: "
+                f"The text was dropped at {artifact.dropped_at.isoformat(timespec='seconds')}: "
                 "it was older than what is kept."
             )
-        return Response(ArtifactWhole(found).data)
+        return Response(ArtifactWhole(artifact).data)

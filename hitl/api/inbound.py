@@ -57,8 +57,10 @@ def _event_id(request: HttpRequest) -> str:
     except incoming.UnreadableBody:
         return ""
     sender = body.get("sender_metadata") if isinstance(body, dict) else None
-    found = sender.get("event_id") if isinstance(sender, dict) else None
-    text = str(found) if isinstance(found, str | int) and not isinstance(found, bool) else ""
+    event_id = sender.get("event_id") if isinstance(sender, dict) else None
+    text = (
+        str(event_id) if isinstance(event_id, str | int) and not isinstance(event_id, bool) else ""
+    )
     return text if len(text) <= LONGEST and text == codec.readable(text) else ""
 
 
@@ -87,7 +89,7 @@ def signed(view: View) -> View:
             return view(request, source, *args, **kwargs)
         message_id = request.headers.get(signatures.ID, "")
         try:
-            found = _verified(request, source, message_id)
+            inbound_source = _verified(request, source, message_id)
         except signatures.BadSignature as error:
             response = problems.response(401, error.code, f"{error} Nothing was done.")
             response["WWW-Authenticate"] = "Signature"
@@ -96,11 +98,11 @@ def signed(view: View) -> View:
             return problems.response(
                 503, error.code, "The source's secret cannot be read here; nothing was done."
             )
-        request.inbound_source = found  # type: ignore[attr-defined]  # for BySource
+        request.inbound_source = inbound_source  # type: ignore[attr-defined]  # for BySource
         key = _key("webhook", source, message_id)
         return idempotency.once(
             request,
-            found.user,
+            inbound_source.user,
             key,
             lambda first: _rendered(view(first, source, *args, **kwargs)),
             keeps=_done,
@@ -111,12 +113,12 @@ def signed(view: View) -> View:
 
 def _verified(request: HttpRequest, name: str, message_id: str) -> InboundSource:
     """The source that signed a request; raises signing.BadSignature."""
-    found = (
+    source = (
         InboundSource.objects.select_related("user")
         .filter(name=name, active=True, user__is_active=True)
         .first()
     )
-    secrets = [] if found is None else list(demand(found.secrets))
+    secrets = [] if source is None else list(demand(source.secrets))
     signatures.verify(
         secrets or [InboundSource.new_secret()],  # takes as long for a name that is none
         message_id=message_id,
@@ -125,10 +127,10 @@ def _verified(request: HttpRequest, name: str, message_id: str) -> InboundSource
         body=request.body,
         now=clock.now(),
     )
-    assert found is not None  # a secret that was made just now signed nothing
-    if found.last_used_at is None or found.last_used_at < clock.now() - SEEN_EVERY:
-        InboundSource.objects.filter(pk=found.pk).update(last_used_at=clock.now())
-    return found
+    assert source is not None  # a secret that was made just now signed nothing
+    if source.last_used_at is None or source.last_used_at < clock.now() - SEEN_EVERY:
+        InboundSource.objects.filter(pk=source.pk).update(last_used_at=clock.now())
+    return source
 
 
 class BySource(BaseAuthentication):

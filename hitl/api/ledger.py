@@ -138,8 +138,8 @@ class ReceiptOut(serializers.Serializer[Receipt]):
     @extend_schema_field(LedgerPosition)
     def get_verification(self, receipt: Receipt) -> dict[str, Any]:
         standing = receipt.standing
-        told = {name: getattr(standing, name) for name in ("holds", "intact", "linked", "shown")}
-        return {**told, "anchor": str(standing.anchor) if standing.anchor else None}
+        checks = {name: getattr(standing, name) for name in ("holds", "intact", "linked", "shown")}
+        return {**checks, "anchor": str(standing.anchor) if standing.anchor else None}
 
 
 class DecisionDetail(APIView):

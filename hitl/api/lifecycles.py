@@ -69,13 +69,11 @@ class Workflows(Paged):
         ),
     )
     def get(self, request: Request) -> Response:
-        found = Run.objects.filter(thread__in=_threads(request), parent=None)
+        runs = Run.objects.filter(thread__in=_threads(request), parent=None)
         if state := request.query_params.get("lifecycle", ""):
-            found = lifecycles.among(found, Lifecycle(state))
+            runs = lifecycles.among(runs, Lifecycle(state))
         newest = Pause.objects.filter(run=OuterRef("pk")).order_by("-id").values("pk")[:1]
-        rows = (
-            lifecycles.newest(found).select_related("definition").annotate(asked=Subquery(newest))
-        )
+        rows = lifecycles.newest(runs).select_related("definition").annotate(asked=Subquery(newest))
         pages = NewestFirst()
         page: Any = pages.paginate_queryset(rows, request, view=self)
         asked = Pause.objects.select_related("wait__outer").in_bulk(
@@ -113,7 +111,7 @@ class WaitCounts(APIView):
         responses=CountsOut,
         parameters=[
             number_parameter(
-                "hours", DAY, high=MONTH, words="How far `resumed` and `expired` look back."
+                "hours", DAY, high=MONTH, description="How far `resumed` and `expired` look back."
             )
         ],
         summary="Count what waits, was resumed and has expired",

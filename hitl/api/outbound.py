@@ -204,15 +204,15 @@ class Deliveries(Paged):
         summary="List messages about the questions that you may see, newest first",
     )
     def get(self, request: Request) -> Response:
-        found = Delivery.objects.visible_to(user_of(request)).shown()
+        deliveries = Delivery.objects.visible_to(user_of(request)).shown()
         if status := request.query_params.get("status"):
-            found = found.filter(status=status)
+            deliveries = deliveries.filter(status=status)
         if pause := request.query_params.get("pause"):
             key = ids.parse("pse", pause)
-            found = found.filter(pause=key)
-            if not visibility.sees_pause(key, by=user_of(request)) and not found.exists():
+            deliveries = deliveries.filter(pause=key)
+            if not visibility.sees_pause(key, by=user_of(request)) and not deliveries.exists():
                 raise services.NotFound("There is no such question.")
-        return self.page(request, found, DeliveryOut)
+        return self.page(request, deliveries, DeliveryOut)
 
 
 class DeliveryDetail(APIView):

@@ -11,19 +11,19 @@ from rest_framework.request import Request
 from checkpoints import ids
 
 
-def id_parameter(name: str, prefix: str, words: str) -> OpenApiParameter:
+def id_parameter(name: str, prefix: str, description: str) -> OpenApiParameter:
     """A shown id."""
     return OpenApiParameter(
-        name, {"type": "string", "pattern": ids.pattern(prefix)}, description=words
+        name, {"type": "string", "pattern": ids.pattern(prefix)}, description=description
     )
 
 
-def number_parameter(name: str, default: int, *, high: int, words: str) -> OpenApiParameter:
+def number_parameter(name: str, default: int, *, high: int, description: str) -> OpenApiParameter:
     """A whole number, from 0."""
     return OpenApiParameter(
         name,
         {"type": "integer", "minimum": 0, "maximum": high, "default": default},
-        description=words,
+        description=description,
     )
 
 

@@ -69,9 +69,9 @@ class ToolDefinitions(APIView):
     def get(self, request: Request) -> Response:
         scope = request.auth.scope if isinstance(request.auth, ApiToken) else None
         mine = [
-            one
-            for one in _definitions()
-            for method, view in [TOOLS[one["name"]]]
+            definition
+            for definition in _definitions()
+            for method, view in [TOOLS[definition["name"]]]
             if scope is None or scopes.refusal(scope, needed(view, method.upper())) is None
         ]
         return Response(DefinitionsOut({"tools": mine}).data)
@@ -82,12 +82,15 @@ def _definitions() -> list[dict[str, Any]]:
     """Of all TOOLS, in their order; made once per process, which takes a second."""
     # without annotations there
     document = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
-    found = {
+    operations_by_id = {
         operation.get("operationId"): (method, path, operation)
         for path, operations in document["paths"].items()
         for method, operation in operations.items()
     }
-    return [_definition(name, *found[name], document["components"]["schemas"]) for name in TOOLS]
+    return [
+        _definition(name, *operations_by_id[name], document["components"]["schemas"])
+        for name in TOOLS
+    ]
 
 
 def _definition(
@@ -124,7 +127,7 @@ def _definition(
 def _whole(schema: Any, schemas: dict[str, Any]) -> Any:
     """A schema with what it refers to put in: a model is given one document, not a registry."""
     if isinstance(schema, list):
-        return [_whole(one, schemas) for one in schema]
+        return [_whole(member, schemas) for member in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:

@@ -215,23 +215,23 @@ WORDS = (
 )
 
 
-def told(found: Ingested) -> Response:
+def told(ingested: Ingested) -> Response:
     """What became of an event; 202 where it waits for its question."""
     kept = (
         None
-        if found.kept is None
-        else {"id": found.kept.shown_id, "expires_at": found.kept.expires_at}
+        if ingested.kept is None
+        else {"id": ingested.kept.shown_id, "expires_at": ingested.kept.expires_at}
     )
     body = {
-        **primitives.document(primitives.standing(found.run, found.wait)),
-        "duplicate": found.duplicate,
+        **primitives.document(primitives.standing(ingested.run, ingested.wait)),
+        "duplicate": ingested.duplicate,
         "kept": kept,
     }
-    waits_for_more = found.vote is not None or (
-        found.kept is not None and found.kept.status == "kept"
+    waits_for_more = ingested.vote is not None or (
+        ingested.kept is not None and ingested.kept.status == "kept"
     )
     return Response(
-        {**body, "voted": found.vote is not None}, status=202 if waits_for_more else 200
+        {**body, "voted": ingested.vote is not None}, status=202 if waits_for_more else 200
     )
 
 
@@ -273,10 +273,10 @@ class Workflow(APIView):
         description="Your engine's id of the run, or run_… of one here.")
     ])  # fmt: skip
     def get(self, request: Request, run_id: str) -> Response:
-        found = primitives.look(run_id, by=user_of(request))
-        if scopes.asks() and found.run.thread.owner_id != user_of(request).pk:
+        state = primitives.look(run_id, by=user_of(request))
+        if scopes.asks() and state.run.thread.owner_id != user_of(request).pk:
             raise services.NotFound("There is no such run.")
-        return Response(primitives.document(found))
+        return Response(primitives.document(state))
 
 
 class WorkflowResume(APIView):
@@ -369,12 +369,16 @@ class TraceResume(APIView):
     def post(self, request: Request) -> Response:
         values = body_of(request, TraceIn)
         trace, prompt = values["traceId"], values["promptId"]
-        found = resume.respond(trace, prompt, values["response"], by=user_of(request), via=Via.REST)
-        said = {"success": True, "traceId": trace, "promptId": prompt}
-        headers = {tracing.HEADER: found.run.shown_id}
-        if found.decision is None:  # a prompt that is named by its id is never early: it was a vote
-            return Response({**said, "decision": ""}, status=202, headers=headers)
-        return Response({**said, "decision": found.decision.action}, headers=headers)
+        ingested = resume.respond(
+            trace, prompt, values["response"], by=user_of(request), via=Via.REST
+        )
+        body = {"success": True, "traceId": trace, "promptId": prompt}
+        headers = {tracing.HEADER: ingested.run.shown_id}
+        if (
+            ingested.decision is None
+        ):  # a prompt that is named by its id is never early: it was a vote
+            return Response({**body, "decision": ""}, status=202, headers=headers)
+        return Response({**body, "decision": ingested.decision.action}, headers=headers)
 
 
 class Inbound(APIView):

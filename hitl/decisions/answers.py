@@ -148,9 +148,9 @@ def check_owned(pause: Pause, answer: Answer) -> None:
     """
     elsewhere = pause.run.frozen.template_slug == external_runs.SLUG
     for given in (answer.payload, answer.update):
-        if isinstance(given, Mapping) and (found := owned.named(given, elsewhere=elsewhere)):
+        if isinstance(given, Mapping) and (names := owned.named(given, elsewhere=elsewhere)):
             raise AnswerInvalid(
-                {f"input.{name}": [owned.refusal([name])] for name in found}, code="input_reserved"
+                {f"input.{name}": [owned.refusal([name])] for name in names}, code="input_reserved"
             )
 
 
@@ -162,10 +162,10 @@ def with_edit(pause: Pause, answer: Answer) -> Answer:
     if answer.edited_content is None:
         return answer
     if not pause.review.get("edits") or not policy.approves(answer.action):
-        words = (
+        message = (
             "The content of this question is answered as it is: this answer takes no edited text."
         )
-        raise AnswerInvalid({"edited_content": [words]}, code="edits_not_allowed")
+        raise AnswerInvalid({"edited_content": [message]}, code="edits_not_allowed")
     text = answer.edited_content.replace("\r\n", "\n").strip("\n")
     fault = (
         ""
@@ -189,13 +189,13 @@ def check_payload(pause: Pause, answer: Answer, *, by: Actor) -> None:
     action, payload = answer.action, answer.payload
     wanted = pause.wants_data(action)
     if not wanted and payload is not None:
-        words = (
+        message = (
             f"The answer {action!r} takes no data."
             if pause.required_inputs
             else "This question asks for no data."
         )
         raise AnswerInvalid(
-            {"input": [f"{words} Answer again without it."]}, code="input_unexpected"
+            {"input": [f"{message} Answer again without it."]}, code="input_unexpected"
         )
     if not wanted:
         return
@@ -213,7 +213,7 @@ def check_payload(pause: Pause, answer: Answer, *, by: Actor) -> None:
     if errors:
         _ask_refined(pause, errors, by=by)
         raise AnswerInvalid(
-            {f"input.{field}" if field else "input": words for field, words in errors.items()},
+            {f"input.{field}" if field else "input": message for field, message in errors.items()},
             code="input_invalid",
         )
 
@@ -224,11 +224,11 @@ def _ask_refined(pause: Pause, errors: Mapping[str, list[str]], *, by: Actor) ->
 
     A question closed meanwhile stays so.
     """
-    words = " ".join(
+    refined = " ".join(
         f"{field}: {text}" if field else text for field, texts in errors.items() for text in texts
     )[:REFINED]
     keyed.made(pause.shown_id)
-    if Pause.objects.open().filter(pk=pause.pk).change(attempts=F("attempts") + 1, refined=words):
+    if Pause.objects.open().filter(pk=pause.pk).change(attempts=F("attempts") + 1, refined=refined):
         pause.refresh_from_db(fields=["attempts", "refined"])
         runs.tell_again(pause, errors=dict(errors), answered_by=by.get_username())
         notifications.plan_refined(pause, by=by)

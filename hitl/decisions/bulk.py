@@ -85,17 +85,17 @@ class BulkResult:
 def preview(pause_ids: Sequence[uuid.UUID], *, by: User) -> Preview:
     """What would be answered. Raises BulkInvalid for none or too many."""
     _check(pause_ids)
-    found = list(_seen(pause_ids, by))
+    pauses = list(_seen(pause_ids, by))
     parts: dict[tuple[str, str], BulkGroup] = {}
     left_out = []
-    for pause in found:
+    for pause in pauses:
         if why_not := refused(pause, APPROVE):
             left_out.append((pause, why_not))
         else:
             key = (str(pause.run.definition), pause.risk)
             parts.setdefault(key, BulkGroup(*key)).pauses.append(pause)
     ordered = sorted(parts.values(), key=lambda part: (-RISKS.index(part.risk), part.template))
-    return Preview(ordered, left_out, len(set(pause_ids)) - len(found))
+    return Preview(ordered, left_out, len(set(pause_ids)) - len(pauses))
 
 
 def decide(

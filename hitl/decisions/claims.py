@@ -89,6 +89,6 @@ def release(pause_id: uuid.UUID, *, by: User) -> Pause:
     return visibility.find_pause(Pause.objects.shown(), pause_id, by=by)
 
 
-def _tell(pause: Pause, what: str, by: User, **more: str) -> None:
-    told = {"what": what, "pause_id": pause.shown_id, "by": policy.name_of(by), **more}
-    log.append(pause.run.thread_id, pause.run_id, [(EventKind.PAUSE_UPDATED, told)])
+def _tell(pause: Pause, change: str, by: User, **more: str) -> None:
+    event = {"what": change, "pause_id": pause.shown_id, "by": policy.name_of(by), **more}
+    log.append(pause.run.thread_id, pause.run_id, [(EventKind.PAUSE_UPDATED, event)])

@@ -26,14 +26,14 @@ from runs.workflows import external_reviewers
 
 
 @transaction.atomic(durable=True)
-def by_policy(pause: Pause, *, action: str, words: str, at: dt.datetime) -> Decision:
+def by_policy(pause: Pause, *, action: str, feedback: str, at: dt.datetime) -> Decision:
     """Record what the rules of a question, `answerable`, say of it at its deadline, and let the run
     act on it. It is nobody's vote.
 
     Raises PauseClosed where it was answered, or its deadline moved, since it was read; what `close`
     raises else.
     """
-    answer = Answer(action, Via.POLICY, feedback=words)
+    answer = Answer(action, Via.POLICY, feedback=feedback)
     return close(
         pause,
         answer,

@@ -68,19 +68,19 @@ class DeadlinePassed(AlreadyAnswered):
         """What the rules say: `expire`, `cancel`, `approve` or `escalate`."""
 
     def __str__(self) -> str:
-        words = OUTCOMES[self.outcome]
+        outcome = OUTCOMES[self.outcome]
         if (
             self.outcome == "escalate"
             and self.pause.status == PauseStatus.OPEN
             and self.pause.deadline_at is not None
         ):
-            words = (
-                f"{words}, until {dates.told(self.pause.deadline_at, exact=True)}. Look at it "
+            outcome = (
+                f"{outcome}, until {dates.told(self.pause.deadline_at, exact=True)}. Look at it "
                 "again if you are still asked"
             )
         return (
             f"The time to answer was over at {dates.told(self.at, exact=True)}, so nothing of "
-            f"your answer was taken. {words}."
+            f"your answer was taken. {outcome}."
         )
 
 

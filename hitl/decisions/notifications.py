@@ -131,10 +131,15 @@ def plan_refined(pause: Pause, *, by: Actor) -> None:
         status__in=[DeliveryStatus.DEAD, DeliveryStatus.CANCELLED]
     )
     rows = {
-        one.place: _row(
-            pause, Occasion.REFINED, str(pause.attempts), "", contact=one.contact, **_same(one)
+        delivery.place: _row(
+            pause,
+            Occasion.REFINED,
+            str(pause.attempts),
+            "",
+            contact=delivery.contact,
+            **_same(delivery),
         )
-        for one in (
+        for delivery in (
             asked.exclude(recipient=by)
             if isinstance(by, User)
             else asked.exclude(place=place_outside(by.address))
@@ -150,14 +155,14 @@ def announce(*, limit: int = ROUND) -> int:
 
     A pause that cannot be read does not hold up the others; `invariants` names it.
     """
-    told, after = 0, uuid.UUID(int=0)
+    announced, after = 0, uuid.UUID(int=0)
     # those that fail stay first in line for ever: the round goes on behind them
-    while told < limit:
+    while announced < limit:
         keys = list(
             Pause.objects.untold()
             .filter(pk__gt=after)
             .order_by("id")
-            .values_list("pk", flat=True)[: limit - told]
+            .values_list("pk", flat=True)[: limit - announced]
         )
         if not keys:
             break
@@ -165,8 +170,8 @@ def announce(*, limit: int = ROUND) -> int:
         for key in keys:
             with RoundItem(logger, ids.show(Pause.PREFIX, key)) as row:
                 _announce(key)
-            told += row.error is None
-    return told
+            announced += row.error is None
+    return announced
 
 
 @transaction.atomic(durable=True)
@@ -196,18 +201,21 @@ def _tell_the_end(pause: Pause) -> None:
         else ""
     )
     rows: dict[str, Delivery] = {}
-    for told in (
+    for delivery in (
         asking.filter(status__in=[DeliveryStatus.SENT, DeliveryStatus.SENDING])
         .select_related("endpoint")
         .order_by("id")
     ):
-        knows = told.place == from_outside or (
-            told.recipient_id is not None and told.recipient_id == by
+        knows = delivery.place == from_outside or (
+            delivery.recipient_id is not None and delivery.recipient_id == by
         )
         if not knows and (
-            told.endpoint is None or (told.endpoint.enabled and told.endpoint.hears(occasion))
+            delivery.endpoint is None
+            or (delivery.endpoint.enabled and delivery.endpoint.hears(occasion))
         ):
-            rows[told.place] = _row(pause, occasion, "", "", contact=told.contact, **_same(told))
+            rows[delivery.place] = _row(
+                pause, occasion, "", "", contact=delivery.contact, **_same(delivery)
+            )
     for endpoint in _listening(pause, []).filter(channel=Channel.WEBHOOK):
         if endpoint.hears(occasion):
             rows.setdefault(place_of(endpoint), _row(pause, occasion, "", "", **_at(endpoint)))
@@ -224,13 +232,13 @@ def place_of(endpoint: Endpoint) -> str:
     return f"end:{endpoint.pk.hex}"
 
 
-def _same(told: Delivery) -> dict[str, Any]:
+def _same(delivery: Delivery) -> dict[str, Any]:
     """The place of an earlier message."""
     return {
-        "channel": told.channel,
-        "place": told.place,
-        "recipient_id": told.recipient_id,
-        "endpoint_id": told.endpoint_id,
+        "channel": delivery.channel,
+        "place": delivery.place,
+        "recipient_id": delivery.recipient_id,
+        "endpoint_id": delivery.endpoint_id,
     }
 
 

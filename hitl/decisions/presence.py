@@ -100,6 +100,6 @@ def _others(pause: Pause, by: User, now: dt.datetime) -> list[Present]:
         .select_related("person")
     )
     return [
-        Present(name=policy.name_of(one.person), writing=one.writing)
-        for one in there.order_by("pk")[:NAMED]
+        Present(name=policy.name_of(presence.person), writing=presence.writing)
+        for presence in there.order_by("pk")[:NAMED]
     ]

@@ -71,10 +71,10 @@ def find(decision_id: uuid.UUID, *, by: User) -> Decision:
         | Q(pause=None, ledger__in=ledgers_of(by))
         | Q(decided_by=by.pk)
     )
-    found = Decision.objects.filter(mine).select_related(*RELATED).filter(pk=decision_id).first()
-    if found is None:
+    decision = Decision.objects.filter(mine).select_related(*RELATED).filter(pk=decision_id).first()
+    if decision is None:
         raise NotFound("There is no such decision.")
-    return found
+    return decision
 
 
 def receipt(decision_id: uuid.UUID, *, by: User) -> Receipt:

@@ -91,10 +91,10 @@ def may_step_around(by: User) -> bool:
 
 def _check_right(by: User) -> None:
     if not may_step_around(by):
-        words = (
+        message = (
             "Bypassing a review needs a right of its own (“Can bypass a review”), so nothing began."
         )
-        raise policy.NotAllowed("step_around_not_allowed", words)
+        raise policy.NotAllowed("step_around_not_allowed", message)
 
 
 def _recorded(run: Run, *, by: User, via: Via, reason: str) -> Run:
@@ -184,11 +184,11 @@ def _facts(run: Run, passed: Sequence[FrozenStep]) -> Iterator[list[str]]:
             .first()
         )
         if asked is not None:
-            words = (
+            text = (
                 f"{asked.shown_id}, revision {asked.revision}, "
                 f"{asked.get_status_display().lower()}: {asked.content_digest}"
             )
-            yield [f"Last asked at {step['name']}", words]
+            yield [f"Last asked at {step['name']}", text]
 
 
 def _titles(passed: Sequence[FrozenStep]) -> str:

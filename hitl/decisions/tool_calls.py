@@ -18,15 +18,15 @@ def faults(pause: Pause, payload: Any) -> dict[str, list[str]]:
     """
     if not pause.calls:
         return {}
-    found = tool_calls.faults(pause.calls, payload)
+    problems = tool_calls.faults(pause.calls, payload)
     for call in pause.calls:
         if secrets := list(redaction.found(payload["calls"][call["id"]].get("arguments", {}))):
-            words = (
+            message = (
                 f"Not kept, since the name says that it is a secret: {', '.join(secrets)}. The "
                 "tool reads it from its environment."
             )
-            found[f"calls.{call['id']}.arguments"] = [words]
-    return found
+            problems[f"calls.{call['id']}.arguments"] = [message]
+    return problems
 
 
 def decided(

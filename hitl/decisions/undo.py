@@ -67,8 +67,8 @@ def _undo(decision: Decision, *, until: dt.datetime, by: User, via: Via) -> Deci
         revision=decision.revision,
         content_digest=decision.content_digest,
     )
-    told = {"decision_id": undone.shown_id, "undoes": decision.shown_id, "via": str(via)}
-    taking_back.take_back(decision.pause, until=until, by=undone.name, told=told)
+    event = {"decision_id": undone.shown_id, "undoes": decision.shown_id, "via": str(via)}
+    taking_back.take_back(decision.pause, until=until, by=undone.name, told=event)
     chain.append(undone)
     return undone
 
@@ -87,9 +87,9 @@ def waiting(runs: Iterable[Run | None], *, now: dt.datetime) -> Decision | None:
     )
     return next(
         (
-            one
-            for one in given.order_by("-id")
-            if one.pause is not None and one.goes_on_at == due[one.pause.run_id]
+            decision
+            for decision in given.order_by("-id")
+            if decision.pause is not None and decision.goes_on_at == due[decision.pause.run_id]
         ),
         None,
     )

@@ -115,10 +115,12 @@ def is_asked(thread_id: uuid.UUID, *, by: User) -> bool:
 
 def _below(thread_id: uuid.UUID) -> list[uuid.UUID]:
     """The runs below a thread's own: their questions are shown on its page."""
-    found = level = list(Run.objects.filter(parent__thread=thread_id).values_list("pk", flat=True))
+    run_ids = level = list(
+        Run.objects.filter(parent__thread=thread_id).values_list("pk", flat=True)
+    )
     while level := list(Run.objects.filter(parent__in=level).values_list("pk", flat=True)):
-        found = [*found, *level]
-    return found
+        run_ids = [*run_ids, *level]
+    return run_ids
 
 
 def _may(by: User) -> bool:
@@ -154,10 +156,10 @@ def find_checkpoint(checkpoint_id: uuid.UUID, *, by: User) -> Checkpoint:
     visible = Checkpoint.objects.filter(thread__in=Thread.objects.visible_to(by)).select_related(
         "thread__work_order", "thread__head"
     )
-    found = visible.defer("thread__head__body").filter(pk=checkpoint_id).first()
-    if found is None:
+    checkpoint = visible.defer("thread__head__body").filter(pk=checkpoint_id).first()
+    if checkpoint is None:
         raise NotFound("There is no such checkpoint.")
-    return found
+    return checkpoint
 
 
 def find_order(order_id: uuid.UUID, *, by: User) -> WorkOrder:

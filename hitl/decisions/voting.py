@@ -47,23 +47,23 @@ def confirming(pause: Pause, answer: Answer, first: Vote) -> Answer:
 
 
 def _check_same(pause: Pause, answer: Answer, first: Vote) -> None:
-    who = first.name
+    voter = first.name
     if answer.action != first.action:
         label = pause.labels.get(first.action, first.action)
-        words = f"{who} voted for “{label}”. Give the same answer, or send it back, or cancel."
+        message = f"{voter} voted for “{label}”. Give the same answer, or send it back, or cancel."
     elif codec.encode(answer.brought) != codec.encode(first.payload):
-        words = (
-            f"{who} voted with other data. Confirm those by leaving yours out, or send it back, "
+        message = (
+            f"{voter} voted with other data. Confirm those by leaving yours out, or send it back, "
             "or cancel."
         )
     elif (answer.edited_content or "") != first.edited_content:
-        words = (
-            f"{who} approved another text. Confirm that by leaving yours out, or send it back, "
+        message = (
+            f"{voter} approved another text. Confirm that by leaving yours out, or send it back, "
             "or cancel."
         )
     else:
         return
-    raise policy.NotNow("vote_differs", f"{words} Nothing was recorded.")
+    raise policy.NotNow("vote_differs", f"{message} Nothing was recorded.")
 
 
 def words(vote: Vote) -> str:
@@ -107,23 +107,23 @@ def cast(pause: Pause, answer: Answer, *, by: Actor, seat: Actor) -> tuple[Vote 
         ) from error
     votes.append(vote)
     if len(votes) < policy.quorum(pause):
-        told = {
+        event = {
             "what": "voted",
             "pause_id": pause.shown_id,
             "by": policy.name_of(by),
             "decision": answer.action,
             "votes": len(votes),
         }
-        told |= {
+        event |= {
             "quorum": policy.quorum(pause),
             "via": answer.via,
             **({"early": True} if answer.early_at else {}),
         }
-        told |= {**({} if seat == by else {"on_behalf_of": policy.name_of(seat)})}
+        event |= {**({} if seat == by else {"on_behalf_of": policy.name_of(seat)})}
         log.append(
             pause.run.thread_id,
             pause.run_id,
-            [(EventKind.PAUSE_UPDATED, {**told, "feedback": answer.feedback})],
+            [(EventKind.PAUSE_UPDATED, {**event, "feedback": answer.feedback})],
         )
         hints.pauses_changed_on_commit()
     return vote, votes

@@ -111,7 +111,7 @@ class FormField:
     def folded(self) -> bool:
         """Whether the parts of this group wait folded away: many, and nothing to see in them."""
         return len(self.parts) > MANY and not any(
-            one.errors or one.value for part in self.parts for one in part.each()
+            entry.errors or entry.value for part in self.parts for entry in part.each()
         )
 
     @property
@@ -158,14 +158,14 @@ class SchemaForm:
         """Show errors (dotted path → sentences) at the fields they belong to; what belongs to none
         is given back.
         """
-        known = {one.path: one for one in self.root.each()}
+        known = {entry.path: entry for entry in self.root.each()}
         left: list[str] = []
         for path, texts in errors.items():
             at = path
             while at and at not in known:
                 at = at.rpartition(".")[0]
-            if at and (found := known.get(at)):
-                found.errors += [text for text in texts if text not in found.errors]
+            if at and (target := known.get(at)):
+                target.errors += [text for text in texts if text not in target.errors]
             else:
                 left += texts
         return left
@@ -175,9 +175,12 @@ class SchemaForm:
 
         Of a group or a list it is the first field inside.
         """
-        wrong = next((one for one in self.root.each() if one.errors), None)
+        wrong = next((entry for entry in self.root.each() if entry.errors), None)
         at = (
-            next((one for one in wrong.each() if one.kind not in {"group", "rows", "fixed"}), None)
+            next(
+                (entry for entry in wrong.each() if entry.kind not in {"group", "rows", "fixed"}),
+                None,
+            )
             if wrong is not None
             else None
         )
@@ -222,14 +225,14 @@ class SchemaForm:
                 "name": f"{made.name}.{escaped(key)}",
                 "path": f"{made.path}.{key}" if made.path else key,
             }
-            one, value = self._made(
+            entry, value = self._made(
                 part,
                 **place,
                 initial=known.get(key, ABSENT),
                 label=_title(key),
                 required=key in needed,
             )
-            made.parts.append(one)
+            made.parts.append(entry)
             if value is not ABSENT:
                 payload[key] = value
         return payload if payload or made.required else ABSENT
@@ -244,7 +247,7 @@ class SchemaForm:
                 "path": f"{made.path}.{number}" if made.path else str(number),
             }
             begun = known[at] if at < len(known) else ABSENT
-            one, value = self._made(
+            row, value = self._made(
                 made.schema["items"], **place, initial=begun, label="", required=True
             )
             if (
@@ -254,8 +257,8 @@ class SchemaForm:
             ):
                 continue  # a row that was left empty
             if at != number:  # one before it is gone
-                _rename(one, f"{made.name}.{number}")
-            made.parts.append(one)
+                _rename(row, f"{made.name}.{number}")
+            made.parts.append(row)
             payload.append({} if value is ABSENT else value)
         # what is still to be filled in
         while len(made.parts) < min(made.schema.get("minItems", 0), ROWS):
@@ -278,10 +281,10 @@ class SchemaForm:
             return list(range(max(known, least)))
         count = self.data.get(f"{made.name}.count", "0")
         places = list(range(min(int(count) if count.isdecimal() and len(count) < 6 else 0, ROWS)))
-        what, _, where = self.data.get("change", "").partition(":")
-        if what == "add" and where == made.name and made.may_grow:
+        change, _, where = self.data.get("change", "").partition(":")
+        if change == "add" and where == made.name and made.may_grow:
             places.append(len(places))
-        return [at for at in places if not (what == "remove" and where == f"{made.name}.{at}")]
+        return [at for at in places if not (change == "remove" and where == f"{made.name}.{at}")]
 
     def _choice(self, made: FormField, initial: Any) -> Any:
         several = made.kind == "several"
@@ -304,10 +307,12 @@ class SchemaForm:
             chosen = [
                 option.value
                 for option in made.options
-                if any(same(option.means, one) for one in begun)
+                if any(same(option.means, value) for value in begun)
             ]
             strange = [
-                one for one in begun if not any(same(option.means, one) for option in made.options)
+                value
+                for value in begun
+                if not any(same(option.means, value) for option in made.options)
             ]
             made.other_chosen = made.other and bool(strange)
             own = words(strange[0]) if made.other_chosen else ""
@@ -374,7 +379,9 @@ def _shown(kind: Kind, value: Any) -> str:
         return "true" if value is True else ""
     if kind == "lines":
         return (
-            "\n".join(str(one) for one in value) if isinstance(value, list | tuple) else str(value)
+            "\n".join(str(member) for member in value)
+            if isinstance(value, list | tuple)
+            else str(value)
         )
     if kind == "json":
         return json.dumps(value, indent=2, ensure_ascii=False)

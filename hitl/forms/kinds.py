@@ -56,12 +56,12 @@ def flatten(schema: Any) -> dict[str, Any]:
 
 
 def types_of(schema: Mapping[str, Any]) -> list[str]:
-    found = schema.get("type", [])
-    return [found] if isinstance(found, str) else list(found)
+    types = schema.get("type", [])
+    return [types] if isinstance(types, str) else list(types)
 
 
 def kind_of(schema: Mapping[str, Any]) -> Kind:
-    types = [one for one in types_of(schema) if one != "null"]
+    types = [name for name in types_of(schema) if name != "null"]
     if "const" in schema:
         # a thing to confirm is never confirmed by itself
         return "check" if schema["const"] is True and types == ["boolean"] else "fixed"
@@ -129,9 +129,9 @@ def options_of(schema: Any) -> tuple[list[Option], bool]:
     ], other
 
 
-def same(one: Any, other: Any) -> bool:
+def same(value: Any, other: Any) -> bool:
     """Equal as JSON has it: true is not 1."""
-    return codec.encode(one) == codec.encode(other)
+    return codec.encode(value) == codec.encode(other)
 
 
 def words(value: Any) -> str:

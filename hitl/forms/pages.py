@@ -174,11 +174,12 @@ class MessageForm(forms.Form):
             refused = rights.refusals(user)
             lacks = readiness.lacking(fitting, by=user)
             offered = [
-                one
-                for one in fitting
-                if one.slug not in refused | lacks and not attachments.names_in(one.input_schema)
+                candidate
+                for candidate in fitting
+                if candidate.slug not in refused | lacks
+                and not attachments.names_in(candidate.input_schema)
             ]
-            template.choices = [(one.slug, one.title) for one in offered]
+            template.choices = [(candidate.slug, candidate.title) for candidate in offered]
         else:
             del self.fields["template"]
 
@@ -307,7 +308,7 @@ class WorkOrderForm(forms.Form):
                 yield True, deep[name]
             else:
                 names = (PREFIX + name, PREFIX + name + ".path")
-                yield from ((False, self[one]) for one in names if one in self.fields)
+                yield from ((False, self[member]) for member in names if member in self.fields)
 
     def show_as_typed(self) -> None:
         """Refuse nothing yet: somebody only wants another row."""
@@ -317,7 +318,7 @@ class WorkOrderForm(forms.Form):
     def refused(self) -> bool:
         """Whether something is wrong, wherever it is shown."""
         return bool(self.errors) or any(
-            one.errors for field in self.deep.fields for one in field.each()
+            entry.errors for field in self.deep.fields for entry in field.each()
         )
 
     def input_values(self) -> dict[str, Any]:

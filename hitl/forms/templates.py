@@ -82,14 +82,14 @@ class TemplateForm(forms.Form):
 
         `open` where something in those is not as usual, or is wrong.
         """
-        found = []
+        rows = []
         for number, heading in enumerate(self.headings):
             asks, *rules = (self[name] for name in self.fields if name.startswith(f"{number}."))
             unusual = any(field.errors for field in rules) or bool(
                 self.template.steps[number].get("review")
             )
-            found.append({**heading, "asks": asks, "rules": rules, "open": unusual})
-        return found
+            rows.append({**heading, "asks": asks, "rules": rules, "open": unusual})
+        return rows
 
     def fields_to_save(self) -> dict[str, Any]:
         """What `runs.definitions.edit_template` takes."""
@@ -114,7 +114,9 @@ class TemplateForm(forms.Form):
         for place, texts in errors.items():
             field = place.removeprefix("steps.").replace(".review.", ".")
             parents = [field.rsplit(".", cut)[0] for cut in range(field.count(".") + 1)]
-            name = next((one for one in (field, *parents) if one in self.fields), None)
+            name = next(
+                (candidate for candidate in (field, *parents) if candidate in self.fields), None
+            )
             for text in texts:
                 self.add_error(name, text if name else f"{place}: {text}")
 

@@ -59,18 +59,18 @@ def token_of(secret: str, *, method: str) -> ApiToken | None:
 
 class BearerAuthentication(BaseAuthentication):
     def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
-        words = get_authorization_header(request).split()
-        if not words or words[0].lower() != b"bearer":
+        parts = get_authorization_header(request).split()
+        if not parts or parts[0].lower() != b"bearer":
             return None
         token = (
-            token_of(words[1].decode("latin-1"), method=str(request.method))
-            if len(words) == 2
+            token_of(parts[1].decode("latin-1"), method=str(request.method))
+            if len(parts) == 2
             else None
         )
         if (
             token is None
-            and len(words) == 2
-            and ApiToken.objects.expired(now=clock.now(), secret=words[1].decode("latin-1"))
+            and len(parts) == 2
+            and ApiToken.objects.expired(now=clock.now(), secret=parts[1].decode("latin-1"))
         ):
             raise AuthenticationFailed(EXPIRED, code="token_expired")
         if token is None:

@@ -34,8 +34,8 @@ def address_in(scope: Any) -> str:
 
 def _address(direct: str, forwarded: str) -> str:
     proxies = settings.NUM_PROXIES
-    told = [one.strip() for one in forwarded.split(",") if one.strip()]
-    text = told[-min(proxies, len(told))] if proxies and told else direct
+    addresses = [one.strip() for one in forwarded.split(",") if one.strip()]
+    text = addresses[-min(proxies, len(addresses))] if proxies and addresses else direct
     try:
         address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:

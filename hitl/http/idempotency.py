@@ -77,11 +77,11 @@ def middleware(get_response: Handler) -> Handler:
 def who(request: HttpRequest) -> User | None:
     """Whose key it is: the token's person, else the session's."""
     try:
-        found = BearerAuthentication().authenticate(Request(request))
+        authenticated = BearerAuthentication().authenticate(Request(request))
     except AuthenticationFailed:
         return None
-    if found is not None:
-        return found[0]
+    if authenticated is not None:
+        return authenticated[0]
     return request.user if isinstance(request.user, User) and request.user.is_active else None
 
 
@@ -211,11 +211,11 @@ def _answer(request: HttpRequest, response: HttpResponse) -> dict[str, Any]:
 
 def _again(request: HttpRequest, row: IdempotencyKey, digest: str) -> HttpResponse:
     if row.request_digest != digest:
-        words = (
+        message = (
             "This key was sent with another request before. Nothing was done; use a new key for "
             "a new request."
         )
-        return problem(422, "idempotency_key_reused", words)
+        return problem(422, "idempotency_key_reused", message)
     response = replay.again(request, row)
     if (trace := tracing.name(request, response, by=row.user)) is not None:
         response[tracing.HEADER] = trace

@@ -76,8 +76,8 @@ def middleware(get_response: Handler) -> Handler:
     """
 
     def handle(request: HttpRequest) -> HttpResponse:
-        told = request.META.get("CONTENT_LENGTH") or "0"
-        size = int(told[:15]) if told.isdecimal() else 0
+        length = request.META.get("CONTENT_LENGTH") or "0"
+        size = int(length[:15]) if length.isdecimal() else 0
         # nearly all: without looking at the address
         if size <= min(value("BODY_BYTES"), limits.EVENT_BYTES):
             return get_response(request)
@@ -185,13 +185,13 @@ def read(raw: bytes | str, *, parts: int = limits.BODY_PARTS) -> Any:
     """
     count_parts(raw, parts=parts)
     try:
-        found = json.loads(raw, parse_constant=_no_constant)
+        value = json.loads(raw, parse_constant=_no_constant)
     except RecursionError as error:
         raise UnreadableBody("The JSON is nested too deeply.") from error
     except ValueError as error:  # a text that is no UTF-8 too
         raise UnreadableBody(f"This is no JSON: {str(error)[:200]}.") from error
-    _check(found)
-    return found
+    _check(value)
+    return value
 
 
 def count_parts(raw: bytes | str, *, parts: int) -> None:
@@ -199,12 +199,12 @@ def count_parts(raw: bytes | str, *, parts: int) -> None:
 
     Signs inside its texts count too.
     """
-    found = (
+    count = (
         raw.count(b",") + raw.count(b"[") + raw.count(b"{")
         if isinstance(raw, bytes)
         else raw.count(",") + raw.count("[") + raw.count("{")
     )
-    if found > parts:
+    if count > parts:
         raise UnreadableBody(f"The JSON holds more than {parts:,} values.")
 
 
@@ -215,20 +215,20 @@ def _no_constant(name: str) -> Any:
 LARGEST = 10**limits.NUMBER_DIGITS
 
 
-def _check(found: Any) -> None:
+def _check(document: Any) -> None:
     """Level by level, so that no depth exhausts Python's own."""
-    level, depth = [found], 0
+    level, depth = [document], 0
     while level:
         if depth > limits.BODY_DEPTH:
             raise UnreadableBody(f"The JSON is nested more than {limits.BODY_DEPTH} deep.")
         below: list[Any] = []
-        for one in level:
-            if isinstance(one, dict):
-                below.extend(one.values())
-            elif isinstance(one, list):
-                below.extend(one)
-            elif (isinstance(one, float) and one in (float("inf"), float("-inf"))) or (
-                isinstance(one, int) and abs(one) >= LARGEST
+        for value in level:
+            if isinstance(value, dict):
+                below.extend(value.values())
+            elif isinstance(value, list):
+                below.extend(value)
+            elif (isinstance(value, float) and value in (float("inf"), float("-inf"))) or (
+                isinstance(value, int) and abs(value) >= LARGEST
             ):
                 raise UnreadableBody(
                     f"A number is too large: up to {limits.NUMBER_DIGITS} digits are taken."

@@ -53,7 +53,7 @@ class Handler(AxesDatabaseHandler):
             shares.append(
                 (recent.filter(username=username), settings.WAYSTATION_LOGIN_ACCOUNT_FAILURES)
             )
-        return max(_count(found) * first // most for found, most in shares)
+        return max(_count(attempts) * first // most for attempts, most in shares)
 
     def user_login_failed(
         self,

@@ -109,9 +109,9 @@ def _rebuilt(row: IdempotencyKey, shown: HttpResponse | None) -> HttpResponse:
         ),
         IdempotencyKey.Kept.LARGE: "Its answer was too large to be kept.",
     }.get(IdempotencyKey.Kept(row.kept), "Its answer was lost.")
-    words = f"This key's first request was carried out. {why} Nothing was done again."
+    message = f"This key's first request was carried out. {why} Nothing was done again."
     return problem(
-        409, "idempotency_answer_not_kept", words, made=row.made.split(), first_status=row.status
+        409, "idempotency_answer_not_kept", message, made=row.made.split(), first_status=row.status
     )
 
 
@@ -167,15 +167,15 @@ def _place(row: IdempotencyKey, request: HttpRequest) -> ResolverMatch | None:
     """Where the API shows what was made last, else what the address names."""
     if made := row.made.split():
         folders = [
-            f"{API}{FOLDERS[kind]}/{one}"
-            for one in reversed(made)
-            if (kind := one.partition("_")[0]) in FOLDERS
+            f"{API}{FOLDERS[kind]}/{shown_id}"
+            for shown_id in reversed(made)
+            if (kind := shown_id.partition("_")[0]) in FOLDERS
         ]
         return _readable(folders[0]) if folders else None
     api = next((prefix for prefix in throttles.API if request.path_info.startswith(prefix)), API)
     parts = request.path_info.removeprefix(api).split("/")
-    found = (_readable(api + "/".join(parts[:count])) for count in range(len(parts), 0, -1))
-    return next((match for match in found if match is not None), None)
+    matches = (_readable(api + "/".join(parts[:count])) for count in range(len(parts), 0, -1))
+    return next((match for match in matches if match is not None), None)
 
 
 def _readable(path: str) -> ResolverMatch | None:

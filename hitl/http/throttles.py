@@ -32,12 +32,12 @@ API = ("/api/v1/", "/api/agent-work-orders/")
 _away_until = 0.0
 
 
-def count(scope: str, who: object) -> int:
+def count(scope: str, caller: object) -> int:
     """How often this was called for them in this minute; 0 where the cache is away."""
     global _away_until
     if time.monotonic() < _away_until:
         return 0
-    key = f"rate:{scope}:{who}:{int(time.time()) // MINUTE}"
+    key = f"rate:{scope}:{caller}:{int(time.time()) // MINUTE}"
     try:
         cache.add(key, 0, timeout=2 * MINUTE)
         return int(cache.incr(key))

@@ -109,8 +109,8 @@ def name(request: HttpRequest, response: HttpResponse, *, by: Any) -> str | None
     names = _names(request)
     # which has many runs, and names its last
     looks_at_thread = "thread_id" in names and request.method != "POST"
-    if not looks_at_thread and (told := _told(request, response)) is not None:
-        return told
+    if not looks_at_thread and (named := _told(request, response)) is not None:
+        return named
     try:
         return _found(names, by=by) if isinstance(by, User) else None
     except outages.ERRORS:
@@ -135,7 +135,7 @@ def _told(request: HttpRequest, response: HttpResponse) -> str | None:
             return None
     if not isinstance(body, Mapping):
         return None
-    return next((found for found in map(body.get, NAMES) if _is_run(found)), None)
+    return next((candidate for candidate in map(body.get, NAMES) if _is_run(candidate)), None)
 
 
 def _is_run(name: Any) -> bool:

@@ -73,7 +73,7 @@ def take_off(*, plan: Sequence[Any] = (), **_: Any) -> None:
 def install(*, apps: Apps = current, **_: Any) -> None:
     """After each `migrate`, unless it ended at older tables than these models'."""
     wanted = guards()
-    if all(_columns(apps, one.model) == _columns(current, one.model) for one in wanted):
+    if all(_columns(apps, guard.model) == _columns(current, guard.model) for guard in wanted):
         append_only.install(wanted)
 
 

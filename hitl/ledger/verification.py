@@ -51,33 +51,33 @@ class LedgerCheck:
     )
 
     def breaches(self) -> Iterator[Breach]:
-        for one in guards():
-            if append_only.missing(one):
+        for guard in guards():
+            if append_only.missing(guard):
                 yield Breach(
                     "unguarded",
                     "",
                     None,
-                    one.table,
-                    f"The triggers that keep {one.table} append-only are not there; migrate.",
+                    guard.table,
+                    f"The triggers that keep {guard.table} append-only are not there; migrate.",
                 )
         held = [
             kept
             for kept in map(_kept, self.against)
             if not self.ledger or kept.ledger == self.ledger
         ]
-        found = set()
+        seen = set()
         for ledger in (
             Ledger.objects.filter(**({"pk": self.ledger} if self.ledger else {}))
             .order_by("pk")
             .iterator()
         ):
-            found.add(ledger.pk)
+            seen.add(ledger.pk)
             self.looked_at["ledgers"] += 1
             yield from self._chain(
                 ledger, {kept.position: kept for kept in held if kept.ledger == ledger.pk}
             )
         for kept in held:
-            if kept.ledger not in found:
+            if kept.ledger not in seen:
                 yield Breach(
                     "ledger_missing",
                     kept.ledger,
@@ -106,22 +106,22 @@ class LedgerCheck:
         yield from anchors.rest(position)
         self.looked_at["anchors"] += anchors.count
         if (ledger.length, ledger.tip) != (position, tip):
-            words = (
+            message = (
                 f"The chain ends at {position}, {tip[:12] or 'nothing'}; the ledger says "
                 f"{ledger.length}, {ledger.tip[:12] or 'nothing'}."
             )
-            yield Breach("end_is_another", ledger.pk, position, "", words)
+            yield Breach("end_is_another", ledger.pk, position, "", message)
 
     def _votes(self, page: Sequence[Decision]) -> Iterator[Breach]:
         """The votes that some decisions name, in one query."""
-        told = [decision for decision in page if decision.votes and decision.erasure_id is None]
-        if not told:
+        voted = [decision for decision in page if decision.votes and decision.erasure_id is None]
+        if not voted:
             return
         cast = {
             vote.digest: vote
-            for vote in Vote.objects.filter(pause__in=[decision.pause_id for decision in told])
+            for vote in Vote.objects.filter(pause__in=[decision.pause_id for decision in voted])
         }
-        for decision in told:
+        for decision in voted:
             for digest in decision.votes:
                 vote = cast.get(digest)
                 if vote is None:
@@ -166,8 +166,8 @@ class LedgerCheck:
                 )
 
 
-def _breach(code: str, decision: Decision, words: str) -> Breach:
-    return Breach(code, decision.ledger_id, decision.position, decision.shown_id, words)
+def _breach(code: str, decision: Decision, message: str) -> Breach:
+    return Breach(code, decision.ledger_id, decision.position, decision.shown_id, message)
 
 
 def _place(decision: Decision, before: int, tip: str) -> Iterator[Breach]:
@@ -217,12 +217,12 @@ class BadAnchor(Exception):
 
 
 def _kept(line: str) -> KnownAnchor:
-    words = line.split()
-    if len(words) != 5 or not (words[2].isascii() and words[2].isdecimal()) or len(words[3]) != 64:
+    parts = line.split()
+    if len(parts) != 5 or not (parts[2].isascii() and parts[2].isdecimal()) or len(parts[3]) != 64:
         raise BadAnchor(
             f"{line[:100]!r} is no anchor: day, ledger, position, tip and digest are expected."
         )
-    return KnownAnchor(line, words[1], int(words[2]), words[3])
+    return KnownAnchor(line, parts[1], int(parts[2]), parts[3])
 
 
 class _Anchors:
@@ -292,7 +292,7 @@ class _Anchors:
         self._before, self._next = self._next, next(self._rows, None)
         self.count += 1
 
-    def _breach(self, code: str, position: int, line: str, words: str) -> Breach:
+    def _breach(self, code: str, position: int, line: str, message: str) -> Breach:
         return Breach(
-            code, self._ledger.pk, position, line.split()[0], f"The anchor {line!r} {words}."
+            code, self._ledger.pk, position, line.split()[0], f"The anchor {line!r} {message}."
         )

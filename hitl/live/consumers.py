@@ -187,11 +187,11 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
     async def _told_away(self, error: Exception) -> bool:
         """Close with the reason where the database's trouble is the error; says whether it is."""
-        said = outages.said(error, changing=False)
-        if said is not None:
+        outage = outages.said(error, changing=False)
+        if outage is not None:
             logger.warning("a socket is closed for want of the database: %s", error)
-            await self.close(code=AWAY, reason=said.code)
-        return said is not None
+            await self.close(code=AWAY, reason=outage.code)
+        return outage is not None
 
     def _recheck(self) -> None:
         if not self.may_stay(self._caller()):
@@ -237,11 +237,11 @@ class SubjectConsumer(LiveConsumer):
             )
         except ValueError as error:
             raise SocketRefused(4400) from error
-        found = self.find(caller.user)
-        if found is None or not caller.may_follow(found.thread_id):
+        subject = self.find(caller.user)
+        if subject is None or not caller.may_follow(subject.thread_id):
             raise SocketRefused(4404)
-        self.subject = found
-        self.place = SocketTarget(found.thread_id, found.run_id)
+        self.subject = subject
+        self.place = SocketTarget(subject.thread_id, subject.run_id)
 
     def may_stay(self, caller: Caller) -> bool:
         return self.subject.is_visible(caller.user) and caller.may_follow(self.subject.thread_id)
@@ -251,8 +251,8 @@ class SubjectConsumer(LiveConsumer):
         # a generator, typed as an iterator
         async with aclosing(subscriptions.pages(self.subject, self.seq, stirs=True)) as pages:  # type: ignore[type-var]
             async for page in pages:
-                for told in page.told:
-                    await send({"type": "websocket.send", "text": told.text})
+                for event in page.told:
+                    await send({"type": "websocket.send", "text": event.text})
                 if page.outage is not None:
                     await send({"type": "websocket.send", "text": page.outage.message})
                 if page.stirred:  # who it is, a client is told when it says the same of itself
@@ -291,8 +291,8 @@ class InboxConsumer(LiveConsumer):
 
     async def pump(self) -> None:
         # as above
-        async with aclosing(hub().waiting(self.user_id)) as told:  # type: ignore[type-var]
-            async for news in told:
+        async with aclosing(hub().waiting(self.user_id)) as pages:  # type: ignore[type-var]
+            async for news in pages:
                 if isinstance(news, Outage):
                     await self.send(text_data=news.message)
                     continue

@@ -233,13 +233,13 @@ class Hub:
 
     def _note(self, error: Exception | None) -> None:
         """Tell all who watch that the database is away, or is back; each once."""
-        said = None if error is None else outages.said(error, changing=False)
-        if (said is None) == (self._outage is None):
+        outage = None if error is None else outages.said(error, changing=False)
+        if (outage is None) == (self._outage is None):
             return
-        self._outage = said
+        self._outage = outage
         for topic in self._topics.values():
-            topic.tell(said)
-        self._inbox.tell(said)
+            topic.tell(outage)
+        self._inbox.tell(outage)
 
 
 async def _leave_all(groups: Collection[str], channel: str) -> None:

@@ -153,16 +153,16 @@ class Inbox:
         while self._again:
             self._again = False
             try:
-                found = await self._changes_of_late()
+                changes = await self._changes_of_late()
             # databases raise their clients' own errors; the next look may succeed
             except Exception as error:  # noqa: BLE001
                 logger.warning("could not look for changed questions, will look again: %s", error)
                 self._note(error)
                 return
             self._note(None)
-            if found - self._seen:
+            if changes - self._seen:
                 self.stir()
-            self._seen = found
+            self._seen = changes
 
     def stop(self) -> None:
         """Nobody watches any more."""
@@ -190,29 +190,29 @@ class Inbox:
         """For one socket: what waits now, which names nothing as gone, and then each change; and
         that the database went away or is back.
         """
-        told: Waiting | None = None
+        previous: Waiting | None = None
         outage: OutageAnswer | None = None
         while True:
             changes, changed = self._changes, self._changed
             if self.outage is not outage:
                 outage = self.outage
                 yield Outage(outage)
-            found = await self._count(user_id, changes)
-            if found is not None and found != told:
-                gone = await self._gone(user_id, found, told) if told is not None else []
-                told = found
-                yield News(found.number, gone)
+            waiting = await self._count(user_id, changes)
+            if waiting is not None and waiting != previous:
+                gone = await self._gone(user_id, waiting, previous) if previous is not None else []
+                previous = waiting
+                yield News(waiting.number, gone)
             await asyncio.sleep(max(QUIET, self.watchers / COUNTS_PER_SECOND))
             if self._changes == changes:
                 await changed.wait()
 
-    async def _gone(self, user_id: int, found: Waiting, told: Waiting) -> list[uuid.UUID]:
+    async def _gone(self, user_id: int, waiting: Waiting, previous: Waiting) -> list[uuid.UUID]:
         """The questions that were told and wait no longer.
 
         Where the database cannot say, none: the page's next look finds them.
         """
-        missing = found.missing_since(told)
-        if not missing or not found.cut:
+        missing = waiting.missing_since(previous)
+        if not missing or not waiting.cut:
             return missing
         try:
             still = await self._still_waiting(user_id, missing)

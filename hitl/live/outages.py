@@ -47,11 +47,11 @@ class Outage(NamedTuple):
         ).encode()
 
 
-def problem(said: OutageAnswer) -> dict[str, str | int]:
+def problem(outage: OutageAnswer) -> dict[str, str | int]:
     return {
         "type": "about:blank",
-        "title": HTTPStatus(said.status).phrase,
-        "status": said.status,
-        "code": said.code,
+        "title": HTTPStatus(outage.status).phrase,
+        "status": outage.status,
+        "code": outage.code,
         "detail": DETAIL,
     }

@@ -149,11 +149,11 @@ def _input(given: dict[str, Any], caller: Caller, place: SocketTarget) -> Any:
     data = InputIn(data=given)
     data.is_valid(raise_exception=True)
     if place.run_id is not None:
-        said = messages.input_to(
+        outcome = messages.input_to(
             place.run_id, data.validated_data["given"], by=caller.user, via=Via.SOCKET
         )
     elif place.thread_id is not None:
-        said = messages.say(
+        outcome = messages.say(
             place.thread_id,
             Turn(input=data.validated_data["given"]),
             by=caller.user,
@@ -161,7 +161,7 @@ def _input(given: dict[str, Any], caller: Caller, place: SocketTarget) -> Any:
         )
     else:
         raise NotHere
-    return SaidOut(said).data
+    return SaidOut(outcome).data
 
 
 def _problem(error: Exception, problem_of: ProblemOf) -> dict[str, Any]:

@@ -80,9 +80,9 @@ def stream(find: Find) -> Any:
             await _problem(send, refusal)
             return
         except outages.ERRORS as error:
-            if (said := outages.said(error, changing=False)) is None:
+            if (outage := outages.said(error, changing=False)) is None:
                 raise
-            await _problem(send, StreamRefused(said.status, said.code, said.words))
+            await _problem(send, StreamRefused(outage.status, outage.code, outage.words))
             return
         if done:
             await send({"type": "http.response.start", "status": 204, "headers": _named(trace)})
@@ -173,9 +173,9 @@ async def _stream(
             try:
                 task.result()
             except outages.ERRORS as error:
-                if (said := outages.said(error, changing=False)) is None:
+                if (outage := outages.said(error, changing=False)) is None:
                     raise
-                await _write(send, Outage(said).frame)
+                await _write(send, Outage(outage).frame)
     if done & set(ending):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -193,7 +193,7 @@ def _pieces(page: EventPage) -> list[bytes]:
 
     A frame without data moves the reader's id on over events that were left out.
     """
-    frames = [told.frame for told in page.told]
+    frames = [event.frame for event in page.told]
     if not page.told or page.told[-1].seq < page.seq:
         frames.append(f"id: {page.seq}\n\n".encode())
     if len(frames) == 1:

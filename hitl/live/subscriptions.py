@@ -217,8 +217,8 @@ async def pages(
     There are pages without events too: when the database goes away or is back, and, with `stirs`,
     when other people look at its question.
     """
-    seq, over, told = await in_database_thread(_begin)(subject, seq)
-    if told:  # whose connection broke between the last event and the end
+    seq, over, events = await in_database_thread(_begin)(subject, seq)
+    if events:  # whose connection broke between the last event and the end
         return
     lets_all = subject.lets_all
     # an async generator
@@ -233,11 +233,12 @@ async def pages(
                 continue
             seq = page[-1].seq
             yield EventPage(
-                page if lets_all else [one for one in page if subject.lets(one.event)], page[-1].seq
+                page if lets_all else [event for event in page if subject.lets(event.event)],
+                page[-1].seq,
             )
             if not subject.ends:
                 continue
-            over = over or any(told.event["event"] in TERMINAL for told in page)
+            over = over or any(event.event["event"] in TERMINAL for event in page)
             # asked behind every later page too: a run's last event is followed by its checkpoint
             # (S0-32)
             if over and await in_database_thread(subject.has_ended)(page[-1].seq):

@@ -77,10 +77,10 @@ def _tell(event: Envelope) -> LiveEvent:
     )
 
 
-def _page(told: list[LiveEvent]) -> list[LiveEvent]:
+def _page(events: list[LiveEvent]) -> list[LiveEvent]:
     """The first of some events, at least one."""
-    sizes = accumulate(len(one.text) for one in told)
-    return told[: max(1, sum(1 for size in sizes if size <= PAGE_CHARACTERS))]
+    sizes = accumulate(len(event.text) for event in events)
+    return events[: max(1, sum(1 for size in sizes if size <= PAGE_CHARACTERS))]
 
 
 @in_database_thread
@@ -174,17 +174,17 @@ class Topic:
         return place
 
     def _from_memory(self, seq: int) -> list[LiveEvent]:
-        found = list(islice(self.recent, self._place_behind(seq), None))
-        return found if self._weight <= PAGE_CHARACTERS else _page(found)
+        events = list(islice(self.recent, self._place_behind(seq), None))
+        return events if self._weight <= PAGE_CHARACTERS else _page(events)
 
     async def _read(self, seq: int) -> list[LiveEvent]:
         """A page of the log, of so many events as came to a page's size before."""
-        found: list[LiveEvent] = await _read(
+        events: list[LiveEvent] = await _read(
             self.thread_id, seq, max(LEAST, min(log.PAGE, PAGE_CHARACTERS // self._usual))
         )
-        if found:
-            self._usual = max(1, sum(len(told.text) for told in found) // len(found))
-        return _page(found)
+        if events:
+            self._usual = max(1, sum(len(event.text) for event in events) // len(events))
+        return _page(events)
 
     async def beyond(
         self, seq: int, *, stirs: int | None = None, outage: OutageAnswer | None = None
@@ -244,8 +244,8 @@ class Topic:
 
     async def _read_on(self) -> None:
         if self.seq < 0:
-            found = await newest([self.thread_id])
-            self.seq = max(self.seq, found.get(self.thread_id, 0))
+            numbers = await newest([self.thread_id])
+            self.seq = max(self.seq, numbers.get(self.thread_id, 0))
             self._ring()
             return
         while events := await self._read(self.seq):
@@ -253,7 +253,7 @@ class Topic:
 
     def _extend(self, events: list[LiveEvent]) -> None:
         # a hint may have been quicker than the read
-        fresh = [told for told in events if told.seq > self.seq]
+        fresh = [event for event in events if event.seq > self.seq]
         if not fresh:
             return
         # numbers are missing: a line says why
@@ -263,7 +263,7 @@ class Topic:
             self.recent = deque()
         # what is missing between its numbers is told by a line among them
         self.recent.extend(fresh)
-        self._weight += sum(len(told.text) for told in fresh)
+        self._weight += sum(len(event.text) for event in fresh)
         while len(self.recent) > KEPT or self._weight > KEPT_CHARACTERS:
             self._weight -= len(self.recent.popleft().text)
         self._pages.clear()

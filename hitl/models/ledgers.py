@@ -49,11 +49,11 @@ class Erasure(ids.HasShownId, models.Model):
 
     def compute_digest(self) -> str:
         """The digest that this row must carry."""
-        told = {
+        signed = {
             name: getattr(self, name) for name in ("erased_by", "reason", "counts", "decisions")
         }
         return codec.digest(
-            codec.encode({**told, "thread": self.thread_id.hex, "erased_at": utc(self.erased_at)})
+            codec.encode({**signed, "thread": self.thread_id.hex, "erased_at": utc(self.erased_at)})
         )
 
 
@@ -82,9 +82,9 @@ class Anchor(models.Model):
 
     def compute_digest(self) -> str:
         """The digest that this row must carry."""
-        told = {name: getattr(self, name) for name in ("position", "tip", "previous")}
+        signed = {name: getattr(self, name) for name in ("position", "tip", "previous")}
         return codec.digest(
-            codec.encode({**told, "ledger": self.ledger_id, "day": self.day.isoformat()})
+            codec.encode({**signed, "ledger": self.ledger_id, "day": self.day.isoformat()})
         )
 
 

@@ -329,7 +329,7 @@ def active_secrets(endpoint: Endpoint, *, now: dt.datetime) -> list[str]:
     """The secrets that a webhook is signed with now, newest first."""
     kept: list[dict[str, Any]] = list(endpoint.secrets)
     return [
-        one["secret"]
-        for one in kept
-        if one["until"] is None or dt.datetime.fromisoformat(one["until"]) > now
+        secret["secret"]
+        for secret in kept
+        if secret["until"] is None or dt.datetime.fromisoformat(secret["until"]) > now
     ]

@@ -105,7 +105,7 @@ class Vote(ids.HasShownId, models.Model):
 
         What came to the product later is in it only where the row has it.
         """
-        told = (
+        signed = (
             "action",
             "feedback",
             "payload",
@@ -115,7 +115,7 @@ class Vote(ids.HasShownId, models.Model):
             "via",
             "content_digest",
         )
-        facts = {name: getattr(self, name) for name in told}
+        facts = {name: getattr(self, name) for name in signed}
         facts |= {
             name: value
             for name in ("external", "by_name", "for_name")

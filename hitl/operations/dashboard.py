@@ -121,11 +121,11 @@ def _queues(now: dt.datetime) -> list[Queue]:
             oldest=Min("due_at", filter=Q(status=PENDING, due_at__lte=now)),
         )
     )
-    found = {row.pop("queue"): row for row in rows}
+    by_queue = {row.pop("queue"): row for row in rows}
     none = {"waiting": 0, "later": 0, "working": 0, "oldest": None}
     return [
-        Queue(name=name, **found.get(name, none))
-        for name in sorted({*settings.WAYSTATION_QUEUES, *found})
+        Queue(name=name, **by_queue.get(name, none))
+        for name in sorted({*settings.WAYSTATION_QUEUES, *by_queue})
     ]
 
 
@@ -148,13 +148,18 @@ def _workers(here: ListAddress) -> ListPage[dict[str, Any]]:
             if after
             else Run.objects.filter(status=RUNNING)
         )
-        found: Any = (
+        workers: Any = (
             working.order_by("lease_owner")
             .values("lease_owner")
             .annotate(runs=Count("pk"), until=Min("lease_until"))
         )
-        return list(found[:limit])
+        return list(workers[:limit])
 
     return paging.paged(
-        here, "workers", read, lambda one: str(one["lease_owner"]), size=SHOWN, anchor="workers"
+        here,
+        "workers",
+        read,
+        lambda worker: str(worker["lease_owner"]),
+        size=SHOWN,
+        anchor="workers",
     )

@@ -155,7 +155,7 @@ def _check_vendor(url: str, scheme: str) -> None:
     if (
         target.scheme != "https"
         or target.port != 443
-        or not any(fnmatchcase(target.host, one) for one in VENDORS[scheme])
+        or not any(fnmatchcase(target.host, pattern) for pattern in VENDORS[scheme])
     ):
         raise AddressRefused(
             f"Messages to {scheme} go to {', '.join(VENDORS[scheme])}. Operators may allow "

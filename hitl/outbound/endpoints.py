@@ -210,7 +210,9 @@ def _set_secret(endpoint: Endpoint, given: str) -> str:
     locked.update(why_disabled=endpoint.why_disabled)
     kept = locked.get().secrets
     until = (clock.now() + ROTATION).isoformat()
-    older = [{**one, "until": one["until"] or until} for one in kept if one["secret"] != secret][:2]
+    older = [
+        {**entry, "until": entry["until"] or until} for entry in kept if entry["secret"] != secret
+    ][:2]
     changed = locked.get()
     changed.secrets = [{"secret": secret, "until": None}, *older]
     changed.save(update_fields=["secrets"])

@@ -184,16 +184,16 @@ def outsider_of(link: Link) -> Outsider | None:
 def _somebody_elses(link: Link, visitor: User) -> LinkProblem:
     name = visitor.get_full_name() or visitor.get_username()
     if link.recipient is None:
-        words = (
+        message = (
             f"It was sent to somebody without an account, and you are logged in as {name}. Open "
             "it in a private window to see their page."
         )
-        return LinkProblem(403, "This link is not yours", words)
-    words = (
+        return LinkProblem(403, "This link is not yours", message)
+    message = (
         f"It was sent to somebody else. You are logged in as {name}: what waits for you is in "
         "your inbox."
     )
-    return LinkProblem(403, "This link is not yours", words)
+    return LinkProblem(403, "This link is not yours", message)
 
 
 def _closed(link: Link) -> LinkProblem:
@@ -220,11 +220,11 @@ def _closed(link: Link) -> LinkProblem:
             "Your answer was recorded; others are still missing. The link is used up.",
         )
     if decision is None:
-        words = (
+        message = (
             f"The question is closed ({pause.get_status_display().lower()}), so there is "
             "nothing to answer."
         )
-        return LinkProblem(410, "This question is closed", words)
+        return LinkProblem(410, "This question is closed", message)
     return LinkProblem(
         status,
         "This was answered already",
@@ -259,16 +259,16 @@ def told_outside(link: Link, decision: Decision | None) -> str:
 
 def _changed(link: Link, newer: Pause) -> LinkProblem:
     if link.recipient is None:
-        words = (
+        message = (
             "The question has changed since this link was sent. A newer mail has the link to "
             "what is asked now."
         )
-        return LinkProblem(409, "The content has changed", words)
-    words = (
+        return LinkProblem(409, "The content has changed", message)
+    message = (
         f"It was sent back for revision since, and is at revision {newer.revision} by now. Look "
         "at the new content before you answer."
     )
-    return LinkProblem(409, "The content has changed", words, newer)
+    return LinkProblem(409, "The content has changed", message, newer)
 
 
 def outcome(decision: Decision) -> str:

@@ -44,7 +44,7 @@ def _factory(make: Callable[..., logging.LogRecord]) -> Callable[..., logging.Lo
         if isinstance(made.args, tuple):
             made.args = tuple(_value(arg) for arg in made.args)
         elif isinstance(made.args, dict):
-            made.args = {name: _value(one) for name, one in made.args.items()}
+            made.args = {name: _value(value) for name, value in made.args.items()}
         if made.exc_info and made.exc_info[0] is not None:
             # what formatters then use
             made.exc_text = redacted(

@@ -38,9 +38,9 @@ def send(delivery: Delivery, message: OutboundMessage) -> None:
     )
 
 
-def send_digest(first: Delivery, said: list[OutboundMessage]) -> None:
+def send_digest(first: Delivery, messages: list[OutboundMessage]) -> None:
     """Send several questions to one person as one mail; raises as `send`."""
-    _send(first, f"{len(said)} questions wait for you", "digest", {"said": said})
+    _send(first, f"{len(messages)} questions wait for you", "digest", {"said": messages})
 
 
 def _send(delivery: Delivery, subject: str, template: str, context: dict[str, Any]) -> None:

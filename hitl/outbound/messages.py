@@ -183,13 +183,14 @@ def text_of(message: OutboundMessage) -> str:
     return "\n".join([invisible.plain(line) for line in lines if line] + [message.url])
 
 
-def list_of(said: Sequence[OutboundMessage]) -> str:
+def list_of(messages: Sequence[OutboundMessage]) -> str:
     """What a chat gets where many questions wait: the first of them, and where all of them are."""
+    subjects = [message.subject for message in messages[:LISTED]]
     lines = [
-        f"• {one.subject if len(one.subject) <= LINE else one.subject[: LINE - 1] + '…'}"
-        for one in said[:LISTED]
+        f"• {subject if len(subject) <= LINE else subject[: LINE - 1] + '…'}"
+        for subject in subjects
     ]
-    more = [f"… and {len(said) - LISTED} more"] if len(said) > LISTED else []
+    more = [f"… and {len(messages) - LISTED} more"] if len(messages) > LISTED else []
     return "\n".join([*lines, *more, links.absolute(reverse("hitl:inbox"))])
 
 
@@ -233,7 +234,7 @@ def _decided(pause: Pause, *, whole: bool) -> dict[str, Any] | None:
     decision = Decision.objects.answer_to(pause)
     if decision is None:
         return None
-    told = {
+    facts = {
         "decision_id": decision.shown_id,
         "decision": decision.action,
         "decided_by": decision.decided_by.get_username() if decision.decided_by else None,
@@ -243,9 +244,9 @@ def _decided(pause: Pause, *, whole: bool) -> dict[str, Any] | None:
         "revision": decision.revision,
     }
     return (
-        {**told, "feedback": demand(decision.feedback), "input": demand(decision.payload)}
+        {**facts, "feedback": demand(decision.feedback), "input": demand(decision.payload)}
         if whole
-        else told
+        else facts
     )
 
 

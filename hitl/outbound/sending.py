@@ -180,19 +180,19 @@ def _attempt(delivery: Delivery) -> bool:
     try:
         together = _send(together)
     except AddressRefused as error:
-        for one in together:
-            _record(one, DEAD, error=str(error))
+        for companion in together:
+            _record(companion, DEAD, error=str(error))
         if isinstance(error, EndpointGone):
             Endpoint.objects.filter(deliveries=delivery).update(
                 enabled=False, why_disabled="The receiver answered 410 Gone."
             )
         return True
     except (CannotReach, encryption.KeyMissing, encryption.SealBroken) as error:
-        for one in together:
-            _put_off(one, error)
+        for companion in together:
+            _put_off(companion, error)
         return False
-    for one in together:
-        _record(one, SENT, sent_at=clock.now(), error="")
+    for companion in together:
+        _record(companion, SENT, sent_at=clock.now(), error="")
     return True
 
 
@@ -224,8 +224,8 @@ def _joining(delivery: Delivery) -> list[Delivery]:
     keys = list(others.order_by("id").values_list("pk", flat=True)[:TOGETHER])
     if len(keys) < DIGEST - 1:
         return []
-    claimed = [one for key in keys if (one := _claim(key)) is not None]
-    return [one for one in claimed if _ready(one)]
+    claimed = [candidate for key in keys if (candidate := _claim(key)) is not None]
+    return [candidate for candidate in claimed if _ready(candidate)]
 
 
 def _overtaken(delivery: Delivery) -> str | None:
@@ -268,16 +268,16 @@ def _send(together: list[Delivery]) -> list[Delivery]:
     """
     delivery = together[0]
     if len(together) > 1:
-        said = _digest(together)
+        digest = _digest(together)
         if delivery.channel == Channel.EMAIL:
-            mail.send_digest(delivery, list(said.values()))
+            mail.send_digest(delivery, list(digest.values()))
         else:
             _say(
                 delivery,
-                title=f"{len(said)} questions wait",
-                text=messages.list_of(list(said.values())),
+                title=f"{len(digest)} questions wait",
+                text=messages.list_of(list(digest.values())),
             )
-        return list(said)
+        return list(digest)
     if delivery.channel == Channel.WEBHOOK:
         _post(delivery)
         return together
@@ -297,11 +297,11 @@ def _say(delivery: Delivery, *, title: str, text: str) -> None:
 def _digest(together: list[Delivery]) -> dict[Delivery, messages.OutboundMessage]:
     """What each of several says."""
     said = {}
-    for one in together:
-        with RoundItem(logger, one.shown_id) as row:
-            said[one] = messages.of(one)
+    for delivery in together:
+        with RoundItem(logger, delivery.shown_id) as row:
+            said[delivery] = messages.of(delivery)
         if row.error is not None:
-            _pass_over(one.pk, row.error)
+            _pass_over(delivery.pk, row.error)
     return said
 
 

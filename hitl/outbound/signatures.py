@@ -42,8 +42,8 @@ def headers(message_id: str, timestamp: int, body: bytes, valid: Iterable[str]) 
     """The three headers of a message."""
     signed = f"{message_id}.{timestamp}.".encode() + body
     signatures = [
-        base64.b64encode(hmac.new(key_of(one), signed, hashlib.sha256).digest()).decode()
-        for one in valid
+        base64.b64encode(hmac.new(key_of(secret), signed, hashlib.sha256).digest()).decode()
+        for secret in valid
     ]
     return {
         "webhook-id": message_id,

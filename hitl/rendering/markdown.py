@@ -145,7 +145,7 @@ class _Left:
             ("Images, which are not loaded: {}.", self.images),
             ("Links whose address is not their text: {}.", self.links),
         )
-        return [words.format(_listed(found)) for words, found in kinds if found]
+        return [sentence.format(_listed(urls)) for sentence, urls in kinds if urls]
 
 
 def _shown(tokens: Sequence[Token]) -> Iterator[str]:
@@ -156,9 +156,11 @@ def _shown(tokens: Sequence[Token]) -> Iterator[str]:
         yield token.content
 
 
-def _listed(found: Sequence[str]) -> str:
-    named = "; ".join(one if len(one) <= LONGEST else f"{one[:LONGEST]}…" for one in found[:NOTES])
-    return f"{named}; and {len(found) - NOTES:,} more" if len(found) > NOTES else named
+def _listed(names: Sequence[str]) -> str:
+    named = "; ".join(
+        name if len(name) <= LONGEST else f"{name[:LONGEST]}…" for name in names[:NOTES]
+    )
+    return f"{named}; and {len(names) - NOTES:,} more" if len(names) > NOTES else named
 
 
 def _missing(text: str, html: str, named: Sequence[str]) -> list[str]:

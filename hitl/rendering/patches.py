@@ -117,8 +117,8 @@ def _kinds(lines: list[str]) -> Iterator[tuple[str, str, str]]:
             yield "file", line, ""
         elif place == "before":
             yield "note", line, "stands before the first file"
-        elif found := HUNK.match(line):
-            old, new = (int(count) if count is not None else 1 for count in found.groups())
+        elif hunk := HUNK.match(line):
+            old, new = (int(count) if count is not None else 1 for count in hunk.groups())
             yield "hunk", line, "begins a hunk within binary content" if place == "binary" else ""
             place = "hunks"
         elif place == "head" and HEADER.match(line):

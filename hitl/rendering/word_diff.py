@@ -79,7 +79,7 @@ class _Matcher(SequenceMatcher[str]):
     def find_longest_match(
         self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
     ) -> Match:
-        self.work.spend(sum(1 + len(self.places.get(one, ())) for one in self.old[alo:ahi]))
+        self.work.spend(sum(1 + len(self.places.get(token, ())) for token in self.old[alo:ahi]))
         return super().find_longest_match(alo, ahi, blo, bhi)
 
 
@@ -96,7 +96,7 @@ def _operations(
     )
     middle = slice(head, len(old) - tail), slice(head, len(new) - tail)
     matcher = _Matcher(old[middle[0]], new[middle[1]], work)
-    found = [
+    stretches = [
         (tag == "equal", matcher.old[i1:i2], matcher.new[j1:j2])
         for tag, i1, i2, j1, j2 in matcher.get_opcodes()
     ]
@@ -104,7 +104,7 @@ def _operations(
         (True, old[:head], new[:head]),
         (True, old[len(old) - tail :], new[len(new) - tail :]),
     )
-    return [one for one in (begin, *found, end) if one[1] or one[2]]
+    return [stretch for stretch in (begin, *stretches, end) if stretch[1] or stretch[2]]
 
 
 def compare(before: str, after: str, *, work: Work | None = None) -> list[DiffLine]:
@@ -136,13 +136,13 @@ def _lines(
 
 def _changed(old: Sequence[str], new: Sequence[str], work: Work) -> Iterator[DiffLine]:
     """Lines that changed: paired in order, word by word; those without a counterpart as a whole."""
-    for one, other in zip_longest(old, new):
-        if one is None:
-            yield DiffLine(new=[DiffPart("added", other)])
-        elif other is None:
-            yield DiffLine(old=[DiffPart("removed", one)])
+    for before, after in zip_longest(old, new):
+        if before is None:
+            yield DiffLine(new=[DiffPart("added", after)])
+        elif after is None:
+            yield DiffLine(old=[DiffPart("removed", before)])
         else:
-            yield DiffLine(*_words(one, other, work))
+            yield DiffLine(*_words(before, after, work))
 
 
 def _words(old: str, new: str, work: Work) -> tuple[list[DiffPart], list[DiffPart]]:

@@ -118,7 +118,7 @@ def until(at: dt.datetime | None, before: str = "") -> SafeString:
     return _time(at, before + ahead(at), f"ahead={before}") if at is not None else SafeString("")
 
 
-def _time(at: dt.datetime, words: str, data: str) -> SafeString:
+def _time(at: dt.datetime, label: str, data: str) -> SafeString:
     """A <time>; `data` is a name that static/js/time.js knows, with its value."""
     name, _, value = data.partition("=")
     mark = format_html(' data-{}="{}"', name, value) if name else ""
@@ -128,7 +128,7 @@ def _time(at: dt.datetime, words: str, data: str) -> SafeString:
         local.isoformat(),
         dates.told(at, exact=True),
         mark,
-        words,
+        label,
     )
 
 
@@ -276,13 +276,13 @@ def event_words(event: Event) -> SafeString:
         or data.get("step")
         or ""
     )
-    words = str(named)[:300]
+    text = str(named)[:300]
     if not is_imported(event):
-        return visible(words)
+        return visible(text)
     by = f", said to be by {str(data['by'])[:100]}" if "by" in data else ""
     return visible(
         f"“{event.get_kind_display()}” on another server, not checked here"
-        + (f": {words}" if words else "")
+        + (f": {text}" if text else "")
         + by
     )
 

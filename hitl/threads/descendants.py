@@ -12,18 +12,18 @@ from runs.models import Run
 
 def below(thread_id: uuid.UUID) -> list[uuid.UUID]:
     """At any depth, nearest first."""
-    found = level = [thread_id]
+    thread_ids = level = [thread_id]
     while level:
         started = (
             Run.objects.filter(parent__thread__in=level)
-            .exclude(thread__in=found)
+            .exclude(thread__in=thread_ids)
             .values_list("thread", flat=True)
         )
         brought = (
             Import.objects.filter(within__in=level)
-            .exclude(pk__in=found)
+            .exclude(pk__in=thread_ids)
             .values_list("pk", flat=True)
         )
         level = sorted({*started, *brought})
-        found = [*found, *level]
-    return found[1:]
+        thread_ids = [*thread_ids, *level]
+    return thread_ids[1:]

@@ -139,14 +139,14 @@ def _family(thread_id: uuid.UUID) -> list[uuid.UUID]:
         raise CannotErase(
             "This thread belongs to a child run. Erase the thread of the run that started it."
         )
-    found = [thread_id, *descendants.below(thread_id)]
-    live = Run.objects.live().filter(thread__in=found).first()
+    thread_ids = [thread_id, *descendants.below(thread_id)]
+    live = Run.objects.live().filter(thread__in=thread_ids).first()
     if live is not None:
         raise CannotErase(
             f"{live.shown_id} is {live.get_status_display().lower()}. Cancel it first; "
             "nothing was erased."
         )
-    return found
+    return thread_ids
 
 
 def _remove(folder: Path) -> None:

@@ -106,7 +106,7 @@ def say(
         )
     place = turns.place_of(thread_id)
     waits = turn.input is not None and not turn.by_hand
-    found = turns.offer(place, now=clock.now()) if waits else None
+    offer = turns.offer(place, now=clock.now()) if waits else None
     if waits and QueuedTurn.objects.waiting().filter(thread=thread_id).exists():  # nobody overtakes
         return _stand_in_line(thread, turn, by=by, via=via)
     try:
@@ -120,7 +120,7 @@ def say(
             raise
         return _stand_in_line(thread, turn, by=by, via=via)
     return MessageOutcome(
-        run=run, how="resumed" if run.retry_of_id or turn.checkpoint_id else "started", offer=found
+        run=run, how="resumed" if run.retry_of_id or turn.checkpoint_id else "started", offer=offer
     )
 
 
@@ -244,8 +244,8 @@ def input_to(run_id: uuid.UUID, given: Mapping[str, Any], *, by: User, via: Via)
     pause = Pause.objects.open().shown().filter(run=run_id).first()
     if pause is None or not visibility.sees_pause(pause.pk, by=by):
         run = find_run(run_id, by=by)
-        words = "This run waits for nobody at the moment, so the input was not taken."
-        raise answered_before(Pause.objects.filter(run=run)) or NotPaused(words)
+        message = "This run waits for nobody at the moment, so the input was not taken."
+        raise answered_before(Pause.objects.filter(run=run)) or NotPaused(message)
     return answer(pause, given, by=by, via=via)
 
 

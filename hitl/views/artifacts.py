@@ -27,8 +27,8 @@ def of(thread_id: uuid.UUID, below: Iterable[Run], here: ListAddress) -> ListPag
     oldest first.
     """
     threads = {thread_id, *(run.thread_id for run in below)}
-    found = Artifact.objects.filter(thread__in=threads).select_related("run")
-    page = paging.in_order(found, NEWEST, here, "artifacts", size=SHOWN)
+    artifacts = Artifact.objects.filter(thread__in=threads).select_related("run")
+    page = paging.in_order(artifacts, NEWEST, here, "artifacts", size=SHOWN)
     return replace(page, rows=page.rows[::-1])
 
 
@@ -37,18 +37,18 @@ def of(thread_id: uuid.UUID, below: Iterable[Run], here: ListAddress) -> ListPag
 def artifact(request: HttpRequest, artifact_id: uuid.UUID) -> HttpResponse:
     """The text as text, whatever is in it: a browser is told to make nothing else of it."""
     seen = Thread.objects.visible_to(person(request))
-    found = Artifact.objects.filter(pk=artifact_id, thread__in=seen).first()
-    if found is None:
+    row = Artifact.objects.filter(pk=artifact_id, thread__in=seen).first()
+    if row is None:
         raise Http404("There is no such artifact.")
-    if found.dropped_at:
+    if row.dropped_at:
         return render(
-            request, "hitl/checkpoints/artifact_dropped.html", {"artifact": found}, status=410
+            request, "hitl/checkpoints/artifact_dropped.html", {"artifact": row}, status=410
         )
     try:
-        content = store.get_blob(found.digest)
+        content = store.get_blob(row.digest)
     except (store.CheckpointDamaged, Blob.DoesNotExist) as error:
         raise Http404(f"The artifact cannot be shown: {error}.") from error
     response = HttpResponse(content, content_type="text/plain; charset=utf-8")
     response["X-Content-Type-Options"] = "nosniff"
-    response["Content-Disposition"] = f'inline; filename="{found.shown_id}.txt"'
+    response["Content-Disposition"] = f'inline; filename="{row.shown_id}.txt"'
     return response

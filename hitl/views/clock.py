@@ -70,8 +70,8 @@ def _outcome(pause: Pause) -> str:
 
 
 def _stages(pause: Pause) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pause.review.get("escalation", [])
-    return found
+    stages: list[dict[str, Any]] = pause.review.get("escalation", [])
+    return stages
 
 
 def _names(pause: Pause) -> str:

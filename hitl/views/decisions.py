@@ -22,27 +22,27 @@ from hitl.views.common import home_of, person
 @require_safe
 @login_required
 def receipt(request: HttpRequest, decision_id: uuid.UUID) -> HttpResponse:
-    found = receipts.receipt(decision_id, by=person(request))
-    pause = found.decision.pause
+    proof = receipts.receipt(decision_id, by=person(request))
+    pause = proof.decision.pause
     patch, damage = contents.patch_of(pause) if pause is not None else (None, "")
     context = {
-        "receipt": found,
-        "decision": found.decision,
-        "shown": found.document,
-        "standing": found.standing,
+        "receipt": proof,
+        "decision": proof.decision,
+        "shown": proof.document,
+        "standing": proof.standing,
         "votes": list(
             Vote.objects.filter(pause=pause).select_related("voter", "seat").order_by("pk")
         )
-        if found.decision.votes
+        if proof.decision.votes
         else [],
-        "undone": getattr(found.decision, "undone_by", None),
+        "undone": getattr(proof.decision, "undone_by", None),
         "labels": pause.labels if pause else {},
         "home": home_of(pause.run) if pause else "",
         "patch": patch,
         "damage": damage,
-        "data": json.dumps(found.decision.payload, indent=2, ensure_ascii=False),
-        "asked_at": dt.datetime.fromisoformat(found.document["opened_at"])
-        if found.document
+        "data": json.dumps(proof.decision.payload, indent=2, ensure_ascii=False),
+        "asked_at": dt.datetime.fromisoformat(proof.document["opened_at"])
+        if proof.document
         else None,
     }
     return render(request, "hitl/pauses/receipt.html", context)

@@ -66,15 +66,15 @@ def family_of(run: Run | None) -> list[Run]:
     """
     if run is None:
         return []
-    found: list[Run] = []
+    family: list[Run] = []
     level: Iterable[uuid.UUID] = chain(
         run.pk, dict(Run.objects.filter(thread=run.thread_id).values_list("pk", "retry_of"))
     )
     related = Run.objects.select_related("thread__head", "definition").defer("thread__head__body")
     while below := list(related.filter(parent__in=level).order_by("id")):
-        found += below
-        level = [one.pk for one in below]
-    return found
+        family += below
+        level = [run_below.pk for run_below in below]
+    return family
 
 
 def members_of(run: Run | None, family: Sequence[Run], pauses: Iterable[Pause]) -> list[Member]:
@@ -82,18 +82,18 @@ def members_of(run: Run | None, family: Sequence[Run], pauses: Iterable[Pause]) 
     if run is None or not family:
         return []
     below: dict[uuid.UUID | None, list[Run]] = defaultdict(list)
-    for one in family:
-        below[one.parent_id].append(one)
+    for member in family:
+        below[member.parent_id].append(member)
     before = dict(Run.objects.filter(thread=run.thread_id).values_list("pk", "retry_of")) | {
-        one.pk: one.retry_of_id for one in family
+        member.pk: member.retry_of_id for member in family
     }
     asked = {pause.run_id: pause for pause in pauses}
 
     def walk(parent: uuid.UUID, above: tuple[str, ...]) -> Iterator[Member]:
         newest = {}
         for child in sorted(
-            (kid for version in chain(parent, before) for kid in below[version]),
-            key=lambda kid: kid.pk,
+            (child_run for version in chain(parent, before) for child_run in below[version]),
+            key=lambda child_run: child_run.pk,
         ):
             newest[child.child_name] = child  # stays at the place of the first of its name
         for child in newest.values():
@@ -197,7 +197,9 @@ def rerunning_of(run: Run | None, family: Sequence[Run], pauses: Sequence[Pause]
     nothing = {"rerunning": "", "feedback": ""}
     if run is None or pauses:
         return nothing
-    newest = {one.thread_id: one for one in sorted([run, *family], key=lambda one: one.pk)}
+    newest = {
+        member.thread_id: member for member in sorted([run, *family], key=lambda member: member.pk)
+    }
     decisions = Decision.objects.select_related("pause__run").filter(
         pause__run__thread__in=list(newest)
     )

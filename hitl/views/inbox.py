@@ -56,8 +56,8 @@ def waiting_page(mine: PauseQuerySet, here: ListAddress) -> ListPage[Pause]:
                 :limit
             ]
         )
-        found = Pause.objects.filter(pk__in=keys).shown().select_related(*WHOSE).in_bulk(keys)
-        return [found[key] for key in keys if key in found]
+        pauses = Pause.objects.filter(pk__in=keys).shown().select_related(*WHOSE).in_bulk(keys)
+        return [pauses[key] for key in keys if key in pauses]
 
     return paging.paged(
         here, "after", read, lambda pause: SOONEST.write(SOONEST.place(pause)), size=SHOWN
@@ -100,19 +100,21 @@ def history_of(user: User, here: ListAddress) -> ListPage[Past]:
         asked = DECIDED(answers.filter(decided_by=user.pk, pause__in=policy.asked_of(user)), place)[
             :limit
         ]
-        every = {one.pk: one for one in [*decided, *asked]}
+        every = {entry.pk: entry for entry in [*decided, *asked]}
         past = [
-            Past(one.pause, one, one.decided_at) for one in every.values() if one.pause is not None
+            Past(entry.pause, entry, entry.decided_at)
+            for entry in every.values()
+            if entry.pause is not None
         ]
         past += [
-            Past(one, None, one.closed_at)
-            for one in EXPIRED(lapsed, place)[:limit]
-            if one.closed_at is not None
+            Past(entry, None, entry.closed_at)
+            for entry in EXPIRED(lapsed, place)[:limit]
+            if entry.closed_at is not None
         ]
-        return sorted(past, key=lambda one: one.place, reverse=True)[:limit]
+        return sorted(past, key=lambda entry: entry.place, reverse=True)[:limit]
 
     return paging.paged(
-        here, "past", read, lambda one: DECIDED.write(one.place), size=HISTORY, anchor="history"
+        here, "past", read, lambda entry: DECIDED.write(entry.place), size=HISTORY, anchor="history"
     )
 
 

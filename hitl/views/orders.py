@@ -69,13 +69,19 @@ def order_new(request: HttpRequest) -> HttpResponse:
     known = list(Template.objects.current().order_by("slug"))
     lacks = readiness.lacking(known, by=person(request))
     fitting = [
-        one
-        for one in known
-        if not (chosen and chosen.allowed_templates) or one.slug in chosen.allowed_templates
+        candidate
+        for candidate in known
+        if not (chosen and chosen.allowed_templates) or candidate.slug in chosen.allowed_templates
     ]
-    templates = [one for one in fitting if one.slug not in refused and one.slug not in lacks]
+    templates = [
+        candidate
+        for candidate in fitting
+        if candidate.slug not in refused and candidate.slug not in lacks
+    ]
     closed = [
-        (one, refused.get(one.slug) or lacks[one.slug]) for one in fitting if one not in templates
+        (candidate, refused.get(candidate.slug) or lacks[candidate.slug])
+        for candidate in fitting
+        if candidate not in templates
     ]
     if not templates:
         return render(
@@ -91,7 +97,10 @@ def order_new(request: HttpRequest) -> HttpResponse:
         or (chosen and chosen.default_template)
         or OFFERED_FIRST
     )
-    template = next((one for one in templates if one.slug == slug), templates[0])
+    template = next(
+        (candidate for candidate in templates if candidate.slug == slug),
+        templates[0],
+    )
     begun = {"repository_url": chosen.url} if chosen else None
     form = WorkOrderForm(
         request.POST or None,

@@ -32,12 +32,12 @@ NEWEST, OLDEST = (
 @login_required
 def deliveries(request: HttpRequest) -> HttpResponse:
     """Newest first; `?status=` narrows, `?before=<id>` gives the next page."""
-    found = Delivery.objects.visible_to(person(request)).shown()
+    rows = Delivery.objects.visible_to(person(request)).shown()
     status = request.GET.get("status", "")
     if status in DeliveryStatus.values:
-        found = found.filter(status=status)
+        rows = rows.filter(status=status)
     here = ListAddress(request.path, request.GET.dict()).only("status", "before")
-    page = paging.in_order(found, NEWEST, here, "before", size=PAGE)
+    page = paging.in_order(rows, NEWEST, here, "before", size=PAGE)
     unsent = links.unsent(page.rows, by=person(request))
     context = {
         "deliveries": page.rows,

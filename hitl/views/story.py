@@ -33,8 +33,10 @@ def story_of(thread_id: uuid.UUID, here: ListAddress) -> dict[str, Any]:
     the pages that an address asks for.
     """
     events = Event.objects.filter(thread=thread_id)
-    told = events.exclude(kind__in=[EventKind.STREAMING_CHUNK, EventKind.LOG])
-    timeline = paging.in_order(told, BY_SEQ, here, "events", size=TIMELINE, anchor="timeline-title")
+    shown_events = events.exclude(kind__in=[EventKind.STREAMING_CHUNK, EventKind.LOG])
+    timeline = paging.in_order(
+        shown_events, BY_SEQ, here, "events", size=TIMELINE, anchor="timeline-title"
+    )
     log = paging.in_order(
         events.filter(kind=EventKind.LOG), BY_SEQ, here, "log", size=LOG, anchor="log-title"
     )

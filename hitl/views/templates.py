@@ -21,9 +21,12 @@ from runs.models import Template
 @require_safe
 @login_required
 def template_list(request: HttpRequest) -> HttpResponse:
-    found = Template.objects.current().order_by("title", "slug")
-    refused, lacks = rights.refusals(person(request)), readiness.lacking(found, by=person(request))
-    newer = shipped.outdated(found)
+    templates = Template.objects.current().order_by("title", "slug")
+    refused, lacks = (
+        rights.refusals(person(request)),
+        readiness.lacking(templates, by=person(request)),
+    )
+    newer = shipped.outdated(templates)
     rows = [
         (
             template,
@@ -31,7 +34,7 @@ def template_list(request: HttpRequest) -> HttpResponse:
             refused.get(template.slug) or lacks.get(template.slug),
             template.slug in newer,
         )
-        for template in found
+        for template in templates
     ]
     return render(request, "hitl/templates/templates.html", {"rows": rows})
 
@@ -60,8 +63,8 @@ def template(request: HttpRequest, slug: str) -> HttpResponse:
             request,
             f"Saved as version {saved.version}. Work that was ordered before keeps its own.",
         )
-        for words in definitions.warnings_of(saved.steps):
-            messages.warning(request, words)
+        for warning in definitions.warnings_of(saved.steps):
+            messages.warning(request, warning)
     return redirect("hitl:template", slug)
 
 

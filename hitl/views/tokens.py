@@ -91,10 +91,10 @@ def token_list(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def revoke(request: HttpRequest, token_id: uuid.UUID) -> HttpResponse:
-    found = ApiToken.objects.filter(pk=token_id, user=person(request))
-    if not found.exists():
+    tokens = ApiToken.objects.filter(pk=token_id, user=person(request))
+    if not tokens.exists():
         raise Http404("You have no such token.")
-    if found.filter(revoked_at__isnull=True).update(revoked_at=clock.now()):
+    if tokens.filter(revoked_at__isnull=True).update(revoked_at=clock.now()):
         messages.info(
             request, "The token is revoked. Programs that use it are refused from now on."
         )

@@ -42,12 +42,12 @@ class ExplainForm(forms.Form):
 
     def clean_arguments(self) -> dict[str, Any]:
         try:
-            found = json.loads(self.cleaned_data["arguments"] or "{}")
+            arguments = json.loads(self.cleaned_data["arguments"] or "{}")
         except (ValueError, RecursionError) as error:
             raise forms.ValidationError(f"This is no JSON: {str(error)[:200]}") from error
-        if not isinstance(found, dict):
+        if not isinstance(arguments, dict):
             raise forms.ValidationError('Write an object, such as {"url": "https://example.org/"}.')
-        return found
+        return arguments
 
     def explained(self) -> tool_approvals.Explained | None:
         """None, with the reasons on the form, where the tool would not take these arguments."""

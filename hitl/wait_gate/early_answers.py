@@ -77,14 +77,14 @@ def keep(
             "Answers that come before their question are not kept here, so this one is not. "
             "Send it once the question is asked."
         )
-    told = event.kept
-    if len(codec.encode(told)) > MAX_ANSWER:
+    kept = event.kept
+    if len(codec.encode(kept)) > MAX_ANSWER:
         raise NotKept(
             f"The answer is larger than {MAX_ANSWER} bytes, so it is not kept. Send it once "
             "the question is asked."
         )
     try:
-        early = _keep(event, told, run=run, thread_id=thread_id, by=by, via=via)
+        early = _keep(event, kept, run=run, thread_id=thread_id, by=by, via=via)
     except IntegrityError as error:  # early_answer_one_per_question
         same = EarlyAnswer.objects.filter(
             thread=thread_id, node_id=event.node_id, input_type=event.input_type
@@ -94,7 +94,7 @@ def keep(
         if (
             before is None
             or before.by_id != by.pk
-            or before.event.get("payload") != told["payload"]
+            or before.event.get("payload") != kept["payload"]
         ):
             raise NotKept(
                 "Another answer is kept for this question already; the first one counts."
@@ -122,7 +122,7 @@ def _verdicts(run: Run | None) -> set[str]:
 @transaction.atomic(durable=True)
 def _keep(
     event: ResumeEvent,
-    told: dict[str, object],
+    kept: dict[str, object],
     *,
     run: Run | None,
     thread_id: uuid.UUID,
@@ -149,7 +149,7 @@ def _keep(
         thread_id=thread_id,
         run=run,
         **names,
-        event=told,
+        event=kept,
         by=by,
         via=via,
         received_at=now,
@@ -247,7 +247,7 @@ def give(early: EarlyAnswer, pause: Pause) -> None:
     What does not fit leaves the question open, with a refined one stored (S3-33).
     """
     event, user = _event(early), User.objects.get(pk=early.by_id)
-    status, words = Status.TAKEN, ""
+    status, reason = Status.TAKEN, ""
     try:
         early_at = early.received_at if early.received_at < pause.opened_at else None
         # whatever request or task it is that opened the question: it is not who answers
@@ -255,7 +255,7 @@ def give(early: EarlyAnswer, pause: Pause) -> None:
             resume_events.answer(pause, event, by=user, via=Via(early.via), early_at=early_at)
     except AlreadyAnswered as late:
         mine = late.decision is not None and resume_events.same(late.decision, pause, event, user)
-        status, words = (Status.TAKEN, "") if mine else (Status.REFUSED, str(late))
+        status, reason = (Status.TAKEN, "") if mine else (Status.REFUSED, str(late))
     except (
         AnswerInvalid,
         EarlyVerdict,
@@ -264,25 +264,25 @@ def give(early: EarlyAnswer, pause: Pause) -> None:
         MergeFailed,
         Refused,
     ) as refused:
-        status, words = Status.REFUSED, str(refused)
+        status, reason = Status.REFUSED, str(refused)
     # nothing was decided: the sweep tries again
     except (CheckpointDamaged, StoreUnavailable) as away:
         logger.warning("%s could not be given to %s: %s", early.shown_id, pause.shown_id, away)
         return
-    _note(early, pause, status, words)
+    _note(early, pause, status, reason)
 
 
 @transaction.atomic(durable=True)
-def _note(early: EarlyAnswer, pause: Pause, status: EarlyAnswer.Status, words: str) -> None:
+def _note(early: EarlyAnswer, pause: Pause, status: EarlyAnswer.Status, reason: str) -> None:
     """Write what became of an answer, once; of one that was not taken its thread is told why."""
     mine = EarlyAnswer.objects.filter(pk=early.pk, status=Status.TAKING)
-    if mine.update(status=status, error=words, changed_at=clock.now()) and words:
+    if mine.update(status=status, error=reason, changed_at=clock.now()) and reason:
         names = {"step": pause.step, "input_type": early.input_type, "level": "warning"}
-        told = (
+        message = (
             f"An answer of {early.by.get_username()} that came before its question was not "
-            f"taken: {words}"
+            f"taken: {reason}"
         )
-        log.append(early.thread_id, pause.run_id, [(EventKind.LOG, {"message": told, **names})])
+        log.append(early.thread_id, pause.run_id, [(EventKind.LOG, {"message": message, **names})])
 
 
 @transaction.atomic(durable=True)
@@ -293,5 +293,7 @@ def _let_go(early: EarlyAnswer) -> None:
         .update(status=Status.EXPIRED, changed_at=clock.now())
     ):
         names = {"step": early.node_id, "input_type": early.input_type, "level": "warning"}
-        words = f"The question that an answer of {early.by.get_username()} was kept for never came"
-        log.append(early.thread_id, early.run_id, [(EventKind.LOG, {"message": words, **names})])
+        message = (
+            f"The question that an answer of {early.by.get_username()} was kept for never came"
+        )
+        log.append(early.thread_id, early.run_id, [(EventKind.LOG, {"message": message, **names})])

@@ -99,8 +99,10 @@ def lately(since: dt.datetime, threads: QuerySet[Thread] | None = None) -> dict[
             expired.filter(run__thread__in=threads),
         )
     resumed = answered.values_list("pause__status").annotate(found=Count("pause", distinct=True))
-    found = dict(resumed.union(expired.values_list("status").annotate(found=Count("pk")), all=True))
+    counts = dict(
+        resumed.union(expired.values_list("status").annotate(found=Count("pk")), all=True)
+    )
     return {
-        "resumed": found.get(PauseStatus.ANSWERED, 0),
-        "expired": found.get(PauseStatus.EXPIRED, 0),
+        "resumed": counts.get(PauseStatus.ANSWERED, 0),
+        "expired": counts.get(PauseStatus.EXPIRED, 0),
     }

@@ -202,15 +202,15 @@ def callback(pause: Pause) -> dict[str, Any] | None:
     return None if wait is None else document(of_wait(wait))
 
 
-def document(found: WorkflowState) -> dict[str, Any]:
+def document(state: WorkflowState) -> dict[str, Any]:
     """A run's standing as the API and callbacks tell it."""
-    run, pause, decision = found.run, found.pause, found.decision
-    asked = found.open
+    run, pause, decision = state.run, state.pause, state.decision
+    asked = state.open
     return {
-        "run_id": found.run_id,
-        "status": found.status,
+        "run_id": state.run_id,
+        "status": state.status,
         "lifecycle": lifecycles.of(run, pause).value,
-        "node_id": found.node_id,
+        "node_id": state.node_id,
         "blocking_reason": asked.phase if asked else None,
         "required_inputs": asked.required_inputs if asked else None,
         "next_deadline": asked.deadline_at.isoformat() if asked and asked.deadline_at else None,
@@ -220,7 +220,7 @@ def document(found: WorkflowState) -> dict[str, Any]:
         "refined": asked.refined if asked else "",
         "pause_id": pause.shown_id if pause else None,
         "pause_state": pause.status if pause else None,
-        "state": found.state,
+        "state": state.state,
         "answer": _answer(decision) if decision else None,
         "error": run.error or None,
         "failure_code": run.failure_code or None,

@@ -52,9 +52,9 @@ class ResumeEvent:
     @property
     def kept(self) -> dict[str, Any]:
         """The event as it waits for its question."""
-        told = {"run_id": self.run_id, "input_type": self.input_type, "node_id": self.node_id}
+        fields = {"run_id": self.run_id, "input_type": self.input_type, "node_id": self.node_id}
         return {
-            **told,
+            **fields,
             "revision": self.revision,
             "content_digest": self.content_digest,
             "payload": redaction.redact({"": self.payload})[""],
@@ -64,17 +64,17 @@ class ResumeEvent:
 
 def check(event: ResumeEvent) -> None:
     """Raise AnswerInvalid for what no column takes."""
-    told = {
+    fields = {
         "input_type": event.input_type,
         "node_id": event.node_id,
         "sender_metadata": dict(event.sender_metadata),
     }
-    told |= {"content_digest": event.content_digest}
+    fields |= {"content_digest": event.content_digest}
     try:
-        codec.check({**told, "payload": event.payload}, "event")
+        codec.check({**fields, "payload": event.payload}, "event")
     except codec.NotJson as error:
         raise AnswerInvalid({"payload": [str(error)]}) from error
-    if codec.holds_unreadable(told):
+    if codec.holds_unreadable(fields):
         raise AnswerInvalid(
             {
                 "sender_metadata": [
@@ -82,7 +82,7 @@ def check(event: ResumeEvent) -> None:
                 ]
             }
         )
-    if len(codec.encode(told)) > MAX_METADATA:
+    if len(codec.encode(fields)) > MAX_METADATA:
         raise AnswerInvalid({"sender_metadata": [f"Up to {MAX_METADATA} bytes."]})
 
 
@@ -130,16 +130,16 @@ def judges(pause: Pause, action: str) -> bool:
     return action != CANCEL and (action != ANSWER or bool(pause.calls))
 
 
-def verdict_in(event: ResumeEvent, words: Collection[str]) -> bool:
+def verdict_in(event: ResumeEvent, verdicts: Collection[str]) -> bool:
     """Whether an event reads as a verdict, by these words, though its question is not known;
     without the content that it is for.
     """
     payload = event.payload if isinstance(event.payload, Mapping) else {"decision": event.payload}
-    said = payload.get("decision")
-    word = said.strip().lower() if isinstance(said, str) else ""
+    decision = payload.get("decision")
+    word = decision.strip().lower() if isinstance(decision, str) else ""
     revision = payload.get("revision") if event.revision is None else event.revision
     bound = revision is not None and bool(event.content_digest or payload.get("content_digest"))
-    return bool({event.input_type, word} & set(words)) and not bound
+    return bool({event.input_type, word} & set(verdicts)) and not bound
 
 
 def read(pause: Pause, event: ResumeEvent, *, via: Via) -> Answer:
@@ -210,10 +210,10 @@ def _word(pause: Pause, payload: Any) -> str:
     """The answer that a payload names; "" where it names none, or where `decision` is a thing that
     is asked for.
     """
-    said = payload.get("decision") if isinstance(payload, Mapping) else payload
-    if not isinstance(said, str) or "decision" in pause.required_inputs.get("properties", {}):
+    decision = payload.get("decision") if isinstance(payload, Mapping) else payload
+    if not isinstance(decision, str) or "decision" in pause.required_inputs.get("properties", {}):
         return ""
-    word = said.strip().lower()
+    word = decision.strip().lower()
     return word if word in {*pause.ways, CANCEL} else ""
 
 

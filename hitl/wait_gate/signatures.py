@@ -50,12 +50,12 @@ def verify(
     )
     if at is None or abs(at - now.timestamp()) > TOLERANCE.total_seconds():
         raise BadSignature("The webhook-timestamp is missing, or more than five minutes off.")
-    given = [one.encode() for one in signature.split(" ")[:MOST] if one.startswith("v1,")]
+    given = [part.encode() for part in signature.split(" ")[:MOST] if part.startswith("v1,")]
     when = dt.datetime.fromtimestamp(at, dt.UTC)
     fitting = [
-        hmac.compare_digest(sign(secret, message_id, when, body).encode(), one)
+        hmac.compare_digest(sign(secret, message_id, when, body).encode(), part)
         for secret in secrets
-        for one in given
+        for part in given
     ]
     if not any(fitting):
         raise BadSignature("The signature does not match.")

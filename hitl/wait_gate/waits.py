@@ -115,7 +115,7 @@ class WaitRequest:
             "choices": [dict(choice) for choice in self.choices],
             "recipients": list(self.recipients),
         }
-        return {**{one.name: getattr(self, one.name) for one in fields(self)}, **lists}
+        return {**{column.name: getattr(self, column.name) for column in fields(self)}, **lists}
 
     @property
     def digest(self) -> str:
@@ -399,15 +399,15 @@ def tell(wait: Wait, recipient: str, question: str, *, by: User) -> None:
         first_seq=F("first_seq")
     )  # two at once: the second reads what the first wrote
     wait.refresh_from_db(fields=["recipients"])
-    if any(one["to"] == recipient for one in wait.recipients):
+    if any(asked["to"] == recipient for asked in wait.recipients):
         return
     quotas.check(by, [recipient])
     Wait.objects.filter(pk=wait.pk).update(
         recipients=[*wait.recipients, {"to": recipient, "question": question}]
     )
     _send(wait.pause, recipient, question)
-    told = {"what": "request", "pause_id": wait.pause.shown_id, "recipient": recipient}
-    log.append(wait.pause.run.thread_id, wait.pause.run_id, [(EventKind.PAUSE_UPDATED, told)])
+    event = {"what": "request", "pause_id": wait.pause.shown_id, "recipient": recipient}
+    log.append(wait.pause.run.thread_id, wait.pause.run_id, [(EventKind.PAUSE_UPDATED, event)])
 
 
 def _send(pause: Pause, recipient: str, question: str) -> None:

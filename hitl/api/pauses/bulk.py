@@ -74,7 +74,7 @@ class Bulk(APIView):
     )
     def post(self, request: Request) -> Response:
         values = body_of(request, BulkIn)
-        chosen = [(one["pause_id"], one["revision"]) for one in values["pauses"]]
+        chosen = [(pause["pause_id"], pause["revision"]) for pause in values["pauses"]]
         results = bulk.decide(chosen, Answer(values["decision"], Via.REST), by=user_of(request))
         return Response(
             BulkOut(

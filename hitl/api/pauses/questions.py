@@ -60,9 +60,9 @@ class Pauses(Paged):
             .prefetch_related("decisions__decided_by")
             .in_bulk([pause.pk for pause in page])
         )
-        found = [shown[pause.pk] for pause in page if pause.pk in shown]
+        pauses = [shown[pause.pk] for pause in page if pause.pk in shown]
         context = {"by": by, "seats": policy.seats_of(by, now=clock.now())}
-        return pages.get_paginated_response(PauseOut(found, many=True, context=context).data)
+        return pages.get_paginated_response(PauseOut(pauses, many=True, context=context).data)
 
 
 class PauseDetail(APIView):

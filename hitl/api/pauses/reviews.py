@@ -153,14 +153,14 @@ class VotedOut(serializers.Serializer[Any]):
 def voted(vote: Vote) -> Response:
     """202: taken, and not decided yet."""
     count = Vote.objects.filter(pause=vote.pause_id).count()
-    told = {
+    body = {
         "success": True,
         "decided": False,
         "votes": count,
         "quorum": policy.quorum(vote.pause),
         "vote": VoteOut(vote).data,
     }
-    return Response(told, status=202)
+    return Response(body, status=202)
 
 
 class ClaimIn(serializers.Serializer[Any]):

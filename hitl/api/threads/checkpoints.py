@@ -103,8 +103,10 @@ class DiffOut(serializers.Serializer[Comparison]):
     changes = ChangeOut(source="state.changes", many=True)
 
     @extend_schema_field(FieldOut(many=True))
-    def get_fields_changed(self, found: Comparison) -> list[dict[str, str]]:
-        return [{"name": name, "old": then, "new": now} for name, then, now in steps.beside(found)]
+    def get_fields_changed(self, comparison: Comparison) -> list[dict[str, str]]:
+        return [
+            {"name": name, "old": then, "new": now} for name, then, now in steps.beside(comparison)
+        ]
 
 
 class BranchOut(serializers.Serializer[Branch]):
@@ -297,10 +299,10 @@ class ThreadHistory(Paged):
 
 def _branch(thread: Thread, tip: UUID, request: Request, *, limit: int) -> dict[str, Any]:
     """A page of one branch; the next one goes on with the parent of its last."""
-    found = lineage.chain(tip, limit=limit)
-    if not found or found[0].thread_id != thread.pk:
+    checkpoints = lineage.chain(tip, limit=limit)
+    if not checkpoints or checkpoints[0].thread_id != thread.pk:
         raise services.NotFound("This thread has no such checkpoint.")
-    rest = found[-1].parent_id
+    rest = checkpoints[-1].parent_id
     url = (
         replace_query_param(
             request.build_absolute_uri(), "branch", ids.show(Checkpoint.PREFIX, rest)
@@ -308,7 +310,7 @@ def _branch(thread: Thread, tip: UUID, request: Request, *, limit: int) -> dict[
         if rest
         else None
     )
-    return {"next": url, "previous": None, "results": CheckpointOut(found, many=True).data}
+    return {"next": url, "previous": None, "results": CheckpointOut(checkpoints, many=True).data}
 
 
 class CheckpointDetail(APIView):

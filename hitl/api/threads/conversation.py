@@ -115,7 +115,7 @@ class ThreadMessages(APIView):
                 str,
                 description="Those behind this message only; the beginning where it is left out.",
             ),
-            number_parameter("limit", PAGE, high=LONGEST, words="How many at most."),
+            number_parameter("limit", PAGE, high=LONGEST, description="How many at most."),
         ],
         summary="What was said on a thread, with tool calls, oldest first",
         description=(

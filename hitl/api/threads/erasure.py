@@ -129,12 +129,12 @@ class WorkOrderErasure(APIView):
 
 
 def _thread_of(order_id: UUID) -> UUID:
-    found: UUID | None = (
+    thread_id: UUID | None = (
         WorkOrder.objects.filter(pk=order_id).values_list("thread_id", flat=True).first()
     )
-    if found is None:
+    if thread_id is None:
         raise NotFound("There is no such work order.")
-    return found
+    return thread_id
 
 
 def _prospect(thread_id: UUID) -> dict[str, Any]:

@@ -27,8 +27,10 @@ from runs.models import Run
 from runs.security import scopes
 
 PARAMETERS = [
-    number_parameter("after", 0, high=2**62, words="Events with a higher number only; 0 for all."),
-    number_parameter("limit", log.PAGE, high=MAX_EVENTS, words="How many at most."),
+    number_parameter(
+        "after", 0, high=2**62, description="Events with a higher number only; 0 for all."
+    ),
+    number_parameter("limit", log.PAGE, high=MAX_EVENTS, description="How many at most."),
     OpenApiParameter(
         "If-None-Match", str, OpenApiParameter.HEADER, description="The ETag of your last answer."
     ),
@@ -71,7 +73,9 @@ class RunEvents(APIView):
         return _answer(
             request,
             run.thread,
-            lambda after, limit: [log.envelope(one) for one in mine.filter(seq__gt=after)[:limit]],
+            lambda after, limit: [
+                log.envelope(event) for event in mine.filter(seq__gt=after)[:limit]
+            ],
         )
 
 

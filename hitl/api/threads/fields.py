@@ -144,7 +144,9 @@ class RunOut(serializers.ModelSerializer[Run]):
         """S0-58: what a device needs to show the question again."""
         if run.status != RunStatus.PAUSED:
             return None
-        pause = next((one for one in run.pauses.all() if one.status == "open"), None)
+        pause = next(
+            (candidate for candidate in run.pauses.all() if candidate.status == "open"), None
+        )
         if pause is None:
             return None
         asked = {
@@ -228,25 +230,25 @@ class SaidOut(serializers.Serializer[MessageOutcome]):
     )
 
     @extend_schema_field(RunOut)
-    def get_run(self, said: MessageOutcome) -> Any:
-        return RunOut(runs_shown().get(pk=said.run.pk)).data
+    def get_run(self, outcome: MessageOutcome) -> Any:
+        return RunOut(runs_shown().get(pk=outcome.run.pk)).data
 
-    def get_decision(self, said: MessageOutcome) -> str | None:
-        return said.decision.action if said.decision else None
+    def get_decision(self, outcome: MessageOutcome) -> str | None:
+        return outcome.decision.action if outcome.decision else None
 
     @extend_schema_field(QueuedOut)
-    def get_queued(self, said: MessageOutcome) -> dict[str, Any] | None:
+    def get_queued(self, outcome: MessageOutcome) -> dict[str, Any] | None:
         return (
-            {**QueuedOut(said.queued).data, "place": said.place}
-            if said.queued is not None
+            {**QueuedOut(outcome.queued).data, "place": outcome.place}
+            if outcome.queued is not None
             else None
         )
 
-    def get_interrupted_run_id(self, said: MessageOutcome) -> str | None:
-        return said.interrupted.shown_id if said.interrupted is not None else None
+    def get_interrupted_run_id(self, outcome: MessageOutcome) -> str | None:
+        return outcome.interrupted.shown_id if outcome.interrupted is not None else None
 
-    def get_resume_offer(self, said: MessageOutcome) -> dict[str, Any] | None:
-        return dict(said.offer) if said.offer is not None else None
+    def get_resume_offer(self, outcome: MessageOutcome) -> dict[str, Any] | None:
+        return dict(outcome.offer) if outcome.offer is not None else None
 
 
 @extend_schema_field(

@@ -70,7 +70,7 @@ class Runs(Paged):
         summary="List runs, newest first",
     )
     def get(self, request: Request) -> Response:
-        found: Any = scopes.own(
+        runs: Any = scopes.own(
             runs_shown().filter(thread__in=Thread.objects.visible_to(request.user)),
             thread__owner=request.user,
         )
@@ -78,18 +78,18 @@ class Runs(Paged):
         pages = NewestFirst()
         if status == PENDING_INPUT:
             asked = Pause.objects.open().filter(run=OuterRef("pk")).values("checkpoint")[:1]
-            found, pages = (
-                found.annotate(asked_at=Subquery(asked)).exclude(asked_at=None),
+            runs, pages = (
+                runs.annotate(asked_at=Subquery(asked)).exclude(asked_at=None),
                 NewestQuestionFirst(),
             )
         elif status:
-            found = found.filter(status=status)
+            runs = runs.filter(status=status)
         if thread := request.query_params.get("thread"):
-            found = found.filter(thread=thread_of(ids.parse("thr", thread), request))
+            runs = runs.filter(thread=thread_of(ids.parse("thr", thread), request))
         if flag(request, "mine", False):
-            found = found.filter(thread__owner=request.user)
+            runs = runs.filter(thread__owner=request.user)
         return pages.get_paginated_response(
-            RunOut(pages.paginate_queryset(found, request, view=self), many=True).data
+            RunOut(pages.paginate_queryset(runs, request, view=self), many=True).data
         )
 
 
@@ -128,8 +128,8 @@ class RunInput(APIView):
     )
     def post(self, request: Request, run_id: UUID) -> Response:
         values = body_of(request, InputIn)
-        said = messages.input_to(run_id, values["given"], by=user_of(request), via=Via.REST)
-        return Response(SaidOut(said).data, status=201)
+        outcome = messages.input_to(run_id, values["given"], by=user_of(request), via=Via.REST)
+        return Response(SaidOut(outcome).data, status=201)
 
 
 class RunResume(APIView):
@@ -146,10 +146,10 @@ class RunResume(APIView):
         "`checkpoint_id` names the checkpoint that it waits at.",
     )
     def post(self, request: Request, run_id: UUID) -> Response:
-        said = messages.resume(
+        outcome = messages.resume(
             run_id, by=user_of(request), via=Via.REST, **body_of(request, ResumeIn)
         )
-        return Response(SaidOut(said).data)
+        return Response(SaidOut(outcome).data)
 
 
 class RunCancel(APIView):

@@ -50,10 +50,10 @@ def thread_of(thread_id: UUID, request: Request) -> Thread:
         .select_related("owner", "team", "head", "work_order")
         .defer("head__body")
     )
-    found = related.filter(pk=thread_id).first()
-    if found is None:
+    thread = related.filter(pk=thread_id).first()
+    if thread is None:
         raise services.NotFound("There is no such thread.")
-    return found
+    return thread
 
 
 class Threads(Paged):
@@ -172,11 +172,11 @@ class ThreadRuns(Paged):
     )
     def post(self, request: Request, thread_id: UUID) -> Response:
         auto = flag(request, "auto_resume_pending", True)
-        said = messages.say(
+        outcome = messages.say(
             thread_id,
             Turn(**body_of(request, RunIn)),
             by=user_of(request),
             via=Via.REST,
             auto_resume_pending=auto,
         )
-        return Response(SaidOut(said).data, status=202 if said.how == "queued" else 201)
+        return Response(SaidOut(outcome).data, status=202 if outcome.how == "queued" else 201)

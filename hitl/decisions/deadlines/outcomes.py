@@ -144,10 +144,10 @@ def fire(pause: Pause, *, now: dt.datetime, asked: People) -> None:
         case "expire":
             runs.expire(pause, now=now)
         case action:
-            closing.by_policy(pause, action=action, words=SILENCE.get(action, TIME_OVER), at=now)
+            closing.by_policy(pause, action=action, feedback=SILENCE.get(action, TIME_OVER), at=now)
 
 
-def meet(found: PauseQuerySet) -> str:
+def meet(pauses: PauseQuerySet) -> str:
     """Let the rules of a question among these act, where it is open and its deadline has passed by
     the database's clock.
 
@@ -156,7 +156,7 @@ def meet(found: PauseQuerySet) -> str:
     then nothing is written.
     """
     late = (
-        found.open()
+        pauses.open()
         .filter(deadline_at__lte=clock.FromNow())
         .values_list("pk", clock.FromNow())
         .first()
@@ -231,8 +231,8 @@ def _named(pause: Pause, occasion: str, to: Sequence[User]) -> list[str]:
     if policy.open_to_all(pause) and not pause.stage:
         return [person.get_username() for person in to]
     *earlier, latest = [
-        [*one.get("users", []), *(f"the group {name}" for name in one.get("groups", []))]
-        for one in policy.named(pause)
+        [*actors.get("users", []), *(f"the group {name}" for name in actors.get("groups", []))]
+        for actors in policy.named(pause)
     ]
     before = {name for names in earlier for name in names}
     if occasion == Occasion.ESCALATED:
@@ -250,7 +250,7 @@ def tell(pause: Pause, occasion: str, to: Sequence[User], asked: People, **more:
     too.
     """
     Snooze.objects.filter(pause=pause).delete()
-    told = {
+    details = {
         name: value.isoformat() if isinstance(value, dt.datetime) else value
         for name, value in more.items()
     }
@@ -261,7 +261,7 @@ def tell(pause: Pause, occasion: str, to: Sequence[User], asked: People, **more:
         "step": pause.step,
         "stage": pause.stage,
         "to": names,
-        **told,
+        **details,
     }
     log.append(pause.run.thread_id, pause.run_id, [(EventKind.PAUSE_UPDATED, event)])
     mark = f"{pause.stage}.{pause.reminded}"

@@ -51,7 +51,9 @@ def takes_data(pause: Pause) -> bool:
     ):
         return False
     back = pause.ways[ANSWER] == pause.step
-    step = next((one for one in pause.run.frozen.steps if one["name"] == pause.step), None)
+    step = next(
+        (candidate for candidate in pause.run.frozen.steps if candidate["name"] == pause.step), None
+    )
     approved = (
         not pause.review.get("self_approval", True)
         or not policy.open_to_all(pause)
@@ -61,10 +63,10 @@ def takes_data(pause: Pause) -> bool:
 
 
 def _ways(pause: Pause, address: str) -> list[str]:
-    told = pause.outside.get("ways", [])
+    offered = pause.outside.get("ways", [])
     if counts(pause.review, address):
-        return [name for name in told if name in pause.ways]
-    return [ANSWER] if ANSWER in told and takes_data(pause) else []
+        return [name for name in offered if name in pause.ways]
+    return [ANSWER] if ANSWER in offered and takes_data(pause) else []
 
 
 def may_answer(pause: Pause, address: Any) -> bool:
@@ -86,10 +88,10 @@ def shown(pause: Pause, address: str) -> ExternalView:
     """Where only the rules name them, they see the question as its reviewers do, without its facts,
     effects and patch.
     """
-    told = pause.outside
-    content = pause.content if told.get("content") is None else told["content"]
+    terms = pause.outside
+    content = pause.content if terms.get("content") is None else terms["content"]
     ways = [name for name in _ways(pause, address) if name != REVISE or pause.may_revise]
-    return ExternalView(told.get("question") or pause.question, content, ways)
+    return ExternalView(terms.get("question") or pause.question, content, ways)
 
 
 class ExternalReviewContext(policy.ReviewContextBase):

@@ -94,7 +94,9 @@ class Seat:
 def seats_of(by: User, *, now: dt.datetime) -> list[Seat]:
     """The person himself first, then whom he stands in for."""
     users: list[tuple[User, dt.datetime | None]] = [(by, None)]
-    users += [(one.from_user, one.starts_at) for one in delegations.to(by, now=now)]
+    users += [
+        (delegation.from_user, delegation.starts_at) for delegation in delegations.to(by, now=now)
+    ]
     teams: dict[int, dict[int, str]] = {user.pk: {} for user, _ in users}
     for user_id, key, name in Group.objects.filter(user__in=list(teams)).values_list(
         "user", "pk", "name"
@@ -328,11 +330,11 @@ def answerers(pause: Pause) -> QuerySet[User]:
     actors = named(pause)
     users = {name for actor in actors for name in actor.get("users", [])}
     groups = {name for actor in actors for name in actor.get("groups", [])}
-    who = called(*users) | Q(groups__name__in=groups)
+    reviewers = called(*users) | Q(groups__name__in=groups)
     thread = pause.run.thread
     if open_to_all(pause):
-        who |= Q(pk=thread.owner_id) | (Q(groups=thread.team_id) if thread.team_id else Q())
-    seats = User.objects.filter(who, is_active=True).exclude(
+        reviewers |= Q(pk=thread.owner_id) | (Q(groups=thread.team_id) if thread.team_id else Q())
+    seats = User.objects.filter(reviewers, is_active=True).exclude(
         pk__in=Vote.objects.filter(pause=pause, seat__isnull=False).values("seat")
     )
     barred = [] if pause.review.get("self_approval", True) else askers(pause)
@@ -358,8 +360,8 @@ def waiting_for(user: Person) -> PauseQuerySet:
     parts = list(_parts(user))
     if len(parts) == 1:
         return parts[0]
-    found = parts[0].values("pk").union(*(part.values("pk") for part in parts[1:]))
-    return Pause.objects.open().filter(pk__in=found)
+    keys = parts[0].values("pk").union(*(part.values("pk") for part in parts[1:]))
+    return Pause.objects.open().filter(pk__in=keys)
 
 
 def _parts(user: User) -> Iterator[PauseQuerySet]:
@@ -367,46 +369,46 @@ def _parts(user: User) -> Iterator[PauseQuerySet]:
     for whom one stands in for.
     """
     now = clock.now()
-    for who in [user, *(one.from_user for one in delegations.to(user, now=now))]:
+    for seat in [user, *(delegation.from_user for delegation in delegations.to(user, now=now))]:
         yield _able(
-            Pause.objects.open().filter(_open_to_all(), _part_in(who, himself=who == user)),
+            Pause.objects.open().filter(_open_to_all(), _part_in(seat, himself=seat == user)),
             user,
-            who,
+            seat,
         )
-        groups = Group.objects.filter(user=who.pk).values("name")
+        groups = Group.objects.filter(user=seat.pk).values("name")
         if PanelMember.objects.filter(
-            Q(username=who.get_username()) | Q(group__in=groups)
+            Q(username=seat.get_username()) | Q(group__in=groups)
         ).exists():
-            yield _able(Pause.objects.open().naming(who.get_username(), groups), user, who)
+            yield _able(Pause.objects.open().naming(seat.get_username(), groups), user, seat)
 
 
 def _open_to_all() -> Q:
     return Q(panel=None) | Q(panel__open_to_all=True)
 
 
-def _part_in(who: User, *, himself: bool) -> Q:
+def _part_in(participant: User, *, himself: bool) -> Q:
     """Of the threads that somebody takes part in.
 
     Who stands in for a superuser does not see all that that one sees.
     """
-    if who.is_superuser and himself:
+    if participant.is_superuser and himself:
         return Q()
     threads = (
-        Thread.objects.of(who)
-        if not who.is_superuser
-        else Thread.objects.filter(Q(owner=who) | Q(team__in=who.groups.all()))
+        Thread.objects.of(participant)
+        if not participant.is_superuser
+        else Thread.objects.filter(Q(owner=participant) | Q(team__in=participant.groups.all()))
     )
     return Q(run__thread__in=threads)
 
 
-def _able(found: PauseQuerySet, user: User, seat: User) -> PauseQuerySet:
+def _able(pauses: PauseQuerySet, user: User, seat: User) -> PauseQuerySet:
     """Without what its rules forbid to approve, and what was voted on."""
     both = [user.pk, seat.pk]
     asked = Q(run__thread__owner__in=both) | Q(
         run__started_by__in=both, run__started_by__isnull=False
     )
     voted = Vote.objects.filter(Q(voter=user.pk) | Q(seat=seat.pk), pause=OuterRef("pk"))
-    return found.filter(Q(panel=None) | ((Q(panel__self_approval=True) | ~asked) & ~Exists(voted)))
+    return pauses.filter(Q(panel=None) | ((Q(panel__self_approval=True) | ~asked) & ~Exists(voted)))
 
 
 def asked_of(user: User) -> PauseQuerySet:
@@ -415,18 +417,18 @@ def asked_of(user: User) -> PauseQuerySet:
     Whom the rules name: from the stage on at which they do. Who stands in for somebody: what was
     open in that time, while it lasts.
     """
-    found = Q(
+    condition = Q(
         pk__in=Pause.objects.naming(
             user.get_username(), Group.objects.filter(user=user.pk).values("name")
         ).values("pk")
     )
-    for one in delegations.to(user, now=clock.now()):
-        who = one.from_user
+    for delegation in delegations.to(user, now=clock.now()):
+        delegator = delegation.from_user
         theirs = Pause.objects.naming(
-            who.get_username(), Group.objects.filter(user=who.pk).values("name")
+            delegator.get_username(), Group.objects.filter(user=delegator.pk).values("name")
         )
-        in_time = Q(closed_at=None) | Q(closed_at__gte=one.starts_at)
-        found |= in_time & (
-            Q(pk__in=theirs.values("pk")) | (_open_to_all() & _part_in(who, himself=False))
+        in_time = Q(closed_at=None) | Q(closed_at__gte=delegation.starts_at)
+        condition |= in_time & (
+            Q(pk__in=theirs.values("pk")) | (_open_to_all() & _part_in(delegator, himself=False))
         )
-    return Pause.objects.filter(found)
+    return Pause.objects.filter(condition)

@@ -41,7 +41,7 @@ def answer_order(
         raise SeveralQuestions(pauses)
     if not pauses:
         raise _nothing_to_answer(look_at_order(order_id, by=by), pause_id)
-    pause = next((one for one in pauses if one.shown_id == pause_id), pauses[0])
+    pause = next((candidate for candidate in pauses if candidate.shown_id == pause_id), pauses[0])
     if pause_id is not None and pause_id != pause.shown_id:
         late = answered_before(_named(order_id, pause_id))
         raise RevisionMismatch(pause, decision=late.decision if late else None)

@@ -32,7 +32,7 @@ class Command(BaseCommand):
             done = erasure.erase(key, by=options["by"], reason=options["reason"])
         except (ValueError, NotFound, erasure.CannotErase) as error:
             raise CommandError(str(error)) from error
-        words = ", ".join(
+        counts = ", ".join(
             f"{count} {kind.replace('_', ' ')}" for kind, count in done.counts.items()
         )
-        self.stdout.write(f"Erased ({words}). Recorded as {done.shown_id}.")
+        self.stdout.write(f"Erased ({counts}). Recorded as {done.shown_id}.")

@@ -36,16 +36,16 @@ class Command(BaseCommand):
         if not 0 <= options["late"] <= MAX_LATE:
             raise CommandError(f"--late is a number of seconds from 0 to {MAX_LATE}.")
         now = clock.now()
-        found = []
+        violations = []
         for result in invariants.check(
             now=now, late=dt.timedelta(seconds=options["late"]), deep=options["deep"]
         ):
-            found.append(result)
+            violations.append(result)
             if not options["json"]:
                 self.stdout.write(self._words(result))
-        broken = [result for result in found if result.count]
+        broken = [result for result in violations if result.count]
         if options["json"]:
-            rows = [self._row(result) for result in found]
+            rows = [self._row(result) for result in violations]
             self.stdout.write(
                 json.dumps(
                     {"ok": not broken, "checked_at": now.isoformat(), "invariants": rows}, indent=2
@@ -53,9 +53,9 @@ class Command(BaseCommand):
             )
         else:
             self.stdout.write(
-                f"{len(found)} invariants, {len(broken)} of them broken."
+                f"{len(violations)} invariants, {len(broken)} of them broken."
                 if broken
-                else f"All {len(found)} invariants hold."
+                else f"All {len(violations)} invariants hold."
             )
         if broken:
             sys.exit(1)

@@ -110,8 +110,8 @@ class Command(BaseCommand):
         if self.changed:
             self._start_anew()
 
-    def _say(self, words: str) -> None:
-        self.stdout.write(words)
+    def _say(self, line: str) -> None:
+        self.stdout.write(line)
         self.stdout.flush()
 
     def _lock(self, folder: Path) -> IO[str]:

@@ -34,10 +34,10 @@ class Command(BaseCommand):
         there = Ledger.objects.filter(pk=options["ledger"]).exists()
         if options["ledger"] and not there:
             raise CommandError(f"There is no ledger {options['ledger']}.")
-        check, found = LedgerCheck(options["ledger"], against=self._kept(options["against"])), []
+        check, breaches = LedgerCheck(options["ledger"], against=self._kept(options["against"])), []
         try:
             for breach in check.breaches():
-                found.append(breach)
+                breaches.append(breach)
                 if not options["json"]:
                     self.stdout.write(
                         " ".join(
@@ -57,18 +57,18 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         if options["json"]:
             document = {
-                "ok": not found,
+                "ok": not breaches,
                 "checked": check.looked_at,
-                "breaches": [asdict(one) for one in found],
+                "breaches": [asdict(one) for one in breaches],
             }
             self.stdout.write(json.dumps(document, indent=2))
         else:
-            words = ", ".join(f"{count} {kind}" for kind, count in check.looked_at.items())
+            counts = ", ".join(f"{count} {kind}" for kind, count in check.looked_at.items())
             self.stdout.write(
-                f"Checked {words}: "
-                f"{f'{len(found)} breaches.' if found else 'all as they were written.'}"
+                f"Checked {counts}: "
+                f"{f'{len(breaches)} breaches.' if breaches else 'all as they were written.'}"
             )
-        if found:
+        if breaches:
             sys.exit(1)
 
     @staticmethod

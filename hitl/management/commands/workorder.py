@@ -136,15 +136,15 @@ class Command(BaseCommand):
     def _list(self, user: User, *, limit: int) -> None:
         if not 1 <= limit <= MOST:
             raise CommandError(f"--limit is a number from 1 to {MOST}.")
-        found = list(WorkOrder.objects.visible_to(user).shown().order_by("-id")[: limit + 1])
-        for order in found[:limit]:
+        orders = list(WorkOrder.objects.visible_to(user).shown().order_by("-id")[: limit + 1])
+        for order in orders[:limit]:
             self.stdout.write(
                 f"{order.shown_id}  {order.status:<9}  {invisible.plain(order.phase):<32}  "
                 f"{invisible.plain(order.title)}"
             )
-        if not found:
+        if not orders:
             self.stdout.write("No work orders.")
-        elif len(found) > limit:
+        elif len(orders) > limit:
             self.stdout.write(f"… and older ones: --limit {min(limit * 5, MOST)} shows more.")
 
     def _object(self, name: str, text: str) -> dict[str, Any]:

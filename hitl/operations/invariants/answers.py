@@ -141,12 +141,12 @@ def answered_from_outside_unasked(before: dt.datetime) -> Iterator[Any]:
     together.
     """
     given = {"external": ""}
-    for one in (
+    for rows in (
         Decision.objects.filter(erasure=None).exclude(**given),
         Vote.objects.exclude(**given),
     ):
         for answer in (
-            one.select_related("pause").prefetch_related("pause__links").iterator(chunk_size=500)
+            rows.select_related("pause").prefetch_related("pause__links").iterator(chunk_size=500)
         ):
             if not _was_asked(answer):
                 yield answer
@@ -182,8 +182,8 @@ def counted_from_outside(before: dt.datetime) -> Iterator[Any]:
     """
     given = {"external": ""}
     counting = Decision.objects.filter(erasure=None, data_only=False).exclude(**given)
-    for one in (counting, Vote.objects.exclude(**given)):
-        for answer in one.select_related("pause").iterator(chunk_size=500):
+    for rows in (counting, Vote.objects.exclude(**given)):
+        for answer in rows.select_related("pause").iterator(chunk_size=500):
             rules = answer.pause.review if answer.pause is not None else {}
             if not counts(rules, str(demand(answer.external))):
                 yield answer

@@ -67,8 +67,8 @@ def _unfounded_in(part: Sequence[Checkpoint], named: Named) -> Iterator[Checkpoi
     keys = {
         key
         for found in given.values()
-        for one in found.values()
-        if (key := _key(one["decision"])) is not None
+        for approval in found.values()
+        if (key := _key(approval["decision"])) is not None
     }
     known = DecisionRows().find(keys)
     runs = Run.objects.only("pk", "thread_id", "definition_id").in_bulk(
@@ -76,8 +76,14 @@ def _unfounded_in(part: Sequence[Checkpoint], named: Named) -> Iterator[Checkpoi
     )
     for row, found in given.items():
         if not all(
-            _counts(known.get(one["decision"]), step, runs.get(row.run_id), row, one["material"])
-            for step, one in found.items()
+            _counts(
+                known.get(approval["decision"]),
+                step,
+                runs.get(row.run_id),
+                row,
+                approval["material"],
+            )
+            for step, approval in found.items()
         ):
             yield row
 
@@ -115,10 +121,10 @@ def _approved(metadata: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """Without those of earlier versions: they are looked up when they count, and believed no
     sooner.
     """
-    found = metadata.get(approvals.KEY, {})
+    approved = metadata.get(approvals.KEY, {})
     return {
         step: {"decision": name, "material": ""}
-        for step, name in found.items()
+        for step, name in approved.items()
         if isinstance(name, str) and name
     }
 
@@ -209,7 +215,7 @@ def _kept(pause: Pause, answer: Checkpoint) -> bool:
 
 def _changed(asked: Checkpoint, answer: Checkpoint) -> bool:
     try:
-        was, now = (_told(store.load(one)) for one in (asked, answer))
+        was, now = (_told(store.load(checkpoint)) for checkpoint in (asked, answer))
     except store.CheckpointDamaged:
         return False  # nobody goes on from what cannot be read
     return was != now
@@ -264,7 +270,9 @@ def _called_in(part: Sequence[Event]) -> Iterator[Event]:
 def _may_have_been_called(
     call: Mapping[str, Any], run: Run, known: Mapping[str, DecisionRecord]
 ) -> bool:
-    step = next((one for one in run.frozen.steps if one["name"] == call.get("step")), None)
+    step = next(
+        (candidate for candidate in run.frozen.steps if candidate["name"] == call.get("step")), None
+    )
     if step is None:
         return True
     if not call.get("decision"):

@@ -73,8 +73,8 @@ def judged_unseen(before: dt.datetime) -> Iterator[EarlyAnswer]:
 
 def _named(early: EarlyAnswer) -> tuple[Any, Any]:
     """The revision and the content that an event names, beside its payload or in it."""
-    said = early.event.get("payload")
-    payload = said if isinstance(said, Mapping) else {}
+    word = early.event.get("payload")
+    payload = word if isinstance(word, Mapping) else {}
     revision, content = (
         early.event.get(name) or payload.get(name) for name in ("revision", "content_digest")
     )

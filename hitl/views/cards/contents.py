@@ -30,9 +30,9 @@ def choose(pauses: Sequence[Pause], wanted: str) -> tuple[Pause | None, str]:
     """The question to show, and what to say where the one that was wanted is not open (any
     more).
     """
-    found = next((pause for pause in pauses if pause.shown_id == wanted), None)
-    if found or not wanted:
-        return found or next(iter(pauses), None), ""
+    chosen = next((pause for pause in pauses if pause.shown_id == wanted), None)
+    if chosen or not wanted:
+        return chosen or next(iter(pauses), None), ""
     return next(
         iter(pauses), None
     ), "That question is not open any more. This is how it stands now."
@@ -97,7 +97,9 @@ def card_of(
         "whose": whose(pause.run),
         "own_steps": _own_steps(pause),
         "cancel": cancel_of(pause, observer=observer),
-        "others": [(one, whose(one.run), place_of(one)) for one in pauses if one.pk != pause.pk],
+        "others": [
+            (other, whose(other.run), place_of(other)) for other in pauses if other.pk != pause.pk
+        ],
         "chosen": pause.shown_id if pause.shown_id == wanted else "",
     }
 

@@ -181,8 +181,8 @@ def _happens(pause: Pause, action: str, payload: Any) -> list[str]:
     if not policy.approves(action):
         return []
     led = contents.leads(pause).get(action)
-    told = [f"{led} runs next." if led else f"{contents.ends(pause.run)} is complete."]
-    told += [str(effect) for effect in pause.effects] if action == APPROVE else []
+    sentences = [f"{led} runs next." if led else f"{contents.ends(pause.run)} is complete."]
+    sentences += [str(effect) for effect in pause.effects] if action == APPROVE else []
     given = payload["calls"] if pause.calls and payload is not None else {}
     words = {
         CALLED: "is called as it stands",
@@ -192,7 +192,7 @@ def _happens(pause: Pause, action: str, payload: Any) -> list[str]:
     for call in pause.calls:
         decision = given.get(call["id"], {}).get("decision", CALLED)
         risk = f" ({call['risk']} risk)" if call["risk"] != "normal" else ""
-        told.append(f"{call['tool']}{risk} {words[decision]}.")
+        sentences.append(f"{call['tool']}{risk} {words[decision]}.")
     if policy.quorum(pause) > 1:
-        told.append(f"It counts as one of {policy.quorum(pause)} approvals.")
-    return told
+        sentences.append(f"It counts as one of {policy.quorum(pause)} approvals.")
+    return sentences

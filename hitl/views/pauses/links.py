@@ -62,30 +62,30 @@ WORDS_OUTSIDE = {
 @require_http_methods(["GET", "HEAD", "POST"])
 def link(request: HttpRequest, token: str) -> HttpResponse:
     """The question of a link; with a form where its template lets it be answered from there."""
-    found = links.find(token)
-    if found is None:
+    mail_link = links.find(token)
+    if mail_link is None:
         return _ended(request, UNKNOWN)
     visitor = (
         request.user if isinstance(request.user, User) and request.user.is_authenticated else None
     )
-    ended = links.standing(found, visitor=visitor, now=clock.now())
-    outsider = links.outsider_of(found)
+    ended = links.standing(mail_link, visitor=visitor, now=clock.now())
+    outsider = links.outsider_of(mail_link)
     if (
         ended is None
         and outsider is not None
-        and not external_access.may_answer(found.pause, outsider.address)
+        and not external_access.may_answer(mail_link.pause, outsider.address)
     ):
         ended = NOT_YOURS_ANY_MORE
     if ended is not None:
-        return _ended(request, ended, found)
+        return _ended(request, ended, mail_link)
     if (
         visitor is not None
         and request.method != "POST"
-        and visibility.sees_pause(found.pause.pk, by=visitor)
+        and visibility.sees_pause(mail_link.pause.pk, by=visitor)
     ):
-        return _sealed(redirect(place_of(found.pause)), form=False)
+        return _sealed(redirect(place_of(mail_link.pause)), form=False)
     if outsider is None and (
-        found.purpose != Link.Purpose.ANSWER or not links.may_answer(found.pause)
+        mail_link.purpose != Link.Purpose.ANSWER or not links.may_answer(mail_link.pause)
     ):
         if request.method == "POST":
             return _ended(
@@ -95,34 +95,36 @@ def link(request: HttpRequest, token: str) -> HttpResponse:
                     "Log in to answer",
                     "This question is answered by people who are logged in.",
                 ),
-                found,
+                mail_link,
             )
-        asked = "A question waits for you" if encryption.in_use() else found.pause.question
+        asked = "A question waits for you" if encryption.in_use() else mail_link.pause.question
         context = {
-            "link": found,
-            "pause": found.pause,
-            "place": place_of(found.pause),
+            "link": mail_link,
+            "pause": mail_link.pause,
+            "place": place_of(mail_link.pause),
             "asked": asked,
         }
         return _sealed(render(request, "hitl/outbound/link.html", context), form=False)
-    return _answer(request, found) if request.method == "POST" else _form(request, found, 200)
+    return (
+        _answer(request, mail_link) if request.method == "POST" else _form(request, mail_link, 200)
+    )
 
 
-def _answer(request: HttpRequest, found: Link) -> HttpResponse:
+def _answer(request: HttpRequest, mail_link: Link) -> HttpResponse:
     """Take an answer as its recipient's.
 
     A box has to be ticked: a scanner that presses buttons ticks none.
     """
-    pause, form = found.pause, DecisionForm(request.POST)
-    by: policy.Actor | None = found.recipient or links.outsider_of(found)
+    pause, form = mail_link.pause, DecisionForm(request.POST)
+    by: policy.Actor | None = mail_link.recipient or links.outsider_of(mail_link)
     assert by is not None  # only such links are for answers
     inputs = form_of(pause, request.POST)
     if "change" in request.POST:
-        return _form(request, found, 200, form=form, inputs=inputs)
+        return _form(request, mail_link, 200, form=form, inputs=inputs)
     if not form.is_valid() or form.cleaned_data["action"] == CANCEL:
         return _form(
             request,
-            found,
+            mail_link,
             422,
             form=form,
             inputs=inputs,
@@ -131,30 +133,36 @@ def _answer(request: HttpRequest, found: Link) -> HttpResponse:
     if request.POST.get("me") != "yes":
         return _form(
             request,
-            found,
+            mail_link,
             422,
             form=form,
             inputs=inputs,
             problem="Nothing was decided: say that it is you, by ticking the box.",
         )
     action = form.cleaned_data["action"]
-    told = pause if isinstance(by, User) else external_access.shown(pause, by.address)
-    if action in told.ways and (
-        look := second_look.from_link(request, pause, form, inputs, about=told.question)
+    view = pause if isinstance(by, User) else external_access.shown(pause, by.address)
+    if action in view.ways and (
+        look := second_look.from_link(request, pause, form, inputs, about=view.question)
     ):
         return _sealed(second_look.show(request, look), form=True)
     answer = services.Answer(
         action,
         Via.LINK,
         feedback=form.cleaned_data["feedback"],
-        revision=found.revision,
+        revision=mail_link.revision,
         payload=inputs.payload if inputs and pause.wants_data(action) else None,
     )
     try:
         services.decide(pause.pk, answer, by=by)
     except services.AnswerInvalid as error:
         return _form(
-            request, found, 422, form=form, inputs=inputs, problem=str(error), errors=error.errors
+            request,
+            mail_link,
+            422,
+            form=form,
+            inputs=inputs,
+            problem=str(error),
+            errors=error.errors,
         )
     except (
         services.AlreadyAnswered,
@@ -165,39 +173,39 @@ def _answer(request: HttpRequest, found: Link) -> HttpResponse:
         return _ended(
             request,
             links.LinkProblem(
-                status_of(error), "Your answer was not recorded", _why_not(error, found, by)
+                status_of(error), "Your answer was not recorded", _why_not(error, mail_link, by)
             ),
-            found,
+            mail_link,
         )
     except services.NotFound:
-        return _ended(request, NOT_YOURS_ANY_MORE, found)
-    links.use(found)
-    said = (
+        return _ended(request, NOT_YOURS_ANY_MORE, mail_link)
+    links.use(mail_link)
+    message = (
         f"“{answers.label_of(pause, action)}” was recorded as your answer. You may close this "
         "page; the link is used up."
     )
-    return _ended(request, links.LinkProblem(200, "Thank you", said), found)
+    return _ended(request, links.LinkProblem(200, "Thank you", message), mail_link)
 
 
-def _why_not(error: Exception, found: Link, by: policy.Actor) -> str:
+def _why_not(error: Exception, mail_link: Link, by: policy.Actor) -> str:
     """What is said to who was refused; people of the house are not named to somebody outside."""
     if isinstance(by, User):
         return str(error)
     if isinstance(error, services.AlreadyAnswered) and error.code not in WORDS_OUTSIDE:
-        return links.told_outside(found, error.decision)
+        return links.told_outside(mail_link, error.decision)
     return WORDS_OUTSIDE.get(getattr(error, "code", ""), str(error))
 
 
 def _form(
     request: HttpRequest,
-    found: Link,
+    mail_link: Link,
     status: int,
     *,
     problem: str = "",
     errors: dict[str, list[str]] | None = None,
     **shown: Any,
 ) -> HttpResponse:
-    pause = found.pause
+    pause = mail_link.pause
     inputs = shown.pop("inputs", None) or form_of(pause)
     if inputs is not None and errors:
         inputs.add_errors(
@@ -208,14 +216,14 @@ def _form(
             }
         )
     context = {"pause": pause, "inputs": inputs, "problem": problem, **shown}
-    outsider = links.outsider_of(found)
+    outsider = links.outsider_of(mail_link)
     if outsider is not None:
-        told = external_access.shown(pause, outsider.address)
+        view = external_access.shown(pause, outsider.address)
         context |= {
-            "asked": told.question,
-            "content": told.content,
-            "ways": _named(pause, told.ways),
-            "revises": "revise" in told.ways,
+            "asked": view.question,
+            "content": view.content,
+            "ways": _named(pause, view.ways),
+            "revises": "revise" in view.ways,
         }
         context |= {"address": outsider.address}
         return _sealed(
@@ -223,7 +231,7 @@ def _form(
         )
     ways = [name for name in pause.ways if name != "revise" or pause.may_revise]
     context |= {
-        "link": found,
+        "link": mail_link,
         "place": place_of(pause),
         "asked": pause.question,
         "ways": _named(pause, ways),
@@ -236,15 +244,15 @@ def _named(pause: Pause, ways: list[str]) -> list[tuple[str, str]]:
 
 
 def _ended(
-    request: HttpRequest, ended: links.LinkProblem, found: Link | None = None
+    request: HttpRequest, ended: links.LinkProblem, mail_link: Link | None = None
 ) -> HttpResponse:
     """`found` gives the way to the question, for who has an account."""
     place = (
-        place_of(ended.newer or found.pause)
-        if found is not None and links.outsider_of(found) is None
+        place_of(ended.newer or mail_link.pause)
+        if mail_link is not None and links.outsider_of(mail_link) is None
         else ""
     )
-    context = {"ended": ended, "place": place if ended.status != 403 or found is None else ""}
+    context = {"ended": ended, "place": place if ended.status != 403 or mail_link is None else ""}
     return _sealed(
         render(request, "hitl/outbound/link_ended.html", context, status=ended.status), form=False
     )

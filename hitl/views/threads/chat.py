@@ -204,15 +204,15 @@ def shortened(text: str) -> str:
 
 def _unheard(run: Run | None, messages: Iterable[Message]) -> str:
     """What a person said that began the run, until the run's own messages hold it."""
-    said = run.input.get("input") if run is not None and isinstance(run.input, Mapping) else None
-    if run is None or run.status == COMPLETED or not isinstance(said, str) or not said.strip():
+    text = run.input.get("input") if run is not None and isinstance(run.input, Mapping) else None
+    if run is None or run.status == COMPLETED or not isinstance(text, str) or not text.strip():
         return ""
     heard = any(
         message.by_person
-        and (message.run_id == run.shown_id or (not message.run_id and message.content == said))
+        and (message.run_id == run.shown_id or (not message.run_id and message.content == text))
         for message in messages
     )
-    return "" if heard else said
+    return "" if heard else text
 
 
 def _stream(events: Sequence[Event]) -> Stream:
@@ -256,7 +256,9 @@ def loops_of(run: Run | None) -> Loops | None:
     if run is None or head is None:
         return None
     name = family.current_step(run)
-    step = next((one for one in run.definition.steps if one["name"] == name), None)
+    step = next(
+        (candidate for candidate in run.definition.steps if candidate["name"] == name), None
+    )
     if step is None:
         return None
     if not traits_of(step["function"]).loops and "max_loops" not in step["config"]:
@@ -301,12 +303,12 @@ def _spent(run: Run | None, log: Sequence[Event]) -> dict[str, Any] | None:
     """What the run's requests came to: each loop, the run, the thread, and what is left; None
     before the first.
     """
-    told = [
+    payloads = [
         event.data
         for event in log
         if run is not None and event.run_id == run.pk and isinstance(event.data, Mapping)
     ]
-    rows = [data for data in told if data.get("what") == "usage"]
+    rows = [data for data in payloads if data.get("what") == "usage"]
     if not rows:
         return None
     last = rows[-1]

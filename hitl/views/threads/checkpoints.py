@@ -68,17 +68,17 @@ def history(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
 @login_required
 def checkpoint(request: HttpRequest, checkpoint_id: uuid.UUID) -> HttpResponse:
     """One checkpoint: what it changed, the events of its step, its state."""
-    found = services.find_checkpoint(checkpoint_id, by=person(request))
+    checkpoint = services.find_checkpoint(checkpoint_id, by=person(request))
     context = {
         **PAGES,
-        "checkpoint": found,
-        "thread": found.thread,
-        "home": home_of(found.thread),
-        "is_head": found.thread.head_id == found.pk,
-        "prospect": forks.prospect(found),
-        "events": steps.events_of(found),
-        **page_context.change_of(found),
-        **page_context.state_of(found, request),
+        "checkpoint": checkpoint,
+        "thread": checkpoint.thread,
+        "home": home_of(checkpoint.thread),
+        "is_head": checkpoint.thread.head_id == checkpoint.pk,
+        "prospect": forks.prospect(checkpoint),
+        "events": steps.events_of(checkpoint),
+        **page_context.change_of(checkpoint),
+        **page_context.state_of(checkpoint, request),
     }
     return render(request, "hitl/checkpoints/checkpoint.html", context)
 
@@ -90,13 +90,13 @@ def compare(request: HttpRequest) -> HttpResponse:
     visible = Checkpoint.objects.filter(
         thread__in=Thread.objects.visible_to(person(request))
     ).select_related("thread__work_order")
-    found = visible.in_bulk(page_context.wanted(request))
-    one = next(iter(found.values()), None)
+    checkpoints = visible.in_bulk(page_context.wanted(request))
+    first = next(iter(checkpoints.values()), None)
     context = {
         **PAGES,
-        **page_context.compared(request, found),
-        "thread": one.thread if one else None,
-        "home": home_of(one.thread) if one else "",
+        **page_context.compared(request, checkpoints),
+        "thread": first.thread if first else None,
+        "home": home_of(first.thread) if first else "",
     }
     return render(request, "hitl/checkpoints/compare.html", context)
 
@@ -105,12 +105,14 @@ def compare(request: HttpRequest) -> HttpResponse:
 @login_required
 def checkpoint_resume(request: HttpRequest, checkpoint_id: uuid.UUID) -> HttpResponse:
     """GET says what would be repeated and what is kept; only POST does it."""
-    found = services.find_checkpoint(checkpoint_id, by=person(request))
+    checkpoint = services.find_checkpoint(checkpoint_id, by=person(request))
     form = ResumeForm(request.POST if request.method == "POST" else None)
     problem, status = "", 200
     if request.method == "POST" and form.is_valid():
         try:
-            run = services.fork(found.pk, by=person(request), reason=form.cleaned_data["reason"])
+            run = services.fork(
+                checkpoint.pk, by=person(request), reason=form.cleaned_data["reason"]
+            )
         except (NothingToFork, store.CheckpointDamaged) as error:
             problem, status = str(error), status_of(error)
         else:
@@ -121,20 +123,20 @@ def checkpoint_resume(request: HttpRequest, checkpoint_id: uuid.UUID) -> HttpRes
                     "stays in the history."
                 ),
             )
-            return redirect(home_of(found.thread))
+            return redirect(home_of(checkpoint.thread))
     elif request.method == "POST":
         status = 422
     context: dict[str, Any] = {
-        "checkpoint": found,
-        "thread": found.thread,
-        "home": home_of(found.thread),
+        "checkpoint": checkpoint,
+        "thread": checkpoint.thread,
+        "home": home_of(checkpoint.thread),
         "form": form,
         "problem": problem,
     }
     return render(
         request,
         "hitl/checkpoints/checkpoint_resume.html",
-        {**context, "prospect": forks.prospect(found)},
+        {**context, "prospect": forks.prospect(checkpoint)},
         status=status,
     )
 

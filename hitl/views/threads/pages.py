@@ -162,7 +162,7 @@ def page_of(
     below = family.family_of(run)
     # read with the run: a page that says "complete" shows all that was said
     latest = run.thread if run else thread
-    live = [one.pk for one in ([run, *below] if run else []) if one.status in LIVE]
+    live = [member.pk for member in ([run, *below] if run else []) if member.status in LIVE]
     pauses = list(Pause.objects.open().shown().filter(run__in=live).order_by("id"))
     state, damage = _state(latest)
     answer["problem"] = answer.get("problem", "") or damage
@@ -258,11 +258,11 @@ def _offer(state: dict[str, Any], run: Run | None) -> dict[str, Any] | None:
     """The failed run that could be resumed instead of the latest one, which was told of it
     (S0-77).
     """
-    told = state.get(owned.RESUME_CONTEXT)
-    if run is None or not isinstance(told, dict):
+    context = state.get(owned.RESUME_CONTEXT)
+    if run is None or not isinstance(context, dict):
         return None
     try:
-        failed_at = parse_datetime(str(told.get("failed_at", "")))
+        failed_at = parse_datetime(str(context.get("failed_at", "")))
     except ValueError:  # a state may hold anything
         failed_at = None
     if (
@@ -272,7 +272,7 @@ def _offer(state: dict[str, Any], run: Run | None) -> dict[str, Any] | None:
     ):
         return None
     return {
-        "checkpoint": str(told.get("checkpoint_id", "")),
+        "checkpoint": str(context.get("checkpoint_id", "")),
         "failed_at": failed_at,
         "now": run.status not in LIVE,
     }
@@ -289,7 +289,7 @@ def find(thread_id: uuid.UUID, request: HttpRequest) -> Thread:
     related = Thread.objects.visible_to(person(request)).select_related(
         "owner", "team", "head", "work_order"
     )
-    found = related.filter(pk=thread_id).first()
-    if found is None:
+    thread = related.filter(pk=thread_id).first()
+    if thread is None:
         raise Http404("There is no such thread.")
-    return found
+    return thread

@@ -112,10 +112,10 @@ def thread_say(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
         input={"input": message.cleaned_data["text"]},
     )
     try:
-        said = doors.say(thread_id, turn, by=person(request), via=Via.PAGE)
+        outcome = doors.say(thread_id, turn, by=person(request), via=Via.PAGE)
     except REFUSALS as error:
         return _refused(request, thread_id, error, message=message)
-    messages.info(request, became(said))
+    messages.info(request, became(outcome))
     return redirect("hitl:thread", thread_id)
 
 
@@ -213,11 +213,13 @@ def thread_resume(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
             problem="This thread has not run yet, so there is nothing to resume.",
         )
     try:
-        said = doors.resume(run.pk, by=person(request), via=Via.PAGE, checkpoint_id=checkpoint_id)
+        outcome = doors.resume(
+            run.pk, by=person(request), via=Via.PAGE, checkpoint_id=checkpoint_id
+        )
     except REFUSALS as error:
         return _refused(request, thread_id, error)
-    messages.info(request, became(said))
-    asked = Pause.objects.open().filter(run=said.run).first() if said.how == "asked" else None
+    messages.info(request, became(outcome))
+    asked = Pause.objects.open().filter(run=outcome.run).first() if outcome.how == "asked" else None
     home = reverse("hitl:thread", args=[thread_id])
     # named, it needs no banner that leads to it
     return redirect(f"{home}?pause={asked.shown_id}" if asked else home)
@@ -276,14 +278,14 @@ def thread_cancel(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
     return redirect("hitl:thread", thread_id)
 
 
-def became(said: MessageOutcome) -> str:
+def became(outcome: MessageOutcome) -> str:
     """In words, what became of a message (C16)."""
-    if said.how == "answered" and said.decision is not None:
-        return TAKEN.get(said.decision.action, "Taken as your answer.")
-    if said.how == "queued":
-        return f"Your message waits for its turn, at place {said.place}."
-    words = BECAME[said.how]
-    return f"{words} You may resume the failed run instead." if said.offer else words
+    if outcome.how == "answered" and outcome.decision is not None:
+        return TAKEN.get(outcome.decision.action, "Taken as your answer.")
+    if outcome.how == "queued":
+        return f"Your message waits for its turn, at place {outcome.place}."
+    sentence = BECAME[outcome.how]
+    return f"{sentence} You may resume the failed run instead." if outcome.offer else sentence
 
 
 def _refused(
