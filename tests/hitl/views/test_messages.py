@@ -101,7 +101,7 @@ def test_a_failure_of_long_ago_is_not_offered(page, say, thread):
 def test_a_thread_takes_no_message_while_a_run_works_and_keeps_the_words(page, say, thread):
     say("Hello", template="talk", work=False)
     shown = text(page.get(url(thread)))
-    assert "A message is taken when it asks or has ended." in shown
+    assert "You can send a message once it asks something or has ended." in shown
     before = rows()
     response = say("Wait, there is more", work=False)
     assert response.status_code == 409
