@@ -30,6 +30,8 @@ def look() -> Seen:
     found: Seen = {}
     for root in dict.fromkeys(_roots()):
         for path in [root] if root.is_file() else root.rglob("*.py"):
+            if path.name.startswith("test_"):
+                continue
             try:
                 about = path.stat()
             except OSError:  # it has gone meanwhile

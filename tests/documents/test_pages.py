@@ -132,11 +132,16 @@ def test_a_newcomer_who_types_what_the_tutorial_says_gets_what_it_says(newcomer,
     letters = Path(newcomer.environment["HOME"]) / "letters"
     reader.types("mkdir")
     reader.saves("letters/letters.py")
-    reader.exports("PYTHONPATH")
-    reader.exports("WAYSTATION_WORKFLOWS")
-    assert UP in would_run(reader.next("make up"))
+    reader.saves("letters/test_letters.py")
+    assert "2 passed" in reader.types("PYTHONPATH=")
+    started = would_run(reader.next("make up"))
+    assert UP in started
+    [named] = re.findall(r'WAYSTATION_WORKFLOWS="([^"]+)"', started)
+    newcomer.environment["WAYSTATION_WORKFLOWS"] = named
     newcomer.kill(newcomer.processes[-1])
     newcomer.standalone("--demo")
+    printed = (newcomer.folder / "standalone.log").read_text()
+    assert re.search(rf"Loaded +letters +{letters}/letters.py, line \d+", printed), printed
     token = newcomer.manage("api_token", "reviewer").split()[-1]
     reader.types("workorder --user reviewer create --template letters")
     newcomer.paused(reader.order, token, "awaiting_letter_approval")
@@ -145,7 +150,9 @@ def test_a_newcomer_who_types_what_the_tutorial_says_gets_what_it_says(newcomer,
     newcomer.paused(reader.order, token, "awaiting_letter_approval", revision=2)
     reader.types("workorder --user reviewer approve")
     newcomer.ended(reader.order, token)
-    assert reader.types("cat").endswith("Your parcel comes on Monday.\n\nPS: Ring twice.\n")
+    sent = reader.types("cat")
+    assert sent.startswith("Dear Ms Ruiz,")
+    assert sent.endswith("Your parcel comes on Monday.\n\nPS: Ring twice.\n")
 
     # 3. Answer it from a program
     reader.exports("TOKEN")
