@@ -23,6 +23,20 @@ INSTALLED_APPS = [
 ]
 DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "shop.sqlite3"}}
 ROOT_URLCONF = "shop.urls"
+WAYSTATION_WORKFLOWS = ["shop.workflows"]
+"""
+WORKFLOWS = """
+from pydantic import BaseModel
+from runs.workflows import Done, read, step, workflow
+
+class Greeting(BaseModel):
+    name: str
+
+@step("shop.greet")
+def greet(state, context):
+    return Done(update={"said": f"Hello, {read(Greeting, context.order.input).name}"})
+
+greet_all = workflow("greet", title="Greet", input=Greeting, steps=[greet])
 """
 URLS = """
 from django.urls import include, path
@@ -37,6 +51,7 @@ WALK = """
 import django
 django.setup()
 from celery import current_app
+from django.core.management import CommandError
 from django.test import Client
 from django.test.utils import setup_test_environment
 from checkpoints.database.people import User
@@ -58,6 +73,15 @@ assert api.approved(order["id"]) == "completed"
 order = said("workorder", "--user", "ada", "create", "--template", "writing").strip()
 assert drive(order) == "paused"
 said("workorder", "--user", "ada", "approve", order)
+assert "greet v1" in said("load_templates")
+try:
+    said("workorder", "--user", "ada", "create", "--template", "greet")
+except CommandError as error:
+    assert "name: This is needed." in str(error), error
+else:
+    raise AssertionError("an order without its input was made")
+order = said("workorder", "--user", "ada", "create", "--template", "greet", "--input", '{"name": "Bo"}')
+assert drive(order.strip()) == "completed"
 print("whole")
 """
 
@@ -66,7 +90,13 @@ print("whole")
 def shop(tmp_path):
     """A project of four settings."""
     (tmp_path / "shop").mkdir()
-    for name, text in (("__init__", ""), ("settings", SETTINGS), ("urls", URLS), ("walk", WALK)):
+    for name, text in (
+        ("__init__", ""),
+        ("settings", SETTINGS),
+        ("urls", URLS),
+        ("walk", WALK),
+        ("workflows", WORKFLOWS),
+    ):
         (tmp_path / "shop" / f"{name}.py").write_text(text)
 
     return tmp_path
