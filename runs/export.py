@@ -150,18 +150,7 @@ def _run(run: Run, *, root: bool) -> Document:
         "template_version": run.definition.template_version,
         "definition": run.definition_id,
         "retry_of": ids.show(Run.PREFIX, run.retry_of_id) if run.retry_of_id else None,
-        **{
-            name: getattr(run, name)
-            for name in (
-                "status",
-                "input",
-                "interrupt_before",
-                "interrupt_after",
-                "reason",
-                "error",
-                "failure_code",
-            )
-        },
+        **{name: getattr(run, name) for name in FIELDS},
         **times,
         **child,
     }

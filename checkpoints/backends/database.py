@@ -191,21 +191,12 @@ def _head(threads: QuerySet[Thread]) -> uuid.UUID | None:
 
 
 def _kept(row: Checkpoint) -> StoredCheckpoint:
-    entry = Entry(
-        status=row.status,
-        node_id=row.node_id,
-        next_step=row.next_step,
-        loop_num=row.loop_num,
-        completed_nodes=row.completed_nodes,
-        total_nodes=row.total_nodes,
-        metadata=row.metadata,
-    )
     return StoredCheckpoint(
         id=row.pk,
         thread_id=row.thread_id,
         run_id=row.run_id,
         parent_id=row.parent_id,
-        entry=entry,
+        entry=store.entry_of(row),
         digest=row.digest,
         size=row.size,
         created_at=row.created_at,

@@ -215,18 +215,14 @@ def _check_blobs(space: _Space, room: list[int]) -> None:
         ):
             raise ImportRefused(
                 "parent_missing",
-                (
-                    f"graph: the value {place} of {row['channel'][:100]} grew from none that it "
-                    "can have."
-                ),
+                f"graph: the value {place} of {row['channel'][:100]} grew from none that it "
+                "can have.",
             )
         if row["depth"] not in {0, before["depth"] + 1 if before else 0}:
             raise ImportRefused(
                 "document_invalid",
-                (
-                    f"graph: the value {place} of {row['channel'][:100]} is at no depth that it "
-                    "can have."
-                ),
+                f"graph: the value {place} of {row['channel'][:100]} is at no depth that it "
+                "can have.",
             )
         sums.append(sums[base].copy() if base is not None else hashlib.sha256())
         sums[-1].update(_unpacked(row["kind"], space.contents[id(row)], room))

@@ -272,10 +272,8 @@ def read(raw: bytes, *, limit: int) -> Document:
             known = ", ".join(map(str, VERSIONS))
             raise ImportRefused(
                 "unknown_version",
-                (
-                    f"This document is of version {str(document.get('version'))[:20]}; known "
-                    f"are {known}."
-                ),
+                f"This document is of version {str(document.get('version'))[:20]}; known "
+                f"are {known}.",
             )
         if isinstance(document.get("digest"), str) and digest(document) != document["digest"]:
             raise ImportRefused(

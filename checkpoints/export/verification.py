@@ -111,10 +111,8 @@ class CheckpointCheck:
             yield Damage(
                 "chunk",
                 chunk.digest,
-                (
-                    f"the chunk {chunk.digest[:12]} does not match its digest; its stored bytes "
-                    "were changed"
-                ),
+                f"the chunk {chunk.digest[:12]} does not match its digest; its stored bytes "
+                "were changed",
             )
 
 

@@ -118,10 +118,8 @@ class ThreadQuerySet(models.QuerySet["Thread"]):
         # both databases give back what they update, the ORM does not: it would ask again
         with connection.cursor() as cursor:
             cursor.execute(
-                (
-                    "UPDATE checkpoints_thread SET last_seq = last_seq + %s WHERE id = %s "
-                    "RETURNING last_seq"
-                ),
+                "UPDATE checkpoints_thread SET last_seq = last_seq + %s WHERE id = %s "
+                "RETURNING last_seq",
                 [count, key],
             )
             row = cursor.fetchone()

@@ -37,18 +37,14 @@ def tighten(places: Iterable[Path], *, umask: int) -> int:
                 refused = refused or f"{path}: {error.strerror}"
     if changed:
         logger.warning(
-            (
-                "%d files and folders of Waystation could be read by other users of this "
-                "machine; now they cannot."
-            ),
+            "%d files and folders of Waystation could be read by other users of this "
+            "machine; now they cannot.",
             changed,
         )
     if refused:
         logger.warning(
-            (
-                "Other users of this machine may read what Waystation keeps, and it could not "
-                "be closed: %s."
-            ),
+            "Other users of this machine may read what Waystation keeps, and it could not "
+            "be closed: %s.",
             refused,
         )
     return changed

@@ -23,6 +23,7 @@ words.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import uuid
@@ -79,6 +80,13 @@ def save(
     checkpoint = build(thread_id, run_id, state, entry, parent=parent, before=before)
     insert(checkpoint)
     return checkpoint
+
+
+def entry_of(checkpoint: Checkpoint) -> Entry:
+    """What a written checkpoint records beside its state; the next one may begin from it."""
+    return Entry(
+        **{field.name: getattr(checkpoint, field.name) for field in dataclasses.fields(Entry)}
+    )
 
 
 def insert(checkpoint: Checkpoint) -> None:

@@ -189,10 +189,8 @@ class _RuleReader:
         elif tool and self.tools is not None and tool not in self.tools:
             self.say(
                 f"{place}.tool",
-                (
-                    f"{tool[:80]!r} is none of the tools here: "
-                    f"{', '.join(sorted(self.tools)) or 'there are none'}."
-                ),
+                f"{tool[:80]!r} is none of the tools here: "
+                f"{', '.join(sorted(self.tools)) or 'there are none'}.",
             )
         if not isinstance(why, str) or len(why) > LONGEST_WHY:
             self.say(f"{place}.why", f"A sentence of up to {LONGEST_WHY} characters.")

@@ -443,10 +443,8 @@ def _object_in(text: str) -> dict[str, Any] | None:
 def _check_loops(mind: AgentCheckpointState) -> None:
     if mind["current_loop"] - mind["loops_before"] > mind["total_loops"]:
         raise StepFailed(
-            (
-                f"The agent took {mind['total_loops']} loops without an answer, which is its "
-                f"limit. {KEPT}"
-            ),
+            f"The agent took {mind['total_loops']} loops without an answer, which is its "
+            f"limit. {KEPT}",
             code="loop_limit",
         )
 

@@ -173,10 +173,8 @@ def check_delivery(source: str, slug: str, people: Iterable[User], *, reviewed: 
             )
             raise Forbidden(
                 "delivery_unreviewed",
-                (
-                    f"{message} Order by a template that asks, or without a push; an operator can "
-                    "give the right."
-                ),
+                f"{message} Order by a template that asks, or without a push; an operator can "
+                "give the right.",
             )
 
 

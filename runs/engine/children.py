@@ -61,10 +61,8 @@ def check(step: FrozenStep, outcome: Gather, *, depth: int) -> None:
     if unknown or not known:
         wanted = ", ".join(unknown) or "any"
         raise StepFailed(
-            (
-                f"The step template of {step['name']} has no sub-step {wanted} for a child run "
-                "to take."
-            ),
+            f"The step template of {step['name']} has no sub-step {wanted} for a child run "
+            "to take.",
             code="gather_invalid",
         )
 

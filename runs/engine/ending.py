@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from django.db import transaction
@@ -20,7 +21,6 @@ from checkpoints import store
 from checkpoints.database import clock
 from checkpoints.events import log
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind, Thread
-from checkpoints.store import Entry
 from checkpoints.store.prepared_queries import Prepared
 from runs import hints
 from runs.engine import commit
@@ -310,12 +310,11 @@ def _last(
         state = store.load(head)
     except store.CheckpointDamaged:
         return None
-    entry = Entry(
+    entry = replace(
+        store.entry_of(head),
         status=status,
         node_id=head.next_step or head.node_id,
-        loop_num=head.loop_num,
-        completed_nodes=head.completed_nodes,
-        total_nodes=head.total_nodes,
+        next_step="",
         metadata={**head.metadata, "failure_code": code},
     )
     return store.build(run.thread_id, run.pk, state, entry, parent=head, before=state)

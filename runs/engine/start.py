@@ -221,14 +221,7 @@ def ask_again(pause: Pause, head: Checkpoint, state: dict[str, Any], **fields: A
     new = Run.objects.create(
         thread=run.thread, definition=run.definition, work_order=run.work_order, **columns
     )
-    entry = Entry(
-        status=CheckpointStatus.PENDING_INPUT,
-        node_id=asked.node_id,
-        loop_num=asked.loop_num,
-        completed_nodes=asked.completed_nodes,
-        total_nodes=asked.total_nodes,
-        metadata=asked.metadata,
-    )
+    entry = replace(store.entry_of(asked), status=CheckpointStatus.PENDING_INPUT, next_step="")
     checkpoint = store.save(run.thread_id, new.pk, state, entry, parent=head, before=state)
     copied = {
         field.attname: getattr(pause, field.attname)

@@ -115,10 +115,8 @@ def make_room() -> None:
         used = _free_until(limit, now=clock.now())
     if used > limit:
         raise StepFailed(
-            (
-                f"The workspaces on this machine use {used:,} bytes and may use {limit:,}; "
-                "those of live orders stay. Retry later."
-            ),
+            f"The workspaces on this machine use {used:,} bytes and may use {limit:,}; "
+            "those of live orders stay. Retry later.",
             code="disk_quota",
         )
 

@@ -391,10 +391,8 @@ class GitWorkspace:
             )
         if not first:
             raise StepFailed(
-                (
-                    "The repository's default branch has no commit yet, so there is nothing to "
-                    "work on."
-                ),
+                "The repository's default branch has no commit yet, so there is nothing to "
+                "work on.",
                 code="empty_repository",
             )
         return first
@@ -444,10 +442,8 @@ def _not_pushed(branch: str, returncode: int, said: str) -> StepFailed:
     kept = "The commits are kept in this run"
     if returncode == 1:
         return StepFailed(
-            (
-                f"The origin did not take the branch {branch}: {said} {kept}; put the origin "
-                "right and retry, or take the patch."
-            ),
+            f"The origin did not take the branch {branch}: {said} {kept}; put the origin "
+            "right and retry, or take the patch.",
             code="push_rejected",
         )
     if re.search(r"returned error: 429", said):
@@ -457,17 +453,13 @@ def _not_pushed(branch: str, returncode: int, said: str) -> StepFailed:
             after=60.0,
         )
     if re.search(
-        (
-            r"Authentication failed|could not read (Username|Password)|Permission "
-            r"denied|returned error: 40[0-9]|not found"
-        ),
+        r"Authentication failed|could not read (Username|Password)|Permission "
+        r"denied|returned error: 40[0-9]|not found",
         said,
     ):
         return StepFailed(
-            (
-                f"The origin does not let us push {branch}: {said} {kept}; check the "
-                "repository's credential, then retry."
-            ),
+            f"The origin does not let us push {branch}: {said} {kept}; check the "
+            "repository's credential, then retry.",
             code="forge_refused",
         )
     return StepFailed(

@@ -182,10 +182,8 @@ def run_graph(state: State, context: Context) -> Outcome:
             place = None
         if place is not None and place.status != "done" and place.shape != graph.shape:
             context.log(
-                (
-                    "The graph's nodes or edges were changed since it began; it goes on with "
-                    "the new ones."
-                ),
+                "The graph's nodes or edges were changed since it began; it goes on with "
+                "the new ones.",
                 level="warning",
             )
         return _advanced(state, context, graph, place)

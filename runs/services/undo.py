@@ -9,6 +9,7 @@ person who takes the answer back, one finds the row as it expects it.
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 
 from django.db.models import Exists
 
@@ -16,7 +17,6 @@ from checkpoints import store
 from checkpoints.database import clock
 from checkpoints.events import log
 from checkpoints.models import CheckpointStatus, EventKind, Thread
-from checkpoints.store import Entry
 from runs import hints
 from runs.definitions import due_times
 from runs.engine import ending
@@ -54,14 +54,7 @@ def take_back(pause: Pause, *, until: dt.datetime, by: str, told: dict[str, str]
     # after the move: no worker writes a newer one
     head = Thread.objects.select_related("head").get(pk=run.thread_id).head
     assert head is not None  # written with the answer
-    entry = Entry(
-        status=CheckpointStatus.PENDING_INPUT,
-        node_id=asked.node_id,
-        loop_num=asked.loop_num,
-        completed_nodes=asked.completed_nodes,
-        total_nodes=asked.total_nodes,
-        metadata=asked.metadata,
-    )
+    entry = replace(store.entry_of(asked), status=CheckpointStatus.PENDING_INPUT, next_step="")
     checkpoint = store.save(
         run.thread_id, run.pk, store.load(asked), entry, parent=head, before=store.load(head)
     )

@@ -123,10 +123,8 @@ def begin_next(thread_id: uuid.UUID) -> Run | None:
         else:  # or the line behind it would wait for ever
             _refuse(
                 turn,
-                (
-                    f"It failed in a way that nobody foresaw ({type(row.error).__name__}); "
-                    "operators find the reason in the log."
-                ),
+                f"It failed in a way that nobody foresaw ({type(row.error).__name__}); "
+                "operators find the reason in the log.",
             )
     return None
 

@@ -233,10 +233,8 @@ class _Writer:
         if not isinstance(reference, str) or not reference.startswith("#/"):
             raise SchemaRefused(
                 path,
-                (
-                    f"The reference {str(reference)[:80]!r} leads out of this schema; nothing "
-                    "is fetched."
-                ),
+                f"The reference {str(reference)[:80]!r} leads out of this schema; nothing "
+                "is fetched.",
             )
         if reference in seen:
             raise SchemaRefused(path, f"The reference {reference!r} leads back to itself.")

@@ -121,10 +121,8 @@ def _rows(path: Path, kind: type[Any]) -> list[dict[str, Any]]:
         )
     except FileNotFoundError as error:
         raise StepFailed(
-            (
-                f"{path.name} is not in the folder of the books ({path.parent}). Put it there "
-                "and retry."
-            ),
+            f"{path.name} is not in the folder of the books ({path.parent}). Put it there "
+            "and retry.",
             code="books_missing",
         ) from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:

@@ -51,10 +51,8 @@ def send(entries: Sequence[LedgerEntry], *, key: str) -> None:
         )
     if status in {408, 429} or status >= 500:
         raise StepFailed(
-            (
-                f"The ledger answered {status}. Nothing is known to be booked; the same batch "
-                "is sent again."
-            ),
+            f"The ledger answered {status}. Nothing is known to be booked; the same batch "
+            "is sent again.",
             code="ledger_away",
         )
     reason = str(answer.get("detail") or answer.get("error") or "")[:300]

@@ -65,10 +65,8 @@ INPUT_SCHEMA: dict[str, Any] = {
     "properties": {
         "invoice": schema_of(
             "Invoice",
-            (
-                "An EN 16931 e-invoice: XRechnung or other UBL or CII XML, or a ZUGFeRD / "
-                "Factur-X PDF. Up to 5 MB."
-            ),
+            "An EN 16931 e-invoice: XRechnung or other UBL or CII XML, or a ZUGFeRD / "
+            "Factur-X PDF. Up to 5 MB.",
         ),
         "supplier_mail": {
             "type": "string",
@@ -311,10 +309,8 @@ def _require_answers(now: BookingState, context: Context) -> None:
         )
     if any(now.get(key) for key in BOOKKEEPERS) and context.approved("booking.decide") is None:
         raise StepFailed(
-            (
-                "The state holds a bookkeeper's answers, and no bookkeeper gave them. Nothing "
-                "was booked. Go on from before the question."
-            ),
+            "The state holds a bookkeeper's answers, and no bookkeeper gave them. Nothing "
+            "was booked. Go on from before the question.",
             code="approval_missing",
         )
 
@@ -415,10 +411,8 @@ def _invoice(state: BookingState) -> Any:
         return invoice_of(state)
     except (NotAnInvoice, KeyError) as error:
         raise StepFailed(
-            (
-                f"The state holds no invoice that can be read: {error}. Go on from the first "
-                "checkpoint."
-            ),
+            f"The state holds no invoice that can be read: {error}. Go on from the first "
+            "checkpoint.",
             code="no_invoice",
         ) from error
 

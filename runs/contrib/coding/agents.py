@@ -48,10 +48,8 @@ class AllowedPrograms(ServerSide):
             if program and program not in allowed and "*" not in allowed:
                 raise command_config.invalid(
                     field,
-                    (
-                        f"{program!r} is not among the programs that operators allow "
-                        "(WAYSTATION_COMMANDS)."
-                    ),
+                    f"{program!r} is not among the programs that operators allow "
+                    "(WAYSTATION_COMMANDS).",
                 )
         if refused := sorted(
             set(config.get("environment", ())) - set(setting("WAYSTATION_COMMAND_ENVIRONMENT"))

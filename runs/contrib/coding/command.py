@@ -156,10 +156,8 @@ def _filled(argument: str, prompt: str, context: Context) -> str:
     filled = PLACEHOLDER.sub(lambda match: value(match[1]), argument)
     if len(filled.encode()) > LONGEST_ARGUMENT:
         raise StepFailed(
-            (
-                "The prompt is too long for an argument of a program. Let the step template use "
-                "{prompt_file} or standard input."
-            ),
+            "The prompt is too long for an argument of a program. Let the step template use "
+            "{prompt_file} or standard input.",
             code="prompt_too_long",
         )
     # words of others are no option: a request "--version" would be one

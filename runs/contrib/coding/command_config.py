@@ -119,10 +119,8 @@ def check_arguments(field: str, arguments: Sequence[str], *, stdin: bool) -> Non
     if PurePath(program).name in SHELLS:
         raise invalid(
             field,
-            (
-                f"{program} is a shell, and words of others would become its commands. Name the "
-                "program itself."
-            ),
+            f"{program} is a shell, and words of others would become its commands. Name the "
+            "program itself.",
         )
     used = {name for argument in rest for name in PLACEHOLDER.findall(argument)}
     if unknown := sorted(used - set(PLACEHOLDERS)):
@@ -135,10 +133,8 @@ def check_arguments(field: str, arguments: Sequence[str], *, stdin: bool) -> Non
     if not stdin and not used & {"prompt", "prompt_file"}:
         raise invalid(
             field,
-            (
-                "The program would not be told what to do: use {prompt}, {prompt_file}, or "
-                '"stdin": true.'
-            ),
+            "The program would not be told what to do: use {prompt}, {prompt_file}, or "
+            '"stdin": true.',
         )
 
 

@@ -99,10 +99,8 @@ def _checked(function: str) -> Any:
         if config.get("merge", "sections") not in ("sections", "agent"):
             raise command_config.invalid(
                 "merge",
-                (
-                    '"sections" (one below the other) or "agent" (one more agent makes one plan '
-                    "of them)."
-                ),
+                '"sections" (one below the other) or "agent" (one more agent makes one plan '
+                "of them).",
             )
         if foreign := sorted(
             name for name, owner in ONLY.items() if name in config and owner != function
@@ -196,10 +194,8 @@ def _planned(
 ) -> Go:
     if not ran.answer:
         raise StepFailed(
-            (
-                "The agent ended without a word, so there is no plan. What it wrote is kept "
-                "with this order."
-            ),
+            "The agent ended without a word, so there is no plan. What it wrote is kept "
+            "with this order.",
             code="agent_silent",
         )
     made = {

@@ -57,10 +57,8 @@ def parse(content: bytes) -> Element:
     except DefusedXmlException as error:
         raise InvoiceUnreadable(
             "hostile_xml",
-            (
-                "The XML declares a document type or entities. No e-invoice does; nothing of it "
-                "was read."
-            ),
+            "The XML declares a document type or entities. No e-invoice does; nothing of it "
+            "was read.",
         ) from error
     # LookupError: an encoding that there is not
     except (ParseError, ValueError, LookupError) as error:

@@ -66,10 +66,8 @@ def check_scope(scope: TidyScope, known: Sequence[str], tracked: Sequence[str]) 
     for rule in scope["select"]:
         if not any(selects(rule, code) for code in known):
             raise StepFailed(
-                (
-                    f"ruff knows no rule {rule} (outside its preview mode). Order again with "
-                    "other rules."
-                ),
+                f"ruff knows no rule {rule} (outside its preview mode). Order again with "
+                "other rules.",
                 code="unknown_rule",
             )
     for pattern in scope["paths"]:

@@ -471,10 +471,8 @@ def deliver(state: State, context: Context) -> Outcome:
             f"{row['claim']}: {row['found']}" for row in proof["rows"] if not row["passed"]
         )
         raise StepFailed(
-            (
-                "The result failed its review and nobody approved it, so nothing was "
-                f"delivered. {failed}"
-            ),
+            "The result failed its review and nobody approved it, so nothing was "
+            f"delivered. {failed}",
             code="review_failed",
         )
     workspace = context.workspace

@@ -145,11 +145,7 @@ class ClaimedRun:
         """Names this execution of the step: the same at every try, also by another worker or by the
         run that retries a failed one.
         """
-        name = self.at
-        return str(
-            self.head.metadata.get("scope")
-            or f"{self.run.shown_id}/{name}/{loop_num(self.head, name)}"
-        )
+        return key_of(self.head, self.run, self.at)
 
     def once(
         self,
@@ -347,6 +343,11 @@ def _result(memo: Memo) -> Any:
             f"what {memo.scope} recorded as {memo.key} cannot be read; its stored text was changed"
         )
     return memo.value[0]
+
+
+def key_of(head: Checkpoint, run: Run, step: str) -> str:
+    """Name the coming execution of a step, as all its tries and retries do."""
+    return str(head.metadata.get("scope") or f"{run.shown_id}/{step}/{loop_num(head, step)}")
 
 
 def loop_num(head: Checkpoint, name: str) -> int:

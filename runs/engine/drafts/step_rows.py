@@ -5,7 +5,7 @@ one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from django.db.models import Max
@@ -17,7 +17,7 @@ from checkpoints.state import codec, redaction, reducers
 from checkpoints.store import Entry
 from runs.definitions import due_times, reviewer_index
 from runs.engine import approvals, questions
-from runs.engine.context.claimed_run import ClaimedRun, loop_num
+from runs.engine.context.claimed_run import ClaimedRun, key_of, loop_num
 from runs.engine.drafts import budget, state_shape
 from runs.engine.drafts.events import CARRIED, MIDWAY, Events, created, line
 from runs.engine.questions import Question
@@ -200,14 +200,12 @@ def failure(
         **({approvals.RELIED: dict(relied)} if relied else {}),
     }
     if head.next_step:
-        why["scope"] = head.metadata.get("scope") or f"{run.shown_id}/{step}/{loop_num(head, step)}"
-    entry = Entry(
+        why["scope"] = key_of(head, run, step)
+    entry = replace(
+        store.entry_of(head),
         status=CheckpointStatus.FAILED,
         node_id=step,
-        next_step=head.next_step,
         loop_num=loop_num(head, step) if head.next_step else head.loop_num,
-        completed_nodes=head.completed_nodes,
-        total_nodes=head.total_nodes,
         metadata={**head.metadata, **why},
     )
     parent, before = written or (head, state)

@@ -8,13 +8,12 @@ state of its last good ancestor.
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from checkpoints import store
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
-from checkpoints.store import Entry
-from runs.engine.context.claimed_run import loop_num
+from runs.engine.context.claimed_run import key_of, loop_num
 from runs.engine.drafts.events import Events, created, line
 from runs.engine.start import following
 from runs.models import Run
@@ -101,17 +100,13 @@ def incident(run: Run, found: Good) -> tuple[Events, Checkpoint]:
         "damaged": found.damaged.shown_id,
     }
     if good.next_step:
-        why["scope"] = (
-            good.metadata.get("scope")
-            or f"{Run(pk=good.run_id).shown_id}/{step}/{loop_num(good, step)}"
-        )
-    entry = Entry(
+        why["scope"] = key_of(good, Run(pk=good.run_id), step)
+    entry = replace(
+        store.entry_of(good),
         status=CheckpointStatus.FAILED,
         node_id=step or good.node_id,
         next_step=step,
         loop_num=loop_num(good, step) if good.next_step else good.loop_num,
-        completed_nodes=good.completed_nodes,
-        total_nodes=good.total_nodes,
         metadata={**kept, **why},
     )
     checkpoint = store.build(

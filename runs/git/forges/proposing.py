@@ -98,10 +98,8 @@ def failure(
     if status == 429 or (status == 403 and wait is not None):
         seconds = LIMITED if wait is None else wait
         return StepFailed(
-            (
-                f"{name} is asked too much at the moment and wants to be left alone for "
-                f"{seconds:,.0f} seconds: {reason}. {kept} Retry then."
-            ),
+            f"{name} is asked too much at the moment and wants to be left alone for "
+            f"{seconds:,.0f} seconds: {reason}. {kept} Retry then.",
             code="forge_limit",
             after=seconds,
         )

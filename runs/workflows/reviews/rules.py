@@ -105,10 +105,8 @@ def check(given: Any, calendars: Mapping[str, Calendar]) -> Review:
     ):
         raise ReviewInvalid(
             "quorum",
-            (
-                f"Only {len(reviewers['users'])} may answer, so {review['quorum']} will never "
-                "have approved."
-            ),
+            f"Only {len(reviewers['users'])} may answer, so {review['quorum']} will never "
+            "have approved.",
         )
     if outcome == "approve" and review.get("risk") == "high":
         raise ReviewInvalid(
