@@ -77,7 +77,7 @@ def edit_template(
     if after is not None and (last is None or last.version != after):
         raise refused("version", SAVED_MEANWHILE)
     before = {name: getattr(last, name) for name in EDITED} if last else {}
-    kept = before if last and not declared else {**_usual_fields(), "title": slug}
+    kept = before if last and not declared else {**usual_fields(), "title": slug}
     values = {**kept, **fields}
     check_texts(slug, fields)
     frozen_steps = freeze_steps(values.get("steps", []))
@@ -109,7 +109,8 @@ def edit_template(
         raise refused("version", SAVED_MEANWHILE) from error
 
 
-def _usual_fields() -> dict[str, Any]:
+def usual_fields() -> dict[str, Any]:
+    """What a template has where nothing is said, by the names of EDITED."""
     usual = Template()
     return {name: getattr(usual, name) for name in EDITED}
 

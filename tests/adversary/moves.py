@@ -486,7 +486,8 @@ STILL: dict[str, str] = {
             "credential remove", "credential set",
             "drop_stray_bodies", "export_ledger", "export_thread", "invariants", "load_templates",
             "prune", "rotate_keys",
-            "sample_invoices", "sample_repository", "standalone", "verify_checkpoints",
+            "sample_invoices", "sample_repository", "standalone", "startworkflow",
+            "templates apply", "templates export", "verify_checkpoints",
             "verify_ledger",
         )
     },

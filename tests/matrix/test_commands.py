@@ -25,7 +25,8 @@ MACHINE = {
     "erase_thread", "export_ledger", "export_thread",
     "invariants", "load_templates", "prune", "rotate_keys", "sample_invoices", "sample_repository",
     "send_test",
-    "standalone", "startworkflow", "verify_checkpoints", "verify_ledger",
+    "standalone", "startworkflow", "templates apply", "templates export",
+    "verify_checkpoints", "verify_ledger",
 }  # fmt: skip
 """Speak for nobody: whoever has the shell has the machine."""
 FOR_PEOPLE: dict[str, tuple[list[str], bool]] = {
