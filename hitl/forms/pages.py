@@ -257,7 +257,8 @@ class WorkOrderForm(forms.Form):
             "required": [name for name in deep if name in required],
             schemas.ORDER: list(deep),
         }
-        self.deep = SchemaForm(shape, typed)
+        self.deep_shape = schemas.check(shape)
+        self.deep = SchemaForm(self.deep_shape, typed)
         """The parts of the input that one field of Django's cannot hold."""
         for name, part in parts.items():
             if name in deep:
@@ -276,6 +277,9 @@ class WorkOrderForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         values: dict[str, Any] = super().clean() or {}
+        # all that is wrong is shown at once; the service says it again, and the rest
+        found = schemas.validate_resume_payload(self.deep_shape, self.deep.payload)
+        self.deep.add_errors(found)
         for name in self.takes_files:
             sent, path = values.get(PREFIX + name), values.get(PREFIX + name + ".path")
             if sent and path:

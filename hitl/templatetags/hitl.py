@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -27,7 +27,7 @@ from hitl.views.clock import shown_to
 from hitl.views.common import home_of, place_of
 from runs import phases
 from runs.models import Pause, Run, WorkOrder
-from runs.workflows import schemas
+from runs.workflows import attachments, schemas
 
 register = template.Library()
 
@@ -214,7 +214,30 @@ def labelled_input(order: WorkOrder) -> list[tuple[str, Any]]:
         *(name for name in parts if name in order.input),
         *(name for name in order.input if name not in parts),
     ]
-    return [(label_of(name, parts.get(name, {})), order.input[name]) for name in names]
+    return [
+        row
+        for name in names
+        for row in _rows(
+            label_of(name, parts.get(name, {})), parts.get(name, {}), order.input[name]
+        )
+    ]
+
+
+def _rows(label: str, part: Mapping[str, Any], value: Any) -> Iterator[tuple[str, Any]]:
+    """A value as rows: an object has one for each field, a list of objects one for each of theirs;
+    a file stays whole.
+    """
+    if isinstance(value, dict) and part.get("format") != attachments.FORMAT:
+        inner = schemas.declared(part)
+        for name, one in value.items():
+            shape = inner.get(name, {})
+            yield from _rows(f"{label}: {label_of(name, shape)}", shape, one)
+    elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
+        items = part.get("items", {})
+        for number, one in enumerate(value, start=1):
+            yield from _rows(f"{label} {number}", items if isinstance(items, dict) else {}, one)
+    else:
+        yield label, value
 
 
 @register.filter

@@ -100,15 +100,21 @@ def test_a_declared_input_is_a_form_a_422_and_a_value_with_its_types(page, ana, 
     }
     more = page.post("/work-orders/new", {**typed, "change": "add:input.parts"})
     assert more.status_code == 200 and 'name="input.parts.0.street"' in more.content.decode()
-    wrong = page.post("/work-orders/new", {**typed, "input.back_to.street": "", "input.on": "soon"})
+    wrong = page.post(
+        "/work-orders/new",
+        {**typed, "input.order_id": "", "input.back_to.street": "", "input.on": "soon"},
+    )
     assert wrong.status_code == 422 and "The order was not made" in wrong.content.decode()
     assert 'id="id_input_back_to_street_error"' in wrong.content.decode()
     assert 'id="id_input_on_error"' in wrong.content.decode()
+    assert "This field is required." in wrong.content.decode()
     assert not WorkOrder.objects.exists()
     made = page.post("/work-orders/new", typed)
     assert made.status_code == 302
     order = WorkOrder.objects.get()
     assert order.input == GOOD
+    shown = page.get(f"/work-orders/{order.shown_id}/").content.decode()
+    assert "<dt>Back to: Street</dt><dd>Hill 1</dd>" in shown
 
     # REST
     bad = {**GOOD, "amount": 0.001, "back_to": {}}
