@@ -43,6 +43,9 @@ from tests.worlds.mailing import receiver as receiver
 from tests.worlds.people import group, person
 
 ledger.let_flush()
+# a test module may import `project.asgi`, which saves the declared workflows: while modules are
+# imported there is no database
+django_settings.WAYSTATION_PUBLISH = False
 
 
 LONG = {

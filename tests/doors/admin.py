@@ -20,8 +20,9 @@ from hitl.outbound import endpoints
 from hitl.threads import erasure
 from hitl.threads import export as whole
 from hitl.wait_gate import primitives
-from runs.models import Credential, Pause, Repository, TemplateAccess
+from runs.models import Credential, Pause, Repository, TemplateAccess, WorkLimit
 from tests.conftest import drive, pause_of
+from tests.matrix.world import schedule_of
 
 
 def client_of(user: User) -> Client:
@@ -139,3 +140,5 @@ def one_of_each(paused, root, ana):
         codec.encode(whole.export(paused.thread_id)).encode(), limit=10_000_000
     )
     whole.load(document, owner=ana)
+    schedule_of(ana)
+    WorkLimit.objects.create(template="writing")

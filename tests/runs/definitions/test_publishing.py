@@ -44,6 +44,7 @@ def author(templates, tmp_path, monkeypatch, settings):
     """Deploys a version of the author's module, as a start of the product would find it."""
     monkeypatch.syspath_prepend(tmp_path)
     settings.WAYSTATION_WORKFLOWS = ["shop_published"]
+    settings.WAYSTATION_PUBLISH = True
     steps, traits = dict(registry._STEPS), dict(registry._TRAITS)
 
     def deploy(**given):
