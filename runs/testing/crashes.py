@@ -7,7 +7,9 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import select
 import signal
+import threading
 import traceback
 import uuid
 from collections import Counter
@@ -16,6 +18,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from runs.engine.context import streaming
 from runs.testing import effects, moments
 from runs.testing.effects import ID, Call, Recorder, Watched
 from runs.testing.engine import ROUNDS, Endless, Engine
@@ -29,6 +32,8 @@ for; a time that passes; or a function of the `Play`.
 SHOWN = 12
 """Faults that a message tells."""
 WIDE = 120
+SILENCE = 60.0
+"""Seconds beyond the engine's patience in which a worker's process must tell of a moment."""
 
 
 class NotCrashProof(AssertionError):
@@ -233,10 +238,9 @@ class _Process(_Worker):
             os.close(reads)
             self._be_the_child(writes)
         os.close(writes)
-        with os.fdopen(reads) as journal:
-            lines = [json.loads(line) for line in journal]
+        journal = self._read(reads, child)
         _, status = os.waitpid(child, 0)
-        for kind, said in lines:
+        for kind, said in map(json.loads, journal.splitlines()):
             if kind == "moment":
                 self.life.names.append(said)
             elif kind == "call":
@@ -245,12 +249,28 @@ class _Process(_Worker):
                 raise RuntimeError(f"The worker's process failed:\n{said}")
         self.life.dead = self.life.dead or os.waitstatus_to_exitcode(status) == -signal.SIGKILL
 
+    def _read(self, reads: int, child: int) -> str:
+        """Read what the child tells until it ends; one that falls silent is ended."""
+        told = b""
+        silence = self.engine.patience + SILENCE
+        try:
+            while select.select([reads], [], [], silence)[0]:
+                if not (piece := os.read(reads, 65536)):
+                    return told.decode()
+                told += piece
+        finally:
+            os.close(reads)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        raise Endless(f"A worker's process said nothing for {silence:g} s.")
+
     def _be_the_child(self, writes: int) -> None:
         def tell(kind: str, said: Any) -> None:
             os.write(writes, f"{json.dumps([kind, said])}\n".encode())
 
         life = self.life
         try:
+            streaming._changed = threading.Condition()  # a thread of the parent may hold the other
             if life.dead:
                 self.recorder.tell = lambda call: tell("call", asdict(call))
                 self.engine.work_off()

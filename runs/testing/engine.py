@@ -179,7 +179,10 @@ class Engine:
             yield timezone, "now", self.now
 
     def _call(self, held: ClaimedRun, seconds: float | None, function: Callable[[], Any]) -> Any:
-        with _alarm(self.patience), moments.within(held.at):
+        alarm = _alarm(self.patience) if _may_ring() else nullcontext()
+        if not _may_ring():  # then in a thread of its own
+            seconds = min(seconds or self.patience, self.patience)
+        with alarm, moments.within(held.at):
             return _call_step(held, seconds, function)
 
     def _say(self, history: Sequence[Mapping[str, Any]], tools: Sequence[str]) -> Iterator[Any]:
@@ -389,15 +392,15 @@ def _in_place_of_the_default(settings: dict[str, Any]) -> Iterator[None]:
             handler[DEFAULT_DB_ALIAS] = outer
 
 
+def _may_ring() -> bool:
+    """Whether the alarm is free: in the main thread, and set by nobody else."""
+    free = threading.current_thread() is threading.main_thread()
+    return free and signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+
+
 @contextmanager
 def _alarm(seconds: float) -> Iterator[None]:
-    """Fail a step that does not end: raised in it, where it runs in the main thread and nobody else
-    has set the alarm.
-    """
-    free = threading.current_thread() is threading.main_thread()
-    if not free or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
-        yield
-        return
+    """Fail a step that does not end, by an exception that is raised in it."""
 
     def ring(*_: Any) -> None:
         raise StepFailed(f"The step did not end within {seconds:g} s (`patience`).", code="timeout")

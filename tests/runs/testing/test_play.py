@@ -5,6 +5,7 @@ wait for.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -178,6 +179,16 @@ def test_what_an_author_may_get_wrong_ends_in_words(function, code, words):
     assert words in run.error
     with pytest.raises(NothingAsked, match="the run is failed: "):
         run.approve()
+
+
+def test_a_step_that_does_not_end_fails_where_another_has_the_alarm_too():
+    """As with pytest-timeout, and in a thread: before, such a test hung."""
+    theirs = signal.signal(signal.SIGALRM, lambda *_: None)
+    try:
+        run = play(flow({"function": "shop.hang"}), engine=Engine.on_sqlite(patience=0.1))
+        assert (run.status, run.failure_code) == ("failed", "timeout")
+    finally:
+        signal.signal(signal.SIGALRM, theirs)
 
 
 def test_a_huge_state_is_kept_whole_or_refused_by_the_templates_budget():
