@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 from runs.workflows import Context, Done, Go, Outcome, State, step
-from tests.runs.testing.shop import BANK
+from tests.runs.testing.shop import BANK, flow
 
 CHANCE = itertools.count(1)
 OUTBOX: list[Path] = []
@@ -84,3 +85,8 @@ def keyed(state: State, context: Context) -> Outcome:
 @step("broken.late")
 def late(state: State, context: Context) -> Outcome:
     return Go(update={"ended": context.once("end", lambda: True)})
+
+
+def one(function: str, **place: Any) -> dict[str, Any]:
+    """A workflow of one broken step."""
+    return flow({"function": function, **place})

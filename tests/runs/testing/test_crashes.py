@@ -15,6 +15,7 @@ import pytest
 from runs.testing import NotCrashProof, outside, survives_every_crash
 from tests.databases.copies import ROOT
 from tests.runs.testing import broken, shop
+from tests.runs.testing.broken import one
 from tests.runs.testing.shop import BANK, PARTS, PAY, PRICE, REFUND, flow
 
 
@@ -22,11 +23,6 @@ from tests.runs.testing.shop import BANK, PARTS, PAY, PRICE, REFUND, flow
 def empty_world():
     BANK.reset()
     broken.OUTBOX.clear()
-
-
-def one(function, **place):
-    """A workflow of one broken step."""
-    return flow({"function": function, **place})
 
 
 def line_of(function, words):
@@ -144,7 +140,7 @@ from pathlib import Path
 from runs.testing import NotCrashProof, survives_every_crash
 from tests.databases.copies import ROOT
 from tests.runs.testing import broken
-from tests.runs.testing.test_crashes import one
+from tests.runs.testing.broken import one
 
 broken.OUTBOX.append(Path(sys.argv[1]))
 good = survives_every_crash(one("broken.keyless"), idempotent=[broken.send], kill=True)
