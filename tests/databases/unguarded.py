@@ -25,8 +25,7 @@ def let_flush() -> None:
         opening = f"INSERT INTO checkpoints_guard (opens) VALUES ('{append_only.EMPTY}')"
         return [opening, *statements, "DELETE FROM checkpoints_guard"] if statements else []
 
-    # put in place of the method, on purpose
-    operations.sql_flush = sql_flush  # type: ignore[method-assign]
+    operations.sql_flush = sql_flush  # type: ignore[method-assign]  # on purpose
 
 
 @pytest.fixture

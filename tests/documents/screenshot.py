@@ -42,7 +42,10 @@ def browser(url: str, password: str, path: str) -> Iterator[Page]:
     """The page at `path` in a Chromium in which the demo's reviewer has logged in."""
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=CHROMIUM)
-        page = chromium.new_page(viewport=WINDOW, color_scheme="light")  # type: ignore[arg-type]
+        page = chromium.new_page(
+            viewport=WINDOW,  # type: ignore[arg-type]  # a plain dict fits the TypedDict
+            color_scheme="light",
+        )
         page.goto(f"{url}/login?next={path}")
         page.get_by_label("Username").fill("reviewer")
         page.get_by_label("Password").fill(password)

@@ -9,6 +9,5 @@ from collections.abc import Callable
 async def becomes(true: Callable[[], object], *, seconds: float = 60) -> None:
     """Look again and again until it holds; TimeoutError where it does not in time."""
     async with asyncio.timeout(seconds):
-        # there is no event to wait for: that is what this is for
-        while not true():  # noqa: ASYNC110
+        while not true():  # noqa: ASYNC110  # there is no event to wait for
             await asyncio.sleep(0.005)

@@ -127,8 +127,7 @@ def in_a_child(name: str, ask: Callable[[], Told]) -> Told:
                     [told.status, told.replayed, told.text[:4000], told.points, told.commits]
                 ).encode(),
             )
-        # the child of a fork may not go on with what its parent does
-        except BaseException:  # noqa: BLE001
+        except BaseException:  # noqa: BLE001  # a forked child may not go on as its parent
             os.write(writes, json.dumps([599, "", traceback.format_exc()[-2000:], 0, []]).encode())
         os._exit(0)
     os.close(writes)

@@ -188,7 +188,6 @@ def do(world: World, role: Role, action: str, about: Action, *, confirmed: bool)
     if confirmed:
         fields |= {"confirmed": "1"}
         if label == "runs.Pause":
-            # every row here has an id that is shown
-            fields[f"revision_{row.shown_id}"] = "1"  # type: ignore[attr-defined]
+            fields[f"revision_{row.shown_id}"] = "1"  # type: ignore[attr-defined]  # a Pause has one
     app, model = label.lower().split(".")
     return send(world, role, "POST", f"/admin/{app}/{model}/", fields)

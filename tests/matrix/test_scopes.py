@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from django.http import HttpResponse
@@ -76,8 +76,9 @@ def client_of(world: World, scope: str, name: str = "ana") -> Client:
 
 
 def ask(client: Client, method: str, url: str, body: Any = None) -> HttpResponse:
-    # Django's test response.
-    return client.generic(method, url, json.dumps(body or {}), content_type="application/json")  # type: ignore[return-value]
+    text = json.dumps(body or {})
+    response = client.generic(method, url, text, content_type="application/json")
+    return cast(HttpResponse, response)
 
 
 def code(response: HttpResponse) -> str:

@@ -1,6 +1,6 @@
 """The product's settings, with a model of people of a project's own."""
 
-from project.settings import *  # noqa: F403
+from project.settings import *  # noqa: F403  # the product's, and changes
 from project.settings import INSTALLED_APPS
 
 INSTALLED_APPS = [*INSTALLED_APPS, "tests.own_people"]

@@ -11,15 +11,15 @@ import django
 
 django.setup()
 
-from django.contrib import admin  # noqa: E402
-from django.core.checks import run_checks  # noqa: E402
-from django.test import Client  # noqa: E402
-from django.test.utils import setup_test_environment  # noqa: E402
-from django.urls import reverse  # noqa: E402
+from django.contrib import admin  # noqa: E402  # after setup
+from django.core.checks import run_checks  # noqa: E402  # after setup
+from django.test import Client  # noqa: E402  # after setup
+from django.test.utils import setup_test_environment  # noqa: E402  # after setup
+from django.urls import reverse  # noqa: E402  # after setup
 
-from checkpoints.database.people import User  # noqa: E402
-from tests.databases import cleaning  # noqa: E402
-from tests.programs.settings import Api, drive, said  # noqa: E402
+from checkpoints.database.people import User  # noqa: E402  # after setup
+from tests.databases import cleaning  # noqa: E402  # after setup
+from tests.programs.settings import Api, drive, said  # noqa: E402  # after setup
 
 ADA = "ada@example.org"
 

@@ -191,5 +191,4 @@ def _pieces(answer: ModelReply) -> Iterator[str]:
 
 
 with suppress(AttributeError):  # a client that hangs up is what the tests want
-    # clients that hang up are part of the tests
-    ThreadingHTTPServer.handle_error = lambda *_: None  # type: ignore[method-assign]
+    ThreadingHTTPServer.handle_error = lambda *_: None  # type: ignore[method-assign]  # is quiet

@@ -48,8 +48,7 @@ def line(number: int, name: str, quantity: str, price: str, **changes: object) -
         id=str(number), name=name, quantity=Decimal(quantity), unit="C62", price=Decimal(price),
         category="S", rate=Decimal(19)
     )  # fmt: skip
-    # a test says what it wants to be wrong
-    made = replace(made, **changes)  # type: ignore[arg-type]
+    made = replace(made, **changes)  # type: ignore[arg-type]  # a test says what is wrong
     return made if "net" in changes else replace(made, net=line_net(made))
 
 

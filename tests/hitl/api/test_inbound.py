@@ -173,7 +173,7 @@ def test_a_step_that_asks_for_no_kind_that_there_is_fails(order_that):
                 question="?",
                 actions={"answer": ""},
                 report=Report(content=""),
-                kind="strange",  # type: ignore[arg-type]
+                kind="strange",  # type: ignore[arg-type]  # to be refused
             )
         )
     )

@@ -393,8 +393,7 @@ def test_rules_that_say_the_same_are_one_panel(ruled):
 def test_an_answer_without_rules_costs_no_query_more(paused, ana, ben, django_assert_num_queries):
     """The usual question is answered as quickly as before there were rules."""
     standing = ReviewContext(pause_of(paused), ben, takes_part=True)
-    # as `answerable` reads them
-    standing.pause.run.thread, standing.pause.run.work_order  # noqa: B018
+    standing.pause.run.thread, standing.pause.run.work_order  # noqa: B018  # read, as by `answerable`
     with django_assert_num_queries(0):
         assert standing.seat_for("approve") == ben
 

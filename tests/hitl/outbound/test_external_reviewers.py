@@ -83,7 +83,12 @@ def wanted(order_that, ana):
     return make
 
 
-def outsiders_answer(pause, by=Outsider(SUPPLIER), action="answer", **changes):  # noqa: B008
+def outsiders_answer(
+    pause,
+    by=Outsider(SUPPLIER),  # noqa: B008  # a frozen value
+    action="answer",
+    **changes,
+):
     fields = {"revision": pause.revision, "payload": {"iban": "DE89"}, **changes}
     return services.decide(pause.pk, Answer(action, Via.LINK, **fields), by=by)
 

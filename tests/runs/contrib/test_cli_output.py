@@ -5,6 +5,7 @@ prompts. No process, no database.
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -141,10 +142,12 @@ def test_plain_lines_are_the_answer():
     assert reader.answer == '# Plan\n\n{"type": "result"}'
 
 
-class About:
-    order = order_for(
+About: Any = SimpleNamespace(
+    order=order_for(
         "/x", request="Fix {{state.secret}}", input={"depth": 2}, check_command=["make", "check"]
     )
+)
+"""Stands in for a context."""
 
 
 def test_a_prompt_says_what_there_is_and_leaves_out_what_there_is_not():
@@ -155,14 +158,12 @@ def test_a_prompt_says_what_there_is_and_leaves_out_what_there_is_not():
     )
     template = f"Do.\n\n{asked}\n\n{feedback}\n\n# Found\n\n{{{{state.plan.files}}}} {{{{extra}}}}"
     state = {"revision_feedback": "", "secret": "no", "plan": {"files": ["a.py"]}}
-    # stands in for a context
-    text = prompts.render(template, state, About, more={"extra": "more"})  # type: ignore[arg-type]
+    text = prompts.render(template, state, About, more={"extra": "more"})
     assert text == 'Do.\n\n# Asked\n\nFix {{state.secret}} (2)\n\n# Found\n\n[\n "a.py"\n] more\n'
-    # Stands in for a context.
     assert "# Feedback\n\nShorter" in prompts.render(
         template,
         {**state, "revision_feedback": "Shorter"},
-        About,  # type: ignore[arg-type]
+        About,
     )
     assert prompts.unknown(template) == ["extra"]
     assert prompts.unknown("{{ state }} {{request}} {{state.x}} {{branch}}") == ["state"]
@@ -175,24 +176,18 @@ def test_a_reviewers_words_reach_the_agent_though_its_template_has_no_place_for_
     agent was never told of it.
     """
     state = {"revision_feedback": "Use the clock"}
-    # stands in for a context
-    text = prompts.render("Do {{request}}.", state, About)  # type: ignore[arg-type]
+    text = prompts.render("Do {{request}}.", state, About)
     assert text.endswith(f"# {prompts.FEEDBACK}\n\nUse the clock\n")
-    # stands in for a context
-    once = prompts.render("Do: {{revision_feedback}}", state, About)  # type: ignore[arg-type]
+    once = prompts.render("Do: {{revision_feedback}}", state, About)
     assert once == "Do: Use the clock\n"
-    # Stands in for a context.
     assert prompts.FEEDBACK not in prompts.render(
         "Do {{request}}.",
         {"revision_feedback": ""},
-        About,  # type: ignore[arg-type]
+        About,
     )
     placed = Agent(prompt="Write. {{revision_feedback}}! {{order.title}}")
-    # stands in for a context
-    assert prompt_of(placed, state, About) == "Write. Use the clock! Tidy"  # type: ignore[arg-type]
-    # stands in for a context
-    told = prompt_of(Agent(prompt="Write {{order.title}}"), state, About)  # type: ignore[arg-type]
+    assert prompt_of(placed, state, About) == "Write. Use the clock! Tidy"
+    told = prompt_of(Agent(prompt="Write {{order.title}}"), state, About)
     assert told.startswith("Write Tidy") and told.endswith("Use the clock\n")
     apart = Agent(prompt="Write {{order.title}}", instructions="Heed: {{revision_feedback}}")
-    # stands in for a context
-    assert prompt_of(apart, state, About) == "Write Tidy"  # type: ignore[arg-type]
+    assert prompt_of(apart, state, About) == "Write Tidy"

@@ -62,7 +62,11 @@ def folder(tmp_path, monkeypatch, settings):
 
 def test_plus_adds_to_what_is_shipped(monkeypatch):
     """A module of one's own took the names of all that is shipped beside it."""
-    read = lambda value: (monkeypatch.setenv("W", value), env.workflows("W", "a,b"))[1]  # noqa: E731
+
+    def read(value):
+        monkeypatch.setenv("W", value)
+        return env.workflows("W", "a,b")
+
     assert read("") == ["a", "b"]
     assert read("letters, ~/flows") == ["letters", "~/flows"]
     assert read("+letters,~/flows") == ["a", "b", "letters", "~/flows"]

@@ -309,8 +309,8 @@ class Engine(RuleBasedStateMachine):
         super().__init__()
         self.families: dict[uuid.UUID, Family] = {}
         self.undone = transaction.atomic()
-        # as Django's TestCase does: durable blocks may lie inside
-        self.undone._from_testcase = True  # type: ignore[attr-defined]
+        # durable blocks may lie inside
+        self.undone._from_testcase = True  # type: ignore[attr-defined]  # as Django's TestCase
         self.undone.__enter__()
 
     def teardown(self) -> None:

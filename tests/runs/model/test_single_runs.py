@@ -291,8 +291,8 @@ class Engine(RuleBasedStateMachine):
         super().__init__()
         self.pictures: dict[Any, Picture] = {}
         self.undone = transaction.atomic()
-        # as Django's TestCase does: durable blocks may lie inside
-        self.undone._from_testcase = True  # type: ignore[attr-defined]
+        # durable blocks may lie inside
+        self.undone._from_testcase = True  # type: ignore[attr-defined]  # as Django's TestCase
         self.undone.__enter__()
 
     def teardown(self) -> None:

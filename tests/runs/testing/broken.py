@@ -64,7 +64,7 @@ def swallows(state: State, context: Context) -> Outcome:
     """Catches everything and cleans up outside."""
     try:
         context.once("send", lambda: send("hello"))
-    except BaseException:  # noqa: BLE001
+    except BaseException:  # noqa: BLE001  # the fault that is to be found
         send("goodbye")
     finally:
         charge("no key", 1)

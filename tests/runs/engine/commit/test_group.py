@@ -52,8 +52,7 @@ def together_with(*jobs):
     def run(job):
         try:
             return job()
-        # the test looks at what each job ended with
-        except (Exception, KilledHere) as error:  # noqa: BLE001
+        except (Exception, KilledHere) as error:  # noqa: BLE001  # the test looks at it
             return error
         finally:
             connection.close()
