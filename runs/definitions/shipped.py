@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from django.db import Error
+from django.db import Error, connection
 from django.db.models import Manager
 
 from checkpoints.database import outages
@@ -76,12 +77,27 @@ def load(replace: Collection[str] = ()) -> list[Template]:
 
 
 def load_at_start() -> None:
-    """Save what the modules declare, for processes that serve.
+    """Save what the modules declare, for processes that serve: as `load_or_say`.
 
-    What cannot be saved stops none of them: the version before stays current, and the log says why.
+    It has a thread of its own, so that no connection stays open and an event loop may run.
     """
-    if not settings.WAYSTATION_PUBLISH:
-        return
+
+    def work() -> None:
+        try:
+            load_or_say()
+        finally:
+            connection.close()
+
+    if settings.WAYSTATION_PUBLISH:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(work).result()
+
+
+def load_or_say() -> None:
+    """Save what the modules declare; what cannot be saved stops nobody.
+
+    The version before stays current, and the log says why.
+    """
     try:
         load()
     except Refused as error:

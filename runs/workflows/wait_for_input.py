@@ -80,7 +80,7 @@ def wait_for_event(
     name: str,
     *,
     to: str,
-    data: Mapping[str, Any] | None = None,
+    data: Shape | None = None,
     within: dt.timedelta | None = None,
     otherwise: str | None = None,
     question: str = "",
@@ -96,8 +96,8 @@ def wait_for_event(
 
     Args:
         name: of the event, e.g. `payment_received`: up to 64 letters, digits and `. _ : ~ @ = + -`.
-        data: JSON Schema of an object: what the event brings, which joins the state by the
-            reducers. None: it brings nothing.
+        data: a model, a TypedDict or the JSON Schema of an object: what the event brings, which
+            joins the state by the reducers. None: it brings nothing.
         to: the step that follows the event; "" ends the run.
         within: how long the run waits; None is without limit.
         otherwise: the step that follows where the event did not come within that time, "" to
@@ -111,7 +111,7 @@ def wait_for_event(
         actions={ANSWER: to, **({} if otherwise is None else {TIMED_OUT: otherwise})},
         labels={ANSWER: "It happened", TIMED_OUT: "Go on without it"},
         actions_without_input=[] if otherwise is None else [TIMED_OUT],
-        required_inputs=data or {},
+        required_inputs=schema_of(data) if data else {},
         report=report or Report(content=""),
         update=update or {},
         within=within,

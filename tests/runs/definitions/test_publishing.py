@@ -143,11 +143,12 @@ def test_what_cannot_be_saved_names_the_line_and_leaves_all_else_as_it_was(autho
     author(title="Store", more=", review={'reviewers': {'users': ['nobody']}}")
     with pytest.raises(shipped.Refused, match=r"published.py, line 18: shop, steps.0.review.rev"):
         shipped.load()
-    shipped.load_at_start()
+    shipped.load_or_say()
     assert "shop_published.py, line 18" in caplog.text and "'nobody'" in caplog.text
     assert definitions.current("shop").title == "Shop"
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_server_starts_without_tables_and_where_it_was_told_not_to_save(
     author, settings, monkeypatch, caplog
 ):
@@ -159,7 +160,7 @@ def test_a_server_starts_without_tables_and_where_it_was_told_not_to_save(
 
     with monkeypatch.context() as patched:
         patched.setattr(shipped, "load", away)
-        shipped.load_at_start()
+        shipped.load_or_say()
         assert "connection refused" in caplog.text
     settings.WAYSTATION_PUBLISH = False
     shipped.load_at_start()
