@@ -37,5 +37,6 @@ def register() -> None:
         "art",
         "sch",
         "occ",
+        "ist",
     ):
         register_converter(_converter(name), name)

@@ -22,6 +22,7 @@ from hitl.models import Decision
 from hitl.outbound.endpoints import EndpointInvalid
 from hitl.outbound.quotas import QuotaUsed
 from hitl.wait_gate import resume, resume_events, waits
+from hitl.wait_gate.starts import StartInvalid
 from runs.agents.approval import RulesRefused
 from runs.definitions import TemplateInvalid
 from runs.definitions.tool_approvals import CallInvalid
@@ -84,6 +85,7 @@ def _extra(error: Exception) -> dict[str, Any]:
             | RulesRefused()
             | waits.WaitInvalid()
             | ScheduleInvalid()
+            | StartInvalid()
         ):
             return {"errors": error.errors}
         case DocumentTooLarge():

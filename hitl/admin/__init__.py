@@ -6,4 +6,5 @@ from hitl.admin import erasure as erasure
 from hitl.admin import forensics as forensics
 from hitl.admin import outbound as outbound
 from hitl.admin import policy as policy
+from hitl.admin import starts as starts
 from hitl.admin import wait_gate as wait_gate

@@ -77,10 +77,11 @@ def _rendered(response: Any) -> HttpResponse:
     return response.render() if hasattr(response, "render") else response  # type: ignore[no-any-return]
 
 
-def signed(view: View) -> View:
+def signed(view: View, *, starts: bool = False) -> View:
     """Let through what a source signed, and each message's effect once.
 
-    Whoever cannot sign learns nothing, and writes nothing.
+    Whoever cannot sign learns nothing, and writes nothing. A source that starts work (`starts`)
+    signs nothing else: it answers no question.
     """
 
     @wraps(view)
@@ -89,7 +90,7 @@ def signed(view: View) -> View:
             return view(request, source, *args, **kwargs)
         message_id = request.headers.get(signatures.ID, "")
         try:
-            inbound_source = _verified(request, source, message_id)
+            inbound_source = _verified(request, source, message_id, starts=starts)
         except signatures.BadSignature as error:
             response = problems.response(401, error.code, f"{error} Nothing was done.")
             response["WWW-Authenticate"] = "Signature"
@@ -111,11 +112,11 @@ def signed(view: View) -> View:
     return handle
 
 
-def _verified(request: HttpRequest, name: str, message_id: str) -> InboundSource:
+def _verified(request: HttpRequest, name: str, message_id: str, *, starts: bool) -> InboundSource:
     """The source that signed a request; raises signing.BadSignature."""
     source = (
         InboundSource.objects.select_related("user")
-        .filter(name=name, active=True, user__is_active=True)
+        .filter(name=name, active=True, user__is_active=True, start__isnull=not starts)
         .first()
     )
     secrets = [] if source is None else list(demand(source.secrets))

@@ -12,6 +12,7 @@ from hitl.api import (
     lifecycles,
     orders,
     outbound,
+    starts,
     tool_definitions,
     unknown,
     wait_gate,
@@ -88,6 +89,14 @@ urlpatterns = [
         inbound.once_per_event(wait_gate.WorkflowContinue.as_view()),
     ),
     path("resume", wait_gate.TraceResume.as_view()),
+    path(
+        "inbound/<slug:source>/start",
+        inbound.signed(starts.InboundStartDoor.as_view(), starts=True),
+    ),
+    path("inbound-starts", starts.Starts.as_view()),
+    path("inbound-starts/<ist:start_id>", starts.StartDetail.as_view()),
+    path("inbound-starts/<ist:start_id>/secret", starts.StartSecret.as_view()),
+    path("inbound-starts/<ist:start_id>/deliveries", starts.StartDeliveries.as_view()),
     path("inbound/<slug:source>", inbound.signed(wait_gate.Inbound.as_view())),
     re_path("", unknown.NoSuchRoute.as_view()),
 ]

@@ -21,7 +21,7 @@ from hitl.outbound.quotas import OutsideNotAllowed, QuotaUsed
 from hitl.outbound.requests import CannotSend
 from hitl.outbound.sending import NotHeldBack
 from hitl.threads.erasure import CannotErase, NotConfirmed
-from hitl.wait_gate import early_answers, resume, resume_events, waits
+from hitl.wait_gate import early_answers, resume, resume_events, starts, waits
 from runs.agents.approval import RulesRefused
 from runs.definitions import TemplateInvalid, TemplateNotFound, TemplateNotNamed, rights
 from runs.definitions.readiness import CannotRun
@@ -119,6 +119,8 @@ STATUS: dict[type[Exception], int] = {
     resume.StillWaiting: 409,
     early_answers.NotKept: 409,
     KeyTaken: 409,
+    starts.StartInvalid: 422,
+    starts.MayNotStart: 403,
     ScheduleInvalid: 422,
     MayNotSchedule: 403,
     CannotStart: 409,

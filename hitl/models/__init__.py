@@ -6,6 +6,7 @@ from hitl.models.delegations import Delegation, Snooze
 from hitl.models.idempotency import IdempotencyKey
 from hitl.models.ledgers import Anchor, Erasure, Import, Ledger, ledger_name
 from hitl.models.presence import Presence
+from hitl.models.starts import InboundStart, StartDelivery
 from hitl.models.tokens import ApiToken
 from hitl.models.votes import Vote
 from hitl.models.wait_gate import EarlyAnswer, InboundSource, OuterRun, Wait
@@ -22,10 +23,12 @@ __all__ = [
     "IdempotencyKey",
     "Import",
     "InboundSource",
+    "InboundStart",
     "Ledger",
     "OuterRun",
     "Presence",
     "Snooze",
+    "StartDelivery",
     "Via",
     "Vote",
     "Wait",

@@ -17,6 +17,7 @@ from hitl.models import (
     OuterRun,
     Presence,
     Snooze,
+    StartDelivery,
     Vote,
     Wait,
 )
@@ -39,7 +40,19 @@ def _imported(row: Import) -> Iterable[str]:
     return store.DIGEST.findall(codec.encode(demand(row.source)))
 
 
+def _forget_start(deliveries: Rows, erasure: Any) -> None:
+    """The message keeps its id, so that it starts nothing again."""
+    deliveries.update(order=None)
+
+
 TABLES = (
+    Table(
+        model=StartDelivery,
+        kind="start_deliveries",
+        of=lambda threads: StartDelivery.objects.filter(order__thread__in=threads),
+        unexported="It is a message that came to this server.",
+        erase=_forget_start,
+    ),
     Table(
         model=Decision,
         kind="decisions",

@@ -309,7 +309,7 @@ def world_input(pick: Pick) -> dict[str, Any]:
 
 
 ORDER, PAUSE, THREAD, RUN = "<wo:order_id>", "<pse:pause_id>", "<thr:thread_id>", "<run:run_id>"
-SCHEDULE = "<sch:schedule_id>"
+SCHEDULE, START = "<sch:schedule_id>", "<ist:start_id>"
 CHECKPOINT, DECISION, TURN, DELIVERY = (
     "<ckpt:checkpoint_id>",
     "<dec:decision_id>",
@@ -415,6 +415,7 @@ OWN = "Is about one's own session or tokens, and no run."
 SHELL = "Speaks for nobody: whoever has the shell has the machine."
 SETTLES = "Settles what orders of a repository may do; the game has no repository."
 DESK = "Rights and rows that operators look after; who holds these rights may give any."
+DOOR = "Lets whoever holds a secret order as oneself, and nothing else; test_starts.py."
 STILL: dict[str, str] = {
     f"POST {API}work-orders/{ORDER}/erasure": ERASES,
     f"POST {API}threads/{THREAD}/erasure": ERASES,
@@ -436,6 +437,11 @@ STILL: dict[str, str] = {
     "POST notifications/mail": SENDS,
     "POST notifications/<end:endpoint_id>": SENDS,
     "admin hitl.Delivery send_again": SENDS,
+    **{f"{method} {API}inbound-starts{rest}": DOOR for method, rest in (("POST", ""),
+    ("PATCH", f"/{START}"), ("DELETE", f"/{START}"), ("POST", f"/{START}/secret"))},
+    "POST inbound/": DOOR,
+    f"POST inbound/{START}/do": DOOR,
+    f"POST {API}inbound/<slug:source>/start": DOOR,
     "admin runs.Schedule switch_off": DESK,
     "admin runs.Schedule switch_on": DESK,
     "admin hitl.Endpoint switch_off": SENDS,

@@ -89,7 +89,7 @@ DECISION, DELIVERY, ENDPOINT, TURN = (
     "<end:endpoint_id>",
     "<trn:turn_id>",
 )
-SCHEDULE = "<sch:schedule_id>"
+SCHEDULE, START = "<sch:schedule_id>", "<ist:start_id>"
 ORDER, PAUSE, THREAD, RUN, CHECKPOINT = (
     "<wo:order_id>",
     "<pse:pause_id>",
@@ -138,6 +138,9 @@ ADDRESSES: dict[str, Address] = {
     "notifications/mail": login("POST"),
     f"notifications/{ENDPOINT}": own("POST", body={"do": "nothing"}),
     "l/<str:token>": Address("anybody", frozenset({"GET", "HEAD", "POST"})),
+    "inbound/": login("GET POST", needs={"POST": "hitl.add_inboundstart"}),
+    f"inbound/{START}/": Address("owner", frozenset({"GET", "HEAD"})),
+    f"inbound/{START}/do": Address("owner", frozenset({"POST"})),
     "schedules/": login("GET"),
     "schedules/new": login(
         "GET POST", needs=dict.fromkeys(("GET", "HEAD", "POST"), "runs.add_schedule")
@@ -179,6 +182,11 @@ ADDRESSES: dict[str, Address] = {
     f"{API}templates/workflows": login("GET"),
     f"{API}templates/workflows/<slug:slug>": login("GET PUT", needs={"PUT": "runs.add_template"}),
     f"{API}templates/steps/<slug:slug>": login("GET PUT", needs={"PUT": "runs.add_steptemplate"}),
+    f"{API}inbound/<slug:source>/start": signed("POST"),
+    f"{API}inbound-starts": login("GET POST", needs={"POST": "hitl.add_inboundstart"}),
+    f"{API}inbound-starts/{START}": Address("owner", frozenset({"GET", "HEAD", "PATCH", "DELETE"})),
+    f"{API}inbound-starts/{START}/secret": Address("owner", frozenset({"POST"})),
+    f"{API}inbound-starts/{START}/deliveries": Address("owner", frozenset({"GET", "HEAD"})),
     f"{API}schedules": login("GET POST", needs={"POST": "runs.add_schedule"}),
     f"{API}schedules/{SCHEDULE}": Address("owner", frozenset({"GET", "HEAD", "PATCH", "DELETE"})),
     f"{API}schedules/{SCHEDULE}/start": Address("owner", frozenset({"POST"})),

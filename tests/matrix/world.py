@@ -25,7 +25,17 @@ from checkpoints.models import Thread
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.ledger import anchors
-from hitl.models import ApiToken, Decision, Delegation, Import, InboundSource, Via, Vote
+from hitl.models import (
+    ApiToken,
+    Decision,
+    Delegation,
+    Import,
+    InboundSource,
+    InboundStart,
+    StartDelivery,
+    Via,
+    Vote,
+)
 from hitl.models.outbound import Delivery, Endpoint
 from hitl.threads import erasure
 from hitl.wait_gate import primitives
@@ -158,6 +168,7 @@ def build() -> World:
         "artifact_id": artifact_of(pause).shown_id,
         "delegation_id": str(delegation_of(people).pk),
         "schedule_id": schedule_of(people["ana"]).shown_id,
+        "start_id": start_of(people["ana"]).shown_id,
     }
     facts = {
         "content_digest": pause.content_digest,
@@ -214,6 +225,14 @@ def artifact_of(pause: Pause) -> Artifact:
         digest=digest,
         size=19,
     )
+
+
+def start_of(user: User) -> InboundStart:
+    """What lets messages start work in somebody's name, and one that was refused."""
+    source = InboundSource.objects.create(name="shop", user=user)
+    start = InboundStart.objects.create(source=source, template="writing")
+    StartDelivery.objects.create(start=start, delivery_id="1", code="input_invalid")
+    return start
 
 
 def schedule_of(owner: User) -> Schedule:

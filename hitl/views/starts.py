@@ -1,0 +1,144 @@
+"""Messages from outside that start work: one's own, a new one, and what came."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from hitl.models import InboundStart, StartDelivery
+from hitl.rendering import paging
+from hitl.rendering.paging import ListAddress
+from hitl.views.common import person
+from hitl.wait_gate import starts
+from runs.definitions import TemplateNotFound, rights
+from runs.models import Template
+
+PAGE = 30
+NEWEST = paging.ListOrder(newest=True, prefix=InboundStart.PREFIX)
+LATEST = paging.ListOrder(newest=True, prefix=StartDelivery.PREFIX)
+
+
+class StartForm(forms.Form):
+    name = forms.SlugField(
+        max_length=80, help_text="Part of its address: letters, digits, hyphens."
+    )
+    template = forms.ChoiceField(choices=[])
+    title = forms.CharField(max_length=200, required=False, label="Title of each order")
+    request = forms.CharField(
+        max_length=20_000, required=False, widget=forms.Textarea(attrs={"rows": 2})
+    )
+    request_pointer = forms.CharField(
+        max_length=200,
+        required=False,
+        label="Where the request stands in the message",
+        help_text="A JSON pointer such as /data/text; it comes before the words above.",
+    )
+    mapping = forms.JSONField(
+        required=False,
+        initial=dict,
+        label="Fields of the input",
+        help_text='Each with a JSON pointer into the message: {"customer": "/data/customer/id"}',
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
+    )
+    input = forms.JSONField(
+        required=False,
+        initial=dict,
+        label="Fields that are always the same",
+        widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
+    )
+    repository_url = forms.CharField(max_length=500, required=False, label="Repository")
+
+    def __init__(self, *args: Any, templates: list[Template], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["template"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [(one.slug, one.title) for one in templates]
+
+    def clean(self) -> dict[str, Any]:
+        values: dict[str, Any] = super().clean() or {}
+        for name in ("mapping", "input"):
+            values[name] = values.get(name) or {}
+            if not isinstance(values[name], dict):
+                self.add_error(name, 'A JSON object, such as {"customer": "/data/customer/id"}.')
+        return values
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def start_list(request: HttpRequest) -> HttpResponse:
+    """POST makes one, and shows its secret in the answer to just this request."""
+    user = person(request)
+    if request.method == "POST" and not user.has_perm(starts.ADD):
+        raise PermissionDenied(starts.MAY_NOT)
+    refused = rights.refusals(user)
+    known = [one for one in Template.objects.current().order_by("slug") if one.slug not in refused]
+    form, made = StartForm(request.POST or None, templates=known), {}
+    if request.method == "POST" and form.is_valid():
+        try:
+            start, secret = starts.make(user, **form.cleaned_data)
+        except starts.StartInvalid as error:
+            form.add_error(error.field if error.field in form.fields else None, str(error))
+        except (TemplateNotFound, rights.NotPermitted) as error:
+            form.add_error("template", str(error))
+        else:
+            made, form = {"made": start, "secret": secret}, StartForm(templates=known)
+    return _shown(request, form, status=201 if made else 422 if form.errors else 200, **made)
+
+
+def _shown(request: HttpRequest, form: StartForm, *, status: int, **made: Any) -> HttpResponse:
+    here = ListAddress(request.path, request.GET.dict()).only("before")
+    mine = InboundStart.objects.filter(source__user=person(request)).select_related("source")
+    context = {"form": form, "page": paging.in_order(mine, NEWEST, here, "before", size=PAGE)}
+    return render(request, "hitl/starts/starts.html", {**context, **made}, status=status)
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD"])
+@login_required
+def start(request: HttpRequest, start_id: uuid.UUID) -> HttpResponse:
+    """Its address, what it maps, and what came."""
+    found = _mine(request, start_id)
+    here = ListAddress(request.path, request.GET.dict()).only("before")
+    came = paging.in_order(
+        found.deliveries.select_related("order__latest_run"), LATEST, here, "before", size=PAGE
+    )
+    return render(request, "hitl/starts/start.html", {"start": found, "deliveries": came})
+
+
+@never_cache
+@require_POST
+@login_required
+def start_do(request: HttpRequest, start_id: uuid.UUID) -> HttpResponse:
+    """Switch it, give it a new secret, or remove it."""
+    found = _mine(request, start_id)
+    match request.POST.get("do"):
+        case "on" | "off" as wanted:
+            starts.switch(found, on=wanted == "on")
+            messages.success(request, f"{found} is switched {wanted}.")
+        case "secret":
+            secret = starts.new_secret(found)
+            page = {"start": found, "deliveries": paging.ListPage[StartDelivery]([])}
+            return render(request, "hitl/starts/start.html", {**page, "secret": secret})
+        case "remove":
+            starts.remove(found)
+            messages.success(request, f"{found} was removed. Its work orders stay.")
+            return redirect("hitl:starts")
+    return redirect("hitl:start", found.pk)
+
+
+def _mine(request: HttpRequest, start_id: uuid.UUID) -> InboundStart:
+    mine = InboundStart.objects.filter(source__user=person(request))
+    found = mine.select_related("source", "team").filter(pk=start_id).first()
+    if found is None:
+        raise Http404("You have no such inbound start.")
+    return found
