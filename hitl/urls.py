@@ -11,13 +11,12 @@ from hitl.views import (
     orders,
     outbound,
     picture,
-    schedules,
-    starts,
     templates,
     tokens,
     tools,
 )
 from hitl.views.pauses import answers, bulk, contents, links
+from hitl.views.starting import inbound, schedules
 from hitl.views.threads import checkpoints, pages, turns
 
 app_name = "hitl"
@@ -36,9 +35,9 @@ urlpatterns = [
     path("schedules/new", schedules.schedule_new, name="schedule_new"),
     path("schedules/<sch:schedule_id>/", schedules.schedule, name="schedule"),
     path("schedules/<sch:schedule_id>/do", schedules.schedule_do, name="schedule_do"),
-    path("inbound/", starts.start_list, name="starts"),
-    path("inbound/<ist:start_id>/", starts.start, name="start"),
-    path("inbound/<ist:start_id>/do", starts.start_do, name="start_do"),
+    path("inbound/", inbound.start_list, name="starts"),
+    path("inbound/<ist:start_id>/", inbound.start, name="start"),
+    path("inbound/<ist:start_id>/do", inbound.start_do, name="start_do"),
     path("threads/", pages.thread_list, name="threads"),
     path("threads/<thr:thread_id>/", pages.thread, name="thread"),
     path("threads/<thr:thread_id>/say", turns.thread_say, name="thread_say"),

@@ -1,0 +1,1 @@
+"""Pages of what begins work: schedules, and messages from outside."""
