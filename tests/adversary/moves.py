@@ -139,12 +139,9 @@ def _delegation(world: World, pick: Pick, named: dict[str, str]) -> dict[str, An
 def _schedule(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     """As REST and the page take it."""
     order = {"template": pick(*STEPS), "user_request": "x", "request": "x"}
-    rules = {"zone": "UTC", "overlap": "allow", "catch_up": "latest", "catch_up_most": 1}
-    return {"name": "Hourly", "cron": pick("0 * * * *", "* * * * *", "nonsense"), **order, **rules}
-
-
-def _schedule_do(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
-    return {"do": pick("start", "start", "off", "on", "remove")}
+    rules = {"zone": "UTC", "overlap": "allow", "catch_up": "latest", "catch_up_most": 1, **order}
+    do = pick("start", "start", "off", "on", "remove")
+    return {"do": do, "name": "x", "cron": pick("0 * * * *", "* * * * *", "nonsense"), **rules}
 
 
 def _postpone(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
@@ -353,7 +350,7 @@ MOVES: dict[str, Body] = {
     f"POST {API}schedules/{SCHEDULE}/start": plain,
     "POST schedules/new": _schedule,
     f"POST schedules/{SCHEDULE}/": _schedule,
-    f"POST schedules/{SCHEDULE}/do": _schedule_do,
+    f"POST schedules/{SCHEDULE}/do": _schedule,
     f"PUT {API}templates/workflows/<slug:slug>": _template,
     f"PUT {API}templates/steps/<slug:slug>": _step_template,
     f"PUT {PRINTED}templates/workflows/<slug:slug>": _template,
