@@ -186,6 +186,7 @@ class LedgerExport(APIView):
         responses={
             (200, "application/json"): OpenApiTypes.OBJECT,
             (200, "text/csv"): OpenApiResponse(OpenApiTypes.STR),
+            404: OpenApiResponse(),  # said as every refusal is
         },
         summary="Export the ledgers that you may see",
     )
