@@ -209,11 +209,8 @@ def _words_of(schema: Any) -> set[str]:
         return {option for option in own if isinstance(option, str)}.union(
             *(_words_of(part) for part in schema.values())
         )
-    return (
-        set[str]().union(*(_words_of(part) for part in schema))
-        if isinstance(schema, list)
-        else set()
-    )
+    parts = schema if isinstance(schema, list) else []
+    return set[str]().union(*(_words_of(part) for part in parts))
 
 
 # -- asking
@@ -414,7 +411,8 @@ def answer(
         # a state is read-only
         return verdicts[action] if action in verdicts else copy.deepcopy(state.get(REPLY))
     if action == REVISE:
-        return _wrapped(asked, [_words(asked.dialect, state["revision_feedback"])])
+        feedback = state["revision_feedback"]
+        return _wrapped(asked, [_said(asked.dialect, asked.each[0], "respond", {}, feedback)])
     each = named(raised, asked)
     if asked.as_calls:
         made = _decided(raised, asked, context, step)
@@ -445,16 +443,13 @@ def _decided(
         return {}
     approved = {call.id: call for call in tools.approved(context, step, wanted)}
     reasons = tools.rejected(context, step)
-    return {
-        call.id: (
-            ("edit" if approved[call.id].edited else "approve"),
-            approved[call.id].arguments,
-            "",
-        )
-        if call.id in approved
-        else ("reject", call.arguments, reasons.get(call.id, ""))
-        for call in wanted
-    }
+    made: dict[str, Said] = {}
+    for call in wanted:
+        if (done := approved.get(call.id)) is not None:
+            made[call.id] = "edit" if done.edited else "approve", done.arguments, ""
+        else:
+            made[call.id] = "reject", call.arguments, reasons.get(call.id, "")
+    return made
 
 
 def _filled(wish: Wish, given: Mapping[str, Any]) -> Said:
@@ -462,10 +457,10 @@ def _filled(wish: Wish, given: Mapping[str, Any]) -> Said:
 
 
 def _said(
-    dialect: Dialect, wish: Wish, decision: str, arguments: Mapping[str, Any], words: str
+    dialect: Dialect, wish: Wish, decision: str, arguments: Mapping[str, Any], message: str
 ) -> dict[str, Any]:
     if dialect is Dialect.HUMAN:
-        return _said_to_inbox(wish, decision, arguments, words)
+        return _said_to_inbox(wish, decision, arguments, message)
     match decision:
         case "edit":
             return {
@@ -473,14 +468,14 @@ def _said(
                 "edited_action": {"name": wish.name, "args": copy.deepcopy(arguments)},
             }
         case "reject":
-            return {"type": "reject", **({"message": words} if words else {})}
+            return {"type": "reject", **({"message": message} if message else {})}
         case "respond":
-            return {"type": "respond", "message": words}
+            return {"type": "respond", "message": message}
     return {"type": "approve"}
 
 
 def _said_to_inbox(
-    wish: Wish, decision: str, arguments: Mapping[str, Any], words: str
+    wish: Wish, decision: str, arguments: Mapping[str, Any], message: str
 ) -> dict[str, Any]:
     """In the words of `HumanResponse`, which knows no rejection: it is ignored where that is
     allowed, else answered with the reason.
@@ -489,19 +484,9 @@ def _said_to_inbox(
         case "approve" | "edit":
             kind = "accept" if decision == "approve" else "edit"
             return {"type": kind, "args": {"action": wish.name, "args": copy.deepcopy(arguments)}}
-        case "reject" if "ignore" not in wish.allowed:
-            return {"type": "response", "args": words}
-        case "respond":
-            return {"type": "response", "args": words}
+        case "reject" | "respond" if decision == "respond" or "ignore" not in wish.allowed:
+            return {"type": "response", "args": message}
     return {"type": "ignore", "args": None}
-
-
-def _words(dialect: Dialect, words: str) -> dict[str, Any]:
-    return (
-        {"type": "response", "args": words}
-        if dialect is Dialect.HUMAN
-        else {"type": "respond", "message": words}
-    )
 
 
 def _wrapped(asked: Wishes, said: list[dict[str, Any]]) -> Any:

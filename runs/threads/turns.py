@@ -485,22 +485,13 @@ def _check_template(template: Template, turn: Turn) -> None:
 
 def _check_stops(definition: Definition, turn: Turn) -> None:
     steps, stops = {step["name"] for step in definition.steps}, sequence.stops(definition.steps)
-    named = [
+    for field, names, known in [
         ("interrupt_before", turn.interrupt_before, stops),
         ("interrupt_after", turn.interrupt_after, stops),
-    ]
-    for field, names, known in [
-        *named,
         ("resume_from", [turn.resume_from] if turn.resume_from else [], steps),
     ]:
         if unknown := sorted(set(names) - known):
+            there = ", ".join(sorted(known))
             raise InputInvalid(
-                {
-                    field: [
-                        (
-                            f"The template has no step {unknown[0][:100]!r}. It has "
-                            f"{', '.join(sorted(known))}."
-                        )
-                    ]
-                }
+                {field: [f"The template has no step {unknown[0][:100]!r}. It has {there}."]}
             )

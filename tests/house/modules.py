@@ -37,10 +37,6 @@ LONG = {
     "checkpoints/langgraph/saver.py": 600,
     # encoding and decoding must be read together
     "checkpoints/state/codec.py": 650,
-    # every form of an interrupt, in one table
-    "runs/langgraph/questions.py": 550,
-    # a turn is one story
-    "runs/threads/turns.py": 550,
     # which schemas are taken, and what fits one
     "runs/workflows/schemas.py": 650,
 }
