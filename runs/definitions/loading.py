@@ -12,7 +12,7 @@ import sys
 import sysconfig
 import threading
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -25,10 +25,12 @@ from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints.state import codec, redaction
 from checkpoints.text import invisible
-from runs.workflows import Workflow, WorkflowInvalid
+from runs.definitions.templates import EDITED
+from runs.workflows import Workflow, WorkflowInvalid, refusals
 
 PATIENCE = 10.0
 """Seconds after which a start says which module it still imports."""
+KIND_KEYS = ("title", "function", "config", "sub_steps")
 LONGEST = 500
 """Characters of an author's error that are told."""
 SETTING = "WAYSTATION_WORKFLOWS"
@@ -189,14 +191,26 @@ def declared(found: Iterable[ModuleType]) -> tuple[list[Declared], list[Declared
     for module in found:
         place = str(module.__file__)
         for slug, fields in getattr(module, "STEP_TEMPLATES", {}).items():
+            _check_form(place, slug, fields, KIND_KEYS)
             _add(kinds, Declared(slug, fields, place))
         for slug, fields in getattr(module, "TEMPLATES", {}).items():
+            _check_form(place, slug, fields, EDITED)
             _add(templates, Declared(slug, fields, place))
         for workflow in _workflows(module):
             _add(templates, Declared(workflow.slug, workflow.template, workflow.place, workflow))
             for slug, fields in workflow.step_templates.items():
                 _add(kinds, Declared(slug, fields, workflow.place, workflow))
     return list(kinds.values()), list(templates.values())
+
+
+def _check_form(place: str, slug: str, fields: Any, known: Collection[str]) -> None:
+    """Refuse what is no document: nothing else is wrong with a dictionary before it is saved."""
+    given = fields if isinstance(fields, Mapping) else {}
+    wrong = [refusals.unknown("key", str(name), known) for name in given if name not in known]
+    if not {"title"} <= given.keys():
+        wrong = ["It is an object with a title.", *wrong]
+    if wrong:
+        raise ImproperlyConfigured(f"{SETTING}: {place}, {slug!r}: {' '.join(wrong)}")
 
 
 def _add(known: dict[str, Declared], new: Declared) -> None:

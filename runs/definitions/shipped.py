@@ -27,6 +27,7 @@ from runs.definitions.loading import Declared
 from runs.definitions.templates import Kind
 from runs.models import StepTemplate, Template
 from runs.workflows.registry import is_known
+from runs.workflows.sub_workflow import SUB_STEPS
 
 logger = logging.getLogger(__name__)
 
@@ -170,7 +171,7 @@ def _is_new(model: type[Kind], one: Declared, *, replaced: bool) -> bool:
         return False
     # saved by a release that did not note this
     if isinstance(newest, StepTemplate):
-        return newest.function != one.fields["function"] or _same(newest, one)
+        return newest.function != one.fields.get("function", SUB_STEPS) or _same(newest, one)
     if newest.created_by_id is None:
         return True
     base = Template.objects.filter(slug=one.slug, created_by=None).order_by("-version").first()

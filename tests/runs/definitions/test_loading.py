@@ -104,6 +104,14 @@ HOSTILE = {
         good("misspelt").replace("steps=[say]", "steps=[say], inptu={}"),
         r"misspelt\.py, line 8: workflow\(…\): There is no keyword 'inptu'. Did you mean input",
     ),
+    "keys": (
+        "TEMPLATES = {'a': {'title': 'A', 'steps': [], 'input_shema': {}}}\n",
+        r"keys\.py, 'a': There is no key 'input_shema'. Did you mean input_schema",
+    ),
+    "shapeless": (
+        "STEP_TEMPLATES = {'a': 7}\n",
+        r"shapeless\.py, 'a': It is an object with a title",
+    ),
     "json": (good("json_flow"), "Python has another one of that name"),
 }
 
@@ -117,7 +125,7 @@ def test_a_hostile_module_is_refused_with_its_file_and_line(folder, monkeypatch,
     text, words = HOSTILE[name]
     (folder / f"{name}.py").write_text(text)
     with pytest.raises(ImproperlyConfigured, match=words) as refused:
-        loading.modules()
+        loading.declared(loading.modules())
     told = str(refused.value)
     assert SECRET not in told and len(told) < 800 and "\n" not in told
 

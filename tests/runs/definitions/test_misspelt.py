@@ -100,7 +100,7 @@ def test_a_key_beside_the_steps_is_refused_as_well(author):
     input.
     """
     for slug, body, close in (
-        ("workflows/new", {"steps": [FINISH], "input_shema": {}}, "Did you mean input_schema?"),
+        ("workflows/new", {"steps": [FINISH], "input_shema": {}}, "Did you mean input_schema"),
         (
             "steps/new",
             {"title": "New", "function": "test.plan", "confg": {}},
@@ -159,7 +159,7 @@ def test_the_shipped_loader_refuses_too(monkeypatch):
     monkeypatch.setitem(
         templates.TEMPLATES, "shipped-wrong", {"title": "Wrong", "steps": [MISSPELT, FINISH]}
     )
-    with pytest.raises(definitions.TemplateInvalid, match="Did you mean pause_after"):
+    with pytest.raises(shipped.Refused, match="Did you mean pause_after"):
         shipped.load()
 
 
