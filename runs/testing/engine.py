@@ -367,8 +367,13 @@ def _retry_delay(attempt: int, *, jitter: float, **policy: float) -> float:
 
 
 def _add_and_write(chunks: streaming.Chunks, text: str) -> None:
-    """Take what a step says, and write it in the step's own thread once it is much."""
-    _add_chunk(chunks, text)
+    """Take what a step says, and write it in the step's own thread once it is much.
+
+    A writer that this process has already never sees it: it would write to its own database.
+    """
+    with streaming._changed:
+        _add_chunk(chunks, text)
+        streaming._waiting.discard(chunks)
     if chunks._size >= streaming.LONGEST:
         chunks.flush()
 
