@@ -22,7 +22,7 @@ from hitl.threads import export as whole
 from hitl.wait_gate import primitives
 from runs.models import Credential, Pause, Repository, TemplateAccess, WorkLimit
 from tests.conftest import drive, pause_of
-from tests.matrix.world import schedule_of
+from tests.matrix.world import schedule_of, start_of
 
 
 def client_of(user: User) -> Client:
@@ -141,4 +141,5 @@ def one_of_each(paused, root, ana):
     )
     whole.load(document, owner=ana)
     schedule_of(ana)
+    start_of(ana)
     WorkLimit.objects.create(template="writing")

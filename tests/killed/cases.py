@@ -16,14 +16,24 @@ from django.utils import timezone
 
 from hitl.decisions import services
 from hitl.decisions.services import Answer
-from hitl.models import InboundSource, Via
+from hitl.models import InboundSource, InboundStart, Via
 from hitl.models.outbound import Delivery
 from hitl.outbound import endpoints
 from hitl.wait_gate import signatures
 from runs import definitions
 from runs.models import Pause
 from tests.conftest import drive, pause_of
-from tests.matrix.addresses import API, DECISION, DELIVERY, ENDPOINT, ORDER, PAUSE, THREAD
+from tests.matrix.addresses import (
+    API,
+    DECISION,
+    DELIVERY,
+    ENDPOINT,
+    ORDER,
+    PAUSE,
+    SCHEDULE,
+    START,
+    THREAD,
+)
 from tests.matrix.walk import fill
 from tests.matrix.world import BY_NAME, World, submit
 
@@ -83,6 +93,11 @@ def of(world: World) -> dict[str, Sent]:
         world.client(BY_NAME["owner"]).get(f"/{API}threads/{ended['thread_id']}/export").content
     )
     InboundSource.objects.create(name="signing", user=ana, secrets=[SECRET])
+    InboundStart.objects.create(
+        source=InboundSource.objects.create(name="ordering", user=ana, secrets=[SECRET]),
+        template="writing",
+        request="a letter",
+    )
     event = {"run_id": world.states["talking"]["run_id"], "payload": {"decision": "approve"}}
     wait = {
         "run_id": "outer-1",
@@ -129,10 +144,28 @@ def of(world: World) -> dict[str, Sent]:
         f"{API}endpoints/{ENDPOINT}/secret": Sent(f"/{API}endpoints/{endpoint.shown_id}/secret"),
         f"{API}endpoints/{ENDPOINT}/test": Sent(f"/{API}endpoints/{endpoint.shown_id}/test"),
         f"{API}deliveries/{DELIVERY}/again": Sent(f"/{API}deliveries/{dead.shown_id}/again"),
+        f"{API}schedules": Sent(
+            f"/{API}schedules",
+            {"name": "daily", "template": "writing", "user_request": "x", "cron": "0 9 * * *"},
+            "superuser",
+        ),
+        f"{API}schedules/{SCHEDULE}/start": Sent(
+            fill(world, f"{API}schedules/{SCHEDULE}/start", "paused")[0]
+        ),
+        f"{API}inbound-starts": Sent(
+            f"/{API}inbound-starts", {"name": "new", "template": "writing"}, "superuser"
+        ),
+        f"{API}inbound-starts/{START}/secret": Sent(
+            fill(world, f"{API}inbound-starts/{START}/secret", "paused")[0]
+        ),
         f"{API}workflows/wait": Sent(f"/{API}workflows/wait", wait),
         f"{API}resume": Sent(f"/{API}resume", trace),
     }
-    return {**sent, f"{API}inbound/<slug:source>": signed(f"/{API}inbound/signing", event)}
+    return {
+        **sent,
+        f"{API}inbound/<slug:source>": signed(f"/{API}inbound/signing", event),
+        f"{API}inbound/<slug:source>/start": signed(f"/{API}inbound/ordering/start", {"id": 7}),
+    }
 
 
 def asking(world: World, **review: Any) -> Pause:

@@ -18,7 +18,11 @@ pytestmark = pytest.mark.django_db
 
 HARMLESS = {"favicon.ico"}
 """Sends on to a picture by any method."""
-PARSED = {f"{API}threads/import", f"{API}inbound/<slug:source>"}
+PARSED = {
+    f"{API}threads/import",
+    f"{API}inbound/<slug:source>",
+    f"{API}inbound/<slug:source>/start",
+}
 """What is no document, or not signed, is refused before anybody asks for the token."""
 UNSAFE = [method for method in METHODS if method not in SAFE]
 PARAMETERS = (
