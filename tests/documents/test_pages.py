@@ -142,7 +142,9 @@ def test_a_newcomer_who_types_what_the_tutorial_says_gets_what_it_says(newcomer,
     newcomer.standalone("--demo")
     printed = (newcomer.folder / "standalone.log").read_text()
     assert re.search(rf"Loaded +letters +{letters}/letters.py, line \d+", printed), printed
+    del newcomer.environment["WAYSTATION_WORKFLOWS"]  # the server's terminal alone has it so far
     token = newcomer.manage("api_token", "reviewer").split()[-1]
+    reader.exports("WAYSTATION_WORKFLOWS")
     reader.types("workorder --user reviewer create --template letters")
     newcomer.paused(reader.order, token, "awaiting_letter_approval")
     assert "Your parcel comes on Monday." in reader.types("workorder --user reviewer show")
