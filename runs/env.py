@@ -193,7 +193,12 @@ class Patience:
     """What a session of PostgreSQL's may take, in seconds; 0 is any time."""
 
     lock: float = 0
-    """For a row that another session holds."""
+    """For a row that another session holds; never more than SHARE of `idle`.
+
+    A silent host has several sessions, and some of them wait for the row that another of them
+    holds. A wait that outlasted the holder would get the row next, in silence, and hold it for as
+    long again, one session after the other.
+    """
     statement: float = 0
     idle: float = 0
     """In an open transaction without a word: then its host is taken for dead, and what it holds is
@@ -201,6 +206,8 @@ class Patience:
     """
 
 
+SHARE = 0.75
+"""Of the time after which a silent session is ended: how long its siblings wait for its rows."""
 BEGINNERS = ("standalone", "migrate", "runserver", "collectstatic", "shell", "test")
 
 
@@ -374,8 +381,9 @@ def _session(patience: Patience) -> str:
     """What the server is told when a session begins; what the URL's own `options` say comes later,
     and counts.
     """
+    lock = min(patience.lock, patience.idle * SHARE) if patience.idle else patience.lock
     milliseconds = {
-        "lock_timeout": patience.lock * 1000,
+        "lock_timeout": lock * 1000,
         "statement_timeout": patience.statement * 1000,
         "idle_in_transaction_session_timeout": patience.idle * 1000,
     }

@@ -21,7 +21,7 @@ from bench.chaos.world import Kind, World
 from checkpoints import ids, store
 from checkpoints.models import Event
 from hitl.models import Decision
-from runs.models import Run, WorkOrder
+from runs.models import Pause, Run, WorkOrder
 from runs.states import LIVE, FailureCode, PauseStatus
 from tests.servers.stack import ROOT
 
@@ -280,13 +280,19 @@ class Books:
                 chunk_size=500
             )
         }
+        runs = dict(Pause.objects.values_list("pk", "run"))
         verdicts: Counter[str] = Counter()
         doors: Counter[str] = Counter()
         taken: Counter[str] = Counter()
         stumbles = 0
         for answer in heard:
-            if answer.verdict in {"unreachable", "503", "507"} and self.world.was_away(
-                answer.began, answer.ended
+            pause = ids.parse("pse", answer.question.pause)
+            if (
+                answer.verdict in {"unreachable", "503", "507"}
+                and self.world.was_away(answer.began, answer.ended)
+            ) or (
+                answer.verdict == "503"
+                and self.world.was_held(pause, runs[pause], answer.began, answer.ended)
             ):
                 stumbles += 1
                 continue

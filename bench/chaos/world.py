@@ -99,6 +99,18 @@ class Touched:
     status: str
 
 
+@dataclass(frozen=True)
+class Silence:
+    """A host that fell silent: meanwhile what it had is held."""
+
+    began: float
+    until: float
+    """Both in seconds of the monotonic clock."""
+    runs: Collection[UUID]
+    heard: bytes
+    """What it said in the transaction that it left open."""
+
+
 @dataclass
 class Slowest:
     """Seconds; see `World.await_recovery`."""
@@ -159,6 +171,7 @@ class World:
         """
         self.effects = Effects(stack.folder / EFFECTS)
         self._outages: list[list[float]] = []
+        self._silences: list[Silence] = []
 
     def breach(self, kind: Kind, words: str) -> None:
         self.breaches.append((kind, words))
@@ -291,6 +304,23 @@ class World:
         """Whether something was away at some time between the two."""
         return any(began <= until and ended >= since for since, until in self._outages)
 
+    def silence(self, touched: Collection[Touched], heard: bytes) -> None:
+        """For two leases from now, clients may hear that what this host had is held: the runs that
+        it touched, and the rows of which it spoke in its open transaction.
+        """
+        began = time.monotonic()
+        runs = {claim.run for claim in touched}
+        self._silences.append(Silence(began, began + 2 * self.lease, runs, heard))
+
+    def was_held(self, pause: UUID, run: UUID, began: float, ended: float) -> bool:
+        """Whether a silent host had this question between the two."""
+        return any(
+            began <= silence.until
+            and ended >= silence.began
+            and (run in silence.runs or _names(silence.heard, pause))
+            for silence in self._silences
+        )
+
     def since(self, moment: float) -> float:
         """Seconds since all were last back."""
         return moment - max(
@@ -309,11 +339,7 @@ class World:
         )
         found = []
         for run, thread, epoch, status, owner in patiently(lambda: list(moving)):
-            named = any(
-                form in heard
-                for key in (run, thread)
-                for form in (key.bytes, str(key).encode(), key.hex.encode())
-            )
+            named = _names(heard, run) or _names(heard, thread)
             if named or (status == RUNNING and owner in owners):
                 found.append(Touched(run, epoch, status))
         self.died_at |= {ids.show("run", touched.run) for touched in found}
@@ -428,6 +454,11 @@ class Effects(threading.Thread):
             ),
             None,
         )
+
+
+def _names(heard: bytes, key: UUID) -> bool:
+    """Whether the key is in what was heard of a session, in any of its forms."""
+    return any(form in heard for form in (key.bytes, str(key).encode(), key.hex.encode()))
 
 
 def patiently(look: Callable[[], T]) -> T:
