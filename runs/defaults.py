@@ -79,8 +79,7 @@ WAYSTATION_LEASE_SECONDS = env.number("WAYSTATION_LEASE_SECONDS", 15, low=0.5)
 WAYSTATION_LOST_ATTEMPTS = int(env.number("WAYSTATION_LOST_ATTEMPTS", 5, low=1))
 WAYSTATION_ON_CHANGE = env.one_of("WAYSTATION_ON_CHANGE", "continue", "hold")
 """What a run does at a step whose code has changed since the run was asked for: go on and say so,
-or wait for an operator. A template's
-step may say otherwise (`on_change`)."""
+or wait for an operator. A workflow or a step may say otherwise (`on_change`)."""
 WAYSTATION_CLAIM_SECONDS = env.number("WAYSTATION_CLAIM_SECONDS", 900, low=1)
 """How long somebody who claims a question keeps others from answering it."""
 WAYSTATION_SLICE_SECONDS = env.number("WAYSTATION_SLICE_SECONDS", 10)

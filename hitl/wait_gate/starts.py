@@ -18,11 +18,11 @@ from django.db import IntegrityError, transaction
 from checkpoints import ids
 from checkpoints.database.people import User
 from checkpoints.state import codec, redaction
-from checkpoints.text import pointers
 from hitl.models import InboundSource, InboundStart, StartDelivery
 from runs import definitions, keyed, limits, services
 from runs.definitions import rights
 from runs.models import WorkOrder
+from runs.workflows.base import pointers
 from runs.workflows.refusals import FieldRefused
 
 ADD = "hitl.add_inboundstart"

@@ -10,10 +10,10 @@ from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 
 from checkpoints.database import clock
-from checkpoints.text import pointers
 from runs.models import Place, Run, Template, WorkLimit
 from runs.states import PENDING
 from runs.workflows import refusals
+from runs.workflows.base import pointers
 
 
 class WorkLimitForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only

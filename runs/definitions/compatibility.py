@@ -8,8 +8,9 @@ import json
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from django.conf import settings
 from django.db.models import Count, FilteredRelation, Q, QuerySet
 
 from checkpoints import ids
@@ -36,6 +37,8 @@ class Found:
     """The steps at or ahead of these runs that the verdict is about, in their order; none where all
     is well.
     """
+    held: tuple[str, ...]
+    """Those of them before which runs wait until an operator accepts the changed code."""
     count: int
     runs: tuple[str, ...]
     """Shown ids of the oldest of them, up to SHOWN."""
@@ -103,6 +106,7 @@ def _judge(
             template=str(definition),
             verdict=verdict,
             steps=tuple(step["name"] for step in steps if step["name"] in meant),
+            held=tuple(step["name"] for step in steps if step["name"] in meant and _waits(step)),
             count=sum(places[place] for place in at),
             runs=tuple(ids.show(Run.PREFIX, run) for run in _runs(definition, at)),
         )
@@ -154,13 +158,37 @@ def _verdict(step: FrozenStep) -> Verdict:
     )
 
 
-def changed_ahead(pause: Pause) -> list[str]:
-    """The titles of the steps that an open question may lead to and whose code is missing, or not
-    what the work was asked with.
+def holds(step: FrozenStep) -> bool:
+    """Whether runs wait for an operator before this step where its code has changed: what the
+    frozen template says, else the server.
     """
+    return bool((step.get("on_change") or settings.WAYSTATION_ON_CHANGE) == "hold")
+
+
+def _waits(step: FrozenStep) -> bool:
+    """Whether runs, or child runs, are held at the step because its code has changed."""
+    return (holds(step) and judge(step) == "changed") or any(
+        _waits(sub_step) for sub_step in step.get("sub_steps", [])
+    )
+
+
+class ChangedStep(NamedTuple):
+    """A step whose code is missing, or not what the work was asked with."""
+
+    title: str
+    held: bool
+    """Runs wait there until an operator accepts the changed code."""
+
+
+def changed_ahead(pause: Pause) -> list[ChangedStep]:
+    """The changed steps that an open question may lead to."""
     steps = pause.run.frozen.steps
     ahead = _ahead(steps, ("", codec.encode(pause.ways)))
-    return [step["title"] for step in steps if step["name"] in ahead and _verdict(step) in BAD]
+    return [
+        ChangedStep(step["title"], _waits(step))
+        for step in steps
+        if step["name"] in ahead and _verdict(step) in BAD
+    ]
 
 
 def held() -> QuerySet[Run]:

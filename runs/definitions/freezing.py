@@ -185,6 +185,8 @@ def _freeze_step(
     with refusing(f"steps.{position}."):
         # just the keys that policies may have
         frozen.update(step_options.freeze(step))  # type: ignore[typeddict-item]
+    if policy := registry.traits_of(kind.function).on_change:
+        frozen.setdefault("on_change", policy)
     check_no_secrets(frozen.get("required_inputs", {}), f"steps.{position}.required_inputs")
     if kind.slug in inside:
         raise refused(

@@ -29,13 +29,13 @@ from checkpoints.events import log
 from checkpoints.models.fields import demand
 from checkpoints.state import codec
 from checkpoints.state.encryption import KeyMissing, SealBroken
-from checkpoints.text import pointers
 from runs.engine import record
 from runs.engine.context.claimed_run import ClaimedRun
 from runs.engine.drafts.events import line
 from runs.engine.ending import Wake
 from runs.models import Place, Run, WorkLimit
 from runs.states import ENDED, PENDING
+from runs.workflows.base import pointers
 
 logger = logging.getLogger(__name__)
 

@@ -50,6 +50,7 @@ from runs.workflows.base import (
     Told,
     Workspace,
     effect,
+    pointers,
     read,
     schema_of,
 )
@@ -153,6 +154,7 @@ __all__ = [
     "find",
     "letters",
     "patches",
+    "pointers",
     "prompts",
     "read",
     "rejected",

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import unwrap
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
-from runs.workflows import owned
+from runs.workflows import owned, refusals
 from runs.workflows.base import Context, Outcome, Step
 from runs.workflows.letters import Letter
 from runs.workflows.owned import Keeps
@@ -20,6 +20,10 @@ F = TypeVar("F", bound=Callable[[Any, Context], Outcome])
 Config = Mapping[str, Any]
 Setting = Callable[[str], Any]
 """`setting("WAYSTATION_MODEL")`: what operators settled for this server."""
+OnChange = Literal["continue", "hold"]
+"""What a run does at a step whose code is not the code that the work was asked with: go on with
+it, or wait for an operator.
+"""
 Lack = tuple[str, str]
 """A stable code, and what is missing in words."""
 
@@ -103,6 +107,8 @@ class Traits:
     reducers: Mapping[str, str] = field(default_factory=dict)
     """How what it writes joins the state, in templates that say nothing of their own."""
     server: ServerSide = field(default_factory=ServerSide)
+    on_change: OnChange | None = None
+    """In templates whose step says nothing of its own; None for what the server says."""
 
 
 _STEPS: dict[str, Step] = {}
@@ -127,6 +133,7 @@ def step(
     letters: Mapping[str, Letter] | None = None,
     reducers: Mapping[str, str] | None = None,
     server: ServerSide | None = None,
+    on_change: OnChange | None = None,
     version: int = 1,
 ) -> Callable[[F], F]:
     """Register a step function under the name that step templates use, e.g.
@@ -141,10 +148,14 @@ def step(
             were made with. A run whose version is gone is held, and loses nothing. What the step
             says of itself is that of its highest version.
     Raises:
-        ValueError: another function has that name and version, or the version is below 1.
+        ValueError: another function has that name and version, the version is below 1, or
+            `on_change` is no known word.
     """
     if version < 1 or "@" in name:
         raise ValueError(f"{name!r}, version {version}: names are without @, versions from 1 on")
+    if on_change is not None and on_change not in get_args(OnChange):
+        words = refusals.unknown("on_change", on_change, get_args(OnChange))
+        raise ValueError(f"{name!r}: {words}")
     traits = Traits(
         check,
         asks,
@@ -158,6 +169,7 @@ def step(
         letters or {},
         reducers or {},
         server or ServerSide(),
+        on_change,
     )
 
     def register(function: F) -> F:

@@ -72,11 +72,14 @@ class Card:
         return self.standing.who
 
     @cached_property
-    def changed_code(self) -> list[str]:
-        """Titles of the steps ahead whose code has changed, or is missing, since the work was asked
-        for.
-        """
+    def changed_code(self) -> list[compatibility.ChangedStep]:
+        """The steps ahead whose code has changed, or is missing, since the work was asked for."""
         return compatibility.changed_ahead(self.pause)
+
+    @property
+    def held_code(self) -> list[str]:
+        """Titles of those of them before which the run waits for an operator."""
+        return [step.title for step in self.changed_code if step.held]
 
     @cached_property
     def outside(self) -> list[str]:

@@ -26,6 +26,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from runs.workflows import pointers
+
 Rule = Mapping[str, Any]
 
 PAIRS = {
@@ -134,30 +136,32 @@ class OutputReader:
                     yield from self._apply(rule, item)
 
     def _apply(self, rule: Rule, item: Any) -> Iterator[Piece]:
-        if "text" in rule and (text := _text(at(item, rule["text"]))):
+        if "text" in rule and (text := _text(pointers.at(item, rule["text"]))):
             yield self._say(text)
         if "call" in rule:
             self.words, self._held = [], 0
             named = rule["call"]
             name = (
-                _text(at(item, named["name"])) if named["name"].startswith("/") else named["name"]
+                _text(pointers.at(item, named["name"]))
+                if named["name"].startswith("/")
+                else named["name"]
             )
             yield AgentCall(
-                id=_text(at(item, named.get("id", ""))),
+                id=_text(pointers.at(item, named.get("id", ""))),
                 name=name,
-                arguments=at(item, named.get("arguments", "")),
+                arguments=pointers.at(item, named.get("arguments", "")),
             )
         if "answer" in rule:
             yield CallResult(
-                id=_text(at(item, rule["answer"].get("id", ""))),
-                result=_text(at(item, rule["answer"].get("result", ""))),
+                id=_text(pointers.at(item, rule["answer"].get("id", ""))),
+                result=_text(pointers.at(item, rule["answer"].get("result", ""))),
             )
-        if "result" in rule and (text := _text(at(item, rule["result"]))):
+        if "result" in rule and (text := _text(pointers.at(item, rule["result"]))):
             self.result = text
         if "failed" in rule and _holds(item, rule["failed"]):
-            self.failed, self.error = True, _text(at(item, rule.get("error", "")))
+            self.failed, self.error = True, _text(pointers.at(item, rule.get("error", "")))
         for name in ("input_tokens", "output_tokens", "cost"):
-            if name in rule and (number := _number(at(item, rule[name]))) is not None:
+            if name in rule and (number := _number(pointers.at(item, rule[name]))) is not None:
                 self.usage[name] = self.usage.get(name, 0) + (
                     number if name == "cost" else int(number)
                 )
@@ -170,24 +174,9 @@ class OutputReader:
         return text
 
 
-def at(value: Any, pointer: str) -> Any:
-    """What a JSON Pointer leads to; None where it leads nowhere."""
-    if not pointer:
-        return None
-    for key in pointer.split("/")[1:]:
-        key = key.replace("~1", "/").replace("~0", "~")
-        if isinstance(value, dict):
-            value = value.get(key)
-        elif isinstance(value, list) and key.isdecimal() and int(key) < len(value):
-            value = value[int(key)]
-        else:
-            return None
-    return value
-
-
 def _holds(value: Any, wanted: Mapping[str, Any]) -> bool:
     return all(
-        (there := at(value, pointer)) == expected
+        (there := pointers.at(value, pointer)) == expected
         and isinstance(there, bool) == isinstance(expected, bool)
         for pointer, expected in wanted.items()
     )
@@ -196,7 +185,7 @@ def _holds(value: Any, wanted: Mapping[str, Any]) -> bool:
 def _items(found: dict[str, Any], rule: Rule) -> list[Any]:
     if "each" not in rule:
         return [found] if _holds(found, rule.get("where", {})) else []
-    items = at(found, rule["each"])
+    items = pointers.at(found, rule["each"])
     return (
         [item for item in items if _holds(item, rule.get("where", {}))]
         if isinstance(items, list)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 import uuid
 
-from django.conf import settings
 from django.db import transaction
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.events import log
+from runs.definitions.compatibility import holds
 from runs.engine.context.claimed_run import ClaimedRun
 from runs.engine.drafts.events import line
 from runs.models import Run
@@ -29,7 +29,6 @@ logger = logging.getLogger(__name__)
 
 LOOK_AGAIN = 30.0
 """Until the code of a held run is looked at again."""
-HOLD = "hold"
 CODE = "code_changed"
 """Of the log lines that say so."""
 
@@ -57,7 +56,7 @@ def reason_to_hold(run: Run, steps: list[FrozenStep], name: str) -> str:
         )
     if (
         verdict == "changed"
-        and _policy(step) == HOLD
+        and holds(step)
         and run.code_seen.get(name) != compatibility.current(step)
     ):
         return (
@@ -147,8 +146,3 @@ def accept(run_id: uuid.UUID, *, by: User) -> Run:
     note = f"{by.get_username()} accepted the changed code of the step {name}"
     log.append(run.thread_id, run.pk, [line(note, name, code=CODE, by=by.get_username(), now=now)])
     return run
-
-
-def _policy(step: FrozenStep) -> str:
-    policy: str = step.get("on_change") or settings.WAYSTATION_ON_CHANGE
-    return policy

@@ -37,7 +37,8 @@ class Command(BaseCommand):
             sys.exit(1)
 
     def _words(self, line: compatibility.Found) -> str:
-        steps = f" ({', '.join(line.steps)})" if line.steps else ""
+        named = [f"{step}: hold" if step in line.held else step for step in line.steps]
+        steps = f" ({', '.join(named)})" if named else ""
         more = ", …" if line.count > len(line.runs) else ""
         return (
             f"{line.template} {line.definition[:12]}: {line.verdict}{steps}, {line.count}: "

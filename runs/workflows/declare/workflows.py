@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any, Literal, Never, Required, TypedDict, get_args
 
@@ -20,6 +20,7 @@ from runs.workflows.base import Step
 from runs.workflows.base.outcomes import ConfigInvalid
 from runs.workflows.base.typed import Shape, schema_of
 from runs.workflows.refusals import FieldRefused
+from runs.workflows.registry import OnChange
 from runs.workflows.reviews import rules as review_rules
 from runs.workflows.reviews.calendars import Calendar
 from runs.workflows.reviews.review import Review
@@ -116,7 +117,7 @@ def use(
     skip_when: Mapping[str, Any] | None = None,
     max_loops: int | None = None,
     queue: Literal["steps", "agents"] | None = None,
-    on_change: Literal["continue", "hold"] | None = None,
+    on_change: OnChange | None = None,
     interrupt_before: bool = False,
     interrupt_after: bool = False,
     **unknown: Never,
@@ -131,6 +132,7 @@ def use(
         pause_phase: what the run waits for; `awaiting_<name>_approval` where it is left out.
         required_inputs: data that must come with the answer.
         skip_when: JSON Schema; the step is passed over when the state fits it.
+        on_change: before what `@step` says of it, which is before what `workflow` says.
 
     The others mean what they mean in a template: docs/reference/templates.md.
 
@@ -139,6 +141,7 @@ def use(
     """
     place = _place()
     usual = _known(place, use, unknown)
+    _check_on_change(on_change, place)
     function = _name_of(step, place)
     name = name or function.rpartition(".")[2]
     options: dict[str, Any] = {"name": name, "step_type": step_type or name}
@@ -194,6 +197,7 @@ def workflow(
     frequency: Literal["step", "nodes", "loops", "failure", "off"] | None = None,
     retention: Mapping[str, float | None] | None = None,
     size_budget: int | None = None,
+    on_change: OnChange | None = None,
     **unknown: Never,
 ) -> Workflow:
     """Declare a workflow: what orders by it bring, its steps, and how its state is kept.
@@ -210,6 +214,8 @@ def workflow(
             Other keys are free, and so is when a key is written first.
         reducers: how updates of a state key join it; other keys are replaced.
         needs_repository: whether an order names a git repository.
+        on_change: `hold` where runs wait for an operator before a step whose code has changed since
+            their order; for all steps, and their sub-steps, that say nothing of it themselves.
 
     The others mean what they mean in a template: docs/reference/templates.md.
 
@@ -222,7 +228,8 @@ def workflow(
         raise WorkflowInvalid(
             place, f"{slug!r} is no slug. Use up to 80 letters, digits, hyphens and underscores."
         )
-    used = tuple(_used(steps, place))
+    _check_on_change(on_change, place)
+    used = tuple(_with_on_change(_used(steps, place), on_change))
     if not used:
         raise WorkflowInvalid(place, f"The workflow {slug!r} has no steps. Name at least one.")
     _check_names(used)
@@ -290,6 +297,22 @@ def _name_of(step: Step | str, place: str) -> str:
 def _used(steps: Iterable[StepUse | Step], place: str) -> Iterator[StepUse]:
     for step in steps:
         yield step if isinstance(step, StepUse) else use(step)
+
+
+def _check_on_change(policy: str | None, place: str) -> None:
+    if policy is not None and policy not in get_args(OnChange):
+        raise WorkflowInvalid(place, refusals.unknown("on_change", policy, get_args(OnChange)))
+
+
+def _with_on_change(steps: Iterable[StepUse], policy: OnChange | None) -> Iterator[StepUse]:
+    """The steps, and theirs at any depth, with the workflow's policy where they have none."""
+    for step in steps:
+        own = step.options.get("on_change") or registry.traits_of(step.function).on_change or policy
+        yield replace(
+            step,
+            options={**step.options, "on_change": own} if own else step.options,
+            sub_steps=tuple(_with_on_change(step.sub_steps, policy)),
+        )
 
 
 def _check_names(steps: Sequence[StepUse]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 
 import pytest
@@ -14,10 +15,12 @@ from hitl.decisions.services import Answer
 from hitl.models import Via
 from hitl.operations import invariants
 from runs import definitions, tasks
+from runs.definitions import compatibility
 from runs.engine.recovery import lost_runs
 from runs.engine.recovery.code_changes import LOOK_AGAIN
 from runs.models import Run
 from runs.states import FAILED
+from runs.workflows import registry
 from runs.workflows.code.fingerprint import fingerprint
 from tests.conftest import drive, fresh, log_lines, pause_of
 from tests.worlds import steps
@@ -137,6 +140,35 @@ def test_a_step_may_say_otherwise_than_the_setting(templates, make_order, ana, m
     assert (run.status, bool(run.held_because)) == ("pending", True)
     with pytest.raises(definitions.TemplateInvalid):
         definitions.edit_template("guarded", steps=[{**chain[0], "on_change": "guess"}])
+
+
+def test_a_step_function_says_itself_that_its_work_is_held_unless_the_template_says_otherwise(
+    templates, make_order, monkeypatch, page
+):
+    """The order freezes it: what the function says later counts for later orders."""
+    trait = dataclasses.replace(registry.traits_of("test.work"), on_change="hold")
+    monkeypatch.setitem(registry._TRAITS, "test.work", trait)
+    order = make_order()
+    assert {s["name"]: s.get("on_change") for s in order.definition.steps} == {
+        "planning": None,
+        "execute": "hold",
+        "review": None,
+        "finish": None,
+    }
+    template = definitions.current("writing")
+    chain = [
+        {**step, "on_change": "continue"} if step["step_type"] == "execute" else step
+        for step in template.steps
+    ]
+    definitions.edit_template("relaxed", steps=chain, needs_repository=False)
+    assert make_order("relaxed").definition.steps[1]["on_change"] == "continue"
+    monkeypatch.delitem(registry._TRAITS, "test.work")
+    drive(order)
+    steps.deploy(monkeypatch, work=steps.check)
+    held = {found.template: found.held for found in compatibility.report(verdicts=["changed"])}
+    assert held == {"writing v1": ("execute",), "relaxed v1": ()}
+    text = page.get(reverse("hitl:order", args=[order.pk])).content.decode()
+    assert "Before Work the run waits until an operator accepts the new code." in text
 
 
 def test_a_run_whose_step_function_is_missing_is_held_and_goes_on_when_the_code_is_back(

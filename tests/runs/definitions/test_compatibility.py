@@ -191,10 +191,18 @@ def test_the_command_says_a_line_for_each_and_ends_with_one_on_a_breach(
     assert rows() == before
 
 
+def test_the_command_names_the_steps_that_would_hold_their_runs(paused, monkeypatch, settings):
+    settings.WAYSTATION_ON_CHANGE = "hold"
+    steps.deploy(monkeypatch, check=steps.work)
+    assert ": changed (review: hold), 1: " in command()[1]
+    assert json.loads(command("--json")[1])["found"][0]["held"] == ["review"]
+
+
 def test_the_json_is_one_document(paused, monkeypatch):
     found = {
         "definition": paused.definition_id,
         "template": "writing v1",
+        "held": [],
         "count": 1,
         "runs": [paused.latest_run.shown_id],
     }

@@ -241,6 +241,24 @@ def test_what_no_form_can_hold_is_refused_with_the_fields_name(shape, field):
     assert refused.value.field == field
 
 
+def test_what_a_workflow_says_of_changed_code_is_for_steps_that_say_nothing_themselves():
+    check_ = step("refund.check", on_change="continue")(check)
+    pay_ = step("refund.pay")(pay)
+    both = use("flow.sub_steps", name="both", sub_steps=[check_, pay_], on_change="continue")
+    refund = workflow(
+        "refund",
+        title="Refund",
+        steps=[check_, pay_, use(check_, name="c"), both],
+        on_change="hold",
+    )
+    said = [step.get("on_change") for step in refund.template["steps"]]
+    assert said == ["continue", "hold", "continue", "continue"]
+    inner = refund.step_templates["refund-both"]["sub_steps"]
+    assert [step["on_change"] for step in inner] == ["continue", "hold"]
+    with pytest.raises(ValueError, match="no on_change 'halt'"):
+        step("refund.other", on_change="halt")(pay)  # type: ignore[arg-type]
+
+
 def test_mistakes_are_refused_with_file_line_and_what_to_do(steps):
     """A misspelt key was told without the line on which it stood."""
     check, pay = steps
@@ -268,6 +286,8 @@ def test_mistakes_are_refused_with_file_line_and_what_to_do(steps):
             lambda: wrong.workflow("a", title="A", steps=[use(check, revise_to="pya"), pay]),
             "mean pay",
         ),
+        (lambda: wrong.use(check, on_change="holt"), "no on_change 'holt'. Did you mean hold"),
+        (lambda: wrong.workflow("a", title="A", steps=[check], on_change="go"), "no on_change"),
         (lambda: wrong.workflow("a", title="A", steps=[]), "has no steps"),
         (lambda: wrong.workflow("a b", title="A", steps=[check]), "is no slug"),
         (lambda: wrong.workflow("a" * 78, title="A", steps=[check]), "too long"),
