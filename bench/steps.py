@@ -5,12 +5,14 @@ in a second.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import queue
 import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -51,6 +53,7 @@ def measure() -> Iterator[dict[str, Any]]:
         bar=2.0,
     )
     yield from written()
+    yield from cpu()
     for threads, processes in ((8, 1), (64, 1), (64, 2)):
         bare, rate = beside(
             floor, lambda threads=threads, processes=processes: concurrently(threads, processes)
@@ -114,6 +117,47 @@ def written() -> Iterator[dict[str, Any]]:
     )
 
 
+def cpu() -> Iterator[dict[str, Any]]:
+    """Processor time per step with 64 runs in flight in one process: of this process, its hints and
+    all, and of the server's sessions. It hardly moves with the machine's mood.
+    """
+    runs = [order() for _ in range(64 * 4)]
+    began: tuple[float, float] = (0.0, 0.0)
+    ended: tuple[float, float] = (0.0, 0.0)
+
+    def begin() -> None:
+        nonlocal began
+        began = time.process_time(), sessions_time()
+
+    def end() -> None:
+        nonlocal ended
+        ended = time.process_time(), sessions_time()
+
+    work_off(runs, 64, begin=begin, end=end)
+    steps = (len(runs) - 64) * STEPS
+    for whose, before, after, bar in zip(
+        ("this process", "the server"), began, ended, (450.0, 230.0), strict=True
+    ):
+        yield figure(
+            f"processor time of {whose} per step, 64 runs at a time",
+            (after - before) / steps * 1_000_000,
+            "us",
+            bar=bar,
+        )
+
+
+def sessions_time() -> float:
+    """Seconds of processor time of all sessions of clients that are open."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'")
+        pids = [pid for (pid,) in cursor.fetchall()]
+    ticks = 0
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def counters() -> tuple[int, int]:
     """Transactions that wrote, and bytes of WAL, since the server began."""
     with connection.cursor() as cursor:
@@ -174,15 +218,20 @@ def concurrently(threads: int, processes: int) -> float:
 
 
 def work_off(
-    runs: list[UUID], threads: int, started: Any = None, begin: Callable[[], None] = lambda: None
+    runs: list[UUID],
+    threads: int,
+    started: Any = None,
+    *,
+    begin: Callable[[], None] = lambda: None,
+    end: Callable[[], None] = lambda: None,
 ) -> float:
     """Seconds that so many threads take for these runs, the first of each apart: it opens the
-    connection and prepares the statements.
+    connection and prepares the statements. `end` is called before they close it.
     """
     waiting: queue.SimpleQueue[UUID] = queue.SimpleQueue()
     for run in runs[threads:]:
         waiting.put(run)
-    ready = threading.Barrier(threads + 1)
+    ready, over = threading.Barrier(threads + 1), threading.Barrier(threads + 1, action=end)
 
     def work(first: UUID) -> None:
         advance(first, budget=60)
@@ -191,6 +240,9 @@ def work_off(
             while True:
                 advance(waiting.get_nowait(), budget=60)
         except queue.Empty:
+            pass
+        finally:
+            over.wait()
             connection.close()
 
     with ThreadPoolExecutor(threads) as pool:
@@ -200,6 +252,8 @@ def work_off(
         ready.wait()
         begin()
         began = time.perf_counter()
+        over.wait()
+        took = time.perf_counter() - began
         for future in done:
             future.result()
-        return time.perf_counter() - began
+        return took

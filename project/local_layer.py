@@ -11,6 +11,7 @@ import asyncio
 import secrets
 import threading
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from channels.layers import BaseChannelLayer
@@ -43,6 +44,9 @@ class LocalChannelLayer(BaseChannelLayer):
             return self._inboxes[name]
 
     async def send(self, channel: str, message: dict[str, Any]) -> None:
+        self._send(channel, message)
+
+    def _send(self, channel: str, message: dict[str, Any]) -> None:
         with self._lock:
             inbox = self._inboxes.get(channel)
         if inbox is not None:
@@ -79,10 +83,15 @@ class LocalChannelLayer(BaseChannelLayer):
                 self._drop(group, channel)
 
     async def group_send(self, group: str, message: dict[str, Any]) -> None:
-        with self._lock:
-            members = list(self._groups.get(group, ()))
-        for channel in members:
-            await self.send(channel, dict(message))
+        self.publish([(group, message)])
+
+    def publish(self, messages: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+        """Send each message to its group, from any thread."""
+        for group, message in messages:
+            with self._lock:
+                members = list(self._groups.get(group, ()))
+            for channel in members:
+                self._send(channel, dict(message))
 
     async def flush(self) -> None:
         with self._lock:

@@ -312,8 +312,8 @@ Nothing is lost with it.
 
 CHANNEL_LAYERS = {
     "default": {
-        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
-        "CONFIG": {"hosts": [{"address": REDIS_URL, **env.redis_alive(REDIS_URL)}]},
+        "BACKEND": "project.redis_layer.RedisLayer",
+        "CONFIG": {"host": {"address": REDIS_URL, **env.redis_alive(REDIS_URL)}},
     }
     if REDIS_URL
     else {"BACKEND": "project.local_layer.LocalChannelLayer"}

@@ -7,11 +7,14 @@ it announces when they are small, which saves an up-to-date watcher its read.
 from __future__ import annotations
 
 import asyncio
+import heapq
 import logging
 import os
 import threading
+import time
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from channels.layers import get_channel_layer
@@ -28,14 +31,13 @@ GAP = 0.02
 together.
 """
 MANY = 10_000
-
-_giving = threading.Lock()
-_waiting: dict[str, dict[str, Any]] = {}
-"""Group → the hint that waits for its turn."""
-_sent_at: dict[str, float] = {}
-_sending: set[asyncio.Task[None]] = set()
-_loops: dict[int, asyncio.AbstractEventLoop] = {}
-_starting = threading.Lock()
+"""Groups whose last hint is remembered."""
+BATCH = 500
+"""Hints that are sent together."""
+PATIENCE = 5.0
+"""Seconds that a batch may take over an event loop."""
+NAMED = 3
+"""Groups that a line of the log names."""
 
 
 def group(thread_id: uuid.UUID) -> str:
@@ -80,15 +82,11 @@ def send_on_commit(to: str, message: dict[str, Any]) -> None:
 
 
 def _send(to: str, message: dict[str, Any]) -> None:
-    """Hand a hint to the sender's loop.
+    """Hand a hint to the sender.
 
     One that still waits for its turn takes the next one in: then both cost one message.
     """
-    with _giving:
-        waiting = _waiting.get(to)
-        _waiting[to] = message if waiting is None else _joined(waiting, message)
-    if waiting is None:
-        _loop().call_soon_threadsafe(_schedule, to)
+    _sender.give(to, message)
 
 
 def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
@@ -109,65 +107,93 @@ def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     return {**last, "events": events if follow and len(events) <= INLINE_EVENTS else [], **beside}
 
 
-def _schedule(to: str) -> None:
-    """Send now, or as soon as GAP has passed since the last one to this group.
-
-    On the sender's loop.
+class Sender:
+    """This process's thread that sends hints, in batches: what comes while one is on its way goes
+    with the next.
     """
-    loop = asyncio.get_running_loop()
-    pause = _sent_at.get(to, 0.0) + GAP - loop.time()
-    if pause > 0:
-        loop.call_later(pause, _start_sending, to)
-    else:
-        _start_sending(to)
+
+    def __init__(self) -> None:
+        self._turn = threading.Condition()
+        self._waiting: dict[str, dict[str, Any]] = {}
+        """Group → the hint that waits for its turn."""
+        self._due: list[tuple[float, str]] = []
+        """A heap of the groups that wait, each with the time of its turn."""
+        self._sent_at: dict[str, float] = {}
+        self._thread: threading.Thread | None = None
+
+    def give(self, to: str, message: dict[str, Any]) -> None:
+        """Send this to the group at once, or as soon as GAP has passed since the last one."""
+        with self._turn:
+            waiting = self._waiting.get(to)
+            self._waiting[to] = message if waiting is None else _joined(waiting, message)
+            if waiting is not None:
+                return
+            heapq.heappush(self._due, (self._sent_at.get(to, 0.0) + GAP, to))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="live-sender", daemon=True)
+                self._thread.start()
+            self._turn.notify()
+
+    def _run(self) -> None:
+        while True:
+            batch = self._next()
+            try:
+                _publish(batch)
+            except Exception as error:  # noqa: BLE001  # best effort: the log has the events
+                lost = ", ".join(to for to, _ in batch[:NAMED])
+                logger.warning("%s live hints were lost, to %s: %s", len(batch), lost, error)
+
+    def _next(self) -> list[tuple[str, dict[str, Any]]]:
+        """What is due now; waits until something is."""
+        with self._turn:
+            while not self._due or (wait := self._due[0][0] - time.monotonic()) > 0:
+                self._turn.wait(wait if self._due else None)
+            now = time.monotonic()
+            if len(self._sent_at) > MANY:
+                self._sent_at.clear()
+            batch: list[tuple[str, dict[str, Any]]] = []
+            while self._due and self._due[0][0] <= now and len(batch) < BATCH:
+                _, to = heapq.heappop(self._due)
+                self._sent_at[to] = now
+                batch.append((to, self._waiting.pop(to)))
+            return batch
 
 
-def _start_sending(to: str) -> None:
-    loop = asyncio.get_running_loop()
-    with _giving:
-        message = _waiting.pop(to, None)
-    if len(_sent_at) > MANY:
-        _sent_at.clear()
-    _sent_at[to] = loop.time()
-    if message is not None:
-        task = loop.create_task(_group_send(to, message))
-        _sending.add(task)
-        task.add_done_callback(_sending.discard)
-
-
-async def _group_send(to: str, message: dict[str, Any]) -> None:
-    layer = get_channel_layer()
+def _publish(batch: Sequence[tuple[str, dict[str, Any]]]) -> None:
+    """Send each of them to its group: at once where the channel layer can be sent to from a
+    thread, else over an event loop.
+    """
+    layer: Any = get_channel_layer()
     if layer is None:
         return
-    try:
-        await asyncio.wait_for(layer.group_send(to, message), timeout=5)
-    except Exception as error:  # noqa: BLE001  # best effort: the log has the event
-        logger.warning("a live hint to %s was lost: %s", to, error)
+    if (publish := getattr(type(layer), "publish", None)) is not None:
+        publish(layer, batch)
+    else:
+        asyncio.run_coroutine_threadsafe(_group_send(layer, batch), _loop()).result(PATIENCE)
 
 
+async def _group_send(layer: Any, batch: Sequence[tuple[str, dict[str, Any]]]) -> None:
+    await asyncio.gather(*(layer.group_send(to, message) for to, message in batch))
+
+
+@cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """This process's sender loop, on a thread of its own: from a worker thread, `async_to_sync`
-    opens a connection per call.
-
-    Keyed by process id, since a forked worker inherits the variable but not the thread.
+    """An event loop on a thread of its own: over `async_to_sync` each batch would open a connection
+    of its own.
     """
-    with _starting:
-        pid = os.getpid()
-        if pid not in _loops:
-            loop = asyncio.new_event_loop()
-            threading.Thread(target=loop.run_forever, name="live-sender", daemon=True).start()
-            _loops[pid] = loop
-        return _loops[pid]
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="live-loop", daemon=True).start()
+    return loop
 
 
-def _in_child() -> None:
-    """A forked worker inherits neither the sender's thread nor what waited for it; a lock it may
-    inherit held.
+def _begin() -> None:
+    """A forked worker inherits neither the sender's thread nor its loop, nor what waited for it; a
+    lock it may inherit held.
     """
-    global _giving, _starting
-    _giving, _starting = threading.Lock(), threading.Lock()
-    _waiting.clear()
-    _sent_at.clear()
+    global _sender
+    _sender = Sender()
+    _loop.cache_clear()
 
 
-os.register_at_fork(after_in_child=_in_child)
+_sender = Sender()
+os.register_at_fork(after_in_child=_begin)
