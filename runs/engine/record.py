@@ -101,8 +101,10 @@ def go(held: ClaimedRun, outcome: Go, *, stay: bool) -> None:
     to = outcome.to or ""
     write_it = not stay or checkpoint_frequency.wanted(held, outcome)
     if stay:
-        # the lease is the heartbeat's: it is indexed, so dear to change
-        fields: dict[str, Any] = {"attempts": 0, **({"lost_attempts": 0} if write_it else {})}
+        # the lease is the heartbeat's: it is indexed, so dear to change; where nothing changes, the
+        # run's row is locked and not written anew
+        over = ["attempts", *(["lost_attempts"] if write_it else [])]
+        fields: dict[str, Any] = {name: 0 for name in over if getattr(held.run, name)}
     else:
         fields = {
             "status": PENDING,
@@ -131,6 +133,7 @@ def go(held: ClaimedRun, outcome: Go, *, stay: bool) -> None:
         by = _suspend_by(held)
         raise Suspended(by) if by else lost(held)
     held.run.untraced_steps = untraced.get("untraced_steps", held.run.untraced_steps)
+    held.run.lost_attempts = fields.get("lost_attempts", held.run.lost_attempts)
     held.went(checkpoint, state, written=write_it)
 
 

@@ -37,8 +37,8 @@ def write(
     """Write all of it, or nothing and False where the fence does not hold.
 
     Args:
-        fields: what changes on the run's row, at least one column; a status among them must be a
-            move from the fence's.
+        fields: what changes on the run's row; a status among them must be a move from the fence's.
+            Without any the row is locked meanwhile.
         facts: the events; they get consecutive numbers and are announced after the commit.
         checkpoint: unsaved, from `store.build`; it becomes the thread's head.
     """
@@ -82,7 +82,7 @@ def _one_transaction(write: Write, facts: Events) -> int | None:
     }
     if not Run.objects.filter(
         pk=write.run_id, status=fence.status, epoch=fence.epoch, **more
-    ).update(**write.fields):
+    ).update(**{"epoch": fence.epoch, **write.fields}):
         return None
     first = Thread.objects.next_seq(write.thread_id, len(facts))
     if write.checkpoint is not None:

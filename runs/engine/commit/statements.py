@@ -107,6 +107,11 @@ def one(write: Write) -> int | None:
 @cache
 def _one(shape: Shape, facts: int) -> str:
     sets = ", ".join(f"{column} = {before}%s::{kind}" for column, kind, before in _changing(shape))
+    begins, ends = (
+        (f"UPDATE runs_run SET {sets}", "RETURNING id")
+        if sets
+        else ("SELECT id FROM runs_run", "FOR NO KEY UPDATE")
+    )
     more = (" AND suspend_by = ''" if shape.suspendable else "") + (
         " AND due_at <= STATEMENT_TIMESTAMP()" if shape.due else ""
     )
@@ -130,9 +135,9 @@ def _one(shape: Shape, facts: int) -> str:
             FROM numbered, (VALUES {rows}) AS fact (kind, data, place)
         )"""  # noqa: S608  # as below
     return f"""
-        WITH held AS (
-            UPDATE runs_run SET {sets}
-            WHERE id = %s::uuid AND status = %s::text AND epoch = %s::integer{more} RETURNING id
+        WITH held AS MATERIALIZED (
+            {begins}
+            WHERE id = %s::uuid AND status = %s::text AND epoch = %s::integer{more} {ends}
         ), numbered AS (
             UPDATE checkpoints_thread SET last_seq = last_seq + %s::integer{head}
             WHERE id = %s::uuid AND EXISTS (SELECT 1 FROM held) RETURNING last_seq
@@ -207,6 +212,11 @@ def _several(shape: Shape) -> str:
     names = ", ".join(name for name, _ in asked)
     changes = ", ".join(f"{column} = {before}free.run_{column}" for column, _, before in fields)
     head = ", head_id = kept_id" if shape.kept else ""
+    held = (
+        f"UPDATE runs_run AS run SET {changes} FROM free WHERE run.id = run_id RETURNING free.*"
+        if changes
+        else "SELECT * FROM free"
+    )
     # every name in it is a column of our models
     return f"""
         WITH asked AS MATERIALIZED (
@@ -217,9 +227,8 @@ def _several(shape: Shape) -> str:
             JOIN checkpoints_thread AS thread ON thread.id = asked.thread_id
             WHERE run.status = fence_status AND run.epoch = fence_epoch{more}
             FOR NO KEY UPDATE OF run, thread SKIP LOCKED
-        ), held AS (
-            UPDATE runs_run AS run SET {changes}
-            FROM free WHERE run.id = run_id RETURNING free.*
+        ), held AS MATERIALIZED (
+            {held}
         ), numbered AS (
             UPDATE checkpoints_thread AS thread SET last_seq = last_seq + facts{head}
             FROM held WHERE thread.id = thread_id RETURNING held.*, last_seq
