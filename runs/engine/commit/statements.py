@@ -108,7 +108,7 @@ def one(write: Write) -> int | None:
 def _one(shape: Shape, facts: int) -> str:
     sets = ", ".join(f"{column} = {before}%s::{kind}" for column, kind, before in _changing(shape))
     begins, ends = (
-        (f"UPDATE runs_run SET {sets}", "RETURNING id")
+        (f"UPDATE runs_run SET {sets}", "RETURNING id")  # noqa: S608  # as below
         if sets
         else ("SELECT id FROM runs_run", "FOR NO KEY UPDATE")
     )
@@ -213,7 +213,8 @@ def _several(shape: Shape) -> str:
     changes = ", ".join(f"{column} = {before}free.run_{column}" for column, _, before in fields)
     head = ", head_id = kept_id" if shape.kept else ""
     held = (
-        f"UPDATE runs_run AS run SET {changes} FROM free WHERE run.id = run_id RETURNING free.*"
+        # as below
+        f"UPDATE runs_run AS run SET {changes} FROM free WHERE run.id = run_id RETURNING free.*"  # noqa: S608
         if changes
         else "SELECT * FROM free"
     )
