@@ -6,7 +6,7 @@ Nothing is written here but that an answer did not fit (S3-33).
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -23,7 +23,8 @@ from runs import keyed
 from runs import services as runs
 from runs.models import Pause
 from runs.services import external_runs
-from runs.workflows import owned, schemas
+from runs.workflows import owned, refusals, schemas
+from runs.workflows.reviews import stages
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 from runs.workflows.wait_for_input import ANSWER
 
@@ -60,6 +61,10 @@ class Answer:
     update: Mapping[str, Any] | None = None
     """Data that no question asked for; it joins the state too: the input of a run that was
     interrupted.
+    """
+    stage: str = ""
+    """The stage of the review that it is for; "" the one whose turn it is, where whoever answers is
+    asked at one alone.
     """
     edited_content: str | None = None
     """The content as it is approved; None where it stays as it was shown."""
@@ -102,6 +107,10 @@ def check_words(pause: Pause, answer: Answer) -> None:
             {"decision": [f"{action[:60]!r} is no answer here. Answers are: {known}."]},
             code="unknown_answer",
         )
+    names = [stage["name"] for stage in stages.of(pause.review)]
+    if answer.stage and answer.stage not in names:
+        known = refusals.unknown("stage", answer.stage, names)
+        raise AnswerInvalid({"stage": [known]}, code="unknown_stage")
     if len(feedback) > MAX_FEEDBACK:
         raise AnswerInvalid(
             {
@@ -139,6 +148,18 @@ def check_words(pause: Pause, answer: Answer) -> None:
                 ]
             },
             code="revisions_exhausted",
+        )
+
+
+def check_stage(pause: Pause, answer: Answer, theirs: Sequence[str]) -> None:
+    """Raise AnswerInvalid where an approval does not say for which of several stages it is.
+
+    `theirs` are those of whoever answers.
+    """
+    if policy.approves(answer.action) and not answer.stage and len(theirs) > 1:
+        raise AnswerInvalid(
+            {"stage": [f"You are asked at several stages: name one of {', '.join(theirs)}."]},
+            code="stage_required",
         )
 
 
@@ -184,14 +205,17 @@ def with_edit(pause: Pause, answer: Answer) -> Answer:
     return replace(answer, edited_content=None if text == pause.content.strip("\n") else text)
 
 
-def check_payload(pause: Pause, answer: Answer, *, by: Actor) -> None:
-    """Raise AnswerInvalid where the data that comes with an answer is not what is asked for."""
+def check_payload(pause: Pause, answer: Answer, *, asked: Pause, by: Actor) -> None:
+    """Raise AnswerInvalid where the data that comes with an answer is not what is asked for.
+
+    `asked` is the question as whoever answers is asked it (`ReviewContextBase.asked`).
+    """
     action, payload = answer.action, answer.payload
-    wanted = pause.wants_data(action)
+    wanted = asked.wants_data(action)
     if not wanted and payload is not None:
         message = (
             f"The answer {action!r} takes no data."
-            if pause.required_inputs
+            if asked.required_inputs
             else "This question asks for no data."
         )
         raise AnswerInvalid(
@@ -199,7 +223,7 @@ def check_payload(pause: Pause, answer: Answer, *, by: Actor) -> None:
         )
     if not wanted:
         return
-    errors = schemas.answer_faults(pause.required_inputs, {} if payload is None else payload)
+    errors = schemas.answer_faults(asked.required_inputs, {} if payload is None else payload)
     if not errors and codec.holds_unreadable(payload):
         errors = {
             "": [

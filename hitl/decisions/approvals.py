@@ -12,6 +12,7 @@ from hitl.decisions import tool_calls
 from hitl.models import STEP_AROUND, UNDO, Decision, Via, Vote
 from runs.services import approvals
 from runs.services.approvals import DecisionRecord
+from runs.workflows.reviews import stages
 from runs.workflows.sequence import CANCEL, REVISE
 
 REFUSALS = frozenset({REVISE, CANCEL, UNDO, STEP_AROUND})
@@ -34,7 +35,7 @@ def records(rows: Iterable[Decision]) -> dict[str, DecisionRecord]:
     several = [
         row.pause_id
         for row in rows
-        if row.pause is not None and row.pause.review.get("quorum", 1) > 1
+        if row.pause is not None and stages.quorum(row.pause.review) > 1
     ]
     votes: dict[uuid.UUID, list[Vote]] = {}
     for vote in Vote.objects.filter(pause__in=several) if several else ():
@@ -51,6 +52,12 @@ def _record(decision: Decision, votes: Iterable[Vote]) -> DecisionRecord:
     assert pause is not None  # looked at by the caller
     edited = str(demand(decision.edited_content))
     payload = demand(decision.payload)
+    # an account and an address have one vote each: see its constraints
+    counted = {
+        _seat(vote): vote
+        for vote in votes
+        if _same(vote, decision) and approvals.counts(pause.review, _address(vote))
+    }
     return DecisionRecord(
         decision_id=decision.shown_id,
         pause_id=pause.pk,
@@ -71,13 +78,8 @@ def _record(decision: Decision, votes: Iterable[Vote]) -> DecisionRecord:
         asked_digest=pause.content_digest,
         material=approvals.material_of(pause, edited=edited),
         review=pause.review,
-        votes=len(
-            {
-                _seat(vote)
-                for vote in votes
-                if _same(vote, decision) and approvals.counts(pause.review, _address(vote))
-            }
-        ),
+        votes=len(counted),
+        stages=[vote.stage for vote in counted.values()],
         by_rules=decision.via == Via.POLICY,
         external=str(demand(decision.external)),
         calls=demand(pause.calls),

@@ -18,7 +18,7 @@ from checkpoints.database.people import User
 from checkpoints.events import log
 from checkpoints.models import EventKind
 from hitl.decisions import services, visibility
-from hitl.decisions.reviewers import policy
+from hitl.decisions.reviewers import policy, turns
 from hitl.decisions.reviewers.policy import ReviewContext
 from runs.definitions import due_times
 from runs.models import Pause
@@ -35,10 +35,16 @@ def claim(pause_id: uuid.UUID, *, by: User, take_over: bool = False) -> Pause:
             answers bind them all the same.
     Raises:
         services.NotFound, services.AlreadyAnswered, services.DeadlinePassed.
-        policy.Refused: the person could not approve it, or somebody else has it.
+        policy.Refused: the person could not approve it, somebody else has it, or its review has
+            stages.
     """
     pause = visibility.find_pause(Pause.objects.shown(), pause_id, by=by)
     services.check_open(pause)
+    if turns.staged(pause):
+        raise policy.NotAllowed(
+            "not_claimable",
+            "A review in stages is not claimed: the other stages would have to wait.",
+        )
     standing = ReviewContext(pause, by)
     standing.check_may_approve()
     if take_over and not by.is_superuser:

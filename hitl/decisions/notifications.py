@@ -93,15 +93,15 @@ def places(occasion: str, people: Sequence[User]) -> list[dict[str, Any]]:
 
 
 def plan_outside(pause: Pause, occasion: str, *, mark: str = "") -> int:
-    """`plan` for those without an account to whom the question is put (`Pause.outside`), and who
-    have not voted.
+    """`plan` for those without an account to whom the question is put (`Pause.outside`), whose turn
+    it is, and who have not voted.
     """
     voted = set(
         pause.votes.filter(external_key__isnull=False).values_list("external_key", flat=True)
     )
     to = [
         address
-        for address in external_access.asked(pause)
+        for address in external_access.asked_now(pause)
         if outsiders.key_of(address) not in voted
     ]
     return _write([_row(pause, occasion, mark, "", **_outside(address)) for address in to])
@@ -223,8 +223,7 @@ def _tell_the_end(pause: Pause) -> None:
 
 
 def _listening(pause: Pause, people: Iterable[User]) -> EndpointQuerySet:
-    named = [pause.review.get("reviewers", {}), *pause.review.get("escalation", [])[: pause.stage]]
-    groups = {name for actors in named for name in actors.get("groups", [])}
+    groups = {name for actors in policy.named(pause) for name in actors.get("groups", [])}
     return Endpoint.objects.hearing(pause, people=[person.pk for person in people], groups=groups)
 
 

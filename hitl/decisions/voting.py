@@ -1,7 +1,8 @@
 """Approvals that are counted.
 
 All votes of a question say the same: the first names the answer and its data, those after it
-confirm.
+confirm. Where the rules name stages, each stage brings data of its own
+(`hitl.decisions.reviewers.turns`).
 
 The count is a column of the pause. Its update locks the row until the commit, so votes are counted
 one after the other on every database, and of two last ones at once one closes the question and the
@@ -10,6 +11,7 @@ other is told so.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from django.db import IntegrityError
@@ -20,41 +22,64 @@ from checkpoints.database.people import User
 from checkpoints.events import log
 from checkpoints.models import EventKind
 from checkpoints.state import codec
+from hitl.decisions import notifications
 from hitl.decisions.answers import Answer
-from hitl.decisions.reviewers import policy
+from hitl.decisions.reviewers import policy, turns
 from hitl.decisions.reviewers.outsiders import Outsider
 from hitl.decisions.reviewers.policy import Actor
 from hitl.models import Vote, name_of
+from hitl.models.outbound import Occasion
 from runs import hints
 from runs.definitions import due_times
 from runs.models import Pause
 from runs.services import PauseClosed
+from runs.workflows.reviews import stages
 
 
-def confirming(pause: Pause, answer: Answer, first: Vote) -> Answer:
-    """An approval after another: what it does not bring itself it takes over.
+def confirming(pause: Pause, answer: Answer, votes: Sequence[Vote], *, asked: Pause) -> Answer:
+    """An approval after others: what it does not bring itself it takes over.
 
-    Raises policy.NotNow where it says something else.
+    `asked` is the question as it is asked who gives it. Raises policy.NotNow where it says
+    something else.
     """
-    if answer.payload is None and answer.update is None and first.payload is not None:
+    first = _first(pause, answer, votes)
+    if answer.payload is None and answer.update is None and first and first.payload is not None:
         answer = replace(
-            answer, **{"payload" if pause.wants_data(answer.action) else "update": first.payload}
+            answer, **{"payload" if asked.wants_data(answer.action) else "update": first.payload}
         )
-    if answer.edited_content is None and first.edited_content:
-        answer = replace(answer, edited_content=first.edited_content)
-    _check_same(pause, answer, first)
+    if answer.edited_content is None and votes[0].edited_content:
+        answer = replace(answer, edited_content=votes[0].edited_content)
+    _check_same(pause, answer, votes)
     return answer
 
 
-def _check_same(pause: Pause, answer: Answer, first: Vote) -> None:
+def _first(pause: Pause, answer: Answer, votes: Sequence[Vote]) -> Vote | None:
+    """The vote whose data this one's must be the same as: the first of its stage, where each stage
+    brings its own.
+    """
+    each = turns.each_brings_its_own(pause)
+    return next((vote for vote in votes if not each or vote.stage == answer.stage), None)
+
+
+def together(pause: Pause, answer: Answer, votes: Sequence[Vote]) -> Answer:
+    """The last approval as the decision that it makes: with the data of all stages."""
+    if not turns.each_brings_its_own(pause):
+        return answer
+    parts = [vote.payload for vote in votes if vote.payload is not None]
+    data = {name: value for part in parts for name, value in part.items()}
+    return replace(answer, payload=data or None)
+
+
+def _check_same(pause: Pause, answer: Answer, votes: Sequence[Vote]) -> None:
+    first, data = votes[0], _first(pause, answer, votes)
     voter = first.name
     if answer.action != first.action:
         label = pause.labels.get(first.action, first.action)
         message = f"{voter} voted for “{label}”. Give the same answer, or send it back, or cancel."
-    elif codec.encode(answer.brought) != codec.encode(first.payload):
+    elif data is not None and codec.encode(answer.brought) != codec.encode(data.payload):
         message = (
-            f"{voter} voted with other data. Confirm those by leaving yours out, or send it back, "
-            "or cancel."
+            f"{data.name} voted with other data. Confirm those by leaving yours out, or send it "
+            "back, or cancel."
         )
     elif (answer.edited_content or "") != first.edited_content:
         message = (
@@ -96,8 +121,9 @@ def cast(pause: Pause, answer: Answer, *, by: Actor, seat: Actor) -> tuple[Vote 
     votes = list(before)
     if not counts:
         return None, votes
+    _check_in_turn(pause, answer, votes)
     if votes:
-        _check_same(pause, answer, votes[0])
+        _check_same(pause, answer, votes)
     vote = _vote(pause, answer, by=by, seat=seat)
     try:
         vote.save(force_insert=True)
@@ -106,6 +132,7 @@ def cast(pause: Pause, answer: Answer, *, by: Actor, seat: Actor) -> tuple[Vote 
             "already_voted", "This vote was given already; it counts once."
         ) from error
     votes.append(vote)
+    begun = _next_turn(pause, votes)
     if len(votes) < policy.quorum(pause):
         event = {
             "what": "voted",
@@ -118,6 +145,8 @@ def cast(pause: Pause, answer: Answer, *, by: Actor, seat: Actor) -> tuple[Vote 
             "quorum": policy.quorum(pause),
             "via": answer.via,
             **({"early": True} if answer.early_at else {}),
+            **({"review_stage": vote.stage} if vote.stage else {}),
+            **({"begun": begun} if begun else {}),
         }
         event |= {**({} if seat == by else {"on_behalf_of": policy.name_of(seat)})}
         log.append(
@@ -129,9 +158,39 @@ def cast(pause: Pause, answer: Answer, *, by: Actor, seat: Actor) -> tuple[Vote 
     return vote, votes
 
 
+def _check_in_turn(pause: Pause, answer: Answer, votes: Sequence[Vote]) -> None:
+    """Raise policy.NotNow where the stage was completed at this very moment."""
+    if not turns.staged(pause) or turns.statuses(pause, votes).get(answer.stage) == "open":
+        return
+    who = ", ".join(vote.who for vote in votes if vote.stage == answer.stage)
+    raise policy.NotNow(
+        "stage_answered",
+        f"{turns.titles(pause, [answer.stage])} has approved already ({who}); nothing was "
+        "decided twice.",
+    )
+
+
+def _next_turn(pause: Pause, votes: Sequence[Vote]) -> list[str]:
+    """Note which stages are open after these votes, and have those asked whose turn begins.
+
+    Gives the names of the stages that begin.
+    """
+    turn = stages.turn(pause.review, [vote.stage for vote in votes])
+    if turn == pause.turn:
+        return []
+    Pause.objects.filter(pk=pause.pk).update(turn=turn)
+    begun = stages.within(pause.review, turn & ~pause.turn)
+    pause.turn = turn
+    if begun:
+        notifications.plan(pause, Occasion.ASKED)
+        notifications.plan_outside(pause, Occasion.ASKED)
+    return [stage["name"] for stage in begun]
+
+
 def _vote(pause: Pause, answer: Answer, *, by: Actor, seat: Actor) -> Vote:
     vote = Vote(
         pause=pause,
+        stage=answer.stage,
         action=answer.action,
         feedback=answer.feedback,
         payload=answer.brought,

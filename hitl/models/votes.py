@@ -30,6 +30,11 @@ class Vote(ids.HasShownId, models.Model):
     id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
     # the constraints below have one
     pause = models.ForeignKey(Pause, models.PROTECT, related_name="votes", db_index=False)
+    stage = models.CharField(
+        max_length=40,
+        blank=True,
+        help_text='The stage of the review that it counts at; "" where the rules name none.',
+    )
     action = models.CharField(max_length=64)
     feedback = SealedTextField(blank=True)
     payload = SealedJsonField(null=True)
@@ -118,7 +123,7 @@ class Vote(ids.HasShownId, models.Model):
         facts = {name: getattr(self, name) for name in signed}
         facts |= {
             name: value
-            for name in ("external", "by_name", "for_name")
+            for name in ("external", "by_name", "for_name", "stage")
             if (value := getattr(self, name))
         }
         facts |= {"early_at": utc(self.early_at)} if self.early_at else {}

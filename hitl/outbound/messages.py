@@ -16,7 +16,7 @@ from django.utils import timezone
 from checkpoints.models.fields import demand
 from checkpoints.state import encryption
 from checkpoints.text import invisible
-from hitl.decisions.reviewers import external_access, policy
+from hitl.decisions.reviewers import external_access, policy, turns
 from hitl.models import Decision, OuterRun
 from hitl.models.outbound import ASKING, Channel, Delivery, Occasion
 from hitl.outbound import links
@@ -24,6 +24,7 @@ from hitl.outbound.quotas import CHOSEN
 from hitl.rendering import markdown
 from hitl.rendering.links import place_of
 from runs.models import Pause
+from runs.workflows.reviews import stages
 
 CONTENT = 6_000
 """Characters of the content that a mail holds; the page has all of it."""
@@ -109,7 +110,9 @@ def of(delivery: Delivery) -> OutboundMessage:
         ),
         question=question,
         about=f"{title} ({pause.run.definition})" if title else str(pause.run.definition),
-        outcome=_what_was_wrong(delivery, pause) if asking else outcome_of(pause),
+        outcome=(_what_was_wrong(delivery, pause) or _stage_of(delivery, pause))
+        if asking
+        else outcome_of(pause),
         content=""
         if hidden or not asking
         else _shortened(str(demand(pause.content)), pause, delivery),
@@ -118,6 +121,17 @@ def of(delivery: Delivery) -> OutboundMessage:
         url=url,
         link_answers=links.may_answer(pause) and own(delivery) and delivery.recipient is not None,
     )
+
+
+def _stage_of(delivery: Delivery, pause: Pause) -> str:
+    """At which stage of the review a person is asked, and what; "" where it has no stages."""
+    if not turns.staged(pause) or delivery.recipient is None or encryption.in_use():
+        return ""
+    name = policy.ReviewContext(pause, delivery.recipient).stage
+    asked = next((stage for stage in turns.open_now(pause) if stage["name"] == name), None)
+    if asked is None:
+        return ""
+    return " ".join([f"You are asked for: {stages.titled(asked)}.", asked.get("question", "")])
 
 
 def _to_outside(pause: Pause, delivery: Delivery) -> OutboundMessage:

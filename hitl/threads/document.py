@@ -42,6 +42,7 @@ DECISION = (
     "for_name", "data_only",
 )  # fmt: skip
 VOTE = (
+    "stage",
     "action",
     "feedback",
     "payload",
@@ -82,9 +83,10 @@ VOTE_ROW = record(
         "via": text(16),
         "content_digest": DIGEST,
         "digest": DIGEST,
+        "stage": {**text(40), "description": "The stage of the review that it counted at."},
         **NAMES,
     },
-    optional=tuple(NAMES),
+    optional=(*NAMES, "stage"),
 )
 PAUSE_ROW = record(
     {

@@ -28,6 +28,10 @@ def check_people(steps: Sequence[Mapping[str, Any]], field: str) -> None:
             (f"escalation.{number}", stage)
             for number, stage in enumerate(review.get("escalation", []))
         ]
+        places += [
+            (f"stages.{number}.reviewers", stage.get("reviewers", {}))
+            for number, stage in enumerate(review.get("stages", []))
+        ]
         for place, actors in places:
             for kind, places_of in named.items():
                 for name in actors.get(kind, []):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from checkpoints.state import codec
 from runs.models import Panel, PanelMember
+from runs.workflows.reviews import stages
 from runs.workflows.reviews.review import Actors, Review
 
 
@@ -18,23 +19,41 @@ def keep(review: Review) -> str | None:
     Call inside a transaction.
     """
     reviewers, escalation = review.get("reviewers", {}), review.get("escalation", [])
-    rules = {"self_approval": review.get("self_approval", True), "quorum": review.get("quorum", 1)}
+    rules = {"self_approval": review.get("self_approval", True), "quorum": stages.quorum(review)}
     names = [
         *_named(0, reviewers),
         *(name for at, stage in enumerate(escalation, start=1) for name in _named(at, stage)),
     ]
+    turns: dict[tuple[int, str, str], int] = {}
+    for stage in stages.of(review):
+        for name in _named(0, stage.get("reviewers", {})):
+            turns[name] = turns.get(name, 0) | stages.bits(review, {stage["name"]})
+    names += turns
     if not names and rules == {"self_approval": True, "quorum": 1}:
         return None
-    open_to_all = not any(reviewers.values())
+    open_to_all = not any(reviewers.values()) and not turns
     digest = codec.digest(
-        codec.encode({**rules, "open_to_all": open_to_all, "names": [list(name) for name in names]})
+        codec.encode(
+            {
+                **rules,
+                "open_to_all": open_to_all,
+                "names": [list(name) for name in names],
+                **({"turns": list(turns.values())} if turns else {}),
+            }
+        )
     )
     if not Panel.objects.filter(pk=digest).exists():
         Panel.objects.bulk_create(
             [Panel(digest=digest, open_to_all=open_to_all, **rules)], ignore_conflicts=True
         )
         members = [
-            PanelMember(panel_id=digest, stage=stage, username=user, group=group)
+            PanelMember(
+                panel_id=digest,
+                stage=stage,
+                username=user,
+                group=group,
+                turn=turns.get((stage, user, group), 0),
+            )
             for stage, user, group in names
         ]
         PanelMember.objects.bulk_create(members, ignore_conflicts=True)

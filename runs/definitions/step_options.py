@@ -15,6 +15,7 @@ from runs.models.frequency import Frequency
 from runs.workflows import refusals, schemas
 from runs.workflows.refusals import FieldRefused
 from runs.workflows.reviews import rules as review_rules
+from runs.workflows.reviews import stages
 from runs.workflows.reviews.calendars import Calendar, read
 from runs.workflows.reviews.review import Review
 from runs.workflows.sequence import Retry
@@ -70,6 +71,7 @@ def freeze(step: Mapping[str, Any]) -> dict[str, Any]:
     if named.get("review"):
         named["review"] = _reviewed(named["review"])
         _check_silence(named)
+        _check_stages(named)
     if "retry" in named:
         named["retry"] = _retry(named["retry"])
     return named
@@ -110,6 +112,13 @@ def _check_silence(step: Mapping[str, Any]) -> None:
             "review.deadline.outcome",
             "An approval needs the data that is asked for, so silence cannot be one.",
         )
+
+
+def _check_stages(step: Mapping[str, Any]) -> None:
+    try:
+        stages.check_inputs(step.get("required_inputs", {}), step["review"])
+    except FieldRefused as error:
+        raise PolicyInvalid(f"required_inputs.{error.field}", str(error)) from error
 
 
 RETENTION = {

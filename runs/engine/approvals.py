@@ -31,6 +31,7 @@ from runs.states import STOPS
 from runs.workflows import external_reviewers, sequence
 from runs.workflows.base import Approval, StepFailed
 from runs.workflows.reviews import rules as review_rules
+from runs.workflows.reviews import stages
 from runs.workflows.sequence import FrozenStep
 
 KEY, MATERIAL, SKIPPED, EDITED, RELIED = "approved", "material", "skipped", "edited", "relied"
@@ -86,6 +87,8 @@ class DecisionRecord:
     """Nobody's: the rules' own, at the deadline."""
     external: str
     """The mail address of who answered without an account."""
+    stages: Sequence[str] = ()
+    """The stage of the review that each of those votes counts at."""
     calls: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
     """Tool calls that it was about."""
     decided_calls: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
@@ -240,6 +243,9 @@ def flaw(record: DecisionRecord, run: Run, head: Checkpoint, step: str) -> str:
     if record.by_rules:
         if rules.get("deadline", {}).get("outcome") != record.action:
             return "the rules do not decide so by themselves"
+    elif stages.of(rules):
+        if not stages.kept_to(rules, record.stages):
+            return "not all stages of the review approved"
     elif rules.get("quorum", 1) > 1:
         if record.votes < rules["quorum"]:
             return "too few approved"

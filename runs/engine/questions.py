@@ -12,6 +12,8 @@ from checkpoints.state import codec, redaction
 from runs.states import PauseKind
 from runs.workflows import external_reviewers, owned, schemas, tool_calls
 from runs.workflows.base import Ask, StepFailed
+from runs.workflows.refusals import FieldRefused
+from runs.workflows.reviews import stages
 from runs.workflows.reviews.review import Review
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 from runs.workflows.wait_for_input import ANSWER
@@ -44,6 +46,14 @@ def parse(ask: Ask, review: Review) -> Question:
     """
     inputs = _inputs_of(ask)
     kind, calls = kind_of(ask), calls_of(ask)
+    try:
+        stages.check_inputs(inputs, review)
+    except FieldRefused as error:
+        raise StepFailed(
+            f"What this step asks for does not fit its stages: {error} Nothing of this step was "
+            "recorded.",
+            code="stages_invalid",
+        ) from error
     if calls:
         inputs = schemas.check_inputs(tool_calls.required(calls))
     high_risk = review.get("risk") == "high" or any(call["risk"] == "high" for call in calls)

@@ -19,6 +19,7 @@ from runs.engine.interruptions import LOOP_LIMIT
 from runs.models import Definition, Pause, Run, WorkOrder
 from runs.states import FailureCode, PauseStatus, RunEnded, RunStatus
 from runs.workflows import sequence
+from runs.workflows.reviews import stages
 
 STEERED = tuple(
     name for name in (*CARRIED, "outputs") if name not in {approvals.KEY, approvals.SKIPPED}
@@ -47,6 +48,7 @@ ANEW = {
     "changed_at",
     "told",
     "approvals",
+    "turn",
     "claimed_by",
     "claimed_until",
     *due_times.COLUMNS,
@@ -228,7 +230,7 @@ def ask_again(pause: Pause, head: Checkpoint, state: dict[str, Any], **fields: A
         for field in Pause._meta.concrete_fields
         if field.name not in ANEW
     }
-    copied |= due_times.columns(pause.review, now)
+    copied |= due_times.columns(pause.review, now) | {"turn": stages.turn(pause.review)}
     opened = Pause.objects.create(
         **copied, run=new, checkpoint=checkpoint, status=PauseStatus.OPEN, opened_at=now
     )

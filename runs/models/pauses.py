@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.lookups import GreaterThan
 
 from checkpoints import ids
 from checkpoints.database import clock
@@ -45,6 +46,13 @@ class PanelMember(models.Model):
     panel = models.ForeignKey(Panel, models.PROTECT, related_name="members", db_index=False)
     stage = models.PositiveSmallIntegerField(
         help_text="0 from the beginning, else that many stages must have been reached."
+    )
+    turn = models.PositiveSmallIntegerField(
+        default=0,
+        help_text=(
+            "The stages of the review that they answer, as bits: `runs.workflows.reviews.stages`. "
+            "0 for all."
+        ),
     )
     username = models.CharField(max_length=150, blank=True)
     group = models.CharField(max_length=150, blank=True)
@@ -115,12 +123,18 @@ class PauseQuerySet(models.QuerySet["Pause"]):
     def visible_to(self, user: Person) -> PauseQuerySet:
         return self.filter(run__thread__in=Thread.objects.visible_to(user))
 
-    def naming(self, username: str, groups: Any) -> PauseQuerySet:
-        """The questions whose rules name a person or one of these groups, with the stages that were
-        reached. May give one twice.
+    def naming(self, username: str, groups: Any, *, in_turn: bool = False) -> PauseQuerySet:
+        """The questions whose rules name a person or one of these groups, with the stages of the
+        escalation that were reached; `in_turn` those whose stage of the review is open. May give
+        one twice.
         """
         named = Q(panel__members__username=username) | Q(panel__members__group__in=groups)
-        return self.filter(named, panel__members__stage__lte=models.F("stage"))
+        reached = Q(panel__members__stage__lte=models.F("stage"))
+        if not in_turn:
+            return self.filter(named, reached)
+        # its annotation knows numbers alone
+        theirs = F("panel__members__turn").bitand(F("turn"))  # type: ignore[arg-type]
+        return self.filter(named, reached, Q(panel__members__turn=0) | Q(GreaterThan(theirs, 0)))
 
     def due(self, *, now: dt.datetime) -> PauseQuerySet:
         """Open questions whose rules act by now, those that have waited longest first."""
@@ -208,6 +222,13 @@ class Pause(ids.HasShownId, models.Model):
     )
     stage = models.PositiveSmallIntegerField(
         default=0, help_text="How many stages of the escalation have been reached."
+    )
+    turn = models.PositiveSmallIntegerField(
+        default=0,
+        help_text=(
+            "The stages of the review that wait for approvals, as bits; 0 where it has none. What "
+            "counts are the votes; this is written with them."
+        ),
     )
     panel = models.ForeignKey(
         Panel,

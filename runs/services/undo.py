@@ -24,6 +24,7 @@ from runs.engine.drafts.events import asking, line
 from runs.engine.start import ANEW
 from runs.models import Pause, Run
 from runs.states import PAUSED, PENDING, PauseStatus
+from runs.workflows.reviews import stages
 
 
 class TooLate(Exception):
@@ -63,7 +64,7 @@ def take_back(pause: Pause, *, until: dt.datetime, by: str, told: dict[str, str]
         for field in Pause._meta.concrete_fields
         if field.name not in ANEW
     }
-    again = Pause(**same, **due_times.columns(pause.review, now))
+    again = Pause(**same, **due_times.columns(pause.review, now), turn=stages.turn(pause.review))
     again.run, again.checkpoint, again.status, again.opened_at = (
         run,
         checkpoint,

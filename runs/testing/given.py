@@ -62,7 +62,8 @@ def _reviews(wholes: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]
 
 def _hire(review: Mapping[str, Any], hire: Hire) -> None:
     """Make the people that these rules name; a group gets a member."""
-    for actors in [review.get("reviewers", {}), *review.get("escalation", [])]:
+    stages = [stage.get("reviewers", {}) for stage in review.get("stages", [])]
+    for actors in [review.get("reviewers", {}), *stages, *review.get("escalation", [])]:
         for name in actors.get("users", ()):
             hire(name, ())
         for group in actors.get("groups", ()):

@@ -13,7 +13,7 @@ from checkpoints.database.people import NAME, User
 from checkpoints.models import Checkpoint, Event, EventKind, Memo
 from checkpoints.store import get_blob
 from hitl.decisions import services as decisions
-from hitl.decisions.reviewers import policy
+from hitl.decisions.reviewers import policy, turns
 from hitl.models import Decision, Via, Vote
 from hitl.threads import export
 from runs import services
@@ -21,6 +21,7 @@ from runs.models import Pause, Run, WorkOrder
 from runs.states import LIVE, RETRIED, RunStatus
 from runs.testing.engine import Engine
 from runs.workflows import ANSWER, APPROVE, CANCEL, REVISE
+from runs.workflows.reviews import stages
 
 REVIEWER = "reviewer"
 """Who answers where the rules name nobody."""
@@ -28,6 +29,18 @@ REVIEWER = "reviewer"
 
 class NothingAsked(AssertionError):
     """The work asks nothing, so there is nothing to answer; the message says how it stands."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """A stage of the review of a question."""
+
+    name: str
+    title: str
+    question: str
+    status: str
+    """`waiting`, `open` or `complete`."""
+    approvals: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +69,8 @@ class Question:
     revision: int
     approvals: int
     """Votes for going on so far, where the rules ask for several."""
+    stages: Sequence[Stage]
+    """Those that the review rules name, in their order."""
     deadline: dt.datetime | None
     child: str
     """The name of the child run that asks; "" where it is the order's own."""
@@ -220,6 +235,7 @@ class Play:
         reason: str = "",
         edited: str | None = None,
         at: str = "",
+        stage: str = "",
         **values: Any,
     ) -> Play:
         """Approve what it asks.
@@ -228,11 +244,14 @@ class Play:
             by: who does; else somebody whom the rules ask and who has not voted.
             edited: the content as it is approved, where the rules allow edits.
             at: the step that asks, where several questions are open.
+            stage: the stage of the review; else the first that is open, or that of `by`.
             values: the data that the question asks for.
         Raises:
             NothingAsked: it asks nothing; and what the product refuses such an answer with.
         """
-        return self.decide(APPROVE, by=by, words=reason, edited=edited, at=at, values=values)
+        return self.decide(
+            APPROVE, by=by, words=reason, edited=edited, at=at, stage=stage, values=values
+        )
 
     def revise(self, words: str, *, by: str = "", at: str = "") -> Play:
         """Send it back with these words."""
@@ -242,9 +261,11 @@ class Play:
         """End the work by an answer to its question."""
         return self.decide(CANCEL, by=by, words=reason, at=at)
 
-    def answer(self, action: str = ANSWER, /, *, by: str = "", at: str = "", **values: Any) -> Play:
+    def answer(
+        self, action: str = ANSWER, /, *, by: str = "", at: str = "", stage: str = "", **values: Any
+    ) -> Play:
         """Give the data that it asks for, or an answer of the template's own."""
-        return self.decide(action, by=by, at=at, values=values)
+        return self.decide(action, by=by, at=at, stage=stage, values=values)
 
     def decide(
         self,
@@ -255,19 +276,23 @@ class Play:
         edited: str | None = None,
         by: str = "",
         at: str = "",
+        stage: str = "",
     ) -> Play:
         """Give an answer by its name; see `approve`."""
         with self.engine.placed():
             pause = self._asked(at)
+            if not by and not stage and policy.approves(action):
+                stage = next((one["name"] for one in turns.open_now(pause)), "")
             answer = decisions.Answer(
                 action,
                 Via.REST,
                 feedback=words,
                 revision=pause.revision,
                 payload=dict(values) if values else None,
+                stage=stage,
                 edited_content=edited,
             )
-            person = self.engine.person(by) if by else self._reviewer(pause)
+            person = self.engine.person(by) if by else self._reviewer(pause, stage)
             decisions.decide(pause.pk, answer, by=person)
         self.engine.work()
         return self
@@ -312,21 +337,24 @@ class Play:
             stands += f" and goes on by itself at {wakes:%Y-%m-%d %H:%M:%S} (`.advance(…)`)"
         raise NothingAsked(f"Nothing is asked{f' at {at}' if at else ''}; {stands}")
 
-    def _reviewer(self, pause: Pause) -> User:
-        """Somebody whom the rules ask, and who has not voted."""
+    def _reviewer(self, pause: Pause, stage: str) -> User:
+        """Somebody whom the rules ask, at that stage where one is named, and who has not voted."""
         voted = set(Vote.objects.filter(pause=pause).values_list("voter_id", flat=True))
         number = 0
         while True:
             number += 1
-            for person in self._candidates(pause, number):
+            for person in self._candidates(pause, number, stage):
                 if person.pk not in voted:
                     return person
 
-    def _candidates(self, pause: Pause, number: int) -> list[User]:
+    def _candidates(self, pause: Pause, number: int, stage: str) -> list[User]:
         if policy.open_to_all(pause):
             name = REVIEWER if number == 1 else f"{REVIEWER}-{number}"
             return [self.engine.person(name, superuser=True)]
         actors = policy.named(pause)
+        if stage:
+            named = [one for one in stages.of(pause.review) if one["name"] == stage]
+            actors = [one.get("reviewers", {}) for one in named]
         users = [name for actor in actors for name in actor.get("users", [])]
         groups = [name for actor in actors for name in actor.get("groups", [])]
         if not groups and number > len(users):
@@ -357,9 +385,25 @@ def _question(pause: Pause) -> Question:
         phase=pause.phase,
         revision=pause.revision,
         approvals=pause.approvals,
+        stages=_stages(pause),
         deadline=pause.deadline_at,
         child=pause.run.child_name,
     )
+
+
+def _stages(pause: Pause) -> list[Stage]:
+    votes = list(Vote.objects.filter(pause=pause)) if turns.staged(pause) else []
+    standing = turns.statuses(pause, votes)
+    return [
+        Stage(
+            name=stage["name"],
+            title=stages.titled(stage),
+            question=stage.get("question", ""),
+            status=standing[stage["name"]],
+            approvals=sum(vote.stage == stage["name"] for vote in votes),
+        )
+        for stage in stages.of(pause.review)
+    ]
 
 
 def play(workflow: Any, *, engine: Engine | None = None, **about: Any) -> Play:

@@ -75,7 +75,7 @@ from runs.workflows.registry import (
     find,
     step,
 )
-from runs.workflows.reviews.review import Actors, Deadline, Review, Stage
+from runs.workflows.reviews.review import Actors, Deadline, Review, ReviewStage, Stage
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE, Choice
 from runs.workflows.tool_calls import RISKS, Approved, Call, CallsRefused, approved, rejected
 from runs.workflows.wait_for_input import (
@@ -129,6 +129,7 @@ __all__ = [
     "RequireApproval",
     "RetryPolicy",
     "Review",
+    "ReviewStage",
     "ServerSide",
     "Setting",
     "Shape",

@@ -35,7 +35,16 @@ def counts(review: Mapping[str, Any], address: str) -> bool:
     """Whether an answer under this address decides and counts as an account's does: only where the
     step's frozen rules name it.
     """
-    return address.lower() in {address.lower() for address in review.get("external", [])}
+    return address.lower() in {other.lower() for other in named(review)}
+
+
+def named(review: Mapping[str, Any]) -> list[str]:
+    """The addresses that the rules name, for the whole review or for a stage."""
+    stages = review.get("stages", [])
+    return [
+        *review.get("external", []),
+        *(address for stage in stages for address in stage.get("external", [])),
+    ]
 
 
 def asked(
@@ -47,13 +56,13 @@ def asked(
     Addresses are in lower case, each once. What is of high risk is asked of nobody outside. Raises
     StepFailed (`outside_invalid`).
     """
-    named = [*(outside.to if outside else ()), *review.get("external", [])]
-    if wrong := [address for address in named if not is_address(address)]:
+    addresses = [*(outside.to if outside else ()), *named(review)]
+    if wrong := [address for address in addresses if not is_address(address)]:
         raise StepFailed(
             f"{str(wrong[0])[:100]!r} is no mail address, so nobody can be asked there.",
             code="outside_invalid",
         )
-    to = list(dict.fromkeys(address.lower() for address in named))
+    to = list(dict.fromkeys(address.lower() for address in addresses))
     if len(to) > MOST:
         raise StepFailed(
             f"{len(to)} people outside are asked; up to {MOST} can be.", code="outside_invalid"

@@ -29,6 +29,7 @@ def hire(review: Mapping[str, Any]) -> None:
     stages: Iterable[Mapping[str, Any]] = [
         review.get("reviewers", {}),
         *review.get("escalation", []),
+        *(stage.get("reviewers", {}) for stage in review.get("stages", [])),
     ]
     for actors in stages:
         for name in actors.get("users", []):

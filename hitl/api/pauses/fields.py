@@ -221,6 +221,13 @@ class DecisionIn(serializers.Serializer[Any]):
         max_length=services.MAX_EDITED,
         help_text="The content as you approve it, where the rules allow edits; null for as it is.",
     )
+    stage = OptionalText(
+        max_length=40,
+        help_text=(
+            "The stage of the review that you answer; needed where you are asked at several. 409 "
+            "where it is not its turn, or not any more."
+        ),
+    )
     pause_id: serializers.CharField = TextOrNull(
         max_length=40, help_text="The question you looked at; another one is answered 409."
     )
@@ -234,6 +241,7 @@ def answer_in(values: Mapping[str, Any], via: Via) -> services.Answer:
         feedback=values["feedback"],
         revision=values["revision"],
         payload=values["input"],
+        stage=values["stage"],
         edited_content=values["edited_content"],
     )
 

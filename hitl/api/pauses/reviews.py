@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 
 from checkpoints.database.people import User
 from hitl.decisions import claims
-from hitl.decisions.reviewers import policy
+from hitl.decisions.reviewers import policy, turns
 from hitl.decisions.reviewers.policy import ReviewContext, Seat
 from hitl.models import Vote
 from runs.api.fields import TextOrNull
@@ -22,6 +22,7 @@ from runs.api.requests import body_of, user_of
 from runs.models import Pause
 from runs.security import scopes
 from runs.states import PauseStatus
+from runs.workflows.reviews import stages
 from runs.workflows.sequence import CANCEL, REVISE
 
 
@@ -42,6 +43,7 @@ class VoteOut(serializers.ModelSerializer[Vote]):
             "by",
             "external",
             "on_behalf_of",
+            "stage",
             "action",
             "feedback",
             "voted_at",
@@ -60,8 +62,32 @@ class VoteOut(serializers.ModelSerializer[Vote]):
         )
 
 
+class ReviewStageOut(serializers.Serializer[Any]):
+    """A stage of the review: a question to people of its own."""
+
+    name = serializers.CharField()
+    title = serializers.CharField()
+    question = serializers.CharField(help_text="What these people are asked; may be empty.")
+    reviewers = serializers.DictField(help_text="The users and groups that are asked.")
+    quorum = serializers.IntegerField()
+    after = serializers.ListField(
+        child=serializers.CharField(), help_text="The stages that must be complete first."
+    )
+    status = serializers.ChoiceField(
+        ["waiting", "open", "complete"], help_text="open: its people are asked now."
+    )
+    votes = serializers.IntegerField()
+    required_inputs = serializers.DictField(
+        help_text="JSON Schema of the `input` that its approval brings; {} where words are enough."
+    )
+
+
 class WhyNot(serializers.Serializer[Any]):
-    code = serializers.CharField(help_text="not_a_reviewer, self_approval, already_voted, claimed")
+    code = serializers.CharField(
+        help_text=(
+            "not_a_reviewer, self_approval, already_voted, claimed, not_your_turn, stage_answered"
+        )
+    )
     detail = serializers.CharField()
 
 
@@ -90,6 +116,12 @@ class ReviewOut(serializers.Serializer[Any]):
     )
     edits = serializers.BooleanField(help_text="Whether an approval may bring `edited_content`.")
     quorum = serializers.IntegerField(help_text="How many different people must approve.")
+    stages = ReviewStageOut(
+        many=True, help_text="The stages of the review, in their order; empty where it has none."
+    )
+    stage = serializers.CharField(
+        help_text="The stage at which your approval counts now; empty where none."
+    )
     votes = VoteOut(many=True)
     claim = ClaimOut(allow_null=True, help_text="Who keeps others from answering, and until when.")
     may_answer = serializers.ListField(
@@ -118,12 +150,14 @@ def review_of(pause: Pause, by: User, seats: list[Seat] | None = None) -> dict[s
         "reviewers": rules.get("reviewers", {}),
         "also": [
             {name: stage.get(name, []) for name in ("users", "groups")}
-            for stage in policy.named(pause)[1:]
+            for stage in policy.escalated(pause)
         ],
         "self_approval": rules.get("self_approval", True),
         "reason_required": rules.get("reason_required", []),
         "edits": rules.get("edits", False),
         "quorum": policy.quorum(pause),
+        "stages": _stages(pause, standing.votes),
+        "stage": standing.stage if is_open else "",
         "votes": VoteOut(standing.votes, many=True).data,
         "claim": _claim(pause, standing.now) if is_open else None,
         "may_answer": [name for name in ways if name not in refused],
@@ -132,6 +166,24 @@ def review_of(pause: Pause, by: User, seats: list[Seat] | None = None) -> dict[s
         },
         "on_behalf_of": seat.get_username() if seat != by else None,
     }
+
+
+def _stages(pause: Pause, votes: list[Vote]) -> list[dict[str, Any]]:
+    standing = turns.statuses(pause, votes)
+    return [
+        {
+            "name": stage["name"],
+            "title": stages.titled(stage),
+            "question": stage.get("question", ""),
+            "reviewers": stage.get("reviewers", {}),
+            "quorum": stage.get("quorum", 1),
+            "after": stage.get("after", []),
+            "status": standing[stage["name"]],
+            "votes": sum(vote.stage == stage["name"] for vote in votes),
+            "required_inputs": turns.asked_at(pause, stage["name"]).required_inputs,
+        }
+        for stage in stages.of(pause.review)
+    ]
 
 
 def _claim(pause: Pause, now: dt.datetime) -> dict[str, Any] | None:

@@ -18,11 +18,12 @@ from typing import Any
 
 from checkpoints.database.people import User
 from checkpoints.models.fields import demand
-from hitl.decisions.reviewers import policy
+from hitl.decisions.reviewers import policy, turns
 from hitl.decisions.reviewers.outsiders import Outsider
 from hitl.decisions.reviewers.policy import NotAllowed, NotNow
 from runs.models import Pause
 from runs.workflows.external_reviewers import counts
+from runs.workflows.reviews import stages
 from runs.workflows.sequence import REVISE
 from runs.workflows.wait_for_input import ANSWER
 
@@ -37,6 +38,16 @@ def asked(pause: Pause) -> list[str]:
         if pause.risk == "high"
         else [address for address in pause.outside.get("to", []) if _ways(pause, address)]
     )
+
+
+def asked_now(pause: Pause) -> list[str]:
+    """Those of them whose turn it is."""
+    if not turns.staged(pause):
+        return asked(pause)
+    theirs = {
+        address.lower() for stage in turns.open_now(pause) for address in stage.get("external", [])
+    }
+    return [address for address in asked(pause) if address in theirs]
 
 
 def takes_data(pause: Pause) -> bool:
@@ -74,6 +85,11 @@ def may_answer(pause: Pause, address: Any) -> bool:
     return bool(address) and str(demand(address)).lower() in asked(pause)
 
 
+def may_answer_now(pause: Pause, address: str) -> bool:
+    """The same, and whether it is their turn."""
+    return address.lower() in asked_now(pause)
+
+
 @dataclass(frozen=True)
 class ExternalView:
     """All that somebody outside sees of a question, beside the form of what is asked for."""
@@ -102,6 +118,15 @@ class ExternalReviewContext(policy.ReviewContextBase):
     def __init__(self, pause: Pause, by: Outsider) -> None:
         super().__init__(pause, by)
 
+    @property
+    def stages(self) -> list[str]:
+        address = self.by.address.lower()
+        return [
+            stage["name"]
+            for stage in stages.of(self.pause.review)
+            if address in {other.lower() for other in stage.get("external", [])}
+        ]
+
     def seat_for(self, action: str) -> Outsider:
         """The only seat they have. Raises Refused."""
         if not may_answer(self.pause, self.by.address):
@@ -112,6 +137,8 @@ class ExternalReviewContext(policy.ReviewContextBase):
             raise NotAllowed(
                 "not_a_reviewer", "This answer is for others to give; nothing was decided."
             )
+        if turns.staged(self.pause) and not self.stage:
+            raise self.not_asked()
         if policy.approves(action) and counts(self.pause.review, self.by.address):
             self._check_may_approve()
         self.check_claim()

@@ -11,6 +11,8 @@
 - **Quorum**: every answer but revise and cancel is an approval and needs that many different
   people, who all give the same one. Revise and cancel decide alone, also by somebody who voted
   before.
+- **Stages**: where the rules name several groups of reviewers, each answers when it is its turn
+  (`hitl.decisions.reviewers.turns`). One person approves at one stage.
 - **Seats**: a person answers for himself, or for somebody who delegated to him. One person has one
   vote, and so has one seat.
 - **Claims** bind all others while they last.
@@ -32,10 +34,15 @@ from checkpoints.database.people import User, called
 from checkpoints.models import Thread
 from checkpoints.text import dates
 from hitl import models
-from hitl.decisions.reviewers import delegations, outsiders
+from hitl.decisions.reviewers import delegations, outsiders, turns
 from hitl.decisions.reviewers.outsiders import Outsider
+from hitl.decisions.reviewers.refusals import NotAllowed as NotAllowed
+from hitl.decisions.reviewers.refusals import NotNow as NotNow
+from hitl.decisions.reviewers.refusals import Refused as Refused
+from hitl.decisions.reviewers.turns import Turn
 from hitl.models import Delegation, Vote
 from runs.models import PanelMember, Pause, PauseQuerySet
+from runs.workflows.reviews import stages
 from runs.workflows.reviews.review import Actors
 from runs.workflows.sequence import CANCEL, REVISE
 
@@ -46,29 +53,14 @@ Actor = User | Outsider
 """
 
 
-class Refused(Exception):
-    """A rule is against this answer; nothing was decided. `code` is stable."""
-
-    def __init__(self, code: str, text: str) -> None:
-        super().__init__(text)
-        self.code = code
-
-
-class NotAllowed(Refused):
-    """This person may not give this answer: `not_a_reviewer`, `self_approval`."""
-
-
-class NotNow(Refused):
-    """Somebody else is before: `claimed`, `already_voted`, `vote_differs`."""
-
-
 def approves(action: str) -> bool:
     """Whether an answer lets the run go on, so that quorum and self-approval are about it."""
     return action not in {REVISE, CANCEL}
 
 
 def quorum(pause: Pause) -> int:
-    return int(pause.review.get("quorum", 1))
+    """How many people must approve, at all stages together."""
+    return stages.quorum(pause.review)
 
 
 def name_of(user: Actor | AbstractBaseUser) -> str:
@@ -106,15 +98,21 @@ def seats_of(by: User, *, now: dt.datetime) -> list[Seat]:
 
 
 def named(pause: Pause) -> list[Actors]:
-    """Whom the rules name beside those that take part: reviewers, and the stages of escalation that
-    were reached.
+    """Whom the rules name beside those that take part: reviewers whose turn it is, and the stages
+    of escalation that were reached.
     """
-    return [pause.review.get("reviewers", {}), *pause.review.get("escalation", [])[: pause.stage]]
+    return [*turns.asked_now(pause), *escalated(pause)]
+
+
+def escalated(pause: Pause) -> list[Actors]:
+    """Whom the stages of the escalation added that were reached."""
+    added: list[Actors] = pause.review.get("escalation", [])[: pause.stage]
+    return added
 
 
 def open_to_all(pause: Pause) -> bool:
     """Whether whoever takes part in the thread may answer: the rules name no reviewers."""
-    return not any(pause.review.get("reviewers", {}).values())
+    return not turns.staged(pause) and not any(pause.review.get("reviewers", {}).values())
 
 
 def askers(pause: Pause) -> set[int]:
@@ -128,7 +126,7 @@ def askers(pause: Pause) -> set[int]:
     }
 
 
-class ReviewContextBase:
+class ReviewContextBase(Turn):
     """How whoever answers, by an account or from outside, stands to a question at one moment, as
     far as that is the same for both.
     """
@@ -166,8 +164,8 @@ class ReviewContextBase:
     @property
     def known(self) -> Any:
         """The data that the form begins with: after a vote, the data of that vote."""
-        first = next(iter(self.votes), None)
-        return self.pause.known if first is None or first.payload is None else first.payload
+        first = next(iter(self.said), None)
+        return self.asked.known if first is None or first.payload is None else first.payload
 
     @property
     def progress(self) -> str:
@@ -205,17 +203,34 @@ class ReviewContext(ReviewContextBase):
         """As whom the person may answer."""
         if self.pause.panel_id is None and self.takes_part:
             return [self.by]  # the usual, found without a query
+        if turns.staged(self.pause):
+            return [seat.user for seat in self.all_seats if self.stage in self._stages_of(seat)]
         return [seat.user for seat in self.all_seats if self._sits(seat)]
+
+    @cached_property
+    def stages(self) -> list[str]:
+        if not turns.staged(self.pause):
+            return []
+        theirs = {name for seat in self.all_seats for name in self._stages_of(seat)}
+        return [stage["name"] for stage in stages.of(self.pause.review) if stage["name"] in theirs]
+
+    def _stages_of(self, seat: Seat) -> set[str]:
+        """Whom the escalation added answers at whichever stage is open."""
+        theirs = {
+            stage["name"]
+            for stage in stages.of(self.pause.review)
+            if _names(stage.get("reviewers", {}), seat)
+        }
+        if any(_names(actors, seat) for actors in escalated(self.pause)):
+            theirs |= {stage["name"] for stage in turns.open_now(self.pause)}
+        return theirs
 
     @cached_property
     def asked_for_it(self) -> bool:
         return self.by.pk in askers(self.pause)
 
     def _sits(self, seat: Seat) -> bool:
-        actors = named(self.pause)
-        if any(seat.user.get_username() in actor.get("users", []) for actor in actors):
-            return True
-        if any(set(seat.teams.values()) & set(actor.get("groups", [])) for actor in actors):
+        if any(_names(actors, seat) for actors in named(self.pause)):
             return True
         thread = self.pause.run.thread
         part = (
@@ -236,11 +251,17 @@ class ReviewContext(ReviewContextBase):
         if action == CANCEL and self.asked_for_it:
             self.check_claim()
             return self.by
-        if not self.seats:
+        seats = self.seats
+        if not seats and not approves(action):  # who approved may change their mind
+            seats = [vote.seat for vote in self.votes if self._gave(vote) and vote.seat is not None]
+        if not seats:
             raise self._no_reviewer()
-        left = self._approving() if approves(action) else self.seats
+        left = self._approving() if approves(action) else seats
         self.check_claim()
         return left[0]
+
+    def _gave(self, vote: Vote) -> bool:
+        return vote.voter_id == self.by.pk
 
     def _approving(self) -> list[User]:
         """The seats that may approve."""
@@ -261,11 +282,7 @@ class ReviewContext(ReviewContextBase):
                     "self_approval",
                     "You stand in for who asked for this work, so somebody else must approve it.",
                 )
-        if any(vote.voter_id == self.by.pk for vote in self.votes):
-            raise NotNow(
-                "already_voted",
-                f"You have voted already; {self.progress}. You may still send it back or cancel.",
-            )
+        self._check_not_voted()
         mine = outsiders.key_of(self.by.email) if self.by.email else ""
         if mine and any(vote.external_key == mine for vote in self.votes):
             raise NotNow(
@@ -283,13 +300,23 @@ class ReviewContext(ReviewContextBase):
             )
         return left
 
+    def _check_not_voted(self) -> None:
+        if any(map(self._gave, self.votes)):
+            raise NotNow(
+                "already_voted",
+                f"You have voted already; {self.progress}. You may still send it back or cancel.",
+            )
+
     def check_may_approve(self) -> None:
         """Raise Refused unless the person could approve it, whoever has claimed it."""
         if not self.seats:
             raise self._no_reviewer()
         self._approving()
 
-    def _no_reviewer(self) -> NotAllowed:
+    def _no_reviewer(self) -> Refused:
+        if self.stages:
+            self._check_not_voted()
+            return self.not_asked()
         return NotAllowed(
             "not_a_reviewer",
             f"You may look at this question, but not answer it. Reviewers: {self.who}.",
@@ -318,6 +345,13 @@ class ReviewContext(ReviewContextBase):
                 *parts,
             ]
         return ", ".join([*parts, *self.pause.outside.get("to", [])])
+
+
+def _names(actors: Actors, seat: Seat) -> bool:
+    """Whether the rules name whoever sits there, or one of their groups."""
+    return seat.user.get_username() in actors.get("users", []) or bool(
+        set(seat.teams.values()) & set(actors.get("groups", []))
+    )
 
 
 def answerers(pause: Pause) -> QuerySet[User]:
@@ -379,7 +413,8 @@ def _parts(user: User) -> Iterator[PauseQuerySet]:
         if PanelMember.objects.filter(
             Q(username=seat.get_username()) | Q(group__in=groups)
         ).exists():
-            yield _able(Pause.objects.open().naming(seat.get_username(), groups), user, seat)
+            asked = Pause.objects.open().naming(seat.get_username(), groups, in_turn=True)
+            yield _able(asked, user, seat)
 
 
 def _open_to_all() -> Q:

@@ -15,6 +15,7 @@ Until then nothing is written, but that an answer's data did not fit.
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 
 from django.db import transaction
 
@@ -70,16 +71,19 @@ def take(answer: Answer, context: AnyReviewContext) -> Decision | Vote:
     # to end work that waits is no answer; who may do that, `end_run`'s doors say
     if answer.action != CANCEL:
         scopes.check_answer()
+    context.wanted = answer.stage
     context = _in_time(context)
     pause = context.pause
     _check_seen(pause, answer)
     answers.check_words(pause, answer)
     seat = context.seat_for(answer.action)
+    answers.check_stage(pause, answer, context.stages)
+    answer = replace(answer, stage=context.stage if policy.approves(answer.action) else "")
     answers.check_owned(pause, answer)
     if context.votes and policy.approves(answer.action):
-        answer = voting.confirming(pause, answer, context.votes[0])
+        answer = voting.confirming(pause, answer, context.votes, asked=context.asked)
     answer = answers.with_edit(pause, answer)
-    answers.check_payload(pause, answer, by=context.by)
+    answers.check_payload(pause, answer, asked=context.asked, by=context.by)
     # before it is counted: a vote that can never be acted on helps nobody
     runs.check_update(pause, answer.action, answer.update)
     try:
@@ -113,6 +117,7 @@ def _in_time(context: AnyReviewContext) -> AnyReviewContext:
             raise
         assert isinstance(context, ReviewContext)  # it was looked at above
         now_asked = ReviewContext(pause, context.by, takes_part=context.takes_part)
+        now_asked.wanted = context.wanted
         if not now_asked.seats:
             raise
         return now_asked
@@ -157,6 +162,8 @@ def _record(pause: Pause, answer: Answer, *, by: Actor, seat: Actor) -> Decision
         if vote is not None and len(votes) < policy.quorum(pause):
             keyed.made(pause.shown_id)
             return vote
+        if vote is not None:
+            answer = voting.together(pause, answer, votes)
     now = clock.now()
     while_ = policy.free_for(by, now=now) & due_times.in_time()
     return closing.close(pause, answer, by=by, seat=seat, votes=votes, at=now, while_=while_)

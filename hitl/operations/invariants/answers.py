@@ -32,6 +32,7 @@ from hitl.operations.invariants.base import Broken, invariant
 from runs.models import Pause
 from runs.states import CANCELLED, PAUSED, PauseStatus
 from runs.workflows.external_reviewers import counts
+from runs.workflows.reviews import stages
 from runs.workflows.sequence import CANCEL, REVISE
 
 # P1: a decision is recorded at most once per pause
@@ -88,6 +89,26 @@ def approved_without_quorum(before: dt.datetime) -> Broken:
         .filter(count__lt=F("pause__panel__quorum"))
         .only("pk")
     )
+
+
+@invariant("P1", "What stages must approve was approved by each of them, and by nobody too many.")
+def approved_without_its_stages(before: dt.datetime) -> Iterator[Any]:
+    staged = _went_on_by_people().filter(pause__panel__members__turn__gt=0).distinct()
+    for decision in staged.select_related("pause").prefetch_related("pause__votes").iterator(500):
+        assert decision.pause is not None  # only an erased one has none
+        if not stages.kept_to(
+            decision.pause.review, [vote.stage for vote in decision.pause.votes.all()]
+        ):
+            yield decision
+
+
+@invariant("P1", "Whose turn it is follows from the votes.")
+def turn_of_nobody(before: dt.datetime) -> Iterator[Any]:
+    """An open question that other stages are asked than its votes say."""
+    staged = Pause.objects.open().filter(panel__members__turn__gt=0).distinct()
+    for pause in staged.prefetch_related("votes").iterator(500):
+        if pause.turn != stages.turn(pause.review, [vote.stage for vote in pause.votes.all()]):
+            yield pause
 
 
 @invariant("P1", "A pause counts the votes that it has.")

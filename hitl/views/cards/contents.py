@@ -88,7 +88,7 @@ def card_of(
         "standing": standing,
         "form": form,
         **_changes(pause),
-        "inputs": inputs or form_of(pause, known=standing.known),
+        "inputs": inputs or form_of(standing.asked, known=standing.known),
         "problem": problem or damage or gone,
         "patch": patch,
         "ways": _ways(pause),

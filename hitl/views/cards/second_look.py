@@ -63,6 +63,7 @@ def needed(
     be refused anyway.
     """
     answer, standing = form.cleaned_data, policy.ReviewContext(pause, by)
+    standing.wanted = request.POST.get("stage", "")
     action = answer["action"]
     if request.POST.get(SURE) == "yes" or pause.status != PauseStatus.OPEN or pause.overdue:
         return None

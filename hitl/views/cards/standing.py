@@ -4,6 +4,7 @@ may or may not.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,13 +12,32 @@ from typing import Any
 from django.conf import settings
 
 from checkpoints.database.people import User
-from hitl.decisions.reviewers import external_access, policy
+from hitl.decisions.reviewers import external_access, policy, turns
 from hitl.decisions.reviewers.policy import ReviewContext
 from hitl.models import Vote
 from hitl.rendering import word_diff
 from runs.definitions import compatibility
 from runs.models import Pause
+from runs.workflows.reviews import stages
+from runs.workflows.reviews.stages import Status
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageLine:
+    """A stage of the review, as the card shows it."""
+
+    title: str
+    question: str
+    status: Status
+    who: str
+    """Whom its rules name."""
+    wanted: int
+    """How many of them must approve."""
+    votes: Sequence[Vote]
+    waits_for: str
+    """The stages that must be complete first and are not, in words."""
+    yours: bool
 
 
 @dataclass(frozen=True)
@@ -95,6 +115,37 @@ class Card:
         return self.standing.votes
 
     @property
+    def asked(self) -> Pause:
+        """The question as this person is asked it."""
+        return self.standing.asked
+
+    @property
+    def stage(self) -> str:
+        """The stage of the review at which this person's approval counts; "" where none."""
+        return self.standing.stage
+
+    @property
+    def stages(self) -> list[StageLine]:
+        """The stages of the review, in the order of the rules."""
+        standing = turns.statuses(self.pause, self.votes)
+        return [
+            StageLine(
+                title=stages.titled(stage),
+                question=stage.get("question", ""),
+                status=standing[stage["name"]],
+                who=", ".join(turns.asked(stage)),
+                wanted=stage.get("quorum", 1),
+                votes=[vote for vote in self.votes if vote.stage == stage["name"]],
+                waits_for=turns.titles(
+                    self.pause,
+                    [name for name in stage.get("after", []) if standing[name] != "complete"],
+                ),
+                yours=self.stage == stage["name"],
+            )
+            for stage in stages.of(self.pause.review)
+        ]
+
+    @property
     def self_approval(self) -> bool:
         return bool(self.pause.review.get("self_approval", True))
 
@@ -118,6 +169,7 @@ class Card:
         return (
             not self.approve
             and not self.holds
+            and not turns.staged(self.pause)
             and (self.pause.panel_id is not None or self.pause.run.thread.team_id is not None)
         )
 

@@ -15,7 +15,7 @@ from checkpoints import store
 from checkpoints.database import clock
 from hitl.decisions import answers, claims, services, voting
 from hitl.decisions.deadlines import changes
-from hitl.decisions.reviewers import policy
+from hitl.decisions.reviewers import policy, turns
 from hitl.forms.json_schema import SchemaForm
 from hitl.forms.pages import DecisionForm, ExtendForm, SnoozeForm
 from hitl.forms.tool_calls import CallsForm, form_of
@@ -44,7 +44,8 @@ REFUSALS = (
 def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     """Answer a question from its page; a second answer gets a calm page that names the first."""
     form = DecisionForm(request.POST)
-    pause = find_pause(pause_id, request)
+    pause, stage = find_pause(pause_id, request), request.POST.get("stage", "")
+    pause = turns.asked_at(pause, stage or policy.ReviewContext(pause, person(request)).stage)
     inputs = form_of(pause, request.POST)
     # a row more or less, or back from a second look: nothing is decided
     if "change" in request.POST:
@@ -69,6 +70,7 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
         feedback=form.cleaned_data["feedback"],
         revision=form.cleaned_data["revision"],
         payload=inputs.payload if inputs and pause.wants_data(action) else None,
+        stage=stage,
         edited_content=form.edit_of(pause) if policy.approves(action) else None,
     )
     try:

@@ -73,7 +73,7 @@ def link(request: HttpRequest, token: str) -> HttpResponse:
     if (
         ended is None
         and outsider is not None
-        and not external_access.may_answer(mail_link.pause, outsider.address)
+        and not external_access.may_answer_now(mail_link.pause, outsider.address)
     ):
         ended = NOT_YOURS_ANY_MORE
     if ended is not None:
@@ -115,9 +115,10 @@ def _answer(request: HttpRequest, mail_link: Link) -> HttpResponse:
 
     A box has to be ticked: a scanner that presses buttons ticks none.
     """
-    pause, form = mail_link.pause, DecisionForm(request.POST)
+    form = DecisionForm(request.POST)
     by: policy.Actor | None = mail_link.recipient or links.outsider_of(mail_link)
     assert by is not None  # only such links are for answers
+    pause = _asked(mail_link.pause, by)
     inputs = form_of(pause, request.POST)
     if "change" in request.POST:
         return _form(request, mail_link, 200, form=form, inputs=inputs)
@@ -205,8 +206,8 @@ def _form(
     errors: dict[str, list[str]] | None = None,
     **shown: Any,
 ) -> HttpResponse:
-    pause = mail_link.pause
-    inputs = shown.pop("inputs", None) or form_of(pause)
+    pause, by = mail_link.pause, mail_link.recipient or links.outsider_of(mail_link)
+    inputs = shown.pop("inputs", None) or form_of(_asked(pause, by) if by else pause)
     if inputs is not None and errors:
         inputs.add_errors(
             {
@@ -237,6 +238,13 @@ def _form(
         "ways": _named(pause, ways),
     }
     return _sealed(render(request, "hitl/outbound/link.html", context, status=status), form=True)
+
+
+def _asked(pause: Pause, by: policy.Actor) -> Pause:
+    """The question with the data that their stage of the review brings."""
+    if isinstance(by, User):
+        return policy.ReviewContext(pause, by).asked
+    return external_access.ExternalReviewContext(pause, by).asked
 
 
 def _named(pause: Pause, ways: list[str]) -> list[tuple[str, str]]:

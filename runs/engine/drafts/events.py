@@ -10,6 +10,7 @@ from checkpoints.state import redaction
 from runs.engine.context.claimed_run import loop_num
 from runs.models import Pause
 from runs.states import Lifecycle, PauseKind
+from runs.workflows.reviews import stages
 from runs.workflows.sequence import APPROVE
 
 EventDraft = tuple[EventKind, dict[str, Any]]
@@ -80,6 +81,9 @@ def asked(pause: Pause, **more: Any) -> EventDraft:
         question["calls"] = [
             {"id": call["id"], "tool": call["tool"], "risk": call["risk"]} for call in pause.calls
         ]
+    if pause.turn:
+        open_now = stages.within(pause.review, pause.turn)
+        question["open_stages"] = [stage["name"] for stage in open_now]
     if pause.required_inputs:
         question |= {
             "required_inputs": pause.required_inputs,

@@ -25,6 +25,7 @@ from runs.models import Pause, Run
 from runs.states import STOPS
 from runs.workflows import sequence
 from runs.workflows.base import Commit, Report
+from runs.workflows.reviews import stages
 
 COMMITS = "git_commit_count"
 OUTPUTS = (COMMITS, "github_pull_request_url", "input_tokens", "output_tokens", "cost")
@@ -260,6 +261,7 @@ def pause(
         revision=1 if ask.midway else (_asked_before(held, ask.phase) or 0) + 1,
         max_revisions=ask.max_revisions,
         panel_id=reviewer_index.keep(question.review),
+        turn=stages.turn(question.review),
         **opening,
         ways=dict(ask.actions),
         labels=dict(ask.labels),

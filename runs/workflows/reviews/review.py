@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import Literal, Required, TypedDict
 
 
 class Actors(TypedDict, total=False):
@@ -20,6 +20,26 @@ class Stage(Actors):
 
     `PT4H` or `P2D`; in the deadline's calendar and zone.
     """
+
+
+class ReviewStage(TypedDict, total=False):
+    """One of several questions about the same content, put to people of its own:
+    `runs.workflows.reviews.stages`.
+    """
+
+    name: Required[str]
+    """Unique among the stages; the data that this stage brings is under this name."""
+    title: str
+    """How people see it; the name in words where it says nothing."""
+    question: str
+    """What these people are asked, in a sentence."""
+    reviewers: Actors
+    quorum: int
+    """How many of them must approve; 1 where it says nothing."""
+    after: list[str]
+    """The stages that must be complete before this one begins; none where it says nothing."""
+    external: list[str]
+    """As `Review.external`, for this stage."""
 
 
 class Deadline(TypedDict, total=False):
@@ -46,6 +66,12 @@ class Review(TypedDict, total=False):
     """How many different people must approve.
 
     One refusal, or one wish for a revision, decides alone.
+    """
+    stages: list[ReviewStage]
+    """Several groups of reviewers, at the same time or one after another, in place of `reviewers`,
+    `quorum` and `external`.
+
+    All must approve.
     """
     self_approval: bool
     """Whether who asked for the work may approve it; true where it says nothing."""

@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 
 from runs.workflows import external_reviewers, refusals
 from runs.workflows.refusals import FieldRefused
-from runs.workflows.reviews import deadlines
+from runs.workflows.reviews import deadlines, stages
 from runs.workflows.reviews.calendars import Calendar, CalendarInvalid, DurationInvalid
 from runs.workflows.reviews.review import Review
 
@@ -30,11 +30,43 @@ _NAMES = {
     "uniqueItems": True,
 }
 _ACTORS = {"users": _NAMES, "groups": _NAMES}
+_REVIEWERS = {"type": "object", "properties": _ACTORS, "additionalProperties": False}
+_QUORUM = {"type": "integer", "minimum": 1, "maximum": 20}
+_EXTERNAL = {
+    "type": "array",
+    "items": {"type": "string", "maxLength": external_reviewers.LONGEST},
+    "maxItems": external_reviewers.MOST,
+}
+_STAGE_NAME = {"type": "string", "pattern": stages.NAME}
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "reviewers": {"type": "object", "properties": _ACTORS, "additionalProperties": False},
-        "quorum": {"type": "integer", "minimum": 1, "maximum": 20},
+        "reviewers": _REVIEWERS,
+        "quorum": _QUORUM,
+        "stages": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": _STAGE_NAME,
+                    "title": {"type": "string", "maxLength": 80},
+                    "question": {"type": "string", "maxLength": 500},
+                    "reviewers": _REVIEWERS,
+                    "quorum": _QUORUM,
+                    "after": {
+                        "type": "array",
+                        "items": _STAGE_NAME,
+                        "maxItems": stages.MOST,
+                        "uniqueItems": True,
+                    },
+                    "external": _EXTERNAL,
+                },
+                "required": ["name"],
+                "additionalProperties": False,
+            },
+            "minItems": 2,
+            "maxItems": stages.MOST,
+        },
         "self_approval": {"type": "boolean"},
         "reason_required": {
             "type": "array",
@@ -43,11 +75,7 @@ SCHEMA: dict[str, Any] = {
         },
         "risk": {"enum": list(RISKS)},
         "link_answers": {"type": "boolean"},
-        "external": {
-            "type": "array",
-            "items": {"type": "string", "maxLength": external_reviewers.LONGEST},
-            "maxItems": external_reviewers.MOST,
-        },
+        "external": _EXTERNAL,
         "edits": {"type": "boolean"},
         "deadline": {
             "type": "object",
@@ -97,6 +125,10 @@ def check(given: Any, calendars: Mapping[str, Calendar]) -> Review:
         raise ReviewInvalid(
             "deadline.outcome", "There is nobody to escalate to: name an escalation."
         )
+    try:
+        stages.check(review)
+    except FieldRefused as error:
+        raise ReviewInvalid(error.field, str(error)) from error
     reviewers = review.get("reviewers", {})
     if (
         reviewers.get("users")
@@ -122,7 +154,7 @@ def check(given: Any, calendars: Mapping[str, Calendar]) -> Review:
 
 
 def _check_external(review: Review) -> None:
-    named = review.get("external", [])
+    named = external_reviewers.named(review)
     if wrong := [address for address in named if not external_reviewers.is_address(address)]:
         raise ReviewInvalid("external", f"{wrong[0]!r} is no mail address.")
     if named and review.get("risk") == "high":
