@@ -1,6 +1,7 @@
 """The query of a request, held against what the document says of it: a filter that is misspelt, or
 names a value that there is not,
-is refused with the known ones, instead of an empty list or a whole one."""
+is refused with the known ones, instead of an empty list or a whole one. So is a body where none is
+read."""
 
 from __future__ import annotations
 
@@ -29,6 +30,12 @@ class KnownQuery(BasePermission):
         )
         if known is not None and (errors := wrong(request, known)):
             raise ValidationError(errors)
+        if takes_nothing(view.__class__, str(request.method)):
+            unread = list(request.data)[:10] if isinstance(request.data, dict) else []
+            if unread:
+                raise ValidationError(
+                    {str(name)[:100]: ["No field of a body is read here."] for name in unread}
+                )
         return True
 
 
@@ -78,10 +85,7 @@ def parameters(view: type[Any], method: str) -> dict[str, dict[str, Any]] | None
     described = getattr(handler, "kwargs", {}).get("schema")
     if described is None:
         return None
-    schema, asked = described(), view()
-    # of none in particular, as for the document
-    asked.request, asked.args, asked.kwargs = None, (), {}
-    schema.view, schema.method, schema.path = asked, "GET" if method == "HEAD" else method, ""
+    schema = _operation(view, described, "GET" if method == "HEAD" else method)
     named = [
         parameter
         for parameter in schema._process_override_parameters().values()
@@ -92,3 +96,21 @@ def parameters(view: type[Any], method: str) -> dict[str, dict[str, Any]] | None
         for parameter in [*schema._get_pagination_parameters(), *named]
         if parameter["in"] == "query"
     }
+
+
+@functools.cache
+def takes_nothing(view: type[Any], method: str) -> bool:
+    """Whether the document says that an operation that changes something reads no body."""
+    handler = getattr(view, method.lower(), None)
+    described = getattr(handler, "kwargs", {}).get("schema")
+    if method not in {"POST", "PUT", "PATCH"} or described is None:
+        return False
+    return _operation(view, described, method).get_request_serializer() is None
+
+
+def _operation(view: type[Any], described: Any, method: str) -> Any:
+    """A view's operation as the document has it, of no request in particular."""
+    schema, asked = described(), view()
+    asked.request, asked.args, asked.kwargs = None, (), {}
+    schema.view, schema.method, schema.path = asked, method, ""
+    return schema

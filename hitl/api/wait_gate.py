@@ -52,6 +52,9 @@ class ChoiceIn(serializers.Serializer[Any]):
 
 
 class WaitIn(serializers.Serializer[Any]):
+    passed_over = ("status",)
+    """Of the `WorkflowState` that S3 writes down: it always waits."""
+
     run_id = serializers.CharField(
         max_length=200,
         help_text="Your engine's own id of the run; letters, digits and . _ : ~ @ = + -",

@@ -25,6 +25,7 @@ from hitl.http import incoming
 from hitl.http.authentication import Caller, caller_of, unknown
 from hitl.models import Via, Vote
 from hitl.threads import messages
+from runs.api.requests import values_of
 from runs.security import scopes
 from runs.threads.turns import Turn
 
@@ -32,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 LONGEST = 500_000
 """Characters of a message."""
+ENVELOPE = frozenset({"type", "id"})
+"""What a message says of itself."""
 ProblemOf = Callable[[Exception, dict[str, Any]], Response | None]
 """Error → problem document: the table of the REST API."""
 
@@ -119,24 +122,21 @@ def _heard(given: dict[str, Any], *, scope: Any, place: SocketTarget) -> Any:
     )
     if refused is not None:
         raise refused
+    body = {name: value for name, value in given.items() if name not in ENVELOPE}
     with scopes.acting(caller.scope):
         if kind == "presence":
-            return _present(given, caller)
-        return _decide(given, caller) if kind == "decision" else _input(given, caller, place)
+            return _present(body, caller)
+        return _decide(body, caller) if kind == "decision" else _input(body, caller, place)
 
 
 def _decide(given: dict[str, Any], caller: Caller) -> Any:
-    data = AnswerIn(data=given)
-    data.is_valid(raise_exception=True)
-    values = data.validated_data
+    values = values_of(given, AnswerIn)
     decision = services.decide(values["pause_id"], answer_in(values, Via.SOCKET), by=caller.user)
     return voted(decision).data if isinstance(decision, Vote) else DecisionOut(decision).data
 
 
 def _present(given: dict[str, Any], caller: Caller) -> Any:
-    data = PresentIn(data=given)
-    data.is_valid(raise_exception=True)
-    values = data.validated_data
+    values = values_of(given, PresentIn)
     return {
         "present": presence.note(
             values["pause_id"], by=caller.user, writing=values["writing"], now=clock.now()
@@ -146,16 +146,13 @@ def _present(given: dict[str, Any], caller: Caller) -> Any:
 
 def _input(given: dict[str, Any], caller: Caller, place: SocketTarget) -> Any:
     """S0-41. A run takes it for the answer to its question; a thread also for its next turn."""
-    data = InputIn(data=given)
-    data.is_valid(raise_exception=True)
+    message = values_of(given, InputIn)["given"]
     if place.run_id is not None:
-        outcome = messages.input_to(
-            place.run_id, data.validated_data["given"], by=caller.user, via=Via.SOCKET
-        )
+        outcome = messages.input_to(place.run_id, message, by=caller.user, via=Via.SOCKET)
     elif place.thread_id is not None:
         outcome = messages.say(
             place.thread_id,
-            Turn(input=data.validated_data["given"]),
+            Turn(input=message),
             by=caller.user,
             via=Via.SOCKET,
         )

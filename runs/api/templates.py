@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 from runs import definitions
 from runs.api.fields import OptionalText
 from runs.api.paging import NewestVersionFirst, Paged
-from runs.api.requests import user_of
+from runs.api.requests import body_of, user_of
 from runs.definitions import readiness, rights, shipped
 from runs.models import (
     StepTemplate,
@@ -22,28 +22,6 @@ from runs.models import (
 )
 from runs.models.frequency import HOW_LONG, WHEN, Frequency
 from runs.security import scopes
-
-
-class TemplateIn(serializers.Serializer[Any]):
-    title = serializers.CharField(max_length=120, required=False)
-    description = serializers.CharField(required=False, allow_blank=True)
-    steps = serializers.ListField(child=serializers.DictField(), required=False)
-    input_schema = serializers.DictField(required=False)
-    state_schema = serializers.DictField(
-        required=False,
-        help_text="JSON Schema of the state: what steps write is checked against it.",
-    )
-    reducers = serializers.DictField(
-        child=serializers.CharField(), required=False, help_text="State key → how updates join it."
-    )
-    needs_repository = serializers.BooleanField(
-        required=False, help_text="false: orders of this template work on no code."
-    )
-    frequency = serializers.ChoiceField(Frequency.choices, required=False, help_text=WHEN)
-    retention = serializers.DictField(required=False, help_text=HOW_LONG)
-    size_budget = serializers.IntegerField(
-        required=False, allow_null=True, help_text="Bytes of checkpoints that one run may write."
-    )
 
 
 class Runnable(serializers.ModelSerializer[Template]):
@@ -124,19 +102,28 @@ class TemplateOut(Runnable):
         return rights.who_may(rights.access_to(template.slug))
 
 
-class StepTemplateIn(serializers.Serializer[Any]):
-    title = serializers.CharField(max_length=120)
-    function = OptionalText(
-        max_length=120,
-        help_text="A registered step function; may be left out where there are sub-steps.",
+class TemplateIn(serializers.Serializer[Any]):
+    passed_over = TemplateOut.Meta.fields
+    """What was read may be sent back."""
+
+    title = serializers.CharField(max_length=120, required=False)
+    description = serializers.CharField(required=False, allow_blank=True)
+    steps = serializers.ListField(child=serializers.DictField(), required=False)
+    input_schema = serializers.DictField(required=False)
+    state_schema = serializers.DictField(
+        required=False,
+        help_text="JSON Schema of the state: what steps write is checked against it.",
     )
-    config = serializers.DictField(
-        default=dict, help_text="With sub-steps: parallel, on_failure (fail_fast or collect), into."
+    reducers = serializers.DictField(
+        child=serializers.CharField(), required=False, help_text="State key → how updates join it."
     )
-    sub_steps = serializers.ListField(
-        child=serializers.DictField(),
-        default=list,
-        help_text="As a template's steps; they run as child runs.",
+    needs_repository = serializers.BooleanField(
+        required=False, help_text="false: orders of this template work on no code."
+    )
+    frequency = serializers.ChoiceField(Frequency.choices, required=False, help_text=WHEN)
+    retention = serializers.DictField(required=False, help_text=HOW_LONG)
+    size_budget = serializers.IntegerField(
+        required=False, allow_null=True, help_text="Bytes of checkpoints that one run may write."
     )
 
 
@@ -160,6 +147,24 @@ class StepTemplateOut(serializers.ModelSerializer[StepTemplate]):
 
     def get_warnings(self, kind: StepTemplate) -> list[str]:
         return definitions.warnings_of_kind(kind)
+
+
+class StepTemplateIn(serializers.Serializer[Any]):
+    passed_over = StepTemplateOut.Meta.fields
+
+    title = serializers.CharField(max_length=120)
+    function = OptionalText(
+        max_length=120,
+        help_text="A registered step function; may be left out where there are sub-steps.",
+    )
+    config = serializers.DictField(
+        default=dict, help_text="With sub-steps: parallel, on_failure (fail_fast or collect), into."
+    )
+    sub_steps = serializers.ListField(
+        child=serializers.DictField(),
+        default=list,
+        help_text="As a template's steps; they run as child runs.",
+    )
 
 
 class MayEditTemplates(BasePermission):
@@ -246,11 +251,8 @@ class WorkflowTemplate(APIView):
         summary="Save a template as its next version",
     )
     def put(self, request: Request, slug: str) -> Response:
-        data = TemplateIn(data=request.data)
-        data.is_valid(raise_exception=True)
-        # what was read may be sent back
-        definitions.check_keys(request.data, {*data.fields, *TemplateOut.Meta.fields})
-        template = definitions.edit_template(slug, by=user_of(request), **data.validated_data)
+        values = body_of(request, TemplateIn)
+        template = definitions.edit_template(slug, by=user_of(request), **values)
         return Response(TemplateOut(template, context=context_of(request)).data)
 
 
@@ -279,9 +281,5 @@ class WorkflowStepTemplate(APIView):
         summary="Save a step template as its next version",
     )
     def put(self, request: Request, slug: str) -> Response:
-        data = StepTemplateIn(data=request.data)
-        data.is_valid(raise_exception=True)
-        definitions.check_keys(request.data, {*data.fields, *StepTemplateOut.Meta.fields})
-        return Response(
-            StepTemplateOut(definitions.edit_step_template(slug, **data.validated_data)).data
-        )
+        values = body_of(request, StepTemplateIn)
+        return Response(StepTemplateOut(definitions.edit_step_template(slug, **values)).data)

@@ -29,6 +29,8 @@ the two. Bodies, answers and examples are in the OpenAPI document: `/api/schema/
 - **Ids** are shown ids: `wo_…`, `run_…`, `thr_…`, `ckpt_…`, `pse_…`. What you may not see is 404.
 - **Lists** are pages: `?limit=`, `?cursor=`; `next` and `previous` in the answer. Unknown
   parameters are 400 `invalid`.
+- **Bodies** are JSON objects. A field that a route does not know is 400 `invalid`, at any depth:
+  `errors` names it, and the fields that there are.
 - **Errors** are problem documents (RFC 9457) with a stable `code`. Any route may answer 400, 401,
   403, 404, 413, 415, 429, 503 `database_unavailable` and 507 `storage_full`; *answers* names the
   others. [Limits](limits.md) says what is too large and too often.

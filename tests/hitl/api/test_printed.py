@@ -126,7 +126,7 @@ def test_no_template_chooses_where_checkpoints_are_kept(editor_api, chosen):
     """
     address = "/api/v1/templates/workflows/own"
     refused = problem(
-        editor_api.put(address, {"steps": THREE, **chosen}, format="json"), 422, "template_invalid"
+        editor_api.put(address, {"steps": THREE, **chosen}, format="json"), 400, "invalid"
     )
     assert refused["errors"].keys() == chosen.keys()
     assert not Template.objects.filter(slug="own").exists()

@@ -211,19 +211,19 @@ def test_nobody_learns_which_teams_there_are(templates, zoe, team, api):
 
 
 def test_a_client_cannot_make_up_state(ana_api):
-    """F6: what is not asked for is not taken."""
+    """F6: what is not asked for is refused by name, and nothing is made."""
     body = {
-        "template": "writing",
         "status": "completed",
         "id": "wo_" + "0" * 26,
         "checkpoint_data": {"x": 1},
         "created_by": "ben",
         "latest_run": 1,
     }
-    made = ana_api.post(ORDERS, body, format="json").json()
-    assert (made["status"], made["created_by"]) == ("pending", "ana")
-    assert made["id"] != body["id"]
-    assert Run.objects.get().status == "pending"
+    answer = ana_api.post(ORDERS, {"template": "writing", **body}, format="json")
+    refused = problem(answer, 400, "invalid")
+    assert refused["errors"].keys() == body.keys()
+    assert "There is no field 'status'" in refused["errors"]["status"][0]
+    assert not Run.objects.exists()
 
 
 def test_an_order_shows_the_same_after_reading_it_again(ana_api):

@@ -114,7 +114,7 @@ def test_a_key_beside_the_steps_is_refused_as_well(author):
         ("steps/new", {"title": "New", "sub_steps": [MISSPELT]}, "Did you mean pause_after"),
     ):
         answer = rest(author).put(f"/api/v1/templates/{slug}", body, format="json")
-        assert answer.status_code == 422, body
+        assert answer.status_code == (422 if "sub_steps" in body else 400), body
         assert close in json.dumps(answer.json()["errors"])
 
 
