@@ -35,7 +35,7 @@ BENCHES = (
         "torture",
         "races",
     ),
-    *("deadlines", "burst", "waiting", "deploys"),
+    *("deadlines", "burst", "waiting", "deploys", "peers"),
 )
 
 

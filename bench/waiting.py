@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,10 @@ from runs.models import Pause, Run
 from tests.servers.stack import Stack, until
 
 MANY = int(os.environ.get("BENCH_WAITING", "1000"))
+IDLE = 40.0
+"""Seconds."""
+OWN = 2
+"""Transactions of the counting itself."""
 FIRST = 60
 """Asked before anything is counted, so that all processes have what they keep."""
 
@@ -37,6 +42,8 @@ def measure() -> Iterator[dict[str, Any]]:
             for name in ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE", "WAYSTATION_DATA")
         }
         stack = Stack(Path(folder), kept)
+        for setting in ("LEASE", "SWEEP", "PATIENCE"):  # of tests; the product's own are measured
+            del stack.environment[f"WAYSTATION_{setting}_SECONDS"]
         try:
             stack.worker()
             stack.beat()
@@ -44,12 +51,14 @@ def measure() -> Iterator[dict[str, Any]]:
             before = held(stack)
             ask(user, MANY)
             after = held(stack)
+            idle = transactions()
         finally:
             stack.stop()
     for what in before:
         yield figure(
             f"{MANY} more questions that wait: {what}", after[what] - before[what], "more", bar=0
         )
+    yield figure("transactions of an idle worker and beat, per second", idle, "1/s", bar=0.5)
     leases = Run.objects.exclude(lease_until=None, lease_owner="").count()
     yield figure(f"{MANY + FIRST} questions that wait: leases", leases, "leases", bar=0)
 
@@ -81,6 +90,24 @@ def held(stack: Stack) -> dict[str, int]:
         path for path in Path("/proc").glob("[0-9]*/task/*") if _group(int(path.parts[2])) in groups
     ]
     return {"messages": messages(), "connections": connections, "threads": len(threads)}
+
+
+def transactions() -> float:
+    """Transactions per second while nothing is asked of anybody; a statement alone is one."""
+
+    def ended() -> int:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_stat_clear_snapshot()")
+            cursor.execute(
+                "SELECT xact_commit + xact_rollback FROM pg_stat_database "
+                "WHERE datname = current_database()"
+            )
+            return int(cursor.fetchone()[0])
+
+    time.sleep(IDLE / 4)  # what the questions left to be done is done
+    before = ended()
+    time.sleep(IDLE)  # idleness is what is measured
+    return (ended() - before - OWN) / IDLE
 
 
 def _group(pid: int) -> int:
