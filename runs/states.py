@@ -27,6 +27,9 @@ COMPLETED, FAILED, CANCELLED, EXPIRED = (
     RunStatus.EXPIRED,
 )
 
+TRIES_AGAIN, SLEEPS = "tries_again", "sleeps"
+"""`code` of the log lines that say so: with the `seconds` until then, or the moment, `until`."""
+
 LIVE = frozenset({PENDING, RUNNING, PAUSED})
 ENDED = frozenset({COMPLETED, FAILED, CANCELLED, EXPIRED})
 RETRIED = frozenset({FAILED, EXPIRED})

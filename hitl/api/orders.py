@@ -17,10 +17,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from checkpoints.database import clock
 from hitl.api.pauses.fields import DecisionIn, DecisionOut, PauseOut, answer_in
 from hitl.api.pauses.reviews import VotedOut, voted
 from hitl.decisions import services
 from hitl.models import Via, Vote
+from hitl.rendering.diagrams import times
+from hitl.threads import time_spent
 from runs import services as runs
 from runs.api.fields import OptionalText
 from runs.api.requests import body_of, user_of
@@ -48,6 +51,53 @@ class WorkOrderDetail(APIView):
     )
     def get(self, request: Request, order_id: UUID) -> Response:
         return Response(WorkOrderOut(services.look_at_order(order_id, by=user_of(request))).data)
+
+
+class TimeOut(serializers.Serializer[Any]):
+    work = serializers.FloatField(help_text="Seconds at work.")
+    people = serializers.FloatField(help_text="Seconds waiting for people.")
+    timer = serializers.FloatField(help_text="Seconds waiting for a timer or an event.")
+    retry = serializers.FloatField(help_text="Seconds between a try that failed and the next.")
+    queue = serializers.FloatField(help_text="Seconds waiting for a place or a worker.")
+
+
+class StepTimeOut(TimeOut):
+    step = serializers.CharField(help_text='"" for the time before the first step.')
+
+
+class OrderTimeOut(TimeOut):
+    now = serializers.ChoiceField(
+        list(times.WHATS), allow_null=True, help_text="Which of them grows now; null: none."
+    )
+    steps = StepTimeOut(many=True, help_text="By step, in the order in which they began.")
+    complete = serializers.BooleanField(
+        help_text="false: the log is so long that only its latest part was counted."
+    )
+
+
+class OrderTime(APIView):
+    """The figures of the order's picture, without its child runs."""
+
+    may_read = scopes.ASKS
+
+    @extend_schema(
+        operation_id="get_work_order_time",
+        responses=OrderTimeOut,
+        summary="Where a work order's time went",
+    )
+    def get(self, request: Request, order_id: UUID) -> Response:
+        order = services.look_at_order(order_id, by=user_of(request))
+        spent = time_spent.of_thread(order.thread_id, asked_at=order.created_at, now=clock.now())
+        steps = dict.fromkeys(span.step for span in spent.spans)
+        last = spent.spans[-1] if spent.spans else None
+        return Response(
+            {
+                **times.seconds(spent.spans),
+                "now": last.what if last and last.open else None,
+                "steps": [{"step": step, **times.seconds(spent.spans, step)} for step in steps],
+                "complete": not spent.cut,
+            }
+        )
 
 
 class PauseState(APIView):

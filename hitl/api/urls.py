@@ -22,6 +22,7 @@ from hitl.api.threads import checkpoints, conversation, erasure, events, export,
 
 urlpatterns = [
     path("work-orders/<wo:order_id>", orders.WorkOrderDetail.as_view()),
+    path("work-orders/<wo:order_id>/time", orders.OrderTime.as_view()),
     path("work-orders/<wo:order_id>/pause-state", orders.PauseState.as_view()),
     path("work-orders/<wo:order_id>/resume", orders.Resume.as_view()),
     path("work-orders/<wo:order_id>/cancel", orders.Cancel.as_view()),

@@ -13,10 +13,10 @@ from django.views.decorators.http import require_safe
 
 from checkpoints.database import clock
 from checkpoints.database.snapshot import one_moment
-from checkpoints.models import Event
 from hitl.decisions import services
 from hitl.rendering.diagrams import times, workflow
 from hitl.rendering.diagrams.times import Moment, Span
+from hitl.threads import time_spent
 from hitl.views import family
 from hitl.views.common import person
 from hitl.views.orders import progress
@@ -24,8 +24,6 @@ from runs.models import Run, WorkOrder
 from runs.workflows import sequence
 from runs.workflows.sequence import FrozenStep
 
-MOMENTS = 3000
-"""Events of one thread that are looked at; the newest of them."""
 CHILDREN = 40
 """Child runs that get a row of their own."""
 
@@ -44,10 +42,10 @@ def order_picture(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
 
 def _parts_of(order: WorkOrder) -> dict[str, object]:
     now, steps = clock.now(), order.definition.steps
-    moments, cut = _moments(order.thread_id)
-    own = times.spans(moments, asked_at=order.created_at if not cut else moments[0].at, now=now)
+    spent = time_spent.of_thread(order.thread_id, asked_at=order.created_at, now=now)
+    own = spent.spans
     standing = workflow.standing_of(
-        steps, progress(order), notes=_notes(steps, own), taken=_unshown(steps, moments)
+        steps, progress(order), notes=_notes(steps, own), taken=_unshown(steps, spent.moments)
     )
     below = [run for run in family.family_of(order.latest_run) if run.thread_id != order.thread_id]
     return {
@@ -56,19 +54,12 @@ def _parts_of(order: WorkOrder) -> dict[str, object]:
         "gantt": times.chart([*_rows(steps, own), *_children(below[:CHILDREN], now)]),
         "totals": [
             (what, times.NAMES[what], times.in_words(length))
-            for what in (times.WORK, times.PEOPLE, times.QUEUE)
+            for what in times.WHATS
             if (length := times.total(own, what))
         ],
-        "cut": cut,
+        "cut": spent.cut,
         "more_children": max(0, len(below) - CHILDREN),
     }
-
-
-def _moments(thread_id: uuid.UUID) -> tuple[list[Moment], bool]:
-    """The events of a thread that count, oldest first, and whether older ones were left out."""
-    events = Event.objects.filter(thread=thread_id, kind__in=times.KINDS).order_by("-seq")
-    newest = [Moment(*row) for row in events.values_list("at", "kind", "data")[: MOMENTS + 1]]
-    return newest[:MOMENTS][::-1], len(newest) > MOMENTS
 
 
 def _rows(steps: Sequence[FrozenStep], own: Iterable[Span]) -> list[tuple[str, list[Span]]]:
@@ -80,12 +71,12 @@ def _rows(steps: Sequence[FrozenStep], own: Iterable[Span]) -> list[tuple[str, l
     return [(title or "Not begun", found) for title, found in rows if found]
 
 
-def _children(runs: Sequence[Run], now: dt.datetime) -> list[tuple[str, list[Span]]]:
+def _children(runs: Sequence[Run], now: dt.datetime) -> list[tuple[str, Sequence[Span]]]:
     """A row for each child run."""
     return [
         (
             f"↳ {run.child_name}",
-            times.spans(_moments(run.thread_id)[0], asked_at=run.created_at, now=now),
+            time_spent.of_thread(run.thread_id, asked_at=run.created_at, now=now).spans,
         )
         for run in runs
     ]

@@ -28,8 +28,10 @@ from runs.states import (
     PAUSED,
     PENDING,
     RUNNING,
+    SLEEPS,
     STOPS,
     SUSPENDED,
+    TRIES_AGAIN,
     FailureCode,
     LeaseLost,
 )
@@ -162,6 +164,7 @@ def sleep(held: ClaimedRun, outcome: Sleep) -> None:
     note = line(
         f"Sleeps until {until:%Y-%m-%d %H:%M:%S %Z}{f': {reason}' if reason else '.'}",
         held.at,
+        code=SLEEPS,
         until=until.isoformat(),
     )
     facts: Events = [*_completed(held), note, created(checkpoint)]
@@ -271,7 +274,9 @@ def again(held: ClaimedRun, error: Exception, *, seconds: float) -> None:
         f"{seconds:.0f} s."
     )
     fields = {"status": PENDING, "due_at": clock.FromNow(seconds), **FREE, "attempts": tries}
-    facts: Events = [line(message, held.at, level="warning")]
+    facts: Events = [
+        line(message, held.at, level="warning", code=TRIES_AGAIN, seconds=round(seconds, 3))
+    ]
     if held.kept is None:
         return write(held, fields, facts)
     # who tries again starts from here, not from the last one that was written

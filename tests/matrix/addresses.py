@@ -168,6 +168,7 @@ ADDRESSES: dict[str, Address] = {
     "api/reference/": public("GET"),
     f"{API}work-orders": login("GET POST", body={"template": "writing"}, done="paused"),
     f"{API}work-orders/{ORDER}": own("GET"),
+    f"{API}work-orders/{ORDER}/time": own("GET"),
     f"{API}work-orders/{ORDER}/pause-state": own("GET"),
     f"{API}work-orders/{ORDER}/artifacts": own("GET"),
     f"{API}artifacts/<art:artifact_id>": own("GET", sparse=True),

@@ -1,4 +1,4 @@
-"""Where the time of a run went: at work, waiting for people, waiting for its turn or a timer. Pure.
+"""Where the time of a run went: at work, or waiting, and for what. Pure.
 
 The spans are read from the events of the run's thread, which have no gaps.
 """
@@ -12,11 +12,15 @@ from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 from checkpoints.models import EventKind
+from runs.states import SLEEPS, TRIES_AGAIN, PauseKind
 
-What = Literal["work", "people", "queue"]
+What = Literal["work", "people", "timer", "retry", "queue"]
 WORK: What = "work"
 PEOPLE: What = "people"
+TIMER: What = "timer"
+RETRY: What = "retry"
 QUEUE: What = "queue"
+WHATS: tuple[What, ...] = (WORK, PEOPLE, TIMER, RETRY, QUEUE)
 WIDTH, LABELS, ROW, TOP = 720.0, 190.0, 30.0, 26.0
 THINNEST = 2.0
 """Of a bar, so that a second in a week can be seen."""
@@ -35,6 +39,10 @@ KINDS = (
 )
 """What begins or ends a span."""
 ENDS = KINDS[5:]
+ASKS = (EventKind.APPROVAL_REQUESTED, EventKind.AWAIT_HUMAN_INPUT)
+"""Say what kind of question the next pause is of."""
+PLANS = (TRIES_AGAIN, SLEEPS)
+"""Codes of the log lines that say when a run goes on."""
 
 
 class Moment(NamedTuple):
@@ -66,33 +74,60 @@ def spans(moments: Iterable[Moment], *, asked_at: dt.datetime, now: dt.datetime)
     """The spans of a run or a line of runs, in order, without gaps from `asked_at` on.
 
     `moments` are in the order of the log. A worker that is lost counts as at work until another one
-    begins the step again.
+    begins the step again. A timer that is over, and a try that is due, wait for a worker.
     """
     pieces: list[Span] = []
     what: What | None = QUEUE
     step, since = "", asked_at
+    due: dt.datetime | None = None
+    by_system = False
+
+    def close(at: dt.datetime, name: str, *, still: bool = False) -> None:
+        nonlocal since
+        waits_from = min(at, due) if due is not None and what in {TIMER, RETRY} else at
+        for kind, end in ((what, waits_from), (QUEUE, at)):
+            if kind is not None and what is not None and end > since:
+                last = still and end == at
+                pieces.append(Span(what=kind, step=step or name, begin=since, end=end, open=last))
+                since = end
 
     def turn(at: dt.datetime, to: What | None, name: str) -> None:
-        nonlocal what, step, since
-        if what is not None and at > since:
-            pieces.append(Span(what=what, step=step or name, begin=since, end=at))
-        what, step, since = to, name, max(at, since)
+        nonlocal what, step, since, due
+        close(at, name)
+        what, step, since, due = to, name, max(at, since), None
 
     for at, kind, data in moments:
-        name = str(data.get("step") or "") if isinstance(data, Mapping) else ""
-        if kind == EventKind.STEP_STARTED:
+        data = data if isinstance(data, Mapping) else {}
+        name = str(data.get("step") or "")
+        if kind in ASKS:
+            by_system = data.get("kind") == PauseKind.EXTERNAL
+        elif kind == EventKind.LOG:
+            if data.get("code") in PLANS:
+                turn(at, RETRY if data["code"] == TRIES_AGAIN else TIMER, name or step)
+                due = _due(at, data)
+        elif kind == EventKind.STEP_STARTED:
             turn(at, WORK, name)
         elif kind == EventKind.RUN_PAUSED:
-            turn(at, PEOPLE, step)
+            turn(at, TIMER if by_system else PEOPLE, step)
         elif kind == EventKind.RUN_STARTED and what is not None:
             continue
         elif kind in ENDS:
             turn(at, None, "")
         else:
             turn(at, QUEUE, name if kind == EventKind.STEP_COMPLETED else "")
-    if what is not None and now > since:
-        pieces.append(Span(what=what, step=step, begin=since, end=now, open=True))
+    close(now, "", still=True)
     return _joined(pieces)
+
+
+def _due(at: dt.datetime, data: Mapping[str, Any]) -> dt.datetime | None:
+    """When a run goes on that said so at that time; None where that cannot be read."""
+    try:
+        if data["code"] == TRIES_AGAIN:
+            return at + dt.timedelta(seconds=float(data["seconds"]))
+        until = dt.datetime.fromisoformat(data["until"])
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+    return until if until.tzinfo is not None else None
 
 
 def _joined(pieces: Iterable[Span]) -> list[Span]:
@@ -121,6 +156,11 @@ def total(pieces: Iterable[Span], what: What, step: str | None = None) -> dt.tim
         ),
         dt.timedelta(0),
     )
+
+
+def seconds(pieces: Sequence[Span], step: str | None = None) -> dict[str, float]:
+    """What is the case → how many seconds in all, of one step where one is named."""
+    return {what: round(total(pieces, what, step).total_seconds(), 3) for what in WHATS}
 
 
 def ways(moments: Iterable[Moment]) -> list[tuple[str, str]]:
@@ -175,7 +215,8 @@ class Row:
     bars: Sequence[Bar]
     work: str
     people: str
-    """Both in words, "" for none."""
+    others: Sequence[str]
+    """What it waited for else: timer, another try, a worker. All in words, "" for none."""
 
     @property
     def text_y(self) -> float:
@@ -202,7 +243,9 @@ class Gantt:
 NAMES: Mapping[What, str] = {
     WORK: "at work",
     PEOPLE: "waiting for people",
-    QUEUE: "waiting for its turn or a timer",
+    TIMER: "waiting for a timer or an event",
+    RETRY: "waiting for another try",
+    QUEUE: "waiting for a place or a worker",
 }
 
 
@@ -236,6 +279,7 @@ def chart(lines: Sequence[tuple[str, Sequence[Span]]]) -> Gantt | None:
             ],
             work=_said(total(spans, WORK)),
             people=_said(total(spans, PEOPLE)),
+            others=[_said(total(spans, what)) for what in (TIMER, RETRY, QUEUE)],
         )
         for number, (label, spans) in enumerate(lines)
     ]

@@ -380,3 +380,13 @@ def test_no_template_is_a_server_error(editor_api, body):
     assert editor_api.get("/api/v1/templates/workflows/any").status_code == (
         200 if Template.objects.filter(slug="any").exists() else 404
     )
+
+
+def test_time_at_work_and_time_of_people_are_figures(ana_api, paused):
+    """As the order's picture draws them; in seconds."""
+    told = ana_api.get(f"{ORDERS}/{paused.shown_id}/time").json()
+    assert (told["now"], told["complete"]) == ("people", True)
+    assert told["people"] >= 0
+    assert (told["timer"], told["retry"]) == (0, 0)
+    assert [step["step"] for step in told["steps"]] == ["planning"]
+    assert told["steps"][0]["work"] == told["work"]

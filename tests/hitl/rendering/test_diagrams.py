@@ -45,6 +45,46 @@ def test_time_is_told_apart_by_who_had_the_work():
     assert sum((span.length for span in spans), dt.timedelta(0)) == dt.timedelta(seconds=76)
 
 
+def test_the_pause_before_another_try_and_a_timer_are_no_time_at_work():
+    """Before, both counted as work, or as waiting for a turn. Once they are over, the run waits for
+    a worker.
+    """
+    again = Moment(
+        at(70), str(EventKind.LOG), {"step": "work", "code": "tries_again", "seconds": 20}
+    )
+    sleeps = Moment(
+        at(95), str(EventKind.LOG), {"step": "work", "code": "sleeps", "until": at(200).isoformat()}
+    )
+    told = Moment(at(75), str(EventKind.LOG), {"step": "work", "message": "a line of a step's own"})
+    moments = [
+        *APPROVED,
+        again,
+        told,
+        moment(93, EventKind.STEP_STARTED, "work"),
+        moment(95, EventKind.STEP_COMPLETED, "work"),
+        sleeps,
+    ]
+    spans = times.spans(moments, asked_at=at(0), now=at(150))
+    assert [(span.what, span.length.total_seconds()) for span in spans[4:]] == [
+        ("work", 4),
+        ("retry", 20),
+        ("queue", 3),
+        ("work", 2),
+        ("timer", 55),
+    ]
+    assert spans[-1].open
+    late = times.spans(moments, asked_at=at(0), now=at(203))
+    assert [(span.what, span.open) for span in late[-2:]] == [("timer", False), ("queue", True)]
+    assert times.seconds(late) == {"work": 9, "people": 60, "timer": 105, "retry": 20, "queue": 9}
+
+
+def test_a_wait_for_an_event_is_no_time_of_people():
+    asked = Moment(at(5), str(EventKind.AWAIT_HUMAN_INPUT), {"step": "plan", "kind": "external"})
+    spans = times.spans([*APPROVED[:3], asked, *APPROVED[3:]], asked_at=at(0), now=at(76))
+    assert times.total(spans, times.TIMER) == dt.timedelta(seconds=60)
+    assert not times.total(spans, times.PEOPLE)
+
+
 def test_time_after_an_end_counts_for_nobody_until_the_work_is_taken_up_again():
     failed = [*APPROVED, moment(70, EventKind.RUN_FAILED)]
     assert times.spans(failed, asked_at=at(0), now=at(9999))[-1].end == at(70)

@@ -12,6 +12,7 @@ import pytest
 from django.utils import timezone
 
 from checkpoints.models import Event, Memo
+from hitl.threads import time_spent
 from runs import definitions
 from runs import services as runs
 from runs.engine.advance import advance
@@ -60,6 +61,8 @@ def test_a_run_that_waits_for_its_next_try_is_not_picked_up_before(order_that):
     order = drive(order_that(failing, retry={"attempts": 2, "base": 3600, "cap": 3600}))
     Run.objects.update(due_at=timezone.now() + dt.timedelta(minutes=5))
     assert advance(order.latest_run.pk, budget=1) == []
+    spent = time_spent.of_thread(order.thread_id, asked_at=order.created_at, now=timezone.now())
+    assert (spent.spans[-1].what, spent.spans[-1].open) == ("retry", True)
     assert lost_runs.due_again(now=timezone.now(), patience=dt.timedelta(0)) == {}
 
 
