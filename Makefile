@@ -15,10 +15,14 @@ up: .venv/runtime
 	@WAYSTATION_DATA="$(abspath $(DATA))" WAYSTATION_REPOSITORIES="$(REPOSITORIES)" $(if $(WORKFLOWS),WAYSTATION_WORKFLOWS="+$(WORKFLOWS)") \
 	  exec $(BIN)/python manage.py standalone --demo --port $(PORT) --reload
 
+.PHONY: check-types check-rest
 check: .venv/dev .venv/node
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-rest
+check-types: .venv/dev
+	$(BIN)/mypy $(MODULES) tests $(filter-out docs/examples/test_%,$(wildcard docs/examples/*.py))
+check-rest: .venv/dev .venv/node
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy $(MODULES) tests $(filter-out docs/examples/test_%,$(wildcard docs/examples/*.py))
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.node.javascript .venv/node
 	@mkdir -p tests/.artifacts
