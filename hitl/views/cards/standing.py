@@ -27,6 +27,7 @@ from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 class StageLine:
     """A stage of the review, as the card shows it."""
 
+    name: str
     title: str
     question: str
     status: Status
@@ -125,11 +126,27 @@ class Card:
         return self.standing.stage
 
     @property
+    def choices(self) -> list[StageLine]:
+        """The open stages that this person may choose from, where there are several; those that
+        bring data of their own are shown one at a time.
+        """
+        if self.approve or turns.each_brings_its_own(self.pause):
+            return []
+        mine = self.standing.stages
+        named = [stage for stage in self.stages if stage.name in mine and stage.status == "open"]
+        return named if len(named) > 1 else []
+
+    @property
+    def your_stage(self) -> StageLine | None:
+        return next((stage for stage in self.stages if stage.yours), None)
+
+    @cached_property
     def stages(self) -> list[StageLine]:
         """The stages of the review, in the order of the rules."""
         standing = turns.statuses(self.pause, self.votes)
         return [
             StageLine(
+                name=stage["name"],
                 title=stages.titled(stage),
                 question=stage.get("question", ""),
                 status=standing[stage["name"]],

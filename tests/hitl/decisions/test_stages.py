@@ -13,6 +13,7 @@ from checkpoints.models import Event
 from hitl.decisions import claims, notifications, services, undo
 from hitl.decisions.deadlines import outcomes
 from hitl.decisions.reviewers import policy
+from hitl.decisions.reviewers.outsiders import Outsider
 from hitl.decisions.services import Answer
 from hitl.models import Decision, Delegation, Via, Vote
 from hitl.models.outbound import Delivery
@@ -22,6 +23,9 @@ from runs.models import Pause
 from tests.conftest import drive, fresh, pause_of, state_at_head
 from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
+from tests.worlds.mailing import relay
+from tests.worlds.outsiders import browser as outside
+from tests.worlds.outsiders import link_to
 from tests.worlds.people import group, person
 from tests.worlds.ruled_order import browser, rest
 from tests.worlds.ruled_order import ruled as ruled
@@ -135,6 +139,18 @@ def test_who_is_asked_at_several_stages_says_which_and_approves_at_one(ruled, pe
     assert vote.stage == "finance"
     assert refusal(pause, people["lea"], stage="legal") == "already_voted"
     assert not policy.waiting_for(people["lea"]).exists()
+
+
+def test_who_is_asked_at_several_stages_chooses_one_on_the_card(ruled, people):
+    rules = {"stages": [LEGAL, {**FINANCE, "reviewers": {"users": ["lea", "fin"]}}]}
+    order = ruled(rules)
+    page = browser(people["lea"]).get(f"/work-orders/{order.shown_id}/").content.decode()
+    assert '<option value="finance">Finance</option>' in page
+    assert '<input type="hidden" name="stage"' not in page
+    posted = {"action": "approve", "revision": 1, "stage": "finance"}
+    at = f"/pauses/{pause_of(order).shown_id}/decide"
+    assert browser(people["lea"]).post(at, posted).status_code == 302
+    assert Vote.objects.get().stage == "finance"
 
 
 def test_each_stage_brings_data_of_its_own_which_join_the_state_under_its_name(ruled, people):
@@ -393,4 +409,34 @@ def test_of_two_of_one_stage_at_once_one_counts(ruled, two_at_once):
     )
     assert sorted(type(result).__name__ for result in results) == ["NotNow", "Vote"]
     assert (Pause.objects.get().approvals, fresh(order).status) == (1, "paused")
+    assert broken() == {}
+
+
+# -- people without an account
+
+
+SUPPLIER = "supplier@example.org"
+OUTSIDE = {
+    "stages": [
+        LEGAL,
+        {"name": "supplier", "external": [SUPPLIER], "after": ["legal"]},
+    ]
+}
+
+
+def test_somebody_without_an_account_is_asked_when_the_turn_of_their_stage_comes(ruled, people):
+    order = ruled(OUTSIDE)
+    pause = pause_of(order)
+    notifications.announce()
+    relay()
+    assert not Delivery.objects.filter(place__startswith="mail:").exists()
+    assert refusal(pause, Outsider(SUPPLIER)) == "not_your_turn"
+    services.decide(pause.pk, answer(pause), by=people["lea"])
+    relay()
+    page = link_to(SUPPLIER)
+    posted = {"action": "approve", "me": "yes"}
+    assert outside().get(page).status_code == 200
+    assert outside().post(page, posted).status_code == 200
+    assert [vote.stage for vote in Vote.objects.order_by("pk")] == ["legal", "supplier"]
+    assert drive(order).status == "completed"
     assert broken() == {}
