@@ -2,7 +2,15 @@
 
 from django.urls import path
 
-from runs.api import repositories, schedules, templates, tools, work_orders
+from runs.api import (
+    functions,
+    repositories,
+    schedules,
+    templates,
+    tools,
+    versions,
+    work_orders,
+)
 
 urlpatterns = [
     path("work-orders", work_orders.WorkOrders.as_view()),
@@ -14,7 +22,25 @@ urlpatterns = [
     ),
     path("templates/workflows", templates.WorkflowTemplates.as_view()),
     path("templates/workflows/<slug:slug>", templates.WorkflowTemplate.as_view()),
+    path("templates/workflows/<slug:slug>/versions", versions.TemplateVersions.as_view()),
+    path(
+        "templates/workflows/<slug:slug>/versions/<int:version>", versions.TemplateVersion.as_view()
+    ),
+    path("templates/workflows/<slug:slug>/differences", versions.TemplateDifferences.as_view()),
+    path("templates/workflows/<slug:slug>/copies", versions.TemplateCopies.as_view()),
+    path("templates/workflows/<slug:slug>/enabled", versions.TemplateEnabled.as_view()),
+    path("templates/workflows/<slug:slug>/dry-run", versions.TemplateDryRun.as_view()),
+    path("templates/workflows/<slug:slug>/take-over", versions.TemplateTakeOver.as_view()),
+    path("templates/steps", functions.StepTemplates.as_view()),
     path("templates/steps/<slug:slug>", templates.WorkflowStepTemplate.as_view()),
+    path("templates/steps/<slug:slug>/versions", versions.StepTemplateVersions.as_view()),
+    path(
+        "templates/steps/<slug:slug>/versions/<int:version>", versions.StepTemplateVersion.as_view()
+    ),
+    path("templates/steps/<slug:slug>/differences", versions.StepTemplateDifferences.as_view()),
+    path("templates/steps/<slug:slug>/take-over", versions.StepTemplateTakeOver.as_view()),
+    path("templates/functions", functions.StepFunctions.as_view()),
+    path("templates/functions/<str:name>", functions.StepFunctionDetail.as_view()),
     path("schedules", schedules.Schedules.as_view()),
     path("schedules/<sch:schedule_id>", schedules.ScheduleDetail.as_view()),
     path("schedules/<sch:schedule_id>/start", schedules.ScheduleStart.as_view()),

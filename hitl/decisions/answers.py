@@ -21,9 +21,11 @@ from hitl.decisions.reviewers.policy import Actor
 from hitl.models import Via
 from runs import keyed
 from runs import services as runs
+from runs.definitions import loading
 from runs.models import Pause
 from runs.services import external_runs
-from runs.workflows import owned, refusals, schemas
+from runs.workflows import owned, refusals, registry, schemas
+from runs.workflows.base.typed import faults
 from runs.workflows.reviews import stages
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 from runs.workflows.wait_for_input import ANSWER
@@ -233,13 +235,23 @@ def check_payload(pause: Pause, answer: Answer, *, asked: Pause, by: Actor) -> N
                 )
             ]
         }
-    errors = errors or tool_calls.faults(pause, payload)
+    errors = errors or tool_calls.faults(pause, payload) or type_faults(pause, payload)
     if errors:
         _ask_refined(pause, errors, by=by)
         raise AnswerInvalid(
             {f"input.{field}" if field else "input": message for field, message in errors.items()},
             code="input_invalid",
         )
+
+
+def type_faults(pause: Pause, payload: Any) -> dict[str, list[str]]:
+    """Tell what the validators of a declared type say of data that fit its schema."""
+    definition = pause.run.frozen
+    steps = registry.with_sub_steps(definition.steps)
+    function = next((step["function"] for step in steps if step["name"] == pause.step), "")
+    asked = pause.required_inputs
+    shape = loading.asked_type(definition.template_slug, pause.step, function, asked)
+    return faults(shape, payload) if shape is not None and isinstance(payload, Mapping) else {}
 
 
 @transaction.atomic(durable=True)

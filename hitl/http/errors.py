@@ -23,8 +23,17 @@ from hitl.outbound.sending import NotHeldBack
 from hitl.threads.erasure import CannotErase, NotConfirmed
 from hitl.wait_gate import early_answers, resume, resume_events, starts, waits
 from runs.agents.approval import RulesRefused
-from runs.definitions import TemplateInvalid, TemplateNotFound, TemplateNotNamed, rights
+from runs.definitions import (
+    SavedMeanwhile,
+    TemplateInvalid,
+    TemplateNotFound,
+    TemplateNotNamed,
+    rights,
+)
+from runs.definitions.editing.catalog import FunctionNotFound
+from runs.definitions.editing.versions import TemplateExists
 from runs.definitions.readiness import CannotRun
+from runs.definitions.shipped import NothingNewer
 from runs.definitions.tool_approvals import CallInvalid, ToolNotFound
 from runs.git.repositories import RepositoryInvalid, RepositoryNotFound
 from runs.git.sources import BadSource
@@ -95,6 +104,10 @@ STATUS: dict[type[Exception], int] = {
     services.AnswerInvalid: 422,
     InputInvalid: 422,
     TemplateInvalid: 422,
+    SavedMeanwhile: 409,
+    TemplateExists: 409,
+    NothingNewer: 409,
+    FunctionNotFound: 404,
     BadSource: 422,
     CheckpointDamaged: 409,
     StateLocked: 503,

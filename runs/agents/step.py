@@ -21,6 +21,11 @@ def check(given: Mapping[str, Any]) -> None:
 @step(
     "agent",
     check=check,
+    config=config.SCHEMA,
+    writes={
+        "type": "object",
+        "properties": {"output": {"description": "Its answer: text, or as output_schema says."}},
+    },
     asks=True,
     uses_models=True,
     asks_servers_model=True,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from drf_spectacular.utils import extend_schema
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
@@ -16,9 +18,11 @@ from runs.api.fields import OptionalText
 from runs.api.paging import NewestVersionFirst, Paged
 from runs.api.requests import body_of, user_of
 from runs.definitions import readiness, rights, shipped
+from runs.definitions.editing import catalog
 from runs.models import (
     StepTemplate,
     Template,
+    TemplateAccess,
 )
 from runs.models.frequency import HOW_LONG, WHEN, Frequency
 from runs.security import scopes
@@ -57,8 +61,11 @@ class TemplateOut(Runnable):
     newer_in_code = serializers.SerializerMethodField(
         help_text=(
             "File and line of a declaration that has changed since a person saved this version; "
-            "else empty. `load_templates --replace` makes it current."
+            "else empty. `take-over` makes it current."
         )
+    )
+    enabled = serializers.SerializerMethodField(
+        help_text="Whether work may be ordered by it at all; off, it is 409 `template_off`."
     )
     frequency_promise = serializers.CharField(
         help_text="What holds of a run's steps with this frequency."
@@ -86,8 +93,13 @@ class TemplateOut(Runnable):
             "lacks",
             "warnings",
             "newer_in_code",
+            "enabled",
             "created_at",
         ]
+
+    def get_enabled(self, template: Template) -> bool:
+        access = rights.access_to(template.slug)
+        return access is None or access.enabled
 
     def get_newer_in_code(self, template: Template) -> str:
         return shipped.outdated([template]).get(template.slug, "")
@@ -106,6 +118,13 @@ class TemplateIn(serializers.Serializer[Any]):
     passed_over = TemplateOut.Meta.fields
     """What was read may be sent back."""
 
+    version = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=2**31 - 1,
+        help_text="The version that you read, 0 for none; another one is current: 409. Left out, "
+        "what is saved is the next version whatever was there.",
+    )
     title = serializers.CharField(max_length=120, required=False)
     description = serializers.CharField(required=False, allow_blank=True)
     steps = serializers.ListField(child=serializers.DictField(), required=False)
@@ -128,6 +147,7 @@ class TemplateIn(serializers.Serializer[Any]):
 
 
 class StepTemplateOut(serializers.ModelSerializer[StepTemplate]):
+    newer_in_code = serializers.SerializerMethodField(help_text="As of a template.")
     warnings = serializers.SerializerMethodField(
         help_text="What it needs and this server lacks, with the line that installs it."
     )
@@ -142,8 +162,12 @@ class StepTemplateOut(serializers.ModelSerializer[StepTemplate]):
             "config",
             "sub_steps",
             "warnings",
+            "newer_in_code",
             "created_at",
         ]
+
+    def get_newer_in_code(self, kind: StepTemplate) -> str:
+        return shipped.outdated([kind]).get(kind.slug, "")
 
     def get_warnings(self, kind: StepTemplate) -> list[str]:
         return definitions.warnings_of_kind(kind)
@@ -152,6 +176,12 @@ class StepTemplateOut(serializers.ModelSerializer[StepTemplate]):
 class StepTemplateIn(serializers.Serializer[Any]):
     passed_over = StepTemplateOut.Meta.fields
 
+    version = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=2**31 - 1,
+        help_text="As of a template: the version that you read.",
+    )
     title = serializers.CharField(max_length=120)
     function = OptionalText(
         max_length=120,
@@ -213,6 +243,17 @@ class TemplateRow(Runnable):
         return str(refusal) if refusal else ""
 
 
+def _filtered(query: Mapping[str, str]) -> QuerySet[Template]:
+    rows = Template.objects.current().matching(query.get("q", ""))
+    if enabled := query.get("enabled"):
+        off = TemplateAccess.objects.filter(enabled=False).values("slug")
+        rows = rows.filter(slug__in=off) if enabled == "false" else rows.exclude(slug__in=off)
+    if slug := query.get("step"):
+        users = [template.slug for template in catalog.users_of(slug)]
+        rows = rows.filter(slug__in=users)
+    return rows
+
+
 class WorkflowTemplates(Paged):
     """The current versions of all templates."""
 
@@ -221,6 +262,15 @@ class WorkflowTemplates(Paged):
 
     @extend_schema(
         operation_id="list_templates",
+        parameters=[
+            OpenApiParameter("q", {"type": "string"}, description="Part of the slug or title."),
+            OpenApiParameter(
+                "enabled", {"type": "boolean"}, description="Only those switched on, or off."
+            ),
+            OpenApiParameter(
+                "step", {"type": "string"}, description="Slug of a step template that they name."
+            ),
+        ],
         responses=TemplateRow(many=True),
         summary="List templates, newest first",
     )
@@ -228,7 +278,7 @@ class WorkflowTemplates(Paged):
         refusals = rights.refusals(user_of(request))
         return self.page(
             request,
-            Template.objects.current(),
+            _filtered(request.query_params),
             TemplateRow,
             **context_of(request),
             refusals=refusals,
@@ -252,7 +302,8 @@ class WorkflowTemplate(APIView):
     )
     def put(self, request: Request, slug: str) -> Response:
         values = body_of(request, TemplateIn)
-        template = definitions.edit_template(slug, by=user_of(request), **values)
+        after = values.pop("version", None)
+        template = definitions.edit_template(slug, by=user_of(request), after=after, **values)
         return Response(TemplateOut(template, context=context_of(request)).data)
 
 
@@ -282,4 +333,6 @@ class WorkflowStepTemplate(APIView):
     )
     def put(self, request: Request, slug: str) -> Response:
         values = body_of(request, StepTemplateIn)
-        return Response(StepTemplateOut(definitions.edit_step_template(slug, **values)).data)
+        after = values.pop("version", None)
+        saved = definitions.edit_step_template(slug, after=after, **values)
+        return Response(StepTemplateOut(saved).data)

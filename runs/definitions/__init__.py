@@ -3,6 +3,7 @@
 from runs.definitions.checks import check_keys
 from runs.definitions.errors import (
     SAVED_MEANWHILE,
+    SavedMeanwhile,
     TemplateInvalid,
     TemplateNotFound,
     TemplateNotNamed,
@@ -20,6 +21,7 @@ from runs.definitions.templates import (
 
 __all__ = [
     "SAVED_MEANWHILE",
+    "SavedMeanwhile",
     "TemplateInvalid",
     "TemplateNotFound",
     "TemplateNotNamed",

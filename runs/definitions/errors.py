@@ -25,6 +25,15 @@ class TemplateInvalid(Exception):
         self.errors = errors
 
 
+class SavedMeanwhile(TemplateInvalid):
+    """Another version is current than the one that was looked at; nothing was saved."""
+
+    code = "template_saved_meanwhile"
+
+    def __init__(self) -> None:
+        super().__init__({"version": [SAVED_MEANWHILE]})
+
+
 def refused(field: str, *sentences: str) -> TemplateInvalid:
     """Give the refusal of one field, to be raised."""
     return TemplateInvalid({field: [*sentences]})

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import unwrap
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,7 +27,8 @@ from django.core.exceptions import ImproperlyConfigured
 from checkpoints.state import codec, redaction
 from checkpoints.text import invisible
 from runs.definitions.templates import EDITED
-from runs.workflows import Workflow, WorkflowInvalid, refusals
+from runs.workflows import StepUse, UnknownStep, Workflow, WorkflowInvalid, find, refusals, schemas
+from runs.workflows.base import typed
 
 PATIENCE = 10.0
 """Seconds after which a start says which module it still imports."""
@@ -233,3 +235,55 @@ def _workflows(module: ModuleType) -> list[Workflow]:
     values = [value for loaded in inside for value in vars(loaded).values()]
     workflows = {id(value): value for value in values if isinstance(value, Workflow)}
     return list(workflows.values())
+
+
+def input_type(slug: str, schema: Mapping[str, Any]) -> type[Any] | None:
+    """The type that a declared workflow's input was declared as; None where that template has
+    another schema by now, or the declaration is none of a type.
+    """
+    workflow = _workflow_of(slug)
+    if workflow is None or workflow.input is None:
+        return None
+    return workflow.input if _is_same(workflow.template["input_schema"], schema) else None
+
+
+def asked_type(slug: str, step: str, function: str, schema: Mapping[str, Any]) -> type[Any] | None:
+    """The type that a step asks for: of its `use(…)`, or the one of the step's module whose schema
+    it is; None where none is, or several are.
+    """
+    workflow = _workflow_of(slug)
+    for use in _with_inner(workflow.steps) if workflow is not None else ():
+        if use.name == step and use.asked is not None:
+            return use.asked if _is_same(use.options["required_inputs"], schema) else None
+    types = {id(shape): shape for shape in _types_beside(function)}
+    found = [shape for shape in types.values() if _is_same(typed.schema_of(shape), schema)]
+    return found[0] if len(found) == 1 else None
+
+
+def _types_beside(function: str) -> Iterator[type[Any]]:
+    """The types with validators of their own that the module of a step function names."""
+    try:
+        names = vars(sys.modules[unwrap(find(function)).__module__])
+    except (UnknownStep, KeyError):
+        return
+    for value in list(names.values()):
+        if isinstance(value, type) and typed.has_validators(value):
+            yield value
+
+
+def _workflow_of(slug: str) -> Workflow | None:
+    templates = declared(modules())[1]
+    return next((one.workflow for one in templates if one.slug == slug), None)
+
+
+def _with_inner(uses: Iterable[StepUse]) -> Iterator[StepUse]:
+    for use in uses:
+        yield use
+        yield from _with_inner(use.sub_steps)
+
+
+def _is_same(declared: Mapping[str, Any], kept: Mapping[str, Any]) -> bool:
+    try:
+        return schemas.check(dict(declared)) == schemas.check(dict(kept))
+    except schemas.SchemaRefused:
+        return False

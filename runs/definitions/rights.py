@@ -22,6 +22,9 @@ from runs.workflows.sequence import FrozenStep
 UNREVIEWED = "runs.deliver_unreviewed"
 """The right to have work delivered that no step of its template asks anybody about."""
 
+SWITCH = "runs.change_templateaccess"
+"""The right to say who orders by a template, and to switch one off."""
+
 
 class NotPermitted(Exception):
     """Operators did not allow this. Nothing was begun; `code` is stable."""

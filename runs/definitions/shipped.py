@@ -9,6 +9,7 @@ same with `STEP_TEMPLATES` (slug → `title`, `function`, `config`, `sub_steps`)
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ from django.db import Error, connection
 from django.db.models import Manager
 
 from checkpoints.database import outages
+from checkpoints.state import codec
 from runs.definitions import loading, templates
 from runs.definitions.errors import TemplateInvalid
 from runs.definitions.loading import Declared
@@ -110,24 +112,71 @@ def load_or_say() -> None:
         logger.warning(words, " ".join(str(error).split())[:300])
 
 
-def outdated(shown: Iterable[Template]) -> dict[str, str]:
-    """The templates that a person changed and whose declaration has changed since: slug → where
-    the declaration stands.
+def outdated(shown: Iterable[Template | StepTemplate]) -> dict[str, str]:
+    """The templates, or step templates, that a person changed and whose declaration has changed
+    since: slug → where the declaration stands.
     """
-    edited = {one.slug for one in shown if not one.declared}
+    edited = {one.slug: type(one) for one in shown if not one.declared}
     if not edited:
         return {}
+    model = next(iter(edited.values()))
+    manager: Manager[Any] = model._default_manager
     bases = dict(
-        Template.objects.filter(slug__in=edited)
+        manager.filter(slug__in=edited)
         .exclude(declared="")
         .order_by("version")
         .values_list("slug", "declared")
     )
     return {
         one.slug: one.place
-        for one in loading.declared(loading.modules())[1]
+        for one in _declarations(model)
         if one.slug in bases and bases[one.slug] != one.digest
     }
+
+
+def _declarations(model: type[Template] | type[StepTemplate]) -> list[Declared]:
+    kinds, found = loading.declared(loading.modules())
+    return found if model is Template else kinds
+
+
+class NothingNewer(Exception):
+    """The code declares no other version than the current one, so nothing was saved."""
+
+    code = "nothing_newer"
+
+
+def waiting(row: Template | StepTemplate) -> Declared | None:
+    """The declaration that waits behind a version that a person saved; None where none does."""
+    if row.slug not in outdated([row]):
+        return None
+    return next((one for one in _declarations(type(row)) if one.slug == row.slug), None)
+
+
+def fields_declared(row: Template | StepTemplate, one: Declared) -> dict[str, Any]:
+    """What the declaration would make of the current version, by its fields."""
+    if isinstance(row, Template):
+        fields: dict[str, Any] = json.loads(
+            codec.encode(templates.checked(row.slug, None, one.fields))
+        )
+        return fields
+    return {"title": "", "config": {}, "sub_steps": [], "function": SUB_STEPS, **one.fields}
+
+
+def take_over(row: Kind, *, after: int) -> Kind:
+    """Make the code's declaration the next version of a template, or step template, that a person
+    changed.
+
+    Raises NothingNewer where none waits, and as `edit_template`.
+    """
+    one = waiting(row)
+    if one is None:
+        raise NothingNewer(
+            f"The code declares no newer version of {row.slug}, so nothing was saved."
+        )
+    save: Callable[..., Kind] = (
+        templates.edit_template if isinstance(row, Template) else templates.edit_step_template
+    )
+    return save(row.slug, after=after, declared=one.digest, **one.fields)
 
 
 def _publish(

@@ -19,7 +19,7 @@ from runs.definitions.checks import (
     check_texts,
 )
 from runs.definitions.errors import (
-    SAVED_MEANWHILE,
+    SavedMeanwhile,
     TemplateInvalid,
     TemplateNotFound,
     refused,
@@ -64,36 +64,21 @@ def edit_template(
     The same content again makes no new version.
 
     Args:
-        after: the version that was looked at; where another one is current by now, nothing is
-            saved.
+        after: the version that was looked at, 0 for none; where another one is current by now,
+            nothing is saved.
         declared: digest of the declaration in code that this is; then `fields` are all of it, and
             what they leave out is as usual.
         fields: `steps` (as in S4-9), and where they change others of EDITED.
     Raises:
         TemplateInvalid: a step names an unknown step template, a way leads nowhere, or the input
             schema is none.
+        SavedMeanwhile: another version than `after` is current.
     """
     last = Template.objects.filter(slug=slug).order_by("-version").first()
-    if after is not None and (last is None or last.version != after):
-        raise refused("version", SAVED_MEANWHILE)
-    before = {name: getattr(last, name) for name in EDITED} if last else {}
-    kept = before if last and not declared else {**usual_fields(), "title": slug}
-    values = {**kept, **fields}
-    check_texts(slug, fields)
-    frozen_steps = freeze_steps(values.get("steps", []))
-    if kept is not before and "reducers" not in fields:
-        values["reducers"] = registry.reducers_of(frozen_steps) or values.get("reducers", {})
-    check_people(values["steps"], "steps")
-    for name in SCHEMAS:
-        check_schema(values[name], name)
-    with refusing():
-        step_options.check_reducers(values.get("reducers", {}))
-        step_options.check_keeping(values)
-    if values.get("frequency") == Frequency.OFF:
-        check_off(frozen_steps, needs_repository=values.get("needs_repository", True))
-    values |= {name: schemas.in_order(values[name]) for name in SCHEMAS}
-    values["steps"] = [_in_order(one) for one in values["steps"]]
-    if last and values == before:
+    if after is not None and after != (last.version if last else 0):
+        raise SavedMeanwhile
+    values = checked(slug, last if not declared else None, fields)
+    if last and values == {name: getattr(last, name) for name in EDITED}:
         return _noted(last, declared)
     keyed.made("")
     try:
@@ -106,7 +91,39 @@ def edit_template(
                 **values,
             )
     except IntegrityError as error:  # template_version_once
-        raise refused("version", SAVED_MEANWHILE) from error
+        raise SavedMeanwhile from error
+
+
+def checked(slug: str, last: Template | None, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """All that a template would hold with these fields, by the names of EDITED. Writes nothing.
+
+    Args:
+        last: the version whose fields stay where `fields` does not name them; None where those are
+            as usual.
+    Raises:
+        TemplateInvalid: as `edit_template`.
+    """
+    kept = (
+        {name: getattr(last, name) for name in EDITED}
+        if last
+        else {**usual_fields(), "title": slug}
+    )
+    values = {**kept, **fields}
+    check_texts(slug, fields)
+    frozen_steps = freeze_steps(values.get("steps", []))
+    if last is None and "reducers" not in fields:
+        values["reducers"] = registry.reducers_of(frozen_steps) or values.get("reducers", {})
+    check_people(values["steps"], "steps")
+    for name in SCHEMAS:
+        check_schema(values[name], name)
+    with refusing():
+        step_options.check_reducers(values.get("reducers", {}))
+        step_options.check_keeping(values)
+    if values.get("frequency") == Frequency.OFF:
+        check_off(frozen_steps, needs_repository=values.get("needs_repository", True))
+    values |= {name: schemas.in_order(values[name]) for name in SCHEMAS}
+    values["steps"] = [_in_order(one) for one in values["steps"]]
+    return values
 
 
 def usual_fields() -> dict[str, Any]:
@@ -131,11 +148,13 @@ def edit_step_template(
     function: str = "",
     config: Mapping[str, Any] | None = None,
     sub_steps: Sequence[Mapping[str, Any]] = (),
+    after: int | None = None,
     declared: str = "",
 ) -> StepTemplate:
     """Save a step template as its next version. The same content again makes no new version.
 
     Args:
+        after: as of `edit_template`.
         declared: digest of the declaration in code that this is.
         function: a registered step function; `flow.sub_steps` where it is left empty and there are
             sub-steps.
@@ -144,6 +163,7 @@ def edit_step_template(
     Raises:
         TemplateInvalid: no such function, a configuration that it cannot use, or sub-steps that
             cannot be frozen.
+        SavedMeanwhile: another version than `after` is current.
     """
     function = function or (SUB_STEPS if sub_steps else "")
     values: dict[str, Any] = {
@@ -171,6 +191,8 @@ def edit_step_template(
         freeze_steps(values["sub_steps"], inside=(slug,))
         check_people(values["sub_steps"], "sub_steps")
     last = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
+    if after is not None and after != (last.version if last else 0):
+        raise SavedMeanwhile
     if last and {name: getattr(last, name) for name in values} == values:
         return _noted(last, declared)
     keyed.made("")
@@ -180,7 +202,7 @@ def edit_step_template(
                 slug=slug, version=last.version + 1 if last else 1, declared=declared, **values
             )
     except IntegrityError as error:  # step_template_version_once
-        raise refused("version", SAVED_MEANWHILE) from error
+        raise SavedMeanwhile from error
 
 
 def warnings_of(steps: Sequence[Mapping[str, Any]]) -> list[str]:

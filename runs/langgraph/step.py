@@ -47,6 +47,20 @@ GRAPH_RUNS = "graph_runs"
 """State key that says where the graph of each step stands: `SavedGraphPosition`, by step."""
 KEEPS = {GRAPH_RUNS: Keeps(reducer="merge"), REPLY: Keeps(answered=True)}
 KEYS = {"graph", "input", "output", "recursion_limit"}
+CONFIG: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "graph": {"type": "string", "description": "One that WAYSTATION_GRAPHS names."},
+        "input": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": 'Input of the graph and where the state has it: {"topic": "/topic"}.',
+        },
+        "output": {"type": ["array", "object"], "description": "Keys of the graph to keep."},
+        "recursion_limit": {"type": "integer", "minimum": 1, "maximum": 10_000},
+    },
+    "required": ["graph", "input"],
+}
 PREVIEW = 2_000
 """Characters of what a node did, or a tool gave, that go to the log."""
 
@@ -154,7 +168,7 @@ class Graphs(ServerSide):
 # --------------------------------------------------------------------------------------------------
 
 
-@step(NAME, check=check, asks=True, keeps=KEEPS, server=Graphs())
+@step(NAME, check=check, config=CONFIG, asks=True, keeps=KEEPS, server=Graphs())
 def run_graph(state: State, context: Context) -> Outcome:
     """Run a graph until it ends or asks.
 

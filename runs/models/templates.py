@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self, TypeVar
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group, PermissionsMixin
@@ -19,6 +19,22 @@ from checkpoints.models.fields import MadeAtField
 from runs.models.frequency import HOW_LONG, PROMISES, WHEN, Frequency
 from runs.workflows import owned, sequence, tool_calls
 from runs.workflows.base import DeliveryPolicy
+
+Row = TypeVar("Row", bound=models.Model)
+
+
+class VersionedQuerySet(models.QuerySet[Row]):
+    """Rows with a slug and a version each, of which the newest of a slug is current."""
+
+    def current(self) -> Self:
+        """The newest version of each slug."""
+        rows: models.Manager[Row] = self.model._default_manager
+        newest = rows.filter(slug=models.OuterRef("slug")).order_by("-version").values("version")
+        return self.filter(version=models.Subquery(newest[:1]))
+
+    def matching(self, words: str) -> Self:
+        """Those with these words in their slug or title; all of them where there are no words."""
+        return self.filter(Q(slug__icontains=words) | Q(title__icontains=words)) if words else self
 
 
 class StepTemplate(models.Model):
@@ -48,6 +64,8 @@ class StepTemplate(models.Model):
     )
     created_at = MadeAtField()
 
+    objects = VersionedQuerySet["StepTemplate"].as_manager()
+
     class Meta:
         constraints = [
             # also: latest by slug
@@ -59,17 +77,6 @@ class StepTemplate(models.Model):
 
     def __str__(self) -> str:
         return f"{self.slug} v{self.version}"
-
-
-class TemplateQuerySet(models.QuerySet["Template"]):
-    def current(self) -> TemplateQuerySet:
-        """The newest version of each slug."""
-        newest = (
-            Template.objects.filter(slug=models.OuterRef("slug"))
-            .order_by("-version")
-            .values("version")[:1]
-        )
-        return self.filter(version=models.Subquery(newest))
 
 
 class Template(models.Model):
@@ -122,7 +129,7 @@ class Template(models.Model):
     )
     created_at = MadeAtField()
 
-    objects = TemplateQuerySet.as_manager()
+    objects = VersionedQuerySet["Template"].as_manager()
 
     class Meta:
         constraints = [

@@ -20,7 +20,7 @@ from checkpoints.events import log
 from checkpoints.models import Thread
 from checkpoints.state import codec, redaction
 from runs import definitions, keyed, urgency
-from runs.definitions import readiness, rights
+from runs.definitions import loading, readiness, rights
 from runs.engine import ending, imported
 from runs.engine.drafts.events import line, unkept
 from runs.engine.recovery import code_changes
@@ -37,6 +37,7 @@ from runs.tasks import next_turn_on_commit, nudge_on_commit
 from runs.urgency import Urgency
 from runs.workflows import attachments, registry, schemas, sequence
 from runs.workflows.base import DeliveryPolicy
+from runs.workflows.base.typed import faults
 
 FIRST_STATE = imported.NOTHING_ANSWERED
 """What every thread's first run starts from, beside its input."""
@@ -93,8 +94,9 @@ def submit(
     readiness.require(chosen_template, team=team.pk if team else None)
     values = dict(input or {})
     check_words(title.strip(), request)
-    check_input(chosen_template, values)
+    _check_shape(chosen_template, values)
     values, brought = _take_in(chosen_template, values)
+    _check_by_type(chosen_template, values)
     source = _check_repository(chosen_template, repository_url)
     stops = {"interrupt_before": list(interrupt_before), "interrupt_after": list(interrupt_after)}
     texts = {"title": title.strip(), "request": request}
@@ -126,7 +128,21 @@ def check_words(title: str, request: str) -> None:
 
 
 def check_input(template: Template, values: dict[str, Any]) -> None:
-    """Raise InputInvalid where the values do not fit the template's input schema."""
+    """Raise InputInvalid where the values do not fit the template's input schema, or its author's
+    own validators refuse them.
+    """
+    _check_shape(template, values)
+    if not attachments.names_in(template.input_schema):  # files are looked at as they are kept
+        _check_by_type(template, values)
+
+
+def _check_by_type(template: Template, values: Mapping[str, Any]) -> None:
+    shape = loading.input_type(template.slug, template.input_schema)
+    if shape is not None and (errors := faults(shape, values)):
+        raise InputInvalid({field or "input": texts for field, texts in errors.items()})
+
+
+def _check_shape(template: Template, values: dict[str, Any]) -> None:
     try:
         codec.check(values, "input")
     except codec.NotJson as error:

@@ -30,7 +30,21 @@ LISTED = 50
 """Commits that a pull request's text names."""
 
 
-@step("deliver", delivers=True)
+@step(
+    "deliver",
+    delivers=True,
+    config={
+        "type": "object",
+        "properties": {
+            "approved": {
+                "type": "array",
+                "items": {"type": "string", "minLength": 1},
+                "title": "Steps that must have been approved",
+                "description": "Left empty: the last step that was asked about.",
+            }
+        },
+    },
+)
 def deliver(state: State, context: Context) -> Outcome:
     """Deliver the commit of the last approval.
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from inspect import unwrap
-from typing import Any, Literal, TypeVar, get_args
+from inspect import signature, unwrap
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
-from runs.workflows import owned, refusals
-from runs.workflows.base import Context, Outcome, Step
+from runs.workflows import owned, refusals, schemas
+from runs.workflows.base import ConfigInvalid, Context, Outcome, Step
+from runs.workflows.base.typed import Shape, faults, schema_of
 from runs.workflows.letters import Letter
 from runs.workflows.owned import Keeps
 
@@ -109,6 +110,13 @@ class Traits:
     server: ServerSide = field(default_factory=ServerSide)
     on_change: OnChange | None = None
     """In templates whose step says nothing of its own; None for what the server says."""
+    config: Shape | None = None
+    """What its configuration holds: the form of a step template is made of it. Without a `check`
+    it is what the configuration is checked against."""
+    reads: Shape | None = None
+    """Keys of the state that it reads."""
+    writes: Shape | None = None
+    """Keys of the state that it writes."""
 
 
 _STEPS: dict[str, Step] = {}
@@ -134,6 +142,9 @@ def step(
     reducers: Mapping[str, str] | None = None,
     server: ServerSide | None = None,
     on_change: OnChange | None = None,
+    config: Shape | None = None,
+    reads: Shape | None = None,
+    writes: Shape | None = None,
     version: int = 1,
 ) -> Callable[[F], F]:
     """Register a step function under the name that step templates use, e.g.
@@ -143,6 +154,11 @@ def step(
     The state may be annotated as a TypedDict of the workflow's own.
 
     Args:
+        config: what its configuration holds, as a pydantic model, a dataclass, a TypedDict or a
+            JSON Schema: pages make a form of it, and it is what is checked where there is no
+            `check`.
+        reads, writes: keys of the state, in the same way, for those who put steps together. What
+            it reads is the annotation of its state where this is left out.
         version: of the function, from 1. Versions of one name may stand beside each other: work
             that is asked for takes the highest, and runs under way finish on the one that they
             were made with. A run whose version is gone is held, and loses nothing. What the step
@@ -170,6 +186,9 @@ def step(
         reducers or {},
         server or ServerSide(),
         on_change,
+        config,
+        reads,
+        writes,
     )
 
     def register(function: F) -> F:
@@ -242,8 +261,62 @@ def asks_by_itself(name: str) -> bool:
 
 def check_config(name: str, config: Config) -> None:
     """Raise ConfigInvalid where that step function could not use this configuration."""
-    if (check := traits_of(name).check) is not None:
-        check(config)
+    traits = traits_of(name)
+    if traits.check is not None:
+        traits.check(config)
+    elif traits.config is not None and (errors := _config_faults(traits.config, config)):
+        raise ConfigInvalid(errors)
+
+
+def _config_faults(shape: Shape, config: Config) -> dict[str, list[str]]:
+    schema = schema_of(shape)
+    known = schemas.declared(schema)
+    closed = isinstance(shape, type) or schema.get("additionalProperties") is False
+    errors = {
+        str(name): [refusals.unknown("key", str(name), known)]
+        for name in config
+        if closed and name not in known
+    }
+    errors = errors or schemas.validate_resume_payload(schema, dict(config))
+    return errors or (faults(shape, config) if isinstance(shape, type) else {})
+
+
+def config_schema(name: str) -> dict[str, Any] | None:
+    """JSON Schema of that step function's configuration; None where it says nothing of it."""
+    shape = traits_of(name).config
+    return schema_of(shape) if shape is not None else None
+
+
+def state_schemas(name: str) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """JSON Schemas of the keys of the state that the step function reads, and of those that it
+    writes; None where it does not say.
+    """
+    traits = traits_of(name)
+    reads = traits.reads if traits.reads is not None else _annotated(name)
+    return _schema(reads), _schema(traits.writes)
+
+
+def _annotated(name: str) -> Shape | None:
+    """The type that the step function's author gave its state."""
+    try:
+        function = unwrap(find(name))
+        state = next(iter(signature(function).parameters), "")
+        shape = get_type_hints(function).get(state)
+    except (UnknownStep, NameError, TypeError, ValueError):
+        return None  # written for a type checker alone
+    return shape if isinstance(shape, type) else None
+
+
+def _schema(shape: Shape | None) -> dict[str, Any] | None:
+    try:
+        return schema_of(shape) if shape is not None else None
+    except schemas.SchemaRefused:
+        return None  # of a state that no document can describe
+
+
+def known() -> list[str]:
+    """Names of all registered step functions, each once."""
+    return sorted({key.partition("@")[0] for key in _STEPS})
 
 
 def with_sub_steps(steps: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:

@@ -8,7 +8,21 @@ from runs.workflows.registry import step
 SUB_STEPS = "flow.sub_steps"
 
 
-@step(SUB_STEPS)
+@step(
+    SUB_STEPS,
+    config={
+        "type": "object",
+        "properties": {
+            "parallel": {"type": "boolean", "title": "All at the same time"},
+            "on_failure": {
+                "enum": ["fail_fast", "collect"],
+                "title": "When one fails",
+                "description": "fail_fast ends the others; collect goes on with what worked.",
+            },
+            "into": {"type": "string", "title": "State key of the results", "maxLength": 100},
+        },
+    },
+)
 def sub_steps(state: State, context: Context) -> Outcome:
     """Run the sub-steps, one after the other in one child run, or each in a child run of its own at
     the same time.

@@ -163,7 +163,28 @@ def ask_about_calls(
     )
 
 
-@step("gate.wait_for_input", asks=True)
+@step(
+    "gate.wait_for_input",
+    asks=True,
+    config={
+        "type": "object",
+        "properties": {
+            "question": {"type": "string", "maxLength": 2_000},
+            "blocking_reason": {
+                "type": "string",
+                "maxLength": 64,
+                "description": "One word for programs and lists, such as missing_amount.",
+            },
+            "required_inputs": {
+                "type": "object",
+                "title": "Data that is asked for",
+                "description": "A JSON Schema of an object; the form is made of it.",
+            },
+            "content": {"type": "string", "description": "Markdown above the form."},
+        },
+        "additionalProperties": False,
+    },
+)
 def wait(state: State, context: Context) -> Outcome:
     """The gate as a step of its own.
 

@@ -5,7 +5,7 @@ A door that is not here fails `test_doors.py`. For one that acts, add a line to 
     "POST api/v1/pauses/<pse:pause_id>/wave": plain,
 
 with a function that makes its body where the table of the matrix has none; for one that cannot move
-a run, the reason to STILL.
+a run, the reason to STILL of `still.py`.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from runs.models import Pause, QueuedTurn, Run, Template
 from runs.threads import message_queue
 from tests.adversary import bodies
 from tests.adversary.bodies import Pick
+from tests.adversary.still import STILL as STILL
 from tests.adversary.world import PEOPLE, REVIEWERS, SECRET, SOURCE, STEPS, TEAM, World
 from tests.matrix.addresses import ADDRESSES, API, PRINTED
 from tests.matrix.walk import ARGUMENT
@@ -405,95 +406,6 @@ MOVES: dict[str, Body] = {
 
 All of them can begin, answer, move or end a run, or change who may.
 """
-
-ERASES = "Ends with nothing left of a thread; tests/hitl/threads/test_erasure.py."
-SENDS = "Changes where people are told, and no run."
-OWN = "Is about one's own session or tokens, and no run."
-SHELL = "Speaks for nobody: whoever has the shell has the machine."
-SETTLES = "Settles what orders of a repository may do; the game has no repository."
-DESK = "Rights and rows that operators look after; who holds these rights may give any."
-DOOR = "Lets whoever holds a secret order as oneself, and nothing else; test_starts.py."
-STILL: dict[str, str] = {
-    f"POST {API}work-orders/{ORDER}/erasure": ERASES,
-    f"POST {API}threads/{THREAD}/erasure": ERASES,
-    "admin checkpoints.Thread erase": ERASES,
-    "command erase_thread": ERASES,
-    f"POST {API}pauses/{PAUSE}/presence": "Says who looks at a question.",
-    f"POST {API}tools/explain": "Says which rule would ask about a call.",
-    f"POST {API}endpoints": SENDS,
-    f"PATCH {API}endpoints/<end:endpoint_id>": SENDS,
-    f"DELETE {API}endpoints/<end:endpoint_id>": SENDS,
-    f"POST {API}endpoints/<end:endpoint_id>/secret": SENDS,
-    f"POST {API}endpoints/<end:endpoint_id>/test": SENDS,
-    f"POST {API}deliveries/{DELIVERY}/again": SENDS,
-    f"POST deliveries/{DELIVERY}/again": SENDS,
-    "POST notifications/": SENDS,
-    "POST templates/steps/<slug:slug>/texts": (
-        "Texts that a step sends; no step of the game has any."
-    ),
-    "POST notifications/mail": SENDS,
-    "POST notifications/<end:endpoint_id>": SENDS,
-    "admin hitl.Delivery send_again": SENDS,
-    **dict.fromkeys((f"POST {API}inbound-starts", f"PATCH {API}inbound-starts/{START}",
-    f"DELETE {API}inbound-starts/{START}", f"POST {API}inbound-starts/{START}/secret",
-    "POST inbound/", f"POST inbound/{START}/do", f"POST {API}inbound/<slug:source>/start"), DOOR),
-    "admin runs.Schedule switch_off": DESK,
-    "admin runs.Schedule switch_on": DESK,
-    "admin hitl.Endpoint switch_off": SENDS,
-    "admin hitl.Endpoint switch_on": SENDS,
-    "command send_test": SENDS,
-    "POST tokens/": OWN,
-    "POST tokens/<uuid:token_id>/revoke": OWN,
-    "POST login": OWN,
-    "PUT login": OWN,
-    "POST logout": OWN,
-    "admin hitl_apitoken add": DESK,
-    "admin hitl.ApiToken revoke": DESK,
-    "command api_token": SHELL,
-    **{f"{method} favicon.ico": "Sends on to a picture." for method in ("POST", "PUT", "PATCH",
-    "DELETE")},
-    f"PUT {API}repositories/<repo:repository_id>": SETTLES,
-    f"PUT {PRINTED}repositories/<repo:repository_id>/template-execution": SETTLES,
-    f"PUT {API}repositories/<repo:repository_id>/template-execution": SETTLES,
-    **{f"admin runs_repository {what}": SETTLES for what in ("add", "change", "delete")},
-    **{f"admin runs_credential {what}": SETTLES for what in ("add", "change", "delete")},
-    **{f"admin runs_worklimit {what}": DESK for what in ("add", "change", "delete")},
-    **{f"admin runs_templateaccess {what}": DESK for what in ("add", "change", "delete")},
-    **{f"admin auth_group {what}": DESK for what in ("add", "change", "delete")},
-    "admin auth_user add": DESK,
-    "admin auth_user delete": DESK,
-    "admin auth_user_password_change": DESK,
-    "admin hitl_delegation add": (
-        "For superusers alone, who may answer as anybody; the page `delegations/` is played."
-    ),
-    "admin hitl_inboundsource add": DESK,
-    **{f"admin hitl.InboundSource {what}": DESK for what in ("new_secret", "drop_old_secrets",
-    "switch_off", "switch_on")},
-    "admin runs_template change": (
-        "The same form of text fields as `PUT templates/workflows`, which is played, and the "
-        "same service."
-    ),
-    "admin checkpoints_checkpoint_diff": "Shows a difference.",
-    "admin checkpoints_thread_export": (
-        "Gives a document; whoever imports one plays `threads/import`."
-    ),
-    "socket ": "Closes at once.",
-    "command workorder list": "Lists orders.",
-    "command workorder show": "Shows an order.",
-    **{
-        f"command {name}": SHELL
-        for name in (
-            "anchor_ledger", "check_inflight", "credential bind", "credential list",
-            "credential remove", "credential set",
-            "drop_stray_bodies", "export_ledger", "export_thread", "invariants", "load_templates",
-            "prune", "rotate_keys",
-            "sample_invoices", "sample_repository", "standalone", "startworkflow",
-            "templates apply", "templates export", "verify_checkpoints",
-            "verify_ledger",
-        )
-    },
-}  # fmt: skip
-"""Door → why no move goes through it."""
 
 
 def named_in(door: str) -> list[str]:

@@ -119,6 +119,12 @@ def of(world: World) -> dict[str, Sent]:
             "superuser",
         ),
         f"{API}tools/explain": Sent(f"/{API}tools/explain", {"tool": "clock"}),
+        f"{API}templates/workflows/<slug:slug>/copies": Sent(
+            f"/{API}templates/workflows/writing/copies", {"slug": "copied"}, "superuser"
+        ),
+        f"{API}templates/workflows/<slug:slug>/dry-run": Sent(
+            f"/{API}templates/workflows/writing/dry-run", {"request": "x"}
+        ),
         f"{API}threads/import": Sent(f"/{API}threads/import", document, "superuser"),
         f"{API}pauses/bulk": Sent(
             f"/{API}pauses/bulk",

@@ -183,6 +183,28 @@ ADDRESSES: dict[str, Address] = {
     f"{API}templates/workflows": login("GET"),
     f"{API}templates/workflows/<slug:slug>": login("GET PUT", needs={"PUT": "runs.add_template"}),
     f"{API}templates/steps/<slug:slug>": login("GET PUT", needs={"PUT": "runs.add_steptemplate"}),
+    f"{API}templates/workflows/<slug:slug>/versions": login("GET"),
+    f"{API}templates/workflows/<slug:slug>/versions/<int:version>": login("GET"),
+    f"{API}templates/workflows/<slug:slug>/differences": login("GET"),
+    f"{API}templates/workflows/<slug:slug>/copies": login(
+        "POST", body={"slug": "copied"}, needs={"POST": "runs.add_template"}
+    ),
+    f"{API}templates/workflows/<slug:slug>/enabled": login(
+        "PUT", body={"enabled": True}, needs={"PUT": "runs.change_templateaccess"}
+    ),
+    f"{API}templates/workflows/<slug:slug>/dry-run": login("POST", body={"request": "x"}),
+    f"{API}templates/workflows/<slug:slug>/take-over": login(
+        "PUT", body={"version": 1}, needs={"PUT": "runs.add_template"}
+    ),
+    f"{API}templates/steps": login("GET"),
+    f"{API}templates/steps/<slug:slug>/versions": login("GET"),
+    f"{API}templates/steps/<slug:slug>/versions/<int:version>": login("GET"),
+    f"{API}templates/steps/<slug:slug>/differences": login("GET"),
+    f"{API}templates/steps/<slug:slug>/take-over": login(
+        "PUT", body={"version": 1}, needs={"PUT": "runs.add_steptemplate"}
+    ),
+    f"{API}templates/functions": login("GET"),
+    f"{API}templates/functions/<str:name>": login("GET"),
     f"{API}inbound/<slug:source>/start": signed("POST"),
     f"{API}inbound-starts": login("GET POST", needs={"POST": "hitl.add_inboundstart"}),
     f"{API}inbound-starts/{START}": Address("owner", frozenset({"GET", "HEAD", "PATCH", "DELETE"})),

@@ -160,6 +160,8 @@ def build() -> World:
     shared = {
         "repository_id": repository.shown_id,
         "slug": "writing",
+        "version": "1",
+        "name": "test.plan",
         "source": InboundSource.objects.create(name="partner", user=people["ana"]).name,
         "token": NOTHING,
         "endpoint_id": endpoint_of(people, team).shown_id,

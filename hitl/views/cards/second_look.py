@@ -17,7 +17,7 @@ from django.urls import reverse
 
 from checkpoints.database.people import User
 from hitl.decisions import tool_calls
-from hitl.decisions.answers import label_of
+from hitl.decisions.answers import label_of, type_faults
 from hitl.decisions.reviewers import policy
 from hitl.forms.json_schema import SchemaForm
 from hitl.forms.pages import DecisionForm
@@ -173,7 +173,9 @@ def _is_faulty(pause: Pause, answer: Mapping[str, Any], payload: Any) -> bool:
         return False
     given = {} if payload is None else payload
     return bool(
-        schemas.answer_faults(pause.required_inputs, given) or tool_calls.faults(pause, given)
+        schemas.answer_faults(pause.required_inputs, given)
+        or tool_calls.faults(pause, given)
+        or type_faults(pause, given)
     )
 
 

@@ -19,6 +19,7 @@ from runs.contrib.booking import ledger as ledger
 from runs.contrib.booking import remote_ledger as remote
 from runs.contrib.booking.books import LEDGER, Books, folder_of, read_books
 from runs.contrib.booking.case import BookingPolicy, Case, doubts
+from runs.contrib.booking.configuration import BOOKS, DECIDING, NOTHING, POSTING
 from runs.contrib.booking.entries import Batch, Heading, entries, invoice_key, nets_of, vat_of
 from runs.contrib.booking.letters import LETTERS
 from runs.contrib.booking.matching import Match, match
@@ -82,7 +83,7 @@ INPUT_SCHEMA: dict[str, Any] = {
 }
 
 
-@step("booking.extract")
+@step("booking.extract", config=NOTHING)
 def extract(state: State, context: Context) -> Outcome:
     """Read the order's file.
 
@@ -105,7 +106,7 @@ def extract(state: State, context: Context) -> Outcome:
     return Go(update={"invoice": dump(invoice), "document": file["sha256"], KEY: {}})
 
 
-@step("booking.validate")
+@step("booking.validate", config=NOTHING)
 def validate(state: State, context: Context) -> Outcome:
     """Check mandatory terms, VAT id, IBAN and arithmetic.
 
@@ -119,7 +120,7 @@ def validate(state: State, context: Context) -> Outcome:
     return Go(update={"findings": [asdict(finding) for finding in findings]})
 
 
-@step("booking.enrich")
+@step("booking.enrich", config=BOOKS)
 def enrich(state: State, context: Context) -> Outcome:
     """Find the supplier, the order, an account for each position, and an earlier booking.
 
@@ -140,7 +141,13 @@ def enrich(state: State, context: Context) -> Outcome:
     return Go(update={"match": made})
 
 
-@step("booking.decide", check=partial(letters.check, LETTERS), asks=True, letters=LETTERS)
+@step(
+    "booking.decide",
+    check=partial(letters.check, LETTERS),
+    config=DECIDING,
+    asks=True,
+    letters=LETTERS,
+)
 def decide(state: State, context: Context) -> Outcome:
     """Take in the answer to the last question; then book what is sure, ask for what is not, end
     when nothing is left.
@@ -245,7 +252,7 @@ def _mail_of(case: Case, context: Context) -> str:
     return str(named) if is_address(named) else ""
 
 
-@step("booking.post")
+@step("booking.post", config=POSTING)
 def post(state: State, context: Context) -> Outcome:
     """Append what was decided to the ledger, each entry once whatever happens; then back to decide
     where something is left.

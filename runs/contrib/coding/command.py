@@ -16,7 +16,13 @@ from typing import Any
 from runs.contrib.coding import commits
 from runs.contrib.coding.agents import AllowedPrograms
 from runs.contrib.coding.cli_output import AgentCall, OutputReader, Piece
-from runs.contrib.coding.command_config import DEFAULT_PROMPT, PLACEHOLDER, check, rules_of
+from runs.contrib.coding.command_config import (
+    DEFAULT_PROMPT,
+    PLACEHOLDER,
+    SCHEMA,
+    check,
+    rules_of,
+)
 from runs.workflows import (
     Context,
     Go,
@@ -62,7 +68,7 @@ class AgentRun:
         }
 
 
-@step("command", check=check, uses_models=True, server=AllowedPrograms())
+@step("command", check=check, config=SCHEMA, uses_models=True, server=AllowedPrograms())
 def command(state: State, context: Context) -> Outcome:
     """Run the configured agent, keep what it answers, and commit what it changed.
 

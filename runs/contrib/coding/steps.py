@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, TypedDict
 
 from runs.contrib.coding import command_config, commits, executors
-from runs.contrib.coding.agents import READING, WRITING, CodingAgent
+from runs.contrib.coding.agents import AGENT, COMMAND, READING, WRITING, CodingAgent
 from runs.contrib.coding.command import AgentRun
 from runs.contrib.coding.executors import CodingJob, Worked
 from runs.contrib.coding.prompts import EXECUTE, MERGE, PLAN, REVIEW
@@ -111,12 +111,25 @@ def _checked(function: str) -> Any:
     return check
 
 
+def _config(function: str) -> dict[str, Any]:
+    """What the form of such a step asks; an executor may have more, which `check` knows."""
+    asked: dict[str, Any] = {
+        "executor": {"enum": [AGENT, COMMAND]},
+        "prompt": {"type": "string", "maxLength": 50_000},
+        "focus": {"type": "string", "maxLength": 2_000},
+        "merge": {"enum": ["sections", "agent"]},
+    }
+    own = {name: part for name, part in asked.items() if ONLY.get(name, function) == function}
+    return {"type": "object", "properties": own}
+
+
 def _coding(name: str, agent: CodingAgent) -> Callable[[Step], Step]:
     """Register a step whose work an agent does, from the order's request."""
     name = f"coding.{name}"
     return step(
         name,
         check=_checked(name),
+        config=_config(name),
         needs_request=True,
         uses_models=True,
         reducers=REDUCERS,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import operator
 import typing
 from collections.abc import Iterator, Mapping
@@ -30,6 +31,9 @@ Shape = type[Any] | Mapping[str, Any]
 """What values look like: a pydantic model, a dataclass, a TypedDict, or a JSON Schema."""
 SHOWN = 5
 """Fields that a refusal names."""
+MOST = 100
+"""Faults of one answer that are told."""
+logger = logging.getLogger(__name__)
 
 
 def schema_of(shape: Shape) -> dict[str, Any]:
@@ -52,21 +56,69 @@ def read(shape: type[T], values: Mapping[str, Any]) -> T:
     Raises:
         StepFailed: `not_as_declared`, naming the fields that do not fit.
     """
-    kind: Any = shape
-    wanted = schemas.declared(_document(kind))
-    given = {name: values[name] for name in wanted if name in values}
-    try:  # as JSON: a model that is strict takes a date's text only from there
-        value: T = _adapter(kind).validate_json(json.dumps(given))
+    try:
+        value: T = _instance(shape, values)
     except ValidationError as error:
-        faults = error.errors(include_url=False, include_input=False, include_context=False)
         problems = "; ".join(
-            f"{'.'.join(str(part) for part in fault['loc']) or shape.__name__}: {fault['msg']}"
-            for fault in faults[:SHOWN]
+            f"{place or shape.__name__}: {text}" for place, text in _said(error)[:SHOWN]
         )
         raise StepFailed(
             f"The values do not fit {shape.__name__}: {problems}.", code="not_as_declared"
         ) from None  # pydantic's own message quotes the values
     return value
+
+
+def faults(shape: type[Any], values: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Tell what a type's own validators say of values that fit its JSON Schema: dotted path →
+    sentences; empty where nothing is wrong.
+
+    They are an author's code. One that breaks is a fault too, told without its message, which may
+    hold anything.
+    """
+    try:
+        _instance(shape, values)
+    except ValidationError as error:
+        found: dict[str, list[str]] = {}
+        for place, text in _said(error)[:MOST]:
+            text = text.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+            found.setdefault(place, []).append(f"{text[:1].upper()}{text[1:]}.")
+        return found
+    except Exception as error:  # noqa: BLE001  # whatever an author's validator raises
+        logger.warning("a validator of %s failed: %s", shape.__name__, type(error).__name__)
+        broken = f"The check of {shape.__name__} broke with {type(error).__name__}"
+        return {"": [f"{broken}, so nothing could be checked. Its author can mend it."]}
+    return {}
+
+
+def has_validators(shape: type[Any]) -> bool:
+    """Whether a type is one whose author may have written validators, and a form can ask for it."""
+    if not issubclass(shape, BaseModel) and not hasattr(shape, "__pydantic_validator__"):
+        return False
+    kind: Any = shape
+    try:
+        return bool(_document(kind))
+    except SchemaRefused:
+        return False
+
+
+def _instance(shape: type[T], values: Mapping[str, Any]) -> T:
+    kind: Any = shape
+    given = {name: values[name] for name in schemas.declared(_document(kind)) if name in values}
+    # as JSON: a model that is strict takes a date's text only from there
+    value: T = _adapter(kind).validate_json(json.dumps(given))
+    return value
+
+
+def _said(error: ValidationError) -> list[tuple[str, str]]:
+    """Dotted path and words of each fault; pydantic's own message quotes the values."""
+    each = error.errors(include_url=False, include_input=False, include_context=False)
+    return [
+        (
+            ".".join(str(part) for part in fault["loc"]),
+            fault["msg"][:300],
+        )
+        for fault in each
+    ]
 
 
 @cache

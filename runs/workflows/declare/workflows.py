@@ -70,6 +70,8 @@ class StepUse:
     sub_steps: tuple[StepUse, ...] = ()
     place: str = ""
     """`file, line n` of the declaration."""
+    asked: type[Any] | None = None
+    """The type of `required_inputs`, whose own validators look at answers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +86,8 @@ class Workflow:
     steps: tuple[StepUse, ...]
     place: str
     """`file, line n` of the declaration."""
+    input: type[Any] | None = None
+    """The type of its input, whose own validators look at orders."""
 
     @property
     def title(self) -> str:
@@ -181,6 +185,7 @@ def use(
         options=options,
         sub_steps=tuple(_used(sub_steps, place)),
         place=place,
+        asked=_type(required_inputs),
     )
 
 
@@ -254,7 +259,18 @@ def workflow(
         raise WorkflowInvalid(
             place, f"The name {long[0]!r} is too long. Slug and step have 79 characters together."
         )
-    return Workflow(slug=slug, step_templates=kinds, template=template, steps=used, place=place)
+    return Workflow(
+        slug=slug,
+        step_templates=kinds,
+        template=template,
+        steps=used,
+        place=place,
+        input=_type(input),
+    )
+
+
+def _type(shape: Shape | None) -> type[Any] | None:
+    return shape if isinstance(shape, type) else None
 
 
 def _place() -> str:

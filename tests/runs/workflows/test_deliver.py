@@ -20,7 +20,7 @@ from runs import definitions
 from runs import services as runs
 from runs.engine import record
 from runs.engine.context import delivery as delivering
-from runs.models import Repository, Run, WorkOrder
+from runs.models import Repository, Run, StepTemplate, WorkOrder
 from runs.security import credentials
 from runs.workflows import deliver as delivery
 from runs.workflows.base import Context, Go, Outcome, Report, State
@@ -284,7 +284,9 @@ def test_nothing_leaves_that_was_never_approved(waiting, forge, ana):
     ],
 )
 def test_a_step_may_name_whose_approval_it_wants(repository, forge, ana, config, code):
-    definitions.edit_step_template("deliver", title="Deliver", function="deliver", config=config)
+    saved = definitions.edit_step_template("deliver", title="Deliver", function="deliver")
+    # as a release saved it that did not look
+    StepTemplate.objects.filter(pk=saved.pk).update(config=config)
     order = approve(ordered(repository, ana), ana)
     assert order.latest_run.failure_code == code
     assert bool(forge.branch_head(order.branch)) is not bool(code)

@@ -1,0 +1,1 @@
+"""Templates as wholes, and declared workflows that people edited."""
