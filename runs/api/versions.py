@@ -57,7 +57,7 @@ class ShownValueOut(serializers.Serializer[Any]):
 
 
 class FieldChangeOut(serializers.Serializer[Any]):
-    kind = serializers.ChoiceField(["added", "removed", "changed"])
+    kind = serializers.CharField(help_text="`added`, `removed` or `changed`.")
     path = serializers.CharField(help_text="JSON Pointer.")
     old = ShownValueOut(allow_null=True)
     new = ShownValueOut(allow_null=True)
@@ -70,7 +70,7 @@ class FieldChangeOut(serializers.Serializer[Any]):
 
 class StepDifferenceOut(serializers.Serializer[Any]):
     name = serializers.CharField()
-    kind = serializers.ChoiceField(["added", "removed", "changed"])
+    kind = serializers.CharField(help_text="`added`, `removed` or `changed`.")
     was_at = serializers.IntegerField(allow_null=True, help_text="Its place before, from 1.")
     is_at = serializers.IntegerField(allow_null=True, help_text="Its place now.")
     moved = serializers.BooleanField()
