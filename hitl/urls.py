@@ -15,6 +15,7 @@ from hitl.views import (
     tokens,
     tools,
 )
+from hitl.views.editing import editor, kinds, wholes
 from hitl.views.pauses import answers, bulk, contents, links
 from hitl.views.starting import inbound, schedules
 from hitl.views.threads import checkpoints, pages, turns
@@ -75,8 +76,17 @@ urlpatterns = [
     path("artifacts/<art:artifact_id>", artifacts.artifact, name="artifact"),
     path("l/<str:token>", links.link, name="link"),
     path("templates/", templates.template_list, name="templates"),
+    path("templates/new", editor.new, name="template_new"),
+    path("templates/steps", kinds.kinds, name="step_templates"),
+    path("templates/steps/new", kinds.new_kind, name="step_template_new"),
+    path("templates/steps/<slug:slug>/", kinds.kind, name="step_template"),
     path("templates/steps/<slug:slug>/texts", templates.texts, name="step_texts"),
-    path("templates/<slug:slug>/", templates.template, name="template"),
+    path("templates/steps/<slug:slug>/versions", wholes.step_versions, name="step_versions"),
+    path("templates/steps/<slug:slug>/do", wholes.step_do, name="step_template_do"),
+    path("templates/<slug:slug>/", editor.template, name="template"),
+    path("templates/<slug:slug>/versions", wholes.template_versions, name="template_versions"),
+    path("templates/<slug:slug>/dry-run", wholes.dry_run, name="template_dry_run"),
+    path("templates/<slug:slug>/do", wholes.template_do, name="template_do"),
     path("operations/", operations.operations, name="operations"),
     path("operations/<run:run_id>/accept-code", operations.accept_code, name="accept_code"),
     path("tokens/", tokens.token_list, name="tokens"),

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from django import forms
+from django.forms.utils import ErrorDict
 
+from hitl.forms import drafts
 from runs import definitions, phases
 from runs.definitions import step_options
 from runs.models import StepTemplate, Template
@@ -31,12 +33,18 @@ RISK_WORDS = {
     "normal": "normal",
     "high": "high: never in bulk, nor from a link without a login",
 }
+MORE = ("needs_repository", "input_schema")
 SHOWN = {"reviewers", "quorum", "self_approval", "risk", "deadline"}
 """Rules of `review` that the form knows."""
 
 
 class TemplateForm(forms.Form):
-    """Fields of step n are named `<n>.<rule>`. `version` is the one that was looked at."""
+    """Fields of step n are named `<n>.<rule>`. `version` is the one that was looked at.
+
+    Args:
+        template: that version; its steps are what `<n>.base` names.
+        quiet: show what was entered and judge nothing of it, since it is not to be saved.
+    """
 
     version = forms.IntegerField(widget=forms.HiddenInput)
     title = forms.CharField(max_length=120)
@@ -44,14 +52,28 @@ class TemplateForm(forms.Form):
         required=False, max_length=4_000, widget=forms.Textarea(attrs={"rows": 2})
     )
 
-    def __init__(self, data: Any = None, *, template: Template) -> None:
+    needs_repository = forms.BooleanField(required=False, label="It works on a repository")
+    input_schema = forms.JSONField(
+        required=False,
+        label="What an order brings",
+        help_text="A JSON Schema of an object, from which the form of a new order is made.",
+        widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false"}),
+    )
+
+    def __init__(self, data: Any = None, *, template: Template, quiet: bool = False) -> None:
         first = {
             "version": template.version,
             "title": template.title,
             "description": template.description,
+            "needs_repository": template.needs_repository,
+            "input_schema": template.input_schema or None,
         }
         super().__init__(data, initial=first)
-        self.template = template
+        self.template, self.quiet = template, quiet
+        self.rows = drafts.rows_of(data, template)
+        self.drafts = [row.step(template) for row in self.rows]
+        if data is not None and "rows" not in data:  # an earlier page, which knew less
+            del self.fields["needs_repository"], self.fields["input_schema"]
         titles = dict(StepTemplate.objects.order_by("version").values_list("slug", "title"))
         functions = dict(StepTemplate.objects.order_by("version").values_list("slug", "function"))
         self.headings = [
@@ -65,15 +87,22 @@ class TemplateForm(forms.Form):
                 ).letters
                 else "",
             }
-            for step in template.steps
+            for step in self.drafts
         ]
-        for number, step in enumerate(template.steps):
+        for number, (row, step) in enumerate(zip(self.rows, self.drafts, strict=True)):
+            if row.base is None:
+                self.fields[f"{number}.name"] = _name_field(row.kind)
             for name, field in _fields(step).items():
                 self.fields[f"{number}.{name}"] = field
+        if quiet:
+            self._errors = ErrorDict()
 
-    @property
-    def words(self) -> list[forms.BoundField]:
-        return [self["version"], self["title"], self["description"]]
+    def clean_input_schema(self) -> dict[str, Any]:
+        """An object, or nothing."""
+        schema = self.cleaned_data["input_schema"]
+        if schema is not None and not isinstance(schema, dict):
+            raise forms.ValidationError("A JSON Schema is an object.")
+        return schema or {}
 
     @property
     def steps(self) -> list[dict[str, Any]]:
@@ -84,11 +113,23 @@ class TemplateForm(forms.Form):
         """
         rows = []
         for number, heading in enumerate(self.headings):
-            asks, *rules = (self[name] for name in self.fields if name.startswith(f"{number}."))
+            own = [name for name in self.fields if name.startswith(f"{number}.")]
+            asks, *rules = (self[name] for name in own if name != f"{number}.name")
             unusual = any(field.errors for field in rules) or bool(
-                self.template.steps[number].get("review")
+                self.drafts[number].get("review")
             )
-            rows.append({**heading, "asks": asks, "rules": rules, "open": unusual})
+            row = self.rows[number]
+            rows.append(
+                {
+                    **heading,
+                    "asks": asks,
+                    "rules": rules,
+                    "open": unusual,
+                    "base": "" if row.base is None else row.base,
+                    "kind": self.drafts[number].get("step_template_slug", ""),
+                    "called": self[f"{number}.name"] if row.base is None else None,
+                }
+            )
         return rows
 
     def fields_to_save(self) -> dict[str, Any]:
@@ -103,9 +144,15 @@ class TemplateForm(forms.Form):
                     if name.startswith(f"{number}.")
                 },
             )
-            for number, step in enumerate(self.template.steps)
+            for number, step in enumerate(self.drafts)
         ]
-        return {"title": given["title"], "description": given["description"], "steps": steps}
+        more = {name: given[name] for name in MORE if name in given}
+        return {
+            "title": given["title"],
+            "description": given["description"],
+            "steps": steps,
+            **more,
+        }
 
     def add_errors(self, errors: Mapping[str, list[str]]) -> None:
         """Show what a template was refused for beside its fields: `steps.1.review.quorum` at step
@@ -119,6 +166,18 @@ class TemplateForm(forms.Form):
             )
             for text in texts:
                 self.add_error(name, text if name else f"{place}: {text}")
+
+
+class NewTemplateForm(TemplateForm):
+    """As of a template that is there, and the name that it gets."""
+
+    slug = forms.SlugField(
+        max_length=80,
+        label="Name",
+        help_text="How addresses and commands name it: letters, digits, hyphens and underscores.",
+    )
+    taken = False
+    """Whether the name was refused since another template has it."""
 
 
 class TextsForm(forms.Form):
@@ -190,6 +249,15 @@ def also(step: Mapping[str, Any]) -> Iterator[str]:
     }
     yield from sorted(set(step) - shown)
     yield from (f"review.{name}" for name in sorted(set(step.get("review", {})) - SHOWN))
+
+
+def _name_field(kind: str) -> forms.Field:
+    return forms.CharField(
+        max_length=100,
+        initial=kind,
+        label="Name of the step",
+        help_text="Unique in this template; ways that lead here name it.",
+    )
 
 
 def _fields(step: Mapping[str, Any]) -> dict[str, forms.Field]:
@@ -295,6 +363,8 @@ def _changed(step: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any
     nothing changed makes no version.
     """
     changed = copy.deepcopy(dict(step))
+    if given.get("name"):
+        changed["name"] = given["name"]
     for name in ("pause_after", "pause_phase", "max_revisions"):
         _say(changed, name, given[name])
     review = _review(changed.pop("review", {}), given)

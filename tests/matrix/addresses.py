@@ -132,6 +132,21 @@ ADDRESSES: dict[str, Address] = {
     "templates/": login("GET"),
     "templates/steps/<slug:slug>/texts": login("GET POST", needs={"POST": "runs.add_steptemplate"}),
     "templates/<slug:slug>/": login("GET POST", needs={"POST": "runs.add_template"}),
+    "templates/new": login(
+        "GET POST", needs=dict.fromkeys(("GET", "HEAD", "POST"), "runs.add_template")
+    ),
+    "templates/<slug:slug>/versions": login("GET"),
+    "templates/<slug:slug>/dry-run": login("GET POST"),
+    "templates/<slug:slug>/do": login(
+        "POST", body={"do": "on"}, needs={"POST": "runs.change_templateaccess"}
+    ),
+    "templates/steps": login("GET"),
+    "templates/steps/new": login(
+        "GET POST", needs=dict.fromkeys(("GET", "HEAD", "POST"), "runs.add_steptemplate")
+    ),
+    "templates/steps/<slug:slug>/": login("GET POST", needs={"POST": "runs.add_steptemplate"}),
+    "templates/steps/<slug:slug>/versions": login("GET"),
+    "templates/steps/<slug:slug>/do": login("POST", needs={"POST": "runs.add_steptemplate"}),
     "deliveries/": login("GET"),
     f"deliveries/{DELIVERY}/again": own("POST"),
     "notifications/": login("GET POST", body={"channel": "nothing"}),

@@ -1,0 +1,1 @@
+"""Pages on which templates and step templates are made, changed, compared and tried."""
