@@ -21,6 +21,7 @@ from checkpoints.forensics import steps
 from checkpoints.lineage import Branch
 from checkpoints.models import CheckpointStatus, Event
 from checkpoints.text import dates, invisible
+from hitl.decisions.reviewers import turns
 from hitl.forms.pages import label_of
 from hitl.rendering import markdown as md
 from hitl.views.clock import shown_to
@@ -167,6 +168,12 @@ def claimed_by(pause: Pause) -> User | None:
     """Who is on an open question, while the claim lasts."""
     live = pause.claimed_until is not None and pause.claimed_until > clock.now()
     return pause.claimed_by if live else None
+
+
+@register.filter
+def open_stages(pause: Pause) -> str:
+    """The stages of the review that are asked now, in words; "" where it has none."""
+    return turns.titles(pause, [stage["name"] for stage in turns.open_now(pause)])
 
 
 @register.filter

@@ -25,7 +25,7 @@ from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
 from tests.worlds.mailing import relay
 from tests.worlds.outsiders import browser as outside
-from tests.worlds.outsiders import link_to
+from tests.worlds.outsiders import link_to, mails_to
 from tests.worlds.people import group, person
 from tests.worlds.ruled_order import browser, rest
 from tests.worlds.ruled_order import ruled as ruled
@@ -309,6 +309,10 @@ def test_the_next_stage_is_told_when_its_turn_begins(ruled, people, now):
     assert told() == {"lea", "lou", "fin"}
     services.decide(pause.pk, answer(pause), by=people["fin"])
     assert told() == {"lea", "lou", "fin", "carl"}
+    relay()
+    (mail,) = mails_to("carl@example.org")
+    assert "You are asked for: Chief financial officer." in mail.body
+    (mail,) = mails_to("fin@example.org")
     event = Event.objects.filter(kind="pause_updated").order_by("seq").last()
     assert (event.data["review_stage"], event.data["begun"]) == ("finance", ["cfo"])
 
@@ -347,6 +351,14 @@ def test_the_card_shows_the_stages_and_posts_the_one_that_was_looked_at(ruled, p
     assert Vote.objects.get().payload == {"legal": {"clause": "7b"}}
     late = browser(people["lou"]).post(at, {**posted, field: "9"})
     assert (late.status_code, "Legal has approved already" in late.content.decode()) == (409, True)
+
+
+def test_the_inbox_says_which_stage_is_asked(ruled, people):
+    pause = pause_of(ruled(STAGES))
+    assert "· stage Legal and Finance" in browser(people["fin"]).get("/").content.decode()
+    for name in ("lea", "fin"):
+        services.decide(pause.pk, answer(pause), by=people[name])
+    assert "· stage Chief financial officer" in browser(people["carl"]).get("/").content.decode()
 
 
 def test_an_export_names_the_stage_of_each_vote(ruled, people):
