@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,10 +42,18 @@ def wrong_clock(by: str) -> dict[str, str]:
     }
 
 
+PORTS = range(20_000, 32_768)
+"""Below those that Linux gives to whoever connects or asks for any port: such a one could be
+another's before its server starts, or while a server that was killed starts again.
+"""
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port of the loopback on which nobody listens."""
+    while True:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port := secrets.choice(PORTS)))
+            return port
 
 
 def answers(port: int) -> bool:

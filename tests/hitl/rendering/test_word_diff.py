@@ -69,11 +69,11 @@ def test_each_side_reads_as_its_text(before, after):
 
 
 def test_two_long_texts_without_a_word_in_common_take_no_minutes():
-    began = time.monotonic()
+    began = time.process_time()
     compare(
         "\n".join(f"a{n} " * 300 for n in range(300)), "\n".join(f"b{n} " * 300 for n in range(300))
     )
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize(

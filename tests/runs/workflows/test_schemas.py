@@ -130,9 +130,9 @@ def test_a_reference_beside_other_words_means_both():
 
 def test_a_pattern_that_backtracks_without_end_elsewhere_answers_at_once():
     kept = schemas.check({"type": "string", "pattern": "(a+)+$"})
-    began = time.monotonic()
+    began = time.process_time()
     assert validate_resume_payload(kept, "a" * 100_000 + "b")
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize(
@@ -195,9 +195,9 @@ def test_what_is_no_json_or_too_large_is_refused(payload):
 
 def test_an_answer_too_large_for_its_schema_is_refused_before_it_is_checked():
     wide = schemas.check({"items": {"allOf": [{"minimum": -n} for n in range(1000)]}})
-    began = time.monotonic()
+    began = time.process_time()
     assert "more values than can be checked" in validate_resume_payload(wide, [1] * 20_000)[""][0]
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_long_lists_are_not_compared_item_by_item():
