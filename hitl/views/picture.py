@@ -21,7 +21,6 @@ from hitl.views import family
 from hitl.views.common import person
 from hitl.views.orders import progress
 from runs.models import Run, WorkOrder
-from runs.workflows import sequence
 from runs.workflows.sequence import FrozenStep
 
 CHILDREN = 40
@@ -97,10 +96,5 @@ def _notes(steps: Sequence[FrozenStep], own: Sequence[Span]) -> dict[str, str]:
 
 def _unshown(steps: Sequence[FrozenStep], moments: Sequence[Moment]) -> list[tuple[str, str]]:
     """Ways that the run went and the template does not show: a step named the next one itself."""
-    shown = set()
-    for step in steps:
-        name = step["name"]
-        shown |= {(name, sequence.following(steps, name)), (name, step["revise_to"])}
-        shown |= {(name, choice["to"]) for choice in step["choices"]}
-    names = {step["name"] for step in steps}
+    shown, names = workflow.drawn_ways(steps), {step["name"] for step in steps}
     return [way for way in times.ways(moments) if way not in shown and names.issuperset(way)]

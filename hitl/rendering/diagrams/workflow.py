@@ -281,6 +281,16 @@ STATES = {"done": "done", "now": "at work or next", "failed": "stopped here", "t
 ASKED = {**STATES, "done": "answered", "now": "waiting for an answer", "failed": "no answer"}
 
 
+def drawn_ways(steps: Sequence[FrozenStep]) -> set[tuple[str, str]]:
+    """From step to step, as the picture of these steps shows it."""
+    ways = set()
+    for step in steps:
+        name = step["name"]
+        ways |= {(name, sequence.following(steps, name)), (name, step["revise_to"])}
+        ways |= {(name, choice["to"]) for choice in step["choices"]}
+    return ways
+
+
 def standing_of(
     steps: Sequence[FrozenStep],
     parts: Sequence[Mapping[str, Any]],

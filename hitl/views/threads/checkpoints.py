@@ -22,6 +22,7 @@ from checkpoints.models import Checkpoint, Thread
 from hitl.decisions import services
 from hitl.http.errors import status_of
 from hitl.views.common import person
+from hitl.views.threads import path
 from runs.services import forks
 from runs.services.forks import NothingToFork
 
@@ -49,7 +50,7 @@ def history(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
     """
     thread = (
         Thread.objects.visible_to(person(request))
-        .select_related("work_order")
+        .select_related("work_order", "head")
         .filter(pk=thread_id)
         .first()
     )
@@ -60,6 +61,7 @@ def history(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
         "thread": thread,
         "home": home_of(thread),
         **page_context.history_of(thread, request),
+        **path.of_thread(thread),
     }
     return render(request, "hitl/inbox/history.html", context)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 
 import pytest
 
 from checkpoints.models import EventKind
-from hitl.rendering.diagrams import times, workflow
+from hitl.rendering.diagrams import path, times, workflow
+from hitl.rendering.diagrams.path import Trace
 from hitl.rendering.diagrams.times import Moment
 
 START = dt.datetime(2026, 1, 5, 9, tzinfo=dt.UTC)
@@ -201,3 +203,37 @@ def test_a_run_is_drawn_with_where_it_stands_and_the_ways_that_only_its_steps_kn
     assert [arc.left for arc in picture.arcs if arc.kind == "taken"] == [True]
     assert picture.sentences[0].startswith("Plan, done, 3 s at work. Then a person is asked")
     assert picture.detours == ["The run went from Work to Plan."]
+
+
+def traced(*rows):
+    """Checkpoints by letters: `(key, parent, step, loop, asks)`."""
+    keys = {name: uuid.UUID(int=number) for number, (name, *_) in enumerate(rows, 1)}
+    return keys, [
+        Trace(keys[name], keys.get(parent), step, loop, asks)
+        for name, parent, step, loop, asks in rows
+    ]
+
+
+def test_a_path_counts_loops_on_the_line_and_tells_what_lies_on_other_branches():
+    keys, traces = traced(
+        ("a", None, "", 0, False),
+        ("b", "a", "plan", 1, True),
+        ("c", "b", "work", 1, False),
+        ("d", "c", "work", 2, True),
+        ("answer", "b", "plan", 1, False),
+        ("e", "answer", "plan", 2, True),
+        ("f", "e", "ship", 1, False),
+    )
+    there = path.path_of(STEPS, traces, keys["f"], at="", waiting=False, failed=False)
+    assert [(step.title, len(step.line), len(step.aside)) for step in there.steps] == [
+        ("Plan", 3, 0),
+        ("Work", 0, 2),
+        ("Ship", 1, 0),
+    ]
+    assert there.standing.notes["plan"] == "done 2 times"
+    assert there.standing.notes["work"] == "2 times on other branches"
+    assert there.standing.taken == [("plan", "ship")]
+    assert there.standing.steps == {"plan": "done", "ship": "done"}
+    waits = path.path_of(STEPS, traces[:4], keys["d"], at="work", waiting=True, failed=False)
+    assert waits.standing.pauses == {"plan": "done", "work": "now"}
+    assert "The run went from Plan to Ship." in workflow.draw(STEPS, there.standing).detours

@@ -7,11 +7,14 @@ import re
 
 import pytest
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import escape
 
 from checkpoints.database.people import User
-from hitl.models import Decision
+from hitl.decisions import services
+from hitl.decisions.services import Answer
+from hitl.models import Decision, Via
 from runs.models import Pause, WorkOrder
 from runs.workflows.base import Ask, Go, Report
 from tests.conftest import drive, fresh, pause_of
@@ -487,6 +490,19 @@ def test_a_wrong_password_is_refused_without_saying_what_was_wrong(client, ana):
     tokens = re.compile(r'name="csrfmiddlewaretoken" value="\w+"|value="(ana|nobody)"')
     assert tokens.sub("", said[0]) == tokens.sub("", said[1])
     assert "Please enter a correct username and password" in said[0]
+
+
+def test_the_history_has_a_picture_of_the_path_with_links_to_its_checkpoints(paused, ana, page):
+    """Which checkpoint came of which step, and how often each was done; in words as well."""
+    services.decide(pause_of(paused).pk, Answer("revise", Via.PAGE, feedback="shorter"), by=ana)
+    drive(paused)
+    text = page.get(reverse("hitl:history", args=[paused.thread_id])).content.decode()
+    picture = text.partition("The path through the workflow")[2].partition("</section>")[0]
+    assert 'class="node pause now"' in picture
+    assert "Plan, done, done 2 times" in picture
+    head = fresh(paused).thread.head
+    assert reverse("hitl:checkpoint", args=[head.pk]) in picture
+    assert "style=" not in picture
 
 
 def test_an_order_has_a_picture_of_its_steps_and_of_where_its_time_went(paused, page):
