@@ -254,7 +254,7 @@ async def test_a_layer_that_dies_and_comes_back_is_joined_again(log, layer):
         log.write(1)
         await asyncio.sleep(0.12)  # more than one look of the hub
         layer.fails = frozenset()
-        await asyncio.sleep(0.12)  # more than one look of the hub
+        await settled(hub, 1)
         monkey_poll, hubs.LOOK_EVERY = hubs.LOOK_EVERY, 3600.0
         try:
             await asyncio.sleep(0.1)  # the poll that was under way
