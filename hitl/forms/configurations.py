@@ -12,6 +12,14 @@ from runs.models import StepTemplate
 from runs.workflows import registry, schemas
 
 
+class JsonText(forms.JSONField):
+    """JSON as text; nothing is an empty field."""
+
+    def prepare_value(self, value: Any) -> Any:
+        """Give the text that the field shows."""
+        return "" if value is None else super().prepare_value(value)
+
+
 class KindForm(forms.Form):
     """`version` is the one that was looked at, 0 for a new one; `more` holds, as JSON, what the
     function's schema does not name.
@@ -19,7 +27,7 @@ class KindForm(forms.Form):
 
     version = forms.IntegerField(widget=forms.HiddenInput)
     title = forms.CharField(max_length=120)
-    more = forms.JSONField(
+    more = JsonText(
         required=False,
         label="Further configuration",
         help_text="As JSON: an object of what has no field above.",

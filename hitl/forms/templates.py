@@ -14,6 +14,7 @@ from django import forms
 from django.forms.utils import ErrorDict
 
 from hitl.forms import drafts
+from hitl.forms.configurations import JsonText
 from runs import definitions, phases
 from runs.definitions import step_options
 from runs.models import StepTemplate, Template
@@ -53,7 +54,7 @@ class TemplateForm(forms.Form):
     )
 
     needs_repository = forms.BooleanField(required=False, label="It works on a repository")
-    input_schema = forms.JSONField(
+    input_schema = JsonText(
         required=False,
         label="What an order brings",
         help_text="A JSON Schema of an object, from which the form of a new order is made.",

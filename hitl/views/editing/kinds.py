@@ -54,6 +54,8 @@ def new_kind(request: HttpRequest) -> HttpResponse:
     if not person(request).has_perm(ADD):
         raise PermissionDenied("You may not make step templates.")
     name = request.GET.get("function", "")
+    if not name:
+        return redirect("hitl:step_templates")
     try:
         catalog.function(name)
     except catalog.FunctionNotFound as error:

@@ -132,6 +132,7 @@ def test_a_new_template_is_made_of_chosen_steps_and_ordered_by(editor, ana):
 def test_a_new_template_begins_empty_and_says_so_when_it_is_saved_so(editor):
     page = editor.get("/templates/new")
     assert "There are no steps yet" in page.content.decode()
+    assert "null" not in page.content.decode()
     wrong = filled(page) | {"slug": "empty", "title": "Empty"}
     page = editor.post("/templates/new", wrong)
     assert page.status_code == 422
