@@ -24,6 +24,7 @@ from runs.workflows import registry
 from runs.workflows.base import ConfigInvalid
 from runs.workflows.registry import NotReady, UnknownStep, asks_by_itself, traits_of
 from runs.workflows.reviews import deadlines
+from runs.workflows.reviews import stages as stages_of
 from runs.workflows.reviews.calendars import CalendarInvalid
 from runs.workflows.reviews.review import Actors, Review
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE, FrozenStep
@@ -229,9 +230,9 @@ def _pause(
     where: str,
 ) -> PlannedPause:
     review: Review = step.get("review") or {}
-    reviewers = review.get("reviewers") or {}
+    reviewers = review.get("reviewers") or _of_stages(review)
     people = _people(reviewers) if any(reviewers.values()) else None
-    quorum = review.get("quorum", 1)
+    quorum = stages_of.quorum(review)
     _check_people(people, quorum, review, by, report, f"{where}.review", step["name"])
     try:
         times = deadlines.of(review, clock.now(), step_options.calendars(), zone=settings.TIME_ZONE)
@@ -261,6 +262,16 @@ def _pause(
     )
 
 
+def _of_stages(review: Review) -> Actors:
+    """Everybody whom the stages of a review name, together."""
+    named: Actors = {"users": [], "groups": []}
+    for stage in stages_of.of(review):
+        actors = stage.get("reviewers") or {}
+        named["users"] += actors.get("users", [])
+        named["groups"] += actors.get("groups", [])
+    return named
+
+
 def _check_people(
     people: set[int] | None,
     quorum: int,
@@ -278,7 +289,7 @@ def _check_people(
         report.error(
             "nobody_to_ask", f"{where}.reviewers", f"{name}: nobody is in the groups that it asks."
         )
-    elif len(able) < quorum:
+    elif len(able) < quorum and not stages_of.of(review):
         counted = f"{len(able)} {'person' if len(able) == 1 else 'people'}"
         report.error(
             "quorum_too_high",
