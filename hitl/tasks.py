@@ -22,7 +22,7 @@ from hitl.models.outbound import Delivery
 from hitl.outbound import sending
 from hitl.wait_gate import early_answers
 from runs.engine.workers.shutdown import stopping
-from runs.rounds import Round, check_connection
+from runs.rounds import Round
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,6 @@ def fire_deadlines() -> None:
     Where more is due than that, it goes on past the beginning of the next sweep, which shares the
     rest: so nothing waits for a tick, and there are two at most.
     """
-    check_connection()
     ends = time.monotonic() + 2 * settings.WAYSTATION_SWEEP_SECONDS
     with locks.impatient():
         while _fired() and time.monotonic() < ends and not stopping():
@@ -53,7 +52,6 @@ def _fired() -> bool:
 @shared_task(base=Round, ignore_result=True)
 def anchor_ledgers() -> None:
     """Every few minutes, so that a day gets its anchors though a server was away at midnight."""
-    check_connection()
     with locks.impatient():
         anchors.drop_due(now=clock.read())
 
@@ -61,7 +59,6 @@ def anchor_ledgers() -> None:
 @shared_task(base=Round, ignore_result=True)
 def take_early_answers() -> None:
     """Give the questions that have opened what was answered before they were there."""
-    check_connection()
     with locks.impatient():
         early_answers.sweep(now=clock.read())
 
@@ -72,7 +69,6 @@ def announce() -> None:
 
     Planning is quick; sending waits for networks.
     """
-    check_connection()
     with locks.impatient():
         notifications.announce()
         for name, drop in (("presence", presence.drop_old), ("keys", idempotency.drop_old)):
@@ -84,5 +80,4 @@ def announce() -> None:
 
 @shared_task(base=Round, ignore_result=True)
 def deliver() -> None:
-    check_connection()
     sending.deliver(seconds=SECONDS)

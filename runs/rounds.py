@@ -38,7 +38,7 @@ def _every(name: str) -> float:
 
 
 def check_connection() -> None:
-    """Begin a task with this.
+    """Begin a task with this; rounds do.
 
     A worker keeps its connection from task to task (CELERY_DB_REUSE_MAX); a server that was
     restarted has

@@ -106,7 +106,6 @@ def sweep() -> None:
     """
     global _broken_until
     _broken_until = 0.0  # this message came, so the broker is back
-    check_connection()
     with locks.impatient():
         _sweep()
 

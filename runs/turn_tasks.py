@@ -35,7 +35,6 @@ _dice = random.SystemRandom()
 @shared_task(base=Round, ignore_result=True)
 def start_scheduled() -> None:
     """Start the work of all schedules that are due, batch after batch."""
-    check_connection()
     ends = time.monotonic() + 2 * settings.WAYSTATION_SWEEP_SECONDS
     with locks.impatient():
         while _started() and time.monotonic() < ends and not stopping():
