@@ -39,7 +39,7 @@ POOLS = {
     "Waystation, two prefork children": "prefork",
     "Waystation, two times 16 threads": "threads",
 }
-SHIPPED = "Waystation, two prefork children"
+SHIPPED = "Waystation, two times 16 threads"
 DBOS = "dbos==3.4.0"
 HERE = Path(__file__).parent
 
