@@ -81,7 +81,7 @@ def operator(right: str, methods: str, *, whole: bool = False) -> Address:
     return made
 
 
-YES = {"decision": "approve", "action": "approve"}
+YES, YES_BY_FORM = {"decision": "approve"}, {"action": "approve"}
 WHY = {"reason": "why not"}
 DECISION, DELIVERY, ENDPOINT, TURN = (
     "<dec:decision_id>",
@@ -108,7 +108,7 @@ ADDRESSES: dict[str, Address] = {
     f"work-orders/{ORDER}/suspend": own("POST", done="running"),
     f"work-orders/{ORDER}/retry": own("POST", done="failed"),
     f"work-orders/{ORDER}/again": own("POST", done="failed"),
-    f"pauses/{PAUSE}/decide": own("POST", body=YES, done="paused"),
+    f"pauses/{PAUSE}/decide": own("POST", body=YES_BY_FORM, done="paused"),
     f"pauses/{PAUSE}/patch": own("GET", sparse=True),
     f"pauses/{PAUSE}/changes": own("GET", sparse=True),
     f"pauses/{PAUSE}/cancel": own("GET"),

@@ -62,7 +62,7 @@ def test_a_template_is_changed_compared_copied_and_switched_off_on_a_phone(open_
     page.get_by_role("link", name="Copy", exact=True).click()
     page.get_by_label("Name", exact=True).fill("my-fix")
     page.get_by_label("Title", exact=True).fill("My fix")
-    page.get_by_role("button", name="Make the template").click()
+    page.get_by_role("button", name="Create template").click()
     page.wait_for_url(re.compile(r"/templates/my-fix/$"))
     page.get_by_label("Title", exact=True).fill("My own fix")
     page.get_by_role("button", name="Move down step 1").click()
