@@ -17,7 +17,7 @@ from hitl.views import (
 )
 from hitl.views.editing import editor, kinds, wholes
 from hitl.views.pauses import answers, bulk, contents, links
-from hitl.views.starting import inbound, schedules
+from hitl.views.starting import inbound, limits, priorities, schedules
 from hitl.views.threads import checkpoints, pages, turns
 
 app_name = "hitl"
@@ -32,10 +32,13 @@ urlpatterns = [
     path("work-orders/<wo:order_id>/suspend", orders.order_suspend, name="order_suspend"),
     path("work-orders/<wo:order_id>/retry", orders.order_retry, name="order_retry"),
     path("work-orders/<wo:order_id>/again", orders.order_again, name="order_again"),
+    path("work-orders/<wo:order_id>/priority", priorities.order_priority, name="order_priority"),
     path("schedules/", schedules.schedule_list, name="schedules"),
     path("schedules/new", schedules.schedule_new, name="schedule_new"),
     path("schedules/<sch:schedule_id>/", schedules.schedule, name="schedule"),
     path("schedules/<sch:schedule_id>/do", schedules.schedule_do, name="schedule_do"),
+    path("limits/", limits.limit_list, name="limits"),
+    path("limits/<int:limit_id>/", limits.limit, name="limit"),
     path("inbound/", inbound.start_list, name="starts"),
     path("inbound/<ist:start_id>/", inbound.start, name="start"),
     path("inbound/<ist:start_id>/do", inbound.start_do, name="start_do"),

@@ -29,6 +29,7 @@ from runs.definitions.tool_approvals import CallInvalid
 from runs.git.repositories import RepositoryInvalid
 from runs.schedules.keeping import ScheduleInvalid
 from runs.services import InputInvalid
+from runs.services.limits import LimitInvalid
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +86,7 @@ def _extra(error: Exception) -> dict[str, Any]:
             | RulesRefused()
             | waits.WaitInvalid()
             | ScheduleInvalid()
+            | LimitInvalid()
             | StartInvalid()
         ):
             return {"errors": error.errors}

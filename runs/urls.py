@@ -4,6 +4,7 @@ from django.urls import path
 
 from runs.api import (
     functions,
+    limits,
     repositories,
     schedules,
     templates,
@@ -41,6 +42,8 @@ urlpatterns = [
     path("templates/steps/<slug:slug>/take-over", versions.StepTemplateTakeOver.as_view()),
     path("templates/functions", functions.StepFunctions.as_view()),
     path("templates/functions/<str:name>", functions.StepFunctionDetail.as_view()),
+    path("limits", limits.Limits.as_view()),
+    path("limits/<int:limit_id>", limits.LimitDetail.as_view()),
     path("schedules", schedules.Schedules.as_view()),
     path("schedules/<sch:schedule_id>", schedules.ScheduleDetail.as_view()),
     path("schedules/<sch:schedule_id>/start", schedules.ScheduleStart.as_view()),

@@ -27,10 +27,11 @@ from hitl.threads import time_spent
 from runs import services as runs
 from runs.api.fields import OptionalText
 from runs.api.requests import body_of, user_of
-from runs.api.work_orders import WorkOrderOut
+from runs.api.work_orders import Priority, WorkOrderOut
 from runs.models import WorkOrder
+from runs.models.priority import WORDS
 from runs.security import scopes
-from runs.services import resubmit
+from runs.services import priorities, resubmit
 
 
 class Success(serializers.Serializer[Any]):
@@ -246,4 +247,25 @@ class Again(APIView):
         new = resubmit.again(order.pk, by=user_of(request))
         return Response(
             WorkOrderOut(WorkOrder.objects.shown_to(request.user).get(pk=new.pk)).data, status=201
+        )
+
+
+class PriorityIn(serializers.Serializer[Any]):
+    priority = Priority(help_text=WORDS)
+
+
+class OrderPriority(APIView):
+    @extend_schema(
+        operation_id="change_work_order_priority",
+        request=PriorityIn,
+        responses={200: WorkOrderOut},
+        summary="Change the priority of a work order that has not ended",
+        description="For whoever asked for the work, and holders of `runs.raise_priority`. 403 "
+        "`priority_not_allowed`: it is somebody else's, or above 0 without that right.",
+    )
+    def post(self, request: Request, order_id: UUID) -> Response:
+        order = services.find_order(order_id, by=user_of(request))
+        priorities.change(order.pk, body_of(request, PriorityIn)["priority"], by=user_of(request))
+        return Response(
+            WorkOrderOut(WorkOrder.objects.shown_to(request.user).get(pk=order.pk)).data
         )

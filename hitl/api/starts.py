@@ -22,8 +22,9 @@ from hitl.wait_gate import signatures, starts
 from runs.api.fields import OptionalText
 from runs.api.paging import Paged
 from runs.api.requests import body_of, user_of
-from runs.api.work_orders import WorkOrderIn
+from runs.api.work_orders import Priority, WorkOrderIn
 from runs.models import WorkOrder
+from runs.models.priority import NORMAL, WORDS
 
 URL = "/api/v1/inbound/{}/start"
 
@@ -46,6 +47,7 @@ class StartIn(serializers.Serializer[Any]):
     )
     repository_url = OptionalText(max_length=500)
     team = WorkOrderIn().fields["team"]
+    priority = Priority(default=NORMAL, help_text=WORDS)
 
     def validate_team(self, name: str | None) -> Any:
         return WorkOrderIn(context=self.context).validate_team(name)
@@ -69,7 +71,8 @@ class StartOut(serializers.ModelSerializer[InboundStart]):
         model = InboundStart
         fields = (
             "id", "name", "address", "enabled", "template", "title", "user_request",
-            "request_pointer", "input", "mapping", "repository_url", "team", "made_at",
+            "request_pointer", "input", "mapping", "repository_url", "team", "priority",
+            "made_at",
         )  # fmt: skip
 
     def get_address(self, start: InboundStart) -> str:

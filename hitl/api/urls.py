@@ -28,6 +28,7 @@ urlpatterns = [
     path("work-orders/<wo:order_id>/cancel", orders.Cancel.as_view()),
     path("work-orders/<wo:order_id>/retry", orders.RetryView.as_view()),
     path("work-orders/<wo:order_id>/again", orders.Again.as_view()),
+    path("work-orders/<wo:order_id>/priority", orders.OrderPriority.as_view()),
     path("work-orders/<wo:order_id>/erasure", erasure.WorkOrderErasure.as_view()),
     path("work-orders/<wo:order_id>/suspend", orders.Suspend.as_view()),
     path("work-orders/<wo:order_id>/artifacts", artifacts.WorkOrderArtifacts.as_view()),

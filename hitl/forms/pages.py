@@ -17,6 +17,7 @@ from checkpoints.models import WhenBusy
 from hitl.decisions.deadlines.changes import LONGEST_SNOOZE, MAX_REASON
 from hitl.decisions.services import MAX_FEEDBACK
 from hitl.forms.json_schema import SchemaForm
+from hitl.forms.priorities import PriorityField
 from hitl.forms.tool_calls import CallsForm
 from runs.definitions import readiness, rights
 from runs.models import Pause, Template
@@ -239,6 +240,7 @@ class WorkOrderForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.schema: dict[str, Any] = template.input_schema or {}
         offer_teams(self, user)
+        self.fields["priority"] = PriorityField(user)
         if not template.needs_repository:
             del self.fields["repository_url"]
             self.fields["title"].help_text = "Left empty, it is named after the template."

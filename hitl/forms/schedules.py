@@ -82,4 +82,5 @@ class ScheduleForm(TimesForm, WorkOrderForm):
             "input": self.input_values(),
             "repository_url": values.get("repository_url", ""),
             "team": values.get("team"),
+            "priority": values["priority"],
         }

@@ -42,6 +42,7 @@ from runs.models.artifacts import ArtifactDropped
 from runs.schedules.keeping import CannotStart, MayNotSchedule, ScheduleInvalid
 from runs.security import scopes
 from runs.services import InputInvalid, NothingKept, OrdersStopped, PauseClosed
+from runs.services import limits as work_limits
 from runs.services.forks import (
     ForkForbidden,
     ImportStands,
@@ -135,6 +136,8 @@ STATUS: dict[type[Exception], int] = {
     starts.StartInvalid: 422,
     starts.MayNotStart: 403,
     ScheduleInvalid: 422,
+    work_limits.LimitInvalid: 422,
+    work_limits.MayNotLimit: 403,
     MayNotSchedule: 403,
     CannotStart: 409,
     resume_events.EarlyVerdict: 409,

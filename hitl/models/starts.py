@@ -11,6 +11,7 @@ from checkpoints.models import SealedJsonField
 from checkpoints.models.fields import MadeAtField, SealedTextField
 from hitl.models.wait_gate import InboundSource
 from runs.models import WorkOrder
+from runs.models.priority import bounded, priority_field
 
 
 class InboundStart(ids.HasShownId, models.Model):
@@ -38,7 +39,11 @@ class InboundStart(ids.HasShownId, models.Model):
     repository_url = models.CharField(max_length=500, blank=True)
     team = models.ForeignKey(Group, models.SET_NULL, null=True, blank=True, related_name="+")
     for_team = models.BooleanField(default=False, editable=False)
+    priority = priority_field()
     made_at = MadeAtField()
+
+    class Meta:
+        constraints = [bounded("inbound_start_priority_bounded")]
 
     def __str__(self) -> str:
         return self.source_id

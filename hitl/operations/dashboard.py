@@ -16,7 +16,7 @@ from hitl.models.outbound import Delivery, DeliveryStatus
 from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress, ListPage
 from hitl.wait_gate import lifecycles
-from runs.models import HostClock, Pause, Run
+from runs.models import HostClock, Pause, Place, Run
 from runs.states import FAILED, LIVE, PENDING, RUNNING, FailureCode
 
 SHOWN = 20
@@ -64,6 +64,8 @@ class Dashboard:
     """`open`, `late` (past their deadline), `oldest`."""
     lately: dict[str, int]
     """Of the last day's questions: `resumed`, whose answer let a run go on, and `expired`."""
+    limited: int
+    """Runs that wait for a place under a limit of work at once."""
     deliveries: dict[str, int]
     """`queued`, `late` and `dead`."""
 
@@ -97,6 +99,7 @@ def standing(*, now: dt.datetime, here: ListAddress) -> Dashboard:
             oldest=Min("opened_at"),
         ),
         lately=lifecycles.lately(now - LATELY),
+        limited=Place.objects.waiting().values("run").distinct().count(),
         deliveries={
             "queued": (queued := Delivery.objects.filter(status=DeliveryStatus.QUEUED)).count(),
             "late": queued.filter(next_at__lt=now - _patience()).count(),

@@ -35,7 +35,8 @@ from runs.definitions.readiness import CannotRun
 from runs.definitions.rights import NotPermitted
 from runs.git.sources import BadSource
 from runs.models import Repository, Template, WorkOrder
-from runs.services import InputInvalid, OrdersStopped, resubmit
+from runs.services import InputInvalid, OrdersStopped, priorities, resubmit
+from runs.services import limits as work_limits
 from runs.states import RunEnded
 from runs.workflows.sequence import CANCEL
 
@@ -160,6 +161,7 @@ def _submit(template: Template, form: WorkOrderForm, user: Any) -> WorkOrder | N
             input=form.input_values(),
             repository_url=values.get("repository_url", ""),
             team=values.get("team"),
+            priority=values["priority"],
         )
     except InputInvalid as error:
         form.add_errors(error.errors)
@@ -235,10 +237,20 @@ def _parts_of(
         "may_suspend": not observer and order.status in {"pending", "running"},
         "suspended_by": family.suspended_by([run, *below] if run else []),
         "may_retry": not observer and run is not None and run.may_be_taken_up,
+        **_places_of(order, by),
+        "may_prioritise": priorities.may_change(order, by),
         "may_ask_again": not observer and resubmit.may_ask_again(order),
         "earlier": earlier,
         "successor": successor,
     }
+
+
+def _places_of(order: WorkOrder, by: User) -> dict[str, Any]:
+    """Who holds the places that it waits for, as far as this person may see."""
+    if not getattr(order, "waits_for", None) or order.latest_run_id is None:
+        return {}
+    seen, others = work_limits.in_the_way(order.latest_run_id, by=by)
+    return {"in_the_way": seen, "others_in_the_way": others}
 
 
 def progress(order: WorkOrder) -> list[dict[str, str]]:

@@ -66,16 +66,19 @@ def make(
     shown this once.
 
     Args:
-        values: `title`, `request`, `request_pointer`, `input`, `mapping`, `repository_url`.
+        values: `title`, `request`, `request_pointer`, `input`, `mapping`, `repository_url`,
+            `priority`.
 
     Raises:
-        MayNotStart, StartInvalid, definitions.TemplateNotFound, rights.NotPermitted.
+        MayNotStart, StartInvalid, definitions.TemplateNotFound, rights.NotPermitted,
+            services.InputInvalid.
     """
     if not by.has_perm(ADD):
         raise MayNotStart(MAY_NOT)
     chosen = definitions.current(template)
     rights.check_order(chosen.slug, by)
     _check(values)
+    services.check_priority(values.get("priority", 0), by)
     if team is not None and not by.groups.filter(pk=team.pk).exists():
         raise StartInvalid("team", "You are in no team of this name.")
     secret = InboundSource.new_secret()
@@ -174,6 +177,7 @@ def take(start: InboundStart, delivery_id: str, message: Any) -> tuple[StartDeli
                 input=_input(start, message),
                 repository_url=start.repository_url,
                 team=start.team,
+                priority=start.priority,
             )
     except IntegrityError:  # start_delivery_once: the same message at the same moment
         before = _started(start, delivery_id)

@@ -9,9 +9,8 @@ from django.contrib import admin
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 
-from checkpoints.database import clock
-from runs.models import Place, Run, Template, WorkLimit
-from runs.states import PENDING
+from runs.models import Place, Template, WorkLimit
+from runs.services import limits as work_limits
 from runs.workflows import refusals
 from runs.workflows.base import pointers
 
@@ -53,14 +52,8 @@ class WorkLimitAdmin(ModelAdmin):
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
-        _look_again(obj)
+        work_limits.look_again(obj)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
-        _look_again(obj)
+        work_limits.look_again(obj)
         super().delete_model(request, obj)
-
-
-def _look_again(limit: WorkLimit) -> None:
-    """Let what waits under a limit that changes ask anew with the next sweep."""
-    waiting = Place.objects.waiting().filter(limit=limit).values("run")
-    Run.objects.filter(pk__in=waiting, status=PENDING).update(due_at=clock.FromNow())

@@ -17,8 +17,9 @@ from checkpoints import ids
 from runs.api.fields import OptionalText
 from runs.api.paging import Paged
 from runs.api.requests import body_of, user_of
-from runs.api.work_orders import WorkOrderIn, WorkOrderOut
+from runs.api.work_orders import Priority, WorkOrderIn, WorkOrderOut
 from runs.models import Occurrence, Schedule, WorkOrder
+from runs.models.priority import NORMAL, WORDS
 from runs.models.schedules import CatchUp, Overlap
 from runs.schedules import keeping, times
 
@@ -39,6 +40,7 @@ class ScheduleIn(serializers.Serializer[Any]):
     )
     repository_url = OptionalText(max_length=500)
     team = WorkOrderIn().fields["team"]
+    priority = Priority(default=NORMAL, help_text=WORDS)
     cron = serializers.CharField(max_length=times.LONGEST, help_text=CRON)
     zone = serializers.CharField(
         max_length=64, default="UTC", help_text="IANA name of the time zone, Europe/Berlin."
@@ -86,8 +88,8 @@ class ScheduleOut(serializers.ModelSerializer[Schedule]):
         model = Schedule
         fields = (
             "id", "name", "template", "title", "user_request", "input", "repository_url", "team",
-            "cron", "zone", "overlap", "catch_up", "catch_up_most", "enabled", "stopped_because",
-            "coming", "made_at",
+            "priority", "cron", "zone", "overlap", "catch_up", "catch_up_most", "enabled",
+            "stopped_because", "coming", "made_at",
         )  # fmt: skip
 
     def get_coming(self, schedule: Schedule) -> list[str]:

@@ -19,8 +19,16 @@ from runs.api.requests import body_of, user_of
 from runs.models import (
     WorkOrder,
 )
+from runs.models.priority import HIGHEST, LOWEST, NORMAL, WORDS
 from runs.security import scopes
 from runs.services import outputs
+
+
+class Priority(serializers.IntegerField):
+    """A priority in its range; who may raise it says the service."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"min_value": LOWEST, "max_value": HIGHEST, **kwargs})
 
 
 class WorkOrderIn(serializers.Serializer[Any]):
@@ -43,6 +51,7 @@ class WorkOrderIn(serializers.Serializer[Any]):
     team = TextOrNull(
         max_length=150, help_text="Name of one of your groups; its members see and answer too."
     )
+    priority = Priority(default=NORMAL, help_text=WORDS)
 
     interrupt_before = serializers.ListField(
         child=serializers.CharField(max_length=500),
@@ -128,7 +137,7 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
             "sleeping_until", "git_commit_count",
             "github_pull_request_url", "usage", "checkpoint_data", "last_checkpoint", "thread_id",
             "run_id", "created_by", "created_at",
-            "again_of", "asked_again_as", "waits_for",
+            "again_of", "asked_again_as", "waits_for", "priority",
         ]  # fmt: skip
 
     def get_again_of(self, order: WorkOrder) -> str | None:

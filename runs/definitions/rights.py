@@ -16,6 +16,7 @@ from django.db.models import Q
 
 from checkpoints.database.people import User
 from runs.models import Repository, TemplateAccess, WorkOrder
+from runs.models.priority import HIGHEST, NORMAL
 from runs.workflows.registry import traits_of
 from runs.workflows.sequence import FrozenStep
 
@@ -24,6 +25,10 @@ UNREVIEWED = "runs.deliver_unreviewed"
 
 SWITCH = "runs.change_templateaccess"
 """The right to say who orders by a template, and to switch one off."""
+
+
+RAISE = "runs.raise_priority"
+"""The right to let work go before the work of others."""
 
 
 class NotPermitted(Exception):
@@ -38,12 +43,17 @@ class NotPermitted(Exception):
 
 class Forbidden(NotPermitted):
     """It is allowed to others: `template_not_allowed`, `repository_not_allowed`,
-    `delivery_not_allowed`, `delivery_unreviewed`.
+    `delivery_not_allowed`, `delivery_unreviewed`, `priority_not_allowed`.
     """
 
 
 class SwitchedOff(NotPermitted):
     """It is allowed to nobody at present: `template_off`, `template_not_on_repository`."""
+
+
+def highest_priority(by: User) -> int:
+    """The highest priority that this person may give to work."""
+    return HIGHEST if by.has_perm(RAISE) else NORMAL
 
 
 def is_among(user: User, groups: Iterable[Group], *, restricted: bool) -> bool:

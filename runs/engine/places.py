@@ -5,8 +5,8 @@ no counter can leak, and a killed worker's place is free once its lease has ende
 place stays pending, holds nothing, and says what it waits for. Its turn comes by the message of
 whoever lets a place go, or by the sweep.
 
-Whose turn: runs that have begun, then by the limit's priority, then those of the team (or person)
-that has the fewest at work there, then who waits longest. Who was offered a place and does not
+Whose turn: runs that have begun, then by the limit's priority, then as `runs.urgency` judges: teams
+take turns there, and a run's own priority counts. Who was offered a place and does not
 come, because no worker serves its queue, is passed over.
 """
 
@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-import uuid
-from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
 from django.db.models import Q
+from django.db.models.functions import Coalesce
 
 from checkpoints.database import clock
 from checkpoints.database.rounds import RoundItem
@@ -34,7 +33,9 @@ from runs.engine.context.claimed_run import ClaimedRun
 from runs.engine.drafts.events import line
 from runs.engine.ending import Wake
 from runs.models import Place, Run, WorkLimit
+from runs.models.priority import NORMAL
 from runs.states import ENDED, PENDING
+from runs.urgency import NewRun, Share, Turns, share_of
 from runs.workflows.base import pointers
 
 logger = logging.getLogger(__name__)
@@ -50,10 +51,11 @@ KEYS = 200
 WHOSE = (
     "run__epoch",
     "limit__priority",
+    "run",
     "run__thread__team",
     "run__thread__owner",
+    "priority",
     "since",
-    "run",
     "limit__most",
     "run__queue",
     "offered_at",
@@ -65,17 +67,15 @@ class _InLine:
     """A run in line for places of one key."""
 
     begun: bool
-    priority: int
-    team: tuple[str, Any]
-    since: dt.datetime
-    run_id: uuid.UUID
+    limit_priority: int
+    run: NewRun
     most: int
     queue: str
     offered_at: dt.datetime | None = None
 
-    def rank(self, at_work: Counter[Any]) -> tuple[Any, ...]:
+    def rank(self, turns: Turns) -> tuple[Any, ...]:
         """The lowest goes first."""
-        return (not self.begun, -self.priority, at_work[self.team], self.since, self.run_id)
+        return (not self.begun, -self.limit_priority, self.run.rank(turns))
 
 
 def claim(held: ClaimedRun) -> bool:
@@ -125,17 +125,20 @@ def offer(keys: Iterable[str]) -> list[Wake]:
     for key in dict.fromkeys(keys):
         now = clock.now()
         busy, in_line = _standing(key, None, now)
-        load = Counter(busy)
-        turn = sorted(in_line, key=lambda one: one.rank(load))
+        if not in_line:
+            continue
+        turns = Turns.read(busy)
+        turn = sorted(in_line, key=lambda one: one.rank(turns))
         for place, one in enumerate(turn):
             if len(busy) + place >= one.most:
                 break
             if one.offered_at is not None:
                 continue
-            due = Run.objects.filter(pk=one.run_id, status=PENDING)
+            run_id = one.run.run_id
+            due = Run.objects.filter(pk=run_id, status=PENDING)
             if due.update(due_at=clock.FromNow()):
-                Place.objects.filter(run=one.run_id, key=key).update(offered_at=now)
-                woken.append((one.run_id, one.queue))
+                Place.objects.filter(run=run_id, key=key).update(offered_at=now)
+                woken.append((run_id, one.queue))
     return woken
 
 
@@ -175,42 +178,44 @@ def _lock(limits: Collection[WorkLimit]) -> None:
     list(same.order_by("pk").select_for_update(no_key=True).values_list("pk"))
 
 
-def _standing(
-    key: str, but: Run | None, now: dt.datetime
-) -> tuple[list[tuple[str, Any]], list[_InLine]]:
+def _standing(key: str, but: Run | None, now: dt.datetime) -> tuple[list[Share], list[_InLine]]:
     """The teams of the runs at work under a key, and the runs in line that may be waited for."""
-    rows = Place.objects.filter(key=key)
+    rows = Place.objects.filter(key=key).annotate(
+        priority=Coalesce("run__work_order__priority", NORMAL)
+    )
     if but is not None:
         rows = rows.exclude(run=but)
-    busy = [_team(*row) for row in rows.at_work().values_list(*WHOSE[2:4])]
+    busy = [share_of(*row) for row in rows.at_work().values_list(*WHOSE[3:5])]
     fresh = rows.waiting().filter(Q(offered_at=None) | Q(offered_at__gt=now - OFFER))
     found = fresh.order_by("since").values_list(*WHOSE)[:LINE]
     return busy, [
-        _InLine(epoch > 0, priority, _team(team, owner), *rest)
-        for epoch, priority, team, owner, *rest in found
+        _InLine(
+            epoch > 0, limit_priority, NewRun(run, share_of(team, owner), priority, since), *rest
+        )
+        for epoch, limit_priority, run, team, owner, priority, since, *rest in found
     ]
-
-
-def _team(team: Any, owner: Any) -> tuple[str, Any]:
-    """Whose share a run is of: its team's, or its owner's where it has none."""
-    return ("team", team) if team is not None else ("person", owner)
 
 
 def _why_wait(limit: WorkLimit, key: str, run: Run, now: dt.datetime) -> tuple[str, int]:
     """Why a run may not have a place, "" where it may; and how many are before it."""
     before = Place.objects.filter(run=run, limit=limit, epoch=None).first()
     busy, in_line = _standing(key, run, now)
-    load, thread = Counter(busy), run.thread
+    if len(busy) < limit.most and not in_line:
+        return "", 0
+    turns = Turns.read(busy)
     mine = _InLine(
         run.epoch > 0,
         limit.priority,
-        _team(thread.team_id, thread.owner_id),
-        before.since if before is not None else now,
-        run.pk,
+        NewRun(
+            run.pk,
+            share_of(run.thread.team_id, run.thread.owner_id),
+            run.work_order.priority if run.work_order is not None else NORMAL,
+            before.since if before is not None else now,
+        ),
         limit.most,
         run.queue,
-    ).rank(load)
-    ahead = sum(one.rank(load) < mine for one in in_line)
+    ).rank(turns)
+    ahead = sum(one.rank(turns) < mine for one in in_line)
     if len(busy) >= limit.most:
         return f"It waits for a place: {len(busy)} of {limit.most} at work ({limit}).", ahead
     if len(busy) + ahead >= limit.most:

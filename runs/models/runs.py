@@ -23,6 +23,7 @@ from checkpoints.models.fields import MadeAtField, SealedTextField
 from checkpoints.text import invisible
 from runs import states
 from runs.models.frequency import Frequency
+from runs.models.priority import bounded, priority_field
 from runs.models.templates import (
     Definition,
     Repository,
@@ -97,15 +98,18 @@ class WorkOrder(ids.HasShownId, models.Model):
         db_index=False,  # the constraint below has one
         help_text="The earlier order that this one asks for again.",
     )
+    priority = priority_field()
     created_at = MadeAtField()
 
     objects = WorkOrderQuerySet.as_manager()
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["again_of"], name="work_order_asked_again_once")
+            models.UniqueConstraint(fields=["again_of"], name="work_order_asked_again_once"),
+            bounded("work_order_priority_bounded"),
         ]
         indexes = [models.Index(fields=["created_by", "-id"], name="work_order_by_creator")]
+        permissions = [("raise_priority", "Can raise the priority of work")]
 
     def __str__(self) -> str:
         return invisible.plain(self.title)
@@ -412,6 +416,12 @@ class Run(ids.HasShownId, models.Model):
             models.Index(
                 fields=["parent", "id"], condition=Q(parent__isnull=False), name="run_by_parent"
             ),  # join, cancel, the order's page
+            # whose turn it is: whose work has begun lately
+            models.Index(
+                fields=["-started_at"],
+                condition=Q(started_at__isnull=False),
+                name="run_by_start",
+            ),
         ]
         permissions = [("step_around_review", "Can bypass a review")]
 

@@ -15,6 +15,7 @@ from checkpoints import ids
 from checkpoints.models import SealedJsonField
 from checkpoints.models.fields import MadeAtField, SealedTextField
 from checkpoints.text import invisible
+from runs.models.priority import bounded, priority_field
 from runs.models.runs import WorkOrder
 from runs.states import LIVE
 
@@ -67,6 +68,7 @@ class Schedule(ids.HasShownId, models.Model):
         editable=False,
         help_text="Whether a team was chosen; it stays so when that team is deleted.",
     )
+    priority = priority_field()
     cron = models.CharField(
         max_length=100, help_text="Minute, hour, day of the month, month, day of the week."
     )
@@ -107,6 +109,7 @@ class Schedule(ids.HasShownId, models.Model):
                 condition=Q(enabled=False) | Q(stopped_because=""),
                 name="schedule_stopped_is_off",
             ),
+            bounded("schedule_priority_bounded"),
         ]
         indexes = [
             # the sweep

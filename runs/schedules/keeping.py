@@ -31,7 +31,7 @@ MAY_NOT = (
     "You may not make schedules, so none was made. An operator can give you the right “Can add "
     "schedule”."
 )
-WHAT = ("template", "title", "request", "input", "repository_url", "team")
+WHAT = ("template", "title", "request", "input", "repository_url", "team", "priority")
 """Fields that say what is ordered."""
 WHEN = ("cron", "zone", "overlap", "catch_up", "catch_up_most")
 """Fields that say when."""
@@ -186,6 +186,7 @@ def _check_order(schedule: Schedule) -> None:
     template = definitions.current(schedule.template)
     rights.check_order(template.slug, schedule.owner)
     services.check_words(schedule.title, schedule.request)
+    services.check_priority(schedule.priority, schedule.owner)
     services.check_input(template, schedule.input)
     if redaction.redact(schedule.input) != schedule.input:
         raise ScheduleInvalid(

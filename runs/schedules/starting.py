@@ -130,6 +130,7 @@ def order(schedule: Schedule, claim: keyed.RequestKey) -> WorkOrder:
                 input=schedule.input,
                 repository_url=schedule.repository_url,
                 team=schedule.team,
+                priority=schedule.priority,
             )
     except rights.Forbidden as error:
         raise OwnerLostRight(str(error)) from error

@@ -16,6 +16,7 @@ from checkpoints import ids, store
 from checkpoints.database.people import User
 from checkpoints.models import Checkpoint
 from checkpoints.state import codec, redaction
+from runs.definitions import rights
 from runs.models import WorkOrder
 from runs.services import work_orders
 from runs.services.work_orders import InputInvalid
@@ -67,6 +68,7 @@ def again(order_id: uuid.UUID, *, by: User) -> WorkOrder:
             repository_url=order.repository_url,
             team=team,
             again_of=order,
+            priority=min(order.priority, rights.highest_priority(by)),
             **stops,
         )
     # work_order_asked_again_once: of two who ask at once one is first

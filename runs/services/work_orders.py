@@ -27,6 +27,7 @@ from runs.engine.recovery import code_changes
 from runs.engine.start import Start, begin
 from runs.git import repositories
 from runs.models import Definition, Repository, Run, Template, WorkOrder
+from runs.models.priority import HIGHEST, LOWEST, NORMAL
 from runs.services import uploads
 from runs.states import (
     PENDING,
@@ -74,6 +75,7 @@ def submit(
     interrupt_before: Sequence[str] = (),
     interrupt_after: Sequence[str] = (),
     again_of: WorkOrder | None = None,
+    priority: int = NORMAL,
 ) -> WorkOrder:
     """Make a work order and start it.
 
@@ -82,6 +84,7 @@ def submit(
         interrupt_before, interrupt_after: names of steps at which this run asks, whatever the
             template says; `step/sub-step` for those of its child runs.
         again_of: the earlier order that this one asks for again (`resubmit`).
+        priority: from LOWEST to HIGHEST (`runs.models.priority`); above 0 it takes a right.
 
     Raises:
         definitions.TemplateNotFound, InputInvalid, sources.BadSource, OrdersStopped,
@@ -92,6 +95,7 @@ def submit(
     chosen_template = definitions.current(template or repositories.template_for(repository_url, by))
     rights.check_order(chosen_template.slug, by)
     readiness.require(chosen_template, team=team.pk if team else None)
+    check_priority(priority, by)
     values = dict(input or {})
     check_words(title.strip(), request)
     _check_shape(chosen_template, values)
@@ -109,6 +113,7 @@ def submit(
         stops=stops,
         brought=brought,
         again_of=again_of,
+        priority=priority,
         **texts,
     )
 
@@ -125,6 +130,21 @@ def check_words(title: str, request: str) -> None:
             ]
     if errors:
         raise InputInvalid(errors)
+
+
+def check_priority(priority: int, by: User) -> None:
+    """Raise InputInvalid for a number out of range, rights.Forbidden for one that this person may
+    not give.
+    """
+    if not LOWEST <= priority <= HIGHEST:
+        words = f"A whole number from {LOWEST} to {HIGHEST}; {NORMAL} is normal."
+        raise InputInvalid({"priority": [words]})
+    if priority > rights.highest_priority(by):
+        raise rights.Forbidden(
+            "priority_not_allowed",
+            f"You may give work a priority up to {NORMAL}. An operator can give you the right "
+            "“Can raise the priority of work”, or raise it. Nothing was changed.",
+        )
 
 
 def check_input(template: Template, values: dict[str, Any]) -> None:
@@ -205,6 +225,7 @@ def _create(
     stops: dict[str, list[str]],
     brought: dict[str, attachments.File],
     again_of: WorkOrder | None,
+    priority: int,
 ) -> WorkOrder:
     repository = Repository.objects.filter(url=source).first() if source else None
     if repository is not None and not repository.use_template_execution:
@@ -238,6 +259,7 @@ def _create(
         delivery=asdict(repository.delivery) if repository else {},
         created_by=by,
         again_of=again_of,
+        priority=priority,
     )
     keyed.made(order.shown_id)
     for name in (*stops["interrupt_before"], *stops["interrupt_after"]):
@@ -247,7 +269,7 @@ def _create(
             )
     state = {**FIRST_STATE, **({attachments.KEY: dict(brought)} if brought else {})}
     start = Start(state=state, next_step=definition.steps[0]["name"])
-    how = urgency.of_new(by)
+    how = urgency.of_new(by, team, priority=priority)
     run = follow(order, begin(thread, definition, order, start, started_by=by, **stops), how)
     asked = (
         [line(f"Started over from {again_of.shown_id}", again_of=again_of.shown_id)]

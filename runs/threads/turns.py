@@ -222,7 +222,7 @@ def take_turn(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
             around=turn.step_around,
         )
     keyed.made(thread.shown_id)
-    soon = urgency.of_new(by)
+    soon = urgency.of_new(thread.owner, thread.team)
     run = begin(
         thread,
         definition,

@@ -139,7 +139,8 @@ def _delegation(world: World, pick: Pick, named: dict[str, str]) -> dict[str, An
 
 def _schedule(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     """As REST and the page take it."""
-    order = {"template": pick(*STEPS), "user_request": "x", "request": "x"}
+    texts = {"user_request": "x", "request": "x"}
+    order = {"template": pick(*STEPS), "priority": pick(-1, 0, 5), **texts}
     rules = {"zone": "UTC", "overlap": "allow", "catch_up": "latest", "catch_up_most": 1, **order}
     do = pick("start", "start", "off", "on", "remove")
     return {"do": do, "name": "x", "cron": pick("0 * * * *", "* * * * *", "nonsense"), **rules}
@@ -323,6 +324,7 @@ MOVES: dict[str, Body] = {
     f"POST {API}work-orders/{ORDER}/retry": plain,
     f"POST {API}work-orders/{ORDER}/again": plain,
     f"POST {API}work-orders/{ORDER}/suspend": plain,
+    f"POST {API}work-orders/{ORDER}/priority": _schedule,
     f"POST {API}threads": _thread,
     f"PATCH {API}threads/{THREAD}": _busy,
     f"POST {API}threads/import": _of(bodies.document),
@@ -358,6 +360,7 @@ MOVES: dict[str, Body] = {
     "POST work-orders/new": _page_order,
     f"POST work-orders/{ORDER}/cancel": plain,
     f"POST work-orders/{ORDER}/suspend": plain,
+    f"POST work-orders/{ORDER}/priority": _schedule,
     f"POST work-orders/{ORDER}/retry": plain,
     f"POST work-orders/{ORDER}/again": plain,
     f"POST pauses/{PAUSE}/decide": _page_calls,

@@ -150,6 +150,10 @@ def of(world: World) -> dict[str, Sent]:
         f"{API}endpoints/{ENDPOINT}/secret": Sent(f"/{API}endpoints/{endpoint.shown_id}/secret"),
         f"{API}endpoints/{ENDPOINT}/test": Sent(f"/{API}endpoints/{endpoint.shown_id}/test"),
         f"{API}deliveries/{DELIVERY}/again": Sent(f"/{API}deliveries/{dead.shown_id}/again"),
+        f"{API}work-orders/{ORDER}/priority": Sent(
+            fill(world, f"{API}work-orders/{ORDER}/priority", "paused")[0], {"priority": -1}
+        ),
+        f"{API}limits": Sent(f"/{API}limits", {"template": "writing"}, "superuser"),
         f"{API}schedules": Sent(
             f"/{API}schedules",
             {"name": "daily", "template": "writing", "user_request": "x", "cron": "0 9 * * *"},

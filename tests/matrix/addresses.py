@@ -89,6 +89,7 @@ DECISION, DELIVERY, ENDPOINT, TURN = (
     "<end:endpoint_id>",
     "<trn:turn_id>",
 )
+LOWER = {"priority": -1}
 SCHEDULE, START = "<sch:schedule_id>", "<ist:start_id>"
 ORDER, PAUSE, THREAD, RUN, CHECKPOINT = (
     "<wo:order_id>",
@@ -108,6 +109,7 @@ ADDRESSES: dict[str, Address] = {
     f"work-orders/{ORDER}/suspend": own("POST", done="running"),
     f"work-orders/{ORDER}/retry": own("POST", done="failed"),
     f"work-orders/{ORDER}/again": own("POST", done="failed"),
+    f"work-orders/{ORDER}/priority": own("GET POST", body=LOWER, refused="403"),
     f"pauses/{PAUSE}/decide": own("POST", body=YES_BY_FORM, done="paused"),
     f"pauses/{PAUSE}/patch": own("GET", sparse=True),
     f"pauses/{PAUSE}/changes": own("GET", sparse=True),
@@ -156,6 +158,8 @@ ADDRESSES: dict[str, Address] = {
     "inbound/": login("GET POST", needs={"POST": "hitl.add_inboundstart"}),
     f"inbound/{START}/": Address("owner", frozenset({"GET", "HEAD"})),
     f"inbound/{START}/do": Address("owner", frozenset({"POST"})),
+    "limits/": login("GET POST", needs={"POST": "runs.add_template"}),
+    "limits/<int:limit_id>/": login("GET POST", needs={"POST": "runs.add_template"}),
     "schedules/": login("GET"),
     "schedules/new": login(
         "GET POST", needs=dict.fromkeys(("GET", "HEAD", "POST"), "runs.add_schedule")
@@ -191,6 +195,7 @@ ADDRESSES: dict[str, Address] = {
     f"{API}work-orders/{ORDER}/cancel": own("POST", done="paused"),
     f"{API}work-orders/{ORDER}/retry": own("POST", done="failed"),
     f"{API}work-orders/{ORDER}/again": own("POST", done="failed"),
+    f"{API}work-orders/{ORDER}/priority": own("POST", body=LOWER, refused="403"),
     f"{API}work-orders/{ORDER}/erasure": operator(
         "checkpoints.erase_thread", "GET POST", whole=True
     ),
@@ -225,6 +230,10 @@ ADDRESSES: dict[str, Address] = {
     f"{API}inbound-starts/{START}": Address("owner", frozenset({"GET", "HEAD", "PATCH", "DELETE"})),
     f"{API}inbound-starts/{START}/secret": Address("owner", frozenset({"POST"})),
     f"{API}inbound-starts/{START}/deliveries": Address("owner", frozenset({"GET", "HEAD"})),
+    f"{API}limits": login("GET POST", needs={"POST": "runs.add_template"}),
+    f"{API}limits/<int:limit_id>": login(
+        "GET PATCH DELETE", needs=dict.fromkeys(("PATCH", "DELETE"), "runs.add_template")
+    ),
     f"{API}schedules": login("GET POST", needs={"POST": "runs.add_schedule"}),
     f"{API}schedules/{SCHEDULE}": Address("owner", frozenset({"GET", "HEAD", "PATCH", "DELETE"})),
     f"{API}schedules/{SCHEDULE}/start": Address("owner", frozenset({"POST"})),

@@ -154,7 +154,7 @@ def build() -> World:
         thread=elsewhere, imported_by=people["root"], at=timezone.now(), source=came
     )
     TemplateAccess.objects.create(slug="writing-fail")
-    WorkLimit.objects.create(template="nothing")
+    limit = WorkLimit.objects.create(template="nothing")
     Credential.objects.create(name="forge", value="a token of the forge")
     pause = Pause.objects.get(pk=ids.parse("pse", states["paused"]["pause_id"]))
     shared = {
@@ -162,6 +162,7 @@ def build() -> World:
         "slug": "writing",
         "version": "1",
         "name": "test.plan",
+        "limit_id": str(limit.pk),
         "source": InboundSource.objects.create(name="partner", user=people["ana"]).name,
         "token": NOTHING,
         "endpoint_id": endpoint_of(people, team).shown_id,

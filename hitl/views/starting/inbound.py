@@ -14,6 +14,8 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
+from checkpoints.database.people import User
+from hitl.forms.priorities import PriorityField
 from hitl.models import InboundStart, StartDelivery
 from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress
@@ -21,6 +23,7 @@ from hitl.views.common import person
 from hitl.wait_gate import starts
 from runs.definitions import TemplateNotFound, rights
 from runs.models import Template
+from runs.services import InputInvalid
 
 PAGE = 30
 NEWEST = paging.ListOrder(newest=True, prefix=InboundStart.PREFIX)
@@ -57,8 +60,9 @@ class StartForm(forms.Form):
     )
     repository_url = forms.CharField(max_length=500, required=False, label="Repository")
 
-    def __init__(self, *args: Any, templates: list[Template], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, templates: list[Template], user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.fields["priority"] = PriorityField(user)
         field = self.fields["template"]
         assert isinstance(field, forms.ChoiceField)
         field.choices = [(one.slug, one.title) for one in templates]
@@ -82,16 +86,16 @@ def start_list(request: HttpRequest) -> HttpResponse:
         raise PermissionDenied(starts.MAY_NOT)
     refused = rights.refusals(user)
     known = [one for one in Template.objects.current().order_by("slug") if one.slug not in refused]
-    form, made = StartForm(request.POST or None, templates=known), {}
+    form, made = StartForm(request.POST or None, templates=known, user=user), {}
     if request.method == "POST" and form.is_valid():
         try:
             start, secret = starts.make(user, **form.cleaned_data)
         except starts.StartInvalid as error:
             form.add_error(error.field if error.field in form.fields else None, str(error))
-        except (TemplateNotFound, rights.NotPermitted) as error:
+        except (InputInvalid, TemplateNotFound, rights.NotPermitted) as error:
             form.add_error("template", str(error))
         else:
-            made, form = {"made": start, "secret": secret}, StartForm(templates=known)
+            made, form = {"made": start, "secret": secret}, StartForm(templates=known, user=user)
     return _shown(request, form, status=201 if made else 422 if form.errors else 200, **made)
 
 

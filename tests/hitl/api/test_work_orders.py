@@ -6,6 +6,7 @@ import base64
 import json
 
 import pytest
+from django.contrib.auth.models import Permission, User
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -390,3 +391,23 @@ def test_time_at_work_and_time_of_people_are_figures(ana_api, paused):
     assert (told["timer"], told["retry"]) == (0, 0)
     assert [step["step"] for step in told["steps"]] == ["planning"]
     assert told["steps"][0]["work"] == told["work"]
+
+
+def test_the_priority_is_given_with_the_order_and_changed_by_its_requester(
+    api, ana, ben, team, templates, page
+):
+    """Above 0 it takes a right; whoever only sees the order may not change it."""
+    body = {"template": "writing", "team": "platform", "priority": -2}
+    made = api(ana).post("/api/v1/work-orders", body, format="json")
+    assert (made.status_code, made.json()["priority"]) == (201, -2)
+    refused = api(ana).post("/api/v1/work-orders", {**body, "priority": 1}, format="json")
+    assert (refused.status_code, refused.json()["code"]) == (403, "priority_not_allowed")
+    assert api(ana).post(
+        "/api/v1/work-orders", {**body, "priority": 11}, format="json"
+    ).status_code in {400, 422}
+    one = f"/api/v1/work-orders/{made.json()['id']}/priority"
+    assert api(ana).post(one, {"priority": -5}, format="json").json()["priority"] == -5
+    assert api(ben).post(one, {"priority": -6}, format="json").status_code == 403
+    ana.user_permissions.add(Permission.objects.get(codename="raise_priority"))
+    ana = User.objects.get(pk=ana.pk)
+    assert api(ana).post(one, {"priority": 3}, format="json").json()["priority"] == 3

@@ -517,3 +517,17 @@ def test_an_order_has_a_picture_of_its_steps_and_of_where_its_time_went(paused, 
     stranger = Client()
     stranger.force_login(User.objects.create_user("stranger"))
     assert stranger.get(place).status_code == 404
+
+
+def test_the_page_of_a_new_order_takes_a_priority_and_another_page_changes_it(page, templates, ana):
+    sent = page.post("/work-orders/new", {"template": "writing", "priority": "-3"})
+    order = WorkOrder.objects.get()
+    assert (sent.status_code, order.priority) == (302, -3)
+    url = f"/work-orders/{order.shown_id}/priority"
+    assert url in page.get(f"/work-orders/{order.shown_id}/").content.decode()
+    assert page.get(url).status_code == 200
+    too_high = page.post(url, {"priority": "4"})
+    assert too_high.status_code == 422
+    assert page.post(url, {"priority": "-1"}).status_code == 302
+    order.refresh_from_db()
+    assert order.priority == -1

@@ -1,0 +1,133 @@
+"""Limits of work at once for machines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.exceptions import NotFound
+from rest_framework.permissions import SAFE_METHODS, BasePermission
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from runs.api.fields import OptionalText
+from runs.api.requests import body_of, user_of
+from runs.models import WorkLimit
+from runs.services import limits as work_limits
+
+REFUSED = "403 `may_not_limit`: it takes the right `runs.add_template`."
+
+
+class LimitIn(serializers.Serializer[Any]):
+    template = serializers.SlugField(max_length=80, help_text="Its slug; all its versions.")
+    name = OptionalText(
+        max_length=80, help_text="Limits of one name share their places. Empty: its own."
+    )
+    pointer = OptionalText(
+        max_length=200,
+        help_text="JSON pointer into the input, `/customer`: so many per value. Empty: altogether.",
+    )
+    most = serializers.IntegerField(
+        default=1, min_value=1, max_value=work_limits.MANY, help_text="How many at once."
+    )
+    priority = serializers.IntegerField(
+        default=0,
+        min_value=-1000,
+        max_value=1000,
+        help_text="Of runs that wait for the same places higher ones go first.",
+    )
+
+    def validate_name(self, name: str) -> str:
+        return str(serializers.SlugField(allow_blank=True).run_validation(name))
+
+
+class LimitChange(LimitIn):
+    """What is left out stays as it is."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "partial": True})
+
+
+class LimitOut(serializers.ModelSerializer[WorkLimit]):
+    """Of a limit from `work_limits.counted`."""
+
+    at_work = serializers.IntegerField(help_text="Runs of the template that hold a place now.")
+    waiting = serializers.IntegerField(help_text="Runs of the template that wait for one.")
+
+    class Meta:
+        model = WorkLimit
+        fields = ("id", "template", "name", "pointer", "most", "priority", "at_work", "waiting")
+
+
+class MayLimit(BasePermission):
+    """Anybody reads limits; who may change templates settles them."""
+
+    message = work_limits.MAY_NOT
+    code = work_limits.MayNotLimit.code
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        return request.method in SAFE_METHODS or request.user.has_perm(work_limits.SET)
+
+
+class Limits(APIView):
+    permission_classes = [*APIView.permission_classes, MayLimit]
+
+    @extend_schema(
+        operation_id="list_limits",
+        responses=LimitOut(many=True),
+        summary="List the limits of work at once, with how many work and wait",
+    )
+    def get(self, request: Request) -> Response:
+        found = work_limits.counted().order_by("template", "pk")[: work_limits.MOST]
+        return Response(LimitOut(found, many=True).data)
+
+    @extend_schema(
+        operation_id="make_limit",
+        request=LimitIn,
+        responses={201: LimitOut},
+        summary="Limit how many runs of a template are at work at once",
+        description=REFUSED,
+    )
+    def post(self, request: Request) -> Response:
+        values = body_of(request, LimitIn)
+        limit = work_limits.save(WorkLimit(), by=user_of(request), **values)
+        return Response(LimitOut(_found(limit.pk)).data, status=201)
+
+
+class LimitDetail(APIView):
+    permission_classes = [*APIView.permission_classes, MayLimit]
+
+    @extend_schema(operation_id="get_limit", responses=LimitOut, summary="Read a limit")
+    def get(self, request: Request, limit_id: int) -> Response:
+        return Response(LimitOut(_found(limit_id)).data)
+
+    @extend_schema(
+        operation_id="change_limit",
+        request=LimitChange,
+        responses=LimitOut,
+        summary="Change a limit; it holds from the next claim on",
+        description=REFUSED,
+    )
+    def patch(self, request: Request, limit_id: int) -> Response:
+        limit = _found(limit_id)
+        work_limits.save(limit, by=user_of(request), **body_of(request, LimitChange))
+        return Response(LimitOut(_found(limit_id)).data)
+
+    @extend_schema(
+        operation_id="remove_limit",
+        responses={204: None},
+        summary="Remove a limit; who waited under it goes on",
+        description=REFUSED,
+    )
+    def delete(self, request: Request, limit_id: int) -> Response:
+        work_limits.remove(_found(limit_id), by=user_of(request))
+        return Response(status=204)
+
+
+def _found(limit_id: int) -> WorkLimit:
+    limit = work_limits.counted().filter(pk=limit_id).first()
+    if limit is None:
+        raise NotFound("There is no such limit.")
+    return limit

@@ -1,0 +1,129 @@
+"""How many runs are at work at once, as people settle it who may change templates.
+
+A limit holds from the next claim on, for runs under way too.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import Count, F, Q, QuerySet
+
+from checkpoints.database import clock
+from checkpoints.database.people import User
+from runs import keyed
+from runs.models import Place, Run, Template, WorkLimit, WorkOrder
+from runs.states import PENDING, RUNNING
+from runs.workflows.base import pointers
+from runs.workflows.refusals import FieldRefused, unknown
+
+SET = "runs.add_template"
+"""The right to settle limits: that of templates."""
+MAY_NOT = (
+    "You may not settle how much is at work at once, so nothing was changed. Who may change "
+    "templates may."
+)
+MOST = 200
+"""Limits that a server may have."""
+MANY = 10_000
+"""The highest number of places."""
+SHOWN = 5
+"""Orders that hold the places somebody waits for, as the page of an order names them."""
+
+
+class LimitInvalid(FieldRefused):
+    """The limit cannot be kept as it is given."""
+
+    code = "limit_invalid"
+
+    @property
+    def errors(self) -> dict[str, list[str]]:
+        return {self.field: [str(self)]}
+
+
+class MayNotLimit(Exception):
+    """This person may not settle limits. Nothing was changed."""
+
+    code = "may_not_limit"
+
+
+def counted() -> QuerySet[WorkLimit]:
+    """All limits, each with `at_work` and `waiting`: runs that hold its places by leases that hold,
+    and runs that wait for one.
+    """
+    held = Q(
+        places__epoch=F("places__run__epoch"),
+        places__run__status=RUNNING,
+        places__run__lease_until__gt=clock.FromNow(),
+    )
+    waits = Q(places__epoch=None, places__run__status=PENDING)
+    return WorkLimit.objects.annotate(
+        at_work=Count("places", filter=held), waiting=Count("places", filter=waits)
+    )
+
+
+def save(limit: WorkLimit, *, by: User, **values: Any) -> WorkLimit:
+    """Keep a new limit, or change one.
+
+    Args:
+        values: `template`, `name`, `pointer`, `most`, `priority`; what is not named stays.
+
+    Raises:
+        MayNotLimit, LimitInvalid.
+    """
+    _require(by)
+    for name, value in values.items():
+        setattr(limit, name, value.strip() if isinstance(value, str) else value)
+    known = set(Template.objects.values_list("slug", flat=True))
+    if limit.template not in known:
+        raise LimitInvalid("template", unknown("template", limit.template, known))
+    if limit.pointer and not pointers.is_pointer(limit.pointer):
+        raise LimitInvalid("pointer", "A JSON pointer, such as /customer or /order/region.")
+    if not 1 <= limit.most <= MANY:
+        raise LimitInvalid("most", f"A number from 1 to {MANY:,}.")
+    if limit._state.adding and WorkLimit.objects.count() >= MOST:
+        raise LimitInvalid("template", f"There are {MOST} limits. Remove one first.")
+    try:
+        with transaction.atomic(durable=True):
+            limit.save()
+            keyed.made(f"limit_{limit.pk}")
+            look_again(limit)
+    except IntegrityError as error:  # work_limit_once
+        raise LimitInvalid(
+            "template", "There is a limit of this template, name and pointer. Change that one."
+        ) from error
+    return limit
+
+
+def remove(limit: WorkLimit, *, by: User) -> None:
+    """Remove a limit; who waited under it asks anew. Raises MayNotLimit."""
+    _require(by)
+    with transaction.atomic(durable=True):
+        keyed.made(f"limit_{limit.pk}")
+        look_again(limit)
+        limit.delete()
+
+
+def _require(by: User) -> None:
+    if not by.has_perm(SET):
+        raise MayNotLimit(MAY_NOT)
+
+
+def look_again(limit: WorkLimit) -> None:
+    """Let what waits under a limit that changes ask anew with the next sweep."""
+    waiting = Place.objects.waiting().filter(limit=limit).values("run")
+    Run.objects.filter(pk__in=waiting, status=PENDING).update(due_at=clock.FromNow())
+
+
+def in_the_way(run_id: uuid.UUID, *, by: User) -> tuple[list[WorkOrder], int]:
+    """The orders at work in the places that a run waits for: up to SHOWN that this person may see,
+    and how many others there are.
+    """
+    keys = Place.objects.filter(run=run_id, epoch=None).values("key")
+    held = Place.objects.at_work().filter(key__in=keys).exclude(run=run_id)
+    runs = set(held.values_list("run", flat=True)[:MANY])
+    seen = WorkOrder.objects.visible_to(by).filter(runs__in=runs).distinct().order_by("pk")
+    shown = list(seen[:SHOWN])
+    return shown, len(runs) - len(shown)

@@ -1,0 +1,103 @@
+"""Limits of work at once on the page and over REST, and who holds the places an order waits for."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import Permission, User
+
+from runs.engine import advance as loop
+from runs.engine import places
+from runs.models import WorkLimit
+from runs.workflows.base import Go
+from tests.worlds.scripted_step import order_that as order_that
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.one_database]
+URL = "/api/v1/limits"
+BODY = {"template": "writing", "most": 3, "pointer": "/customer", "name": "crm"}
+FORM = {**BODY, "priority": 0}
+
+
+def read(order):
+    """Its run, as a worker reads it before the claim."""
+    held = loop._read(order.latest_run_id)
+    assert held is not None
+    return held
+
+
+@pytest.fixture
+def editor(ana, templates):
+    ana.user_permissions.add(Permission.objects.get(codename="add_template"))
+    return User.objects.get(pk=ana.pk)
+
+
+def test_made_read_changed_and_removed_over_rest(api, editor, ben):
+    rest = api(editor)
+    made = rest.post(URL, BODY, format="json")
+    assert made.status_code == 201, made.json()
+    one = f"{URL}/{made.json()['id']}"
+    assert made.json() | BODY == made.json()
+    assert (made.json()["at_work"], made.json()["waiting"]) == (0, 0)
+    assert rest.patch(one, {"most": 5}, format="json").json()["most"] == 5
+    assert api(ben).get(URL).json() == [rest.get(one).json()]
+    for refused in (
+        api(ben).post(URL, BODY, format="json"),
+        api(ben).patch(one, {"most": 1}, format="json"),
+        api(ben).delete(one),
+    ):
+        assert (refused.status_code, refused.json()["code"]) == (403, "may_not_limit")
+    assert rest.delete(one).status_code == 204
+    assert rest.get(one).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"template": "wriitng"}, "template"),
+        ({"pointer": "customer"}, "pointer"),
+        ({"most": 0}, "most"),
+        ({"name": "c r m"}, "name"),
+        ({}, "template"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_with_its_field(api, editor, wrong, field):
+    WorkLimit.objects.create(template="writing", most=3, pointer="/customer", name="crm")
+    refused = api(editor).post(URL, {**BODY, **wrong}, format="json")
+    assert refused.status_code in {400, 422}
+    assert field in refused.json()["errors"]
+    assert WorkLimit.objects.count() == 1
+
+
+def test_the_page_makes_changes_and_removes_limits_for_those_who_may(page, editor):
+    assert page.post("/limits/", FORM).status_code == 302
+    found = WorkLimit.objects.get()
+    text = page.get("/limits/").content.decode()
+    assert "3 at once" in text
+    assert "0 at work, 0 waiting" in text
+    one = f"/limits/{found.pk}/"
+    wrong = page.post(one, {**FORM, "most": 0})
+    assert wrong.status_code == 422
+    assert page.post(one, {**BODY, "most": 2, "priority": 1}).status_code == 302
+    found.refresh_from_db()
+    assert (found.most, found.priority) == (2, 1)
+    editor.user_permissions.clear()
+    assert page.get(one).status_code == 200
+    assert page.post(one, {"do": "remove"}).status_code == 403
+    assert page.post("/limits/", FORM).status_code == 403
+    assert WorkLimit.objects.count() == 1
+
+
+def test_the_page_of_an_order_names_who_holds_the_places_that_its_reader_may_see(
+    order_that, page, ben, make_order
+):
+    WorkLimit.objects.create(template="anything", most=2)
+    mine = order_that(lambda state, context: Go(), order={"title": "My own report"})
+    theirs = make_order("anything", by=ben, team=None, title="A secret of Ben")
+    for order in (mine, theirs):
+        assert places.claim(read(order))
+    waiting = make_order("anything", title="The third")
+    assert not places.claim(read(waiting))
+    text = page.get(f"/work-orders/{waiting.shown_id}/").content.decode()
+    assert "It waits for a place: 2 of 2 at work" in text
+    assert f"/work-orders/{mine.shown_id}/" in text
+    assert ", 1 more" in text
+    assert "A secret of Ben" not in text
