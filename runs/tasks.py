@@ -27,17 +27,16 @@ from checkpoints.database import clock, locks, outages
 from checkpoints.database.rounds import RoundItem
 from checkpoints.store import StoreUnavailable
 from checkpoints.store.prepared_queries import Prepared
-from runs import retention, urgency
+from runs import retention
 from runs.engine import places
 from runs.engine.advance import advance
 from runs.engine.recovery import lost_runs, postpone
 from runs.engine.workers import lease
 from runs.engine.workers.shutdown import stopping
 from runs.git import housekeeping
-from runs.models import QueuedTurn, Run
+from runs.models import QueuedTurn
 from runs.rounds import Round
 from runs.rounds import check_connection as check_connection
-from runs.states import PENDING
 from runs.urgency import Urgency
 from runs.workflows.sequence import DEFAULT_QUEUE
 
@@ -78,43 +77,21 @@ def advance_run(run_id: str) -> None:
     if stopping():
         raise Reject(requeue=True)  # another worker takes it
     check_connection()
-    wanted = uuid.UUID(run_id)
-    first = _goes_before(wanted)
-    if first is not None:
-        send(wanted, first.queue, first.urgency)  # for another worker
-        with RoundItem(logger, ids.show("run", first.run_id)):
-            _advance(first.run_id)
-        if not Run.objects.filter(pk=first.run_id, status=PENDING, epoch=0).exists():
-            return
-    _advance(wanted)  # its own turn, or who goes first cannot be taken up
-
-
-def _goes_before(run_id: uuid.UUID) -> urgency.Precedence | None:
     try:
-        return urgency.goes_before(run_id)
-    except (DatabaseError, InterfaceError) as error:
-        if not outages.is_trouble(error):
-            raise
-        check_connection()
-        return None
-
-
-def _advance(run_id: uuid.UUID) -> None:
-    try:
-        wake = advance(run_id, budget=settings.WAYSTATION_SLICE_SECONDS)
+        wake = advance(uuid.UUID(run_id), budget=settings.WAYSTATION_SLICE_SECONDS)
     except StoreUnavailable as error:
-        return postpone.put_off(run_id, words=str(error))
+        return postpone.put_off(uuid.UUID(run_id), words=str(error))
     except (DatabaseError, InterfaceError) as error:
         if not outages.is_trouble(error):
             raise
         check_connection()
-        return postpone.cut_off(run_id, words=str(error))
+        return postpone.cut_off(uuid.UUID(run_id), words=str(error))
     for wanted, queue in wake:
         send(wanted, queue)
-    if run_id not in {wanted for wanted, _ in wake}:
+    if uuid.UUID(run_id) not in {wanted for wanted, _ in wake}:
         for thread_id in (
             QueuedTurn.objects.due()
-            .filter(thread__runs=run_id)
+            .filter(thread__runs=uuid.UUID(run_id))
             .values_list("thread", flat=True)[:1]
         ):
             send_next_turn(thread_id)
@@ -138,10 +115,10 @@ def _sweep() -> None:
         now=clock.read(), patience=dt.timedelta(seconds=settings.WAYSTATION_PATIENCE_SECONDS)
     )
     room = _room({queue for _, queue in wanted})
-    for (run_id, queue), how in wanted.items():
+    for (run_id, queue), urgency in wanted.items():
         room[queue] -= 1
         if room[queue] >= 0:
-            send(run_id, queue, how)
+            send(run_id, queue, urgency)
     with RoundItem(logger, "places"):
         for run_id, queue in places.sweep():
             send(run_id, queue)

@@ -1,15 +1,9 @@
 """Which runs go first where more wait than workers can take: the priority of a run's message, the
-order in which the sweep sends, and whose first step a worker takes.
+order in which the sweep sends, and whose turn it is for a place of a limit.
 
-Messages only roughly keep an order: a broker has few priorities, and what it holds was judged when
-it was sent. So a worker that is told of a new run looks at the rows: it takes the run whose turn it
-is. Begun work is not judged; it goes on (P3).
-
-Whose turn it is among new runs: teams (or persons, where there is no team) take turns, the one with
-the fewest at work first, of these the one that had its last turn longest ago; of one team's the run
-that has waited longest. A step of priority counts like `STEP` of waiting, so every run is the first
-of its team one day. Work that an operator has raised waits for no team's turn. Work with a priority
-below 0 lets others go first for so long.
+Begun work goes before new work (P3). Of new work that which an operator raised goes first, then the
+first few of each team (or person, where there is no team), then the rest, and what its own asker
+lowered. What has waited for `AGED` goes with raised work, so nothing starves.
 """
 
 from __future__ import annotations
@@ -23,13 +17,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.contrib.auth.models import Group
-from django.db.models import Case, F, When, Window
+from django.db.models import Case, F, Q, When, Window
 from django.db.models.functions import Coalesce, RowNumber
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
 from runs.models import Run, RunQuerySet
-from runs.states import PENDING, RUNNING
+from runs.states import PENDING
 
 SHARE = 10
 """New runs of one team that wait beside everybody else's; further ones wait behind those of
@@ -37,8 +31,8 @@ others (P12).
 """
 STEP = dt.timedelta(minutes=10)
 """What one step of priority is worth: so much waiting."""
-LINE = 250
-"""New runs of a queue that are looked at: so many that wait longest, and so many that came last."""
+AGED = dt.timedelta(hours=1)
+"""New work that has waited so long goes with raised work."""
 LATELY = 100
 """Runs that began last: whose they are had its turn."""
 
@@ -105,16 +99,18 @@ def in_order(overdue: RunQuerySet, *, most: int) -> list[tuple[uuid.UUID, Urgenc
         priority=Coalesce("work_order__priority", 0),
         owner=Case(When(thread__team=None, then=F("thread__owner"))),
     )
-    raised = new.filter(priority__gt=0).order_by("-priority", "due_at")
+    first = Q(priority__gt=0) | Q(created_at__lte=clock.FromNow(-AGED.total_seconds()))
+    raised = new.filter(first).order_by("-priority", "due_at")
     place = Window(
         RowNumber(), partition_by=[F("thread__team"), F("owner")], order_by=["-priority", "due_at"]
     )
-    others = new.filter(priority__lte=0).annotate(place=place).order_by("due_at")
+    others = new.exclude(first).annotate(place=place).order_by("due_at")
+    later = Q(place__gt=SHARE) | Q(priority__lt=0)
     return [
         *((pk, Urgency.GOING_ON) for pk in begun),
         *((pk, Urgency.RAISED) for pk in raised.values_list("pk", flat=True)[:most]),
-        *((pk, Urgency.NEW) for pk in _keys(others.filter(place__lte=SHARE), most)),
-        *((pk, Urgency.CROWDED) for pk in _keys(others.filter(place__gt=SHARE), most)),
+        *((pk, Urgency.NEW) for pk in _keys(others.exclude(later), most)),
+        *((pk, Urgency.CROWDED) for pk in _keys(others.filter(later), most)),
     ]
 
 
@@ -152,15 +148,12 @@ class Turns:
     """Share → the later its last run began the higher; none for whom nothing began lately."""
 
     @classmethod
-    def read(cls, at_work: Iterable[Share] | None = None) -> Turns:
-        """As the rows have it; two queries by an index.
+    def read(cls, at_work: Iterable[Share]) -> Turns:
+        """As the rows have it; one query by an index.
 
         Args:
-            at_work: whose runs are at work, where another place than a worker is shared out.
+            at_work: whose runs are at work there.
         """
-        if at_work is None:
-            held = Run.objects.filter(status=RUNNING, lease_until__gt=clock.FromNow())
-            at_work = _shares(held)
         begun = Run.objects.filter(started_at__isnull=False).order_by("-started_at")
         shares = _shares(begun[:LATELY])
         # written from the earliest to the last, so the last turn of a share is what stays
@@ -170,46 +163,3 @@ class Turns:
 
 def _shares(runs: RunQuerySet) -> list[Share]:
     return [share_of(*row) for row in runs.values_list("thread__team", "thread__owner")]
-
-
-@dataclass(frozen=True)
-class Precedence:
-    """Another new run goes before the one that a message named."""
-
-    run_id: uuid.UUID
-    """Of the run that goes first."""
-    queue: str
-    urgency: Urgency
-    """Of the message that the other one gets again."""
-
-
-def goes_before(run_id: uuid.UUID) -> Precedence | None:
-    """Whose turn it is, where a message names a new run and the turn is another one's.
-
-    None for what has begun, and where no other new run is due in the queue.
-    """
-    fields = ("pk", "thread__team", "thread__owner", "priority", "created_at")
-    new = (
-        Run.objects.filter(status=PENDING, epoch=0, parent=None)
-        .annotate(priority=Coalesce("work_order__priority", 0))
-        .order_by()
-    )
-    row = new.filter(pk=run_id).values_list(*fields, "queue").first()
-    if row is None:
-        return None
-    mine, queue = _new_run(*row[:-1]), row[-1]
-    due = new.filter(queue=queue, due_at__lte=clock.FromNow()).exclude(pk=run_id)
-    found = list(due.order_by("due_at").values_list(*fields)[:LINE])
-    if len(found) == LINE:  # who came last is behind them all, maybe the first of a team
-        found += due.order_by("-due_at").values_list(*fields)[:LINE]
-    line = [mine, *(_new_run(*values) for values in found)]
-    alike = len({(run.share, run.priority) for run in line}) == 1
-    turns = Turns(clock.now()) if alike else Turns.read()
-    first = min(line, key=lambda run: run.rank(turns))
-    if first is mine:
-        return None
-    return Precedence(first.run_id, queue, _of_new(mine.share, mine.priority))
-
-
-def _new_run(run_id: uuid.UUID, team: Any, owner: Any, priority: int, since: dt.datetime) -> NewRun:
-    return NewRun(run_id, share_of(team, owner), priority, since)
