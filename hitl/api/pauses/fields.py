@@ -207,6 +207,11 @@ class DecisionIn(serializers.Serializer[Any]):
         max_value=2**31 - 1,
         help_text="The revision you saw; another one is answered 409.",
     )
+    content_digest = OptionalText(
+        max_length=64,
+        help_text="The digest of the content you saw, as the question has it; another one is "
+        "answered 409.",
+    )
     input = serializers.JSONField(
         default=None,
         allow_null=True,
@@ -240,6 +245,7 @@ def answer_in(values: Mapping[str, Any], via: Via) -> services.Answer:
         via,
         feedback=values["feedback"],
         revision=values["revision"],
+        content_digest=values["content_digest"],
         payload=values["input"],
         stage=values["stage"],
         edited_content=values["edited_content"],

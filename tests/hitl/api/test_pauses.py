@@ -184,6 +184,17 @@ def test_an_answer_to_another_revision_gets_the_new_content(ana_api, ben_api, ur
     assert rows() == before
 
 
+def test_an_answer_to_other_content_is_not_given_to_this_one(ana_api, url, paused):
+    """P6: the digest of what was seen counts at this door too; it was passed over without a word."""
+    before = rows()
+    problem(
+        resume(ana_api, url, decision="approve", content_digest="0" * 64), 409, "revision_mismatch"
+    )
+    assert rows() == before
+    seen = pause_of(paused).content_digest
+    assert resume(ana_api, url, decision="approve", content_digest=seen).status_code == 200
+
+
 def test_an_answer_to_another_question_is_not_given_to_this_one(ana_api, url, paused):
     """F3."""
     first = pause_of(paused).shown_id
