@@ -185,7 +185,7 @@ def test_an_answer_to_another_revision_gets_the_new_content(ana_api, ben_api, ur
 
 
 def test_an_answer_to_other_content_is_not_given_to_this_one(ana_api, url, paused):
-    """P6: the digest of what was seen counts at this door too; it was passed over without a word."""
+    """P6: the digest of what was seen counts here too; it was passed over without a word."""
     before = rows()
     problem(
         resume(ana_api, url, decision="approve", content_digest="0" * 64), 409, "revision_mismatch"
