@@ -225,14 +225,17 @@ def _add(known: dict[str, Declared], new: Declared) -> None:
 
 
 def _workflows(module: ModuleType) -> list[Workflow]:
-    """The workflows that a module, or a module below it, has under a name."""
+    """The workflows that a module, or a module below it, has under a name.
+
+    Looks at copies: threads of a server that starts import modules meanwhile.
+    """
     below = f"{module.__name__}."
     inside = [
         loaded
-        for name, loaded in list(sys.modules.items())
+        for name, loaded in sys.modules.copy().items()
         if loaded is not None and (name == module.__name__ or name.startswith(below))
     ]
-    values = [value for loaded in inside for value in vars(loaded).values()]
+    values = [value for loaded in inside for value in vars(loaded).copy().values()]
     workflows = {id(value): value for value in values if isinstance(value, Workflow)}
     return list(workflows.values())
 

@@ -160,7 +160,7 @@ def _references(function: Callable[..., Any]) -> Iterator[tuple[Any, str, bool]]
     if above and isinstance(home, type):
         yield home, name, True
         return
-    for module in list(sys.modules.values()):
+    for module in sys.modules.copy().values():
         for attribute, value in list(getattr(module, "__dict__", {}).items()):
             if value is function:
                 yield module, attribute, False
