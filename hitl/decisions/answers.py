@@ -245,13 +245,21 @@ def check_payload(pause: Pause, answer: Answer, *, asked: Pause, by: Actor) -> N
 
 
 def type_faults(pause: Pause, payload: Any) -> dict[str, list[str]]:
-    """Tell what the validators of a declared type say of data that fit its schema."""
+    """Tell what the validators of a declared type say of data that fit its schema.
+
+    Of a review in stages each answer brings its own stage's data: of these alone.
+    """
     definition = pause.run.frozen
     steps = registry.with_sub_steps(definition.steps)
     function = next((step["function"] for step in steps if step["name"] == pause.step), "")
     asked = pause.required_inputs
     shape = loading.asked_type(definition.template_slug, pause.step, function, asked)
-    return faults(shape, payload) if shape is not None and isinstance(payload, Mapping) else {}
+    if shape is None or not isinstance(payload, Mapping):
+        return {}
+    found = faults(shape, payload)
+    if stages.of(pause.review):
+        return {field: texts for field, texts in found.items() if field.split(".")[0] in payload}
+    return found
 
 
 @transaction.atomic(durable=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import NotFound
 from rest_framework.permissions import SAFE_METHODS, BasePermission
@@ -96,6 +96,13 @@ class Limits(APIView):
         return Response(LimitOut(_found(limit.pk)).data, status=201)
 
 
+# a text in an address: of a number a checker would say that "1" is of the wrong type
+LIMIT_ID = OpenApiParameter(
+    "limit_id", {"type": "string", "pattern": "^[0-9]{1,18}$"}, OpenApiParameter.PATH
+)
+
+
+@extend_schema(parameters=[LIMIT_ID])
 class LimitDetail(APIView):
     permission_classes = [*APIView.permission_classes, MayLimit]
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.core.validators import slug_re
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
@@ -111,6 +112,8 @@ def _base(request: HttpRequest) -> Template:
     """What a new template begins as; its version is 0, for there is none yet."""
     values = request.POST if request.method == "POST" else request.GET
     slug, _, number = values.get("from", "").partition("@")
+    if slug and not slug_re.match(slug):
+        raise Http404("There is no such template.")
     if not slug:
         return Template(slug="", version=0, **{**usual_fields(), "steps": []})
     try:
