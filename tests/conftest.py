@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import hypothesis
 import pytest
 from django.conf import settings as django_settings
 from django.contrib.auth.models import Group, User
@@ -46,9 +47,18 @@ ledger.let_flush()
 # a test module may import `project.asgi`, which saves the declared workflows: while modules are
 # imported there is no database
 django_settings.WAYSTATION_PUBLISH = False
+# how long a value takes to be drawn or tried says how busy the machine is; times are the bench's
+hypothesis.settings.register_profile(
+    "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("untimed")
 
 
 LONG = {
+    "matrix/test_permissions.py",
+    "matrix/test_races.py",
+    "matrix/test_desk.py",
+    "matrix/test_scopes.py",
     "runs/accidents/test_crash_points.py",
     "runs/definitions/test_frequency.py",
     "runs/accidents/test_crash_children.py",
@@ -149,6 +159,18 @@ def place(item: pytest.Item) -> str:
 
 def place_of(path: Path) -> str:
     return path.relative_to(Path(__file__).parent).as_posix()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A report goes from process to process as UTF-8, in which half of a character, as hostile
+    steps let the engine log it, cannot be written: it broke off the whole run.
+    """
+    report = yield
+    report.sections = [
+        (name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections
+    ]
+    return report
 
 
 def pytest_collection_finish() -> None:
