@@ -34,8 +34,10 @@ BENCHES = (
         "live_latency",
         "torture",
         "races",
+        "pages",
+        "standalone",
     ),
-    *("deadlines", "burst", "waiting", "deploys", "peers"),
+    *("deadlines", "burst", "idle", "deploys", "peers"),
 )
 
 

@@ -12,14 +12,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
-from bench.workload import figure, percentile
+from bench.workload import as_shipped, figure, percentile
 from tests.servers.stack import ROOT, Stack, until
 
 ORDERS = int(os.environ.get("BURST_ORDERS", "1200"))
@@ -42,24 +40,13 @@ for name, secret in {TOKENS!r}.items():
 
 def measure() -> Iterator[dict[str, Any]]:
     for name, begin in {"Redis, threads": on_redis, "embedded": embedded}.items():
-        with tempfile.TemporaryDirectory(
-            prefix="waystation-bench-", ignore_cleanup_errors=True
-        ) as folder:
-            stack = Stack(
-                Path(folder),
-                {
-                    "DJANGO_SETTINGS_MODULE": os.environ["DJANGO_SETTINGS_MODULE"],
-                    "API_RATE": "1000000",
-                },
-            )
-            stack.environment["LOG_LEVEL"] = "ERROR"
-            for shipped in ("LEASE", "SWEEP", "PATIENCE"):
-                del stack.environment[f"WAYSTATION_{shipped}_SECONDS"]
-            try:
-                begin(stack)
-                yield from burst(stack, name)
-            finally:
-                stack.stop()
+        environment = {
+            "DJANGO_SETTINGS_MODULE": os.environ["DJANGO_SETTINGS_MODULE"],
+            "API_RATE": "1000000",
+        }
+        with as_shipped(environment) as stack:
+            begin(stack)
+            yield from burst(stack, name)
 
 
 def on_redis(stack: Stack) -> None:

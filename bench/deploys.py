@@ -24,7 +24,7 @@ from runs import services
 from runs.definitions import compatibility
 from runs.engine.advance import advance
 from runs.models import Pause, Run
-from runs.workflows import base
+from runs.workflows import registry
 from runs.workflows.base import Context, Done, Outcome, State
 
 MANY = int(os.environ.get("BENCH_DEPLOYS", "100"))
@@ -32,13 +32,13 @@ STEP = "bench.stamp"
 
 
 def measure() -> Iterator[dict[str, Any]]:
-    user, asked_for = User.objects.get(username="bench"), base._STEPS[STEP]
+    user, asked_for = User.objects.get(username="bench"), registry._STEPS[STEP]
     try:
         yield from _changed(user)
-        base._STEPS[STEP] = asked_for
+        registry._STEPS[STEP] = asked_for
         yield from _missing(user)
     finally:
-        base._STEPS[STEP] = asked_for
+        registry._STEPS[STEP] = asked_for
 
 
 def another(state: State, context: Context) -> Outcome:
@@ -51,7 +51,7 @@ def _changed(user: User) -> Iterator[dict[str, Any]]:
     """
     settings.WAYSTATION_ON_CHANGE = "continue"
     asked = waiting(user)
-    base._STEPS[STEP] = another
+    registry._STEPS[STEP] = another
     named = sum(step.count for step in compatibility.report(verdicts=("changed",)))
     yield figure(
         f"{MANY} orders wait, the step ahead changes: check_inflight does not name",
@@ -80,7 +80,7 @@ def _changed(user: User) -> Iterator[dict[str, Any]]:
 def _missing(user: User) -> Iterator[dict[str, Any]]:
     """The step is gone, then there again."""
     asked = waiting(user)
-    gone = base._STEPS.pop(STEP)
+    gone = registry._STEPS.pop(STEP)
     answer(asked, user)
     left = Run.objects.filter(pk__in=asked)
     held = left.filter(status="pending").exclude(held_because="").count()
@@ -90,7 +90,7 @@ def _missing(user: User) -> Iterator[dict[str, Any]]:
         "runs",
         bar=0,
     )
-    base._STEPS[STEP] = gone
+    registry._STEPS[STEP] = gone
     left.update(due_at=timezone.now())
     advance_all(asked)
     yield figure(

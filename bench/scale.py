@@ -20,8 +20,9 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from psycopg import sql
 
+from bench.pages import rows
+from bench.pages.rows import key
 from bench.workload import Floor, figure, percentile
 from checkpoints import ids, lineage
 from checkpoints.models import Checkpoint, Thread
@@ -35,13 +36,6 @@ TURNS, WARM = 20, 3
 BAR = 30.0
 """Bare commits that a page may take, at the 95th percentile."""
 YEARS = 2
-
-KEY = "encode(substring(int8send({ms}) FROM 3) || '\\x70'::bytea || substring(uuid_send(md5({salt})::uuid) FROM 8), 'hex')::uuid"
-"""A time-ordered key in SQL: 48 bits of milliseconds, then what a digest gives."""
-
-
-def key(ms: str, salt: str) -> str:
-    return KEY.format(ms=ms, salt=salt)
 
 
 def generate() -> None:
@@ -61,17 +55,7 @@ def generate() -> None:
               "many": len(others), "root": root.pk,
               "threads": THREADS, "each": EACH, "long": LONG, "open": OPEN,
               "state": state}  # fmt: skip
-    with connection.cursor() as cursor:
-        cursor.execute("SET synchronous_commit TO off")
-        # the rows refer to each other as they should; that is not looked up
-        cursor.execute("SET session_replication_role TO replica")
-        for default in _defaults():
-            cursor.execute(default)
-        for statement in STATEMENTS:
-            cursor.execute(statement, values)
-        cursor.execute("RESET session_replication_role")
-        cursor.execute("RESET synchronous_commit")
-        cursor.execute("VACUUM ANALYZE")
+    rows.write(STATEMENTS, values, models=(Thread, Checkpoint, Run, Pause, WorkOrder))
 
 
 def _t(n: str) -> str:
@@ -173,26 +157,6 @@ STATEMENTS = [
 ]
 
 
-def _defaults() -> Iterator[sql.Composed]:
-    """Columns that the statements do not name have what the models say; Django keeps no defaults in
-    the database.
-    """
-    for model in (Thread, Checkpoint, Run, Pause, WorkOrder):
-        for field in model._meta.concrete_fields:
-            value = (
-                None
-                if field.null or field.primary_key or field.is_relation
-                else field.get_db_prep_save(field.get_default(), connection)
-            )
-            if value is not None:
-                words = sql.SQL("ALTER TABLE {} ALTER COLUMN {} SET DEFAULT {}")
-                yield words.format(
-                    sql.Identifier(model._meta.db_table),
-                    sql.Identifier(field.column),
-                    sql.Literal(value),
-                )
-
-
 def measure() -> Iterator[dict[str, Any]]:
     began = time.perf_counter()
     generate()
@@ -260,28 +224,28 @@ def cases() -> Iterator[tuple[str, Callable[[], Any]]]:
         "-pk"
     )[0]
     middle = lineage.history(long.pk, limit=1)[0]
-    rows = "/admin/checkpoints/checkpoint/"
+    lists = "/admin/checkpoints/checkpoint/"
     api = f"/api/v1/threads/{ordinary.shown_id}"
     deep = {"before": str(Checkpoint.objects.order_by("pk")[2 * EACH].pk)}
-    yield "admin list of checkpoints", getting(desk, rows)
-    yield "admin list, 998 000 rows further on", getting(desk, rows, **deep)
-    yield "admin list, by thread", getting(desk, rows, q=ordinary.shown_id)
-    yield "admin list, of the thread of 200 000", getting(desk, rows, q=long.shown_id)
-    yield "admin list, by run", getting(desk, rows, q=ids.show("run", some.run_id))
-    yield "admin list, status failed (1 in 100 000)", getting(desk, rows, status="failed")
-    yield "admin list, a rare node", getting(desk, rows, node="rare")
-    yield "admin list, a node of a thread", getting(desk, rows, node="rare", q=long.shown_id)
-    yield "admin list, of an age", getting(desk, rows, age="older")
-    yield "admin list, from 10 KB", getting(desk, rows, size="10k")
+    yield "admin list of checkpoints", getting(desk, lists)
+    yield "admin list, 998 000 rows further on", getting(desk, lists, **deep)
+    yield "admin list, by thread", getting(desk, lists, q=ordinary.shown_id)
+    yield "admin list, of the thread of 200 000", getting(desk, lists, q=long.shown_id)
+    yield "admin list, by run", getting(desk, lists, q=ids.show("run", some.run_id))
+    yield "admin list, status failed (1 in 100 000)", getting(desk, lists, status="failed")
+    yield "admin list, a rare node", getting(desk, lists, node="rare")
+    yield "admin list, a node of a thread", getting(desk, lists, node="rare", q=long.shown_id)
+    yield "admin list, of an age", getting(desk, lists, age="older")
+    yield "admin list, from 10 KB", getting(desk, lists, size="10k")
     yield (
         "admin list, all filters",
-        getting(desk, rows, size="10k", node="rare", status="failed", age="month"),
+        getting(desk, lists, size="10k", node="rare", status="failed", age="month"),
     )
     yield "admin list of events", getting(desk, "/admin/checkpoints/event/")
     yield "admin list of threads", getting(desk, "/admin/checkpoints/thread/")
     yield "admin list of runs", getting(desk, "/admin/runs/run/")
     yield "admin list of questions", getting(desk, "/admin/runs/pause/")
-    yield "admin page of a checkpoint", getting(desk, f"{rows}{some.pk}/change/")
+    yield "admin page of a checkpoint", getting(desk, f"{lists}{some.pk}/change/")
     yield (
         "admin page of a thread",
         getting(desk, f"/admin/checkpoints/thread/{ordinary.pk}/change/"),

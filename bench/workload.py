@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import statistics
+import tempfile
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import psycopg
 
 from runs.workflows.base import Context, Done, Go, Outcome, Report, State
 from runs.workflows.registry import step
+from tests.servers.stack import Stack
 
 TEXT = "word " * 205
 """1 KiB of update."""
-STEPS = 10
+STEPS = int(os.environ.get("BENCH_STEPS", "10"))
 NAP = 0.1
 """Seconds."""
 
@@ -105,6 +110,31 @@ class Floor:
             )
             taken.append(time.perf_counter() - began)
         return statistics.median(taken)
+
+
+KEPT = ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE", "WAYSTATION_DATA")
+
+
+@contextmanager
+def as_shipped(environment: Mapping[str, str] | None = None) -> Iterator[Stack]:
+    """Processes of the product whose times are the product's own, where those of tests are shorter.
+    They end with the block.
+
+    Args:
+        environment: what they are told; this bench's database and broker where it is left out.
+    """
+    told = {name: os.environ[name] for name in KEPT} if environment is None else environment
+    with tempfile.TemporaryDirectory(
+        prefix="waystation-bench-", ignore_cleanup_errors=True
+    ) as folder:
+        stack = Stack(Path(folder), dict(told))
+        stack.environment["LOG_LEVEL"] = "ERROR"
+        for name in ("LEASE", "SWEEP", "PATIENCE"):
+            del stack.environment[f"WAYSTATION_{name}_SECONDS"]
+        try:
+            yield stack
+        finally:
+            stack.stop()
 
 
 def figure(

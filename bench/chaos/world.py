@@ -100,8 +100,8 @@ class Touched:
 
 
 @dataclass(frozen=True)
-class Silence:
-    """A host that fell silent: meanwhile what it had is held."""
+class HeldRows:
+    """What a host that fell silent had: nobody else gets it meanwhile."""
 
     began: float
     until: float
@@ -171,7 +171,7 @@ class World:
         """
         self.effects = Effects(stack.folder / EFFECTS)
         self._outages: list[list[float]] = []
-        self._silences: list[Silence] = []
+        self._held_rows: list[HeldRows] = []
 
     def breach(self, kind: Kind, words: str) -> None:
         self.breaches.append((kind, words))
@@ -304,21 +304,21 @@ class World:
         """Whether something was away at some time between the two."""
         return any(began <= until and ended >= since for since, until in self._outages)
 
-    def silence(self, touched: Collection[Touched], heard: bytes) -> None:
+    def note_held(self, touched: Collection[Touched], heard: bytes) -> None:
         """For two leases from now, clients may hear that what this host had is held: the runs that
         it touched, and the rows of which it spoke in its open transaction.
         """
         began = time.monotonic()
         runs = {claim.run for claim in touched}
-        self._silences.append(Silence(began, began + 2 * self.lease, runs, heard))
+        self._held_rows.append(HeldRows(began, began + 2 * self.lease, runs, heard))
 
     def was_held(self, pause: UUID, run: UUID, began: float, ended: float) -> bool:
         """Whether a silent host had this question between the two."""
         return any(
-            began <= silence.until
-            and ended >= silence.began
-            and (run in silence.runs or _names(silence.heard, pause))
-            for silence in self._silences
+            began <= rows.until
+            and ended >= rows.began
+            and (run in rows.runs or _names(rows.heard, pause))
+            for rows in self._held_rows
         )
 
     def since(self, moment: float) -> float:

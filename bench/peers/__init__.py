@@ -16,7 +16,6 @@ import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,11 +24,12 @@ from typing import Any
 import psycopg
 from django.contrib.auth.models import User
 from django.db import connection
+from psycopg.sql import SQL, Identifier
 
-from bench.workload import STEPS, Floor, figure
+from bench.workload import STEPS, Floor, as_shipped, figure
 from runs import services
 from runs.models import Run
-from tests.servers.stack import ROOT, Stack, until
+from tests.servers.stack import ROOT, until
 
 TURNS = int(os.environ.get("PEERS_TURNS", "3"))
 WORK = int(os.environ.get("PEERS_WORK", "300"))
@@ -90,8 +90,8 @@ def database(name: str) -> str:
     """The URL of an empty database on the same server."""
     url = os.environ["DATABASE_URL"]
     with psycopg.connect(url, autocommit=True) as session:
-        session.execute(f'DROP DATABASE IF EXISTS "{name}"')  # type: ignore[arg-type]  # our own names
-        session.execute(f'CREATE DATABASE "{name}"')  # type: ignore[arg-type]
+        for statement in ("DROP DATABASE IF EXISTS {}", "CREATE DATABASE {}"):
+            session.execute(SQL(statement).format(Identifier(name)))
     head, _, tail = url.partition("?")
     return f"{head.rpartition('/')[0]}/{name}{'?' + tail if tail else ''}"
 
@@ -128,37 +128,24 @@ def theirs(command: list[str]) -> float:
 def ours(pool: str) -> float:
     """Steps per second of Celery workers, as the Procfile starts them but for the pool."""
     user = User.objects.get(username="bench")
-    with tempfile.TemporaryDirectory(
-        prefix="waystation-bench-", ignore_cleanup_errors=True
-    ) as folder:
-        kept = {
-            name: os.environ[name]
-            for name in ("DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE", "WAYSTATION_DATA")
-        }
-        stack = Stack(Path(folder), kept)
-        stack.environment["LOG_LEVEL"] = "ERROR"
-        for setting in ("LEASE", "SWEEP", "PATIENCE"):  # of tests; the product's own are measured
-            del stack.environment[f"WAYSTATION_{setting}_SECONDS"]
-        try:
-            if pool == "prefork":
-                workers = [stack.worker(concurrency=PROCESSES)]
-            else:
-                workers = [
-                    stack.worker(f"worker{number}", pool=pool, concurrency=THREADS)
-                    for number in range(PROCESSES)
-                ]
-            stack.beat()
-            done(submit(user, 64))
-            for worker in workers:
-                os.killpg(worker.pid, signal.SIGSTOP)
-            runs = submit(user, WORK)
-            began = time.perf_counter()
-            for worker in workers:
-                os.killpg(worker.pid, signal.SIGCONT)
-            done(runs)
-            return WORK * STEPS / (time.perf_counter() - began)
-        finally:
-            stack.stop()
+    with as_shipped() as stack:
+        if pool == "prefork":
+            workers = [stack.worker(concurrency=PROCESSES)]
+        else:
+            workers = [
+                stack.worker(f"worker{number}", pool=pool, concurrency=THREADS)
+                for number in range(PROCESSES)
+            ]
+        stack.beat()
+        done(submit(user, 64))
+        for worker in workers:
+            os.killpg(worker.pid, signal.SIGSTOP)
+        runs = submit(user, WORK)
+        began = time.perf_counter()
+        for worker in workers:
+            os.killpg(worker.pid, signal.SIGCONT)
+        done(runs)
+        return WORK * STEPS / (time.perf_counter() - began)
 
 
 def submit(user: User, many: int) -> list[Any]:

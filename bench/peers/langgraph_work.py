@@ -12,6 +12,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypedDict
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.graph import END, START, StateGraph
 from psycopg.rows import dict_row
@@ -30,7 +31,8 @@ class State(TypedDict):
 def main(url: str, graphs: int, steps: int) -> None:
     options = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
     with ConnectionPool(url, min_size=THREADS, max_size=THREADS, kwargs=options) as pool:
-        saver = PostgresSaver(pool)  # type: ignore[arg-type]  # the row factory is among its options
+        # the rows of the pool are dicts by its `kwargs`, which its type cannot tell
+        saver = PostgresSaver(pool)  # type: ignore[arg-type]
         graph = StateGraph(State)
         graph.add_node(
             "noop", lambda state: {"text": f"{state['loop']} {TEXT}", "loop": state["loop"] + 1}
@@ -40,11 +42,11 @@ def main(url: str, graphs: int, steps: int) -> None:
         compiled = graph.compile(checkpointer=saver)
 
         def one(_: int) -> None:
-            config = {
+            config: RunnableConfig = {
                 "configurable": {"thread_id": str(uuid.uuid4())},
                 "recursion_limit": steps + 5,
             }
-            compiled.invoke({"text": "", "loop": 0}, config)  # type: ignore[call-overload]  # a plain dictionary
+            compiled.invoke(State(text="", loop=0), config)
 
         with ThreadPoolExecutor(THREADS) as threads:
             list(threads.map(one, range(64)))

@@ -67,7 +67,7 @@ class Silence(Fault):
         host, trap = self._catch(world, hosts, WORKER[kind])
         since, owners = time.monotonic(), host.owners
         touched = world.held_by(owners, trap.heard)
-        world.silence(touched, trap.heard)
+        world.note_held(touched, trap.heard)
         if not comes_back:
             world.kill(host)  # its links are silent: the servers do not learn of it
         self._await(world, touched, since)
@@ -83,7 +83,7 @@ class Silence(Fault):
             host, trap = self._catch(world, [world.hosts["web"]], WEB[kind])
             since = time.monotonic()
             touched = world.held_by([], trap.heard)
-            world.silence(touched, trap.heard)
+            world.note_held(touched, trap.heard)
             world.switch(spare, place)
         world.kill(host)
         self._await(world, touched, since, watch=1)
