@@ -38,5 +38,6 @@ def register() -> None:
         "sch",
         "occ",
         "ist",
+        "cmt",
     ):
         register_converter(_converter(name), name)

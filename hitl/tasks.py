@@ -8,9 +8,12 @@ from __future__ import annotations
 import logging
 import random
 import time
+from collections.abc import Iterator
+from typing import Any
 
 from celery import shared_task
 from django.conf import settings
+from django.db.models import QuerySet
 
 from checkpoints.database import clock, locks
 from checkpoints.database.rounds import RoundItem
@@ -22,6 +25,7 @@ from hitl.models.outbound import Delivery
 from hitl.outbound import sending
 from hitl.wait_gate import early_answers
 from runs.engine.workers.shutdown import stopping
+from runs.models import Pause
 from runs.rounds import Round
 
 logger = logging.getLogger(__name__)
@@ -31,7 +35,11 @@ SECONDS = 20.0
 _dice = random.SystemRandom()
 
 
-@shared_task(base=Round, ignore_result=True)
+def _deadlines() -> Iterator[QuerySet[Any]]:
+    yield Pause.objects.due(now=clock.FromNow())
+
+
+@shared_task(base=Round, ignore_result=True, due=staticmethod(_deadlines))
 def fire_deadlines() -> None:
     """Let the rules act of all questions that are due, batch after batch.
 
@@ -56,14 +64,22 @@ def anchor_ledgers() -> None:
         anchors.drop_due(now=clock.read())
 
 
-@shared_task(base=Round, ignore_result=True)
+@shared_task(base=Round, ignore_result=True, due=staticmethod(early_answers.due))
 def take_early_answers() -> None:
     """Give the questions that have opened what was answered before they were there."""
     with locks.impatient():
         early_answers.sweep(now=clock.read())
 
 
-@shared_task(base=Round, ignore_result=True)
+def _news() -> Iterator[QuerySet[Any]]:
+    """What `announce` has to do, and what it has sent."""
+    yield Pause.objects.untold()
+    yield presence.old(now=clock.FromNow())
+    yield idempotency.old()
+    yield Delivery.objects.due(now=clock.FromNow())
+
+
+@shared_task(base=Round, ignore_result=True, due=staticmethod(_news))
 def announce() -> None:
     """Plan for what was asked and answered since the last round, and have it sent.
 
@@ -71,9 +87,10 @@ def announce() -> None:
     """
     with locks.impatient():
         notifications.announce()
-        for name, drop in (("presence", presence.drop_old), ("keys", idempotency.drop_old)):
-            with RoundItem(logger, name):
-                drop(now=clock.read())
+        with RoundItem(logger, "presence"):
+            presence.drop_old(now=clock.read())
+        with RoundItem(logger, "keys"):
+            idempotency.drop_old()
     if Delivery.objects.due(now=clock.now()).exists():
         deliver.delay()
 

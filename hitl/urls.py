@@ -16,7 +16,7 @@ from hitl.views import (
     tools,
 )
 from hitl.views.editing import editor, kinds, wholes
-from hitl.views.pauses import answers, bulk, contents, links
+from hitl.views.pauses import answers, bulk, comments, contents, links
 from hitl.views.starting import inbound, limits, priorities, schedules
 from hitl.views.threads import checkpoints, pages, turns
 
@@ -68,6 +68,9 @@ urlpatterns = [
     path("pauses/<pse:pause_id>/decide", answers.decide, name="decide"),
     path("pauses/<pse:pause_id>/claim", answers.claim, name="claim"),
     path("pauses/<pse:pause_id>/release", answers.release, name="release"),
+    path("pauses/<pse:pause_id>/hand-over", comments.hand_over, name="hand_over"),
+    path("pauses/<pse:pause_id>/comment", comments.comment, name="comment"),
+    path("comments/<cmt:comment_id>/withdraw", comments.comment_withdraw, name="comment_withdraw"),
     path("pauses/<pse:pause_id>/edits", contents.pause_edits, name="pause_edits"),
     path("delegations/", delegations.delegation_list, name="delegations"),
     path("delegations/<int:delegation_id>/end", delegations.delegation_end, name="delegation_end"),

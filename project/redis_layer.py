@@ -35,7 +35,7 @@ class RedisLayer(RedisPubSubChannelLayer):
         """
         pipeline = self._client().pipeline(transaction=False)
         for group, message in messages:
-            text = self.serialize(message)  # type: ignore[no-untyped-call]
+            text = self.serialize(message)  # type: ignore[no-untyped-call]  # the library has no types
             pipeline.publish(f"{self._prefix}__group__{group}", text)
         pipeline.execute()
 

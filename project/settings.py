@@ -355,23 +355,14 @@ CELERY_TASK_QUEUES = [
 a template's step says `steps` or `agents`, which is for those that take minutes."""
 CELERY_TASK_ROUTES = {
     "hitl.tasks.deliver": {"queue": "outbound"},
+    "runs.tasks.order_rounds": {"queue": "control"},
     "runs.tasks.sweep": {"queue": "control"},
     "runs.turn_tasks.*": {"queue": "control"},
     "hitl.tasks.*": {"queue": "control"},
 }
 CELERY_BEAT_SCHEDULE = {
-    "sweep": {"task": "runs.tasks.sweep", "schedule": steady.Every(WAYSTATION_SWEEP_SECONDS)},
-    "deadlines": {
-        "task": "hitl.tasks.fire_deadlines",
-        "schedule": steady.Every(WAYSTATION_SWEEP_SECONDS),
-    },
-    "announce": {"task": "hitl.tasks.announce", "schedule": steady.Every(WAYSTATION_SWEEP_SECONDS)},
-    "early answers": {
-        "task": "hitl.tasks.take_early_answers",
-        "schedule": steady.Every(WAYSTATION_SWEEP_SECONDS),
-    },
-    "schedules": {
-        "task": "runs.turn_tasks.start_scheduled",
+    "rounds": {
+        "task": "runs.tasks.order_rounds",
         "schedule": steady.Every(WAYSTATION_SWEEP_SECONDS),
     },
     "anchor-ledgers": {"task": "hitl.tasks.anchor_ledgers", "schedule": steady.Every(300.0)},

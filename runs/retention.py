@@ -9,6 +9,7 @@ import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from django.conf import settings
 from django.db.models import OuterRef, QuerySet, Subquery
@@ -122,6 +123,11 @@ def rules() -> Rules:
 
 def _every() -> dt.timedelta:
     return dt.timedelta(hours=settings.WAYSTATION_KEEP_HOURS or 24)
+
+
+def due() -> list[QuerySet[Any]]:
+    """Has a row where `tend` has something to do."""
+    return housekeeping.due() if settings.WAYSTATION_KEEP_HOURS else []
 
 
 def tend(*, now: dt.datetime) -> None:

@@ -29,6 +29,8 @@ COMPLETED, FAILED, CANCELLED, EXPIRED = (
 
 TRIES_AGAIN, SLEEPS = "tries_again", "sleeps"
 """`code` of the log lines that say so: with the `seconds` until then, or the moment, `until`."""
+GATHERS, GATHERED = "waits_for_children", "children_ended"
+"""`code` of the log lines from which on a run waits for its child runs, and no longer."""
 
 LIVE = frozenset({PENDING, RUNNING, PAUSED})
 ENDED = frozenset({COMPLETED, FAILED, CANCELLED, EXPIRED})

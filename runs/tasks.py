@@ -13,13 +13,15 @@ import queue as queues
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import Any
 
 from celery import shared_task
 from celery.exceptions import Reject
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, transaction
+from django.db import DatabaseError, InterfaceError, connection, transaction
+from django.db.models import QuerySet
 from kombu.exceptions import ChannelError
 
 from checkpoints import ids
@@ -27,14 +29,14 @@ from checkpoints.database import clock, locks, outages
 from checkpoints.database.rounds import RoundItem
 from checkpoints.store import StoreUnavailable
 from checkpoints.store.prepared_queries import Prepared
-from runs import retention
+from runs import retention, rounds
 from runs.engine import places
 from runs.engine.advance import advance
 from runs.engine.recovery import lost_runs, postpone
-from runs.engine.workers import lease
+from runs.engine.workers import clocks, lease
 from runs.engine.workers.shutdown import stopping
 from runs.git import housekeeping
-from runs.models import QueuedTurn
+from runs.models import Place, QueuedTurn, Run
 from runs.rounds import Round
 from runs.rounds import check_connection as check_connection
 from runs.urgency import Urgency
@@ -98,16 +100,49 @@ def advance_run(run_id: str) -> None:
     return None
 
 
-@shared_task(base=Round, ignore_result=True)
+@shared_task(ignore_result=True)
+def order_rounds() -> None:
+    """Beat's look: order the rounds that have something to do. While nothing has, it is one
+    statement.
+
+    Two at once, or one too many, order a round twice, which begins once (`runs.rounds`).
+    """
+    _mend_breaker()
+    for name in rounds.with_something_due():
+        _send(partial(_order, name), f"the round {name}")
+    if not connection.in_atomic_block:
+        clocks.note()
+    with RoundItem(logger, housekeeping.__name__):
+        housekeeping.tend(now=clock.now())  # the folders of this machine, whose files say when
+
+
+def _order(name: str) -> None:
+    order_rounds.app.tasks[name].apply_async()
+
+
+def _sweeps() -> Iterator[QuerySet[Any]]:
+    """What a sweep has to do."""
+    yield Run.objects.lost(now=clock.FromNow())
+    yield Run.objects.overdue(before=clock.FromNow(-settings.WAYSTATION_PATIENCE_SECONDS))
+    yield Place.objects.all()
+    yield QueuedTurn.objects.due()
+    yield from retention.due()
+
+
+@shared_task(base=Round, ignore_result=True, due=staticmethod(_sweeps))
 def sweep() -> None:
     """Take runs back from lost workers and send lost messages again.
 
     Harmless when two run at once.
     """
-    global _broken_until
-    _broken_until = 0.0  # this message came, so the broker is back
+    _mend_breaker()
     with locks.impatient():
         _sweep()
+
+
+def _mend_breaker() -> None:
+    global _broken_until
+    _broken_until = 0.0  # this message came, so the broker is back
 
 
 def _sweep() -> None:

@@ -9,12 +9,16 @@ from __future__ import annotations
 import random
 import time
 import uuid
+from collections.abc import Iterator
+from typing import Any
 
 from celery import shared_task
 from django.conf import settings
+from django.db.models import QuerySet
 
 from checkpoints.database import clock, locks
 from runs.engine.workers.shutdown import stopping
+from runs.models import Schedule
 from runs.rounds import Round, check_connection
 from runs.schedules import sweep
 from runs.tasks import NEXT_TURN, send
@@ -32,7 +36,11 @@ def begin_next(thread_id: str) -> None:
 _dice = random.SystemRandom()
 
 
-@shared_task(base=Round, ignore_result=True)
+def _schedules() -> Iterator[QuerySet[Any]]:
+    yield Schedule.objects.due(now=clock.FromNow())
+
+
+@shared_task(base=Round, ignore_result=True, due=staticmethod(_schedules))
 def start_scheduled() -> None:
     """Start the work of all schedules that are due, batch after batch."""
     ends = time.monotonic() + 2 * settings.WAYSTATION_SWEEP_SECONDS

@@ -45,6 +45,7 @@ urlpatterns = [
     path("limits", limits.Limits.as_view()),
     path("limits/<int:limit_id>", limits.LimitDetail.as_view()),
     path("schedules", schedules.Schedules.as_view()),
+    path("schedules/preview", schedules.SchedulePreview.as_view()),
     path("schedules/<sch:schedule_id>", schedules.ScheduleDetail.as_view()),
     path("schedules/<sch:schedule_id>/start", schedules.ScheduleStart.as_view()),
     path("schedules/<sch:schedule_id>/occurrences", schedules.ScheduleOccurrences.as_view()),

@@ -134,8 +134,8 @@ class ReadOnlyAdmin(IdSearch):
     ordering: ClassVar[tuple[str, ...]] = ("-pk",)
     sortable_by = ()
     show_full_result_count = False
-    list_per_page = 50
-    list_max_show_all = 50
+    list_per_page = 25
+    list_max_show_all = 25
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

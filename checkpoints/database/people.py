@@ -21,6 +21,15 @@ NAME: str = User.USERNAME_FIELD
 """The field that people log in with: they are called by it in templates, answers, commands and the
 log.
 """
+NAMED_BY: tuple[str, ...] = (
+    ("first_name", "last_name", NAME)
+    if getattr(getattr(User, "get_full_name", None), "__module__", "")
+    == "django.contrib.auth.models"
+    else tuple(field.name for field in User._meta.concrete_fields)
+)
+"""The columns that a person's name is made of: of Django's own names three; of another model all,
+since only it knows.
+"""
 FIELDS = (NAME, "is_active", "is_staff", "is_superuser", "email", "groups", "user_permissions")
 METHODS = ("get_username", "get_full_name", "has_perm")
 

@@ -171,3 +171,29 @@ class GraphWrite(models.Model):
 
     def __str__(self) -> str:
         return f"{self.task_id} {self.channel}"
+
+
+class GraphDrawing(models.Model):
+    """What a graph of the settings looks like, as a process that ran it saw it; of each shape the
+    latest.
+
+    Written by `checkpoints.store.graph_drawings`.
+    """
+
+    name = models.CharField(max_length=200, help_text="By which templates name the graph.")
+    shape = models.CharField(
+        max_length=64,
+        blank=True,
+        help_text="Digest of its nodes and edges; empty where it could not be loaded.",
+    )
+    content = models.JSONField(help_text="Nodes and edges; empty where it could not be loaded.")
+    problem = models.TextField(blank=True, help_text="Why it could not be loaded.")
+    loaded_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["name", "shape"], name="graph_drawing_once_per_shape")
+        ]
+
+    def __str__(self) -> str:
+        return self.name

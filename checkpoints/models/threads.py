@@ -94,20 +94,6 @@ class ThreadQuerySet(models.QuerySet["Thread"]):
             return self
         return self.filter(Q(owner_id=user.pk) | Q(team__in=Group.objects.filter(user=user.pk)))
 
-    def of(self, user: AbstractBaseUser | AnonymousUser) -> ThreadQuerySet:
-        """The same threads as `visible_to`, for lists over all of them: two index scans, where an
-        OR would have every thread looked at.
-
-        To look one up, `visible_to` is right: it reads that one row.
-        """
-        if not user.is_authenticated or not user.is_active or getattr(user, "is_superuser", False):
-            return self.visible_to(user)
-        plain = Thread.objects.order_by()
-        teams = plain.filter(team__in=Group.objects.filter(user=user.pk))
-        return self.filter(
-            pk__in=plain.filter(owner_id=user.pk).values("pk").union(teams.values("pk"))
-        )
-
     def next_seq(self, thread_id: uuid.UUID, count: int = 1) -> int:
         """Take `count` numbers of the thread's log and give the first.
 

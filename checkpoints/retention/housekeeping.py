@@ -12,13 +12,15 @@ import logging
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS, IntegrityError, OperationalError, transaction
+from django.db.models import Exists, QuerySet
 
 from checkpoints import ids
 from checkpoints.database import clock, outages
 from checkpoints.database.rounds import RoundItem
-from checkpoints.models import Mark, Thread
+from checkpoints.models import Chore, Mark, Thread
 from checkpoints.retention import garbage
 from checkpoints.retention import rules as keeping
 from checkpoints.retention.jobs import ClaimLost, RoundClaim, claim
@@ -35,6 +37,14 @@ class HousekeepingBusy(Exception):
     """Another process is dropping what is old at this moment."""
 
     code = "keeping_busy"
+
+
+def due() -> list[QuerySet[Any]]:
+    """One of them has a row where `tend` would take a round up, or the next piece of one."""
+    chore = Chore.objects.filter(pk=NAME)
+    now = clock.FromNow()
+    first = Thread.objects.exclude(Exists(chore))  # the first round of all
+    return [chore.filter(due_at__lte=now, busy_until__lte=now), first]
 
 
 def tend(rules: Rules, *, seconds: float, every: dt.timedelta, now: dt.datetime) -> Tally:

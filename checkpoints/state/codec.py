@@ -206,6 +206,17 @@ def freeze(value: Any, path: str = "state") -> Any:
     except NotJson as error:
         error.path = path + error.path
         raise
+    except Exception as error:
+        raise _unreadable(error, path) from error
+
+
+def _unreadable(error: Exception, path: str) -> NotJson:
+    """What a value of a class whose own methods raise anything comes to."""
+    if isinstance(error, MemoryError):
+        raise error
+    refused = NotJson(f"holds a value that cannot be read: {type(error).__name__}")
+    refused.path = path
+    return refused
 
 
 def _freeze(value: Any, depth: int, names: SecretNames | None = None) -> Any:
@@ -336,6 +347,8 @@ def state(
     except NotJson as error:
         error.path = f"state{error.path}"
         raise
+    except Exception as error:
+        raise _unreadable(error, "state") from error
 
 
 def _whole(value: Mapping[str, Any], names: SecretNames | None) -> State:

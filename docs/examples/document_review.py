@@ -29,14 +29,14 @@ SHELF = Path(__file__).parent / "published"
 
 
 class Document(BaseModel):
-    title: str = Field(min_length=1, max_length=80)
-    text: str = Field(min_length=1, json_schema_extra={"format": "multiline"})
+    title: str = Field(min_length=1, max_length=80, title="Title of the document")
+    text: str = Field(min_length=1, max_length=50_000)
 
 
 class Text(BaseModel):
     """What the author is asked for when the document came back."""
 
-    text: str = Field(min_length=1)
+    text: str = Field(min_length=1, max_length=50_000)
 
 
 def report_of(state: State, stage: str) -> Report:

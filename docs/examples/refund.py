@@ -1,6 +1,7 @@
 """A refund: support approves it, finance approves the money, a day passes, then the bank is told.
 
 `REFUND_API` is the address of the bank's API. It takes `Idempotency-Key`, as such APIs do.
+`REFUND_HOURS` is how long the day lasts, for trying.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from runs.workflows import (
 )
 
 API = os.environ.get("REFUND_API", "http://localhost:9000/refunds")
-COOLING_OFF = timedelta(days=1)
+COOLING_OFF = timedelta(hours=float(os.environ.get("REFUND_HOURS", "24")))
 
 
 class Refund(BaseModel):
@@ -50,10 +51,10 @@ def propose(state: State, context: Context) -> Outcome:
     wish = f"\n\nSent back: {state['revision_feedback']}" if state["revision_feedback"] else ""
     return Go(
         report=Report(
-            content=f"**{refund.amount} EUR** for order {refund.order_number}.\n\n"
+            content=f"**{refund.amount:.2f} EUR** for order {refund.order_number}.\n\n"
             f"{refund.reason}{wish}",
-            facts={"Order": refund.order_number, "Amount": f"{refund.amount} EUR"},
-            material={"order": refund.order_number, "amount": str(refund.amount)},
+            facts={"Order": refund.order_number, "Amount": f"{refund.amount:.2f} EUR"},
+            material={"order": refund.order_number, "amount": f"{refund.amount:.2f}"},
         )
     )
 
@@ -62,12 +63,12 @@ def propose(state: State, context: Context) -> Outcome:
 def release(state: State, context: Context) -> Outcome:
     """Ask finance about the same money: they see that support has approved it."""
     refund = read(Refund, context.order.input)
-    material = {"order": refund.order_number, "amount": str(refund.amount)}
+    material = {"order": refund.order_number, "amount": f"{refund.amount:.2f}"}
     context.require_approval("refund.propose", material)
     report = Report(
-        content=f"Support approved **{refund.amount} EUR** for order {refund.order_number}.",
+        content=f"Support approved **{refund.amount:.2f} EUR** for order {refund.order_number}.",
         material=material,
-        effects=[effect(f"{refund.amount} EUR are paid back a day later.")],
+        effects=[effect(f"{refund.amount:.2f} EUR are paid back a day later.")],
     )
     return Go(report=report)
 
@@ -82,10 +83,10 @@ def cool_off(state: State, context: Context) -> Outcome:
 def pay(state: State, context: Context) -> Outcome:
     """Pay exactly what finance approved. The key lets the bank tell a repetition."""
     refund = read(Refund, context.order.input)
-    material = {"order": refund.order_number, "amount": str(refund.amount)}
+    material = {"order": refund.order_number, "amount": f"{refund.amount:.2f}"}
     context.require_approval("refund.release", material)
     receipt = context.once(
-        "pay", lambda: call_bank(context.key, refund.order_number, str(refund.amount))
+        "pay", lambda: call_bank(context.key, refund.order_number, f"{refund.amount:.2f}")
     )
     return Done(update={"receipt": receipt})
 

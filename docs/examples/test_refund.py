@@ -13,13 +13,13 @@ def test_support_then_finance_then_a_day_then_one_payment(monkeypatch):
     monkeypatch.setattr(refund, "call_bank", lambda *call: paid.append(call) or "receipt 1")
     run = play(refund.refund, input=GIVEN)
     run.approve()
-    assert "Support approved **40 EUR**" in run.question.content
-    assert run.question.effects == ["40 EUR are paid back a day later. That cannot be undone."]
+    assert "Support approved **40.00 EUR**" in run.question.content
+    assert run.question.effects == ["40.00 EUR are paid back a day later. That cannot be undone."]
     run.approve()
     assert (run.status, paid) == ("pending", [])
     run.advance(hours=25)
     assert run.done
-    assert [call[1:] for call in paid] == [("A-100", "40")]
+    assert [call[1:] for call in paid] == [("A-100", "40.00")]
     assert run.state["receipt"] == "receipt 1"
 
 

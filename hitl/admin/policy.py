@@ -76,9 +76,30 @@ class DelegationAdmin(ReadOnlyAdmin):
     form = DelegationAdminForm
     search_fields = (f"from_user__{NAME}", f"to_user__{NAME}")
     search_help_text = "Who delegated, or to whom"
-    list_display = ("from_user", "to_user", "starts_at", "ends_at", "reason", "created_by")
+    list_display = (
+        "from_user",
+        "to_user",
+        "starts_at",
+        "ends_at",
+        "pause_link",
+        "reason",
+        "created_by",
+    )
     list_select_related = ("from_user", "to_user", "created_by")
-    fields = ("from_user", "to_user", "starts_at", "ends_at", "reason", "created_by", "created_at")
+    fields = (
+        "from_user",
+        "to_user",
+        "pause_link",
+        "starts_at",
+        "ends_at",
+        "reason",
+        "created_by",
+        "created_at",
+    )
+
+    @display(description="question", empty_value="all")
+    def pause_link(self, delegation: Delegation) -> SafeString | str | None:
+        return row("runs_pause", "pse", delegation.pause_id) if delegation.pause_id else None
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return cast(User, request.user).is_superuser and request.user.is_active

@@ -57,6 +57,7 @@ class WorkOrderDetail(APIView):
 class TimeOut(serializers.Serializer[Any]):
     work = serializers.FloatField(help_text="Seconds at work.")
     people = serializers.FloatField(help_text="Seconds waiting for people.")
+    children = serializers.FloatField(help_text="Seconds waiting for child runs.")
     timer = serializers.FloatField(help_text="Seconds waiting for a timer or an event.")
     retry = serializers.FloatField(help_text="Seconds between a try that failed and the next.")
     queue = serializers.FloatField(help_text="Seconds waiting for a place or a worker.")

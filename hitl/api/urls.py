@@ -17,7 +17,7 @@ from hitl.api import (
     unknown,
     wait_gate,
 )
-from hitl.api.pauses import bulk, deadlines, presence, questions, reviews
+from hitl.api.pauses import bulk, comments, deadlines, presence, questions, reviews
 from hitl.api.threads import checkpoints, conversation, erasure, events, export, runs, threads
 
 urlpatterns = [
@@ -66,6 +66,9 @@ urlpatterns = [
     path("pauses/<pse:pause_id>/release", reviews.Release.as_view()),
     path("pauses/<pse:pause_id>/presence", presence.PausePresence.as_view()),
     path("pauses/<pse:pause_id>/decisions", questions.DecisionsView.as_view()),
+    path("pauses/<pse:pause_id>/hand-over", reviews.HandOver.as_view()),
+    path("pauses/<pse:pause_id>/comments", comments.PauseComments.as_view()),
+    path("comments/<cmt:comment_id>", comments.CommentDetail.as_view()),
     path("pauses/<pse:pause_id>/extend", deadlines.PauseExtend.as_view()),
     path("pauses/<pse:pause_id>/snooze", deadlines.PauseSnooze.as_view()),
     path("decisions/<dec:decision_id>", ledger.DecisionDetail.as_view()),

@@ -6,6 +6,7 @@ Nothing is written here but that an answer did not fit (S3-33).
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
@@ -16,16 +17,16 @@ from django.db.models import F
 from checkpoints.state import codec, redaction
 from hitl.decisions import notifications, tool_calls
 from hitl.decisions.errors import AnswerInvalid
-from hitl.decisions.reviewers import policy
+from hitl.decisions.reviewers import policy, turns
 from hitl.decisions.reviewers.policy import Actor
-from hitl.models import Via
+from hitl.models import Via, Vote
 from runs import keyed
 from runs import services as runs
 from runs.definitions import loading
 from runs.models import Pause
 from runs.services import external_runs
 from runs.workflows import owned, refusals, registry, schemas
-from runs.workflows.base.typed import faults
+from runs.workflows.base.typed import faults, faults_of_parts
 from runs.workflows.reviews import stages
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 from runs.workflows.wait_for_input import ANSWER
@@ -72,6 +73,10 @@ class Answer:
     """The content as it is approved; None where it stays as it was shown."""
     sender: Mapping[str, Any] | None = None
     """What a system says of the person who answered (S3-13); kept in the log with the answer."""
+    comments_until: uuid.UUID | None = None
+    """With `revise`: the last of the question's comments that goes along, and all before it; None
+    where none does.
+    """
     early_at: dt.datetime | None = None
     """When the answer came, where that was before its question (`early_answers`): the ledger says
     so.
@@ -207,10 +212,14 @@ def with_edit(pause: Pause, answer: Answer) -> Answer:
     return replace(answer, edited_content=None if text == pause.content.strip("\n") else text)
 
 
-def check_payload(pause: Pause, answer: Answer, *, asked: Pause, by: Actor) -> None:
+def check_payload(
+    pause: Pause, answer: Answer, *, asked: Pause, by: Actor, votes: Sequence[Vote]
+) -> None:
     """Raise AnswerInvalid where the data that comes with an answer is not what is asked for.
 
-    `asked` is the question as whoever answers is asked it (`ReviewContextBase.asked`).
+    Args:
+        asked: the question as whoever answers is asked it (`ReviewContextBase.asked`).
+        votes: those that were given before.
     """
     action, payload = answer.action, answer.payload
     wanted = asked.wants_data(action)
@@ -235,7 +244,8 @@ def check_payload(pause: Pause, answer: Answer, *, asked: Pause, by: Actor) -> N
                 )
             ]
         }
-    errors = errors or tool_calls.faults(pause, payload) or type_faults(pause, payload)
+    errors = errors or tool_calls.faults(pause, payload)
+    errors = errors or type_faults(pause, payload, stage=answer.stage, votes=votes)
     if errors:
         _ask_refined(pause, errors, by=by)
         raise AnswerInvalid(
@@ -244,22 +254,33 @@ def check_payload(pause: Pause, answer: Answer, *, asked: Pause, by: Actor) -> N
         )
 
 
-def type_faults(pause: Pause, payload: Any) -> dict[str, list[str]]:
+def type_faults(
+    pause: Pause, payload: Any, *, stage: str = "", votes: Sequence[Vote] = ()
+) -> dict[str, list[str]]:
     """Tell what the validators of a declared type say of data that fit its schema.
 
-    Of a review in stages each answer brings its own stage's data: of these alone.
+    Where each stage of a review brings its own part, that is judged by itself, and the whole by the
+    answer that brings the last part.
+
+    Args:
+        stage: the one that brings the payload.
+        votes: those that were given before.
     """
     definition = pause.run.frozen
     steps = registry.with_sub_steps(definition.steps)
     function = next((step["function"] for step in steps if step["name"] == pause.step), "")
     asked = pause.required_inputs
     shape = loading.asked_type(definition.template_slug, pause.step, function, asked)
-    if shape is None or not isinstance(payload, Mapping):
+    if shape is None:
         return {}
-    found = faults(shape, payload)
-    if stages.of(pause.review):
-        return {field: texts for field, texts in found.items() if field.split(".")[0] in payload}
-    return found
+    if not turns.each_brings_its_own(pause):
+        return faults(shape, payload) if isinstance(payload, Mapping) else {}
+    part = payload if isinstance(payload, Mapping) else {}
+    found = faults_of_parts(shape, part)
+    missing = schemas.declared(asked).keys() - {stage} - {vote.stage for vote in votes}
+    if found or missing or not stage:
+        return found
+    return faults(shape, {**turns.brought(votes), **part})
 
 
 @transaction.atomic(durable=True)

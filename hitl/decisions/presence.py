@@ -13,8 +13,9 @@ import datetime as dt
 import uuid
 from typing import TypedDict
 
-from django.db import transaction
+from django.db import models, transaction
 
+from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.events import live
 from hitl.decisions import visibility
@@ -73,9 +74,13 @@ def _note(pause: Pause, by: User, writing: bool, now: dt.datetime) -> None:
         live.side_hint_on_commit(thread_id, TOPIC)
 
 
-def drop_old(*, now: dt.datetime) -> None:
+def old(*, now: dt.datetime | clock.FromNow) -> models.QuerySet[Presence]:
     """Rows that say nothing any more."""
-    Presence.objects.filter(until__lte=now).delete()
+    return Presence.objects.filter(until__lte=now)
+
+
+def drop_old(*, now: dt.datetime) -> None:
+    old(now=now).delete()
 
 
 def _find(pause_id: uuid.UUID, by: User) -> Pause:

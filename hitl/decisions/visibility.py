@@ -1,7 +1,8 @@
 """What a person may see, looked up: what there is not, and what they may not see, are the same.
 
 People who are asked on a thread that they take no part in see the question, and the page of its
-order or thread. No more.
+order or thread. No more. So do colleagues whose opinion a comment asks, until it is taken back; by
+that alone they cannot answer.
 
 Such an observer looks at the page and its news, and answers; to cancel the order, suspend, retry,
 fork or export it, or read its states and checkpoints, one must take part
@@ -15,6 +16,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 
+from django.db.models import Q
+
 from checkpoints.database.people import User
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.store.prepared_queries import Prepared
@@ -23,6 +26,7 @@ from hitl.decisions.errors import NotFound
 from hitl.decisions.reviewers import external_access, policy
 from hitl.decisions.reviewers.outsiders import Outsider
 from hitl.decisions.reviewers.policy import Actor, ReviewContext
+from hitl.models import Mention
 from runs.models import Pause, PauseQuerySet, Run, WorkOrder
 from runs.states import LIVE
 
@@ -60,8 +64,8 @@ def find_pause(pauses: PauseQuerySet, pause_id: uuid.UUID, *, by: User) -> Pause
     pauses = pauses.filter(pk=pause_id)
     pause = pauses.visible_to(by).first()
     if pause is None and _may(by):
-        asked = policy.asked_of(by).filter(pk=pause_id).values("pk")
-        pause = pauses.filter(pk__in=asked).first()
+        shown = _shown_to(by).filter(pk=pause_id).values("pk")
+        pause = pauses.filter(pk__in=shown).first()
     if pause is None:
         raise NotFound("There is no such question.")
     return pause
@@ -98,7 +102,7 @@ def sees(thread_id: uuid.UUID, *, by: User) -> bool:
 
 def is_asked(thread_id: uuid.UUID, *, by: User) -> bool:
     """Whether a question of a thread, its order's child runs among it, is or was put to a
-    person.
+    person, or their opinion on it was asked.
     """
     if not _may(by):
         return False
@@ -107,9 +111,17 @@ def is_asked(thread_id: uuid.UUID, *, by: User) -> bool:
         run__work_order__in=order
     )
     below = _below(thread_id)
-    asked = policy.asked_of(by)
-    return asked.filter(pk__in=of_thread.values("pk")).exists() or bool(
-        below and asked.filter(run__in=below).exists()
+    shown = _shown_to(by)
+    return shown.filter(pk__in=of_thread.values("pk")).exists() or bool(
+        below and shown.filter(run__in=below).exists()
+    )
+
+
+def _shown_to(by: User) -> PauseQuerySet:
+    """The questions that a person sees without taking part: was asked, or asked about."""
+    about = Mention.objects.filter(person=by, asked=True, comment__withdrawn_at=None)
+    return Pause.objects.filter(
+        Q(pk__in=policy.asked_of(by).values("pk")) | Q(pk__in=about.values("comment__pause"))
     )
 
 

@@ -36,6 +36,12 @@ from runs.services import PauseClosed
 from runs.workflows.reviews import stages
 
 
+class VotedMeanwhile(Exception):
+    """Another stage brought its part after this answer was judged without it; nothing was
+    written.
+    """
+
+
 def confirming(pause: Pause, answer: Answer, votes: Sequence[Vote], *, asked: Pause) -> Answer:
     """An approval after others: what it does not bring itself it takes over.
 
@@ -65,9 +71,7 @@ def together(pause: Pause, answer: Answer, votes: Sequence[Vote]) -> Answer:
     """The last approval as the decision that it makes: with the data of all stages."""
     if not turns.each_brings_its_own(pause):
         return answer
-    parts = [vote.payload for vote in votes if vote.payload is not None]
-    data = {name: value for part in parts for name, value in part.items()}
-    return replace(answer, payload=data or None)
+    return replace(answer, payload=turns.brought(votes) or None)
 
 
 def _check_same(pause: Pause, answer: Answer, votes: Sequence[Vote]) -> None:
@@ -100,13 +104,19 @@ def words(vote: Vote) -> str:
     )
 
 
-def cast(pause: Pause, answer: Answer, *, by: Actor, seat: Actor) -> tuple[Vote | None, list[Vote]]:
+def cast(
+    pause: Pause, answer: Answer, *, by: Actor, seat: Actor, seen: Sequence[Vote]
+) -> tuple[Vote | None, list[Vote]]:
     """Write an approval as a vote; give it, and all votes of the question.
 
     A refusal is none. Call inside a transaction.
 
-    Raises PauseClosed, also where somebody has just claimed it or its deadline passed, and
-    policy.NotNow where the vote is a second one or says something else.
+    Args:
+        seen: the votes that the answer was judged with.
+    Raises:
+        PauseClosed: also where somebody has just claimed it or its deadline passed.
+        policy.NotNow: the vote is a second one or says something else.
+        VotedMeanwhile: it has to be judged again, with the parts that other stages brought.
     """
     now, before = (
         clock.now(),
@@ -124,6 +134,8 @@ def cast(pause: Pause, answer: Answer, *, by: Actor, seat: Actor) -> tuple[Vote 
     _check_in_turn(pause, answer, votes)
     if votes:
         _check_same(pause, answer, votes)
+    if turns.each_brings_its_own(pause) and {vote.pk for vote in votes} != {v.pk for v in seen}:
+        raise VotedMeanwhile
     vote = _vote(pause, answer, by=by, seat=seat)
     try:
         vote.save(force_insert=True)
@@ -175,11 +187,20 @@ def _next_turn(pause: Pause, votes: Sequence[Vote]) -> list[str]:
 
     Gives the names of the stages that begin.
     """
-    turn = stages.turn(pause.review, [vote.stage for vote in votes])
-    if turn == pause.turn:
+    if not turns.staged(pause):
         return []
-    Pause.objects.filter(pk=pause.pk).update(turn=turn)
-    begun = stages.within(pause.review, turn & ~pause.turn)
+    turn = stages.turn(pause.review, [vote.stage for vote in votes])
+    # as they stand under the lock: others may have voted, or moved the deadline, since it was read
+    held = Pause.objects.filter(pk=pause.pk)
+    columns = held.values("turn", *due_times.COLUMNS).get()
+    new = turn & ~columns["turn"]
+    if turn == columns["turn"]:
+        return []
+    due = due_times.in_turn(columns, pause.review, turn=turn, begun=new, now=clock.now())
+    held.update(turn=turn, **due)
+    for name, value in due.items():
+        setattr(pause, name, value)
+    begun = stages.within(pause.review, new)
     pause.turn = turn
     if begun:
         notifications.plan(pause, Occasion.ASKED)

@@ -16,15 +16,6 @@ from runs.models import StepTemplate, Template
 
 MOST = 50
 """Steps of a template."""
-USUAL = {
-    "pause_phase": "",
-    "max_revisions": "3",
-    "quorum": "1",
-    "self_approval": "on",
-    "risk": "normal",
-    "deadline.outcome": "expire",
-}
-"""What the fields of a step begin with that was just added."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +56,11 @@ def changed(data: QueryDict, change: str) -> tuple[QueryDict, int | None]:
 
     Args:
         change: `up:n`, `down:n`, `remove:n`, or `add` for the step template of the field `add`.
+            Buttons of a list within a step, such as `add:0.choices`, are its own form's to follow.
     """
     what, _, where = change.partition(":")
+    if "." in where:
+        return data, None
     count = _number(data.get("rows"), MOST)
     order, at = list(range(count)), _number(where, MOST)
     focus: int | None = at
@@ -93,9 +87,7 @@ def add(data: QueryDict, kind: str) -> int:
     name, again = kind, 2
     while name in names:
         name, again = f"{kind[:90]}-{again}", again + 1
-    fields = {**USUAL, "kind": kind, "name": name}
-    for field, value in fields.items():
-        data[f"{number}.{field}"] = value
+    data[f"{number}.kind"], data[f"{number}.name"] = kind, name
     data["rows"] = str(number + 1)
     return number
 

@@ -75,6 +75,10 @@ class FormField:
     errors: list[str] = field(default_factory=list)
     first: bool = False
     """Whether it is the first one that is wrong, where the focus goes."""
+    unsaid: str = ""
+    """What stands for no answer in a list to choose from; "" where a question is answered, whose
+    few options are shown at once.
+    """
 
     @property
     def id(self) -> str:
@@ -97,7 +101,7 @@ class FormField:
 
     @property
     def radios(self) -> bool:
-        return len(self.options) <= RADIOS
+        return len(self.options) <= RADIOS and not self.unsaid
 
     @property
     def may_grow(self) -> bool:
@@ -133,6 +137,8 @@ class SchemaForm:
     Args:
         data: what a browser posted; without it the fields show `initial`.
         initial: a payload to begin with, e.g. what is known already.
+        prefix: what the names of the fields begin with.
+        unsaid: as of `FormField`.
     """
 
     def __init__(
@@ -140,10 +146,13 @@ class SchemaForm:
         schema: Mapping[str, Any],
         data: MultiValueDict[str, str] | None = None,
         initial: Any = ABSENT,
+        *,
+        prefix: str = PREFIX,
+        unsaid: str = "",
     ) -> None:
-        self.data = data
+        self.data, self.unsaid = data, unsaid
         self.problems: dict[str, list[str]] = {}
-        self.root, payload = self._made(schema, PREFIX, "", initial, label="", required=True)
+        self.root, payload = self._made(schema, prefix, "", initial, label="", required=True)
         self.payload: Any = (
             payload if payload is not ABSENT else {} if self.root.kind == "group" else None
         )
@@ -202,6 +211,7 @@ class SchemaForm:
             help=str(flat.get("description") or ""),
             required=required,
             schema=flat,
+            unsaid=self.unsaid,
         )
         if initial is ABSENT and "default" in flat:
             initial = flat["default"]

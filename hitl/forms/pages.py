@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import re
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,13 +13,16 @@ from django import forms
 from django.contrib.auth.models import Group
 from django.forms.utils import ErrorDict
 
+from checkpoints import ids
 from checkpoints.database.people import User
 from checkpoints.models import WhenBusy
 from hitl.decisions.deadlines.changes import LONGEST_SNOOZE, MAX_REASON
 from hitl.decisions.services import MAX_FEEDBACK
 from hitl.forms.json_schema import SchemaForm
+from hitl.forms.kinds import LONG
 from hitl.forms.priorities import PriorityField
 from hitl.forms.tool_calls import CallsForm
+from hitl.models import Comment
 from runs.definitions import readiness, rights
 from runs.models import Pause, Template
 from runs.workflows import attachments, schemas
@@ -41,6 +45,15 @@ class DecisionForm(forms.Form):
     answers.
     """
     revision = forms.IntegerField(required=False, min_value=1, max_value=2**31 - 1)
+    comments_until = forms.CharField(max_length=40, required=False)
+    """The last comment at the question that goes along with a revision."""
+
+    def clean_comments_until(self) -> uuid.UUID | None:
+        shown: str = self.cleaned_data["comments_until"]
+        try:
+            return ids.parse(Comment.PREFIX, shown) if shown else None
+        except ValueError as error:
+            raise forms.ValidationError("It is no comment.") from error
 
     def clean(self) -> dict[str, Any]:
         values: dict[str, Any] = super().clean() or {}
@@ -236,8 +249,17 @@ class WorkOrderForm(forms.Form):
         help_text="Its members see the order and may answer.",
     )
 
-    def __init__(self, *args: Any, template: Template, user: User, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        template: Template,
+        user: User,
+        begun: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """`begun` is an input to begin with; fields that are not changed keep its values."""
         super().__init__(*args, **kwargs)
+        self.begun = begun or {}
         self.schema: dict[str, Any] = template.input_schema or {}
         offer_teams(self, user)
         self.fields["priority"] = PriorityField(user)
@@ -260,14 +282,17 @@ class WorkOrderForm(forms.Form):
             schemas.ORDER: list(deep),
         }
         self.deep_shape = schemas.check(shape)
-        self.deep = SchemaForm(self.deep_shape, typed)
+        self.deep = SchemaForm(self.deep_shape, typed, self.begun)
         """The parts of the input that one field of Django's cannot hold."""
         for name, part in parts.items():
             if name in deep:
                 continue
-            self.fields[PREFIX + name] = field_of(
-                name, part, required=name in required and name not in self.takes_files
-            )
+            made = field_of(name, part, required=name in required and name not in self.takes_files)
+            self.fields[PREFIX + name] = made
+            if name in self.begun:
+                value = self.begun[name]
+                words = isinstance(value, list) and not isinstance(made, forms.MultipleChoiceField)
+                made.initial = ", ".join(map(str, value)) if words else value
             if name in self.takes_files:
                 help_text = (
                     "Instead of sending it: where it lies, as an absolute path in an allowed "
@@ -279,9 +304,7 @@ class WorkOrderForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         values: dict[str, Any] = super().clean() or {}
-        # all that is wrong is shown at once; the service says it again, and the rest
-        found = schemas.validate_resume_payload(self.deep_shape, self.deep.payload)
-        self.deep.add_errors(found)
+        self.check_deep()
         for name in self.takes_files:
             sent, path = values.get(PREFIX + name), values.get(PREFIX + name + ".path")
             if sent and path:
@@ -302,6 +325,11 @@ class WorkOrderForm(forms.Form):
             ):
                 self.add_error(PREFIX + name, "Choose a file, or name its path.")
         return values
+
+    def check_deep(self) -> None:
+        """Show all that is wrong at once; the service says it again, and the rest."""
+        found = schemas.validate_resume_payload(self.deep_shape, self.deep.payload)
+        self.deep.add_errors(found)
 
     @property
     def shown(self) -> Iterator[tuple[bool, Any]]:
@@ -331,7 +359,13 @@ class WorkOrderForm(forms.Form):
         """The input as the schema's types; what was left empty is left out."""
         properties = self.schema.get("properties", {})
         values: dict[str, Any] = dict(self.deep.payload)
+        if self.schema.get("additionalProperties") is not False:
+            values |= {name: self.begun[name] for name in self.begun if name not in properties}
         for name, part in properties.items():
+            shown = {PREFIX + name, PREFIX + name + ".path"} & self.fields.keys()
+            if name in self.begun and shown and shown.isdisjoint(self.changed_data):
+                values[name] = self.begun[name]
+                continue
             value = self.cleaned_data.get(PREFIX + name)
             if name in self.takes_files and (
                 path := self.cleaned_data.get(PREFIX + name + ".path")
@@ -386,6 +420,14 @@ def is_flat(part: Mapping[str, Any]) -> bool:
     )
 
 
+class LinesField(forms.CharField):
+    """A text of several lines, with the line ends of programs: a browser sends others."""
+
+    def to_python(self, value: Any) -> str:
+        text = super().to_python(value) or ""
+        return text.replace("\r\n", "\n")
+
+
 def field_of(name: str, part: dict[str, Any], *, required: bool) -> forms.Field:
     """A form field for one property of a JSON Schema."""
     common: dict[str, Any] = {
@@ -435,7 +477,10 @@ def field_of(name: str, part: dict[str, Any], *, required: bool) -> forms.Field:
                     "initial": ", ".join(initial) if isinstance(initial, list) else initial,
                 }
             )
-    return forms.CharField(max_length=part.get("maxLength", 2_000), **common)
+    most = part.get("maxLength", 2_000)
+    if "maxLength" in part and most > LONG:
+        return LinesField(max_length=most, widget=forms.Textarea(attrs={"rows": 6}), **common)
+    return forms.CharField(max_length=most, **common)
 
 
 def _split(text: str) -> list[str]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from django import forms
+from django.forms.utils import ErrorDict
 
 from checkpoints.database.people import User
 from hitl.forms.pages import PREFIX, WorkOrderForm
 from runs.models import Schedule, Template
 from runs.models.schedules import CatchUp, Overlap
 from runs.schedules import keeping, times
+from runs.schedules.preview import Preview
 
 
 class TimesForm(forms.Form):
@@ -51,13 +54,43 @@ class TimesForm(forms.Form):
     def times(self) -> dict[str, Any]:
         return {name: self.cleaned_data[name] for name in ("name", *keeping.WHEN)}
 
-    @classmethod
-    def of(cls, schedule: Schedule) -> TimesForm:
-        """With what a schedule has now."""
-        return cls(initial={name: getattr(schedule, name) for name in ("name", *keeping.WHEN)})
+    def order(self) -> dict[str, Any]:
+        """What is ordered, as far as this form has fields for it."""
+        return {}
+
+    def changes(self, schedule: Schedule) -> dict[str, Any]:
+        """What the form says otherwise than the schedule.
+
+        What is ordered is looked at anew only where it was changed: the times of a schedule can be
+        mended while its template is switched off.
+        """
+        values = {**self.times(), **self.order()}
+        return {name: value for name, value in values.items() if value != getattr(schedule, name)}
+
+    def preview(self) -> Preview | None:
+        """What the times as they are typed would be; None with the reason on the form, or where
+        only a row was asked for. Refuses nothing else yet: somebody only looks.
+        """
+        self.full_clean()
+        self._errors = ErrorDict()
+        if "show" not in self.data:
+            return None
+        try:
+            return keeping.preview(self.data.get("cron", ""), self.data.get("zone", "").strip())
+        except keeping.ScheduleInvalid as error:
+            self.add_error(error.field, str(error))
+            return None
+
+    @property
+    def shown(self) -> Iterator[tuple[bool, Any]]:
+        return ((False, field) for field in self)
+
+    @property
+    def refused(self) -> bool:
+        return bool(self.errors)
 
 
-class ScheduleForm(TimesForm, WorkOrderForm):
+class ScheduleForm(WorkOrderForm, TimesForm):
     """Both; a file is named by its path, and read at each start."""
 
     def __init__(self, *args: Any, template: Template, user: User, **kwargs: Any) -> None:
@@ -66,15 +99,17 @@ class ScheduleForm(TimesForm, WorkOrderForm):
             del self.fields[PREFIX + name]
             path = self.fields[PREFIX + name + ".path"]
             path.label = f"Path of {name.replace('_', ' ')}"
-            path.required = name in self.schema.get("required", [])
+            path.required = name in set(self.schema.get("required", [])) - self.begun.keys()
+            kept = self.begun.get(name)
+            path.initial = kept.get("path") if isinstance(kept, dict) else None
         self.fields["title"].label = "Title of each order"
 
     def clean(self) -> dict[str, Any]:
         # a work order's form asks for a file or its path; here there is the path alone
+        self.check_deep()
         return forms.Form.clean(self) or {}
 
     def order(self) -> dict[str, Any]:
-        """What is ordered."""
         values = self.cleaned_data
         return {
             "title": values["title"],
@@ -84,3 +119,12 @@ class ScheduleForm(TimesForm, WorkOrderForm):
             "team": values.get("team"),
             "priority": values["priority"],
         }
+
+
+def form_of(schedule: Schedule, template: Template | None, data: Any, *, user: User) -> TimesForm:
+    """The form with what a schedule has now; of its times alone without a template."""
+    known = {name: getattr(schedule, name) for name in ("name", *keeping.WHAT, *keeping.WHEN)}
+    if template is None:
+        return TimesForm(data, initial=known)
+    begun = known.pop("input")
+    return ScheduleForm(data, template=template, user=user, begun=begun, initial=known)

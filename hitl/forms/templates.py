@@ -1,13 +1,11 @@
-"""A template as a form: its words, and for each step where a person is asked, who, and by when
-(S4-4, S4-12).
+"""A template as a form: its words, and the rules of its steps and of the whole (S4-4, S4-12).
 
-What a template may say besides stays as it is; operators write that over REST or in the admin.
+What it may say besides, and what is not changed, stays as it is.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
@@ -15,28 +13,30 @@ from django.forms.utils import ErrorDict
 
 from hitl.forms import drafts
 from hitl.forms.configurations import JsonText
-from runs import definitions, phases
-from runs.definitions import step_options
+from hitl.forms.kinds import same
+from hitl.forms.rules import Part, RulesForm
+from runs import definitions
+from runs.definitions.editing import fields
+from runs.definitions.freezing import STEP_KEYS
 from runs.models import StepTemplate, Template
 from runs.workflows import letters
 from runs.workflows.registry import traits_of
-from runs.workflows.reviews.rules import OUTCOMES, RISKS
-from runs.workflows.sequence import HEADINGS
+from runs.workflows.reviews.rules import SCHEMA as REVIEW
 
-OUTCOME_WORDS = {
-    "expire": "it expires, and with it the run",
-    "cancel": "the work is cancelled",
-    "escalate": "the next stage is asked",
-    "approve": "it counts as approved",
-}
-RISK_WORDS = {
-    "low": "low",
-    "normal": "normal",
-    "high": "high: never in bulk, nor from a link without a login",
-}
-MORE = ("needs_repository", "input_schema")
-SHOWN = {"reviewers", "quorum", "self_approval", "risk", "deadline"}
-"""Rules of `review` that the form knows."""
+PARTS = {
+    "Who answers, and by when": ("pause_phase", "max_revisions", "review"),
+    "What they may answer": ("choices", "revise_to", "required_inputs"),
+    "Failures, time and where it runs": (
+        "retry", "timeout", "skip_when", "max_loops", "queue", "on_change", "interrupt_before",
+        "interrupt_after",
+    ),
+}  # fmt: skip
+"""Rules of a step besides `pause_after`, as the page folds them."""
+WHOLE = ("reducers", "state_schema", "frequency", "retention", "size_budget")
+OWN = ("title", "description", "needs_repository", "input_schema")
+"""Fields of a template that are no rules."""
+ROWS = "template"
+"""What the names of the fields begin with that are of the template as a whole."""
 
 
 class TemplateForm(forms.Form):
@@ -73,30 +73,24 @@ class TemplateForm(forms.Form):
         self.template, self.quiet = template, quiet
         self.rows = drafts.rows_of(data, template)
         self.drafts = [row.step(template) for row in self.rows]
-        if data is not None and "rows" not in data:  # an earlier page, which knew less
+        if data is not None and "rows" not in data:  # not from the page
             del self.fields["needs_repository"], self.fields["input_schema"]
-        titles = dict(StepTemplate.objects.order_by("version").values_list("slug", "title"))
-        functions = dict(StepTemplate.objects.order_by("version").values_list("slug", "function"))
-        self.headings = [
-            {
-                "title": _title(step, titles),
-                "name": name_of(step),
-                "also": list(also(step)),
-                "texts": slug
-                if traits_of(
-                    functions.get(slug := str(step.get("step_template_slug") or ""), "")
-                ).letters
-                else "",
-            }
-            for step in self.drafts
-        ]
-        for number, (row, step) in enumerate(zip(self.rows, self.drafts, strict=True)):
+        for number, row in enumerate(self.rows):
             if row.base is None:
                 self.fields[f"{number}.name"] = _name_field(row.kind)
-            for name, field in _fields(step).items():
-                self.fields[f"{number}.{name}"] = field
+        names = [self._named(number) for number in range(len(self.rows))]
+        self.rules = [
+            RulesForm(fields.of_step(names, step), step, data, prefix=str(number))
+            for number, step in enumerate(self.drafts)
+        ]
+        self.whole = RulesForm(fields.of_template(), whole_of(template), data, prefix=ROWS)
         if quiet:
             self._errors = ErrorDict()
+            for rules in (*self.rules, self.whole):
+                rules.forget_errors()
+
+    def _named(self, number: int) -> str:
+        return self.data.get(f"{number}.name") or name_of(self.drafts[number])
 
     def clean_input_schema(self) -> dict[str, Any]:
         """An object, or nothing."""
@@ -105,68 +99,110 @@ class TemplateForm(forms.Form):
             raise forms.ValidationError("A JSON Schema is an object.")
         return schema or {}
 
+    def clean_description(self) -> str:
+        """Lines as they are kept: browsers send others."""
+        return str(self.cleaned_data["description"]).replace("\r\n", "\n")
+
+    def clean(self) -> dict[str, Any]:
+        given: dict[str, Any] = super().clean() or {}
+        for number, rules in enumerate(self.rules, start=1):
+            if rules.wrong:
+                self.add_error(None, f"Step {number}: see the marked fields.")
+        self._check_keys()
+        if self.whole.wrong:
+            self.add_error(None, "See the marked fields of the template.")
+        self._mark_first()
+        return given
+
     @property
     def steps(self) -> list[dict[str, Any]]:
-        """For each step: `title`, `name`, `asks` (the box that says so), other `rules`, `also`
-        (what only REST and the admin change).
-
-        `open` where something in those is not as usual, or is wrong.
+        """For each step: `title`, `name`, `texts` (slug of the step template whose texts may be
+        changed), `asks` (whether a person is asked), `parts` (of its other rules), `also` (what
+        the form does not show), `base` and `kind` (as of `drafts.Row`), `called` (the field of its
+        name).
         """
-        rows = []
-        for number, heading in enumerate(self.headings):
-            own = [name for name in self.fields if name.startswith(f"{number}.")]
-            asks, *rules = (self[name] for name in own if name != f"{number}.name")
-            unusual = any(field.errors for field in rules) or bool(
-                self.drafts[number].get("review")
-            )
-            row = self.rows[number]
-            rows.append(
+        titles = dict(StepTemplate.objects.order_by("version").values_list("slug", "title"))
+        functions = dict(StepTemplate.objects.order_by("version").values_list("slug", "function"))
+        made = []
+        for number, (row, step, rules) in enumerate(
+            zip(self.rows, self.drafts, self.rules, strict=True)
+        ):
+            slug = str(step.get("step_template_slug") or "")
+            made.append(
                 {
-                    **heading,
-                    "asks": asks,
-                    "rules": rules,
-                    "open": unusual,
+                    "title": _title(step, titles),
+                    "name": name_of(step),
+                    "texts": slug if traits_of(functions.get(slug, "")).letters else "",
+                    "asks": rules.part("", ("pause_after",)).fields[0],
+                    "parts": [rules.part(title, names) for title, names in PARTS.items()],
+                    "also": also(step),
                     "base": "" if row.base is None else row.base,
-                    "kind": self.drafts[number].get("step_template_slug", ""),
+                    "kind": step.get("step_template_slug", ""),
                     "called": self[f"{number}.name"] if row.base is None else None,
                 }
             )
-        return rows
+        return made
+
+    @property
+    def of_all(self) -> Part:
+        """What the template says of its state and its checkpoints."""
+        return self.whole.part("State and checkpoints", tuple(fields.of_template()["properties"]))
 
     def fields_to_save(self) -> dict[str, Any]:
-        """What `runs.definitions.edit_template` takes."""
+        """What `runs.definitions.edit_template` takes; what was not changed stays as it is."""
         given = self.cleaned_data
-        steps = [
-            _changed(
-                step,
-                {
-                    name.partition(".")[2]: value
-                    for name, value in given.items()
-                    if name.startswith(f"{number}.")
-                },
-            )
-            for number, step in enumerate(self.drafts)
-        ]
-        more = {name: given[name] for name in MORE if name in given}
-        return {
-            "title": given["title"],
-            "description": given["description"],
-            "steps": steps,
-            **more,
+        own = {
+            name: getattr(self.template, name) if _alike(self.template, name, value) else value
+            for name, value in given.items()
+            if name in OWN
         }
+        steps = [
+            {**step, **({"name": name} if (name := given.get(f"{number}.name")) else {})}
+            for number, step in enumerate(rules.to_save() for rules in self.rules)
+        ]
+        usual = definitions.usual_fields()
+        whole = {**{name: usual[name] for name in WHOLE}, **self.whole.to_save()}
+        whole["reducers"] = {
+            row.get("key", ""): row.get("reducer", "")
+            for row in self.whole.to_save().get("reducers", [])
+        }
+        if not self.template.slug and not whole["reducers"]:
+            del whole["reducers"]  # as the steps' functions say
+        return {**own, "steps": steps, **whole}
 
     def add_errors(self, errors: Mapping[str, list[str]]) -> None:
         """Show what a template was refused for beside its fields: `steps.1.review.quorum` at step
         1's quorum.
         """
         for place, texts in errors.items():
-            field = place.removeprefix("steps.").replace(".review.", ".")
-            parents = [field.rsplit(".", cut)[0] for cut in range(field.count(".") + 1)]
-            name = next(
-                (candidate for candidate in (field, *parents) if candidate in self.fields), None
-            )
-            for text in texts:
-                self.add_error(name, text if name else f"{place}: {text}")
+            what, _, field = place.removeprefix("steps.").partition(".")
+            step = place.startswith("steps.") and what.isdecimal() and int(what) < len(self.rules)
+            name = f"{what}.{field}" if step else place
+            if name in self.fields:
+                self.add_error(name, texts)
+                continue
+            rules = self.rules[int(what)] if step else self.whole
+            shown = f"Step {int(what) + 1}" if step else "The template"
+            if left := rules.add_errors({field if step else place: texts}):
+                said = (f"{shown}, {field}" if field else shown) if step else place
+                texts = [f"{said}: {text}" for text in left]
+                self.add_error(None, texts)
+            else:
+                self.add_error(None, f"{shown}: see the marked field.")
+        self._mark_first()
+
+    def _mark_first(self) -> None:
+        if first := next((rules for rules in (*self.rules, self.whole) if rules.wrong), None):
+            first.mark_first()
+
+    def _check_keys(self) -> None:
+        """Mark a reducer whose key is missing, or is there twice: an object could not hold it."""
+        taken: set[str] = set()
+        for number, row in enumerate(self.whole.to_save().get("reducers", [])):
+            if (key := row.get("key")) is None or key in taken:
+                text = "This is needed." if key is None else "This key is there twice."
+                self.whole.add_errors({f"reducers.{number}.key": [text]})
+            taken.add(key or "")
 
 
 class NewTemplateForm(TemplateForm):
@@ -237,19 +273,11 @@ def _title(step: Mapping[str, Any], titles: Mapping[str, str]) -> str:
     return kind.title if kind else name_of(step)
 
 
-def also(step: Mapping[str, Any]) -> Iterator[str]:
+def also(step: Mapping[str, Any]) -> list[str]:
     """Names of what the step says and the form does not show."""
-    shown = {
-        "name",
-        "step_type",
-        "step_template_slug",
-        "pause_after",
-        "pause_phase",
-        "max_revisions",
-        "review",
-    }
-    yield from sorted(set(step) - shown)
-    yield from (f"review.{name}" for name in sorted(set(step.get("review", {})) - SHOWN))
+    review = step.get("review")
+    inner = set(review) - set(REVIEW["properties"]) if isinstance(review, Mapping) else ()
+    return [*sorted(set(step) - STEP_KEYS), *(f"review.{name}" for name in sorted(inner))]
 
 
 def _name_field(kind: str) -> forms.Field:
@@ -261,145 +289,20 @@ def _name_field(kind: str) -> forms.Field:
     )
 
 
-def _fields(step: Mapping[str, Any]) -> dict[str, forms.Field]:
-    review = step.get("review", {})
-    deadline, reviewers = review.get("deadline", {}), review.get("reviewers", {})
-    zones = [
-        ("", "every hour counts"),
-        *((name, f"hours of work of {name}") for name in step_options.calendars()),
-    ]
-    phase = step.get("pause_phase", "")
-    headings = {
-        "": "Waiting for an answer",
-        **({phase: phases.words(phase)} if phase else {}),
-        **HEADINGS,
-    }
-    return {
-        "pause_after": forms.BooleanField(
-            required=False,
-            initial=step.get("pause_after", False),
-            label="Ask a person after this step",
-        ),
-        "pause_phase": forms.ChoiceField(
-            required=False,
-            initial=step.get("pause_phase", ""),
-            label="What the work then waits for",
-            choices=list(headings.items()),
-        ),
-        "max_revisions": forms.IntegerField(
-            required=False,
-            initial=step.get("max_revisions", 3),
-            min_value=0,
-            max_value=10,
-            label="Rounds of revision",
-        ),
-        "reviewers.users": forms.CharField(
-            required=False,
-            max_length=2_000,
-            initial=", ".join(reviewers.get("users", [])),
-            label="People who answer",
-            help_text=(
-                "User names, with commas between. Where nobody is named here or below, whoever "
-                "sees the work answers."
-            ),
-        ),
-        "reviewers.groups": forms.CharField(
-            required=False,
-            max_length=2_000,
-            initial=", ".join(reviewers.get("groups", [])),
-            label="Groups who answer",
-        ),
-        "quorum": forms.IntegerField(
-            required=False,
-            initial=review.get("quorum", 1),
-            min_value=1,
-            max_value=20,
-            label="How many must approve",
-        ),
-        "self_approval": forms.BooleanField(
-            required=False,
-            initial=review.get("self_approval", True),
-            label="The requester may approve",
-        ),
-        "risk": forms.ChoiceField(
-            required=False,
-            initial=review.get("risk", "normal"),
-            choices=[(risk, RISK_WORDS[risk]) for risk in RISKS],
-            label="Risk",
-        ),
-        "deadline.after": forms.CharField(
-            required=False,
-            max_length=40,
-            initial=deadline.get("after", ""),
-            label="Deadline",
-            help_text="ISO 8601 since the question was asked, such as PT4H or P2D. Empty for none.",
-        ),
-        "deadline.outcome": forms.ChoiceField(
-            required=False,
-            initial=deadline.get("outcome", "expire"),
-            choices=[(outcome, OUTCOME_WORDS[outcome]) for outcome in OUTCOMES],
-            label="When it has passed",
-        ),
-        "deadline.calendar": forms.ChoiceField(
-            required=False,
-            initial=deadline.get("calendar", ""),
-            choices=zones,
-            label="What is counted until then",
-        ),
-    }
+def whole_of(template: Template) -> dict[str, Any]:
+    """What a template says of its state and its checkpoints, as `fields.of_template` has it."""
+    said = {name: getattr(template, name) for name in WHOLE}
+    rows = [{"key": key, "reducer": reducer} for key, reducer in said.pop("reducers").items()]
+    return {"reducers": rows, **{name: value for name, value in said.items() if value}}
 
 
-USUAL: dict[str, Any] = {
-    "quorum": 1,
-    "self_approval": True,
-    "risk": "normal",
-    "max_revisions": 3,
-    "pause_after": False,
-    "pause_phase": "",
-}
-
-
-def _changed(step: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The step with what the form says; what is as usual, and was not said, stays unsaid, so that
-    nothing changed makes no version.
-    """
-    changed = copy.deepcopy(dict(step))
-    if given.get("name"):
-        changed["name"] = given["name"]
-    for name in ("pause_after", "pause_phase", "max_revisions"):
-        _say(changed, name, given[name])
-    review = _review(changed.pop("review", {}), given)
-    return {**changed, "review": review} if review or "review" in step else changed
-
-
-def _review(review: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    for name in ("quorum", "self_approval", "risk"):
-        _say(review, name, given[name])
-    reviewers = review.pop("reviewers", {})
-    named = {
-        **reviewers,
-        **{kind: _names(given[f"reviewers.{kind}"]) for kind in ("users", "groups")},
-    }
-    if kept := {kind: names for kind, names in named.items() if names or kind in reviewers}:
-        review["reviewers"] = kept
-    deadline = review.pop("deadline", {})
-    if given["deadline.after"]:
-        deadline["after"] = given["deadline.after"].strip()
-        for name, usual in (("outcome", "expire"), ("calendar", "")):
-            if given[f"deadline.{name}"] != usual or name in deadline:
-                deadline[name] = given[f"deadline.{name}"]
-        review["deadline"] = deadline
-    return review
-
-
-def _say(rules: dict[str, Any], name: str, value: Any) -> None:
-    value = USUAL[name] if value is None else value
-    if value != USUAL[name] or name in rules:
-        rules[name] = value
-
-
-def _names(text: str) -> list[str]:
-    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+def _alike(template: Template, name: str, value: Any) -> bool:
+    """Whether a field shows what the template says already."""
+    said = getattr(template, name)
+    if not isinstance(said, str):
+        return same(said, value)
+    said = said.replace("\r\n", "\n").replace("\r", "\n").strip()
+    return bool(value == (said.replace("\n", "") if name == "title" else said))
 
 
 def pauses_of(template: Template) -> list[str]:

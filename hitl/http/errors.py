@@ -14,6 +14,7 @@ from hitl.decisions.bulk import BulkInvalid
 from hitl.decisions.deadlines import changes
 from hitl.decisions.reviewers import policy
 from hitl.decisions.reviewers.delegations import DelegationRefused
+from hitl.decisions.talk import comments
 from hitl.decisions.undo import NotYourAnswer
 from hitl.outbound.endpoints import EndpointInvalid
 from hitl.outbound.endpoints import NotYourEndpoint as EndpointNotYours
@@ -102,6 +103,8 @@ STATUS: dict[type[Exception], int] = {
     RunEnded: 409,
     NothingKept: 409,
     CannotAskAgain: 409,
+    comments.CommentRefused: 422,
+    comments.TooManyComments: 409,
     services.AnswerInvalid: 422,
     InputInvalid: 422,
     TemplateInvalid: 422,

@@ -24,7 +24,13 @@ from checkpoints.events import live
 from hitl.live import topics
 from hitl.live.inbox_feed import Inbox, News
 from hitl.live.outages import Outage
-from hitl.live.topics import LiveEvent, Topic, in_database_thread
+from hitl.live.topics import (
+    ASKED_AT_ONCE,
+    LiveEvent,
+    NewestNumbers,
+    Topic,
+    in_database_thread,
+)
 from runs import hints
 
 logger = logging.getLogger(__name__)
@@ -35,8 +41,6 @@ LOOK_EVERY = 5.0
 """Seconds after which the log is read without a hint, and a channel layer that failed is tried
 again.
 """
-ASKED_AT_ONCE = 500
-"""Threads in one query for newest numbers."""
 
 
 def cursor(text: str) -> int:
@@ -53,6 +57,7 @@ class Hub:
 
     def __init__(self) -> None:
         self._topics: dict[uuid.UUID, Topic] = {}
+        self._numbers = NewestNumbers()
         self._inbox = Inbox(in_database_thread, self._note)
         self._outage: OutageAnswer | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -87,7 +92,7 @@ class Hub:
     async def _watching(self, thread_id: uuid.UUID) -> AsyncIterator[Topic]:
         topic = self._topics.get(thread_id)
         if topic is None:
-            topic = self._topics[thread_id] = Topic(thread_id)
+            topic = self._topics[thread_id] = Topic(thread_id, self._numbers)
             topic.outage = self._outage
         topic.watchers += 1
         self._wake()

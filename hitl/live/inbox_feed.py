@@ -35,7 +35,7 @@ OLD = 30.0
 """Seconds after which is counted though no question changed: one that was hidden comes back,
 somebody stands in for another.
 """
-SHOWN = 100
+SHOWN = 50
 """Questions on a page of the inbox; of those on its first page can be named which went."""
 BACK = dt.timedelta(minutes=1)
 """How far a look goes back.
@@ -55,6 +55,7 @@ class Waiting(NamedTuple):
     """What waits for a person: one answered and another one asked is a change too."""
 
     number: int
+    """Up to `deadline_changes.MOST_COUNTED`."""
     newest: uuid.UUID | None
     first: tuple[uuid.UUID, ...]
     """Those on the first page of the inbox, in its order."""
@@ -97,7 +98,7 @@ def waiting_now(user_id: int) -> Waiting:
     if len(first) <= SHOWN:
         return Waiting(len(first), max(first, default=None), first)
     newest = mine.order_by("-pk").values_list("pk", flat=True).first()
-    return Waiting(max(mine.count(), len(first)), newest, first[:SHOWN])
+    return Waiting(max(deadline_changes.count(mine), len(first)), newest, first[:SHOWN])
 
 
 def still_waiting(user_id: int, pause_ids: Collection[uuid.UUID]) -> set[uuid.UUID]:

@@ -217,8 +217,10 @@ async def pages(
     There are pages without events too: when the database goes away or is back, and, with `stirs`,
     when other people look at its question.
     """
-    seq, over, events = await in_database_thread(_begin)(subject, seq)
-    if events:  # whose connection broke between the last event and the end
+    over = told = False
+    if subject.ends:  # of a thread nothing is to be looked up
+        seq, over, told = await in_database_thread(_begin)(subject, seq)
+    if told:  # whose connection broke between the last event and the end
         return
     lets_all = subject.lets_all
     # an async generator
@@ -247,5 +249,5 @@ async def pages(
 
 def _begin(subject: Subscription, seq: int) -> tuple[int, bool, bool]:
     """Where to begin, whether it is over, and whether all of it was told."""
-    over = subject.ends and subject.is_over()
+    over = subject.is_over()
     return subject.start(seq), over, over and seq > 0 and subject.has_ended(seq)

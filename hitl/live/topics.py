@@ -93,6 +93,49 @@ def newest(thread_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, int]:
     return dict(Thread.objects.filter(pk__in=thread_ids).values_list("pk", "last_seq"))
 
 
+ASKED_AT_ONCE = 500
+"""Threads in one query for newest numbers."""
+
+
+class NewestNumbers:
+    """The newest numbers of threads, one query for all who ask while the one before is under way: a
+    deploy's thousand readers come back at once.
+    """
+
+    def __init__(self) -> None:
+        self._wanted: dict[uuid.UUID, asyncio.Future[int]] = {}
+        self._asking: asyncio.Task[None] | None = None
+
+    async def of(self, thread_id: uuid.UUID) -> int:
+        """A thread's newest number, 0 where it has none. Raises what the database raises."""
+        number = self._wanted.get(thread_id)
+        if number is None:
+            number = self._wanted[thread_id] = asyncio.get_running_loop().create_future()
+            # whoever asked may have left meanwhile
+            number.add_done_callback(lambda done: done.cancelled() or done.exception())
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._ask(), name="ask for newest numbers")
+        return await asyncio.shield(number)
+
+    async def _ask(self) -> None:
+        try:
+            while self._wanted:
+                asked = dict(islice(self._wanted.items(), ASKED_AT_ONCE))
+                for thread_id in asked:
+                    del self._wanted[thread_id]
+                try:
+                    numbers = await newest(list(asked))
+                # databases raise their clients' own errors; each who asked is told
+                except Exception as error:  # noqa: BLE001
+                    for number in asked.values():
+                        number.set_exception(error)
+                else:
+                    for thread_id, number in asked.items():
+                        number.set_result(numbers.get(thread_id, 0))
+        finally:
+            self._asking = None
+
+
 NONE_YET: deque[LiveEvent] = deque(maxlen=0)
 """The memory of all threads that nothing has happened to, since even an empty deque has 600
 bytes.
@@ -109,6 +152,7 @@ class Topic:
         "_again",
         "_bell",
         "_looking",
+        "_numbers",
         "_pages",
         "_reading",
         "_usual",
@@ -121,8 +165,9 @@ class Topic:
         "watchers",
     )
 
-    def __init__(self, thread_id: uuid.UUID) -> None:
+    def __init__(self, thread_id: uuid.UUID, numbers: NewestNumbers) -> None:
         self.thread_id = thread_id
+        self._numbers = numbers
         self.watchers = 0
         self.seq = -1
         """Not known yet."""
@@ -244,8 +289,7 @@ class Topic:
 
     async def _read_on(self) -> None:
         if self.seq < 0:
-            numbers = await newest([self.thread_id])
-            self.seq = max(self.seq, numbers.get(self.thread_id, 0))
+            self.seq = max(self.seq, await self._numbers.of(self.thread_id))
             self._ring()
             return
         while events := await self._read(self.seq):

@@ -1,6 +1,7 @@
 """People's answers, tokens and rules; what goes out; the wait gate's rows; presence."""
 
 from hitl.models import outbound as outbound  # Django looks for tables here
+from hitl.models.comments import Comment, Mention
 from hitl.models.decisions import STEP_AROUND, UNDO, Decision, Via, name_of
 from hitl.models.delegations import Delegation, Snooze
 from hitl.models.idempotency import IdempotencyKey
@@ -16,6 +17,7 @@ __all__ = [
     "UNDO",
     "Anchor",
     "ApiToken",
+    "Comment",
     "Decision",
     "Delegation",
     "EarlyAnswer",
@@ -25,6 +27,7 @@ __all__ = [
     "InboundSource",
     "InboundStart",
     "Ledger",
+    "Mention",
     "OuterRun",
     "Presence",
     "Snooze",

@@ -17,6 +17,10 @@ class DelegationQuerySet(models.QuerySet["Delegation"]):
         """Those that hold at that time; of somebody whose account is closed none does."""
         return self.filter(starts_at__lte=now, ends_at__gt=now, from_user__is_active=True)
 
+    def general(self) -> DelegationQuerySet:
+        """Those of all questions."""
+        return self.filter(pause=None)
+
 
 class Delegation(models.Model):
     """That somebody answers for somebody else for a time.
@@ -25,6 +29,15 @@ class Delegation(models.Model):
 
     One level: what was delegated to a person is not delegated on.
     """
+
+    pause = models.ForeignKey(
+        Pause,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="delegations",
+        help_text="The one question that was handed over; null where it is of all.",
+    )
 
     from_user = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, related_name="delegations_given"

@@ -97,14 +97,15 @@ def _age() -> dt.timedelta:
     return dt.timedelta(hours=settings.WAYSTATION_IDEMPOTENCY_HOURS)
 
 
-def drop_old(*, now: dt.datetime) -> None:
+def old() -> models.QuerySet[IdempotencyKey]:
+    """Keys whose time is over."""
+    return IdempotencyKey.objects.filter(made_at__lt=clock.FromNow(-_age().total_seconds()))
+
+
+def drop_old() -> None:
     """Forget keys after their time, with the answers under them."""
-    old = (
-        IdempotencyKey.objects.filter(made_at__lt=now - _age())
-        .order_by("made_at")
-        .values_list("pk", flat=True)
-    )
-    while pks := list(old[:BATCH]):
+    pks_by_age = old().order_by("made_at").values_list("pk", flat=True)
+    while pks := list(pks_by_age[:BATCH]):
         IdempotencyKey.objects.filter(pk__in=pks).delete()
 
 

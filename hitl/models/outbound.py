@@ -34,6 +34,7 @@ class Occasion(models.TextChoices):
     REFINED = "refined", "Asked again: an answer did not fit"
     REMINDED = "reminded", "Reminded"
     ESCALATED = "escalated", "Escalated"
+    MENTIONED = "mentioned", "Mentioned"
     ANSWERED = "answered", "Answered"
     CANCELLED = "cancelled", "Cancelled"
     EXPIRED = "expired", "Expired"

@@ -33,6 +33,7 @@ EARLIER = {
     Occasion.REFINED: "Asked again: ",
     Occasion.REMINDED: "Reminder: ",
     Occasion.ESCALATED: "Escalated to you: ",
+    Occasion.MENTIONED: "",
     Occasion.ANSWERED: "Answered: ",
     Occasion.CANCELLED: "Cancelled: ",
     Occasion.EXPIRED: "Expired: ",
@@ -96,10 +97,9 @@ def of(delivery: Delivery) -> OutboundMessage:
     ):
         return _to_outside(pause, delivery)
     hidden = encryption.in_use()
-    question = "A question waits for you" if hidden else str(demand(pause.question))
-    if delivery.words and not hidden:
-        question = str(demand(delivery.words))
-    asking = delivery.occasion in ASKING
+    asking, mentioned = delivery.occasion in ASKING, delivery.occasion == Occasion.MENTIONED
+    waits = "You are mentioned at a question" if mentioned else "A question waits for you"
+    question = waits if hidden else str(demand(delivery.words or pause.question))
     title = "" if hidden else title_of(pause)
     url = links.url_of(delivery) if own(delivery) and asking else links.absolute(place_of(pause))
     return OutboundMessage(
@@ -112,6 +112,8 @@ def of(delivery: Delivery) -> OutboundMessage:
         about=f"{title} ({pause.run.definition})" if title else str(pause.run.definition),
         outcome=(_what_was_wrong(delivery, pause) or _stage_of(delivery, pause))
         if asking
+        else _about(pause, hidden=hidden)
+        if mentioned
         else outcome_of(pause),
         content=""
         if hidden or not asking
@@ -121,6 +123,11 @@ def of(delivery: Delivery) -> OutboundMessage:
         url=url,
         link_answers=links.may_answer(pause) and own(delivery) and delivery.recipient is not None,
     )
+
+
+def _about(pause: Pause, *, hidden: bool) -> str:
+    """At which question a person is mentioned."""
+    return "" if hidden else f"At the question: {demand(pause.question)}"
 
 
 def _stage_of(delivery: Delivery, pause: Pause) -> str:

@@ -23,6 +23,7 @@ from checkpoints.database import clock
 from checkpoints.database.rounds import RoundItem
 from checkpoints.models.fields import demand
 from checkpoints.state import encryption
+from hitl.models import Comment
 from hitl.models.outbound import (
     ASKING,
     Channel,
@@ -248,6 +249,9 @@ def _overtaken(delivery: Delivery) -> str | None:
         return (
             None if delivery.pause.status == PauseStatus.OPEN else "The question was closed before."
         )
+    if delivery.occasion == Occasion.MENTIONED:
+        said = Comment.objects.standing().filter(pk=ids.parse(Comment.PREFIX, delivery.mark))
+        return None if said.exists() else "The comment was taken back."
     if delivery.channel == Channel.WEBHOOK:
         return None
     asked = set(

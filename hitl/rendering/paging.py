@@ -185,12 +185,23 @@ def in_order(
     name: str,
     *,
     size: int,
+    whole: QuerySet[M] | None = None,
     anchor: str = "",
 ) -> ListPage[M]:
-    """The page of these rows, in that order."""
+    """The page of these rows, in that order.
+
+    Args:
+        whole: reads the rows of the page with all that is shown of them. Found first and read then:
+            with many joins PostgreSQL plans badly, and joins rows that no page shows.
+    """
 
     def read(after: str, limit: int) -> list[M]:
-        return list(order(rows, order.read(after) if after else None)[:limit])
+        found = order(rows, order.read(after) if after else None)
+        if whole is None:
+            return list(found[:limit])
+        keys = list(found.values_list("pk", flat=True)[:limit])
+        read_whole = whole.in_bulk(keys)
+        return [read_whole[key] for key in keys if key in read_whole]
 
     return paged(
         here, name, read, lambda row: order.write(order.place(row)), size=size, anchor=anchor

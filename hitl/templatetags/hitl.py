@@ -15,13 +15,12 @@ from django.utils.safestring import SafeString
 
 from checkpoints import ids
 from checkpoints.database import clock
-from checkpoints.database.people import User
 from checkpoints.events.log import IMPORTED_AT
 from checkpoints.forensics import steps
 from checkpoints.lineage import Branch
 from checkpoints.models import CheckpointStatus, Event
 from checkpoints.text import dates, invisible
-from hitl.decisions.reviewers import turns
+from hitl.decisions.deadlines import changes
 from hitl.forms.pages import label_of
 from hitl.rendering import markdown as md
 from hitl.views.clock import shown_to
@@ -122,15 +121,13 @@ def until(at: dt.datetime | None, before: str = "") -> SafeString:
 def _time(at: dt.datetime, label: str, data: str) -> SafeString:
     """A <time>; `data` is a name that static/js/time.js knows, with its value."""
     name, _, value = data.partition("=")
-    mark = format_html(' data-{}="{}"', name, value) if name else ""
-    local = timezone.localtime(at)
-    return format_html(
-        '<time datetime="{}" title="{}"{}>{}</time>',
-        local.isoformat(),
-        dates.told(at, exact=True),
-        mark,
-        label,
-    )
+    local = timezone.localtime(at).isoformat()
+    form = '<time datetime="{}" title="{}" data-{}="{}">{}</time>'
+    if not name:
+        return format_html(
+            '<time datetime="{}" title="{}">{}</time>', local, dates.told(at, exact=True), label
+        )
+    return format_html(form, local, dates.told(at, exact=True), name, value, label)
 
 
 @register.inclusion_tag("hitl/pauses/_deadline.html", takes_context=True)
@@ -164,16 +161,10 @@ def edits_url(pause_id: str) -> str:
 
 
 @register.filter
-def claimed_by(pause: Pause) -> User | None:
-    """Who is on an open question, while the claim lasts."""
-    live = pause.claimed_until is not None and pause.claimed_until > clock.now()
-    return pause.claimed_by if live else None
-
-
-@register.filter
-def open_stages(pause: Pause) -> str:
-    """The stages of the review that are asked now, in words; "" where it has none."""
-    return turns.titles(pause, [stage["name"] for stage in turns.open_now(pause)])
+def counted(number: int) -> str:
+    """How many questions wait: `1000+` for as many as are counted, which says that or more."""
+    text = str(number)  # of the navigation it is a lazy object, which does not compare
+    return f"{text}+" if int(text) >= changes.MOST_COUNTED else text
 
 
 @register.filter

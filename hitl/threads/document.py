@@ -27,7 +27,7 @@ from checkpoints.export.schema import (
 from checkpoints.export.sections import Section
 from checkpoints.export.thread_document import Document, opened
 from checkpoints.models import Checkpoint, Thread
-from hitl.models import Decision, Vote
+from hitl.models import Comment, Decision, Vote
 from runs.models import Pause, Run
 
 PAUSE = (
@@ -88,6 +88,18 @@ VOTE_ROW = record(
     },
     optional=(*NAMES, "stage"),
 )
+COMMENT_ROW = record(
+    {
+        "id": shown("cmt"),
+        "author": text(200),
+        "by_name": {**text(), "description": "What the author was called then."},
+        "text": {**text(), "description": "Empty where the author took it back."},
+        "made_at": TIME,
+        "withdrawn_at": TIME_OR_NULL,
+        "mentions": {**LIST, "description": "The accounts that it mentions."},
+        "asked": {**LIST, "description": "Those of them whose opinion it asks."},
+    }
+)
 PAUSE_ROW = record(
     {
         "id": shown("pse"),
@@ -123,9 +135,13 @@ PAUSE_ROW = record(
             **listed(VOTE_ROW),
             "description": "Also those of a question that was then closed otherwise.",
         },
+        "comments": {
+            **listed(COMMENT_ROW),
+            "description": "What people said to each other at it.",
+        },
         "imported": MARK,
     },
-    optional=("kind", "calls", "outside", "votes", "imported"),
+    optional=("kind", "calls", "outside", "votes", "comments", "imported"),
 )
 DECISION_ROW = record(
     {
@@ -211,12 +227,29 @@ def _pause(pause: Pause) -> Document:
         "opened_at": pause.opened_at.isoformat(),
         "closed_at": pause.closed_at.isoformat() if pause.closed_at else None,
         "votes": [_vote(vote) for vote in pause.votes.all()],
+        "comments": [_comment(comment) for comment in pause.comments.all()],
     }
 
 
 def _pauses(thread: Thread) -> Any:
     votes = Prefetch("votes", Vote.objects.select_related("voter", "seat").order_by("pk"))
-    return Pause.objects.filter(run__thread=thread).prefetch_related(votes).order_by("pk")
+    said = Comment.objects.select_related("author").prefetch_related("mentions__person")
+    comments = Prefetch("comments", said.order_by("pk"))
+    return Pause.objects.filter(run__thread=thread).prefetch_related(votes, comments).order_by("pk")
+
+
+def _comment(comment: Comment) -> Document:
+    mentions = sorted(comment.mentions.all(), key=lambda mention: mention.person.get_username())
+    return {
+        "id": comment.shown_id,
+        "author": comment.author.get_username(),
+        "by_name": comment.by_name,
+        "text": opened(comment, "text"),
+        "made_at": comment.made_at.isoformat(),
+        "withdrawn_at": comment.withdrawn_at.isoformat() if comment.withdrawn_at else None,
+        "mentions": [mention.person.get_username() for mention in mentions],
+        "asked": [mention.person.get_username() for mention in mentions if mention.asked],
+    }
 
 
 def _vote(vote: Vote) -> Document:

@@ -10,10 +10,13 @@ from checkpoints.models.fields import demand
 from checkpoints.registry import Rows, Table
 from checkpoints.state import codec
 from hitl.models import (
+    Comment,
     Decision,
+    Delegation,
     EarlyAnswer,
     Erasure,
     Import,
+    Mention,
     OuterRun,
     Presence,
     Snooze,
@@ -68,6 +71,25 @@ TABLES = (
         kind="votes",
         of=lambda threads: Vote.objects.filter(pause__run__thread__in=threads),
         section="pauses",
+    ),
+    Table(
+        model=Mention,
+        kind="mentions",
+        of=lambda threads: Mention.objects.filter(comment__pause__run__thread__in=threads),
+        section="pauses",
+    ),
+    Table(
+        model=Comment,
+        kind="comments",
+        of=lambda threads: Comment.objects.filter(pause__run__thread__in=threads),
+        section="pauses",
+        named=True,
+    ),
+    Table(
+        model=Delegation,
+        kind="handed_over",
+        of=lambda threads: Delegation.objects.filter(pause__run__thread__in=threads),
+        unexported="It lets somebody answer here, and nowhere else.",
     ),
     Table(
         model=Snooze,

@@ -39,7 +39,7 @@ def of_thread(thread_id: uuid.UUID, *, asked_at: dt.datetime, now: dt.datetime) 
     lines = [
         row
         for row in events.filter(kind=EventKind.LOG).values_list(*fields)[:LINES]
-        if isinstance(row[3], dict) and row[3].get("code") in times.PLANS
+        if isinstance(row[3], dict) and row[3].get("code") in times.CODES
         if not cut or row[0] > newest[MOMENTS - 1][0]
     ]
     rows = sorted([*newest[:MOMENTS], *lines], key=itemgetter(0))

@@ -14,12 +14,27 @@ from hitl.decisions.deadlines import changes
 from hitl.rendering.links import home_of as home_of
 from hitl.rendering.links import place_of as place_of
 from hitl.rendering.links import root_of as root_of
-from runs.models import Pause
+from runs.models import Pause, PauseQuerySet
 
 
 def person(request: HttpRequest) -> User:
     """The logged-in person; use behind `login_required`."""
     return cast(User, request.user)
+
+
+def waiting_of(request: HttpRequest) -> PauseQuerySet:
+    """What waits for this person; the rights behind it are looked up once for each request."""
+    if not hasattr(request, "_waiting"):
+        request._waiting = changes.inbox(person(request))  # type: ignore[attr-defined]
+    waiting: PauseQuerySet = request._waiting  # type: ignore[attr-defined]
+    return waiting
+
+
+def waiting_count(request: HttpRequest) -> int:
+    """How many that are, as `changes.count`; counted once for each request."""
+    if not hasattr(request, "_waiting_count"):
+        request._waiting_count = changes.count(waiting_of(request))  # type: ignore[attr-defined]
+    return int(request._waiting_count)  # type: ignore[attr-defined]
 
 
 def navigation(request: HttpRequest) -> dict[str, Any]:
@@ -29,7 +44,7 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
     """
     if not request.user.is_authenticated:
         return {}
-    return {"waiting_count": SimpleLazyObject(lambda: changes.inbox(person(request)).count())}
+    return {"waiting_count": SimpleLazyObject(lambda: waiting_count(request))}
 
 
 def find_pause(pause_id: uuid.UUID, request: HttpRequest) -> Pause:

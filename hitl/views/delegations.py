@@ -67,7 +67,9 @@ def delegation_list(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid() and _delegate(form, user):
         return redirect("hitl:delegations")
     now = clock.now()
-    lasting = Delegation.objects.filter(ends_at__gt=now).select_related("from_user", "to_user")
+    lasting = Delegation.objects.filter(ends_at__gt=now).select_related(
+        "from_user", "to_user", "pause__run__parent"
+    )
     here = ListAddress(request.path, request.GET.dict()).only("given", "taken")
     context = {
         "form": form,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 from dataclasses import dataclass
 
 from django.contrib.auth.decorators import login_required
@@ -12,7 +13,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from checkpoints import ids
-from checkpoints.database.people import User
+from checkpoints.database.people import NAMED_BY, User
 from checkpoints.models import Thread
 from hitl.decisions.deadlines import changes
 from hitl.decisions.deadlines.changes import SOONEST
@@ -21,7 +22,8 @@ from hitl.live.inbox_feed import SHOWN
 from hitl.models import Decision
 from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress, ListPage, RowPosition
-from hitl.views.common import person
+from hitl.views.cards.rows import row_of
+from hitl.views.common import person, waiting_count, waiting_of
 from runs.models import Pause, PauseQuerySet
 from runs.states import PauseKind, PauseStatus
 
@@ -35,14 +37,29 @@ KINDS = {
     PauseKind.EXTERNAL: "Wait gates",
 }
 WHOSE = (
-    "run__work_order",
+    "run__work_order__created_by",
     "run__thread__team",
     "run__thread__owner",
     "run__definition",
     "run__parent",
-    "claimed_by",
 )
 """Whose question it is: an order's, a child run's, a thread's."""
+SHOWN_OF_RUN = (
+    *("child_name", "thread__title", "thread__team__name", "work_order__title"),
+    *("definition__template_slug", "definition__template_version", "parent__thread"),
+    *(f"thread__owner__{name}" for name in NAMED_BY),
+    *(f"work_order__created_by__{name}" for name in NAMED_BY),
+)
+SHOWN_OF_ALL = ("question", "revision", *(f"run__{name}" for name in SHOWN_OF_RUN))
+SHOWN_OF_OPEN = (
+    *SHOWN_OF_ALL,
+    *("kind", "review", "turn", "opened_at", "deadline_at", "claimed_until"),
+    *(f"claimed_by__{name}" for name in NAMED_BY),
+)
+SHOWN_OF_PAST = (*SHOWN_OF_ALL, "labels", "closed_at")
+"""What a row shows, and no other column: of hundreds of rows most would be JSON that nobody
+reads.
+"""
 
 
 def waiting_page(mine: PauseQuerySet, here: ListAddress) -> ListPage[Pause]:
@@ -56,8 +73,9 @@ def waiting_page(mine: PauseQuerySet, here: ListAddress) -> ListPage[Pause]:
                 :limit
             ]
         )
-        pauses = Pause.objects.filter(pk__in=keys).shown().select_related(*WHOSE).in_bulk(keys)
-        return [pauses[key] for key in keys if key in pauses]
+        pauses = Pause.objects.select_related(*WHOSE, "claimed_by").only(*SHOWN_OF_OPEN)
+        found = pauses.in_bulk(keys)
+        return [found[key] for key in keys if key in found]
 
     return paging.paged(
         here, "after", read, lambda pause: SOONEST.write(SOONEST.place(pause)), size=SHOWN
@@ -89,29 +107,35 @@ def history_of(user: User, here: ListAddress) -> ListPage[Past]:
     mine = Thread.objects.visible_to(user)
     answers = Decision.objects.select_related(
         "decided_by", "on_behalf_of", *(f"pause__{name}" for name in WHOSE)
+    ).only(
+        *("action", "feedback", "by_name", "for_name", "external", "via", "decided_at"),
+        *(f"{person}__{name}" for person in ("decided_by", "on_behalf_of") for name in NAMED_BY),
+        *(f"pause__{name}" for name in SHOWN_OF_PAST),
     )
-    lapsed = Pause.objects.filter(status=PauseStatus.EXPIRED, run__thread__in=mine).select_related(
-        *WHOSE
-    )
+    lapses = Pause.objects.select_related(*WHOSE).only(*SHOWN_OF_PAST)
 
     def read(after: str, limit: int) -> list[Past]:
+        # found first, then read with what belongs to them, as the questions are
         place = DECIDED.read(after) if after else None
-        decided = list(DECIDED(answers.filter(pause__run__thread__in=mine), place)[:limit])
-        asked = DECIDED(answers.filter(decided_by=user.pk, pause__in=policy.asked_of(user)), place)[
-            :limit
+        decided = (
+            Decision.objects.filter(pause__run__thread__in=mine),
+            Decision.objects.filter(decided_by=user.pk, pause__in=policy.asked_of(user)),
+        )
+        at: dict[uuid.UUID, dt.datetime] = {}
+        for rows in decided:
+            at |= dict(DECIDED(rows, place).values_list("pk", "decided_at")[:limit])
+        lapsed = Pause.objects.filter(status=PauseStatus.EXPIRED, run__thread__in=mine)
+        ended = dict(EXPIRED(lapsed, place).values_list("pk", "closed_at")[:limit])
+        # the constraint says that an expired question has this time
+        moments = at | {key: closed for key, closed in ended.items() if closed is not None}
+        newest = sorted(moments, key=lambda key: (moments[key], key), reverse=True)[:limit]
+        given = answers.in_bulk([key for key in newest if key in at])
+        over = lapses.in_bulk([key for key in newest if key not in at])
+        found = [
+            *(Past(row.pause, row, row.decided_at) for row in given.values() if row.pause),
+            *(Past(row, None, moments[row.pk]) for row in over.values()),
         ]
-        every = {entry.pk: entry for entry in [*decided, *asked]}
-        past = [
-            Past(entry.pause, entry, entry.decided_at)
-            for entry in every.values()
-            if entry.pause is not None
-        ]
-        past += [
-            Past(entry, None, entry.closed_at)
-            for entry in EXPIRED(lapsed, place)[:limit]
-            if entry.closed_at is not None
-        ]
-        return sorted(past, key=lambda entry: entry.place, reverse=True)[:limit]
+        return sorted(found, key=lambda entry: entry.place, reverse=True)
 
     return paging.paged(
         here, "past", read, lambda entry: DECIDED.write(entry.place), size=HISTORY, anchor="history"
@@ -126,13 +150,16 @@ def inbox(request: HttpRequest) -> HttpResponse:
     here = ListAddress(reverse("hitl:inbox"), request.GET.dict()).only(
         "kind", "after", "past", "hidden"
     )
-    mine = changes.inbox(user).filter(**({"kind": kind} if kind in PauseKind.values else {}))
+    mine = waiting_of(request)
+    if kind in PauseKind.values:
+        mine = mine.filter(kind=kind)
     waiting = waiting_page(mine, here)
     context = {
-        "waiting": waiting.rows,
+        "waiting": [row_of(pause, KINDS) for pause in waiting.rows],
+        "several": len(waiting.rows) > 1,
         "page": waiting,
-        "total": mine.count() if waiting.cut else len(waiting.rows),
-        "newest": _newest(mine, waiting),
+        "total": _total(request, mine, waiting),
+        "newest": _newest(mine),
         "news": _asked_after(mine, request.GET.get("seen", "")),
         "kind": kind,
         "kinds": KINDS,
@@ -146,16 +173,18 @@ def inbox(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _newest(mine: PauseQuerySet, page: ListPage[Pause]) -> str:
+def _total(request: HttpRequest, mine: PauseQuerySet, page: ListPage[Pause]) -> int:
+    if not page.cut:
+        return len(page.rows)
+    return waiting_count(request) if mine is waiting_of(request) else changes.count(mine)
+
+
+def _newest(mine: PauseQuerySet) -> str:
     """The question that was asked last: what comes later is new to who looks at this page."""
-    keys = (
-        mine.order_by("-pk").values_list("pk", flat=True)[:1]
-        if page.cut
-        else [row.pk for row in page.rows]
-    )
-    return ids.show(Pause.PREFIX, max(keys)) if keys else ""
+    newest = mine.order_by("-pk").values_list("pk", flat=True).first()
+    return ids.show(Pause.PREFIX, newest) if newest else ""
 
 
 def _asked_after(mine: PauseQuerySet, seen: str) -> int:
     """How many questions were asked after that one."""
-    return mine.filter(pk__gt=SOONEST.read(seen).key).count() if seen else 0
+    return changes.count(mine.filter(pk__gt=SOONEST.read(seen).key)) if seen else 0

@@ -55,7 +55,12 @@ def order_list(request: HttpRequest) -> HttpResponse:
     """Newest first; `?before=<id>` gives the next page."""
     here = ListAddress(request.path, request.GET.dict()).only("before")
     page = paging.in_order(
-        WorkOrder.objects.visible_to(person(request)).shown(), NEWEST, here, "before", size=PAGE
+        WorkOrder.objects.visible_to(person(request)),
+        NEWEST,
+        here,
+        "before",
+        size=PAGE,
+        whole=WorkOrder.objects.shown(),
     )
     return render(request, "hitl/orders/orders.html", {"orders": page.rows, "page": page})
 

@@ -14,12 +14,13 @@ from django.views.decorators.http import require_safe
 from checkpoints.database import clock
 from checkpoints.database.snapshot import one_moment
 from hitl.decisions import services
-from hitl.rendering.diagrams import times, workflow
+from hitl.rendering.diagrams import graph, times, workflow
 from hitl.rendering.diagrams.times import Moment, Span
 from hitl.threads import time_spent
 from hitl.views import family
 from hitl.views.common import person
 from hitl.views.orders import progress
+from runs.definitions import pictures
 from runs.models import Run, WorkOrder
 from runs.workflows.sequence import FrozenStep
 
@@ -50,6 +51,7 @@ def _parts_of(order: WorkOrder) -> dict[str, object]:
     return {
         "order": order,
         "picture": workflow.draw(steps, standing),
+        "graphs": graph.draw_all(pictures.of_steps(steps, order.latest_run)),
         "gantt": times.chart([*_rows(steps, own), *_children(below[:CHILDREN], now)]),
         "totals": [
             (what, times.NAMES[what], times.in_words(length))
@@ -87,7 +89,7 @@ def _notes(steps: Sequence[FrozenStep], own: Sequence[Span]) -> dict[str, str]:
     for step in steps:
         parts = [
             f"{times.in_words(length)} {times.NAMES[what]}"
-            for what in (times.WORK, times.PEOPLE)
+            for what in (times.WORK, times.PEOPLE, times.CHILDREN)
             if (length := times.total(own, what, step["name"]))
         ]
         notes[step["name"]] = ", ".join(parts)

@@ -20,9 +20,10 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import uuid
+from collections.abc import Iterator
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, models, transaction
 
 from checkpoints import ids
 from checkpoints.database import clock
@@ -190,6 +191,17 @@ def take_for(thread_id: uuid.UUID) -> None:
         _look(early)
 
 
+def due() -> Iterator[models.QuerySet[EarlyAnswer]]:
+    """What a sweep has to look at."""
+    yield EarlyAnswer.objects.kept()
+    yield _forsaken(clock.FromNow(-STALE.total_seconds()))
+
+
+def _forsaken(before: dt.datetime | clock.FromNow) -> models.QuerySet[EarlyAnswer]:
+    """Answers that somebody died with."""
+    return EarlyAnswer.objects.filter(status=Status.TAKING, changed_at__lt=before)
+
+
 def sweep(*, now: dt.datetime) -> None:
     """Give answers to questions that opened, once more those that somebody died with, and let go
     those whose question never came.
@@ -197,9 +209,7 @@ def sweep(*, now: dt.datetime) -> None:
     Harmless when two run at once. Those whose question is yet to come go to the end of the line, so
     that no number of them holds up others.
     """
-    for early in EarlyAnswer.objects.filter(
-        status=Status.TAKING, changed_at__lt=now - STALE
-    ).select_related("pause__run__thread")[:BATCH]:
+    for early in _forsaken(now - STALE).select_related("pause__run__thread")[:BATCH]:
         assert early.pause is not None  # early_answer_has_its_question
         with RoundItem(logger, early.shown_id) as row:
             give(early, early.pause)

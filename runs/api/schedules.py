@@ -119,6 +119,30 @@ class OccurrenceOut(serializers.ModelSerializer[Occurrence]):
         return occurrence.by_id is not None
 
 
+class PreviewIn(serializers.Serializer[Any]):
+    cron = serializers.CharField(max_length=times.LONGEST, help_text=CRON)
+    zone = serializers.CharField(max_length=64, default="UTC")
+
+
+class ComingOut(serializers.Serializer[Any]):
+    at = serializers.DateTimeField()
+    local = serializers.CharField(help_text="The time in that zone, with its offset.")
+    note = serializers.CharField(help_text="What a change of the clock does to it; mostly empty.")
+
+
+class ClockChangeOut(serializers.Serializer[Any]):
+    at = serializers.DateTimeField()
+    words = serializers.CharField(help_text="What becomes of times that it leaves out or repeats.")
+    touches = serializers.BooleanField(help_text="Whether it touches one of these times.")
+
+
+class PreviewOut(serializers.Serializer[Any]):
+    coming = ComingOut(many=True, help_text=f"The next {keeping.PREVIEWED} times.")
+    clock_changes = ClockChangeOut(
+        many=True, source="changes", help_text="Of this zone, within a year; up to four."
+    )
+
+
 class MayAddSchedules(BasePermission):
     """Work that begins without anybody asking takes a right."""
 
@@ -167,6 +191,25 @@ class Schedules(Paged):
     def post(self, request: Request) -> Response:
         schedule = keeping.make(user_of(request), **body_of(request, ScheduleIn))
         return Response(ScheduleOut(schedule).data, status=201)
+
+
+class SchedulePreview(APIView):
+    @extend_schema(
+        operation_id="preview_schedule",
+        request=PreviewIn,
+        responses=PreviewOut,
+        summary="Say when a schedule would occur, and what changes of the clock do to that",
+        description="Makes nothing, and takes no right.",
+        examples=[
+            OpenApiExample(
+                "Each night",
+                {"cron": "30 2 * * *", "zone": "Europe/Berlin"},
+                request_only=True,
+            )
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        return Response(PreviewOut(keeping.preview(**body_of(request, PreviewIn))).data)
 
 
 class ScheduleDetail(APIView):

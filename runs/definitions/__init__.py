@@ -15,6 +15,7 @@ from runs.definitions.templates import (
     edit_step_template,
     edit_template,
     of_today,
+    usual_fields,
     warnings_of,
     warnings_of_kind,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "freeze_steps",
     "of_today",
     "usual",
+    "usual_fields",
     "warnings_of",
     "warnings_of_kind",
 ]

@@ -17,6 +17,7 @@ from checkpoints.database import clock
 from runs.definitions.step_options import calendars
 from runs.models import Pause
 from runs.workflows.reviews import deadlines
+from runs.workflows.reviews import stages as review_stages
 from runs.workflows.reviews.calendars import CalendarInvalid
 from runs.workflows.reviews.review import Review
 
@@ -26,6 +27,13 @@ ZONE = "zone"
 """Key of a question's times: the zone that its days were counted in, so that a server that moves
 moves no deadline (F21).
 """
+DUE = "due"
+"""Key of the deadlines of a question whose stages have their own: name of a stage, WHOLE for the
+question → the deadline, and how far people may move it.
+
+The question's column is the earliest of its own and of those of the stages that are open.
+"""
+WHOLE = ""
 COLUMNS = ("deadline_at", "extendable_until", "times", "reminded", "next_at", "stage")
 
 
@@ -35,7 +43,10 @@ def columns(review: Review, opened_at: dt.datetime) -> dict[str, Any]:
     A calendar that was there when the template was saved may be gone. Then there is no deadline
     rather than one that is too early; the question says so, and so does `manage.py invariants`.
     """
-    if not (review.get("deadline") or review.get("reminders") or review.get("escalation")):
+    by_stage = any("deadline" in stage for stage in review_stages.of(review))
+    if not (
+        review.get("deadline") or review.get("reminders") or review.get("escalation") or by_stage
+    ):
         return {"reminded": 0, "stage": 0}
     try:
         found = deadlines.of(review, opened_at, calendars(), zone=settings.TIME_ZONE)
@@ -53,7 +64,94 @@ def columns(review: Review, opened_at: dt.datetime) -> dict[str, Any]:
         "stage": 0,
         **limits(found.deadline, opened_at),
     }
+    if by_stage:
+        turn = review_stages.turn(review)
+        begun |= in_turn(begun, review, turn=turn, begun=turn, now=opened_at)
     return {**begun, "next_at": next_at(begun)}
+
+
+def in_turn(
+    columns: Mapping[str, Any], review: Review, *, turn: int, begun: int, now: dt.datetime
+) -> dict[str, Any]:
+    """The columns of a question that change when stages begin or are complete; none where no stage
+    has a deadline.
+
+    Args:
+        turn: the stages that are open from now on, as `review_stages.bits`.
+        begun: those of them that begin now.
+    """
+    if not any("deadline" in stage for stage in review_stages.of(review)):
+        return {}
+    times = dict(columns["times"])
+    due = {**times.get(DUE, {})}
+    if DUE not in times and columns.get("deadline_at") is not None:
+        due[WHOLE] = [columns["deadline_at"].isoformat(), columns["extendable_until"].isoformat()]
+    for stage in review_stages.within(review, begun):
+        if "deadline" not in stage:
+            continue
+        rules = deadlines.of_stage(review, stage)
+        zone = times.get(ZONE) or settings.TIME_ZONE
+        try:
+            at = deadlines.moment(rules["deadline"]["after"], now, rules, calendars(), zone=zone)
+        except (deadlines.Unknown, CalendarInvalid) as error:
+            logger.error("a stage begins without its deadline: %s", error)
+            times["problem"] = str(error)
+            continue
+        due[stage["name"]] = [limit.isoformat() for limit in limits(at, now).values() if limit]
+    times[DUE] = due
+    changed: dict[str, Any] = {"times": times, **_earliest(times, review, turn)}
+    return {**changed, "next_at": next_at({**columns, **changed})}
+
+
+def _earliest(times: Mapping[str, Any], review: Review, turn: int) -> dict[str, Any]:
+    """The deadline that comes first, and how far all of them may be moved."""
+    alive = _alive(times, review, turn)
+    each = [[dt.datetime.fromisoformat(at) for at in limit] for limit in alive.values()]
+    return {
+        "deadline_at": min((at for at, _ in each), default=None),
+        "extendable_until": min((until for _, until in each), default=None),
+    }
+
+
+def _alive(times: Mapping[str, Any], review: Review, turn: int) -> dict[str, list[str]]:
+    """The deadlines that hold: the question's own, and those of its open stages."""
+    names = {WHOLE, *(stage["name"] for stage in review_stages.within(review, turn))}
+    return {name: limit for name, limit in times.get(DUE, {}).items() if name in names}
+
+
+def moved(
+    pause: Pause, at: dt.datetime, *, extendable_until: dt.datetime | None = None
+) -> dict[str, Any]:
+    """The columns of a question whose deadline is moved to a later time: what is due before that is
+    due then.
+
+    Args:
+        extendable_until: how far people may move it from then on, where that changes.
+    """
+    changed: dict[str, Any] = {"deadline_at": at}
+    if extendable_until is not None:
+        changed["extendable_until"] = extendable_until
+    if DUE not in pause.times:
+        return changed
+    due = dict(pause.times[DUE])
+    for name, (before, until) in _alive(pause.times, pause.review, pause.turn).items():
+        reach = dt.datetime.fromisoformat(until)
+        later = max(dt.datetime.fromisoformat(before), at)
+        due[name] = [later.isoformat(), max(reach, extendable_until or reach).isoformat()]
+    times = {**pause.times, DUE: due}
+    return {**changed, "times": times, **_earliest(times, pause.review, pause.turn)}
+
+
+def of_stages(pause: Pause) -> dict[str, dt.datetime]:
+    """When each stage that has begun is due, by its name."""
+    due = pause.times.get(DUE, {})
+    return {name: dt.datetime.fromisoformat(limit[0]) for name, limit in due.items() if name}
+
+
+def earliest(pause: Pause) -> dt.datetime | None:
+    """What the deadline of a question whose stages have deadlines has to be."""
+    at: dt.datetime | None = _earliest(pause.times, pause.review, pause.turn)["deadline_at"]
+    return at
 
 
 def limits(deadline: dt.datetime | None, since: dt.datetime) -> dict[str, dt.datetime | None]:

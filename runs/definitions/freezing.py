@@ -251,21 +251,21 @@ def _choices(choices: Any, position: int) -> list[Choice]:
 
 def _check_ways(steps: Sequence[FrozenStep]) -> None:
     names = {step["name"] for step in steps}
-    for step in steps:
-        for name, to in [
-            ("revise", step["revise_to"]),
-            *((choice["name"], choice["to"]) for choice in step["choices"]),
+    for position, step in enumerate(steps):
+        place = f"steps.{position}"
+        for field, name, to in [
+            ("revise_to", "revise", step["revise_to"]),
+            *(
+                (f"choices.{number}.to", choice["name"], choice["to"])
+                for number, choice in enumerate(step["choices"])
+            ),
         ]:
             if to not in names:
                 raise refused(
-                    f"steps.{step['name']}",
+                    f"{place}.{field}",
                     f"The answer {name!r} leads to {to!r}, which is no step of this template.",
                 )
         if RESERVED & {choice["name"] for choice in step["choices"]}:
-            raise refused(
-                f"steps.{step['name']}.choices", "approve, revise and cancel are answers already."
-            )
+            raise refused(f"{place}.choices", "approve, revise and cancel are answers already.")
         if step["pause_after"] and not step["pause_phase"]:
-            raise refused(
-                f"steps.{step['name']}.pause_phase", "A step that pauses needs a pause_phase."
-            )
+            raise refused(f"{place}.pause_phase", "A step that pauses needs a pause_phase.")

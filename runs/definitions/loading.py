@@ -115,7 +115,9 @@ def _imported(name: str, within: Path | None) -> ModuleType:
     try:
         with _told_when_slow(name):
             module = import_module(name)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # an author's module may raise anything, and call sys.exit()
         raise ImproperlyConfigured(
             f"{SETTING}: {name!r} cannot be imported: {_why(error)} "
             "Mend it, then start again; nothing was changed."
@@ -157,7 +159,10 @@ def _why(error: BaseException) -> str:
         return _tellable(str(error))
     if isinstance(error, SyntaxError) and error.filename:
         return _tellable(f"{error.filename}, line {error.lineno}: SyntaxError: {error.msg}.")
-    reason = f"{type(error).__name__}: {error}".rstrip(". ")
+    try:
+        reason = f"{type(error).__name__}: {error}".rstrip(". ")
+    except Exception:  # noqa: BLE001  # its own __str__ may, too
+        reason = type(error).__name__
     return _tellable(f"{_place(traceback.extract_tb(error.__traceback__))}{reason}.")
 
 
@@ -269,7 +274,7 @@ def _types_beside(function: str) -> Iterator[type[Any]]:
         names = vars(sys.modules[unwrap(find(function)).__module__])
     except (UnknownStep, KeyError):
         return
-    for value in list(names.values()):
+    for value in names.copy().values():
         if isinstance(value, type) and typed.has_validators(value):
             yield value
 

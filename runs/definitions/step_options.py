@@ -20,16 +20,37 @@ from runs.workflows.reviews.calendars import Calendar, read
 from runs.workflows.reviews.review import Review
 from runs.workflows.sequence import Retry
 
-SCHEMA = {
+SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
         "retry": {
+            "title": "Tries after a failure",
             "type": "object",
             "properties": {
-                "attempts": {"type": "integer", "minimum": 1, "maximum": 20},
-                "base": {"type": "number", "exclusiveMinimum": 0, "maximum": 3600},
-                "cap": {"type": "number", "exclusiveMinimum": 0, "maximum": 86400},
+                "attempts": {
+                    "title": "Tries in all",
+                    "description": "1 for no second one.",
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": 20,
+                },
+                "base": {
+                    "title": "Seconds before the second try",
+                    "description": "At most, and twice that before each further one. Usually 2.",
+                    "type": "number",
+                    "exclusiveMinimum": 0,
+                    "maximum": 3600,
+                },
+                "cap": {
+                    "title": "Most seconds before a try",
+                    "description": "Usually 300.",
+                    "type": "number",
+                    "exclusiveMinimum": 0,
+                    "maximum": 86400,
+                },
                 "errors": {
+                    "title": "What is tried again",
+                    "description": "Codes or names of exceptions; all where this is empty.",
                     "type": "array",
                     "items": {"type": "string", "maxLength": 100},
                     "maxItems": 50,
@@ -38,14 +59,42 @@ SCHEMA = {
             "required": ["attempts"],
             "additionalProperties": False,
         },
-        "timeout": {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 86400},
-        "skip_when": {"type": ["object", "null"]},
-        "max_loops": {"type": "integer", "minimum": 1, "maximum": 100_000},
-        "queue": {"type": "string"},
-        "on_change": {"enum": ["continue", "hold"]},
-        "interrupt_before": {"type": "boolean"},
-        "interrupt_after": {"type": "boolean"},
-        "required_inputs": {"type": "object"},
+        "timeout": {
+            "title": "Seconds that one try may take",
+            "description": "No limit of its own where this is empty.",
+            "type": ["number", "null"],
+            "exclusiveMinimum": 0,
+            "maximum": 86400,
+        },
+        "skip_when": {
+            "title": "When it is left out",
+            "description": "A JSON Schema: the step is left out where the state fits it.",
+            "type": ["object", "null"],
+        },
+        "max_loops": {
+            "title": "How often it may run in one run",
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 100_000,
+        },
+        "queue": {"title": "Which workers take it", "type": "string"},
+        "on_change": {
+            "title": "Where its code has changed since the order",
+            "description": (
+                "continue goes on with the new code; hold waits for an operator. As its function "
+                "or the server says where this says nothing."
+            ),
+            "enum": ["continue", "hold"],
+        },
+        "interrupt_before": {"title": "Stop before it", "type": "boolean", "default": False},
+        "interrupt_after": {"title": "Stop after it", "type": "boolean", "default": False},
+        "required_inputs": {
+            "title": "Data that comes with the answer",
+            "description": (
+                "A JSON Schema of an object. With stages, each brings the property of its name."
+            ),
+            "type": "object",
+        },
         "review": {"type": "object"},
     },
 }
@@ -79,7 +128,9 @@ def freeze(step: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_reducers(rules: Any) -> None:
     """`{state key: reducer}`; raises PolicyInvalid."""
-    if not isinstance(rules, dict) or not set(rules.values()) <= REDUCERS.keys():
+    if not isinstance(rules, dict) or not all(
+        isinstance(name, str) and name in REDUCERS for name in rules.values()
+    ):
         raise PolicyInvalid(
             "reducers", f"An object of state keys, each with one of {', '.join(REDUCERS)}."
         )
@@ -124,8 +175,17 @@ def _check_stages(step: Mapping[str, Any]) -> None:
 RETENTION = {
     "type": "object",
     "properties": {
-        "days": {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 36_500},
-        "count": {"type": ["integer", "null"], "minimum": 1},
+        "days": {
+            "title": "Days that checkpoints are kept",
+            "type": ["number", "null"],
+            "exclusiveMinimum": 0,
+            "maximum": 36_500,
+        },
+        "count": {
+            "title": "Checkpoints that are kept of a thread",
+            "type": ["integer", "null"],
+            "minimum": 1,
+        },
     },
     "additionalProperties": False,
 }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 
@@ -23,6 +24,26 @@ def authors() -> list[Declared]:
     """The workflows that do not come along with the product."""
     found = loading.declared(loading.modules())[1]
     return [one for one in found if not one.file.is_relative_to(OURS)]
+
+
+def groups() -> set[str]:
+    """Groups of people that the review rules of the authors' workflows name."""
+    kinds, found = loading.declared(loading.modules())
+    mine = [one.fields for one in (*kinds, *found) if not one.file.is_relative_to(OURS)]
+    return set(_named(mine, within=False))
+
+
+def _named(part: Any, *, within: bool) -> Iterator[str]:
+    """Names of groups in a declaration; `within` review rules."""
+    if isinstance(part, Mapping):
+        for key, value in part.items():
+            if within and key == "groups":
+                yield from value
+            else:
+                yield from _named(value, within=within or key == "review")
+    elif isinstance(part, list | tuple):
+        for item in part:
+            yield from _named(item, within=within)
 
 
 def look() -> Seen:

@@ -10,7 +10,9 @@ import threading
 import time
 import traceback
 import uuid
+from functools import partial
 
+from django.db import DataError
 from django.db.models import Exists, OuterRef
 
 from checkpoints import store
@@ -18,7 +20,7 @@ from checkpoints.database import outages
 from checkpoints.state import codec, reducers
 from checkpoints.store.prepared_queries import Prepared
 from runs.engine import approvals, children, interruptions, places, record, results, time_limit
-from runs.engine.context import opening
+from runs.engine.context import bodies, opening
 from runs.engine.context.claimed_run import ClaimedRun, loop_num
 from runs.engine.drafts import budget, state_shape
 from runs.engine.ending import Wake
@@ -37,6 +39,10 @@ from runs.workflows.sequence import FrozenStep
 
 logger = logging.getLogger(__name__)
 
+UNRECORDABLE = (ArithmeticError, AttributeError, DataError, LookupError, TypeError, ValueError)
+"""Errors of writing down an answer that lie in the answer; those of the database, of disks and of
+networks are other ones.
+"""
 LONGEST_DELAY = 86_400.0
 """Seconds that somebody who refused may put a retry off."""
 
@@ -135,6 +141,11 @@ def _take_step(held: ClaimedRun, *, ends: float) -> bool:
         logger.warning("%s: %s", held.run.shown_id, error)
         record.failed(held, error)
         return False
+    except UNRECORDABLE as error:
+        # the same answer would come from each worker that takes the run back
+        logger.error("%s: its answer cannot be recorded", held.run.shown_id, exc_info=error)
+        record.failed(held, results.unrecordable(error))
+        return False
     _failed(held, outcome)
     return False
 
@@ -210,9 +221,8 @@ def _call(held: ClaimedRun, step: FrozenStep) -> Result | Exception:
     try:
         with opening.opened(held, step) as opened:
             function = find(step["function"], step.get("function_version", 1))
-            outcome = time_limit.call(
-                held, step.get("timeout"), lambda: function(held.state, opened)
-            )
+            body = partial(bodies.call, partial(function, held.state, opened))
+            outcome = time_limit.call(held, step.get("timeout"), body)
         answer = sequence.conclude(held.steps, step["name"], held.scrub(outcome))
         return interruptions.after(held.run, step, results.parse(held, answer))
     except (Stopped, store.StoreUnavailable):

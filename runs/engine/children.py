@@ -25,7 +25,7 @@ from runs.engine.drafts import checkpoint_frequency, step_rows
 from runs.engine.drafts.events import EventDraft, created, line
 from runs.engine.start import Start, again, ask_again, entry_of
 from runs.models import Definition, Pause, Run
-from runs.states import COMPLETED, LIVE, PAUSED, PENDING, FailureCode, PauseStatus
+from runs.states import COMPLETED, GATHERS, LIVE, PAUSED, PENDING, FailureCode, PauseStatus
 from runs.workflows import sequence
 from runs.workflows.base import Child, Gather, Go, Report, StepFailed
 from runs.workflows.sequence import FrozenStep
@@ -117,7 +117,9 @@ def _start(held: ClaimedRun, step: FrozenStep, outcome: Gather) -> list[tuple[uu
 def _waiting(held: ClaimedRun, runs: Sequence[Run]) -> EventDraft:
     names = ", ".join(run.child_name for run in runs)
     return line(
-        f"Waiting for {len(runs)} child run{'s' if len(runs) > 1 else ''}: {names}", held.at
+        f"Waiting for {len(runs)} child run{'s' if len(runs) > 1 else ''}: {names}",
+        held.at,
+        code=GATHERS,
     )
 
 

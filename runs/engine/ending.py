@@ -29,6 +29,7 @@ from runs.models import Pause, Run
 from runs.states import (
     CANCELLED,
     EXPIRED,
+    GATHERED,
     LIVE,
     PAUSED,
     PENDING,
@@ -100,14 +101,19 @@ def _wish(run: Run) -> Coalesce:
     )
 
 
-def note_on_parent(run: Run, words: str, *, level: str = "info", **data: Any) -> None:
+def note_on_parent(
+    run: Run, words: str, *, level: str = "info", woken: Sequence[Wake] = (), **data: Any
+) -> None:
     """Tell those who watch the runs above.
 
     Call inside a transaction, after everything else: their threads are locked last, upwards.
+    `woken` are the runs that waited for this one alone (`tell_parent`).
     """
     at, name = run, run.child_name
+    goes_on = {key for key, _ in woken}
     while at.parent is not None:
-        event = line(f"{name}: {words}", level=level, child=name, child_run_id=run.shown_id, **data)
+        more = {**data, "code": GATHERED} if at.parent_id in goes_on else data
+        event = line(f"{name}: {words}", level=level, child=name, child_run_id=run.shown_id, **more)
         log.append(at.parent.thread_id, at.parent_id, [event])
         at = at.parent
         name = f"{at.child_name} > {name}"
@@ -144,7 +150,7 @@ def cancel(
     move_children(run, children)
     message = _cancelled(run, by=by, first=first, code=code)
     end_children(children, by=by)
-    note_on_parent(run, message, level="warning")
+    note_on_parent(run, message, level="warning", woken=woken)
     return woken
 
 
@@ -207,7 +213,7 @@ def _end_asking(
         run, commit.Fence(epoch=run.epoch, status=PAUSED), fields, facts, checkpoint
     ):
         return None
-    note_on_parent(run, words, level="warning")
+    note_on_parent(run, words, level="warning", woken=woken)
     return woken
 
 

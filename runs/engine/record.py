@@ -41,6 +41,8 @@ from runs.workflows.schemas import SchemaRefused
 
 KNOWN = (StepFailed, codec.NotJson, reducers.MergeFailed, store.CheckpointDamaged, SchemaRefused)
 """Errors whose words are for people, and that bring a code."""
+LONGEST_ERROR = 10_000
+"""Characters of a failure that are kept; lists and pages show it."""
 FREE: dict[str, Any] = {"lease_owner": "", "lease_until": None, "lost_attempts": 0, "attempts": 0}
 
 
@@ -290,10 +292,17 @@ def again(held: ClaimedRun, error: Exception, *, seconds: float) -> None:
 
 
 def _words(held: ClaimedRun, error: Exception) -> str:
-    text: str = held.scrub(
-        str(error) if isinstance(error, KNOWN) else f"{type(error).__name__}: {error}"
-    )
-    return codec.readable(text)
+    kind = type(error).__name__
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001  # an author's __str__ may raise anything
+        said = "it has no words that can be read; the server's log names the line"
+    if not isinstance(error, KNOWN):
+        said = f"{kind}: {said}" if said else kind
+    text: str = codec.readable(held.scrub(said))
+    if len(text) <= LONGEST_ERROR:
+        return text
+    return f"{text[:LONGEST_ERROR]} … The server's log has the whole of it."
 
 
 def failed(held: ClaimedRun, error: Exception) -> None:
@@ -375,7 +384,10 @@ def _end_in_family(
     ending.move_children(held.run, children)
     ending.end_children(children, by=held.run.shown_id)
     ending.note_on_parent(
-        held.run, f"failed: {words}" if words else "completed", level="warning" if words else "info"
+        held.run,
+        f"failed: {words}" if words else "completed",
+        level="warning" if words else "info",
+        woken=woken,
     )
     return woken
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +12,20 @@ from runs.engine import children, questions
 from runs.engine.context.claimed_run import ClaimedRun
 from runs.engine.questions import Question
 from runs.workflows import sequence
-from runs.workflows.base import Ask, Done, Gather, Go, Sleep, StepFailed
+from runs.workflows.base import Ask, Done, Gather, Go, Report, Sleep, StepFailed
 from runs.workflows.reviews import rules
 
 Result = Go | Done | Gather | Sleep | Question
 """A step's answer that can be recorded; of a Sleep `until` is the time it ends."""
 
+TEXTS = ("question", "phase", "otherwise", "prompt_id", "into", "content", "patch")
+"""Parts of answers, and of what reviewers are shown, that are texts."""
+NAMED: dict[str, type | tuple[type, ...]] = {
+    "actions": str, "labels": str, "facts": (str, int, float), "known": object,
+}  # fmt: skip
+"""Parts that are objects, and what their values are."""
+LONGEST_NAME = 64
+"""Characters of a phase, and of an action's name."""
 LONGEST_SLEEP = dt.timedelta(days=3660)
 
 
@@ -30,6 +39,12 @@ def parse(held: ClaimedRun, outcome: Any) -> Result:
         raise StepFailed(
             "This step asks, sleeps, or starts child runs, and its template keeps no checkpoints.",
             code="checkpoints_off",
+        )
+    outcome = _plain(outcome)
+    if wrong := _misshapen(outcome):
+        raise StepFailed(
+            f"The step's {type(outcome).__name__} {wrong}. Nothing of this step was recorded.",
+            code="answer_invalid",
         )
     result: Result
     match outcome:
@@ -51,6 +66,60 @@ def parse(held: ClaimedRun, outcome: Any) -> Result:
     for target in filter(None, targets):
         sequence.named(held.steps, target)
     return result
+
+
+def _plain(outcome: Any) -> Any:
+    """The answer with an ordinary object as its update, whatever the author took for one."""
+    update = getattr(outcome, "update", None)
+    if not isinstance(outcome, Go | Done | Ask | Gather | Sleep) or type(update) is dict:
+        return outcome
+    if not isinstance(update, Mapping):
+        raise StepFailed(
+            f"The step's update is a {type(update).__name__}, and no object such as "
+            '`{"key": value}`. Nothing of this step was recorded.',
+            code="update_invalid",
+        )
+    return replace(outcome, update=dict(update))
+
+
+def _misshapen(outcome: Any) -> str:
+    """The first part of an answer that is not what people and programs can read, in words."""
+    report = getattr(outcome, "report", None)
+    if isinstance(outcome, Ask) and report is None:
+        return "has no report: a question says what it is about"
+    if report is not None and not isinstance(report, Report):
+        return _other("report", report, "a Report")
+    for part in filter(None, (outcome, report)):
+        for name in TEXTS:
+            if not isinstance(getattr(part, name, ""), str):
+                return _other(name, getattr(part, name), "a text")
+        for name, kind in NAMED.items():
+            named = getattr(part, name, {})
+            if not isinstance(named, Mapping):
+                return _other(name, named, "an object")
+            for key, value in named.items():
+                if not isinstance(key, str) or not isinstance(value, kind):
+                    wrong = value if isinstance(key, str) else key
+                    return _other(f"{name}[{key!r:.50}]", wrong, "a text")
+    if isinstance(outcome, Ask):
+        for name in (outcome.phase, *outcome.actions):
+            if len(name) > LONGEST_NAME:
+                return f"names an action or a phase with more than {LONGEST_NAME} characters"
+    return ""
+
+
+def _other(name: str, value: Any, wanted: str) -> str:
+    return f"has a `{name}` of type {type(value).__name__}, and {wanted} is wanted"
+
+
+def unrecordable(error: Exception) -> StepFailed:
+    """An answer that the types of its parts let through, and that cannot be written down."""
+    return StepFailed(
+        f"What the step answered cannot be recorded ({type(error).__name__}: {error}), so nothing "
+        "of this step was. Hold its answer against the reference of the SDK; the server's log "
+        "names the line.",
+        code="answer_invalid",
+    )
 
 
 def _timer(sleep: Sleep) -> Sleep | Go:

@@ -56,7 +56,7 @@ class GitWorkspace:
         protocols: Sequence[str] = ("https", "ssh"),
         git_settings: Mapping[str, str] | None = None,
         search_path: str = os.environ.get("PATH", os.defpath),
-        passed_on: Mapping[str, str] = MappingProxyType({}),
+        passed_on: Callable[[], Mapping[str, str]] = dict,
         sandbox: Sequence[str] = (),
         mirror: Path | None = None,
         access: Callable[[], Access | None] = lambda: None,
@@ -66,8 +66,8 @@ class GitWorkspace:
     ) -> None:
         """
         Args:
-            passed_on: what of this process's environment programs may be given that ask for it by
-                name (`follow`).
+            passed_on: gives what of this process's environment programs may be given that ask for
+                it by name (`follow`).
             sandbox: what stands before a program that is followed: see `runs.processes.sandbox`.
             at: None for an order that has no commit in a checkpoint yet; it begins at the origin's
                 base branch.
@@ -258,7 +258,8 @@ class GitWorkspace:
         timeout: float | None = None,
         max_output: int | None = None,
     ) -> int:
-        passed = {name: self._passed_on[name] for name in pass_on if name in self._passed_on}
+        offered = self._passed_on() if pass_on else {}
+        passed = {name: offered[name] for name in pass_on if name in offered}
         return self._repository.follow(
             arguments,
             environment={**passed, **environment},

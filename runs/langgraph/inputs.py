@@ -1,10 +1,20 @@
-"""What a graph goes on with, for the step that says so and the runner that hands it in."""
+"""What a graph goes on with, for the step that says so and the runner that hands it in; and what
+all modules of graphs share.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+GRAPH_RUNS = "graph_runs"
+"""State key that says where the graph of each step stands: `SavedGraphPosition`, by step."""
+
+
+def installed() -> bool:
+    return importlib.util.find_spec("langgraph") is not None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,6 +30,8 @@ from checkpoints.langgraph.saver import DjangoSaver
 from checkpoints.langgraph.serializer import StrictSerializer
 from checkpoints.models import Thread
 from checkpoints.state import codec
+from checkpoints.store import graph_drawings
+from runs.langgraph.drawing import described
 from runs.langgraph.questions import Raised
 from runs.workflows.base import Context, StepFailed
 
@@ -217,6 +219,8 @@ def opened(context: Context, space: str) -> Iterator[Graph]:
         pk=ids.parse(Thread.PREFIX, context.thread_id)
     )
     compiled = load(context.config["graph"])
+    shape = shape_of(compiled)
+    graph_drawings.keep(context.config["graph"], shape, described(compiled))
     with DjangoSaver(
         owner=thread.owner, team=thread.team, serde=StrictSerializer(allow=_types())
     ) as saver:
@@ -228,7 +232,7 @@ def opened(context: Context, space: str) -> Iterator[Graph]:
             thread=thread.shown_id,
             key=context.key,
             limit=context.config.get("recursion_limit"),
-            shape=_shape(compiled),
+            shape=shape,
         )
 
 
@@ -263,7 +267,8 @@ def _types() -> list[tuple[str, ...]]:
     return [tuple(name.split(":")) for name in settings.WAYSTATION_GRAPH_TYPES]
 
 
-def _shape(compiled: Any) -> str:
+def shape_of(compiled: Any) -> str:
+    """Digest of a graph's nodes and edges."""
     drawn = compiled.get_graph()
     edges = sorted([edge.source, edge.target, bool(edge.conditional)] for edge in drawn.edges)
     return codec.digest(codec.encode([sorted(drawn.nodes), edges]))

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import importlib.util
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -30,7 +29,8 @@ from django.conf import settings
 
 from checkpoints.state import codec, redaction
 from runs.langgraph import questions
-from runs.langgraph.inputs import GraphInput
+from runs.langgraph.drawing import GraphPicture
+from runs.langgraph.inputs import GRAPH_RUNS, GraphInput, installed
 from runs.langgraph.questions import REPLY, Raised
 from runs.workflows.base import ConfigInvalid, Context, Go, Outcome, State, StepFailed
 from runs.workflows.owned import Keeps
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 NAME = "langgraph"
 MISSING = "LangGraph is not installed on this server: pip install -r requirements-langgraph.txt."
-GRAPH_RUNS = "graph_runs"
-"""State key that says where the graph of each step stands: `SavedGraphPosition`, by step."""
 KEEPS = {GRAPH_RUNS: Keeps(reducer="merge"), REPLY: Keeps(answered=True)}
 KEYS = {"graph", "input", "output", "recursion_limit"}
 CONFIG: dict[str, Any] = {
@@ -141,10 +139,6 @@ def faults(config: Mapping[str, Any]) -> dict[str, list[str]]:
     return errors
 
 
-def installed() -> bool:
-    return importlib.util.find_spec("langgraph") is not None
-
-
 def _pointer(value: Any) -> bool:
     return isinstance(value, str) and (not value or value.startswith("/"))
 
@@ -168,7 +162,15 @@ class Graphs(ServerSide):
 # --------------------------------------------------------------------------------------------------
 
 
-@step(NAME, check=check, config=CONFIG, asks=True, keeps=KEEPS, server=Graphs())
+@step(
+    NAME,
+    check=check,
+    config=CONFIG,
+    asks=True,
+    keeps=KEEPS,
+    server=Graphs(),
+    picture=GraphPicture(),
+)
 def run_graph(state: State, context: Context) -> Outcome:
     """Run a graph until it ends or asks.
 

@@ -132,11 +132,10 @@ class PauseQuerySet(models.QuerySet["Pause"]):
         reached = Q(panel__members__stage__lte=models.F("stage"))
         if not in_turn:
             return self.filter(named, reached)
-        # its annotation knows numbers alone
-        theirs = F("panel__members__turn").bitand(F("turn"))  # type: ignore[arg-type]
+        theirs = F("panel__members__turn").bitand(F("turn"))  # type: ignore[arg-type]  # an int alone, says its annotation
         return self.filter(named, reached, Q(panel__members__turn=0) | Q(GreaterThan(theirs, 0)))
 
-    def due(self, *, now: dt.datetime) -> PauseQuerySet:
+    def due(self, *, now: dt.datetime | clock.FromNow) -> PauseQuerySet:
         """Open questions whose rules act by now, those that have waited longest first."""
         return self.open().filter(next_at__lte=now).order_by("next_at", "pk")
 

@@ -223,7 +223,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         """The run while the claim of that epoch still holds."""
         return self.filter(pk=run_id, status=RunStatus.RUNNING, epoch=epoch)
 
-    def lost(self, *, now: dt.datetime) -> RunQuerySet:
+    def lost(self, *, now: dt.datetime | clock.FromNow) -> RunQuerySet:
         """Runs whose worker has stopped renewing its lease."""
         return self.filter(status=RunStatus.RUNNING, lease_until__lt=now)
 
@@ -257,7 +257,7 @@ class RunQuerySet(models.QuerySet["Run"]):
     def visible_to(self, user: Person) -> RunQuerySet:
         return self.filter(thread__in=Thread.objects.visible_to(user))
 
-    def overdue(self, *, before: dt.datetime) -> RunQuerySet:
+    def overdue(self, *, before: dt.datetime | clock.FromNow) -> RunQuerySet:
         """Runs that should have been picked up before then: their message was lost."""
         return self.filter(status=RunStatus.PENDING, due_at__lt=before)
 

@@ -12,6 +12,7 @@ from django.db import models
 from django.db.models import Q
 
 from checkpoints import ids
+from checkpoints.database import clock
 from checkpoints.models import SealedJsonField
 from checkpoints.models.fields import MadeAtField, SealedTextField
 from checkpoints.text import invisible
@@ -37,7 +38,7 @@ class CatchUp(models.TextChoices):
 
 
 class ScheduleQuerySet(models.QuerySet["Schedule"]):
-    def due(self, *, now: dt.datetime) -> ScheduleQuerySet:
+    def due(self, *, now: dt.datetime | clock.FromNow) -> ScheduleQuerySet:
         """Those that are to be looked at."""
         return self.filter(enabled=True, next_at__lte=now)
 

@@ -23,7 +23,9 @@ from runs.definitions import rights
 from runs.git import repositories
 from runs.models import Occurrence, Schedule, WorkOrder
 from runs.models.schedules import CatchUp, OccurrenceStatus, Overlap
+from runs.schedules import preview as looking
 from runs.schedules import starting, times
+from runs.schedules.preview import Preview
 from runs.workflows.refusals import FieldRefused
 
 ADD = "runs.add_schedule"
@@ -37,6 +39,8 @@ WHEN = ("cron", "zone", "overlap", "catch_up", "catch_up_most")
 """Fields that say when."""
 NEXT = 5
 """Occurrences that a schedule's page names in advance."""
+PREVIEWED = 10
+"""Occurrences that a preview names."""
 
 
 class ScheduleInvalid(FieldRefused):
@@ -147,6 +151,23 @@ def coming(schedule: Schedule, most: int = NEXT) -> list[dt.datetime]:
     return [at for at, _ in zip(found, range(most), strict=False)]
 
 
+def preview(cron: str, zone: str) -> Preview:
+    """What would be the next times of a schedule, and what changes of the clock do to them.
+
+    Raises ScheduleInvalid. Writes nothing.
+    """
+    now = clock.now()
+    return looking.preview(_checked(cron, zone, now), zone, now=now, most=PREVIEWED)
+
+
+def preview_of(schedule: Schedule) -> Preview | None:
+    """The same of a schedule as it is kept; None where it is off."""
+    if not schedule.enabled:
+        return None
+    since = max(schedule.cursor, clock.now())
+    return looking.preview(schedule.cron, schedule.zone, now=since, most=NEXT)
+
+
 def _fill(schedule: Schedule, values: Mapping[str, Any], now: dt.datetime) -> None:
     """Set what is named, checked as the order will be. Writes nothing."""
     for name, value in values.items():
@@ -164,19 +185,20 @@ def _fill(schedule: Schedule, values: Mapping[str, Any], now: dt.datetime) -> No
         raise ScheduleInvalid("catch_up", f"One of {', '.join(CatchUp.values)}.")
     if not 1 <= schedule.catch_up_most <= times.MOST:
         raise ScheduleInvalid("catch_up_most", f"A number from 1 to {times.MOST}.")
-    _check_times(schedule, now)
+    schedule.cron = _checked(schedule.cron, schedule.zone, now)
     if set(values) & set(WHAT) or schedule._state.adding:
         _check_order(schedule)
     schedule.next_at = next(times.after(schedule.cron, schedule.zone, now), None)
 
 
-def _check_times(schedule: Schedule, now: dt.datetime) -> None:
+def _checked(cron: str, zone: str, now: dt.datetime) -> str:
+    """The expression as it is kept. Raises ScheduleInvalid."""
     try:
-        times.zone_of(schedule.zone)
+        times.zone_of(zone)
     except times.CronInvalid as error:
         raise ScheduleInvalid("zone", str(error)) from error
     try:
-        schedule.cron = times.check(schedule.cron, schedule.zone, now=now)
+        return times.check(cron, zone, now=now)
     except times.CronInvalid as error:
         raise ScheduleInvalid("cron", str(error)) from error
 

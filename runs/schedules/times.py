@@ -59,6 +59,12 @@ def check(cron: str, zone: str, *, now: dt.datetime) -> str:
     return " ".join(parts)
 
 
+def by_day(cron: str) -> bool:
+    """Whether it names times of the day, and does not go by the time that passes."""
+    minute, hour = cron.split()[:2]
+    return not minute.startswith("*") and not hour.startswith("*")
+
+
 def after(cron: str, zone: str, at: dt.datetime) -> Iterator[dt.datetime]:
     """All occurrences after an instant, in order, in UTC."""
     last = at.astimezone(dt.UTC)

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from runs.engine.workers.shutdown import ProcessEnds
 
-class Killed(BaseException):
+
+class Killed(ProcessEnds):
     """The worker ends here. No `except Exception` sees it."""
 
 

@@ -6,16 +6,25 @@ core has no case for any step.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from inspect import signature, unwrap
+from inspect import (
+    isasyncgenfunction,
+    iscoroutinefunction,
+    isgeneratorfunction,
+    signature,
+    unwrap,
+)
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from runs.workflows import owned, refusals, schemas
 from runs.workflows.base import ConfigInvalid, Context, Outcome, Step
+from runs.workflows.base.pictures import StepPicture
 from runs.workflows.base.typed import Shape, faults, schema_of
 from runs.workflows.letters import Letter
 from runs.workflows.owned import Keeps
+from runs.workflows.schemas import SchemaRefused
 
 F = TypeVar("F", bound=Callable[[Any, Context], Outcome])
 Config = Mapping[str, Any]
@@ -25,6 +34,9 @@ OnChange = Literal["continue", "hold"]
 """What a run does at a step whose code is not the code that the work was asked with: go on with
 it, or wait for an operator.
 """
+LONGEST = 120
+"""Characters of a step function's name."""
+NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{LONGEST}}}")
 Lack = tuple[str, str]
 """A stable code, and what is missing in words."""
 
@@ -117,6 +129,8 @@ class Traits:
     """Keys of the state that it reads."""
     writes: Shape | None = None
     """Keys of the state that it writes."""
+    picture: StepPicture = field(default_factory=StepPicture)
+    """What it works through inside, as pages draw it."""
 
 
 _STEPS: dict[str, Step] = {}
@@ -145,6 +159,7 @@ def step(
     config: Shape | None = None,
     reads: Shape | None = None,
     writes: Shape | None = None,
+    picture: StepPicture | None = None,
     version: int = 1,
 ) -> Callable[[F], F]:
     """Register a step function under the name that step templates use, e.g.
@@ -189,9 +204,11 @@ def step(
         config,
         reads,
         writes,
+        picture or StepPicture(),
     )
 
     def register(function: F) -> F:
+        _check_plain(name, function)
         key = _key(name, version)
         if (other := _STEPS.setdefault(key, function)) is not function:
             raise ValueError(
@@ -206,6 +223,27 @@ def step(
         return function
 
     return register
+
+
+def _check_plain(name: str, function: Step) -> None:
+    """Raise ValueError for a name that no address can hold, and for a function whose call runs
+    nothing.
+    """
+    if not NAME.fullmatch(name):
+        raise ValueError(
+            f"{name!r}, {_place(function)}: a step's name has up to {LONGEST} letters, digits, "
+            "dots, - and _, such as shop.refund"
+        )
+    inner = unwrap(function)
+    kinds = {
+        "an async function": iscoroutinefunction(inner) or isasyncgenfunction(inner),
+        "a generator": isgeneratorfunction(inner),
+    }
+    for kind in (kind for kind, so in kinds.items() if so):
+        raise ValueError(
+            f"{name!r}, {_place(function)}: a step is an ordinary function, and this is {kind}, "
+            "of which a call runs nothing. Inside a step, asyncio.run(…) runs what is async"
+        )
 
 
 def _place(function: Step) -> str:
@@ -263,7 +301,13 @@ def check_config(name: str, config: Config) -> None:
     """Raise ConfigInvalid where that step function could not use this configuration."""
     traits = traits_of(name)
     if traits.check is not None:
-        traits.check(config)
+        try:
+            traits.check(config)
+        except (ConfigInvalid, SchemaRefused, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # it is an author's code, and runs in web servers
+            broken = f"The check of {name} broke with {type(error).__name__}"
+            raise ConfigInvalid({"": [f"{broken}. Its author can mend it."]}) from error
     elif traits.config is not None and (errors := _config_faults(traits.config, config)):
         raise ConfigInvalid(errors)
 

@@ -143,6 +143,10 @@ async function send(event) {
     closeDialogs();
     if (article.isConnected) submitter.focus({ preventScroll: true }); // where a dialog that is closed again gives it back to
     if (article.isConnected && asksFirst(html)) return;
+    if (isComment(form) && response.ok && response.redirected) {
+      form.reset(); // it is among the comments now
+      words.saveDraft(article);
+    }
     answered = showAnswer(html, submitter);
     decided = answered && response.ok && response.redirected && form.matches("#answer, .sure, [data-confirm] form"); // a claim takes no words
     if (decided) words.dropDraft(pause);
@@ -154,8 +158,10 @@ async function send(event) {
     free();
   }
   closeDialogs();
-  if (!answered) tellLost(article, sent);
+  if (!answered) tellLost(article, sent, isComment(form));
 }
+
+const isComment = (form) => form.matches(".talk form, .who-answers details form");
 
 const closeDialogs = () => { for (const one of document.querySelectorAll("dialog[open]")) one.close(); };
 
@@ -182,12 +188,14 @@ export function asksFirst(html, taken = () => {}) {
   return true;
 }
 
-function tellLost(article, sent) {
+function tellLost(article, sent, comment) {
   article.querySelector(".lost")?.remove();
   const line = document.createElement("p");
   line.className = "notice error lost";
+  const what = comment ? "comment" : "answer";
   line.textContent = sent
-    ? "The server did not take the answer: you may be logged out. Your text is kept; reload the page and answer again."
+    ? `The server did not take the ${what}: you may be logged out. Your text is kept; reload the page and send it again.`
+    : comment ? "The server could not be reached, so it is not known whether your comment arrived. Your text is kept; look at the comments before you send it again."
     : "The server could not be reached, so it is not known whether your answer arrived. Your text is kept; answer again, it counts only once.";
   article.querySelector(".bar")?.prepend(line);
   announce(line.textContent);

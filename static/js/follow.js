@@ -64,6 +64,10 @@ function keepText(old, next) {
     if (field && (!field.value || field.value === typed.defaultValue)) field.value = typed.value;
     else if (!field && !typed.readOnly) gone.push(typed.name);
   }
+  for (const box of old.querySelectorAll("[data-keep]")) { // what was ticked or not stays so
+    const same = next.querySelector(`[data-keep="${CSS.escape(box.dataset.keep)}"]`);
+    if (same) same.checked = box.checked;
+  }
   if (gone.length) card.letGo(words.typed(old).filter(({ name }) => gone.includes(name)));
 }
 

@@ -2,12 +2,15 @@
 
 export const announce = (text) => { document.querySelector("[data-announce]").textContent = text; };
 
+const COUNTED = 1000; // as many as the server counts: that many says that or more
+
 /** Show how many questions wait, in the navigation and in the tab's title. */
 export function setWaiting(count) {
+  const words = count >= COUNTED ? `${count}+` : count;
   const badge = document.querySelector("[data-badge]");
   badge.hidden = !count;
-  badge.querySelector("[data-count]").textContent = count;
-  document.title = (count ? `(${count}) ` : "") + document.title.replace(/^\(\d+\) /, "");
+  badge.querySelector("[data-count]").textContent = words;
+  document.title = (count ? `(${words}) ` : "") + document.title.replace(/^\(\d+\+?\) /, "");
 }
 
 /** A line at the top of the page, for who looks and for who listens. */

@@ -154,6 +154,10 @@ def _postpone(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]
     }
 
 
+def _hand_over(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
+    return {"to": pick(*world.people), "reason": "away"}
+
+
 def _text(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     return {
         "text": pick("APPROVE", "REJECT", "hello", "shorter"),
@@ -248,10 +252,11 @@ def _page_template(world: World, pick: Pick, named: dict[str, str]) -> dict[str,
     return {
         "version": version,
         "title": "Edited",
+        "0.rules": "1",
         **pick({}, {"0.pause_after": "on"}),
-        "0.quorum": 1,
+        "0.review.self_approval": "true",
         "0.max_revisions": 3,
-        "0.risk": "normal",
+        "0.review.stages.count": "0",
     }
 
 
@@ -308,7 +313,7 @@ def world_input(pick: Pick) -> dict[str, Any]:
 
 
 ORDER, PAUSE, THREAD, RUN = "<wo:order_id>", "<pse:pause_id>", "<thr:thread_id>", "<run:run_id>"
-SCHEDULE, START = "<sch:schedule_id>", "<ist:start_id>"
+SCHEDULE, START, COMMENT = "<sch:schedule_id>", "<ist:start_id>", "<cmt:comment_id>"
 CHECKPOINT, DECISION, TURN, DELIVERY = (
     "<ckpt:checkpoint_id>",
     "<dec:decision_id>",
@@ -339,6 +344,10 @@ MOVES: dict[str, Body] = {
     f"POST {API}pauses/{PAUSE}/claim": plain,
     f"POST {API}pauses/{PAUSE}/release": plain,
     f"POST {API}pauses/{PAUSE}/decisions": _of(bodies.answer),
+    f"POST {API}pauses/{PAUSE}/comments": _text,
+    f"DELETE {API}comments/{COMMENT}": plain,
+    f"POST {API}pauses/{PAUSE}/hand-over": _hand_over,
+    f"DELETE {API}pauses/{PAUSE}/hand-over": plain,
     f"POST {API}pauses/{PAUSE}/extend": _postpone,
     f"POST {API}pauses/{PAUSE}/snooze": _postpone,
     f"POST {API}decisions/{DECISION}/undo": plain,
@@ -366,6 +375,9 @@ MOVES: dict[str, Body] = {
     f"POST pauses/{PAUSE}/decide": _page_calls,
     f"POST pauses/{PAUSE}/claim": plain,
     f"POST pauses/{PAUSE}/release": plain,
+    f"POST pauses/{PAUSE}/comment": _text,
+    f"POST comments/{COMMENT}/withdraw": plain,
+    f"POST pauses/{PAUSE}/hand-over": _hand_over,
     f"POST pauses/{PAUSE}/extend": _postpone,
     f"POST pauses/{PAUSE}/snooze": plain,
     "POST several": _several,

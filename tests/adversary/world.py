@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from checkpoints import ids
 from checkpoints.models import Checkpoint, Thread
-from hitl.models import ApiToken, Decision, Delegation, InboundSource
+from hitl.models import ApiToken, Comment, Decision, Delegation, InboundSource
 from hitl.models.outbound import Delivery
 from hitl.outbound import links
 from runs import definitions
@@ -307,6 +307,7 @@ class World:
             "checkpoint_id": _shown(Checkpoint),
             "decision_id": _shown(Decision),
             "turn_id": _shown(QueuedTurn),
+            "comment_id": _shown(Comment),
             "schedule_id": _shown(Schedule),
             "delivery_id": _shown(Delivery),
             "delegation_id": [

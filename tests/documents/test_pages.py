@@ -160,7 +160,7 @@ def test_a_newcomer_who_types_what_the_tutorial_says_gets_what_it_says(newcomer,
     reader.exports("TOKEN")
     reader.order = json.loads(reader.types("curl"))["id"]
     newcomer.paused(reader.order, token, "awaiting_letter_approval")
-    reader.saves("letters/answer.py")
+    reader.saves("answer_letters.py")
     assert reader.types("python3") == f"{reader.order}: approve\n"
     events = reader.types("curl -N")
     told = re.findall(r"^event: (\w+)$", events, re.MULTILINE)

@@ -136,6 +136,12 @@ def of(world: World) -> dict[str, Sent]:
             },
         ),
         f"{API}pauses/{PAUSE}/release": Sent(f"/{API}pauses/{claimed.shown_id}/release"),
+        f"{API}pauses/{PAUSE}/hand-over": Sent(
+            f"/{API}pauses/{timed.shown_id}/hand-over", {"to": "ben", "reason": "away"}
+        ),
+        f"{API}pauses/{PAUSE}/comments": Sent(
+            f"/{API}pauses/{timed.shown_id}/comments", {"text": "Is the date right?"}
+        ),
         f"{API}pauses/{PAUSE}/extend": Sent(
             f"/{API}pauses/{timed.shown_id}/extend",
             {"until": (soon + dt.timedelta(hours=4)).isoformat(), "reason": "x"},
@@ -159,6 +165,7 @@ def of(world: World) -> dict[str, Sent]:
             {"name": "daily", "template": "writing", "user_request": "x", "cron": "0 9 * * *"},
             "superuser",
         ),
+        f"{API}schedules/preview": Sent(f"/{API}schedules/preview", {"cron": "0 9 * * *"}),
         f"{API}schedules/{SCHEDULE}/start": Sent(
             fill(world, f"{API}schedules/{SCHEDULE}/start", "paused")[0]
         ),

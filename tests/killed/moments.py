@@ -32,6 +32,7 @@ from runs import definitions
 from runs import services as runs
 from runs.engine.advance import advance
 from runs.engine.recovery import lost_runs
+from runs.engine.workers.shutdown import ProcessEnds
 from runs.models import Pause, Run, WorkOrder
 from runs.services.forks import NothingToFork
 from runs.states import ENDED, FAILED, PAUSED, PENDING, RUNNING, RunEnded
@@ -42,7 +43,7 @@ LONG_AGO = dt.timedelta(hours=1)
 LOST = "was lost; another one takes over."
 
 
-class Killed(BaseException):
+class Killed(ProcessEnds):
     """The process ends here. No `except Exception` sees it."""
 
 

@@ -89,8 +89,10 @@ DECISION, DELIVERY, ENDPOINT, TURN = (
     "<end:endpoint_id>",
     "<trn:turn_id>",
 )
+SAID = {"text": "Is the date right?"}
+HANDED = {"to": "ben", "reason": "away"}
 LOWER = {"priority": -1}
-SCHEDULE, START = "<sch:schedule_id>", "<ist:start_id>"
+SCHEDULE, START, COMMENT = "<sch:schedule_id>", "<ist:start_id>", "<cmt:comment_id>"
 ORDER, PAUSE, THREAD, RUN, CHECKPOINT = (
     "<wo:order_id>",
     "<pse:pause_id>",
@@ -119,6 +121,9 @@ ADDRESSES: dict[str, Address] = {
     f"pauses/{PAUSE}/release": own("POST"),
     f"pauses/{PAUSE}/extend": own("POST", body=WHY),
     f"pauses/{PAUSE}/snooze": own("POST", body={"hours": "1"}, done="paused"),
+    f"pauses/{PAUSE}/comment": own("POST", body=SAID, done="paused"),
+    f"pauses/{PAUSE}/hand-over": own("POST", body=HANDED, refused="422"),
+    f"comments/{COMMENT}/withdraw": Address("owner", frozenset({"POST"})),
     "several": login("GET POST", body={"action": "approve"}),
     f"decisions/{DECISION}/": own("GET"),
     f"decisions/{DECISION}/undo": own("POST", refused="403"),
@@ -235,6 +240,7 @@ ADDRESSES: dict[str, Address] = {
         "GET PATCH DELETE", needs=dict.fromkeys(("PATCH", "DELETE"), "runs.add_template")
     ),
     f"{API}schedules": login("GET POST", needs={"POST": "runs.add_schedule"}),
+    f"{API}schedules/preview": login("POST", body={"cron": "30 2 * * *"}),
     f"{API}schedules/{SCHEDULE}": Address("owner", frozenset({"GET", "HEAD", "PATCH", "DELETE"})),
     f"{API}schedules/{SCHEDULE}/start": Address("owner", frozenset({"POST"})),
     f"{API}schedules/{SCHEDULE}/occurrences": Address("owner", frozenset({"GET", "HEAD"})),
@@ -274,6 +280,9 @@ ADDRESSES: dict[str, Address] = {
     f"{API}pauses/{PAUSE}/claim": own("POST", done="paused"),
     f"{API}pauses/{PAUSE}/release": own("POST"),
     f"{API}pauses/{PAUSE}/presence": own("GET POST", body={"writing": True}, done="paused"),
+    f"{API}pauses/{PAUSE}/comments": own("GET POST", body=SAID, done="paused"),
+    f"{API}pauses/{PAUSE}/hand-over": own("POST DELETE", body=HANDED),
+    f"{API}comments/{COMMENT}": Address("owner", frozenset({"DELETE"})),
     f"{API}pauses/{PAUSE}/extend": own(
         "POST", body={"until": "2999-01-01T00:00:00Z", "reason": "x"}
     ),

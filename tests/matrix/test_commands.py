@@ -24,6 +24,7 @@ MACHINE = {
     "credential set", "drop_stray_bodies",
     "erase_thread", "export_ledger", "export_thread",
     "invariants", "load_templates", "prune", "rotate_keys", "sample_invoices", "sample_repository",
+    "schedules list", "schedules pause", "schedules resume", "schedules run", "schedules show",
     "send_test",
     "standalone", "startworkflow", "templates apply", "templates export",
     "verify_checkpoints", "verify_ledger",

@@ -24,6 +24,7 @@ from checkpoints import ids, store
 from checkpoints.models import Thread
 from hitl.decisions import services
 from hitl.decisions.services import Answer
+from hitl.decisions.talk import comments
 from hitl.ledger import anchors
 from hitl.models import (
     ApiToken,
@@ -170,6 +171,7 @@ def build() -> World:
         "token_id": str(ApiToken.make(people["ana"], name="spare")[0].pk),
         "artifact_id": artifact_of(pause).shown_id,
         "delegation_id": str(delegation_of(people).pk),
+        "comment_id": comments.add(pause.pk, "Really?", by=people["ana"]).shown_id,
         "schedule_id": schedule_of(people["ana"]).shown_id,
         "start_id": start_of(people["ana"]).shown_id,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -11,11 +12,11 @@ from drf_spectacular.utils import (
 )
 from rest_framework import serializers
 
-from checkpoints import store
+from checkpoints import ids, store
 from hitl.api.pauses.reviews import ReviewOut, review_of
 from hitl.decisions import services
 from hitl.decisions.reviewers import external_access
-from hitl.models import Decision, Via
+from hitl.models import Comment, Decision, Via
 from runs.api.fields import OptionalText, TextOrNull
 from runs.definitions import due_times
 from runs.models import Pause
@@ -233,9 +234,24 @@ class DecisionIn(serializers.Serializer[Any]):
             "where it is not its turn, or not any more."
         ),
     )
+    comments_until = TextOrNull(
+        max_length=40,
+        help_text=(
+            "With revise: the id of the last comment at the question that you saw. It and all "
+            "before it go along, in the words of the decision."
+        ),
+    )
     pause_id: serializers.CharField = TextOrNull(
         max_length=40, help_text="The question you looked at; another one is answered 409."
     )
+
+
+def comment_id(shown: str | None) -> uuid.UUID | None:
+    """The key of a comment that an answer names. Raises services.AnswerInvalid: it is none."""
+    try:
+        return ids.parse(Comment.PREFIX, shown) if shown else None
+    except ValueError as error:
+        raise services.AnswerInvalid({"comments_until": ["It is no id of a comment."]}) from error
 
 
 def answer_in(values: Mapping[str, Any], via: Via) -> services.Answer:
@@ -249,6 +265,7 @@ def answer_in(values: Mapping[str, Any], via: Via) -> services.Answer:
         payload=values["input"],
         stage=values["stage"],
         edited_content=values["edited_content"],
+        comments_until=comment_id(values["comments_until"]),
     )
 
 

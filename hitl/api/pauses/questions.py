@@ -25,6 +25,14 @@ from runs.models import Pause
 from runs.security import scopes
 from runs.states import PauseKind
 
+WHOSE = ("run__work_order", "run__thread__owner", "run__thread__team", "claimed_by")
+UNSHOWN = (
+    *(f"run__{name}" for name in ("input", "code_seen", "interrupt_before", "interrupt_after")),
+    *(f"run__work_order__{name}" for name in ("input", "request", "check_command", "delivery")),
+)
+"""Columns that a list does not show, and whose reading would take longest: JSON."""
+WITH = ("decisions__decided_by", "delegations__to_user", "votes__voter", "votes__seat")
+
 
 class Pauses(Paged):
     may_read = scopes.EITHER
@@ -55,9 +63,9 @@ class Pauses(Paged):
         page: Any = pages.paginate_queryset(mine.only("pk"), request, view=self)
         by = user_of(request)
         shown = (
-            Pause.objects.shown()
-            .select_related("claimed_by")
-            .prefetch_related("decisions__decided_by")
+            Pause.objects.select_related(*WHOSE)
+            .defer(*UNSHOWN)
+            .prefetch_related(*WITH)
             .in_bulk([pause.pk for pause in page])
         )
         pauses = [shown[pause.pk] for pause in page if pause.pk in shown]

@@ -16,9 +16,11 @@ from checkpoints.database.people import User
 from hitl.decisions import claims
 from hitl.decisions.reviewers import policy, turns
 from hitl.decisions.reviewers.policy import ReviewContext, Seat
+from hitl.decisions.talk import handing_over
 from hitl.models import Vote
 from runs.api.fields import TextOrNull
 from runs.api.requests import body_of, user_of
+from runs.definitions import due_times
 from runs.models import Pause
 from runs.security import scopes
 from runs.states import PauseStatus
@@ -62,6 +64,15 @@ class VoteOut(serializers.ModelSerializer[Vote]):
         )
 
 
+class HandOverIn(serializers.Serializer[Any]):
+    to = serializers.CharField(
+        max_length=150, help_text="The username of somebody of one of your teams."
+    )
+    reason = serializers.CharField(
+        max_length=handing_over.LONGEST, help_text="Told to them, and in the log."
+    )
+
+
 class ReviewStageOut(serializers.Serializer[Any]):
     """A stage of the review: a question to people of its own."""
 
@@ -77,6 +88,14 @@ class ReviewStageOut(serializers.Serializer[Any]):
         ["waiting", "open", "complete"], help_text="open: its people are asked now."
     )
     votes = serializers.IntegerField()
+    deadline = serializers.DictField(
+        allow_null=True,
+        help_text="Of this stage alone, since its turn began: after, calendar, zone.",
+    )
+    due_at = serializers.DateTimeField(
+        allow_null=True,
+        help_text="When it is due, once its turn has begun; null without a deadline.",
+    )
     required_inputs = serializers.DictField(
         help_text="JSON Schema of the `input` that its approval brings; {} where words are enough."
     )
@@ -133,6 +152,9 @@ class ReviewOut(serializers.Serializer[Any]):
     on_behalf_of = serializers.CharField(
         allow_null=True, help_text="For whom you would answer; null for yourself."
     )
+    handed_to = serializers.CharField(
+        allow_null=True, help_text="Who answers this question in your place; null where nobody."
+    )
 
 
 def review_of(pause: Pause, by: User, seats: list[Seat] | None = None) -> dict[str, Any]:
@@ -165,11 +187,12 @@ def review_of(pause: Pause, by: User, seats: list[Seat] | None = None) -> dict[s
             name: {"code": error.code, "detail": str(error)} for name, error in refused.items()
         },
         "on_behalf_of": seat.get_username() if seat != by else None,
+        "handed_to": standing.handed_to,
     }
 
 
 def _stages(pause: Pause, votes: list[Vote]) -> list[dict[str, Any]]:
-    standing = turns.statuses(pause, votes)
+    standing, due = turns.statuses(pause, votes), due_times.of_stages(pause)
     return [
         {
             "name": stage["name"],
@@ -180,6 +203,8 @@ def _stages(pause: Pause, votes: list[Vote]) -> list[dict[str, Any]]:
             "after": stage.get("after", []),
             "status": standing[stage["name"]],
             "votes": sum(vote.stage == stage["name"] for vote in votes),
+            "deadline": stage.get("deadline"),
+            "due_at": due.get(stage["name"]),
             "required_inputs": turns.asked_at(pause, stage["name"]).required_inputs,
         }
         for stage in stages.of(pause.review)
@@ -251,3 +276,33 @@ class Release(APIView):
     )
     def post(self, request: Request, pause_id: UUID) -> Response:
         return Response(review_of(claims.release(pause_id, by=user_of(request)), user_of(request)))
+
+
+class HandOver(APIView):
+    may_act = scopes.ANSWERS
+
+    @extend_schema(
+        operation_id="hand_over_pause",
+        request=HandOverIn,
+        responses={200: ReviewOut},
+        summary="Let a colleague answer in your place",
+        description=(
+            "A delegation of this one question: both names are recorded, and it goes no further. "
+            "It leaves your inbox; you may still answer. 422 `delegation_refused`: not to this "
+            "person. 403 `not_a_reviewer`, `self_approval`: it is not yours to hand over."
+        ),
+    )
+    def post(self, request: Request, pause_id: UUID) -> Response:
+        values, by = body_of(request, HandOverIn), user_of(request)
+        pause = handing_over.hand_over(pause_id, by=by, **values)
+        return Response(review_of(pause, by))
+
+    @extend_schema(
+        operation_id="take_back_pause",
+        request=None,
+        responses={200: ReviewOut},
+        summary="Answer yourself again what you handed over",
+    )
+    def delete(self, request: Request, pause_id: UUID) -> Response:
+        by = user_of(request)
+        return Response(review_of(handing_over.take_back(pause_id, by=by), by))

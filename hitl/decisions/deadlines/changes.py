@@ -67,6 +67,12 @@ SOONEST = paging.ListOrder("deadline_at", timeless=True, prefix=Pause.PREFIX)
 """The inbox: what is due first, then what has no deadline and was asked first."""
 
 
+MOST_COUNTED = 1000
+"""Questions that are counted for a badge: where more wait, nobody needs to know how many, and a
+page is not to cost more for each of them.
+"""
+
+
 def inbox(user: User) -> PauseQuerySet:
     """What waits for a person and is not hidden: the one query behind the inbox, its badge and its
     socket (F9).
@@ -75,12 +81,19 @@ def inbox(user: User) -> PauseQuerySet:
     return policy.waiting_for(user).filter(~Exists(hidden))
 
 
+def count(waiting: PauseQuerySet) -> int:
+    """How many questions wait, up to MOST_COUNTED: that many says that or more."""
+    return waiting.order_by().values("pk")[:MOST_COUNTED].count()
+
+
 def snoozed(user: User) -> QuerySet[Snooze]:
     """What a person has hidden."""
-    mine = Snooze.objects.filter(
-        person=user, until__gt=clock.now(), pause__in=policy.waiting_for(user)
+    mine = Snooze.objects.filter(person=user, until__gt=clock.now())
+    if not mine.exists():  # the usual, without a look at what waits
+        return Snooze.objects.none()
+    return mine.filter(pause__in=policy.waiting_for(user)).select_related(
+        "pause__run__work_order", "pause__run__thread", "pause__run__parent"
     )
-    return mine.select_related("pause__run__work_order", "pause__run__thread", "pause__run__parent")
 
 
 def snooze(pause_id: uuid.UUID, *, by: User, until: dt.datetime | None) -> Snooze | None:
@@ -145,14 +158,13 @@ def _extend(pause: Pause, *, by: User, until: dt.datetime, reason: str) -> Pause
     keyed.made(pause.shown_id)
     before = pause.deadline_at
     waits = unchanged(pause).filter(due_times.in_time())
-    if not waits.change(
-        deadline_at=until, next_at=due_times.next_at({**pause.timing, "deadline_at": until})
-    ):
+    later = due_times.moved(pause, until)
+    if not waits.change(**later, next_at=due_times.next_at({**pause.timing, **later})):
         raise DeadlineMoved(
             "The deadline was moved, or further people were asked, just now. Look again; "
             "nothing was changed."
         )
-    pause.refresh_from_db(fields=["deadline_at", "next_at"])
+    pause.refresh_from_db(fields=["deadline_at", "times", "next_at"])
     told = {
         "by": by.get_full_name() or by.get_username(),
         "reason": reason,

@@ -192,8 +192,12 @@ def _escalate(pause: Pause, now: dt.datetime, asked: People) -> None:
     reminded, passed = due_times.passed(pause, now)
     stage = max(passed, pause.stage + 1)
     limits = due_times.limits(due_times.longer(pause, now), now)
-    _write(pause, reminded=reminded, stage=stage, **limits)
-    _tell_further(pause, stage, asked.answerers(pause), asked, deadline_at=limits["deadline_at"])
+    assert limits["deadline_at"] is not None
+    later = due_times.moved(
+        pause, limits["deadline_at"], extendable_until=limits["extendable_until"]
+    )
+    _write(pause, reminded=reminded, stage=stage, **later)
+    _tell_further(pause, stage, asked.answerers(pause), asked, deadline_at=later["deadline_at"])
 
 
 def _write(pause: Pause, **columns: Any) -> None:
@@ -207,7 +211,11 @@ def _write(pause: Pause, **columns: Any) -> None:
 def unchanged(pause: Pause) -> PauseQuerySet:
     """The open question, if nothing of its times has moved since it was read."""
     return Pause.objects.open().filter(
-        pk=pause.pk, reminded=pause.reminded, stage=pause.stage, deadline_at=pause.deadline_at
+        pk=pause.pk,
+        reminded=pause.reminded,
+        stage=pause.stage,
+        deadline_at=pause.deadline_at,
+        turn=pause.turn,
     )
 
 

@@ -64,7 +64,7 @@ def delegate(
         raise DelegationRefused("ends_at", f"Up to {LONGEST.days} days.")
     if reason != codec.readable(reason):
         raise DelegationRefused("reason", "The reason holds characters that cannot be kept.")
-    if Delegation.objects.filter(from_user=by, ends_at__gt=now).count() >= MOST:
+    if Delegation.objects.general().filter(from_user=by, ends_at__gt=now).count() >= MOST:
         raise DelegationRefused("to_user", f"You have {MOST} delegations already; end one first.")
     return Delegation.objects.create(
         from_user=by,

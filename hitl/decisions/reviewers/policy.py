@@ -21,6 +21,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,7 +32,6 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from checkpoints.database import clock
 from checkpoints.database.people import User, called
-from checkpoints.models import Thread
 from checkpoints.text import dates
 from hitl import models
 from hitl.decisions.reviewers import delegations, outsiders, turns
@@ -81,20 +81,32 @@ class Seat:
     teams: dict[int, str]
     since: dt.datetime | None
     """When the delegation began; None for the person himself."""
+    only: uuid.UUID | None = None
+    """The one question at which it is theirs; None where it is of all."""
 
 
 def seats_of(by: User, *, now: dt.datetime) -> list[Seat]:
     """The person himself first, then whom he stands in for."""
-    users: list[tuple[User, dt.datetime | None]] = [(by, None)]
-    users += [
-        (delegation.from_user, delegation.starts_at) for delegation in delegations.to(by, now=now)
-    ]
-    teams: dict[int, dict[int, str]] = {user.pk: {} for user, _ in users}
+    given = delegations.to(by, now=now)
+    teams: dict[int, dict[int, str]] = {
+        user.pk: {} for user in [by, *(delegation.from_user for delegation in given)]
+    }
     for user_id, key, name in Group.objects.filter(user__in=list(teams)).values_list(
         "user", "pk", "name"
     ):
         teams[user_id][key] = name
-    return [Seat(user, teams[user.pk], since) for user, since in users]
+    return [
+        Seat(by, teams[by.pk], None),
+        *(
+            Seat(
+                delegation.from_user,
+                teams[delegation.from_user_id],
+                delegation.starts_at,
+                delegation.pause_id,
+            )
+            for delegation in given
+        ),
+    ]
 
 
 def named(pause: Pause) -> list[Actors]:
@@ -138,6 +150,8 @@ class ReviewContextBase(Turn):
     def votes(self) -> list[Vote]:
         if quorum(self.pause) < 2:
             return []
+        if "votes" in getattr(self.pause, "_prefetched_objects_cache", {}):
+            return sorted(self.pause.votes.all(), key=lambda vote: vote.pk)
         return list(
             Vote.objects.filter(pause=self.pause).select_related("voter", "seat").order_by("pk")
         )
@@ -191,12 +205,15 @@ class ReviewContext(ReviewContextBase):
         """With `takes_part` the caller knows that the person takes part in the thread."""
         super().__init__(pause, by)
         self.takes_part = takes_part or by.is_superuser or by.pk == pause.run.thread.owner_id
-        if seats is not None:
-            self.all_seats = seats
+        self._given_seats = seats
 
     @cached_property
     def all_seats(self) -> Sequence[Seat]:
-        return seats_of(self.by, now=self.now)
+        """The person's own, and those of whom they stand in for here."""
+        seats = self._given_seats
+        if seats is None:
+            seats = seats_of(self.by, now=self.now)
+        return [seat for seat in seats if seat.only in {None, self.pause.pk}]
 
     @cached_property
     def seats(self) -> list[User]:
@@ -228,6 +245,18 @@ class ReviewContext(ReviewContextBase):
     @cached_property
     def asked_for_it(self) -> bool:
         return self.by.pk in askers(self.pause)
+
+    @cached_property
+    def handed_to(self) -> str | None:
+        """The username of who answers this question in the person's place; None where nobody."""
+        return next(
+            (
+                handed.to_user.get_username()
+                for handed in self.pause.delegations.all()  # prefetched where there are many
+                if handed.from_user_id == self.by.pk and handed.ends_at > self.now
+            ),
+            None,
+        )
 
     def _sits(self, seat: Seat) -> bool:
         if any(_names(actors, seat) for actors in named(self.pause)):
@@ -373,7 +402,7 @@ def answerers(pause: Pause) -> QuerySet[User]:
     )
     barred = [] if pause.review.get("self_approval", True) else askers(pause)
     standing_in = Delegation.objects.active(now=clock.now()).filter(
-        from_user__in=seats.exclude(pk__in=barred).values("pk")
+        Q(pause=None) | Q(pause=pause), from_user__in=seats.exclude(pk__in=barred).values("pk")
     )
     able = User.objects.filter(
         Q(pk__in=seats.values("pk")) | Q(pk__in=standing_in.values("to_user")), is_active=True
@@ -402,19 +431,25 @@ def _parts(user: User) -> Iterator[PauseQuerySet]:
     """By index scans each: the questions of one's threads, those whose rules name one, and the same
     for whom one stands in for.
     """
-    now = clock.now()
-    for seat in [user, *(delegation.from_user for delegation in delegations.to(user, now=now))]:
-        yield _able(
-            Pause.objects.open().filter(_open_to_all(), _part_in(seat, himself=seat == user)),
-            user,
-            seat,
-        )
-        groups = Group.objects.filter(user=seat.pk).values("name")
-        if PanelMember.objects.filter(
-            Q(username=seat.get_username()) | Q(group__in=groups)
-        ).exists():
-            asked = Pause.objects.open().naming(seat.get_username(), groups, in_turn=True)
+    given = delegations.to(user, now=clock.now())
+    theirs = [(delegation.from_user, delegation.pause_id) for delegation in given]
+    for seat, only in [(user, None), *theirs]:
+        waiting = Pause.objects.open() if only is None else Pause.objects.open().filter(pk=only)
+        part = _part_in(seat, himself=seat == user)
+        yield _able(waiting.filter(_open_to_all(), part), user, seat)
+        if _is_named(seat):
+            asked = waiting.naming(seat.get_username(), _group_names(seat), in_turn=True)
             yield _able(asked, user, seat)
+
+
+def _group_names(user: User) -> QuerySet[Group, Any]:
+    return Group.objects.filter(user=user.pk).values("name")
+
+
+def _is_named(user: User) -> bool:
+    """Whether any rules name them or a group of theirs: if not, no question is looked through."""
+    theirs = Q(username=user.get_username()) | Q(group__in=_group_names(user))
+    return PanelMember.objects.filter(theirs).exists()
 
 
 def _open_to_all() -> Q:
@@ -422,18 +457,17 @@ def _open_to_all() -> Q:
 
 
 def _part_in(participant: User, *, himself: bool) -> Q:
-    """Of the threads that somebody takes part in.
+    """Of the threads that somebody takes part in, as `Thread.objects.visible_to` has them.
 
-    Who stands in for a superuser does not see all that that one sees.
+    Who stands in for a superuser does not see all that that one sees. The teams are read first:
+    from their keys PostgreSQL knows how many threads are theirs, and from a subquery it does not.
     """
     if participant.is_superuser and himself:
         return Q()
-    threads = (
-        Thread.objects.of(participant)
-        if not participant.is_superuser
-        else Thread.objects.filter(Q(owner=participant) | Q(team__in=participant.groups.all()))
-    )
-    return Q(run__thread__in=threads)
+    if not participant.is_active and not participant.is_superuser:
+        return Q(pk__in=[])
+    teams = list(Group.objects.filter(user=participant.pk).values_list("pk", flat=True))
+    return Q(run__thread__owner=participant.pk) | Q(run__thread__team__in=teams)
 
 
 def _able(pauses: PauseQuerySet, user: User, seat: User) -> PauseQuerySet:
@@ -452,17 +486,14 @@ def asked_of(user: User) -> PauseQuerySet:
     Whom the rules name: from the stage on at which they do. Who stands in for somebody: what was
     open in that time, while it lasts.
     """
-    condition = Q(
-        pk__in=Pause.objects.naming(
-            user.get_username(), Group.objects.filter(user=user.pk).values("name")
-        ).values("pk")
-    )
+    named_in = Pause.objects.naming(user.get_username(), _group_names(user))
+    condition = Q(pk__in=named_in.values("pk") if _is_named(user) else [])
     for delegation in delegations.to(user, now=clock.now()):
         delegator = delegation.from_user
-        theirs = Pause.objects.naming(
-            delegator.get_username(), Group.objects.filter(user=delegator.pk).values("name")
-        )
+        theirs = Pause.objects.naming(delegator.get_username(), _group_names(delegator))
         in_time = Q(closed_at=None) | Q(closed_at__gte=delegation.starts_at)
+        if delegation.pause_id is not None:
+            in_time &= Q(pk=delegation.pause_id)
         condition |= in_time & (
             Q(pk__in=theirs.values("pk")) | (_open_to_all() & _part_in(delegator, himself=False))
         )

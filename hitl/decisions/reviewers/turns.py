@@ -8,9 +8,13 @@ lists and counts need no look at them.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+import datetime as dt
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from functools import cached_property
+from typing import Any
 
+from checkpoints.database import clock
 from hitl.decisions.reviewers.refusals import NotAllowed, NotNow, Refused
 from hitl.models import Vote
 from runs.models import Pause
@@ -69,6 +73,12 @@ def each_brings_its_own(pause: Pause) -> bool:
     return staged(pause) and bool(pause.required_inputs) and not pause.calls
 
 
+def brought(votes: Iterable[Vote]) -> dict[str, Any]:
+    """The data of all stages so far, by their names."""
+    parts = (vote.payload for vote in votes if isinstance(vote.payload, Mapping))
+    return {name: value for part in parts for name, value in part.items()}
+
+
 def asked_at(pause: Pause, stage: str) -> Pause:
     """The question as one stage is asked it: with its part of the data alone.
 
@@ -82,23 +92,32 @@ def asked_at(pause: Pause, stage: str) -> Pause:
     return part
 
 
-class Turn:
+class Turn(ABC):
     """How whoever answers stands to the stages of a question's review."""
 
     pause: Pause
+    now: dt.datetime
     wanted = ""
     """The stage that an answer names."""
 
-    @property
-    def votes(self) -> list[Vote]:
-        raise NotImplementedError
+    def look_again(self) -> None:
+        """Read anew how the question stands; who answers, and what they named, stays."""
+        for name in ("votes", "stage", "seats", "stages"):
+            self.__dict__.pop(name, None)
+        self.pause.refresh_from_db()
+        self.now = clock.now()
 
     @property
+    @abstractmethod
+    def votes(self) -> list[Vote]:
+        """The approvals so far, in the order in which they were given."""
+
+    @property
+    @abstractmethod
     def stages(self) -> list[str]:
         """The stages of the review at which whoever answers may approve, whether or not it is their
         turn; [] where the rules name none.
         """
-        raise NotImplementedError
 
     @cached_property
     def stage(self) -> str:

@@ -15,6 +15,7 @@ Until then nothing is written, but that an answer's data did not fit.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 
 from django.db import transaction
@@ -33,6 +34,7 @@ from hitl.decisions.errors import (
 )
 from hitl.decisions.reviewers import policy
 from hitl.decisions.reviewers.policy import Actor, ReviewContext
+from hitl.decisions.talk import comments
 from hitl.decisions.visibility import AnyReviewContext
 from hitl.models import Decision, Via, Vote
 from runs import keyed
@@ -68,6 +70,14 @@ def decide(pause_id: uuid.UUID, answer: Answer, *, by: Actor) -> Decision | Vote
 
 def take(answer: Answer, context: AnyReviewContext) -> Decision | Vote:
     """`decide` on a pause that was looked up for whoever answers, `answerable`."""
+    while True:  # as often as others vote meanwhile, at most once for each approval
+        try:
+            return _take(answer, context)
+        except voting.VotedMeanwhile:
+            context.look_again()
+
+
+def _take(answer: Answer, context: AnyReviewContext) -> Decision | Vote:
     # to end work that waits is no answer; who may do that, `end_run`'s doors say
     if answer.action != CANCEL:
         scopes.check_answer()
@@ -75,6 +85,7 @@ def take(answer: Answer, context: AnyReviewContext) -> Decision | Vote:
     context = _in_time(context)
     pause = context.pause
     _check_seen(pause, answer)
+    answer = comments.along(pause, answer)
     answers.check_words(pause, answer)
     seat = context.seat_for(answer.action)
     answers.check_stage(pause, answer, context.stages)
@@ -83,11 +94,11 @@ def take(answer: Answer, context: AnyReviewContext) -> Decision | Vote:
     if context.votes and policy.approves(answer.action):
         answer = voting.confirming(pause, answer, context.votes, asked=context.asked)
     answer = answers.with_edit(pause, answer)
-    answers.check_payload(pause, answer, asked=context.asked, by=context.by)
+    answers.check_payload(pause, answer, asked=context.asked, by=context.by, votes=context.votes)
     # before it is counted: a vote that can never be acted on helps nobody
     runs.check_update(pause, answer.action, answer.update)
     try:
-        return _record(pause, answer, by=context.by, seat=seat)
+        return _record(pause, answer, by=context.by, seat=seat, seen=context.votes)
     except (codec.NotJson, MergeFailed) as error:
         raise AnswerInvalid({"input": [str(error)]}) from error
     except AlreadyAnswered:
@@ -96,7 +107,7 @@ def take(answer: Answer, context: AnyReviewContext) -> Decision | Vote:
         pause.refresh_from_db()
         check_open(pause)
         # still open, but claimed at this very moment
-        policy.ReviewContextBase(pause, context.by).check_claim()
+        context.check_claim()
         raise AlreadyAnswered(pause, Decision.objects.answer_to(pause)) from lost
 
 
@@ -151,14 +162,17 @@ def check_open(pause: Pause) -> None:
 
 
 @transaction.atomic(durable=True)
-def _record(pause: Pause, answer: Answer, *, by: Actor, seat: Actor) -> Decision | Vote:
+def _record(
+    pause: Pause, answer: Answer, *, by: Actor, seat: Actor, seen: Sequence[Vote]
+) -> Decision | Vote:
     """Close the question with a person's answer.
 
-    A vote after which others are missing stays alone.
+    A vote after which others are missing stays alone. `seen` are the votes that the answer was
+    judged with.
     """
     votes: list[Vote] = []
     if policy.quorum(pause) > 1:
-        vote, votes = voting.cast(pause, answer, by=by, seat=seat)
+        vote, votes = voting.cast(pause, answer, by=by, seat=seat, seen=seen)
         if vote is not None and len(votes) < policy.quorum(pause):
             keyed.made(pause.shown_id)
             return vote

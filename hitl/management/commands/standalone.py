@@ -22,6 +22,7 @@ from celery.worker import state as worker_state
 from channels.routing import get_default_application
 from daphne.server import Server
 from django.conf import settings
+from django.contrib.auth.models import Group
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
@@ -89,6 +90,7 @@ class Command(BaseCommand):
         again = bool(os.environ.pop(AGAIN, ""))
         if options["demo"]:
             self._reviewer(quiet=again)  # rules may name them
+            self._groups()
         shipped.load()
         # the lock says that nobody else works here
         lost_runs.take_back(now=clock.now(), everything=True)
@@ -185,6 +187,18 @@ class Command(BaseCommand):
                 f"Log in as     {DEMO_USER}   with the password of the first start. A new "
                 f"one: {self._new_password()}"
             )
+
+    def _groups(self) -> None:
+        """Make the groups that workflows of one's own name, with the reviewer in them: a template
+        that names one which is not there is refused.
+        """
+        for name in sorted(watching.groups()):
+            group, made = Group.objects.get_or_create(name=name)
+            if made:
+                User.objects.get(called(DEMO_USER)).groups.add(group)
+                self.stdout.write(
+                    f"Made group    {name}   which a workflow names, with {DEMO_USER}"
+                )
 
     def _demo(self, base: str, *, quiet: bool) -> None:
         """One work order on a real repository; later starts make none again."""

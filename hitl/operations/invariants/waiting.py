@@ -9,6 +9,7 @@ from django.db.models import Exists, F, OuterRef, Q
 from hitl.models import Decision, Via
 from hitl.models.outbound import ASKING, Delivery, DeliveryStatus
 from hitl.operations.invariants.base import Broken, invariant
+from runs.definitions import due_times
 from runs.models import Pause, QueuedTurn, Run
 from runs.states import EXPIRED, PauseStatus
 
@@ -25,6 +26,17 @@ def deadline_missing(before: dt.datetime) -> Broken:
     """One whose calendar was gone when it opened: see `runs.definitions.due_times`."""
     without = Pause.objects.open().filter(deadline_at=None).exclude(review={}).only("pk", "review")
     return (pause for pause in without.iterator(chunk_size=2000) if pause.review.get("deadline"))
+
+
+@invariant("P8", "A question is due when the first of its open stages is, or it itself.")
+def deadline_of_stage_missing(before: dt.datetime) -> Broken:
+    staged = Pause.objects.open().filter(turn__gt=0).exclude(times={})
+    each = staged.only("pk", "review", "times", "turn", "deadline_at").iterator(chunk_size=2000)
+    return (
+        pause
+        for pause in each
+        if due_times.DUE in pause.times and pause.deadline_at != due_times.earliest(pause)
+    )
 
 
 @invariant("P8", "Nothing expires before its deadline.")

@@ -15,7 +15,7 @@ from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, T
 from checkpoints.retention.rules import steps_done
 from hitl.models import Decision, Import
 from hitl.operations.invariants.base import Broken, invariant
-from runs.models import Pause, Run, WorkOrder
+from runs.models import Pause, Run, Schedule, WorkOrder
 from runs.states import COMPLETED, ENDED, EXPIRED, LIVE, PAUSED, PENDING, RUNNING, PauseStatus
 from runs.workflows.code import compatibility
 from runs.workflows.sequence import CANCEL
@@ -44,6 +44,12 @@ def not_picked_up(before: dt.datetime) -> Broken:
 @invariant("P3", "A run whose worker was lost is soon taken back.")
 def not_taken_back(before: dt.datetime) -> Broken:
     return Run.objects.lost(now=before).only("pk")
+
+
+@invariant("P3", "A schedule that is due is soon looked at.")
+def schedule_not_looked_at(before: dt.datetime) -> Broken:
+    """Also one with which something goes wrong again and again is put off from now, not left."""
+    return Schedule.objects.due(now=before).only("pk")
 
 
 @invariant("P3", "No lease ends later than one that is taken now.")

@@ -12,15 +12,16 @@ from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 from checkpoints.models import EventKind
-from runs.states import SLEEPS, TRIES_AGAIN, PauseKind
+from runs.states import GATHERED, GATHERS, SLEEPS, TRIES_AGAIN, PauseKind
 
-What = Literal["work", "people", "timer", "retry", "queue"]
+What = Literal["work", "people", "children", "timer", "retry", "queue"]
 WORK: What = "work"
 PEOPLE: What = "people"
+CHILDREN: What = "children"
 TIMER: What = "timer"
 RETRY: What = "retry"
 QUEUE: What = "queue"
-WHATS: tuple[What, ...] = (WORK, PEOPLE, TIMER, RETRY, QUEUE)
+WHATS: tuple[What, ...] = (WORK, PEOPLE, CHILDREN, TIMER, RETRY, QUEUE)
 WIDTH, LABELS, ROW, TOP = 720.0, 190.0, 30.0, 26.0
 THINNEST = 2.0
 """Of a bar, so that a second in a week can be seen."""
@@ -41,8 +42,10 @@ KINDS = (
 ENDS = KINDS[5:]
 ASKS = (EventKind.APPROVAL_REQUESTED, EventKind.AWAIT_HUMAN_INPUT)
 """Say what kind of question the next pause is of."""
-PLANS = (TRIES_AGAIN, SLEEPS)
-"""Codes of the log lines that say when a run goes on."""
+BEGINS: Mapping[str, What] = {TRIES_AGAIN: RETRY, SLEEPS: TIMER, GATHERS: CHILDREN}
+"""Code of a log line → what the run waits for from there on."""
+CODES = (*BEGINS, GATHERED)
+"""Codes of the log lines that count."""
 
 
 class Moment(NamedTuple):
@@ -74,7 +77,8 @@ def spans(moments: Iterable[Moment], *, asked_at: dt.datetime, now: dt.datetime)
     """The spans of a run or a line of runs, in order, without gaps from `asked_at` on.
 
     `moments` are in the order of the log. A worker that is lost counts as at work until another one
-    begins the step again. A timer that is over, and a try that is due, wait for a worker.
+    begins the step again. Once a timer is over, a try is due or the child runs have ended, a run
+    waits for a worker.
     """
     pieces: list[Span] = []
     what: What | None = QUEUE
@@ -102,9 +106,11 @@ def spans(moments: Iterable[Moment], *, asked_at: dt.datetime, now: dt.datetime)
         if kind in ASKS:
             by_system = data.get("kind") == PauseKind.EXTERNAL
         elif kind == EventKind.LOG:
-            if data.get("code") in PLANS:
-                turn(at, RETRY if data["code"] == TRIES_AGAIN else TIMER, name or step)
+            if to := BEGINS.get(str(data.get("code"))):
+                turn(at, to, name or step)
                 due = _due(at, data)
+            elif what == CHILDREN and data.get("code") == GATHERED:
+                turn(at, QUEUE, step)
         elif kind == EventKind.STEP_STARTED:
             turn(at, WORK, name)
         elif kind == EventKind.RUN_PAUSED:
@@ -216,7 +222,7 @@ class Row:
     work: str
     people: str
     others: Sequence[str]
-    """What it waited for else: timer, another try, a worker. All in words, "" for none."""
+    """What it waited for else, in the order of `WHATS`. All in words, "" for none."""
 
     @property
     def text_y(self) -> float:
@@ -243,6 +249,7 @@ class Gantt:
 NAMES: Mapping[What, str] = {
     WORK: "at work",
     PEOPLE: "waiting for people",
+    CHILDREN: "waiting for child runs",
     TIMER: "waiting for a timer or an event",
     RETRY: "waiting for another try",
     QUEUE: "waiting for a place or a worker",
@@ -279,7 +286,7 @@ def chart(lines: Sequence[tuple[str, Sequence[Span]]]) -> Gantt | None:
             ],
             work=_said(total(spans, WORK)),
             people=_said(total(spans, PEOPLE)),
-            others=[_said(total(spans, what)) for what in (TIMER, RETRY, QUEUE)],
+            others=[_said(total(spans, what)) for what in WHATS[2:]],
         )
         for number, (label, spans) in enumerate(lines)
     ]

@@ -23,7 +23,7 @@ CHARACTER = 6.2
 TITLE, NOTE, LABEL = 36, 46, 26
 """Characters that fit on a box, below its title, and on an arc."""
 
-Kind = Literal["start", "step", "pause", "end"]
+Kind = Literal["start", "step", "pause", "end", "group"]
 ArcKind = Literal["next", "revise", "choice", "skip", "taken"]
 
 
@@ -41,10 +41,14 @@ class Node:
     """`done`, `now`, `failed` or `todo` in a run's picture; "" in a template's."""
     x: float = LEFT
     width: float = BOX
+    tall: float = 0
+    """Height of a box with others within it."""
+    room: int | None = None
+    """Characters that fit on it, where it is narrower than others."""
 
     @property
     def height(self) -> float:
-        return STEP if self.kind == "step" else PAUSE
+        return self.tall or (STEP if self.kind == "step" else PAUSE)
 
     @property
     def middle(self) -> float:
@@ -53,11 +57,13 @@ class Node:
     @property
     def text_y(self) -> float:
         """Baseline of the title."""
+        if self.tall:
+            return self.y + 20
         return self.middle + (-4 if self.kind == "step" and self.note else 5)
 
     @property
     def note_y(self) -> float:
-        return self.middle + 15
+        return self.text_y + 17 if self.tall else self.middle + 15
 
     @property
     def centre(self) -> float:
@@ -66,11 +72,11 @@ class Node:
     @property
     def shown(self) -> str:
         """The title as far as there is room."""
-        return shortened(self.title, TITLE)
+        return shortened(self.title, self.room or TITLE)
 
     @property
     def shown_note(self) -> str:
-        return shortened(self.note, NOTE)
+        return shortened(self.note, (self.room or TITLE) + NOTE - TITLE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,9 +131,11 @@ class Standing:
 
 
 @dataclass
-class _Lanes:
+class Lanes:
     """Which lane beside the boxes is free between two heights."""
 
+    first: float = 22
+    apart: float = LANE
     used: list[list[tuple[float, float]]] = field(default_factory=list)
 
     def take(self, one: float, other: float) -> int:
@@ -149,19 +157,36 @@ def draw(steps: Sequence[FrozenStep], standing: Standing | None = None) -> Pictu
         Arc(kind="next", path=f"M{a.centre:g} {a.y + a.height:g}V{b.y - 3:g}")
         for a, b in pairwise(nodes)
     ]
-    left, right = _Lanes(), _Lanes()
-    for kind, source, target, label in _ways(steps, standing):
-        begin, end = at[source], at.get(target, last)
+    left, right = Lanes(), Lanes()
+    ways = [
+        (kind, at[source], at.get(target, last), label)
+        for kind, source, target, label in _ways(steps, standing)
+    ]
+    # the shortest first: they take the lanes next to the boxes
+    for kind, begin, end, label in sorted(ways, key=lambda way: abs(way[1].y - way[2].y)):
         back = end.y <= begin.y
-        arcs.append(_arc(kind, begin, end, label, left if back else right, back=back))
+        arcs.append(beside(kind, begin, end, label, left if back else right, back=back))
+    return framed(
+        nodes, arcs, sentences=_sentences(steps, standing), detours=_detours(steps, standing)
+    )
+
+
+def framed(
+    nodes: Sequence[Node],
+    arcs: Sequence[Arc],
+    *,
+    sentences: Sequence[str],
+    detours: Sequence[str] = (),
+) -> Picture:
+    """The picture that has room for these boxes, arrows and labels."""
     ends = [arc.x + (-1 if arc.left else 1) * CHARACTER * len(arc.shown) for arc in arcs if arc.x]
     first = min([LEFT, *ends]) - TOP
     return Picture(
-        height=last.y + last.height + TOP,
+        height=max(node.y + node.height for node in nodes) + TOP,
         nodes=nodes,
         arcs=arcs,
-        sentences=_sentences(steps, standing),
-        detours=_detours(steps, standing),
+        sentences=sentences,
+        detours=detours,
         left=round(first),
         width=round(max([LEFT + BOX, *ends]) + TOP - first),
     )
@@ -230,13 +255,13 @@ def _ways(
     return ways
 
 
-def _arc(kind: ArcKind, begin: Node, end: Node, label: str, lanes: _Lanes, *, back: bool) -> Arc:
+def beside(kind: ArcKind, begin: Node, end: Node, label: str, lanes: Lanes, *, back: bool) -> Arc:
     """An arrow beside the boxes: on the left where it leads back, else on the right."""
     out, into = begin.middle + (6 if begin is end else 0), end.middle - (6 if begin is end else 0)
     lane = lanes.take(out, into)
-    side = LEFT if back else LEFT + BOX
+    side = begin.x if back else begin.x + begin.width
     sign = -1 if back else 1
-    x = side + sign * (22 + lane * LANE)
+    x = side + sign * (lanes.first + lane * lanes.apart)
     turn, bend = x - sign * BEND, BEND if into > out else -BEND
     path = (
         f"M{side:g} {out:g}H{turn:g}Q{x:g} {out:g} {x:g} {out + bend:g}"

@@ -18,7 +18,7 @@ from hitl.forms.pages import DecisionForm
 from hitl.forms.tool_calls import CallsForm, form_of
 from hitl.rendering import patches
 from hitl.views.cards import standing as cards
-from hitl.views.cards import typed
+from hitl.views.cards import talk, typed
 from hitl.views.common import home_of, place_of
 from hitl.views.family import progress_of
 from runs.models import Pause, Run
@@ -86,6 +86,7 @@ def card_of(
         "edit": form.edit_of(pause),
         "pause": pause,
         "standing": standing,
+        "talk": talk.of(pause, by),
         "form": form,
         **_changes(pause),
         "inputs": inputs or form_of(standing.asked, known=standing.known),

@@ -4,6 +4,7 @@ may or may not.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,15 +13,18 @@ from typing import Any
 from django.conf import settings
 
 from checkpoints.database.people import User
-from hitl.decisions.reviewers import external_access, policy, turns
+from hitl.decisions.reviewers import delegations, external_access, policy, turns
 from hitl.decisions.reviewers.policy import ReviewContext
 from hitl.models import Vote
 from hitl.rendering import word_diff
-from runs.definitions import compatibility
+from runs.definitions import compatibility, due_times
 from runs.models import Pause
 from runs.workflows.reviews import stages
 from runs.workflows.reviews.stages import Status
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
+
+OFFERED = 100
+"""Colleagues that a form offers; others are called by their username."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +43,8 @@ class StageLine:
     waits_for: str
     """The stages that must be complete first and are not, in words."""
     yours: bool
+    due: dt.datetime | None
+    """When it must be complete, where it is open and has a deadline of its own."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +91,20 @@ class Card:
             or bool(self.on_behalf_of)
             or self.may_claim
             or self.holds
+            or self.handed_to is not None
+            or bool(self.colleagues)
             or self.holder is not None
         )
+
+    @property
+    def handed_to(self) -> str | None:
+        return self.standing.handed_to
+
+    @cached_property
+    def colleagues(self) -> list[User]:
+        """To whom the person may hand the question over, as far as the form offers them."""
+        own = not self.approve and self.standing.by in self.standing.seats
+        return list(delegations.colleagues(self.standing.by)[:OFFERED]) if own else []
 
     @property
     def who(self) -> str:
@@ -143,7 +161,7 @@ class Card:
     @cached_property
     def stages(self) -> list[StageLine]:
         """The stages of the review, in the order of the rules."""
-        standing = turns.statuses(self.pause, self.votes)
+        standing, due = turns.statuses(self.pause, self.votes), due_times.of_stages(self.pause)
         return [
             StageLine(
                 name=stage["name"],
@@ -158,6 +176,7 @@ class Card:
                     [name for name in stage.get("after", []) if standing[name] != "complete"],
                 ),
                 yours=self.stage == stage["name"],
+                due=due.get(stage["name"]) if standing[stage["name"]] == "open" else None,
             )
             for stage in stages.of(self.pause.review)
         ]

@@ -6,7 +6,6 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.core.validators import slug_re
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
@@ -14,10 +13,10 @@ from django.views.decorators.http import require_http_methods
 
 from hitl.forms import drafts
 from hitl.forms.templates import NewTemplateForm, TemplateForm
-from hitl.rendering.diagrams import workflow
+from hitl.rendering.diagrams import graph, workflow
 from hitl.views.common import person
 from runs import definitions
-from runs.definitions import readiness, rights, shipped
+from runs.definitions import pictures, readiness, rights, shipped
 from runs.definitions.editing import catalog, versions
 from runs.definitions.templates import EDITED, usual_fields
 from runs.models import Template
@@ -112,7 +111,7 @@ def _base(request: HttpRequest) -> Template:
     """What a new template begins as; its version is 0, for there is none yet."""
     values = request.POST if request.method == "POST" else request.GET
     slug, _, number = values.get("from", "").partition("@")
-    if slug and not slug_re.match(slug):
+    if slug and not versions.SLUG.fullmatch(slug):
         raise Http404("There is no such template.")
     if not slug:
         return Template(slug="", version=0, **{**usual_fields(), "steps": []})
@@ -123,7 +122,7 @@ def _base(request: HttpRequest) -> Template:
         raise Http404(str(error)) from error
     fields = {name: getattr(original, name) for name in EDITED}
     base = Template(slug=slug, version=0, **fields)
-    base.copied = f"{slug}@{original.version}"  # type: ignore[attr-defined]  # for the form
+    base.copied = f"{slug}@{original.version}"  # type: ignore[attr-defined]  # what the page sends back
     return base
 
 
@@ -168,7 +167,9 @@ def _changed(
 ) -> HttpResponse:
     """The draft after one of its buttons; nothing is saved."""
     if change == "try":
-        form = kind(request.POST, template=base)
+        data = request.POST.copy()
+        del data["change"]
+        form = kind(data, template=base)
         tried = _tried(form, request, base) if form.is_valid() else None
         return _page(request, form, current, tried=tried, status=200 if tried else 422)
     data, focus = drafts.changed(request.POST, change)
@@ -208,7 +209,7 @@ def _page(
     }
     if current is None:
         return render(request, "hitl/templates/new.html", context, status=status)
-    context["picture"] = _picture(current)
+    context |= _drawn(current)
     context["cannot_run"] = readiness.lacking([current], by=by).get(current.slug)
     context["newer"] = shipped.outdated([current]).get(current.slug)
     access = rights.access_to(current.slug)
@@ -219,9 +220,10 @@ def _page(
     return render(request, "hitl/templates/template.html", context, status=status)
 
 
-def _picture(template: Template) -> workflow.Picture | None:
-    """None where a step's template or function is gone: then nothing can be drawn truly."""
+def _drawn(template: Template) -> dict[str, Any]:
+    """Empty where a step's template or function is gone: then nothing can be drawn truly."""
     try:
-        return workflow.draw(definitions.freeze_steps(template.steps))
+        steps = definitions.freeze_steps(template.steps)
     except definitions.TemplateInvalid:
-        return None
+        return {}
+    return {"picture": workflow.draw(steps), "graphs": graph.draw_all(pictures.of_steps(steps))}

@@ -49,11 +49,9 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     inputs = form_of(pause, request.POST)
     # a row more or less, or back from a second look: nothing is decided
     if "change" in request.POST:
-        return _again(
-            request, pause, 200, form=DecisionForm(_put_back(request.POST)), inputs=inputs
-        )
+        return again(request, pause, 200, form=DecisionForm(_put_back(request.POST)), inputs=inputs)
     if not form.is_valid():
-        return _again(
+        return again(
             request,
             pause,
             400,
@@ -71,13 +69,14 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
         revision=form.cleaned_data["revision"],
         payload=inputs.payload if inputs and pause.wants_data(action) else None,
         stage=stage,
+        comments_until=form.cleaned_data["comments_until"] if action == REVISE else None,
         edited_content=form.edit_of(pause) if policy.approves(action) else None,
     )
     try:
         given = services.decide(pause_id, answer, by=person(request))
     except services.AnswerInvalid as error:
         form.add_errors(error.errors)
-        return _again(
+        return again(
             request,
             pause,
             422,
@@ -91,9 +90,7 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
         store.CheckpointDamaged,
         policy.Refused,
     ) as error:
-        return _again(
-            request, pause, status_of(error), form=form, inputs=inputs, problem=str(error)
-        )
+        return again(request, pause, status_of(error), form=form, inputs=inputs, problem=str(error))
     if isinstance(given, Vote):
         messages.info(request, f"{voting.words(given).capitalize()}.")
         return redirect(place_of(pause))
@@ -141,7 +138,7 @@ def _shown_at_fields(error: services.AnswerInvalid, inputs: SchemaForm | CallsFo
     )
 
 
-def _again(request: HttpRequest, pause: Pause, status: int, **answer: Any) -> HttpResponse:
+def again(request: HttpRequest, pause: Pause, status: int, **answer: Any) -> HttpResponse:
     """The page that the answer came from, with what was wrong with it."""
     answer |= {
         "answered": pause,
@@ -164,7 +161,7 @@ def claim(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     try:
         claims.claim(pause_id, by=person(request), take_over="take_over" in request.POST)
     except (policy.Refused, services.AlreadyAnswered) as error:
-        return _again(request, pause, status_of(error), problem=str(error))
+        return again(request, pause, status_of(error), problem=str(error))
     return redirect(place_of(pause))
 
 
@@ -182,7 +179,7 @@ def pause_extend(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     """Move the deadline to one of the times that the card offers."""
     pause, form = find_pause(pause_id, request), ExtendForm(request.POST)
     if not form.is_valid():
-        return _again(
+        return again(
             request,
             pause,
             422,
@@ -197,9 +194,7 @@ def pause_extend(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
             reason=form.cleaned_data["reason"],
         )
     except REFUSALS as error:
-        return _again(
-            request, pause, status_of(error), problem=str(error), more=_why_moved(request)
-        )
+        return again(request, pause, status_of(error), problem=str(error), more=_why_moved(request))
     return redirect(place_of(pause))
 
 
@@ -215,11 +210,11 @@ def pause_snooze(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     """Hide a question from the own inbox for some hours; `hours=0` shows it again."""
     pause, form = find_pause(pause_id, request), SnoozeForm(request.POST)
     if not form.is_valid():
-        return _again(request, pause, 422, problem=f"Nothing was hidden. {' '.join(form.texts)}")
+        return again(request, pause, 422, problem=f"Nothing was hidden. {' '.join(form.texts)}")
     try:
         changes.snooze(pause_id, by=person(request), until=form.until(clock.now()))
     except REFUSALS as error:
-        return _again(request, pause, status_of(error), problem=str(error))
+        return again(request, pause, status_of(error), problem=str(error))
     return redirect("hitl:inbox")
 
 

@@ -110,8 +110,7 @@ def _saved(request: HttpRequest, form: LimitForm, limit: WorkLimit) -> HttpRespo
         return None
     user = person(request)
     if not user.has_perm(work_limits.SET):
-        words = "You may not settle how much is at work at once, so nothing was changed."
-        form.add_error(None, forms.ValidationError(words, code="may_not"))
+        form.add_error(None, forms.ValidationError(work_limits.MAY_NOT, code="may_not"))
         return None
     if not form.is_valid():
         return None

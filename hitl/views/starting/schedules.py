@@ -12,7 +12,8 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from checkpoints.database import clock
-from hitl.forms.schedules import ScheduleForm, TimesForm
+from checkpoints.database.people import User
+from hitl.forms.schedules import ScheduleForm, form_of
 from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress
 from hitl.views.common import person
@@ -56,10 +57,7 @@ def schedule_list(request: HttpRequest) -> HttpResponse:
 def schedule_new(request: HttpRequest) -> HttpResponse:
     """The form of a template that this person may order by: `?template=<slug>`."""
     user = person(request)
-    refused = rights.refusals(user)
-    known = [one for one in Template.objects.current().order_by("slug") if one.slug not in refused]
-    lacks = readiness.lacking(known, by=user)
-    templates = [one for one in known if one.slug not in lacks]
+    templates = _templates(user)
     slug = request.POST.get("template") or request.GET.get("template")
     template = next((one for one in templates if one.slug == slug), None)
     if template is None:
@@ -70,7 +68,8 @@ def schedule_new(request: HttpRequest) -> HttpResponse:
             status=422 if request.method == "POST" else 200,
         )
     form = ScheduleForm(request.POST or None, template=template, user=user)
-    if request.method == "POST" and form.is_valid():
+    preview = form.preview() if _only_looks(request) else None
+    if request.method == "POST" and not _only_looks(request) and form.is_valid():
         values = {"template": template.slug, **form.times(), **form.order()}
         schedule = _tried(form, lambda: keeping.make(user, **values))
         if schedule is not None:
@@ -78,8 +77,8 @@ def schedule_new(request: HttpRequest) -> HttpResponse:
     return render(
         request,
         "hitl/schedules/schedule_new.html",
-        {"templates": templates, "template": template, "form": form},
-        status=422 if form.errors else 200,
+        {"templates": templates, "template": template, "form": form, "preview": preview},
+        status=422 if form.refused else 200,
     )
 
 
@@ -87,12 +86,14 @@ def schedule_new(request: HttpRequest) -> HttpResponse:
 @login_required
 def schedule(request: HttpRequest, schedule_id: uuid.UUID) -> HttpResponse:
     """What it orders and when, its next times, and what became of the earlier ones; POST changes
-    its times.
+    it, or shows what other times would be.
     """
-    found = _mine(request, schedule_id)
-    form = TimesForm(request.POST) if request.method == "POST" else TimesForm.of(found)
-    if request.method == "POST" and form.is_valid():
-        if _tried(form, lambda: keeping.change(found, **form.times())) is not None:
+    user, found = person(request), _mine(request, schedule_id)
+    template = next((one for one in _templates(user) if one.slug == found.template), None)
+    form = form_of(found, template, request.POST or None, user=user)
+    preview = form.preview() if _only_looks(request) else None
+    if request.method == "POST" and not _only_looks(request) and form.is_valid():
+        if _tried(form, lambda: keeping.change(found, **form.changes(found))) is not None:
             messages.success(request, "The schedule was changed. It goes on by its new times.")
             return redirect("hitl:schedule", found.pk)
         found = _mine(request, schedule_id)
@@ -101,12 +102,14 @@ def schedule(request: HttpRequest, schedule_id: uuid.UUID) -> HttpResponse:
     context = {
         "schedule": found,
         "form": form,
-        "coming": keeping.coming(found),
+        "template": template,
+        "coming": keeping.preview_of(found),
+        "preview": preview,
         "history": paging.in_order(history, LATEST, here, "before", size=PAGE, anchor="history"),
         "now": clock.now(),
     }
     return render(
-        request, "hitl/schedules/schedule.html", context, status=422 if form.errors else 200
+        request, "hitl/schedules/schedule.html", context, status=422 if form.refused else 200
     )
 
 
@@ -131,6 +134,19 @@ def schedule_do(request: HttpRequest, schedule_id: uuid.UUID) -> HttpResponse:
             messages.success(request, f"{found} was removed. Its work orders stay.")
             return redirect("hitl:schedules")
     return redirect("hitl:schedule", found.pk)
+
+
+def _only_looks(request: HttpRequest) -> bool:
+    """Whether somebody asks what the times would be, or for a row more or less: nothing is kept."""
+    return bool({"show", "change"} & request.POST.keys())
+
+
+def _templates(user: User) -> list[Template]:
+    """Those that this person may order by, and this server can run."""
+    refused = rights.refusals(user)
+    known = [one for one in Template.objects.current().order_by("slug") if one.slug not in refused]
+    lacks = readiness.lacking(known, by=user)
+    return [one for one in known if one.slug not in lacks]
 
 
 def _tried(form: Any, act: Any) -> Schedule | None:

@@ -28,7 +28,7 @@ from hitl.views import artifacts, family, story
 from hitl.views.cards import contents
 from hitl.views.common import home_of, person, place_of
 from hitl.views.threads import chat
-from runs.models import Pause, Run, Template
+from runs.models import Pause, Run, Template, WorkOrder
 from runs.services import external_runs
 from runs.states import COMPLETED, LIVE, Lifecycle
 from runs.threads import turns as turns
@@ -56,6 +56,7 @@ def thread_list(request: HttpRequest) -> HttpResponse:
         ListAddress(request.path, request.GET.dict()).only("before"),
         "before",
         size=PAGE,
+        whole=_shown(),
     )
     context = {"threads": _with_runs(page.rows), "page": page, "form": form}
     return render(request, "hitl/threads/threads.html", context, status=422 if form.errors else 200)
@@ -63,12 +64,16 @@ def thread_list(request: HttpRequest) -> HttpResponse:
 
 def _own(request: HttpRequest) -> Any:
     """Threads that stand for themselves: no work order's, no child run's."""
-    newest = Run.objects.filter(thread=OuterRef("pk")).order_by("-id")
     child = Run.objects.filter(thread=OuterRef("pk"), parent__isnull=False)
-    mine = Thread.objects.visible_to(person(request)).filter(
-        ~Exists(child), work_order__isnull=True
+    order = WorkOrder.objects.filter(thread=OuterRef("pk"))
+    return Thread.objects.visible_to(person(request)).filter(~Exists(child), ~Exists(order))
+
+
+def _shown() -> Any:
+    newest = Run.objects.filter(thread=OuterRef("pk")).order_by("-id")
+    return Thread.objects.select_related("owner", "team").annotate(
+        newest=Subquery(newest.values("pk")[:1])
     )
-    return mine.select_related("owner", "team").annotate(newest=Subquery(newest.values("pk")[:1]))
 
 
 def _with_runs(threads: list[Any]) -> list[dict[str, Any]]:

@@ -8,8 +8,9 @@ from typing import Any
 
 from checkpoints import ids
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
-from hitl.rendering.diagrams import path, workflow
+from hitl.rendering.diagrams import graph, path, workflow
 from hitl.rendering.diagrams.path import StepPath, Trace
+from runs.definitions import pictures
 from runs.models import Run
 from runs.states import LIVE, PAUSED, RETRIED
 
@@ -28,7 +29,7 @@ def of_thread(thread: Thread) -> dict[str, Any]:
     if run is None or head is None:
         return {}
     rows = (
-        Checkpoint.objects.filter(thread=thread)
+        Checkpoint.objects.filter(thread=thread, graph=None)  # those of graphs within a step
         .order_by("-pk")
         .values_list("pk", "parent_id", "node_id", "loop_num", "status")[: TRACED + 1]
     )
@@ -47,6 +48,7 @@ def of_thread(thread: Thread) -> dict[str, Any]:
     )
     return {
         "picture": workflow.draw(steps, there.standing),
+        "graphs": graph.draw_all(pictures.of_steps(steps, run)),
         "path": [_row(step) for step in there.steps],
         "path_cut": len(rows) > TRACED,
     }

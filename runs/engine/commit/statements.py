@@ -212,13 +212,12 @@ def _several(shape: Shape) -> str:
     names = ", ".join(name for name, _ in asked)
     changes = ", ".join(f"{column} = {before}free.run_{column}" for column, _, before in fields)
     head = ", head_id = kept_id" if shape.kept else ""
+    # every name in both statements is a column of our models
     held = (
-        # as below
         f"UPDATE runs_run AS run SET {changes} FROM free WHERE run.id = run_id RETURNING free.*"  # noqa: S608
         if changes
         else "SELECT * FROM free"
     )
-    # every name in it is a column of our models
     return f"""
         WITH asked AS MATERIALIZED (
             SELECT * FROM unnest({arrays}) AS asked ({names})

@@ -96,11 +96,7 @@ def _workspace(held: ClaimedRun, order: Order, let_out: Callable[[], None]) -> G
         limits=_limits(),
         check=held.check,
         protocols=settings.WAYSTATION_GIT_SCHEMES,
-        passed_on={
-            name: os.environ[name]
-            for name in settings.WAYSTATION_COMMAND_ENVIRONMENT
-            if name in os.environ
-        },
+        passed_on=_passed_on,
         sandbox=settings.WAYSTATION_COMMAND_SANDBOX,
         mirror=housekeeping.mirror_of(order.repository_url),
         access=lambda: delivery.access_to(held.repository, held.credential),
@@ -108,6 +104,11 @@ def _workspace(held: ClaimedRun, order: Order, let_out: Callable[[], None]) -> G
         umask_outside=settings.WAYSTATION_UMASK_OUTSIDE,
         let_out=let_out,
     )
+
+
+def _passed_on() -> dict[str, str]:
+    names = settings.WAYSTATION_COMMAND_ENVIRONMENT
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def _limits() -> WorkspaceLimits:

@@ -33,40 +33,62 @@ class OutputChannel:
 
 
 class StepOutput:
-    """Both. Before one begins, what the other has said is written."""
+    """Both, made when the first of them is used: most steps say nothing. Before one begins, what
+    the other has said is written.
+    """
 
     def __init__(
         self, scrub: SecretFilter, *, say: Callable[[str], None], think: Callable[[str], None]
     ) -> None:
-        self._words, self._thoughts = OutputChannel(scrub, say), OutputChannel(scrub, think)
-        self._last = self._words
+        self._scrub, self._say, self._think = scrub, say, think
+        self._channels: tuple[OutputChannel, OutputChannel] | None = None
+        self._last: OutputChannel | None = None
+        self._over = False
         self._turn = threading.Lock()
 
     def say(self, text: str) -> None:
-        self._speak(self._words, text)
+        self._speak(0, text)
 
     def think(self, text: str) -> None:
-        self._speak(self._thoughts, text)
+        self._speak(1, text)
 
     def flush(self) -> None:
-        self._thoughts.flush()
-        self._words.flush()
+        if self._channels is not None:
+            words, thoughts = self._channels
+            thoughts.flush()
+            words.flush()
 
     def close(self) -> None:
         """`flush`, and hear nothing any more: the step is done."""
+        with self._turn:
+            self._over = True
+            if self._channels is None:
+                return
+            (words, thoughts), last = self._channels, self._last
         try:
-            self._last.flush()
+            if last is not None:
+                last.flush()
         finally:
             try:
-                self._thoughts.close()
+                thoughts.close()
             finally:
-                self._words.close()
+                words.close()
 
-    def _speak(self, voice: OutputChannel, text: str) -> None:
+    def _speak(self, which: int, text: str) -> None:
         if not text:
             return
         with self._turn:
-            if voice is not self._last:
+            if self._channels is None:
+                self._channels = self._made()
+            voice = self._channels[which]
+            if self._last is not None and voice is not self._last:
                 self._last.flush()
-                self._last = voice
+            self._last = voice
         voice.add(text)
+
+    def _made(self) -> tuple[OutputChannel, OutputChannel]:
+        channels = OutputChannel(self._scrub, self._say), OutputChannel(self._scrub, self._think)
+        if self._over:  # a thread that the step left behind
+            for channel in channels:
+                channel.close()
+        return channels

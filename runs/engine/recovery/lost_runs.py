@@ -141,7 +141,7 @@ def _incident(run: Run) -> list[Wake]:
         store.insert(checkpoint)
     log.append(run.thread_id, run.pk, facts)
     ending.end_children(children, by=run.shown_id)
-    ending.note_on_parent(run, message, level="error")
+    ending.note_on_parent(run, message, level="error", woken=woken)
     return woken
 
 

@@ -12,6 +12,13 @@ signal reaches their parent only.
 """
 
 
+class ProcessEnds(BaseException):
+    """This process ends in the middle of whatever it does: no step has failed.
+
+    Kits that kill workers raise one of their own.
+    """
+
+
 def stopping() -> bool:
     return _flag[0] != 0
 

@@ -11,10 +11,10 @@ import json
 import logging
 import operator
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from decimal import Decimal
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from typing import Any, TypeVar, get_args, get_origin
 
 import typing_extensions
@@ -75,15 +75,48 @@ def faults(shape: type[Any], values: Mapping[str, Any]) -> dict[str, list[str]]:
     They are an author's code. One that breaks is a fault too, told without its message, which may
     hold anything.
     """
+    return _told(shape, lambda: _instance(shape, values))
+
+
+def faults_of_parts(shape: type[Any], values: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The same of each value by the type of its own field alone: what the validators of `shape`
+    itself say needs all of them.
+    """
+    found: dict[str, list[str]] = {}
+    for name, annotation in _annotated(shape):
+        if name in values:
+            adapter = TypeAdapter(_readable(annotation))
+            told = _told(shape, partial(adapter.validate_json, json.dumps(values[name])))
+            found |= {f"{name}.{place}".rstrip("."): texts for place, texts in told.items()}
+    return found
+
+
+def _annotated(shape: type[Any]) -> Iterator[tuple[str, Any]]:
+    """The fields of a type by their names in JSON, with the validators that stand in their
+    annotations.
+    """
+    if not issubclass(shape, BaseModel):
+        yield from _fields(shape)
+        return
+    for name, field in shape.model_fields.items():
+        alias = field.validation_alias
+        yield alias if isinstance(alias, str) else name, field.rebuild_annotation()
+
+
+def _told(shape: type[Any], check: Callable[[], Any]) -> dict[str, list[str]]:
+    """What a check of values says, as `faults`."""
     try:
-        _instance(shape, values)
+        check()
     except ValidationError as error:
         found: dict[str, list[str]] = {}
         for place, text in _said(error)[:MOST]:
             text = text.removeprefix("Value error, ").removeprefix("Assertion failed, ")
             found.setdefault(place, []).append(f"{text[:1].upper()}{text[1:]}.")
         return found
-    except Exception as error:  # noqa: BLE001  # whatever an author's validator raises
+    except KeyboardInterrupt:
+        raise
+    # whatever an author's validator raises: `sys.exit()` would end a web server
+    except BaseException as error:  # noqa: BLE001
         logger.warning("a validator of %s failed: %s", shape.__name__, type(error).__name__)
         broken = f"The check of {shape.__name__} broke with {type(error).__name__}"
         return {"": [f"{broken}, so nothing could be checked. Its author can mend it."]}

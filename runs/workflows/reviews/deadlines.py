@@ -15,7 +15,7 @@ from runs.workflows.reviews import calendars
 from runs.workflows.reviews.calendars import Calendar
 
 if TYPE_CHECKING:
-    from runs.workflows.reviews.review import Review
+    from runs.workflows.reviews.review import Review, ReviewStage
 
 SOME_MONDAY = dt.datetime(2026, 6, 8, 12, tzinfo=dt.UTC)
 """Durations are compared from here; a week without holidays nearly everywhere."""
@@ -89,6 +89,13 @@ def _counted(
         return calendars.zone_of(rules.get("zone") or zone), known.get(name)
     except ValueError as error:
         raise Unknown("zone", str(error)) from error
+
+
+def of_stage(review: Review, stage: ReviewStage) -> Review:
+    """Rules by which the deadline of a stage is counted: its own, in the question's calendar and
+    zone where it names none.
+    """
+    return {"deadline": {**(review.get("deadline") or {}), **stage["deadline"]}}
 
 
 def named(review: Review) -> dict[str, str]:

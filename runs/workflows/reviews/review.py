@@ -22,6 +22,14 @@ class Stage(Actors):
     """
 
 
+class StageDeadline(TypedDict, total=False):
+    after: Required[str]
+    """ISO 8601 duration since the turn of the stage began."""
+    calendar: str
+    zone: str
+    """Both as of the question's `Deadline`, and as that one says where they are left out."""
+
+
 class ReviewStage(TypedDict, total=False):
     """One of several questions about the same content, put to people of its own:
     `runs.workflows.reviews.stages`.
@@ -40,6 +48,8 @@ class ReviewStage(TypedDict, total=False):
     """The stages that must be complete before this one begins; none where it says nothing."""
     external: list[str]
     """As `Review.external`, for this stage."""
+    deadline: StageDeadline
+    """By when it must be complete, from its own turn on; then the question's outcome follows."""
 
 
 class Deadline(TypedDict, total=False):

@@ -29,77 +29,173 @@ _NAMES = {
     "maxItems": 100,
     "uniqueItems": True,
 }
-_ACTORS = {"users": _NAMES, "groups": _NAMES}
-_REVIEWERS = {"type": "object", "properties": _ACTORS, "additionalProperties": False}
-_QUORUM = {"type": "integer", "minimum": 1, "maximum": 20}
+_ACTORS = {"users": {"title": "People", **_NAMES}, "groups": {"title": "Groups", **_NAMES}}
+_REVIEWERS = {
+    "title": "Who answers",
+    "type": "object",
+    "properties": _ACTORS,
+    "additionalProperties": False,
+}
+_QUORUM = {
+    "title": "How many must approve",
+    "description": "1 where this says nothing.",
+    "type": "integer",
+    "minimum": 1,
+    "maximum": 20,
+}
 _EXTERNAL = {
+    "title": "Mail addresses of people without an account",
     "type": "array",
     "items": {"type": "string", "maxLength": external_reviewers.LONGEST},
     "maxItems": external_reviewers.MOST,
 }
 _STAGE_NAME = {"type": "string", "pattern": stages.NAME}
+_DEADLINE: dict[str, dict[str, Any]] = {
+    "after": {
+        "title": "After",
+        "description": "A duration in ISO 8601, such as PT4H or P2D.",
+        **_DURATION,
+    },
+    "calendar": {
+        "title": "What is counted until then",
+        "description": "The hours of work of a calendar; every hour where none is named.",
+        "type": "string",
+        "maxLength": 60,
+    },
+    "zone": {
+        "title": "Time zone",
+        "description": "Such as Europe/Berlin; the server's where this is empty.",
+        "type": "string",
+        "maxLength": 60,
+    },
+    "outcome": {
+        "title": "When it has passed",
+        "description": "It expires where this says nothing.",
+        "enum": list(OUTCOMES),
+    },
+}
+_AS_OF_THE_QUESTION = "As of the question's own deadline where this says nothing."
+_STAGE = {
+    "name": {
+        "title": "Name",
+        "description": "Small letters, digits, - and _. What this stage brings has this name.",
+        **_STAGE_NAME,
+    },
+    "title": {"title": "Title", "type": "string", "maxLength": 80},
+    "question": {"title": "What they are asked", "type": "string", "maxLength": 500},
+    "reviewers": _REVIEWERS,
+    "quorum": _QUORUM,
+    "after": {
+        "title": "Asked after these stages",
+        "description": "Names of stages. Without one, it is asked at once.",
+        "type": "array",
+        "items": _STAGE_NAME,
+        "maxItems": stages.MOST,
+        "uniqueItems": True,
+    },
+    "external": _EXTERNAL,
+    "deadline": {
+        "title": "Its deadline",
+        "description": (
+            "Since its turn began. When it has passed, the question does what its own deadline "
+            "says, and expires where that says nothing."
+        ),
+        "type": "object",
+        "properties": {
+            "after": _DEADLINE["after"],
+            "calendar": {**_DEADLINE["calendar"], "description": _AS_OF_THE_QUESTION},
+            "zone": {**_DEADLINE["zone"], "description": _AS_OF_THE_QUESTION},
+        },
+        "required": ["after"],
+        "additionalProperties": False,
+    },
+}
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "reviewers": _REVIEWERS,
+        "reviewers": {
+            "description": "Whoever takes part in the work where nobody is named.",
+            **_REVIEWERS,
+        },
         "quorum": _QUORUM,
         "stages": {
+            "title": "Stages",
+            "description": (
+                "Two or more groups of reviewers, each asked for its own reason, in place of the "
+                "reviewers above. All must approve."
+            ),
             "type": "array",
             "items": {
                 "type": "object",
-                "properties": {
-                    "name": _STAGE_NAME,
-                    "title": {"type": "string", "maxLength": 80},
-                    "question": {"type": "string", "maxLength": 500},
-                    "reviewers": _REVIEWERS,
-                    "quorum": _QUORUM,
-                    "after": {
-                        "type": "array",
-                        "items": _STAGE_NAME,
-                        "maxItems": stages.MOST,
-                        "uniqueItems": True,
-                    },
-                    "external": _EXTERNAL,
-                },
+                "properties": _STAGE,
                 "required": ["name"],
                 "additionalProperties": False,
             },
             "minItems": 2,
             "maxItems": stages.MOST,
         },
-        "self_approval": {"type": "boolean"},
+        "self_approval": {
+            "title": "The requester may approve",
+            "type": "boolean",
+            "default": True,
+        },
         "reason_required": {
+            "title": "Answers that need a reason",
+            "description": "Such as approve, revise, cancel.",
             "type": "array",
             "items": {"type": "string", "maxLength": 64},
             "maxItems": 20,
         },
-        "risk": {"enum": list(RISKS)},
-        "link_answers": {"type": "boolean"},
+        "risk": {
+            "title": "Risk",
+            "description": "High is never answered in bulk, nor from a link without a login.",
+            "enum": list(RISKS),
+        },
+        "link_answers": {
+            "title": "It may be answered from its link without a login",
+            "description": "Of low risk alone.",
+            "type": "boolean",
+            "default": False,
+        },
         "external": _EXTERNAL,
-        "edits": {"type": "boolean"},
+        "edits": {
+            "title": "The answer may bring an edited text",
+            "type": "boolean",
+            "default": False,
+        },
         "deadline": {
+            "title": "Deadline",
+            "description": "Since the question was asked.",
             "type": "object",
-            "properties": {
-                "after": _DURATION,
-                "calendar": {"type": "string", "maxLength": 60},
-                "zone": {"type": "string", "maxLength": 60},
-                "outcome": {"enum": list(OUTCOMES)},
-            },
+            "properties": _DEADLINE,
             "required": ["after"],
             "additionalProperties": False,
         },
-        "reminders": {"type": "array", "items": _DURATION, "maxItems": 20},
+        "reminders": {
+            "title": "Reminders",
+            "description": "ISO 8601 since the question was asked.",
+            "type": "array",
+            "items": _DURATION,
+            "maxItems": 20,
+        },
         "escalation": {
+            "title": "Escalation",
+            "description": "From when on others may answer too, in order.",
             "type": "array",
             "items": {
                 "type": "object",
-                "properties": {"after": _DURATION, **_ACTORS},
+                "properties": {"after": {"title": "After", **_DURATION}, **_ACTORS},
                 "required": ["after"],
                 "additionalProperties": False,
             },
             "maxItems": 10,
         },
-        "undo": {"type": "integer", "minimum": 0, "maximum": 86_400},
+        "undo": {
+            "title": "Seconds for which an approval may be taken back",
+            "type": "integer",
+            "minimum": 0,
+            "maximum": 86_400,
+        },
     },
     "additionalProperties": False,
 }
@@ -167,13 +263,21 @@ def _check_times(review: Review, calendars: Mapping[str, Calendar]) -> None:
     """Raise ReviewInvalid for times that cannot be counted, or that come when the question is
     closed.
     """
-    for field, text in deadlines.named(review).items():
+    counted: list[tuple[str, str, Review]] = [
+        (field, "deadline", review) for field in deadlines.named(review)
+    ]
+    for number, stage in enumerate(stages.of(review)):
+        if "deadline" in stage:
+            place = f"stages.{number}.deadline"
+            counted.append((f"{place}.after", place, deadlines.of_stage(review, stage)))
+    for field, place, rules in counted:
+        text = deadlines.named(rules)[field if rules is review else "deadline.after"]
         try:
-            deadlines.check(text, review, calendars)
+            deadlines.check(text, rules, calendars)
         except DurationInvalid as error:
             raise ReviewInvalid(field, str(error)) from error
         except deadlines.Unknown as error:
-            raise ReviewInvalid(f"deadline.{error.field}", str(error)) from error
+            raise ReviewInvalid(f"{place}.{error.field}", str(error)) from error
         except CalendarInvalid as error:
             raise ReviewInvalid(field, f"{text} cannot be counted: {error}") from error
     if late := deadlines.too_late(review, calendars):

@@ -316,7 +316,7 @@ def test_the_list_costs_the_same_number_of_queries_for_one_and_for_many(
 ):
     for _ in range(4):
         drive(make_order())
-    with django_assert_max_num_queries(7):
+    with django_assert_max_num_queries(8):
         assert len(ana_api.get("/api/v1/pauses").json()["results"]) == 4
 
 

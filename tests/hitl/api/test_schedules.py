@@ -116,3 +116,18 @@ def test_a_start_that_is_refused_now_says_why(rest, scheduled, ana, team):
     assert (refused.status_code, refused.json()["code"]) == (409, "schedule_cannot_start")
     assert "not in the team platform" in refused.json()["detail"]
     assert not WorkOrder.objects.exists()
+
+
+def test_a_preview_names_what_the_clock_does_and_makes_nothing(api, zoe):
+    """F21: whoever may make no schedule may look too."""
+    url = f"{URL}/preview"
+    answer = api(zoe).post(url, {"cron": "30  2 * * *", "zone": "Europe/Berlin"}, format="json")
+    assert answer.status_code == 200, answer.json()
+    told = answer.json()
+    assert len(told["coming"]) == 10
+    assert {row["local"][11:16] for row in told["coming"]} <= {"02:30", "03:00"}
+    assert [change["touches"] for change in told["clock_changes"]] == [True, True]
+    assert any("does not exist" in change["words"] for change in told["clock_changes"])
+    refused = api(zoe).post(url, {"cron": "0 0 31 2 *"}, format="json")
+    assert (refused.status_code, refused.json()["code"]) == (422, "schedule_invalid")
+    assert not Schedule.objects.exists()

@@ -3,55 +3,15 @@ was meant.
 """
 
 import datetime as dt
-from html.parser import HTMLParser
 
 import pytest
-from django.http import QueryDict
 from django.template.loader import render_to_string
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hitl.forms.json_schema import OTHER, SchemaForm
 from runs.workflows import schemas
-
-
-class Controls(HTMLParser):
-    """What a browser would post of a form that nobody touched."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.posted: list[tuple[str, str]] = []
-        self.names: set[str] = set()
-        self.labelled: set[str] = set()
-        self.ids: list[str] = []
-        self.inside = ""
-        self.kept = ""
-
-    def handle_starttag(self, tag, attrs):
-        had = dict(attrs)
-        if "id" in had:
-            self.ids.append(had["id"])
-        if tag == "label" and "for" in had:
-            self.labelled.add(had["for"])
-        name, value = had.get("name", ""), had.get("value", "")
-        if tag in {"input", "select", "textarea"}:
-            self.names.add(name)
-        if tag == "input" and (had.get("type") not in {"checkbox", "radio"} or "checked" in had):
-            self.posted.append((name, value))
-        elif tag in {"select", "textarea"}:
-            self.inside, self.kept = name, ""
-        elif tag == "option" and "selected" in had:
-            self.posted.append((self.inside, value))
-
-    def handle_data(self, data):
-        if self.inside:
-            self.kept += data
-
-    def handle_endtag(self, tag):
-        if tag == "textarea":
-            self.posted.append((self.inside, self.kept.removeprefix("\n")))
-        if tag in {"textarea", "select"}:
-            self.inside = ""
+from tests.hitl.forms.controls import Controls, query
 
 
 def html_of(form: SchemaForm) -> str:
@@ -65,13 +25,6 @@ def untouched(form: SchemaForm) -> list[tuple[str, str]]:
     controls.feed(html_of(form))
     assert len(set(controls.ids)) == len(controls.ids)
     return controls.posted
-
-
-def query(pairs) -> QueryDict:
-    data = QueryDict(mutable=True)
-    for name, value in pairs:
-        data.appendlist(name, value)
-    return data
 
 
 def payload_of(schema, *pairs):

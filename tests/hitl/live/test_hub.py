@@ -454,11 +454,28 @@ def test_sockets_know_no_channel_layer():
     assert get_channel_layer(consumers.NO_LAYER) is None
 
 
+async def test_a_thousand_threads_that_are_watched_at_once_ask_for_their_numbers_together(log):
+    """P9: each asked by itself, and the last of 1 000 readers heard of its event seconds later."""
+    threads = [uuid.UUID(int=number) for number in range(1, 1001)]
+    log.write(2, thread=threads[7])
+    numbers = topics.NewestNumbers()
+    found = await asyncio.gather(*(numbers.of(thread) for thread in threads))
+    assert found == [2 if thread == threads[7] else 0 for thread in threads]
+    assert log.asked == 2
+    log.fails = True
+    for failed in await asyncio.gather(
+        *(numbers.of(thread) for thread in threads[:3]), return_exceptions=True
+    ):
+        assert isinstance(failed, OSError)
+    log.fails = False
+    assert await numbers.of(threads[7]) == 2
+
+
 async def test_numbers_that_were_folded_away_shift_no_place_in_memory():
     """P9: a line under 9 stands for 6 to 9, so whoever is anywhere among those gets it, and what
     follows.
     """
-    topic = Topic(uuid.uuid4())
+    topic = Topic(uuid.uuid4(), topics.NewestNumbers())
     at = "2026-01-01T00:00:00+00:00"
     events: Any = [
         {"event": "log", "data": {}, "seq": seq, "run_id": None, "thread_id": "thr_x", "at": at}

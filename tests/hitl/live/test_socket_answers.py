@@ -12,12 +12,15 @@ from channels.testing import WebsocketCommunicator
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
+from pydantic import BaseModel, model_validator
 
 from hitl.live import consumers
 from hitl.models import ApiToken, Decision
 from project.asgi import application
+from runs.definitions import loading
 from runs.engine.advance import advance
 from runs.models import Pause, Run
+from runs.workflows import schema_of
 from tests.conftest import drive, pause_of
 from tests.databases.whole import file_database as file_database
 from tests.hitl.live.sockets import PATIENCE, bearer, closed_with, elsewhere, receive, socket, write
@@ -322,3 +325,43 @@ async def test_a_vote_over_the_socket_is_told_as_a_vote_until_there_are_enough(
     )
     assert (decided["type"], len(decided["result"]["votes"])) == ("accepted", 2)
     assert (late["problem"]["code"], late["problem"]["decided_by"]) == ("pause_closed", "ben")
+
+
+async def test_the_last_part_of_a_review_in_stages_is_judged_with_the_whole_over_the_socket(
+    end, as_ana, paused, ben, monkeypatch
+):
+    """S4-72: a validator across stages names its field, and the vote before it stays."""
+
+    class Asked(BaseModel):
+        first: int
+        second: int
+
+        @model_validator(mode="after")
+        def enough(self):
+            if self.first + self.second < 10:
+                raise ValueError("ten are needed together")
+            return self
+
+    def rule():
+        named = [("first", "ana", []), ("second", "ben", ["first"])]
+        stages = [
+            {"name": name, "reviewers": {"users": [who]}, "after": after}
+            for name, who, after in named
+        ]
+        Pause.objects.update(
+            review={"stages": stages}, required_inputs=schema_of(Asked), turn=1, panel=None
+        )
+        return pause_of(paused), bearer(ben)
+
+    monkeypatch.setattr(loading, "asked_type", lambda *args: Asked)
+    pause, as_ben = await elsewhere(rule)
+    async with socket(end, as_ana) as one, socket(end, as_ben) as other:
+        voted, _ = await say(one, decision(pause, "approve", input={"first": 3}))
+        refused, _ = await say(other, decision(pause, "approve", input={"second": 4}))
+        decided, _ = await say(other, decision(pause, "approve", input={"second": 7}))
+    assert (voted["type"], voted["result"]["decided"]) == ("accepted", False)
+    assert (refused["problem"]["status"], refused["problem"]["errors"]) == (
+        422,
+        {"input": ["Ten are needed together."]},
+    )
+    assert (decided["type"], len(decided["result"]["votes"])) == ("accepted", 2)

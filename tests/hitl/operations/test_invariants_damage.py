@@ -13,8 +13,10 @@ from checkpoints import ids
 from checkpoints.models import Checkpoint, Event, Thread
 from hitl.models import Decision, Ledger
 from runs import services as runs
-from runs.models import Pause, Run, WorkOrder
+from runs.models import Pause, Run, Schedule, WorkOrder
 from tests.conftest import drive, fresh, pause_of
+from tests.runs.schedules.scheduled import scheduled as scheduled
+from tests.runs.schedules.scheduled import sweep_at
 from tests.worlds.scripted_step import order_that as order_that
 from tests.worlds.whole_story import answer, broken
 from tests.worlds.whole_story import finished as finished
@@ -114,6 +116,19 @@ def test_a_run_of_a_lost_worker(make_order):
     )
     assert broken() == {"not_taken_back": [order.latest_run.shown_id]}
     assert broken(late=dt.timedelta(seconds=120)) == {}
+
+
+def test_a_schedule_that_nobody_looks_at(scheduled):
+    schedule = scheduled()
+    due = timezone.now() - dt.timedelta(seconds=90)
+    Schedule.objects.update(cursor=due, next_at=due)
+    assert broken() == {"schedule_not_looked_at": [schedule.shown_id]}
+    assert broken(late=dt.timedelta(seconds=120)) == {}
+    # one round mends it, and what is switched off is not to be looked at
+    assert sweep_at(timezone.now()) == 1
+    assert broken() == {}
+    Schedule.objects.update(enabled=False, next_at=due)
+    assert broken() == {}
 
 
 @pytest.mark.parametrize("which", ["older", "none", "of another order"])

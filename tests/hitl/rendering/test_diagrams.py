@@ -77,7 +77,8 @@ def test_the_pause_before_another_try_and_a_timer_are_no_time_at_work():
     assert spans[-1].open
     late = times.spans(moments, asked_at=at(0), now=at(203))
     assert [(span.what, span.open) for span in late[-2:]] == [("timer", False), ("queue", True)]
-    assert times.seconds(late) == {"work": 9, "people": 60, "timer": 105, "retry": 20, "queue": 9}
+    spent = {"work": 9, "people": 60, "children": 0, "timer": 105, "retry": 20, "queue": 9}
+    assert times.seconds(late) == spent
 
 
 def test_a_wait_for_an_event_is_no_time_of_people():
@@ -85,6 +86,26 @@ def test_a_wait_for_an_event_is_no_time_of_people():
     spans = times.spans([*APPROVED[:3], asked, *APPROVED[3:]], asked_at=at(0), now=at(76))
     assert times.total(spans, times.TIMER) == dt.timedelta(seconds=60)
     assert not times.total(spans, times.PEOPLE)
+
+
+def test_a_run_that_waits_for_its_child_runs_is_neither_at_work_nor_in_a_queue():
+    """From the step's end until the last of them ended; from then on it waits for a worker."""
+    gathers = Moment(at(5), str(EventKind.LOG), {"step": "plan", "code": "waits_for_children"})
+    asks = Moment(at(30), str(EventKind.LOG), {"child": "a", "message": "asks"})
+    ended = Moment(at(65), str(EventKind.LOG), {"child": "a", "code": "children_ended"})
+    moments = [*APPROVED[:3], gathers, asks, ended, moment(67, EventKind.STEP_COMPLETED, "plan")]
+    spans = times.spans(moments, asked_at=at(0), now=at(70))
+    assert [(span.what, span.step, span.length.total_seconds()) for span in spans] == [
+        ("queue", "plan", 2),
+        ("work", "plan", 3),
+        ("children", "plan", 60),
+        ("queue", "plan", 5),
+    ]
+    assert times.seconds(spans, "plan")["children"] == 60
+    open_still = times.spans(moments[:5], asked_at=at(0), now=at(40))[-1]
+    assert (open_still.what, open_still.open) == ("children", True)
+    stray = times.spans([*APPROVED, ended], asked_at=at(0), now=at(70))
+    assert [span.what for span in stray] == ["queue", "work", "people", "queue", "work"]
 
 
 def test_time_after_an_end_counts_for_nobody_until_the_work_is_taken_up_again():
@@ -177,9 +198,9 @@ def test_a_template_is_drawn_with_its_pauses_its_ways_back_and_its_choices():
     drawn = [(arc.kind, arc.label, arc.left) for arc in picture.arcs if arc.kind != "next"]
     assert drawn == [
         ("revise", "Revise", True),
-        ("revise", "Revise", True),
-        ("choice", "Skip the check", False),
         ("skip", "passed over", False),
+        ("choice", "Skip the check", False),
+        ("revise", "Revise", True),
     ]
     assert picture.sentences[1] == (
         "Work. Then a person is asked: Answer. Revise leads to Plan; Skip the check to Ship."

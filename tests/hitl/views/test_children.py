@@ -127,6 +127,27 @@ def test_an_order_that_waits_says_for_how_many(page, crew):
     assert 'data-gathers="true"' in shown
 
 
+@pytest.mark.parametrize("end", ["completed", "failed"])
+def test_the_time_in_which_an_order_waits_for_child_runs_is_told_apart(page, ana, api, crew, end):
+    order = crew([sub("one"), sub("two")], parallel=True)
+    PLAYS["two"] = says("two") if end == "completed" else fails
+    client, address = api(ana), f"/api/v1/work-orders/{order.shown_id}/time"
+    one, two = (key for key, _ in advance(order.latest_run_id, budget=60))
+    assert client.get(address).json()["now"] == "children"
+    advance(one, budget=60)
+    assert client.get(address).json()["now"] == "children"
+    advance(two, budget=60)
+    assert client.get(address).json()["now"] == "queue"
+    worked(order)
+    spent = client.get(address).json()
+    assert spent["now"] is None
+    assert spent["children"] > 0
+    assert [step["step"] for step in spent["steps"] if step["children"]] == ["crew"]
+    shown = text(page.get(f"{url(order)}picture"))
+    assert 'class="bar children"' in shown
+    assert "Waiting for child runs" in shown
+
+
 def test_the_oldest_question_is_on_the_card_and_the_others_are_links(page, asking):
     shown = text(page.get(url(asking)))
     assert "<b>draft</b> asks" in card(shown)

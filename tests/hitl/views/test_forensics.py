@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from checkpoints import ids, lineage, store
 from checkpoints.admin import lists
+from checkpoints.admin.checkpoints import ReadOnlyAdmin
 from checkpoints.events import log
 from checkpoints.forensics import steps
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
@@ -208,8 +209,9 @@ def many(db):
     return lineage.history(thread.pk, limit=200)
 
 
-def test_the_list_comes_in_pages_by_key_both_ways(many, desk):
+def test_the_list_comes_in_pages_by_key_both_ways(many, desk, monkeypatch):
     """F24: nothing is counted, and no page is reached by counting rows off."""
+    monkeypatch.setattr(ReadOnlyAdmin, "list_per_page", 50)
     first = listed(desk)
     assert (first.result_list, first.newer) == (many[:50], "")
     second = desk.get(ROWS + first.older).context["cl"]
@@ -230,7 +232,7 @@ def test_filters_find_by_thread_run_status_node_age_and_size(many, desk, ended):
     assert {one.pk for one in listed(desk, node="rare").result_list} == {many[126].pk, many[89].pk}
     assert listed(desk, size="10k").result_list == [many[0]]
     assert listed(desk, age="older").result_list == []
-    assert len(listed(desk, age="hour").result_list) == 50
+    assert len(listed(desk, age="hour").result_list) == ReadOnlyAdmin.list_per_page
     thread, run = ids.show("thr", many[0].thread_id), ids.show("run", many[5].run_id)
     assert [one.pk for one in listed(desk, q=thread, node="rare").result_list] == [
         many[89].pk,

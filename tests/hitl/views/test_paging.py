@@ -6,13 +6,11 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urljoin
 
 import pytest
-from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -31,10 +29,10 @@ from hitl.rendering.paging import ListAddress, ListOrder, NoSuchPlace, RowPositi
 from hitl.views import artifacts, delegations, inbox, operations, orders, outbound, story, tokens
 from hitl.views.threads import chat
 from hitl.views.threads import pages as threads
-from runs.models import Artifact, Pause, Run, WorkOrder
+from runs.models import Artifact, Pause
 from runs.states import FailureCode, RunStatus
 from runs.threads import turns as turns
-from tests.conftest import pause_of
+from tests.hitl.views.copied_rows import World
 from tests.worlds.people import person
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -64,52 +62,6 @@ def walk(page: Client, address: str, pattern: str, name: str) -> Iterator[list[s
 
 # -- how rows get into each list
 # --------------------------------------------------------------------------------------------------
-
-
-class World:
-    """Ana, superuser for the sake of the operations page, and an order of hers that waits."""
-
-    def __init__(
-        self, ana: User, ben: User, order: WorkOrder, make_order: Callable[..., WorkOrder]
-    ) -> None:
-        self.ana, self.ben, self.order, self.make_order = ana, ben, order, make_order
-        self.pause = pause_of(order)
-
-    def copies(self, row: Any, count: int, **changes: Any) -> list[Any]:
-        """More rows like one; a callable change is called with the number."""
-        made = []
-        for number in range(count):
-            values = {
-                field.attname: getattr(row, field.attname)
-                for field in row._meta.concrete_fields
-                if field.attname != "id"
-            }
-            values |= {
-                name: value(number) if callable(value) else value for name, value in changes.items()
-            }
-            if isinstance(row.pk, uuid.UUID):
-                values.setdefault("id", ids.new())
-            made.append(type(row)(**values))
-        return list(type(row).objects.bulk_create(made))
-
-    def runs(self, count: int, **changes: Any) -> list[Run]:
-        """Runs on threads of their own."""
-        run = self.order.latest_run
-        assert run is not None
-        made = self.copies(self.order.thread, count, title=lambda n: f"Thread {n}", head_id=None)
-        return self.copies(
-            run, count, thread_id=lambda n: made[n].pk, work_order_id=None, **changes
-        )
-
-    def asked(self, count: int, **changes: Any) -> list[Pause]:
-        made = self.runs(count)
-        return self.copies(
-            self.pause,
-            count,
-            run_id=lambda n: made[n].pk,
-            question=lambda n: f"Question {n}?",
-            **changes,
-        )
 
 
 @pytest.fixture

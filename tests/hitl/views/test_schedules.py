@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
+from runs import definitions
 from runs.models import Schedule, TemplateAccess, WorkOrder
 from tests.runs.schedules.scheduled import HOUR, NOON, may_schedule, sweep_at
 from tests.runs.schedules.scheduled import scheduled as scheduled
@@ -20,6 +21,24 @@ FORM = {
     "catch_up_most": "3",
     "request": "the numbers",
 }
+SHAPE = {
+    "type": "object",
+    "properties": {
+        "days": {"type": "integer", "maximum": 9},
+        "letter": {"type": "string", "maxLength": 500},
+        "words": {"type": "array", "items": {"type": "string"}},
+        "range": {
+            "type": "object",
+            "properties": {"since": {"type": "string", "format": "date"}},
+        },
+    },
+}
+
+
+@pytest.fixture
+def shaped(templates):
+    """A template whose orders take a number, words, and an object with a date."""
+    return definitions.edit_template("writing", input_schema=SHAPE).slug
 
 
 def test_made_on_the_page_started_by_hand_switched_off_and_removed(page, ana, templates):
@@ -81,3 +100,64 @@ def test_who_has_no_right_reads_that_and_a_stranger_finds_nothing(page, zoe, sch
     assert other.get(f"/schedules/{schedule.shown_id}/").status_code == 404
     assert other.post(f"/schedules/{schedule.shown_id}/do", {"do": "start"}).status_code == 404
     assert not WorkOrder.objects.exists()
+
+
+def test_times_are_shown_before_anything_is_kept(page, scheduled, ana):
+    """F21."""
+    schedule = scheduled()
+    typed = {**FORM, "cron": "30 2 * * *", "show": "times"}
+    for url in (f"/schedules/{schedule.shown_id}/", "/schedules/new"):
+        shown = page.post(url, {**typed, "name": ""})
+        assert shown.status_code == 200
+        text = shown.content.decode()
+        assert "These would be its next times" in text
+        assert "02:30 comes twice on that day: it starts the first time alone." in text
+        assert "02:30 does not exist on that day: it starts once at 03:00." in text
+        assert 'value="30 2 * * *"' in text
+        assert "This field is required" not in text
+        wrong = page.post(url, {**typed, "zone": "Mars/Phobos"})
+        assert (wrong.status_code, "no time zone" in wrong.content.decode()) == (422, True)
+    after = Schedule.objects.get()
+    assert (after.cron, after.version) == (schedule.cron, schedule.version)
+
+
+def test_the_page_changes_what_is_ordered_and_keeps_what_it_does_not_show(page, scheduled, shaped):
+    given = {"days": 2, "words": ["a b", "c"], "range": {"since": "2026-01-01"}, "extra": [1]}
+    schedule = scheduled(template=shaped, input=given, title="Old")
+    url = f"/schedules/{schedule.shown_id}/"
+    text = page.get(url).content.decode()
+    assert 'value="2026-01-01"' in text
+    assert 'value="a b, c"' in text
+    assert '<textarea name="input.letter"' in text
+    form = {
+        **FORM,
+        "title": "New",
+        "priority": "-2",
+        "input.days": "3",
+        "input.letter": "Dear Ms Ruiz,\r\nhello",
+        "input.words": "a b, c",
+        "input.range.since": "2026-02-01",
+    }
+    changed = page.post(url, form)
+    assert changed.status_code == 302, changed.content.decode()
+    schedule.refresh_from_db()
+    assert (schedule.title, schedule.priority, schedule.overlap) == ("New", -2, "queue")
+    assert schedule.input == {
+        **given,
+        "days": 3,
+        "letter": "Dear Ms Ruiz,\nhello",
+        "range": {"since": "2026-02-01"},
+    }
+    wrong = page.post(url, {**form, "input.days": "99"})
+    assert wrong.status_code == 422
+    assert "Nothing was changed" in wrong.content.decode()
+
+
+def test_without_its_template_its_times_alone_are_changed(page, scheduled):
+    schedule = scheduled(title="Kept")
+    TemplateAccess.objects.create(slug="writing", restricted=True)
+    url = f"/schedules/{schedule.shown_id}/"
+    assert "its times alone can be changed here" in page.get(url).content.decode()
+    assert page.post(url, FORM).status_code == 302
+    schedule.refresh_from_db()
+    assert (schedule.cron, schedule.title) == ("0 9 * * *", "Kept")

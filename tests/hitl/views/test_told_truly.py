@@ -217,7 +217,8 @@ def test_what_may_be_undone_is_not_at_work(asked, page, ana):
     shown = text(page.get(url(order)))
     assert progress_of(shown)[1:3] == [("Plan Approval", "done"), ("Finish", "next")]
     undo.undo(decision.pk, by=ana, via=Via.PAGE)
-    lines = [event.data for event in Event.objects.filter(thread=order.thread, kind="log")]
+    log = Event.objects.filter(thread=order.thread, kind="log").order_by("seq")
+    lines = [event.data for event in log]
     assert (lines[-1]["message"], lines[-1]["by"]) == (
         "The answer was taken back before the run went on with it",
         ana.get_full_name() or "ana",

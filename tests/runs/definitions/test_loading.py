@@ -28,7 +28,7 @@ def say(state, context):
 {name} = workflow("{slug}", title="{words}", steps=[say])
 """
 PAUSING = """
-from runs.workflows import Done, Go, Report, step, use, workflow
+from runs.workflows import Done, Go, Report, Review, step, use, workflow
 
 @step("pausing.ask")
 def ask(state, context):
@@ -38,7 +38,8 @@ def ask(state, context):
 def end(state, context):
     return Done(update={{"said": "{words}"}})
 
-pausing = workflow("pausing", title="{words}", steps=[use(ask, pause_after=True), end])
+pausing = workflow("pausing", title="{words}", steps=[
+    use(ask, pause_after=True, review=Review(reviewers={{"groups": ["editors"]}})), end])
 """
 
 
@@ -111,6 +112,30 @@ HOSTILE = {
     "shapeless": (
         "STEP_TEMPLATES = {'a': 7}\n",
         r"shapeless\.py, 'a': It is an object with a title",
+    ),
+    "worse": (
+        "class Worse(BaseException):\n    def __str__(self):\n        return 7\nraise Worse\n",
+        r"worse\.py, line 4: Worse\. Mend it",
+    ),
+    "endless_calls": (
+        "def read():\n    return read()\nread()\n",
+        r"endless_calls\.py, line 2: RecursionError",
+    ),
+    "waits": (
+        good("waits").replace("def say", "async def say"),
+        r"waits\.py, line 4: ValueError: 'waits\.say', .*an async function, of which a call runs",
+    ),
+    "yields": (
+        good("yields").replace("return Done", "yield Done"),
+        r"this is a generator, of which a call runs nothing",
+    ),
+    "climbs": (
+        good("climbs").replace('"climbs.say"', '"../../climbs"'),
+        r"climbs\.py, line 4: ValueError: '\.\./\.\./climbs'.* letters, digits, dots",
+    ),
+    "marks": (
+        good("marks").replace('"marks.say"', '"<script>alert(1)</script>"'),
+        r"a step's name has up to 120 letters",
     ),
     "json": (good("json_flow"), "Python has another one of that name"),
 }
@@ -223,6 +248,7 @@ def test_a_changed_workflow_is_loaded_and_a_broken_one_stops_nothing(tmp_path):
     try:
         server = stack.standalone("--demo", "--reload")
         assert f"Loaded        pausing   {flows / 'pausing.py'}, line 12" in log.read_text()
+        assert "Made group    editors   which a workflow names" in log.read_text()
         token = stack.manage("api_token", "reviewer").split()[-1]
         order = stack.call("POST", "/api/v1/work-orders", {"template": "pausing"}, token=token)[1][
             "id"
@@ -231,7 +257,7 @@ def test_a_changed_workflow_is_loaded_and_a_broken_one_stops_nothing(tmp_path):
 
         (flows / "pausing.py").write_text(PAUSING.format(words="Old") + "x = (\n")
         until(lambda: "Not reloaded" in log.read_text(), what="the refusal")
-        assert f"{flows / 'pausing.py'}, line 13: SyntaxError" in log.read_text()
+        assert f"{flows / 'pausing.py'}, line 14: SyntaxError" in log.read_text()
         assert stack.paused(order, token, "awaiting_ask_approval")
 
         (flows / "pausing.py").write_text(PAUSING.format(words="The new one"))

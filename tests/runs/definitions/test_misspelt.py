@@ -14,6 +14,7 @@ from runs import definitions, services
 from runs.contrib.repo_tidy import templates
 from runs.definitions import shipped
 from runs.models import Template
+from tests.hitl.forms.controls import form_of
 from tests.worlds.ruled_order import browser, rest
 
 pytestmark = [pytest.mark.django_db, pytest.mark.one_database, pytest.mark.usefixtures("templates")]
@@ -126,12 +127,9 @@ def test_what_was_read_may_be_sent_back(author):
 
 def test_the_page_names_who_is_near(author):
     """Before, a misspelt reviewer was saved, and nobody was ever asked."""
-    page = browser(author).get("/templates/writing/")
-    form = page.context["form"]
-    given = {
-        name: form[name].value() for name in form.fields if form[name].value() not in {None, False}
-    }
-    answer = browser(author).post("/templates/writing/", {**given, "0.reviewers.users": "benn"})
+    sent = form_of(browser(author).get("/templates/writing/").content.decode())
+    sent["0.review.reviewers.users"] = "benn"
+    answer = browser(author).post("/templates/writing/", sent)
     assert answer.status_code == 422
     assert "Did you mean ben?" in answer.content.decode()
     assert definitions.current("writing").version == 1

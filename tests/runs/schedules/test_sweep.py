@@ -244,3 +244,53 @@ def test_erasing_an_order_leaves_the_time_it_was_started_at(scheduled, ana):
         None,
         "its order was erased",
     )
+
+
+@pytest.mark.parametrize(
+    ("cron", "night", "starts"),
+    [
+        ("30 2 * * *", "2027-03-28", ["03:00+02:00"]),
+        ("30 2 * * *", "2026-10-25", ["02:30+02:00"]),
+        ("*/30 * * * *", "2027-03-28", ["00:30+01:00", "01:00+01:00", "01:30+01:00", "03:00+02:00",
+                                         "03:30+02:00"]),
+        ("*/30 * * * *", "2026-10-25", ["00:30+02:00", "01:00+02:00", "01:30+02:00", "02:00+02:00",
+                                         "02:30+02:00", "02:00+01:00", "02:30+01:00"]),
+    ],
+    ids=["left-out", "twice", "left-out-passing", "twice-passing"],
+)  # fmt: skip
+@pytest.mark.parametrize("beats", [1, 2])
+def test_a_night_on_which_the_clock_changes_is_swept_as_any_other(
+    scheduled, cron, night, starts, beats
+):
+    """F21: by one beat and by two, one of which is a minute behind the other."""
+    schedule = scheduled(cron=cron, zone="Europe/Berlin", overlap="allow", catch_up="all")
+    midnight = dt.datetime.fromisoformat(f"{night}T00:00").replace(tzinfo=schedule.zone_info)
+    begin = midnight.astimezone(dt.UTC)
+    Schedule.objects.update(cursor=begin, next_at=begin)
+    for tick in range(0, 220, 5):
+        for beat in range(beats):
+            sweep_at(begin + (tick - beat) * MINUTE)
+    rows = Occurrence.objects.filter(schedule=schedule).order_by("at")
+    assert [row.local[11:] for row in rows][: len(starts)] == starts
+    assert {row.status for row in rows} == {"started"}
+    assert WorkOrder.objects.count() == len(rows)
+
+
+def test_ten_thousand_that_are_due_at_once_all_come_to_their_turn(scheduled, monkeypatch):
+    """P12: round after round, wherever each begins among them; none is looked at twice in vain."""
+    one = scheduled(template="writing-quick")
+    same = {field.attname: getattr(one, field.attname) for field in Schedule._meta.concrete_fields}
+    del same["id"]
+    Schedule.objects.bulk_create([Schedule(**same) for _ in range(10_000)], batch_size=1000)
+    looked: list[str] = []
+
+    def look_at(schedule, *, now):
+        looked.append(schedule.shown_id)
+        Schedule.objects.filter(pk=schedule.pk).update(next_at=now + HOUR)
+
+    monkeypatch.setattr(sweep, "look_at", look_at)
+    rounds = 0
+    while sweep.start_due(now=NOON, share=rounds % 10 / 10, limit=500):
+        rounds += 1
+    assert len(looked) == len(set(looked)) == 10_001
+    assert rounds <= 22

@@ -18,13 +18,14 @@ from hitl.decisions.deadlines import changes, outcomes
 from hitl.decisions.services import Answer
 from hitl.models import Decision, Via
 from hitl.operations import invariants
-from hitl.tasks import fire_deadlines
+from project.celery import app
 from runs import definitions
 from runs import services as runs
 from runs.definitions import due_times
 from runs.engine.advance import advance
 from runs.models import Pause, Run
 from runs.services import PauseClosed
+from runs.tasks import order_rounds
 from runs.threads import turns
 from runs.workflows.base import Ask, Child, Gather, Report
 from tests.conftest import drive, fresh, kinds, log_lines, pause_of
@@ -563,14 +564,17 @@ def test_sweeps_that_begin_at_different_places_share_what_is_due(asked):
     ]
 
 
-def test_the_sweep_is_on_the_timer_and_lets_what_is_due_act(asked, settings, committing):
+def test_the_sweep_is_on_the_timer_and_lets_what_is_due_act(
+    asked, settings, committing, monkeypatch
+):
     order = asked(deadline=FOUR)
     Pause.objects.update(
         deadline_at=timezone.now(), next_at=timezone.now(), extendable_until=timezone.now()
     )
-    assert settings.CELERY_BEAT_SCHEDULE["deadlines"]["task"] == fire_deadlines.name
+    assert settings.CELERY_BEAT_SCHEDULE["rounds"]["task"] == order_rounds.name
+    monkeypatch.setattr("runs.tasks._order", lambda name: app.tasks[name].apply())
     with committing():
-        fire_deadlines.apply()
+        order_rounds.apply()
     assert fresh(order).latest_run.status == "expired"
 
 

@@ -26,12 +26,18 @@ AUTHOR = """
 from pydantic import BaseModel, field_validator, model_validator
 from runs.workflows import Done, Go, read, step, use, wait_for_input, workflow
 
+class Wordless(ValueError):
+    def __str__(self):
+        raise RuntimeError("secret words")
+
 class Limits(BaseModel):
     most: int = {most}
 
     @field_validator("most")
     @classmethod
     def even(cls, value):
+        if value == 9:
+            raise SystemExit
         if value % 2:
             raise ValueError("must be even")
         return value
@@ -45,6 +51,12 @@ class Trip(BaseModel):
     def known(cls, value):
         if value == 13:
             raise KeyError("secret words")
+        if value == 15:
+            raise SystemExit("secret words")
+        if value == 17:
+            return cls.known(value)
+        if value == 19:
+            raise Wordless
         if value < 0:
             raise ValueError("days before today cannot be booked")
         return value
@@ -131,12 +143,17 @@ def test_the_authors_own_validators_refuse_an_order_and_name_the_field(author, a
     assert ordered(ana).input == {"first": 1, "last": 2}
 
 
-def test_a_validator_that_breaks_is_told_without_what_it_says(author, ana):
+@pytest.mark.parametrize(
+    ("day", "kind"), [(13, "KeyError"), (15, "SystemExit"), (17, "RecursionError"), (19, "")]
+)
+def test_a_validator_that_breaks_is_told_without_what_it_says(author, ana, day, kind):
+    """P12: it runs in web servers, which `sys.exit()` would have ended."""
     author()
     with pytest.raises(InputInvalid) as refused:
-        ordered(ana, first=13, last=14)
-    assert "broke with KeyError" in str(refused.value)
+        ordered(ana, first=day, last=day)
+    assert f"broke with {kind}" in str(refused.value)
     assert "secret" not in str(refused.value)
+    assert ordered(ana).input == {"first": 1, "last": 2}
 
 
 def test_the_page_shows_what_a_validator_says(author, ana, client):
@@ -190,6 +207,22 @@ def test_a_configuration_is_held_to_its_type(author, ana):
             "trip-plan", title="Plan", function="trip.plan", config={"most": 3}
         )
     assert refused.value.errors == {"config.most": ["Must be even."]}
+    with pytest.raises(definitions.TemplateInvalid, match="broke with SystemExit"):
+        definitions.edit_step_template(
+            "trip-plan", title="Plan", function="trip.plan", config={"most": 9}
+        )
+
+
+def test_a_check_of_a_configuration_that_breaks_is_told_as_one(author, monkeypatch):
+    """P12: the page answered that something went wrong on the server."""
+    author()
+
+    def check(config):
+        raise SystemExit
+
+    monkeypatch.setitem(registry._TRAITS, "trip.plan", registry.Traits(check=check))
+    with pytest.raises(definitions.TemplateInvalid, match="broke with SystemExit"):
+        definitions.edit_step_template("trip-plan", title="Plan", function="trip.plan", config={})
 
 
 def test_an_edited_step_template_stays_and_says_that_the_codes_waits(author, ana_api, ana):

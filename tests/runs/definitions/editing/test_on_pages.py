@@ -7,6 +7,7 @@ from django.contrib.auth.models import Permission
 
 from runs import definitions
 from runs.models import StepTemplate, Template, TemplateAccess, WorkOrder
+from tests.hitl.forms.controls import form_of
 
 pytestmark = pytest.mark.both_databases
 GATE = {"question": "What?", "blocking_reason": "words", "required_inputs": {"type": "object"}}
@@ -44,15 +45,7 @@ def give(user, *rights):
 
 def filled(page):
     """What a browser would send of the page's form as it stands."""
-    form = page.context["form"]
-    sent = {"version": form["version"].value(), "rows": str(len(form.rows))}
-    for name in form.fields:
-        value = form[name].value()
-        if value not in (None, False, ""):
-            sent[name] = "on" if value is True else value
-    for number, row in enumerate(form.steps):
-        sent |= {f"{number}.base": str(row["base"]), f"{number}.kind": row["kind"]}
-    return sent
+    return {name: values[-1] for name, values in form_of(page.content.decode()).lists() if values}
 
 
 def names(page):
@@ -61,12 +54,13 @@ def names(page):
 
 def test_steps_are_moved_removed_and_added_and_nothing_is_saved_before_save(editor):
     page = editor.get("/templates/letter/")
-    sent = filled(page) | {"title": "Typed", "0.quorum": "2", "0.reviewers.groups": "nobody"}
+    sent = filled(page) | {"title": "Typed", "0.review.quorum": "2"}
+    sent["0.review.reviewers.groups"] = "nobody"
     page = editor.post("/templates/letter/", sent | {"change": "down:0"})
     assert page.status_code == 200
     assert names(page) == ["send", "draft"]
     again = filled(page)
-    assert (again["title"], again["1.quorum"], again["1.reviewers.groups"]) == (
+    assert (again["title"], again["1.review.quorum"], again["1.review.reviewers.groups"]) == (
         "Typed", "2", "nobody",
     )  # fmt: skip
     assert "errorlist" not in page.content.decode()
@@ -93,7 +87,7 @@ def test_what_a_page_does_not_show_moves_with_its_step(editor):
 def test_a_draft_survives_what_is_wrong_with_it(editor):
     sent = filled(editor.get("/templates/letter/"))
     page = editor.post("/templates/letter/", sent | {"change": "add", "add": "letter-send"})
-    wrong = filled(page) | {"2.name": "send", "2.reviewers.users": "nobody"}
+    wrong = filled(page) | {"2.name": "send", "2.review.reviewers.users": "nobody"}
     page = editor.post("/templates/letter/", wrong)
     assert page.status_code == 422
     assert filled(page)["2.name"] == "send"

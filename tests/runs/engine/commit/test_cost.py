@@ -14,7 +14,9 @@ from hitl.decisions.services import Answer
 from hitl.models import Via
 from runs import services as runs
 from runs.engine.advance import advance
-from runs.workflows.base import Ask, Go, Report
+from runs.engine.context import opening, output
+from runs.engine.context.secret_filter import SecretFilter
+from runs.workflows.base import Ask, Go, Report, Stopped
 from tests.conftest import fresh, pause_of
 from tests.worlds.scripted_step import order_that as order_that
 
@@ -159,3 +161,23 @@ def test_pausing_and_resuming_take_less_than_a_tenth_of_a_second_each(order_that
     pausing, resuming = (min(seconds) for seconds in zip(*turns, strict=True))
     assert pausing < 0.1
     assert resuming < 0.1
+
+
+def test_nothing_is_made_for_a_step_before_it_asks_for_it(order_that, monkeypatch):
+    """Neither channels for what it says, nor a copy of the environment for programs."""
+    made = []
+    monkeypatch.setattr(output, "OutputChannel", lambda *_: made.append("channel"))
+    monkeypatch.setattr(opening, "_passed_on", lambda: made.append("environment"))
+    order = order_that(looping(3))
+    assert advance(order.latest_run.pk, budget=60) == []
+    assert made == [] and fresh(order).status == "completed"
+
+
+def test_what_a_step_says_after_its_end_is_not_heard_though_it_said_nothing_before():
+    heard: list[str] = []
+    speech = output.StepOutput(SecretFilter(), say=heard.append, think=heard.append)
+    speech.close()
+    for speak in (speech.say, speech.think):
+        with pytest.raises(Stopped):
+            speak("too late")
+    assert heard == []

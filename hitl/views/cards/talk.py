@@ -1,0 +1,54 @@
+"""What the pause card shows of what people say to each other at the question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from checkpoints.database.people import User
+from hitl.decisions.talk import comments
+from hitl.models import Comment
+from hitl.views.cards.standing import OFFERED
+from runs.models import Pause
+
+
+@dataclass(frozen=True)
+class Talk:
+    """The comments at a question, as one person sees them."""
+
+    pause: Pause
+    by: User
+    longest = comments.LONGEST
+
+    @cached_property
+    def said(self) -> list[Comment]:
+        return comments.at(self.pause)
+
+    @cached_property
+    def standing(self) -> list[Comment]:
+        """Those that a revision may take along."""
+        return [comment for comment in self.said if comment.withdrawn_at is None]
+
+    @cached_property
+    def earlier(self) -> list[Comment]:
+        """What was said at earlier revisions."""
+        return comments.earlier(self.pause) if self.pause.revision > 1 else []
+
+    @property
+    def last(self) -> str:
+        """The shown id of the last comment that a revision may take along; "" where there is
+        none.
+        """
+        return self.standing[-1].shown_id if self.standing else ""
+
+    @property
+    def may_ask(self) -> bool:
+        return comments.may_ask(self.pause, self.by)
+
+    @cached_property
+    def colleagues(self) -> list[User]:
+        return list(comments.colleagues(self.by)[:OFFERED]) if self.may_ask else []
+
+
+def of(pause: Pause, by: User) -> Talk:
+    return Talk(pause, by)

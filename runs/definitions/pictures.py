@@ -1,0 +1,89 @@
+"""What steps work through inside, for the pages that draw it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db import Error, connection
+
+from checkpoints import store
+from checkpoints.models import Thread
+from runs.models import Run
+from runs.states import LIVE, PAUSED, RETRIED
+from runs.workflows import registry
+from runs.workflows.base.pictures import At, InnerGraph, Stand, StepPicture
+from runs.workflows.sequence import FrozenStep
+
+logger = logging.getLogger(__name__)
+
+PATIENCE = 20.0
+"""Seconds for which a worker's start waits."""
+
+
+def of_steps(steps: Sequence[FrozenStep], run: Run | None = None) -> list[tuple[str, InnerGraph]]:
+    """Title and graph of each step that has one, of sub-steps too; with where the run stands.
+
+    Sub-steps stand nowhere, since they run on threads of their own; what is drawn
+    already is not drawn for them.
+    """
+    pictured = [
+        (step, registry.traits_of(step["function"]).picture)
+        for step in registry.with_sub_steps(steps)
+    ]
+    pictured = [(step, picture) for step, picture in pictured if type(picture) is not StepPicture]
+    if not pictured:
+        return []
+    state = _state(run.thread) if run is not None else {}
+    own = [step["name"] for step in steps]
+    found: list[tuple[str, InnerGraph]] = []
+    for step, picture in sorted(pictured, key=lambda pair: pair[0]["name"] not in own):
+        name, stand = step["name"], None
+        if run is not None and name in own:
+            stand = Stand(thread=run.thread_id, step=name, at=_at(run, name), state=state)
+        graph = picture.drawn(step["config"], stand)
+        known = {graph.name for _, graph in found}
+        if graph is not None and (name in own or graph.name not in known):
+            found.append((step["title"], graph))
+    return found
+
+
+def _at(run: Run, step: str) -> At:
+    head = run.thread.head
+    if head is None or step != (head.next_step or head.node_id):
+        return ""
+    if run.status == PAUSED:
+        return "waits"
+    return "now" if run.status in LIVE else "failed" if run.status in RETRIED else ""
+
+
+def _state(thread: Thread) -> Mapping[str, Any]:
+    """The state at a thread's head; empty where it cannot be read here."""
+    try:
+        return store.load(thread.head) if thread.head is not None else {}
+    except (store.CheckpointDamaged, store.StateLocked, store.StoreUnavailable):
+        return {}
+
+
+def look_at_start() -> None:
+    """Have each kind of step keep what it has to draw, when a worker starts.
+
+    What authors wrote is loaded for it, so a worker does not wait for that without end.
+    """
+
+    def work() -> None:
+        try:
+            for name in registry.known():
+                registry.traits_of(name).picture.look()
+        except Error as error:
+            logger.warning("Pictures of graphs were not kept: %s", " ".join(str(error).split()))
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=work, name="pictures", daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    if thread.is_alive():
+        logger.warning("The graphs of WAYSTATION_GRAPHS load slowly; the worker starts meanwhile.")
