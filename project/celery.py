@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 import time
 from typing import Any
 
 from billiard.process import active_children
 from celery import Celery
-from celery.signals import task_prerun, worker_init, worker_process_init, worker_shutting_down
+from celery.signals import (
+    beat_init,
+    task_prerun,
+    worker_init,
+    worker_process_init,
+    worker_ready,
+    worker_shutting_down,
+)
 
 from checkpoints import checks
 from runs import checks as runs_checks
@@ -41,6 +49,22 @@ def _look_around(**_: Any) -> None:
     clocks.note()
 
 
+@worker_ready.connect
+def _show_worker(sender: Any, **_: Any) -> None:
+    """From here on: its pool is there, and it takes messages."""
+    from runs.engine.workers import heartbeat  # here: as above
+
+    heartbeat.show_worker(sender)
+
+
+@beat_init.connect
+def _show_beat(**_: Any) -> None:
+    from runs.engine.workers import heartbeat  # here: as above
+    from runs.models import HeartbeatKind
+
+    heartbeat.begin(f"beat@{socket.gethostname()}", HeartbeatKind.BEAT)
+
+
 @worker_shutting_down.connect
 def _let_go(how: str, **_: Any) -> None:
     """SIGTERM: runs are handed back at their next step boundary, and the worker ends when all are.
@@ -51,7 +75,10 @@ def _let_go(how: str, **_: Any) -> None:
     Celery's own soft shutdown would wait all of that time, in the signal's handler and before it
     says that it stops; so the wait is here, beside a warm shutdown.
     """
+    from runs.engine.workers import heartbeat  # here: as above
+
     shutdown.stop()
+    heartbeat.end()
     if how == "Warm":
         timer = threading.Timer(app.conf.worker_soft_shutdown_timeout, _end_now)
         timer.daemon = True

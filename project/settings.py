@@ -134,6 +134,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
+    "hitl.views.probes.middleware",
     "project.admin_policy.middleware",
     "project.unavailable.Unavailable",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -247,6 +248,8 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_SSL_REDIRECT = HTTPS
+SECURE_REDIRECT_EXEMPT = [r"^(livez|readyz|metrics)$"]
+"""A load balancer asks each server by itself, and without TLS."""
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 """Whether all subdomains of a host are served over TLS, for ever, only who owns the domain knows:
 it is set in front of this server.

@@ -6,6 +6,8 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
+from hitl.views import probes
+
 # Swagger UI writes its styles into the page
 reference = csp_update({"style-src": [UNSAFE_INLINE]})(
     SpectacularSwaggerSplitView.as_view(
@@ -23,6 +25,8 @@ urlpatterns = [
     path("api/agent-work-orders/", include("hitl.api.printed_urls")),  # as S4 prints them
     path("api/schema/", SpectacularAPIView.as_view(permission_classes=[]), name="schema"),
     path("api/reference/", reference, name="reference"),
+    path("livez", probes.livez, name="livez"),
+    path("readyz", probes.readyz, name="readyz"),
     path("favicon.ico", RedirectView.as_view(url="/static/favicon.svg"), name="favicon"),
 ]
 handler500 = "project.unavailable.server_error"

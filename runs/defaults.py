@@ -225,6 +225,8 @@ WAYSTATION_DECISIONS = "hitl.decisions.approvals.DecisionRows"
 `runs.engine.approvals.Decisions`.
 """
 WAYSTATION_SWEEP_SECONDS = env.number("WAYSTATION_SWEEP_SECONDS", 5, low=0.5)
+WAYSTATION_COMMIT = env.text("WAYSTATION_COMMIT")
+"""The commit of git that this was made from, where no repository lies around it."""
 
 
 def repositories(data: Path) -> list[Path]:

@@ -33,7 +33,7 @@ from runs import retention, rounds
 from runs.engine import places
 from runs.engine.advance import advance
 from runs.engine.recovery import lost_runs, postpone
-from runs.engine.workers import clocks, lease
+from runs.engine.workers import clocks, heartbeat, lease
 from runs.engine.workers.shutdown import stopping
 from runs.git import housekeeping
 from runs.models import Place, QueuedTurn, Run
@@ -112,6 +112,8 @@ def order_rounds() -> None:
         _send(partial(_order, name), f"the round {name}")
     if not connection.in_atomic_block:
         clocks.note()
+        with RoundItem(logger, heartbeat.LOOK):
+            heartbeat.note_look()
     with RoundItem(logger, housekeeping.__name__):
         housekeeping.tend(now=clock.now())  # the folders of this machine, whose files say when
 

@@ -5,6 +5,7 @@ in line; schedules.
 from runs.models.artifacts import Artifact
 from runs.models.clocks import HostClock
 from runs.models.credentials import Credential
+from runs.models.heartbeats import Heartbeat, HeartbeatKind
 from runs.models.pauses import Panel, PanelMember, Pause, PauseQuerySet
 from runs.models.places import Place, WorkLimit
 from runs.models.queued_messages import QueuedTurn
@@ -30,6 +31,8 @@ __all__ = [
     "Credential",
     "Definition",
     "ForgeKind",
+    "Heartbeat",
+    "HeartbeatKind",
     "HostClock",
     "Occurrence",
     "Panel",

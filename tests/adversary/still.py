@@ -102,7 +102,8 @@ STILL: dict[str, str] = {
         for name in (
             "anchor_ledger", "check_inflight", "credential bind", "credential list",
             "credential remove", "credential set",
-            "drop_stray_bodies", "export_ledger", "export_thread", "invariants", "load_templates",
+            "doctor", "drop_stray_bodies", "export_ledger", "export_thread", "invariants",
+            "load_templates",
             "prune", "rotate_keys",
             "schedules list", "schedules pause", "schedules resume", "schedules run",
             "schedules show",

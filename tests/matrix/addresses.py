@@ -187,6 +187,8 @@ ADDRESSES: dict[str, Address] = {
     "artifacts/<art:artifact_id>": own("GET", sparse=True),
     "login": public("GET POST PUT"),
     "logout": public("POST"),
+    "livez": public("GET"),
+    "readyz": public("GET"),
     "favicon.ico": public("GET POST PUT PATCH DELETE OPTIONS"),
     "api/schema/": public("GET"),
     "api/reference/": public("GET"),

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 OURS = {"checkpoints", "runs", "hitl"}
 MACHINE = {
     "anchor_ledger", "check_inflight", "credential bind", "credential list", "credential remove",
-    "credential set", "drop_stray_bodies",
+    "credential set", "doctor", "drop_stray_bodies",
     "erase_thread", "export_ledger", "export_thread",
     "invariants", "load_templates", "prune", "rotate_keys", "sample_invoices", "sample_repository",
     "schedules list", "schedules pause", "schedules resume", "schedules run", "schedules show",

@@ -18,6 +18,8 @@ pytestmark = pytest.mark.django_db
 
 HARMLESS = {"favicon.ico"}
 """Sends on to a picture by any method."""
+UNWELL = {"/readyz"}
+"""Says 503 here, where no worker is."""
 PARSED = {
     f"{API}threads/import",
     f"{API}inbound/<slug:source>",
@@ -130,7 +132,7 @@ def test_no_query_changes_anything_or_is_an_error(world: World, value: str) -> N
         role = BY_NAME["superuser"] if url.startswith("/admin/") else BY_NAME["owner"]
         with undone(), watched() as written:
             response = send(world, role, "GET", f"{url}?{query}")
-        if response.status_code >= 500 or written:
+        if (response.status_code >= 500 and url not in UNWELL) or written:
             wrong.append(f"GET {url}?…={value[:20]}: {response.status_code}, wrote {written}")
     assert not wrong, "\n".join(wrong)
     assert digest() == before

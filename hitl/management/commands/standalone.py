@@ -35,7 +35,7 @@ from runs.contrib.booking.samples import DEMO as DEMO_INVOICES
 from runs.contrib.booking.samples import make_samples as make_invoices
 from runs.definitions import shipped, watching
 from runs.engine.recovery import lost_runs
-from runs.engine.workers import shutdown
+from runs.engine.workers import heartbeat, shutdown
 from runs.git.samples import make_sample
 from runs.models import Repository, WorkOrder
 
@@ -264,6 +264,7 @@ class Command(BaseCommand):
             without_gossip=True,
             without_mingle=True,
             without_heartbeat=True,
+            ready_callback=heartbeat.show_worker,
         )
         beat = Service(application, max_interval=1, scheduler_cls=Scheduler)
         threads = [
@@ -282,6 +283,7 @@ class Command(BaseCommand):
         ).run()
         self._say("Stopping: what is at work is finished or kept for the next start.")
         shutdown.stop()
+        heartbeat.end()
         beat.stop()
         worker_state.should_stop = 0  # type: ignore[assignment]  # the stubs know only None
         threads[0].join(STOP_SECONDS)

@@ -42,11 +42,15 @@ def printed(stack: Stack) -> tuple[str, str]:
 
 
 def test_killed_at_a_pause_it_comes_back_with_the_question_and_runs_no_step_twice(alone):
-    """P2, P5, S2-32, S2-33: kill -9 of everything, start again, approve."""
+    """P2, P5, S2-32, S2-33: kill -9 of everything, start again, approve. It is ready by itself, and
+    the doctor finds nothing wrong.
+    """
     process = alone.standalone("--demo")
     order = printed(alone)[1]
     token = alone.manage("api_token", "reviewer").split()[-1]
     asked = alone.paused(order, token, "awaiting_plan_approval")
+    until(lambda: alone.call("GET", "/readyz")[0] == 200, what="readiness", every=0.5)
+    assert "0 wrong" in alone.manage("doctor")
     alone.kill(process)
     alone.standalone("--demo")
     assert alone.paused(order, token, "awaiting_plan_approval")["id"] == asked["id"]

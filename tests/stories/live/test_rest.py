@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 
 import pytest
+
+from tests.servers.stack import until
 
 pytestmark = pytest.mark.stack
 
@@ -78,6 +81,20 @@ def test_the_variant_without_pauses_runs_from_end_to_end(stack, token):
     assert [event["event"] for event in events][-2:] == ["run_completed", "checkpoint_created"]
     assert "Workflow paused" not in [event["data"].get("message") for event in events]
     assert stack.ended(order["id"], ana)["git_commit_count"] == 1
+
+
+def test_prefork_workers_and_beat_give_signs_of_life_and_the_doctor_reads_them(stack):
+    """As a load balancer asks: by address, with no login."""
+    by_address = {"Host": "10.0.0.7"}
+    until(
+        lambda: stack.call("GET", "/readyz", headers=by_address)[0] == 200,
+        what=f"readiness; it said {stack.call('GET', '/readyz')}",
+        every=0.5,
+    )
+    told = json.loads(stack.manage("doctor", "--json"))
+    found = {one["subject"]: one for one in told["findings"]}
+    assert (told["ok"], found["workers"]["level"], found["beat"]["level"]) == (True, "fine", "fine")
+    assert "worker@tests" in found["workers"]["words"]
 
 
 def test_the_main_job_over_the_shell(stack, token):

@@ -1,0 +1,44 @@
+"""What is set up wrong, or will bite, in plain words with the mend beside each: `manage.py
+doctor`.
+
+No finding names a password, a key or an address with either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from hitl.operations.doctor import network, processes, setup, store
+from hitl.operations.doctor.finding import Finding as Finding
+from hitl.operations.doctor.finding import Level as Level
+
+Examination = Callable[[], Iterator[Finding]]
+IN_DATABASE: tuple[Examination, ...] = (
+    store.pooler,
+    store.clocks,
+    processes.queues,
+    processes.pools,
+    processes.versions,
+)
+"""Those that need the tables of this version."""
+OTHERS: tuple[Examination, ...] = (
+    store.disk,
+    network.broker,
+    network.mail,
+    setup.debug,
+    setup.hosts,
+    setup.tls,
+    setup.secrets,
+    setup.static_files,
+    setup.checks,
+)
+
+
+def findings() -> Iterator[Finding]:
+    """Examine everything; without a database all that needs none."""
+    usable = True
+    for finding in store.database():
+        usable = usable and finding.level is not Level.WRONG
+        yield finding
+    for examine in (*(IN_DATABASE if usable else ()), *OTHERS):
+        yield from examine()

@@ -1,0 +1,55 @@
+"""What workers and beats say of themselves, as long as they live."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+
+from checkpoints.database import clock
+from checkpoints.models import JsonTextField
+
+EVERY = 30.0
+"""Seconds between two signs of life."""
+LASTS = 100.0
+"""Seconds after the last sign for which somebody counts as there: three may be late."""
+
+
+class HeartbeatKind(models.TextChoices):
+    WORKER = "worker", "Worker"
+    BEAT = "beat", "Beat"
+    LOOK = "look", "Beat's look, carried out by a worker"
+
+
+class HeartbeatQuerySet(models.QuerySet["Heartbeat"]):
+    def lately(self) -> HeartbeatQuerySet:
+        """Those who gave a sign of life, by the database's clock."""
+        return self.filter(seen_at__gt=clock.FromNow(-LASTS))
+
+    def with_now(self) -> HeartbeatQuerySet:
+        """With `now`, the database's time in the same statement."""
+        return self.annotate(now=clock.FromNow())
+
+
+class Heartbeat(models.Model):
+    """A worker or a beat, and when it was last seen; or when a worker last did what beat asks for.
+
+    Nothing is decided by it: leases say who works. People and load balancers read it.
+    """
+
+    name = models.CharField(primary_key=True, max_length=150)
+    kind = models.CharField(max_length=8, choices=HeartbeatKind)
+    queues = JsonTextField(default=list, help_text="Queues that this worker takes messages from.")
+    version = models.CharField(max_length=40, blank=True)
+    commit = models.CharField(max_length=40, blank=True)
+    facts = JsonTextField(
+        default=dict, help_text="How it is set up, as `manage.py doctor` compares it; no secrets."
+    )
+    started_at = models.DateTimeField()
+    seen_at = models.DateTimeField()
+
+    # the manager that Django makes of it
+    objects: ClassVar[HeartbeatQuerySet] = HeartbeatQuerySet.as_manager()  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,257 @@
+"""`manage.py doctor`: what is set up wrong is said in words, with its mend, and never with a
+secret.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import StringIO
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+from django.utils import timezone
+
+from checkpoints.database import clock
+from hitl.operations import health
+from hitl.operations.doctor import Level, store
+from runs.engine.workers import heartbeat
+from runs.models import Heartbeat, HeartbeatKind, HostClock, Run, installation
+from tests.servers.private import Redis, free_port
+
+SECRETS = ("hush-redis", "hush-mail", "hush-key-that-is-rather-short")
+
+
+@pytest.fixture
+def well(db, settings, tmp_path):
+    """Several processes, set up as they should be, with workers and beat at work."""
+    settings.ALLOWED_HOSTS = ["waystation.example.org"]
+    settings.WAYSTATION_URL = "https://waystation.example.org"
+    settings.SECRET_KEY = "0123456789abcdefghij" * 3
+    settings.SESSION_COOKIE_SECURE = settings.CSRF_COOKIE_SECURE = True
+    settings.NUM_PROXIES = 1
+    settings.WAYSTATION_DATA = tmp_path
+    settings.WHITENOISE_USE_FINDERS = False
+    for name, queues in (("steps@a", ["control", "steps", "outbound"]), ("agents@a", ["agents"])):
+        known: dict[str, Any] = {"version": installation.version(), "commit": installation.commit()}
+        facts = {"pool": "prefork", **installation.own_facts()}
+        heartbeat._write(
+            Heartbeat(name=name, kind=HeartbeatKind.WORKER, queues=queues, facts=facts, **known)
+        )
+    heartbeat._write(Heartbeat(name="beat@a", kind=HeartbeatKind.BEAT, **known))
+    heartbeat._write(Heartbeat(name=heartbeat.LOOK, kind=HeartbeatKind.LOOK))
+
+
+def examined(*options: str) -> tuple[int, dict[str, list[Any]]]:
+    """The exit code, and the findings by level."""
+    output, code = StringIO(), 0
+    try:
+        call_command("doctor", "--json", *options, stdout=output)
+    except SystemExit as end:
+        code = int(str(end.code))
+    told = json.loads(output.getvalue())
+    assert told["ok"] is not any(one["level"] == "wrong" for one in told["findings"])
+    assert all(
+        one["mend"] or one["level"] == "fine"
+        for one in told["findings"]
+        if "check " not in one["subject"]
+    )
+    assert not [secret for secret in SECRETS if secret in output.getvalue()]
+    levels: dict[str, list[Any]] = {str(level): [] for level in Level}
+    for one in told["findings"]:
+        levels[one["level"]].append(SimpleNamespace(**one))
+    return code, levels
+
+
+def said(level: str = "wrong", *options: str) -> str:
+    """All that is said at a level, in one text."""
+    return " | ".join(
+        f"{one.subject}: {one.words} {one.mend}" for one in examined(*options)[1][level]
+    )
+
+
+@pytest.mark.both_databases
+@pytest.mark.usefixtures("well")
+def test_where_all_is_well_nothing_is_wrong_and_it_says_what_it_looked_at():
+    code, found = examined()
+    assert (code, found["wrong"], found["warning"]) == (0, [], [])
+    assert {one.subject for one in found["fine"]} >= {
+        "database", "clock", "disk", "redis", "mail", "workers", "beat", "hosts",
+    }  # fmt: skip
+    output = StringIO()
+    call_command("doctor", "--strict", stdout=output)
+    assert output.getvalue().splitlines()[-1] == "0 wrong, 0 will bite."
+
+
+@pytest.mark.both_databases
+@pytest.mark.usefixtures("well")
+def test_workers_beats_and_clocks_are_held_against_what_should_be(make_order):
+    worker = Heartbeat.objects.filter(pk="steps@a")
+    worker.update(facts={"pool": "prefork", "database_pool": 8, "secret_key": "ffffffff"})
+    worker.update(version="0.0.1", commit="0" * 40)
+    HostClock.objects.create(host="far", ahead=-90.0, seen_at=timezone.now())
+    wrong = said()
+    assert "steps@a forks its children and has DATABASE_POOL=8" in wrong
+    assert "steps@a has another SECRET_KEY" in wrong
+    warned = said("warning")
+    assert "steps@a is of 0.0.1 (000000000000)" in warned
+    assert "The clock of far is 90.0 s behind" in warned
+    assert examined()[0] == 1
+    Heartbeat.objects.exclude(pk="steps@a").update(seen_at=clock.FromNow(-600))
+    wrong = said()
+    assert "Beat's look was last carried out 600 s ago: no beat was seen. Deadlines do not" in wrong
+    assert "No worker takes the queue agents: steps that talk" in said("warning")
+    order = make_order()
+    Run.objects.filter(pk=order.latest_run_id).update(queue="agents")
+    assert "No worker takes the queue agents: what is in it waits. Start one" in said()
+    worker.delete()
+    assert "the queue outbound" in said()
+
+
+@pytest.mark.usefixtures("well")
+def test_settings_that_will_bite_are_named_with_their_mend(settings, monkeypatch, tmp_path):
+    settings.DEBUG = True
+    settings.ALLOWED_HOSTS = ["*"]
+    settings.SECRET_KEY = SECRETS[2]
+    settings.NUM_PROXIES = 0
+    settings.WAYSTATION_URL = "http://waystation.example.org"
+    (tmp_path / "secret_key").write_text("k" * 60)
+    (tmp_path / "secret_key").chmod(0o644)
+    wrong, warned = said(), said("warning")
+    for words in (
+        "DEBUG is on",
+        "SECRET_KEY is short",
+        "Other users may read",
+        "begins with http:",
+    ):
+        assert words in wrong
+    for words in ("ALLOWED_HOSTS has *", "NUM_PROXIES is 0"):
+        assert words in warned
+    settings.ALLOWED_HOSTS = ["other.example.org"]
+    assert "Links in mails name waystation.example.org, which ALLOWED_HOSTS does not" in said()
+    settings.SESSION_COOKIE_SECURE = False
+    assert "HTTPS is off" in said("warning")
+    settings.REST_FRAMEWORK = {**settings.REST_FRAMEWORK, "DEFAULT_PERMISSION_CLASSES": []}
+    assert "check hitl.E001" in said()
+    for free, level in ((50_000_000, "wrong"), (500_000_000, "warning")):
+        usage = SimpleNamespace(total=10**10, used=0, free=free)
+        monkeypatch.setattr(shutil, "disk_usage", lambda folder, usage=usage: usage)
+        assert "disk: " in said(level)
+
+
+@pytest.mark.usefixtures("well")
+def test_redis_and_the_mail_server_are_reached(settings, tmp_path, monkeypatch):
+    """Several processes: what was fine for one is not."""
+    monkeypatch.delenv("SECRET_KEY", raising=False)
+    (tmp_path / "secret_key").touch(0o600)
+    settings.WAYSTATION_URL = "http://localhost:8000"
+    settings.WHITENOISE_USE_FINDERS = True
+    server = Redis(tmp_path)
+    server.start()
+    try:
+        settings.REDIS_URL = server.url
+        import redis
+
+        with redis.Redis.from_url(server.url) as client:
+            client.config_set("maxmemory", "100mb")
+            client.config_set("maxmemory-policy", "allkeys-lru")
+        warned = said("warning")
+    finally:
+        server.kill()
+    for words in (
+        "it drops keys (allkeys-lru)", "Mails go to no mail server", "links in mails and messages",
+        "SECRET_KEY is the one in the data folder", "not encrypted at rest", "not collected",
+    ):  # fmt: skip
+        assert words in warned
+    settings.REDIS_URL = f"redis://:{SECRETS[0]}@127.0.0.1:{free_port()}/0"
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", free_port()
+    settings.EMAIL_HOST_PASSWORD = SECRETS[1]
+    wrong = said()
+    assert "Redis cannot be reached" in wrong
+    assert "The mail server cannot be reached" in wrong
+
+
+@pytest.mark.both_databases
+@pytest.mark.usefixtures("well")
+def test_a_database_without_a_migration_is_told_and_the_rest_is_still_examined():
+    newest = MigrationRecorder(connection).migration_qs.filter(app="hitl").order_by("-id").first()
+    newest.delete()
+    code, found = examined()
+    assert (code, [one.words for one in found["wrong"]]) == (
+        1,
+        [f"1 migrations are missing, first hitl.{newest.name}."],
+    )
+    assert "disk" in {one.subject for one in found["fine"]}
+    assert health.missing_migrations() == [f"hitl.{newest.name}"]
+
+
+@contextmanager
+def pooler(target: str) -> Iterator[int]:
+    """As PgBouncer does it, answer by itself which session begins; all else goes on to the
+    server's socket. Gives its port.
+    """
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def pump(source: socket.socket, sink: socket.socket, *, told: bool) -> None:
+        with source, sink:
+            while data := source.recv(65536):
+                if told and (at := data.find(b"K\x00\x00\x00\x0c")) >= 0:
+                    data = data[: at + 5] + b"\x00\x01\x02\x03" + data[at + 9 :]
+                    told = False
+                sink.sendall(data)
+
+    def serve() -> None:
+        while True:
+            try:
+                client, _ = listening.accept()
+            except OSError:
+                return
+            server = socket.socket(socket.AF_UNIX)
+            server.connect(target)
+            with client, server:
+                for source, sink, told in ((client, server, False), (server, client, True)):
+                    pair = (source.dup(), sink.dup())
+                    threading.Thread(
+                        target=pump, args=pair, kwargs={"told": told}, daemon=True
+                    ).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    with listening:
+        yield listening.getsockname()[1]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_prepared_statements_behind_a_pooler_are_found_by_asking_the_server():
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite has no poolers")
+    known = connection.settings_dict
+    assert list(store.pooler()) == []
+    with pooler(f"{known['HOST']}/.s.PGSQL.{known['PORT'] or 5432}") as port:
+        own, options = dict(known), dict(known["OPTIONS"])
+        try:
+            for prepared, level, words in (
+                (True, Level.WRONG, "?prepare_threshold=none"),
+                (False, Level.WARNING, "ALTER ROLE"),
+            ):
+                connection.close()
+                if not prepared:
+                    options = {
+                        k: v
+                        for k, v in options.items()
+                        if k not in ("prepare_threshold", "options")
+                    }
+                known |= {"HOST": "127.0.0.1", "PORT": str(port), "OPTIONS": options}
+                (found,) = store.pooler()
+                assert found.level is level and words in found.mend, found
+        finally:
+            connection.close()
+            known |= own
