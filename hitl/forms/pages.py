@@ -45,6 +45,8 @@ class DecisionForm(forms.Form):
     answers.
     """
     revision = forms.IntegerField(required=False, min_value=1, max_value=2**31 - 1)
+    content_digest = forms.CharField(max_length=64, required=False)
+    """Of the content that was looked at."""
     comments_until = forms.CharField(max_length=40, required=False)
     """The last comment at the question that goes along with a revision."""
 

@@ -24,7 +24,8 @@ from hitl.decisions.deadlines import changes
 from hitl.forms.pages import label_of
 from hitl.rendering import markdown as md
 from hitl.views.clock import shown_to
-from hitl.views.common import home_of, place_of
+from hitl.views.common import home_of, place_of, waiting_count
+from hitl.views.common import next_question as following
 from runs import phases
 from runs.models import Pause, Run, WorkOrder
 from runs.workflows import attachments, schemas
@@ -139,6 +140,14 @@ def deadline(context: dict[str, Any], pause: Pause) -> dict[str, Any]:
         **shown_to(context["request"].user, pause, now=clock.now()),
         "csrf_token": context.get("csrf_token"),
     }
+
+
+@register.inclusion_tag("hitl/inbox/_next.html", takes_context=True)
+def next_question(context: dict[str, Any]) -> dict[str, Any]:
+    """The way to what this person is to answer next."""
+    request = context["request"]
+    count = waiting_count(request)
+    return {"count": count, "pause": following(request) if count else None}
 
 
 @register.filter

@@ -11,6 +11,7 @@ from django.utils.functional import SimpleLazyObject
 from checkpoints.database.people import User
 from hitl.decisions import visibility
 from hitl.decisions.deadlines import changes
+from hitl.decisions.deadlines.changes import SOONEST
 from hitl.rendering.links import home_of as home_of
 from hitl.rendering.links import place_of as place_of
 from hitl.rendering.links import root_of as root_of
@@ -35,6 +36,12 @@ def waiting_count(request: HttpRequest) -> int:
     if not hasattr(request, "_waiting_count"):
         request._waiting_count = changes.count(waiting_of(request))  # type: ignore[attr-defined]
     return int(request._waiting_count)  # type: ignore[attr-defined]
+
+
+def next_question(request: HttpRequest) -> Pause | None:
+    """What this person is to answer next: the first question of their inbox."""
+    first = SOONEST(waiting_of(request)).values_list("pk", flat=True)[:1]
+    return Pause.objects.select_related("run__parent").filter(pk__in=list(first)).first()
 
 
 def navigation(request: HttpRequest) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from django.contrib.auth.decorators import login_required
@@ -17,7 +18,7 @@ from checkpoints.database.people import NAMED_BY, User
 from checkpoints.models import Thread
 from hitl.decisions.deadlines import changes
 from hitl.decisions.deadlines.changes import SOONEST
-from hitl.decisions.reviewers import policy
+from hitl.decisions.reviewers import policy, whose
 from hitl.live.inbox_feed import SHOWN
 from hitl.models import Decision
 from hitl.rendering import paging
@@ -28,6 +29,15 @@ from runs.models import Pause, PauseQuerySet
 from runs.states import PauseKind, PauseStatus
 
 HISTORY = 30
+KEPT = ("whose", "kind", "after", "past", "hidden")
+"""What an address of the inbox says, and its links keep."""
+TABS = {"": "All", "own": "Mine", "team": "My teams’", "asked": "I wait for"}
+NARROWED: dict[str, Callable[[PauseQuerySet, User], PauseQuerySet]] = {
+    "own": whose.own,
+    "team": whose.shared,
+    "asked": lambda _, user: whose.asked(user),
+}
+"""Tab → its questions, of those that wait for a person."""
 HIDDEN = paging.ListOrder("until")
 KINDS = {
     "": "All",
@@ -54,6 +64,7 @@ SHOWN_OF_ALL = ("question", "revision", *(f"run__{name}" for name in SHOWN_OF_RU
 SHOWN_OF_OPEN = (
     *SHOWN_OF_ALL,
     *("kind", "review", "turn", "opened_at", "deadline_at", "claimed_until"),
+    *("status", "ways", "labels", "bare", "required_inputs", "calls", "content_digest"),
     *(f"claimed_by__{name}" for name in NAMED_BY),
 )
 SHOWN_OF_PAST = (*SHOWN_OF_ALL, "labels", "closed_at")
@@ -62,9 +73,9 @@ reads.
 """
 
 
-def waiting_page(mine: PauseQuerySet, here: ListAddress) -> ListPage[Pause]:
+def waiting_page(mine: PauseQuerySet, here: ListAddress, *more: str) -> ListPage[Pause]:
     """A page of questions: found first, then read with what belongs to them, since so many joins
-    are planned badly.
+    are planned badly. `more` names further columns.
     """
 
     def read(after: str, limit: int) -> list[Pause]:
@@ -73,7 +84,7 @@ def waiting_page(mine: PauseQuerySet, here: ListAddress) -> ListPage[Pause]:
                 :limit
             ]
         )
-        pauses = Pause.objects.select_related(*WHOSE, "claimed_by").only(*SHOWN_OF_OPEN)
+        pauses = Pause.objects.select_related(*WHOSE, "claimed_by").only(*SHOWN_OF_OPEN, *more)
         found = pauses.in_bulk(keys)
         return [found[key] for key in keys if key in found]
 
@@ -145,24 +156,32 @@ def history_of(user: User, here: ListAddress) -> ListPage[Past]:
 @require_safe
 @login_required
 def inbox(request: HttpRequest) -> HttpResponse:
-    """The inbox; with `?live` only the part that changes, with `?kind=` only what wants that."""
+    """The inbox; with `?live` only the part that changes, with `?kind=` only what wants that, with
+    `?whose=` only one's own questions, those of one's teams, or those that one waits for.
+    """
     user, kind = person(request), request.GET.get("kind", "")
-    here = ListAddress(reverse("hitl:inbox"), request.GET.dict()).only(
-        "kind", "after", "past", "hidden"
-    )
+    tab = request.GET.get("whose", "")
+    here = ListAddress(reverse("hitl:inbox"), request.GET.dict()).only(*KEPT)
     mine = waiting_of(request)
+    if tab in NARROWED:
+        mine = NARROWED[tab](mine, user)
     if kind in PauseKind.values:
         mine = mine.filter(kind=kind)
-    waiting = waiting_page(mine, here)
+    others = tab == "asked"
+    waiting = waiting_page(mine, here, *(["outside"] if others else []))
     context = {
-        "waiting": [row_of(pause, KINDS) for pause in waiting.rows],
-        "several": len(waiting.rows) > 1,
+        "waiting": [row_of(pause, KINDS, by=user, others=others) for pause in waiting.rows],
+        "several": len(waiting.rows) > 1 and not others,
         "page": waiting,
         "total": _total(request, mine, waiting),
         "newest": _newest(mine),
         "news": _asked_after(mine, request.GET.get("seen", "")),
         "kind": kind,
-        "kinds": KINDS,
+        "tab": tab if tab in NARROWED else "",
+        "tabs": _links(here, "whose", TABS, tab),
+        "kinds": _links(here, "kind", KINDS, kind),
+        "elsewhere": _elsewhere(user, tab) if not waiting.rows and not kind else 0,
+        "back": here.only("whose", "kind", "after").to().partition("?")[2],
         "snoozed": paging.in_order(changes.snoozed(user), HIDDEN, here, "hidden", size=SHOWN),
         "history": history_of(user, here),
     }
@@ -171,6 +190,21 @@ def inbox(request: HttpRequest) -> HttpResponse:
         "hitl/inbox/_inbox.html" if "live" in request.GET else "hitl/inbox/inbox.html",
         context,
     )
+
+
+def _links(
+    here: ListAddress, name: str, labels: dict[str, str], chosen: str
+) -> list[tuple[str, str, bool]]:
+    """Address, label, and whether it is the one that is shown, of each choice."""
+    kept = here.only("whose", "kind")
+    return [(kept.to(**{name: value}), label, value == chosen) for value, label in labels.items()]
+
+
+def _elsewhere(user: User, tab: str) -> int:
+    """Where nothing is shown, how many questions stand under the other tabs: of the own work where
+    nothing waits at all, else of all that waits.
+    """
+    return changes.count(whose.asked(user) if not tab else changes.inbox(user))
 
 
 def _total(request: HttpRequest, mine: PauseQuerySet, page: ListPage[Pause]) -> int:

@@ -1,6 +1,6 @@
 /** The pause card: reading, editing, revising, cancelling and sending an answer. Without this file it is plain forms and links. */
 
-import { announce, keysAreOn } from "./page.js";
+import { announce, isKey } from "./page.js";
 import * as words from "./words.js";
 
 /** @type {(html: string, submitter: HTMLElement) => boolean} */
@@ -232,8 +232,7 @@ function approve(button) {
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.repeat || event.ctrlKey || event.metaKey || event.altKey || !keysAreOn()) return;
-  if (event.target.closest("input, textarea, select, [contenteditable], dialog, [popover]") || document.querySelector("dialog[open]")) return;
+  if (event.repeat || !isKey(event) || event.target.closest("input")) return;
   const button = { a: find("approve"), r: find("revise"), x: find("cancel") }[event.key.toLowerCase()];
   if (!button || button.disabled) return;
   event.preventDefault();

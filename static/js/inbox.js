@@ -1,13 +1,13 @@
 /** The badge on every page, and the inbox itself: rows never move under the pointer, new ones wait behind a pill. */
 
 import { announce, notify, setState, setWaiting } from "./page.js";
+import { carry, close, isGone } from "./rows.js";
 import { openInbox } from "./run-stream.js";
 import { tell } from "./time.js";
 
 const PAUSE = 150; // between two looks; the first is at once
 const inbox = () => document.querySelector("[data-inbox]");
 const isInbox = () => inbox() !== null;
-const isGone = (row) => row.classList.contains("gone");
 const rowsOf = (root) => new Map([...root.querySelectorAll("[data-row]")].map((row) => [row.dataset.row, row]));
 let timer = 0, lookedAt = 0, fresh = null, wasDown = false, fetching = false, again = false, waiting = null;
 const closedAt = new Map(); // question → when the socket said that it waits no longer
@@ -60,19 +60,6 @@ function closeAll(ids) {
   }
 }
 
-/** The row loses its button and keeps its place. */
-function close(row) {
-  if (!row || isGone(row)) return;
-  row.classList.add("gone");
-  const box = row.querySelector("input");
-  if (box) box.disabled = true; // it can no longer be answered with others; its place stays, so that the words do not move
-  const button = row.querySelector(".button"), line = document.createElement("span"), hadFocus = button === document.activeElement;
-  line.className = "by";
-  line.textContent = "No longer waits for you";
-  button.replaceWith(line);
-  if (hadFocus) row.querySelector(".main-link").focus({ preventScroll: true });
-}
-
 /** What was answered elsewhere says by whom and has no button any more; what is new, or waits again, is offered. */
 function compare(next, began) {
   fresh = next;
@@ -111,6 +98,7 @@ function showFresh() {
   const { first } = inbox().dataset;
   if (first && Number(document.querySelector("[data-pill]").dataset.news)) { location.assign(first); return; }
   document.querySelector("[data-pill]").hidden = true;
+  carry(fresh);
   document.querySelector("[data-inbox]").replaceWith(fresh);
   tell(fresh);
   fresh.querySelector("h2").focus();

@@ -42,8 +42,13 @@ export function setState(state) {
   slot.className = `live ${look}`;
 }
 
-/** Whether the keys A, R and X answer: they can be turned off in the menu. */
-export const keysAreOn = () => localStorage.getItem("keys") !== "off";
+/** Whether single keys answer and move: they can be turned off in the menu. */
+const keysAreOn = () => localStorage.getItem("keys") !== "off";
+
+const TYPED = "input:not([type=checkbox]), textarea, select, [contenteditable], dialog, [popover]";
+
+/** Whether somebody pressed a single key that is for the page: they are on, nobody types, and no dialog is open. */
+export const isKey = (event) => !event.ctrlKey && !event.metaKey && !event.altKey && keysAreOn() && !event.target.closest(TYPED) && !document.querySelector("dialog[open]");
 
 const box = document.querySelector("[data-keys]");
 if (box) {

@@ -8,6 +8,8 @@ interface Found extends HTMLElement {
   parentElement: Found | null;
   lastElementChild: Found | null;
   form: HTMLFormElement;
+  hidePopover(): void;
+  indeterminate: boolean;
   open: boolean;
   value: string;
   cloneNode(deep?: boolean): Found;

@@ -111,6 +111,12 @@ def _changes(pause: Pause) -> dict[str, Any]:
     return {"before": before, "changes": revisions.changes(before, pause) if before else []}
 
 
+def name_of(pause: Pause) -> str:
+    """What the question is about: the title of its order, or its thread."""
+    order = pause.run.work_order
+    return str(order.title if order is not None else pause.run.thread)
+
+
 def whose(run: Run) -> str:
     """What a child run is called, with those it runs for: `draft / intro`; "" for a run that is
     nobody's child.

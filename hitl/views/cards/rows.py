@@ -4,6 +4,7 @@ a template looks up, includes and escapes one by one takes several times as long
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -11,13 +12,20 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from checkpoints.database import clock
+from checkpoints.database.people import User
 from checkpoints.models import Thread
 from checkpoints.text import invisible
+from hitl.decisions import bulk
 from hitl.decisions.reviewers import turns
+from hitl.decisions.reviewers.policy import ReviewContext
 from hitl.models import name_of
 from hitl.rendering.links import place_of
 from runs.models import Pause, WorkOrder
 from runs.states import PauseKind
+from runs.workflows.sequence import APPROVE
+
+SOON = dt.timedelta(minutes=5)
+"""Before its deadline a question expires soon; static/js/inbox/rows.js has the same."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +41,22 @@ class QuestionRow:
     """What its order calls the child run that asks; "" where none does."""
     line: SafeString
     """Whose question it is, and how it stands."""
+    risk: str
+    """Of its rules and calls; "" where it is the usual."""
+    soon: bool
+    """Whether its time is over in less than `SOON`."""
+    approve: str
+    """What the button says that approves it in the row; "" where it wants a look at its page."""
 
 
-def row_of(pause: Pause, kinds: Mapping[str, str]) -> QuestionRow:
+def row_of(
+    pause: Pause, kinds: Mapping[str, str], *, by: User, others: bool = False
+) -> QuestionRow:
     """The row of a question that has its run, order, thread and people with it.
 
     Args:
         kinds: what the page calls each kind.
+        by: who looks, and may answer it by the rules; with `others` somebody else must.
     """
     run = pause.run
     order, thread = run.work_order, run.thread
@@ -47,6 +64,9 @@ def row_of(pause: Pause, kinds: Mapping[str, str]) -> QuestionRow:
     child = run.child_name if order else ""
     person = order.created_by if order else thread.owner
     team = f" for {escape(thread.team)}" if thread.team else ""
+    now = clock.now()
+    left = pause.deadline_at - now if pause.deadline_at is not None else None
+    holder = pause.claimed_by if pause.claimed_until and pause.claimed_until > now else None
     parts = [
         f"<b>{invisible.html(about)}</b>",
         f"child run {invisible.html(child)}" if child else "",
@@ -54,7 +74,8 @@ def row_of(pause: Pause, kinds: Mapping[str, str]) -> QuestionRow:
         f"asked by {invisible.html(name_of(person))}{team}",
         f"revision {pause.revision}" if pause.revision > 1 else "",
         *_kind(pause, kinds),
-        *_review(pause),
+        *_review(pause, holder),
+        f"waits for {invisible.html(ReviewContext(pause, by).who)}" if others else "",
     ]
     return QuestionRow(
         pause,
@@ -63,7 +84,17 @@ def row_of(pause: Pause, kinds: Mapping[str, str]) -> QuestionRow:
         invisible.plain(about),
         invisible.plain(child),
         mark_safe(" · ".join(filter(None, parts))),  # noqa: S308  # each part is escaped
+        "" if pause.risk == "normal" else pause.risk,
+        left is not None and dt.timedelta(0) < left < SOON,
+        _approve(pause) if holder in {None, by} and not others else "",
     )
+
+
+def _approve(pause: Pause) -> str:
+    """As with several at once: what needs a reason, data or care is answered on its page alone."""
+    if turns.staged(pause) or bulk.refused(pause, APPROVE):
+        return ""
+    return invisible.plain(pause.labels.get(APPROVE) or "Approve")
 
 
 def _kind(pause: Pause, kinds: Mapping[str, str]) -> list[str]:
@@ -72,13 +103,10 @@ def _kind(pause: Pause, kinds: Mapping[str, str]) -> list[str]:
     return [f'<span class="kind">{escape(kinds.get(pause.kind, ""))}</span>']
 
 
-def _review(pause: Pause) -> list[str]:
+def _review(pause: Pause, holder: User | None) -> list[str]:
     """The stages that are asked now, and who has claimed it."""
     stages = turns.titles(pause, [stage["name"] for stage in turns.open_now(pause)])
-    live = pause.claimed_until is not None and pause.claimed_until > clock.now()
     return [
         f"stage {invisible.html(stages)}" if stages else "",
-        f"claimed by {invisible.html(name_of(pause.claimed_by))}"
-        if live and pause.claimed_by
-        else "",
+        f"claimed by {invisible.html(name_of(holder))}" if holder is not None else "",
     ]

@@ -147,8 +147,7 @@ def show(request: HttpRequest, look: SecondLook) -> HttpResponse:
 
 
 def _about(pause: Pause) -> str:
-    order = pause.run.work_order
-    return f"{order.title if order is not None else pause.run.thread} · {pause.question}"
+    return f"{contents.name_of(pause)} · {pause.question}"
 
 
 def is_high(pause: Pause, payload: Any) -> bool:

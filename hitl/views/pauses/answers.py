@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from checkpoints import store
@@ -21,7 +22,8 @@ from hitl.forms.pages import DecisionForm, ExtendForm, SnoozeForm
 from hitl.forms.tool_calls import CallsForm, form_of
 from hitl.http.errors import status_of
 from hitl.models import Decision, Via, Vote
-from hitl.views import orders
+from hitl.rendering.paging import ListAddress
+from hitl.views import inbox, orders
 from hitl.views.cards import contents, second_look, typed
 from hitl.views.common import find_pause, home_of, person, place_of, root_of
 from hitl.views.threads import pages
@@ -67,6 +69,7 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
         Via.PAGE,
         feedback=form.cleaned_data["feedback"],
         revision=form.cleaned_data["revision"],
+        content_digest=form.cleaned_data["content_digest"],
         payload=inputs.payload if inputs and pause.wants_data(action) else None,
         stage=stage,
         comments_until=form.cleaned_data["comments_until"] if action == REVISE else None,
@@ -92,19 +95,31 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     ) as error:
         return again(request, pause, status_of(error), form=form, inputs=inputs, problem=str(error))
     if isinstance(given, Vote):
-        messages.info(request, f"{voting.words(given).capitalize()}.")
-        return redirect(place_of(pause))
-    messages.info(request, _became(given))
-    return redirect(home_of(pause.run))
+        said, place = f"{voting.words(given).capitalize()}.", place_of(pause)
+    else:
+        said, place = _became(given), home_of(pause.run)
+    if "back" in request.POST:  # from a row of the inbox, which says less of what was answered
+        said, place = f"{contents.name_of(pause)}: {said}", _inbox(request.POST["back"])
+    messages.info(request, said, extra_tags="voted" if isinstance(given, Vote) else "decided")
+    return redirect(place)
+
+
+def _inbox(query: str) -> str:
+    """The address of the inbox as it was looked at."""
+    return ListAddress(reverse("hitl:inbox"), QueryDict(query).dict()).only(*inbox.KEPT).to()
 
 
 def _became(decision: Decision) -> str:
-    """What is said to who answered."""
+    """What is said to who answered, and what goes on by it."""
     edited = " with your edits" if decision.edited_content else ""
     label = answers.label_of(decision.pause, decision.action) if decision.pause else decision.action
     if decision.action == REVISE:
         return "You asked for a revision."
-    return f"You {services.PAST.get(decision.action, f'answered “{label}”')}{edited}."
+    said = f"You {services.PAST.get(decision.action, f'answered “{label}”')}{edited}."
+    if decision.pause is None or decision.action == CANCEL or decision.goes_on_at is not None:
+        return said
+    lead = contents.leads(decision.pause).get(decision.action)
+    return f"{said} {lead} runs next." if lead else said
 
 
 def _put_back(given: QueryDict) -> QueryDict:

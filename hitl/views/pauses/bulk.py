@@ -19,6 +19,7 @@ from hitl.decisions.services import Answer
 from hitl.models import Via
 from hitl.views.common import person
 from runs.models import Pause
+from runs.states import PauseStatus
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -45,7 +46,15 @@ def several(request: HttpRequest) -> HttpResponse:
     return render(
         request,
         "hitl/inbox/bulk_results.html",
-        {"results": results, "done": sum(1 for result in results if result.decision)},
+        {
+            "results": results,
+            "done": sum(1 for result in results if result.decision),
+            "again": [
+                result.pause
+                for result in results
+                if result.pause and not result.decision and result.pause.status == PauseStatus.OPEN
+            ],
+        },
     )
 
 

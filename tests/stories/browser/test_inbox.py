@@ -154,7 +154,7 @@ def test_a_row_is_closed_before_the_list_comes(desk, open_page):
     expect(row(page, wait)).to_contain_text("No longer waits for you")
     expect(row(page, wait).locator(".button, input:enabled")).to_have_count(0)
     expect(row(page, wait).locator(".main-link")).to_be_focused()
-    expect(row(page, other).locator(".button")).to_have_count(1)
+    expect(row(page, other).locator(".button")).to_have_count(2)
     assert page.evaluate(PLACES) == before, "nothing moved"
     # a page that is not asked tells no routes
     until(lambda: page.evaluate("true") and held, what="the look that follows")
@@ -264,3 +264,84 @@ def test_a_notification_comes_only_to_who_wished_for_it_and_looks_elsewhere(desk
     desk.ask()
     expect(page.locator("[data-count]")).to_have_text(str(count + 3))
     assert page.evaluate("window.notes.length") == 1
+
+
+def test_an_inbox_is_cleared_with_keys_alone(desk, open_page):
+    """PEERS 2, 5, 6, 18: J and K move, X chooses, A answers in the row and goes on to the next
+    question; several go to the page that looks them over. `?` and Ctrl+K are dialogs.
+    """
+    waits = [desk.ask() for _ in range(5)]
+    page = open_page("ana", "/", viewport={"width": 1280, "height": 900})
+    expect(page.locator(".live")).to_contain_text("Live")
+    rows = [row(page, wait) for wait in waits]
+    rows[0].locator(".main-link").focus()
+    before = page.evaluate(PLACES)
+    page.keyboard.press("j")
+    expect(rows[1].locator(".main-link")).to_be_focused()
+    page.keyboard.press("k")
+    page.keyboard.press("a")
+    expect(rows[0]).to_have_class(re.compile("gone"))
+    expect(rows[1].locator(".main-link")).to_be_focused()
+    expect(page.locator("[data-announce]")).to_contain_text("You approved.")
+    expect(page.locator("[data-announce]")).to_contain_text(f"Next: {waits[1]['question']}")
+    assert page.evaluate(PLACES) == before, "nothing moved"
+    rows[1].get_by_role("button", name="Approve").click()
+    expect(rows[1]).to_contain_text("Approved · Ana")
+    expect(rows[2].locator(".main-link")).to_be_focused()
+    desk.answer(waits[2])
+    expect(rows[2]).to_contain_text("Ben")
+    page.keyboard.press("a")
+    expect(page.locator("[data-announce]")).to_contain_text("answered on its own page")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    page.keyboard.press("Shift+J")
+    chosen = page.locator("[data-selected]")
+    expect(chosen).to_contain_text(re.compile(r"2 of \d+ selected"))
+    assert page.evaluate(PLACES) == before, "nothing moved"
+    shot(page, "inbox-chosen-by-keys")
+    page.get_by_role("checkbox", name=re.compile("selected")).click()
+    expect(page.locator("[data-row] input:enabled:not(:checked):not([type=hidden])")).to_have_count(
+        0
+    )
+    page.get_by_role("checkbox", name=re.compile("selected")).click()
+    expect(chosen).to_contain_text("Select all")
+    rows[3].get_by_role("checkbox").click()
+    rows[4].get_by_role("checkbox").click()
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keys")
+    expect(keys).to_contain_text("Next and previous question")
+    page.keyboard.press("x")
+    page.keyboard.press("Escape")
+    expect(keys).to_have_count(0)
+    page.keyboard.press("Control+k")
+    field = page.get_by_role("combobox", name="Find a page or an action")
+    expect(field).to_be_focused()
+    page.keyboard.type("tool call")
+    expect(page.get_by_role("option")).to_have_count(1)
+    page.keyboard.press("Control+k")
+    expect(field).to_be_hidden()
+    page.keyboard.press("a")
+    expect(page.get_by_role("button", name="Approve 2")).to_be_visible()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("approve 2")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="2 of 2 answered")).to_be_visible()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("threads")
+    option = page.get_by_role("option", name="Threads")
+    expect(option).to_have_attribute("aria-selected", "true")
+    option.click()
+    page.wait_for_url("**/threads/")
+
+
+def test_a_row_says_what_the_server_said_where_an_answer_is_refused(desk, open_page):
+    """P1, F8: another answer came first, and nothing tells this page of it."""
+    wait = desk.ask()
+    page = open_page("ana", "/")
+    page.route_web_socket("**/ws/inbox*", lambda _: None)
+    page.reload()
+    page.route(is_look, lambda route: route.abort())
+    desk.answer(wait)
+    row(page, wait).get_by_role("button", name="Approve").click()
+    expect(row(page, wait).locator(".row-problem")).to_contain_text("Ben")
+    expect(row(page, wait).get_by_role("button")).to_have_count(0)

@@ -1,0 +1,120 @@
+/** Ctrl+K: a dialog that finds every link and action of the page by words; `?` shows the keys of the page. Without this file both are only on the page itself. */
+
+import { announce, isKey } from "./page.js";
+
+const MOST = 40;
+const HERE = "main :is(a[href], button, summary), .top :is(a[href], button)";
+/** @type {[string, string, [string, string][]][]} */
+const KEYS = [
+  ["Inbox", "[data-inbox]", [["J K", "Next and previous question"], ["Shift J", "Select on the way"], ["X", "Select the question"], ["A", "Approve the question, or answer what is selected"], ["R", "Ask for a revision"], ["Enter", "Open the question"]]],
+  ["Question", "[data-pause]", [["A", "Approve"], ["R", "Revise"], ["X", "Cancel"], ["Ctrl Enter", "Send what you are typing"]]],
+  ["After an answer", "[data-next]", [["N", "Next question"]]],
+  ["Everywhere", "body", [["Ctrl K", "Find a page or an action"], ["?", "This list"], ["Esc", "Close"]]],
+];
+let dialog = null, commands = [], at = 0;
+
+function made(tag, more = {}, ...inside) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(more)) node.setAttribute(name, value);
+  node.append(...inside);
+  return node;
+}
+
+/** What a reader hears of it, without its key. */
+function nameOf(node) {
+  const label = node.getAttribute("aria-label");
+  if (label) return label;
+  const copy = node.cloneNode(true);
+  for (const part of copy.querySelectorAll("kbd, .brief, [aria-hidden=true]")) part.remove();
+  return copy.textContent.replace(/\s+/g, " ").trim();
+}
+
+const isThere = (node) => !node.disabled && !node.matches("[tabindex='-1']") && !node.closest("dialog, [aria-hidden=true]") && (node.closest("[popover]") !== null || node.checkVisibility());
+
+/** Every link and button that can be pressed now, each name once: what acts first, then the page's links, then the other pages. */
+function look() {
+  const found = new Map();
+  for (const node of document.querySelectorAll(HERE)) {
+    if (node.matches("[data-palette], [data-help], [popovertarget], .brand") || !isThere(node)) continue;
+    const name = nameOf(node), key = `${name} ${node.getAttribute("href") ?? ""}`;
+    const place = node.closest(".top") ? "Go to" : node.matches("a") && !node.matches("[role=button], .button") ? "On this page" : "Action";
+    if (name && !found.has(key)) found.set(key, { name, place, node });
+  }
+  const places = ["Action", "On this page", "Go to"];
+  return [...found.values()].sort((one, other) => places.indexOf(one.place) - places.indexOf(other.place));
+}
+
+function build() {
+  const field = made("input", { type: "text", role: "combobox", "aria-expanded": "true", "aria-controls": "commands", "aria-autocomplete": "list", "aria-label": "Find a page or an action", autocomplete: "off", spellcheck: "false", placeholder: "Find a page or an action" });
+  const list = made("ul", { role: "listbox", id: "commands", "aria-label": "Pages and actions" }), line = made("p", { class: "quiet", role: "status" });
+  dialog = made("dialog", { class: "confirm palette", "aria-label": "Commands" }, field, list, line);
+  field.addEventListener("input", () => show(field.value));
+  field.addEventListener("keydown", (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step) { event.preventDefault(); choose(at + step); }
+    if (event.key === "Enter") { event.preventDefault(); run(commands[at]); }
+  });
+  list.addEventListener("click", ({ target }) => { const option = target.closest("[role=option]"); if (option) run(commands[[...list.children].indexOf(option)]); });
+  dialog.addEventListener("click", ({ target }) => { if (target === dialog) dialog.close(); });
+  document.body.append(dialog);
+}
+
+function open() {
+  if (document.querySelector("dialog[open]")) return;
+  if (!dialog) build();
+  dialog.querySelector("input").value = "";
+  const known = look(); // before the dialog makes the rest inert
+  dialog.showModal();
+  dialog.known = known;
+  show("");
+}
+
+function show(words) {
+  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  const fits = dialog.known.filter(({ name }) => wanted.every((word) => name.toLowerCase().includes(word)));
+  commands = fits.slice(0, MOST);
+  dialog.querySelector("ul").replaceChildren(...commands.map(({ name, place }, number) => made("li", { role: "option", id: `command-${number}`, "aria-selected": "false" }, made("span", {}, name), made("small", {}, place))));
+  dialog.querySelector("p").textContent = fits.length > MOST ? `${MOST} of ${fits.length} shown` : fits.length ? `${fits.length} found` : "Nothing on this page has these words.";
+  choose(0);
+}
+
+function choose(to) {
+  const options = [...dialog.querySelectorAll("[role=option]")], field = dialog.querySelector("input");
+  at = options.length ? (to + options.length) % options.length : 0;
+  for (const [number, option] of options.entries()) option.setAttribute("aria-selected", String(number === at));
+  if (options[at]) field.setAttribute("aria-activedescendant", options[at].id);
+  else field.removeAttribute("aria-activedescendant");
+  options[at]?.scrollIntoView({ block: "nearest" });
+}
+
+/** As if it had been pressed where it stands. */
+function run(command) {
+  if (!command) return;
+  dialog.close();
+  if (!command.node.isConnected || command.node.disabled) { announce("The page has changed: look again."); return; }
+  if (!command.node.closest("[popover]")) command.node.focus();
+  command.node.click();
+}
+
+function help() {
+  if (document.querySelector("dialog[open]")) return;
+  const parts = KEYS.filter(([, where]) => document.querySelector(where)).map(([title, , keys]) => made("section", {}, made("h3", {}, title), made("dl", {}, ...keys.map(([key, does]) => made("div", {}, made("dt", {}, ...key.split(" ").flatMap((one) => [made("kbd", {}, one), " "])), made("dd", {}, does))))));
+  const back = made("button", { class: "button", type: "button" }, "Close");
+  const box = made("dialog", { class: "confirm keys", "aria-labelledby": "keys-title" }, made("h2", { id: "keys-title" }, "Keys"), ...parts, made("div", { class: "buttons" }, back));
+  back.addEventListener("click", () => box.close());
+  box.addEventListener("close", () => box.remove());
+  document.body.append(box);
+  box.showModal();
+}
+
+document.addEventListener("keydown", (event) => {
+  if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k") {
+    event.preventDefault();
+    if (dialog?.open) dialog.close();
+    else open();
+  } else if (isKey(event) && event.key === "?") { event.preventDefault(); help(); }
+  else if (isKey(event) && !event.repeat && event.key.toLowerCase() === "n") document.querySelector("[data-next]")?.click();
+});
+for (const [name, act] of /** @type {[string, () => void][]} */ ([["palette", open], ["help", help]])) {
+  document.querySelector(`[data-${name}]`)?.addEventListener("click", () => { document.querySelector("#menu")?.hidePopover(); act(); });
+}

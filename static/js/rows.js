@@ -1,0 +1,161 @@
+/** Rows of the inbox under clicks and keys: moving, choosing several, answering in the row. Without this file they are links, boxes and forms. */
+
+import { announce, isKey } from "./page.js";
+
+const SOON = 5 * 60_000; // as hitl/views/cards/rows.py has it
+const find = (name) => document.querySelector(`[data-${name}]`);
+const all = () => [...document.querySelectorAll("[data-row]")];
+const current = () => /** @type {any} */ (document.activeElement)?.closest("[data-row]");
+const boxOf = (row) => row?.querySelector('input[type="checkbox"]:enabled');
+const boxes = () => all().map(boxOf).filter(Boolean);
+const linkOf = (row) => row.querySelector(".main-link");
+export const isGone = (row) => row.classList.contains("gone");
+
+/** The row loses its buttons and keeps its place. */
+export function close(row, words = find("inbox").dataset.gone) {
+  if (!row || isGone(row)) return;
+  const hadFocus = row.contains(document.activeElement) && document.activeElement.matches("button, .button, input");
+  row.classList.add("gone");
+  row.removeAttribute("aria-busy");
+  const box = row.querySelector('input[type="checkbox"]');
+  if (box) { box.checked = false; box.disabled = true; } // it can no longer be answered with others; its place stays, so that the words do not move
+  row.querySelector("[data-row-answer]")?.remove();
+  const line = document.createElement("span");
+  line.className = "by";
+  line.textContent = words;
+  row.querySelector(".button").replaceWith(line);
+  if (hadFocus) linkOf(row).focus({ preventScroll: true });
+  if (row.isConnected) count();
+}
+
+/** To the next row that waits, or the one before; past the last to the link of the next page. */
+function move(step, extend = false) {
+  const rows = all(), at = rows.indexOf(current());
+  let to = at < 0 && step < 0 ? rows.length : at;
+  do to += step; while (rows[to] && isGone(rows[to]));
+  const row = rows[to], target = row ? linkOf(row) : step > 0 ? document.querySelector('[aria-labelledby="waiting"] > .pager [rel="next"]') : null;
+  if (!target) return row;
+  if (extend && row) {
+    for (const one of [rows[at], row]) { const box = boxOf(one); if (box) box.checked = true; }
+    count(true);
+  }
+  target.focus({ preventScroll: true });
+  (row ?? target).scrollIntoView({ block: "nearest" });
+  return row;
+}
+
+/** How many are chosen, beside the box that chooses all. */
+function count(aloud = false) {
+  const box = find("all"), line = find("selected");
+  if (!box) return;
+  const known = boxes(), chosen = known.filter((one) => one.checked).length;
+  line.dataset.plain ??= line.textContent;
+  line.textContent = chosen ? `${chosen} of ${known.length} selected` : line.dataset.plain;
+  box.checked = chosen > 0 && chosen === known.length;
+  box.indeterminate = chosen > 0 && !box.checked;
+  box.form.classList.toggle("chosen", chosen > 0);
+  if (aloud) announce(`${chosen} selected`);
+}
+
+/** The boxes that were ticked stay so in a list that takes this one's place. */
+export function carry(fresh) {
+  const chosen = new Set(boxes().filter((one) => one.checked).map((one) => one.value));
+  for (const box of fresh.querySelectorAll('[data-row] input[type="checkbox"]')) box.checked = chosen.has(box.value);
+  requestAnimationFrame(() => count());
+}
+
+function toggle() {
+  const box = boxOf(current());
+  if (!box) return;
+  box.checked = !box.checked;
+  count(true);
+}
+
+/** A answers what is chosen, or the row where the focus is. */
+function approve() {
+  if (boxes().some((one) => one.checked)) { find("all").form.requestSubmit(); return; }
+  const row = current(), button = row?.querySelector("[data-row-answer] button");
+  if (button) button.click();
+  else announce(row ? "This question is answered on its own page: press Enter." : "Press J to go to a question first.");
+}
+
+/** R opens the question where it is sent back. */
+function revise() {
+  const row = current();
+  if (!row) return;
+  const place = new URL(/** @type {any} */ (linkOf(row)).href);
+  place.hash = "revision";
+  location.assign(place);
+}
+
+/** Answer in the row: what the server says stands there, and the next question has the focus. */
+async function send(event) {
+  const form = event.target.closest("[data-row-answer]");
+  if (!form) return;
+  event.preventDefault();
+  const row = form.closest("[data-row]");
+  if (row.matches("[aria-busy=true]")) return;
+  const button = form.querySelector("button"), body = new URLSearchParams(/** @type {any} */ (new FormData(form, button)));
+  for (const one of [row, button]) one.setAttribute("aria-busy", "true");
+  row.querySelector(".row-problem")?.remove();
+  try {
+    const response = await fetch(form.getAttribute("action"), { method: "POST", body, credentials: "same-origin" });
+    const page = new DOMParser().parseFromString(await response.text(), "text/html"), line = page.querySelector("main > [data-what]");
+    if (response.ok && response.redirected && line?.dataset.what) answered(row, line);
+    else refused(row, page, response.status);
+  } catch {
+    tellProblem(row, "The server cannot be reached. Nothing was decided; try again.");
+  } finally {
+    for (const one of [row, button]) one.removeAttribute("aria-busy");
+  }
+}
+
+function answered(row, line) {
+  const hadFocus = row.contains(document.activeElement);
+  close(row, line.dataset.what === "voted" ? "You voted" : "Answered by you");
+  const next = hadFocus ? move(1) : null;
+  announce(`${line.textContent.trim()}${next ? ` Next: ${linkOf(next).textContent}` : ""}`);
+}
+
+function refused(row, page, status) {
+  const problem = page.querySelector("[data-problem]")?.textContent.trim();
+  if (page.querySelector("[data-sure]")) location.assign(/** @type {any} */ (linkOf(row)).href); // it asks for a second look
+  else if (status === 409 && !page.querySelector(`[data-pause="${row.dataset.row}"]`)) close(row);
+  if (row.isConnected) tellProblem(row, problem ?? "The server did not take the answer: you may be logged out. Reload the page and look again.");
+}
+
+function tellProblem(row, words) {
+  const line = document.createElement("p");
+  line.className = "row-problem";
+  line.textContent = words;
+  row.querySelector(".what").append(line);
+  announce(words);
+}
+
+/** What is over in less than five minutes says so. */
+function tellSoon() {
+  const now = Date.now();
+  for (const due of document.querySelectorAll("[data-due]")) {
+    const left = Date.parse(due.querySelector("time").dateTime) - now;
+    due.querySelector(".soon").hidden = left <= 0 || left >= SOON;
+    due.classList.toggle("late", left <= 0);
+  }
+}
+
+const ACTS = { j: (event) => move(1, event.shiftKey), k: (event) => move(-1, event.shiftKey), x: toggle, a: approve, r: revise };
+
+if (find("inbox")) {
+  document.addEventListener("submit", send);
+  document.addEventListener("change", ({ target }) => {
+    if (target.closest("[data-all]")) for (const box of boxes()) box.checked = target.closest("[data-all]").checked;
+    if (target.closest("[data-all], [data-row]")) count(true);
+  });
+  document.addEventListener("keydown", (event) => {
+    const key = event.key.toLowerCase(), act = ACTS[key];
+    if (!act || !all().length || !isKey(event) || (event.repeat && !"jk".includes(key))) return;
+    event.preventDefault();
+    act(event);
+  });
+  setInterval(tellSoon, 20_000);
+  count();
+}
