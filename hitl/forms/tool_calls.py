@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from django.utils.datastructures import MultiValueDict
@@ -20,6 +21,8 @@ from runs.models import Pause
 from runs.workflows.tool_calls import APPROVE, EDIT, REASON, REJECT
 
 PREFIX = "call"
+MOST_FIELDS = 100
+"""Arguments that are shown one by one."""
 
 
 class _NoArgument:
@@ -45,6 +48,10 @@ class EditablePart:
     def label(self) -> str:
         return self.pointer.removeprefix("/") or "Arguments, as JSON"
 
+    @property
+    def changed(self) -> bool:
+        return self.text.strip() != self.before.strip()
+
 
 @dataclass
 class CallRow:
@@ -67,6 +74,20 @@ class CallRow:
     @property
     def arguments(self) -> str:
         return json.dumps(self.call["arguments"], indent=2, ensure_ascii=False)
+
+    @property
+    def fields(self) -> list[tuple[str, str]]:
+        """The arguments one by one: the way to each, and its value; a text stands without quotes.
+
+        None where they are too many to be read so.
+        """
+        fields = list(islice(_flat("", self.call["arguments"]), MOST_FIELDS + 1))
+        return fields if len(fields) <= MOST_FIELDS else []
+
+    @property
+    def changed(self) -> int:
+        """How many of them were changed, where the call is made."""
+        return 0 if self.decision == REJECT else sum(part.changed for part in self.parts)
 
     @property
     def choices(self) -> list[tuple[str, str]]:
@@ -111,6 +132,11 @@ class CallsForm:
         )
         text = before if self.data is None else self.data.get(name, before).replace("\r\n", "\n")
         return EditablePart(name=name, pointer=pointer, text=text, plain=plain, before=before)
+
+    @property
+    def changed(self) -> int:
+        """How many arguments were changed."""
+        return sum(row.changed for row in self.rows)
 
     def mark_first(self) -> bool:
         """Let the first field that is wrong say so; tells whether one is."""
@@ -169,7 +195,7 @@ def _answer(row: CallRow) -> dict[str, Any]:
     answer: dict[str, Any] = {"decision": row.decision} if row.decision else {}
     if row.reason.strip():
         answer["reason"] = row.reason.replace("\r\n", "\n").strip()
-    changed = [part for part in row.parts if part.text.strip() != part.before.strip()]
+    changed = [part for part in row.parts if part.changed]
     if row.decision == EDIT or (row.decision == APPROVE and changed):
         answer["arguments"] = _edited(row.call["arguments"], changed)
     return answer
@@ -180,6 +206,17 @@ def _edited(arguments: Mapping[str, Any], changed: Sequence[EditablePart]) -> An
     for part in changed:
         edited = _put(edited, part.pointer, part.text if part.plain else _read(part.text))
     return edited
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            yield from _flat(f"{name}.{key}" if name else str(key), inner)
+    elif isinstance(value, list | tuple) and value:
+        for number, inner in enumerate(value, start=1):
+            yield from _flat(f"{name} {number}", inner)
+    elif name:
+        yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _read(text: str) -> Any:

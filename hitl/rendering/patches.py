@@ -8,14 +8,22 @@ git writes, the reading says so, and the page shows the patch as it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
 
 from checkpoints.text import invisible
+from hitl.rendering import word_diff
+from hitl.rendering.word_diff import DiffPart, Work
+from runs import limits
 
 MAX_LINES = 2_000
 """Lines shown on the page; the whole patch is one click away."""
-HUNK = re.compile(r"@@ -(?:\d+)(?:,(\d+))? \+(?:\d+)(?:,(\d+))? @@")
+HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+MARKS = {"removed": "del", "added": "ins"}
 HEADER = re.compile(
     r"(index|old mode|new mode|deleted file mode|new file mode|(dis)?similarity index|rename "
     r"(from|to)|copy (from|to)|---|\+\+\+) "
@@ -25,6 +33,36 @@ BINARY = re.compile(r"((literal|delta) \d+|[A-Za-z][!-~]*|)$")
 """What follows `GIT binary patch`."""
 NOTE = re.compile(r"(# .*)?$")
 """What `runs.contrib.repo_tidy.report.cut_patch` writes below a patch that it cuts."""
+
+
+@dataclass
+class PatchRow:
+    """A line of a file's part, with the numbers that it has before and after; None where it is not
+    there.
+    """
+
+    kind: str
+    parts: Sequence[DiffPart]
+    old: int | None = None
+    new: int | None = None
+
+    @property
+    def html(self) -> SafeString:
+        """Each row once in Python: a patch has up to `MAX_LINES`."""
+        inside = mark_safe(  # noqa: S308  # each part is escaped
+            "".join(
+                f"<{mark}>{invisible.html(part.text)}</{mark}>"
+                if (mark := MARKS.get(part.kind))
+                else invisible.html(part.text)
+                for part in self.parts
+            )
+        )
+        if self.old is None and self.new is None:
+            return format_html('<span class="{}">{}</span>', self.kind, inside)
+        numbers = f"{self.old or '':>4} {self.new or '':>4}"
+        at = f"old:{self.old}" if self.new is None else f"new:{self.new}"
+        form = '<span class="{}" data-n="{}" data-at="{}">{}</span>'
+        return format_html(form, self.kind, numbers, at, inside)
 
 
 @dataclass
@@ -38,6 +76,48 @@ class FileDiff:
     """
     hidden: int = 0
     """Lines that are left out because the patch is too long to show."""
+    work: Work = field(default_factory=lambda: Work(limits.DIFF_WORK))
+    """What the comparison of changed lines may still look at."""
+
+    @cached_property
+    def rows(self) -> list[PatchRow]:
+        """The lines with their numbers; those that replace each other with the words marked."""
+        rows: list[PatchRow] = []
+        old = new = 0
+        for kind, text in self.lines:
+            row = PatchRow(kind, [DiffPart("same", text)])
+            if kind == "hunk" and (hunk := HUNK.match(text)):
+                old, new = int(hunk[1]), int(hunk[3])
+            if kind in {"del", "same"}:
+                row.old, old = old, old + 1
+            if kind in {"add", "same"}:
+                row.new, new = new, new + 1
+            rows.append(row)
+        for gone, come in _replaced(rows):
+            before, after = word_diff.words(gone.parts[0].text, come.parts[0].text, self.work)
+            if any(part.kind == "same" and part.text.strip() for part in before):
+                gone.parts, come.parts = before, after
+        return rows
+
+    @property
+    def html(self) -> SafeString:
+        return mark_safe("".join(row.html for row in self.rows))  # noqa: S308  # safe, each of them
+
+
+def _replaced(rows: Sequence[PatchRow]) -> Iterator[tuple[PatchRow, PatchRow]]:
+    """Lines that were taken out, each with the one that was put in for it, in their order."""
+    gone: list[PatchRow] = []
+    come: list[PatchRow] = []
+    for row in [*rows, PatchRow("end", [])]:
+        if row.kind == "add" and gone:
+            come.append(row)
+            continue
+        if row.kind != "del" or come:
+            if len(gone) == len(come):
+                yield from zip(gone, come, strict=True)
+            gone, come = [], []
+        if row.kind == "del":
+            gone.append(row)
 
 
 @dataclass
@@ -62,13 +142,13 @@ class ReadPatch:
 def parse(patch: str) -> ReadPatch:
     """The patch by file."""
     lines = invisible.lines_of(patch)
-    reading = ReadPatch()
+    reading, work = ReadPatch(), Work(limits.DIFF_WORK)
     room = MAX_LINES
     for number, (kind, line, fault) in enumerate(_kinds(lines), start=1):
         if fault and not reading.problem:
             reading.problem = f"Line {number} of the patch {fault}."
         if kind == "file":
-            reading.files.append(FileDiff(path=_path(line)))
+            reading.files.append(FileDiff(path=_path(line), work=work))
             kind = "head"
         elif not reading.files:
             continue  # a fault: the patch is shown as it is
@@ -118,7 +198,7 @@ def _kinds(lines: list[str]) -> Iterator[tuple[str, str, str]]:
         elif place == "before":
             yield "note", line, "stands before the first file"
         elif hunk := HUNK.match(line):
-            old, new = (int(count) if count is not None else 1 for count in hunk.groups())
+            old, new = (int(count) if count is not None else 1 for count in hunk.group(2, 4))
             yield "hunk", line, "begins a hunk within binary content" if place == "binary" else ""
             place = "hunks"
         elif place == "head" and HEADER.match(line):

@@ -142,10 +142,11 @@ def _changed(old: Sequence[str], new: Sequence[str], work: Work) -> Iterator[Dif
         elif after is None:
             yield DiffLine(old=[DiffPart("removed", before)])
         else:
-            yield DiffLine(*_words(before, after, work))
+            yield DiffLine(*words(before, after, work))
 
 
-def _words(old: str, new: str, work: Work) -> tuple[list[DiffPart], list[DiffPart]]:
+def words(old: str, new: str, work: Work) -> tuple[list[DiffPart], list[DiffPart]]:
+    """A line before and after, in stretches; as a whole where the work is used up."""
     left: list[DiffPart] = []
     right: list[DiffPart] = []
     try:

@@ -29,13 +29,23 @@ export function mount(root) {
     words.restoreDraft(article);
     article.addEventListener("input", () => words.saveDraft(article));
     article.addEventListener("keydown", sendByKeys);
-    article.querySelector("[data-edit] textarea")?.addEventListener("input", showEdit);
+    article.addEventListener("input", ({ target }) => {
+      if (!target.closest("[data-edit], .call")) return;
+      if (target.closest("[data-part]")) chooseEdit(target);
+      showEdit();
+    });
   }
   const bar = root.querySelector(".bar");
   if (bar) makeRoom.observe(bar);
   const revise = root.querySelector("[data-revise]");
   if (revise) mountRevision(revise, root.querySelector(".revision textarea"));
   root.querySelector("[data-reset]")?.addEventListener("click", reset);
+  for (const button of root.querySelectorAll("[data-reset-call]")) button.addEventListener("click", resetCall);
+  const wrap = root.querySelector("[data-wrap]");
+  if (wrap) {
+    wrap.checked = localStorage.getItem("wrap") === "on";
+    wrap.addEventListener("change", () => localStorage.setItem("wrap", wrap.checked ? "on" : "off"));
+  }
   showEdit();
   const dialog = root.querySelector("[data-confirm]");
   if (!dialog) return;
@@ -54,17 +64,52 @@ const makeRoom = new ResizeObserver(([entry]) => {
   if (target.isConnected) document.documentElement.style.setProperty("--bar", `${target.offsetHeight}px`);
 });
 
-/** The main button says what it does: with the text as it was asked, or as it was edited. */
+/** How many lines one text has that the other has not, as `hitl.forms.pages` counts them. */
+function changedLines(before, after) {
+  const counts = new Map();
+  for (const [text, sign] of [[before, -1], [after, 1]]) {
+    for (const line of text.replaceAll("\r\n", "\n").split("\n")) if (line.trim()) counts.set(line, (counts.get(line) ?? 0) + sign);
+  }
+  const left = [...counts.values()], sum = (sign) => left.reduce((total, one) => total + Math.max(0, one * sign), 0);
+  return Math.max(1, sum(1), sum(-1));
+}
+
+const isRejected = (call) => call.querySelector('[type="radio"][value="reject"]')?.checked;
+
+/** The main button says what it does: with the text and the arguments as they were asked, or as they were edited. */
 function showEdit() {
   const field = find("edit")?.querySelector("textarea"), button = find("reset");
-  if (!field || !button) return;
-  const edited = words.isEdited(field);
-  button.hidden = !edited;
-  for (const one of document.querySelectorAll("[data-goes-on] [data-label]")) {
-    one.dataset.plain ??= one.textContent.replace(/ with edits$/, "");
-    const { plain } = one.dataset;
-    one.textContent = edited ? `${plain} with edits` : plain;
+  let edits = field && words.isEdited(field) ? changedLines(words.beginning(field), field.value) : 0;
+  if (button) button.hidden = !edits;
+  for (const call of document.querySelectorAll(".call")) {
+    const changed = [...call.querySelectorAll("[data-part] textarea")].filter(words.isEdited).length;
+    if (!isRejected(call)) edits += changed;
+    const back = call.querySelector("[data-reset-call]");
+    if (back) back.hidden = !changed;
   }
+  for (const one of document.querySelectorAll("[data-goes-on] [data-label]")) {
+    one.dataset.plain ??= one.textContent.replace(/ with \d+ edits?$/, "");
+    const { plain } = one.dataset;
+    one.textContent = edits ? `${plain} with ${edits} edit${edits > 1 ? "s" : ""}` : plain;
+  }
+}
+
+/** Who edits an argument wants the call made so. */
+function chooseEdit(field) {
+  const call = field.closest(".call"), choice = call.querySelector('[type="radio"][value="edit"]');
+  if (choice && words.isEdited(field) && !isRejected(call)) choice.checked = true;
+}
+
+/** The arguments of a call as they were asked again; the button, which goes, gives the focus to them. */
+function resetCall(event) {
+  event.preventDefault();
+  const call = event.currentTarget.closest(".call"), fields = [...call.querySelectorAll("[data-part] textarea")];
+  for (const field of fields) field.value = words.beginning(field);
+  const edit = call.querySelector('[type="radio"][value="edit"]');
+  if (edit?.checked) edit.checked = false;
+  fields[0].focus();
+  fields[0].dispatchEvent(new Event("input", { bubbles: true }));
+  announce("The arguments are as they were asked again.");
 }
 
 /** The text as it was asked again; the button, which goes, gives the focus to it. */

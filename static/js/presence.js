@@ -38,7 +38,12 @@ async function say() {
 function show(pause, present) {
   const line = slot();
   if (line?.dataset.presence !== pause) return; // another question by now
+  const near = document.querySelector("[data-present]");
   const words = present.map(({ name, writing: busy }) => `${name} is ${busy ? "writing a decision" : "viewing"}`).join(" · ");
-  if (line.textContent !== words) line.textContent = words;
-  line.hidden = !words;
+  for (const one of [line, near]) {
+    if (!one) continue;
+    if (one.textContent !== words) one.textContent = words;
+    one.hidden = !words;
+    one.classList.toggle("writing", present.some(({ writing: busy }) => busy));
+  }
 }

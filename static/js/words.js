@@ -12,9 +12,9 @@ const plain = (text) => text.replaceAll("\r\n", "\n").trim();
 
 /** The text that a field began with. On a card that came back with what was typed, a field began empty, but for the text that is edited. */
 export function beginning(field) {
-  const original = field.closest("[data-edit]")?.querySelector("[data-original]");
+  const edited = field.closest("[data-edit], [data-part]"), original = edited?.querySelector("[data-original]");
   if (original) return original.content.textContent;
-  return field.closest("[data-typed]") && !field.closest("[data-edit]") ? "" : field.defaultValue;
+  return field.closest("[data-typed]") && !edited ? "" : field.defaultValue;
 }
 
 export const isEdited = (field) => plain(field.value) !== plain(beginning(field));
@@ -31,6 +31,7 @@ function labelOf(field) {
 export function typed(root) {
   const found = [];
   for (const field of root.querySelectorAll(FIELDS)) {
+    if (field.matches("[data-wrap]")) continue; // how something is shown
     if (field.matches("select")) {
       if (field.closest(".later")) continue; // times that are offered, no words
       const first = [...field.options].find((one) => one.defaultSelected) ?? field.options[0];

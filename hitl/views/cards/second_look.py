@@ -80,7 +80,9 @@ def needed(
     if not high and not left:
         return None
     edited = goes_on and form.edit_of(pause) is not None
-    label = label_of(pause, action) + (" with edits" if edited else "")
+    edits = form.edits_of(pause, inputs) if goes_on else 0
+    label = label_of(pause, action)
+    label += f" with {edits} edit{'s' if edits > 1 else ''}" if edits else ""
     happens = _happens(pause, action, payload) + (
         ["The next step gets the text as you edited it."] if edited else []
     )

@@ -79,8 +79,10 @@ class Card:
 
     @property
     def key(self) -> str:
-        """Changes with what may be pressed."""
-        return "".join("-" if why else "+" for why in (self.approve, self.revise, self.cancel))
+        """Changes with what may be pressed, and with who has claimed it."""
+        holder = self.holder.pk if self.holder is not None else "own" if self.holds else ""
+        may = "".join("-" if why else "+" for why in (self.approve, self.revise, self.cancel))
+        return f"{may}{holder}"
 
     @property
     def shown(self) -> bool:
@@ -89,11 +91,8 @@ class Card:
             self.pause.panel_id is not None
             or bool(self.outside)
             or bool(self.on_behalf_of)
-            or self.may_claim
-            or self.holds
             or self.handed_to is not None
             or bool(self.colleagues)
-            or self.holder is not None
         )
 
     @property

@@ -48,10 +48,11 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     form = DecisionForm(request.POST)
     pause, stage = find_pause(pause_id, request), request.POST.get("stage", "")
     pause = turns.asked_at(pause, stage or policy.ReviewContext(pause, person(request)).stage)
-    inputs = form_of(pause, request.POST)
     # a row more or less, or back from a second look: nothing is decided
     if "change" in request.POST:
-        return again(request, pause, 200, form=DecisionForm(_put_back(request.POST)), inputs=inputs)
+        kept = _put_back(request.POST)
+        return again(request, pause, 200, form=DecisionForm(kept), inputs=form_of(pause, kept))
+    inputs = form_of(pause, request.POST)
     if not form.is_valid():
         return again(
             request,
@@ -123,10 +124,13 @@ def _became(decision: Decision) -> str:
 
 
 def _put_back(given: QueryDict) -> QueryDict:
-    """What was posted, without the edit where `change=reset` takes it back."""
-    kept = given.copy()
-    if given["change"] == "reset":
-        kept.pop("edited_content", None)
+    """What was posted, without the edit that `change=reset` takes back, or `change=reset:call.0`
+    those of a call.
+    """
+    kept, (what, _, call) = given.copy(), given["change"].partition(":")
+    for name in given if what == "reset" else []:
+        if name.startswith(f"{call}.edit.") if call else name == "edited_content":
+            del kept[name]
     return kept
 
 

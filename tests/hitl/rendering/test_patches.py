@@ -221,3 +221,19 @@ def test_bytes_that_are_no_text_differ_on_the_card(page, order_that):
     shown = page.get(f"/work-orders/{order.shown_id}/").content.decode()
     assert "byte E9" in shown
     assert "byte FF" in shown
+
+
+def test_lines_have_their_numbers_and_changed_words_are_marked():
+    """Issue 19: where a line stands before and after, and what in it is new."""
+    lines = ["total = price * 2", "return total", "log(total)"]
+    patch = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -7,3 +9,3 @@\n"
+    patch += f" {lines[0]}\n-{lines[1]}\n+return round(total, 2)\n {lines[2]}\n"
+    [file] = patches.parse(patch).files
+    numbered = [(row.kind, row.old, row.new) for row in file.rows if row.old or row.new]
+    assert numbered == [("same", 7, 9), ("del", 8, None), ("add", None, 10), ("same", 9, 11)]
+    assert "<ins>round(</ins>total<ins>, 2)</ins>" in file.html
+    assert 'class="del" data-n="   8     " data-at="old:8"' in file.html
+    apart = "@@ -1 +1 @@\n-one & <b>\n+other\n"
+    [file] = patches.parse(patch[: patch.index("@@")] + apart).files
+    assert "<ins>" not in file.html, "what has no word in common is marked by its colour alone"
+    assert "one &amp; &lt;b&gt;" in file.html

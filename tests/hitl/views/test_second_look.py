@@ -5,6 +5,7 @@ Without JavaScript; with it: stories.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -248,3 +249,28 @@ def test_the_reason_of_a_cancel_that_was_refused_is_shown(ruled, ana):
         (403, True),
         (302, False),
     }
+
+
+def test_arguments_stand_one_by_one_and_edits_of_a_call_are_counted_and_reset(order_that, ana):
+    """PEERS 9, 10: the button says how many edits it takes along, and each call goes back to what
+    was asked.
+    """
+    mail = Call(
+        id="mail",
+        tool="send_mail",
+        arguments={"subject": "Hi", "to": ["a@x.org", "b@x.org"], "options": {"urgent": False}},
+        editable=["/subject"],
+    )
+    pause = pause_of(
+        order_that(
+            lambda state, context: ask_about_calls(state, context, calls=[mail, SAFE]) or Done()
+        )
+    )
+    typed = {"call.0.decision": "edit", "call.0.edit.0": "Hello", "call.1.decision": "approve"}
+    text = post(ana, pause, **typed, change="").content.decode()
+    for name, value in (("to 2", "b@x.org"), ("options.urgent", "false"), ("subject", "Hi")):
+        assert f"<dt>{name}</dt><dd>{value}</dd>" in text
+    assert re.search(r"with 1 edit<", text)
+    back = post(ana, pause, **typed, change="reset:call.0").content.decode()
+    assert "Hello" not in back
+    assert not re.search(r"with \d edit", back)
