@@ -6,7 +6,6 @@ import base64
 import datetime as dt
 import re
 import uuid
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -92,12 +91,6 @@ class DecisionForm(forms.Form):
         text: str | None = self.data.get("edited_content")
         return None if text is None or _lines(text) == _lines(pause.content) else text
 
-    def edits_of(self, pause: Pause, inputs: SchemaForm | CallsForm | None) -> int:
-        """How many lines of the content, and arguments of calls, were changed."""
-        text = self.edit_of(pause)
-        lines = 0 if text is None else _changed_lines(pause.content, text)
-        return lines + (inputs.changed if isinstance(inputs, CallsForm) else 0)
-
     first = ""
     """The name of the field that has the focus."""
 
@@ -121,12 +114,6 @@ class DecisionForm(forms.Form):
             name = "wish" if field == "feedback" and self.revises else field
             if name in {"wish", "feedback", "edited_content"}:
                 self.add_error(name, list(texts))
-
-
-def _changed_lines(before: str, after: str) -> int:
-    """As static/js/card.js counts them: lines that one of both has and the other has not."""
-    old, new = (Counter(filter(str.strip, _lines(text).split("\n"))) for text in (before, after))
-    return max(1, (old - new).total(), (new - old).total())
 
 
 def _lines(text: str) -> str:

@@ -64,7 +64,7 @@ const makeRoom = new ResizeObserver(([entry]) => {
   if (target.isConnected) document.documentElement.style.setProperty("--bar", `${target.offsetHeight}px`);
 });
 
-/** How many lines one text has that the other has not, as `hitl.forms.pages` counts them. */
+/** How many lines one text has that the other has not, as `hitl.views.cards.typed` counts them. */
 function changedLines(before, after) {
   const counts = new Map();
   for (const [text, sign] of [[before, -1], [after, 1]]) {

@@ -84,7 +84,7 @@ def card_of(
         "unsent": unsent,
         "wrong": wrong,
         "edit": form.edit_of(pause),
-        "edits": form.edits_of(pause, inputs),
+        "edits": typed.edits_of(pause, form, inputs),
         "pause": pause,
         "standing": standing,
         "talk": talk.of(pause, by),

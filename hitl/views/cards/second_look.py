@@ -80,7 +80,7 @@ def needed(
     if not high and not left:
         return None
     edited = goes_on and form.edit_of(pause) is not None
-    edits = form.edits_of(pause, inputs) if goes_on else 0
+    edits = typed.edits_of(pause, form, inputs) if goes_on else 0
     label = label_of(pause, action)
     label += f" with {edits} edit{'s' if edits > 1 else ''}" if edits else ""
     happens = _happens(pause, action, payload) + (

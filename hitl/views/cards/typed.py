@@ -4,6 +4,7 @@ dropped without one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -32,6 +33,22 @@ def words_of(
         else []
     )
     return [(label, text) for label, text in own if text.strip()] + _data(pause, inputs, known)
+
+
+def edits_of(pause: Pause, form: DecisionForm, inputs: SchemaForm | CallsForm | None) -> int:
+    """How many lines of the content, and arguments of calls, were changed."""
+    text = form.edit_of(pause)
+    lines = 0 if text is None else _changed_lines(pause.content, text)
+    return lines + (inputs.changed if isinstance(inputs, CallsForm) else 0)
+
+
+def _changed_lines(before: str, after: str) -> int:
+    """As static/js/card.js counts them: lines that one of both has and the other has not."""
+    old, new = (
+        Counter(filter(str.strip, text.replace("\r\n", "\n").split("\n")))
+        for text in (before, after)
+    )
+    return max(1, (old - new).total(), (new - old).total())
 
 
 def left_by(

@@ -261,11 +261,10 @@ def test_arguments_stand_one_by_one_and_edits_of_a_call_are_counted_and_reset(or
         arguments={"subject": "Hi", "to": ["a@x.org", "b@x.org"], "options": {"urgent": False}},
         editable=["/subject"],
     )
-    pause = pause_of(
-        order_that(
-            lambda state, context: ask_about_calls(state, context, calls=[mail, SAFE]) or Done()
-        )
+    order = order_that(
+        lambda state, context: ask_about_calls(state, context, calls=[mail, SAFE]) or Done()
     )
+    pause = pause_of(drive(order))
     typed = {"call.0.decision": "edit", "call.0.edit.0": "Hello", "call.1.decision": "approve"}
     text = post(ana, pause, **typed, change="").content.decode()
     for name, value in (("to 2", "b@x.org"), ("options.urgent", "false"), ("subject", "Hi")):

@@ -439,7 +439,7 @@ def test_what_is_of_high_risk_is_asked_for_twice(stack, open_page, ask):
     edit(page, "Half the money.")
     page.locator("[data-approve]").click()
     expect(sure).to_contain_text("The next step gets the text as you edited it.")
-    sure.get_by_role("button", name=WITH_EDITS).click()
+    sure.get_by_role("button", name=re.compile("^Yes, Approve with")).click()
     expect(page.locator("main > .notice")).to_contain_text("You approved with your edits.")
     expect(page.locator("[data-unsent]")).to_be_hidden()
     assert decided(stack, first)["edited_content"] == "Half the money."
@@ -541,7 +541,7 @@ def test_what_is_new_on_the_card_can_be_read_in_both_schemes(open_page, ask, sch
     page.keyboard.press("Escape")
     edit(page, " ")
     page.locator("[data-approve]").click()
-    page.get_by_role("button", name=WITH_EDITS).click()
+    page.get_by_role("button", name=re.compile("^Yes, Approve with")).click()
     expect(field(page)).to_be_focused()
     seen += page.evaluate(CONTRAST, ".errorlist, [data-problem] p, [data-reset], [data-approve]")
     shot(page, f"card-high-wrong-{scheme}")
