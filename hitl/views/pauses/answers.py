@@ -127,7 +127,7 @@ def _put_back(given: QueryDict) -> QueryDict:
     """What was posted, without the edit that `change=reset` takes back, or `change=reset:call.0`
     those of a call.
     """
-    kept, (what, _, call) = given.copy(), given["change"].partition(":")
+    kept, (what, _, call) = given.copy(), str(given["change"]).partition(":")
     for name in given if what == "reset" else []:
         if name.startswith(f"{call}.edit.") if call else name == "edited_content":
             del kept[name]
