@@ -101,6 +101,7 @@ urlpatterns = [
     path("deliveries/", outbound.deliveries, name="deliveries"),
     path("deliveries/<dlv:delivery_id>/again", outbound.again, name="delivery_again"),
     path("notifications/", outbound.notifications, name="notifications"),
+    path("notifications/chats", outbound.chats, name="chats"),
     path("notifications/mail", outbound.mail, name="notifications_mail"),
     path("notifications/<end:endpoint_id>", outbound.change, name="endpoint"),
 ]

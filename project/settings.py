@@ -27,6 +27,7 @@ from runs.defaults import (
     WAYSTATION_LOGIN_FAILURES,
     WAYSTATION_ORDER_BYTES,
     WAYSTATION_OUTBOUND_SECONDS,
+    WAYSTATION_REPLY_MAILBOX,
     WAYSTATION_SWEEP_SECONDS,
 )  # fmt: skip
 
@@ -357,6 +358,7 @@ CELERY_TASK_QUEUES = [
 """`control` is the sweep's, `outbound` is for what is sent to people and systems;
 a template's step says `steps` or `agents`, which is for those that take minutes."""
 CELERY_TASK_ROUTES = {
+    "hitl.tasks.read_mailbox": {"queue": "outbound"},
     "hitl.tasks.deliver": {"queue": "outbound"},
     "runs.tasks.order_rounds": {"queue": "control"},
     "runs.tasks.sweep": {"queue": "control"},
@@ -370,6 +372,11 @@ CELERY_BEAT_SCHEDULE = {
     },
     "anchor-ledgers": {"task": "hitl.tasks.anchor_ledgers", "schedule": steady.Every(300.0)},
 }
+if WAYSTATION_REPLY_MAILBOX is not None:
+    CELERY_BEAT_SCHEDULE["read-mailbox"] = {
+        "task": "hitl.tasks.read_mailbox",
+        "schedule": steady.Every(30.0),
+    }
 
 REST_FRAMEWORK = {
     **rest.FRAMEWORK,

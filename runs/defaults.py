@@ -220,6 +220,25 @@ Those whose host its address names, such as `mmosts` or `ntfys`, are for operato
 """
 WAYSTATION_LINK_DAYS = env.number("WAYSTATION_LINK_DAYS", 7, low=0.01)
 """How long a link in a mail leads to its question."""
+WAYSTATION_REPLY_ADDRESS = env.reply_address("WAYSTATION_REPLY_ADDRESS")
+"""Where replies to mails arrive, `reply@example.org` (which must take `reply+…@` too) or
+`@replies.example.org`. Empty: replies are not read (docs/how-to/answer-by-mail.md).
+"""
+WAYSTATION_REPLY_SECRETS = env.items("WAYSTATION_REPLY_SECRETS")
+"""Secrets (`whsec_…`) that whoever hands over mails signs with: any of them."""
+WAYSTATION_REPLY_MAILBOX = env.mailbox("WAYSTATION_REPLY_MAILBOX")
+"""A mailbox whose unseen mails are read each minute: `imaps://user:password@host:993/INBOX`."""
+WAYSTATION_REPLY_AUTHSERV = env.text("WAYSTATION_REPLY_AUTHSERV").strip()
+"""The name by which your mail server marks what it verified (`Authentication-Results`). With it a
+reply takes `dmarc=pass`, and may answer questions of normal risk too.
+"""
+WAYSTATION_SLACK_SIGNING_SECRET = env.text("WAYSTATION_SLACK_SIGNING_SECRET").strip()
+"""The signing secret of your Slack app: what people press there is taken with it alone."""
+WAYSTATION_SLACK_TOKEN = env.text("WAYSTATION_SLACK_TOKEN").strip()
+"""The bot token (`xoxb-…`) of your Slack app, which posts questions (docs/how-to/slack.md)."""
+WAYSTATION_SLACK_API = env.base_url("WAYSTATION_SLACK_API", "https://slack.com/api")
+WAYSTATION_TEAMS_SECRETS = env.items("WAYSTATION_TEAMS_SECRETS")
+"""Security tokens of outgoing webhooks of Teams, in base64: any of them (docs/how-to/teams.md)."""
 WAYSTATION_DECISIONS = "hitl.decisions.approvals.DecisionRows"
 """Who is asked what people decided, whenever a run acts on it: a class like
 `runs.engine.approvals.Decisions`.

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
@@ -349,6 +349,51 @@ def mail(url: str) -> dict[str, Any]:
     raise ImproperlyConfigured(
         "EMAIL_URL: use smtp://user:password@host:587?tls=1, smtps://…, console: or file:///folder"
     )
+
+
+@dataclass(frozen=True)
+class Mailbox:
+    """A folder of mails that is read over IMAP."""
+
+    host: str
+    port: int
+    tls: bool
+    user: str
+    folder: str
+    password: str = field(repr=False)
+
+
+def mailbox(name: str) -> Mailbox | None:
+    """A mailbox of `imaps://user:password@host:993/INBOX`; None where it is not set.
+
+    The message never repeats the value, which holds a password.
+    """
+    url = text(name)
+    if not url:
+        return None
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    if parts.scheme not in {"imap", "imaps"} or not parts.hostname or parts.query:
+        raise ImproperlyConfigured(f"{name}: use imaps://user:password@host:993/INBOX")
+    return Mailbox(
+        host=parts.hostname,
+        port=port or {"imap": 143, "imaps": 993}[parts.scheme],
+        tls=parts.scheme == "imaps",
+        user=unquote(parts.username or ""),
+        folder=unquote(parts.path.removeprefix("/")) or "INBOX",
+        password=unquote(parts.password or ""),
+    )
+
+
+def reply_address(name: str) -> str:
+    """`reply@example.org`, or `@replies.example.org` where each address of the domain arrives."""
+    value = text(name).strip().lower()
+    if value and not re.fullmatch(r"[a-z0-9._-]{0,30}@[a-z0-9-]+(\.[a-z0-9-]+)*", value):
+        raise ImproperlyConfigured(f"{name}={value!r}: use reply@example.org or @example.org")
+    return value
 
 
 def base_url(name: str, default: str) -> str:

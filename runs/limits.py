@@ -14,6 +14,8 @@ ORDER_BYTES = 8_000_000
 """Body of a request that orders work: an invoice of 5 MB in base64, and what stands around it."""
 EVENT_BYTES = 1_048_576
 """Body of a request that opens a wait, or answers one from outside."""
+MAIL_BYTES = 2_000_000
+"""A mail that replies to a question, with all that is attached to it."""
 IMPORT_BYTES = 20_000_000
 """Document that a thread is imported from over REST."""
 IMPORT_PARTS = 1_000_000

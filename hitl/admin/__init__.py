@@ -1,6 +1,7 @@
 """Decisions, forensics that act, endpoints and erasure in Django's admin."""
 
 # Django looks for what is registered here
+from hitl.admin import channels as channels
 from hitl.admin import decisions as decisions
 from hitl.admin import erasure as erasure
 from hitl.admin import forensics as forensics

@@ -7,6 +7,7 @@ from django.urls import path, re_path
 
 from hitl.api import (
     artifacts,
+    channels,
     inbound,
     ledger,
     lifecycles,
@@ -102,6 +103,9 @@ urlpatterns = [
     path("inbound-starts/<ist:start_id>", starts.StartDetail.as_view()),
     path("inbound-starts/<ist:start_id>/secret", starts.StartSecret.as_view()),
     path("inbound-starts/<ist:start_id>/deliveries", starts.StartDeliveries.as_view()),
+    path("channels/mail", channels.InboundMailDoor.as_view()),
+    path("channels/slack", channels.SlackDoor.as_view()),
+    path("channels/teams", channels.TeamsDoor.as_view()),
     path("inbound/<slug:source>", inbound.signed(wait_gate.Inbound.as_view())),
     re_path("", unknown.NoSuchRoute.as_view()),
 ]

@@ -33,6 +33,8 @@ from runs.workflows.wait_for_input import ANSWER
 
 USUAL = {APPROVE, REVISE, CANCEL, ANSWER}
 """Answers that have a label of their own accord: their names."""
+AWAY = frozenset({Via.MAIL, Via.SLACK, Via.TEAMS})
+"""Doors in front of which the question stands in somebody else's program."""
 MAX_FEEDBACK = 20_000
 MAX_EDITED = 200_000
 REFINED = 4_000
@@ -101,6 +103,17 @@ def label_of(pause: Pause, action: str) -> str:
     """The words on the button of an answer."""
     label: str = pause.labels.get(action, "")
     return label or (action.capitalize() if action in USUAL else action)
+
+
+def check_door(pause: Pause, answer: Answer) -> None:
+    """Raise NotAllowed where a question of high risk is answered where it cannot be looked at
+    whole, and a second time.
+    """
+    if answer.via in AWAY and pause.risk == "high":
+        raise policy.NotAllowed(
+            "high_risk_elsewhere",
+            "Nothing was decided: a question of high risk is answered on its own page.",
+        )
 
 
 def check_words(pause: Pause, answer: Answer) -> None:

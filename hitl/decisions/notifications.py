@@ -206,8 +206,10 @@ def _tell_the_end(pause: Pause) -> None:
         .select_related("endpoint")
         .order_by("id")
     ):
-        knows = delivery.place == from_outside or (
-            delivery.recipient_id is not None and delivery.recipient_id == by
+        # what stands in Slack is changed also for who knows: its buttons go
+        knows = delivery.channel != Channel.SLACK and (
+            delivery.place == from_outside
+            or (delivery.recipient_id is not None and delivery.recipient_id == by)
         )
         if not knows and (
             delivery.endpoint is None

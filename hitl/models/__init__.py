@@ -1,6 +1,7 @@
 """People's answers, tokens and rules; what goes out; the wait gate's rows; presence."""
 
 from hitl.models import outbound as outbound  # Django looks for tables here
+from hitl.models.channels import ChatAccount, ChatCode, ChatService
 from hitl.models.comments import Comment, Mention
 from hitl.models.decisions import STEP_AROUND, UNDO, Decision, Via, name_of
 from hitl.models.delegations import Delegation, Snooze
@@ -17,6 +18,9 @@ __all__ = [
     "UNDO",
     "Anchor",
     "ApiToken",
+    "ChatAccount",
+    "ChatCode",
+    "ChatService",
     "Comment",
     "Decision",
     "Delegation",

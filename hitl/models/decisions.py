@@ -33,6 +33,9 @@ class Via(models.TextChoices):
     SOCKET = "socket"
     LINK = "link"
     WEBHOOK = "webhook"
+    MAIL = "mail"
+    SLACK = "slack"
+    TEAMS = "teams"
     POLICY = "policy"
     """Nobody: the template's rules, at the deadline."""
 

@@ -24,6 +24,7 @@ from runs.models import Pause
 class Channel(models.TextChoices):
     EMAIL = "email", "Mail"
     APPRISE = "apprise", "Chat or push service"
+    SLACK = "slack", "Slack, with buttons"
     WEBHOOK = "webhook", "Webhook"
 
 
@@ -38,6 +39,7 @@ class Occasion(models.TextChoices):
     ANSWERED = "answered", "Answered"
     CANCELLED = "cancelled", "Cancelled"
     EXPIRED = "expired", "Expired"
+    REPLIED = "replied", "Told what became of a reply"
     TEST = "test", "Test"
 
 
@@ -237,6 +239,12 @@ class Delivery(ids.HasShownId, models.Model):
         help_text="Of the worker that is at it: another's record of the same try is ignored.",
     )
     error = models.TextField(blank=True)
+    kept_as = models.CharField(
+        max_length=80,
+        blank=True,
+        db_default="",
+        help_text="What the receiver knows it by, where it can be changed later.",
+    )
     made_at = models.DateTimeField()
     sent_at = models.DateTimeField(null=True)
 
@@ -286,6 +294,8 @@ class Delivery(ids.HasShownId, models.Model):
             return f"{self.endpoint} ({self.endpoint.whose})"
         if self.recipient is not None:
             return self.recipient.get_full_name() or self.recipient.get_username()
+        if self.channel == Channel.SLACK:  # the address is a secret
+            return "somebody in Slack"
         return self.contact or "an endpoint that was removed"
 
 
@@ -298,6 +308,7 @@ class Link(models.Model):
     class Purpose(models.TextChoices):
         REVIEW = "review", "Look, then log in to answer"
         ANSWER = "answer", "Answer without logging in"
+        REPLY = "reply", "Answer by replying to its mail"
 
     digest = models.CharField(max_length=64, primary_key=True)
     delivery = models.ForeignKey(Delivery, models.CASCADE, related_name="links")
@@ -311,6 +322,14 @@ class Link(models.Model):
     made_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True)
+    mails_back = models.PositiveSmallIntegerField(
+        default=0, db_default=0, help_text="Mails that said what became of a reply to it."
+    )
+
+    MAILS_BACK = 4
+    """Mails that replies to one address bring at most, so no two machines write to each other for
+    ever.
+    """
 
     class Meta:
         constraints = [
@@ -318,12 +337,31 @@ class Link(models.Model):
                 condition=Q(expires_at__gt=F("made_at")), name="link_expires_after_it_was_made"
             ),
             models.CheckConstraint(
-                condition=Q(used_at=None) | Q(purpose="answer"), name="link_used_only_to_answer"
+                condition=Q(used_at=None) | ~Q(purpose="review"), name="link_used_only_to_answer"
             ),
+            models.CheckConstraint(condition=Q(mails_back__lte=4), name="link_mails_back_bounded"),
         ]
 
     def __str__(self) -> str:
         return f"link of {self.delivery_id}"
+
+
+class InboundMail(models.Model):
+    """A reply that was taken in, so that it is taken in once, however often it is delivered."""
+
+    id = models.UUIDField(primary_key=True, default=ids.new, editable=False)
+    link = models.ForeignKey(Link, models.CASCADE, related_name="mails")
+    message_digest = models.CharField(max_length=64, help_text="Of its Message-ID.")
+    outcome = models.CharField(max_length=64, help_text="`answered`, `voted`, or why it was not.")
+    at = MadeAtField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["link", "message_digest"], name="inbound_mail_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.outcome} by mail"
 
 
 def active_secrets(endpoint: Endpoint, *, now: dt.datetime) -> list[str]:

@@ -23,6 +23,14 @@ LIBRARY_BYTES = 200_000
 SETTING = "WAYSTATION_OUTBOUND_ALLOW"
 
 
+class TryLater(CannotReach):
+    """The receiver says when to come again."""
+
+    def __init__(self, text: str, seconds: int) -> None:
+        super().__init__(text)
+        self.seconds = seconds
+
+
 def allowed_host(host: str) -> bool:
     """Whether the operators named this host as one that may be reached, wherever it is."""
     return ssrf.allowed_host(host, settings.WAYSTATION_OUTBOUND_ALLOW)
@@ -49,10 +57,18 @@ def check(url: str, *, resolver: Resolver | None = None) -> tuple[Target, str]:
 
 
 def exchange(
-    method: str, target: Target, address: str, headers: Mapping[str, str], *, body: bytes | None
+    method: str,
+    target: Target,
+    address: str,
+    headers: Mapping[str, str],
+    *,
+    body: bytes | None,
+    seconds: float | None = None,
 ) -> HttpReply:
-    """One request to what `check` gave, in the time that a receiver has; raises CannotReach."""
-    seconds = settings.WAYSTATION_OUTBOUND_SECONDS
+    """One request to what `check` gave, in the time that a receiver has, or in less; raises
+    CannotReach.
+    """
+    seconds = min(seconds or 3600, settings.WAYSTATION_OUTBOUND_SECONDS)
     return ssrf.exchange(
         method, target, address, headers, body=body, seconds=seconds, limit=LIBRARY_BYTES
     )

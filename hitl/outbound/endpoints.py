@@ -12,8 +12,9 @@ from django.db import transaction
 from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.models import Thread
+from hitl.models import ChatAccount, ChatService
 from hitl.models.outbound import Channel, Delivery, Endpoint, Occasion
-from hitl.outbound import addresses, chat, recipients, signatures
+from hitl.outbound import addresses, chat, recipients, signatures, slack
 from runs import keyed
 from runs.workflows.refusals import FieldRefused
 
@@ -69,7 +70,22 @@ def make(
         raise EndpointInvalid(
             "channel", "Your mail goes to the address of your account; switch it on or off instead."
         )
+    if scope == "me" and channel == Channel.SLACK:
+        _check_own(by, target.strip())
     return _make(channel, target, name, occasions, **owner)
+
+
+def _check_own(by: User, account: str) -> None:
+    """Raise EndpointInvalid for a place in Slack that is not this person's alone: in the company's
+    name nobody has others written to.
+    """
+    own = ChatAccount.objects.filter(user=by, service=ChatService.SLACK, account=account)
+    if not own.exists():
+        raise EndpointInvalid(
+            "target",
+            "Write the id of your own account in Slack, U…, once it is connected here. Channels "
+            "are for teams.",
+        )
 
 
 def register_callback(
@@ -159,6 +175,11 @@ def _check(channel: str, target: str, occasions: Sequence[str]) -> None:
                 addresses.check(target)
             case Channel.APPRISE:
                 chat.check(target)
+            case Channel.SLACK:
+                if not slack.in_use():
+                    raise EndpointInvalid("channel", "Slack is not set up on this server.")
+                if not slack.PLACE.fullmatch(target):
+                    raise EndpointInvalid("target", "Write the id of a channel, such as C0123ABCD.")
             case _:
                 if (wrong := recipients.why_no_address(target)) is not None:
                     raise EndpointInvalid("target", wrong)

@@ -19,12 +19,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.conf import settings
+from django.db import models
 from django.urls import get_script_prefix, reverse
 from django.utils.crypto import salted_hmac
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.models.fields import demand
+from checkpoints.state import encryption
 from checkpoints.text import dates
 from hitl.decisions import answers
 from hitl.decisions.reviewers import external_access
@@ -39,6 +41,8 @@ STAYS_HERE = frozenset(
     f"django.core.mail.backends.{name}.EmailBackend"
     for name in ("console", "filebased", "locmem", "dummy")
 )
+CHAT_CONTENT, CHAT_QUESTION = 3_000, 150
+"""Characters that a chat shows of a question: Slack takes no more in a block."""
 TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 """256 bits in URL-safe base64: nobody guesses one, so guesses are not counted."""
 
@@ -55,6 +59,13 @@ def url_of(delivery: Delivery) -> str:
     """
     assert delivery.pause is not None
     token = _token(delivery)
+    make(delivery, token, _purpose(delivery.pause, delivery))
+    return absolute(reverse("hitl:link", args=[token]))
+
+
+def make(delivery: Delivery, token: str, purpose: Link.Purpose) -> None:
+    """Keep what a token binds, where it is not kept yet."""
+    assert delivery.pause is not None
     now = clock.now()
     Link.objects.get_or_create(
         digest=_digest(token),
@@ -64,12 +75,11 @@ def url_of(delivery: Delivery) -> str:
             "revision": delivery.pause.revision,
             "recipient": delivery.recipient,
             "contact": delivery.contact,
-            "purpose": _purpose(delivery.pause, delivery),
+            "purpose": purpose,
             "made_at": now,
             "expires_at": now + dt.timedelta(days=settings.WAYSTATION_LINK_DAYS),
         },
     )
-    return absolute(reverse("hitl:link", args=[token]))
 
 
 def unsent(deliveries: Iterable[Delivery], *, by: User) -> dict[uuid.UUID, str]:
@@ -114,11 +124,24 @@ def may_answer(pause: Pause) -> bool:
     )
 
 
+def may_answer_in_chat(pause: Pause) -> bool:
+    """Whether a question may be answered where a chat shows it: all of it is to be seen there, and
+    its risk is not high.
+    """
+    whole = len(pause.content) <= CHAT_CONTENT and len(pause.question) <= CHAT_QUESTION
+    return whole and pause.risk != "high" and not pause.calls and not encryption.in_use()
+
+
 def find(token: str) -> Link | None:
     """The link of a token; None for what is none."""
     if not TOKEN.fullmatch(token):
         return None
-    digest = _digest(token)
+    link = of_token(token).exclude(purpose=Link.Purpose.REPLY).first()
+    return link if link is not None and hmac.compare_digest(link.digest, _digest(token)) else None
+
+
+def of_token(token: str) -> models.QuerySet[Link]:
+    """The row of a token, with what is asked of it."""
     related = (
         "recipient",
         "delivery",
@@ -127,8 +150,7 @@ def find(token: str) -> Link | None:
         "pause__run__work_order__definition",
         "pause__run__definition",
     )
-    link = Link.objects.select_related(*related).filter(pk=digest).first()
-    return link if link is not None and hmac.compare_digest(link.digest, digest) else None
+    return Link.objects.select_related(*related).filter(pk=_digest(token))
 
 
 def use(link: Link) -> None:

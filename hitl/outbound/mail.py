@@ -12,6 +12,7 @@ from django.template.loader import render_to_string
 
 from checkpoints.models.fields import demand
 from hitl.models.outbound import ASKING, Delivery, Occasion
+from hitl.outbound import replies
 from hitl.outbound.addresses import AddressRefused, CannotReach
 from hitl.outbound.messages import OutboundMessage
 from hitl.outbound.recipients import why_no_address
@@ -30,12 +31,15 @@ def send(delivery: Delivery, message: OutboundMessage) -> None:
     """Send a mail; raises AddressRefused where it can never arrive, CannotReach where it may
     later.
     """
-    _send(
-        delivery,
-        message.subject,
-        "question",
-        {"message": message, "asking": delivery.occasion in ASKING},
-    )
+    reply = replies.address_of(delivery)
+    context = {
+        "message": message,
+        "asking": delivery.occasion in ASKING,
+        "replies": bool(reply),
+        "invited": bool(reply) and replies.invited(delivery),
+        "marker": replies.MARKER if reply else "",
+    }
+    _send(delivery, message.subject, "question", context, reply=reply)
 
 
 def send_digest(first: Delivery, messages: list[OutboundMessage]) -> None:
@@ -43,7 +47,9 @@ def send_digest(first: Delivery, messages: list[OutboundMessage]) -> None:
     _send(first, f"{len(messages)} questions wait for you", "digest", {"said": messages})
 
 
-def _send(delivery: Delivery, subject: str, template: str, context: dict[str, Any]) -> None:
+def _send(
+    delivery: Delivery, subject: str, template: str, context: dict[str, Any], *, reply: str = ""
+) -> None:
     address = address_of(delivery)
     if not address:
         raise AddressRefused("There is no mail address.")
@@ -52,7 +58,11 @@ def _send(delivery: Delivery, subject: str, template: str, context: dict[str, An
         raise AddressRefused(wrong)
     text = render_to_string(f"mail/{template}.txt", context)
     mail = EmailMultiAlternatives(
-        subject=subject, body=text, to=[address], headers=_headers(delivery)
+        subject=subject,
+        body=text,
+        to=[address],
+        headers=_headers(delivery),
+        reply_to=[reply] if reply else None,
     )
     mail.attach_alternative(render_to_string(f"mail/{template}.html", context), "text/html")
     try:
@@ -73,7 +83,9 @@ def _send(delivery: Delivery, subject: str, template: str, context: dict[str, An
 def _headers(delivery: Delivery) -> dict[str, str]:
     made = {
         "Message-ID": _message_id(delivery),
-        "Auto-Submitted": "auto-generated",
+        "Auto-Submitted": "auto-replied"
+        if delivery.occasion == Occasion.REPLIED
+        else "auto-generated",
         "X-Auto-Response-Suppress": "All",
     }
     if delivery.occasion in {Occasion.ASKED, Occasion.TEST}:

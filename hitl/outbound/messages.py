@@ -37,11 +37,14 @@ EARLIER = {
     Occasion.ANSWERED: "Answered: ",
     Occasion.CANCELLED: "Cancelled: ",
     Occasion.EXPIRED: "Expired: ",
+    Occasion.REPLIED: "About your reply: ",
 }
 CALLBACKS: list[Callable[[Pause], dict[str, Any] | None]] = []
 """What is said to an endpoint of one thread, where it waits for a run's end in a form of its own;
 the first that has a say.
 """
+TEAMS = frozenset({"workflow", "workflows"})
+"""Apprise's names of it."""
 OTHERS = 8
 """Names of who else may answer."""
 LISTED, LINE = 8, 90
@@ -98,10 +101,13 @@ def of(delivery: Delivery) -> OutboundMessage:
         return _to_outside(pause, delivery)
     hidden = encryption.in_use()
     asking, mentioned = delivery.occasion in ASKING, delivery.occasion == Occasion.MENTIONED
+    replied = delivery.occasion == Occasion.REPLIED
     waits = "You are mentioned at a question" if mentioned else "A question waits for you"
-    question = waits if hidden else str(demand(delivery.words or pause.question))
+    own_words = "" if replied else delivery.words
+    question = waits if hidden else str(demand(own_words or pause.question))
     title = "" if hidden else title_of(pause)
-    url = links.url_of(delivery) if own(delivery) and asking else links.absolute(place_of(pause))
+    way_in = own(delivery) and (asking or replied)
+    url = links.url_of(delivery) if way_in else links.absolute(place_of(pause))
     return OutboundMessage(
         subject=_subject(
             pause,
@@ -114,6 +120,8 @@ def of(delivery: Delivery) -> OutboundMessage:
         if asking
         else _about(pause, hidden=hidden)
         if mentioned
+        else ("" if hidden else str(demand(delivery.words)))
+        if replied
         else outcome_of(pause),
         content=""
         if hidden or not asking
@@ -202,6 +210,21 @@ def text_of(message: OutboundMessage) -> str:
     if message.due:
         lines.append(f"Due {timezone.localtime(message.due):%d %b %Y, %H:%M}.")
     return "\n".join([invisible.plain(line) for line in lines if line] + [message.url])
+
+
+def how_in_teams(delivery: Delivery, message: OutboundMessage) -> str:
+    """What a message in Teams has besides, so that it can be answered there: all that is asked, and
+    the words that answer it.
+    """
+    pause, endpoint = delivery.pause, delivery.endpoint
+    if not settings.WAYSTATION_TEAMS_SECRETS or pause is None or endpoint is None:
+        return ""
+    service = str(demand(endpoint.target)).partition("://")[0].lower()
+    asking = service in TEAMS and delivery.occasion in ASKING
+    if not asking or not links.may_answer_in_chat(pause):
+        return ""
+    content = f"\n\n{invisible.plain(message.content)}" if message.content else ""
+    return f"{content}\n\nTo answer, mention the webhook here: approve {pause.shown_id}"
 
 
 def list_of(messages: Sequence[OutboundMessage]) -> str:

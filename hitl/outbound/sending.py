@@ -33,8 +33,8 @@ from hitl.models.outbound import (
     Occasion,
     active_secrets,
 )
-from hitl.outbound import addresses, chat, mail, messages, signatures
-from hitl.outbound.addresses import AddressRefused, CannotReach
+from hitl.outbound import addresses, chat, mail, messages, signatures, slack
+from hitl.outbound.addresses import AddressRefused, CannotReach, TryLater
 from runs import keyed
 from runs.states import PauseStatus
 from runs.workflows.sequence import retry_delay
@@ -62,14 +62,6 @@ QUEUED, SENDING, SENT, DEAD, CANCELLED = (
 
 class EndpointGone(AddressRefused):
     """The receiver says that it wants nothing any more (410)."""
-
-
-class TryLater(CannotReach):
-    """The receiver says when to come again."""
-
-    def __init__(self, text: str, seconds: int) -> None:
-        super().__init__(text)
-        self.seconds = seconds
 
 
 def deliver(*, seconds: float, batch: int = BATCH) -> int:
@@ -243,7 +235,7 @@ def _overtaken(delivery: Delivery) -> str | None:
         return "The endpoint is switched off."
     if delivery.recipient is not None and not delivery.recipient.is_active:
         return "The account is switched off."
-    if delivery.pause is None:
+    if delivery.pause is None or delivery.occasion == Occasion.REPLIED:
         return None
     if delivery.occasion in ASKING:
         return (
@@ -285,11 +277,17 @@ def _send(together: list[Delivery]) -> list[Delivery]:
     if delivery.channel == Channel.WEBHOOK:
         _post(delivery)
         return together
+    if delivery.channel == Channel.SLACK and delivery.occasion == Occasion.REPLIED:
+        slack.whisper(delivery)
+        return together
     message = messages.of(delivery)
-    if delivery.channel == Channel.EMAIL:
+    if delivery.channel == Channel.SLACK:
+        slack.send(delivery, message)
+    elif delivery.channel == Channel.EMAIL:
         mail.send(delivery, message)
     else:
-        _say(delivery, title=message.subject, text=messages.text_of(message))
+        text = messages.text_of(message) + messages.how_in_teams(delivery, message)
+        _say(delivery, title=message.subject, text=text)
     return together
 
 

@@ -24,7 +24,7 @@ from hitl.models import (
     Vote,
     Wait,
 )
-from hitl.models.outbound import Delivery, Endpoint, Link
+from hitl.models.outbound import Delivery, Endpoint, InboundMail, Link
 from runs.threads import tables as machine
 
 
@@ -102,6 +102,12 @@ TABLES = (
         kind="presences",
         of=lambda threads: Presence.objects.filter(pause__run__thread__in=threads),
         unexported="It says who looks at a page at this moment.",
+    ),
+    Table(
+        model=InboundMail,
+        kind="inbound_mails",
+        of=lambda threads: InboundMail.objects.filter(link__pause__run__thread__in=threads),
+        unexported="It is a mail that came to this server.",
     ),
     Table(
         model=Link,

@@ -15,8 +15,10 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from checkpoints.database.people import User
+from hitl.channels import accounts
+from hitl.models import ChatAccount
 from hitl.models.outbound import Channel, Delivery, DeliveryStatus, Endpoint, Occasion
-from hitl.outbound import endpoints, links, sending
+from hitl.outbound import endpoints, links, sending, slack
 from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress
 from hitl.views.common import person
@@ -72,8 +74,8 @@ class EndpointForm(forms.Form):
         label="Address",
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
         help_text=(
-            "A service's address such as slack://…, or https://… of a webhook. It is kept like "
-            "a password and never shown again."
+            "A service's address such as slack://…, https://… of a webhook, or the id of a "
+            "channel for Slack with buttons. It is kept like a password and never shown again."
         ),
     )
     name = forms.CharField(
@@ -103,9 +105,11 @@ class EndpointForm(forms.Form):
             "scope", [*choices, *([("everybody", "All questions")] if user.is_superuser else [])]
         )
         wider = len(choices) > 1 or user.is_superuser
+        offered = {Channel.WEBHOOK, Channel.APPRISE} | ({Channel.EMAIL} if wider else set())
+        offered |= {Channel.SLACK} if slack.in_use() else set()
         self.choose(
             "channel",
-            [choice for choice in Channel.choices if wider or choice[0] != Channel.EMAIL][::-1],
+            [choice for choice in Channel.choices if choice[0] in offered][::-1],
         )
         if not wider:
             self.fields["scope"].widget = forms.HiddenInput()
@@ -222,3 +226,22 @@ def _test(request: HttpRequest, endpoint: Endpoint | None) -> None:
                 "seconds."
             ),
         )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def chats(request: HttpRequest) -> HttpResponse:
+    """The accounts that answer as this person; POST shows a code, or removes one."""
+    user = person(request)
+    mine, code = ChatAccount.objects.filter(user=user).order_by("id"), ""
+    if request.method == "POST" and request.POST.get("do") == "code":
+        code = accounts.new_code(user)
+    elif request.method == "POST":
+        key = request.POST.get("account", "")
+        if key.isdecimal() and len(key) < 18 and mine.filter(pk=int(key)).delete()[0]:
+            messages.success(request, "It answers as you no more.")
+        return redirect("hitl:chats")
+    context = {"accounts": mine[: accounts.MOST], "code": code, "minutes": accounts.MINUTES}
+    response = render(request, "hitl/outbound/chats.html", context)
+    response["Cache-Control"] = "no-store"  # it may hold a code
+    return response

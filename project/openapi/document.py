@@ -17,6 +17,7 @@ from runs.security.scopes import Scope
 TAGS = {
     "agent-work-orders": "Work orders under the addresses of S4.",
     "artifacts": "Texts that steps kept.",
+    "channels": "What was answered in mails and chats.",
     "checkpoints": "States after steps: read them, compare them, go on from one.",
     "decisions": "Answers with their receipts.",
     "deliveries": "Messages about questions.",

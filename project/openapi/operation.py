@@ -104,6 +104,32 @@ class SignatureScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untype
         }
 
 
+class SlackScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """How the document describes what Slack signs."""
+
+    target_class = "hitl.api.channels.BySlack"
+    name = "slack"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        described = "Slack's v0, over the time and the body, with the app's signing secret."
+        return {
+            "type": "apiKey", "in": "header", "name": "X-Slack-Signature", "description": described
+        }  # fmt: skip
+
+
+class TeamsScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """How the document describes what an outgoing webhook of Teams signs."""
+
+    target_class = "hitl.api.channels.ByTeams"
+    name = "teams"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        described = "`HMAC <base64>` over the body, with the webhook's security token."
+        return {
+            "type": "apiKey", "in": "header", "name": "Authorization", "description": described
+        }  # fmt: skip
+
+
 class Operation(AutoSchema):
     """One operation: what its view says of it, and what stands around every view."""
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from django.core.management import CommandError, call_command
 from django.http import Http404
@@ -27,6 +28,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from checkpoints import ids
+from hitl.channels import teams
+from hitl.channels.slack import signing
 from hitl.decisions.deadlines import outcomes
 from hitl.live import routing, socket_messages
 from hitl.live.consumers import SocketRefused
@@ -38,7 +41,18 @@ from runs.threads import message_queue
 from tests.adversary import bodies
 from tests.adversary.bodies import Pick
 from tests.adversary.still import STILL as STILL
-from tests.adversary.world import PEOPLE, REVIEWERS, SECRET, SOURCE, STEPS, TEAM, World
+from tests.adversary.world import (
+    CHATS,
+    MAIL_DOMAIN,
+    PEOPLE,
+    REVIEWERS,
+    SECRET,
+    SOURCE,
+    STEPS,
+    TEAM,
+    TEAMS_SECRET,
+    World,
+)
 from tests.matrix.addresses import ADDRESSES, API, PRINTED
 from tests.matrix.walk import ARGUMENT
 from tests.matrix.world import NOTHING
@@ -231,6 +245,36 @@ def _inbound(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     return {"run_id": run, **bodies.event(world, pick), "webhook-id": pick("", "once")}
 
 
+def _mail(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
+    """A reply to some mail that was sent, by whom it went to or by somebody else."""
+    to = pick.of(world.reply_addresses()[:6], f"reply+{'a' * 32}@{MAIL_DOMAIN}")
+    sender = f"{pick(*PEOPLE[:5])}@{MAIL_DOMAIN}"
+    text = pick("approve", "revise: shorter", "The plan must be shorter", "ok", "cancel")
+    return {"from": sender, "to": to, "text": text, "message_id": pick("<1>", uuid.uuid4().hex)}
+
+
+def _slack(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
+    """A button that somebody presses, at a question that they may never have been shown."""
+    pause = pick.of(world.known().get("pause_id", [])[:6], f"pse_{NOTHING}")
+    action = {
+        "action_id": pick("answer:approve", "answer:approve", "answer:revise", "answer:cancel"),
+        "value": f"{pause} {pick(1, 1, 2)}",
+    }
+    return {
+        "type": "block_actions", "user": {"id": pick(*PEOPLE), "team_id": CHATS},
+        "actions": [action], "response_url": "https://hooks.slack.com/x",
+    }  # fmt: skip
+
+
+def _teams(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
+    pause = pick.of(world.known().get("pause_id", [])[:6], f"pse_{NOTHING}")
+    said = pick("approve {}", "revise {}: shorter", "{} ok", "cancel {}").format(pause)
+    return {
+        "timestamp": timezone.now().isoformat(), "from": {"id": pick(*PEOPLE)},
+        "conversation": {"tenantId": CHATS}, "text": said,
+    }  # fmt: skip
+
+
 def _template(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     return bodies.template(world, pick, named.get("slug", "adv-strict"))
 
@@ -356,6 +400,9 @@ MOVES: dict[str, Body] = {
     f"POST {API}workflows/<str:run_id>/resume-and-continue": _of(bodies.event),
     f"POST {API}resume": _trace,
     f"POST {API}inbound/<slug:source>": _inbound,
+    f"POST {API}channels/mail": _mail,
+    f"POST {API}channels/slack": _slack,
+    f"POST {API}channels/teams": _teams,
     f"POST {API}schedules": _schedule,
     f"PATCH {API}schedules/{SCHEDULE}": _schedule,
     f"DELETE {API}schedules/{SCHEDULE}": plain,
@@ -485,7 +532,9 @@ def _request(world: World, move: Move, path: str) -> Came:
         return _came(world.pages[move.who].post(url, body))
     headers = {"Idempotency-Key": move.key} if move.key else {}
     raw = body["raw"] if "raw" in body else json.dumps(body).encode()
-    if "inbound" in path:
+    if path.endswith(("channels/slack", "channels/teams")):
+        return _from_chat(world, url, body)
+    if "inbound" in path or path.endswith("channels/mail"):
         name = body.get("webhook-id") or uuid.uuid4().hex
         now = timezone.now()
         headers |= {
@@ -506,6 +555,17 @@ def _request(world: World, move: Move, path: str) -> Came:
     if "raw" in body and came.done:
         _copied(world, raw)
     return came
+
+
+def _from_chat(world: World, url: str, body: Mapping[str, Any]) -> Came:
+    """As Slack, or Teams, signs it."""
+    raw, kind = json.dumps(body).encode(), "application/json"
+    headers = {"Authorization": f"HMAC {teams.signature(TEAMS_SECRET, raw)}"}
+    if url.endswith("slack"):
+        raw = urlencode({"payload": json.dumps(body)}).encode()
+        now, kind = str(int(timezone.now().timestamp())), "application/x-www-form-urlencoded"
+        headers = {signing.TIMESTAMP: now, signing.SIGNATURE: signing.sign(SECRET, now, raw)}
+    return _came(world.rest["nobody"].generic("POST", url, raw, content_type=kind, headers=headers))
 
 
 def _copied(world: World, raw: bytes) -> None:

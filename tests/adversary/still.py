@@ -80,6 +80,9 @@ STILL: dict[str, str] = {
     "admin auth_user add": DESK,
     "admin auth_user delete": DESK,
     "admin auth_user_password_change": DESK,
+    "admin hitl_chataccount add": "For superusers alone, as delegations.",
+    "admin hitl_chataccount delete": DESK,
+    "POST notifications/chats": OWN,
     "admin hitl_delegation add": (
         "For superusers alone, who may answer as anybody; the page `delegations/` is played."
     ),

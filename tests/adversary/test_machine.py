@@ -18,7 +18,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.adversary import schemes
 from tests.adversary.machine import TOTALS, Adversary, Game
-from tests.adversary.world import undone
+from tests.adversary.world import MAIL_DOMAIN, SECRET, TEAMS_SECRET, undone
 
 pytestmark = pytest.mark.django_db
 
@@ -43,6 +43,10 @@ QUICK = hypothesis.settings(
 def quiet(caplog: pytest.LogCaptureFixture, settings: Any) -> None:
     """Thousands of refusals, and steps that fail on purpose."""
     caplog.set_level(logging.CRITICAL)
+    settings.WAYSTATION_REPLY_ADDRESS = f"reply@{MAIL_DOMAIN}"
+    settings.WAYSTATION_REPLY_SECRETS = [SECRET]
+    settings.WAYSTATION_SLACK_SIGNING_SECRET = SECRET
+    settings.WAYSTATION_TEAMS_SECRETS = [TEAMS_SECRET]
 
 
 def test_nothing_is_done_behind_a_review_without_its_reviewers(

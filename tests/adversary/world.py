@@ -4,6 +4,7 @@ written outside the product.
 
 from __future__ import annotations
 
+import base64
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,9 +19,17 @@ from django.utils import timezone
 
 from checkpoints import ids
 from checkpoints.models import Checkpoint, Thread
-from hitl.models import ApiToken, Comment, Decision, Delegation, InboundSource
+from hitl.models import (
+    ApiToken,
+    ChatAccount,
+    ChatService,
+    Comment,
+    Decision,
+    Delegation,
+    InboundSource,
+)
 from hitl.models.outbound import Delivery
-from hitl.outbound import links
+from hitl.outbound import links, replies
 from runs import definitions
 from runs.models import OWN_REDUCERS, Pause, QueuedTurn, Run, Schedule, WorkOrder
 from runs.workflows.base import Ask, Context, Done, Go, Outcome, Outside, Report, State, StepFailed
@@ -31,7 +40,9 @@ from runs.workflows.wait_for_input import ask_about_calls, wait_for_input
 TEAM, REVIEWERS = "platform", "reviewers"
 SUPPLIER, ACCOMPLICE = "billing@supplier.example", "accomplice@elsewhere.example"
 """An address that the template's author wrote down, and one that the requester did."""
+MAIL_DOMAIN, CHATS = "example.org", "T0GAME"
 SOURCE, SECRET = "partner", "whsec_" + "YWR2ZXJzYXJ5LWFkdmVyc2FyeS1hZHZlcnNhcnk="
+TEAMS_SECRET = base64.b64encode(SECRET.encode()).decode()
 VAT = {"type": "object", "properties": {"vat": {"type": "string"}}, "required": ["vat"]}
 
 
@@ -320,6 +331,14 @@ class World:
         }
         return {name: values for name, values in found.items() if values}
 
+    def reply_addresses(self) -> list[str]:
+        """Where the newest mails are answered."""
+        asking = Delivery.objects.filter(
+            channel="email", recipient__isnull=False, pause__isnull=False
+        )
+        related = asking.select_related("pause", "recipient").order_by("-pk")
+        return [address for one in related[:12] if (address := replies.address_of(one))]
+
     def collect_links(self) -> None:
         """What a round of mail would carry: each message's link."""
         for delivery in Delivery.objects.filter(pause__isnull=False).select_related(
@@ -366,6 +385,9 @@ def build() -> World:
                 person.user_permissions.add(permission)
     people = {name: User.objects.get(username=name) for name in PEOPLE}
     InboundSource.objects.create(name=SOURCE, user=people["ben"], secrets=[SECRET])
+    for name, user in people.items():
+        for service in ChatService.values:
+            ChatAccount.objects.create(service=service, team=CHATS, account=name, user=user)
     pages, rest = {}, {}
     for name, user in people.items():
         pages[name] = Client(raise_request_exception=False)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.test.utils import override_settings
 
+from tests.matrix import races
 from tests.matrix import world as worlds
 from tests.matrix.world import World
 
@@ -26,3 +27,12 @@ def world(
         worlds.load_templates()
         yield worlds.build()
     quiet.disabled = before
+
+
+@pytest.fixture(autouse=True)
+def channels(settings: Any) -> None:
+    """Every channel is open."""
+    settings.WAYSTATION_REPLY_ADDRESS = "reply@ways.example"
+    settings.WAYSTATION_REPLY_SECRETS = [races.SECRET]
+    settings.WAYSTATION_SLACK_SIGNING_SECRET = races.SECRET
+    settings.WAYSTATION_TEAMS_SECRETS = [races.TEAMS_SECRET]

@@ -20,14 +20,17 @@ CHANGED: dict[str, frozenset[str]] = {
     "hitl_apitoken": frozenset({"add"}),
     "hitl_inboundsource": frozenset({"add"}),
     "hitl_delegation": frozenset({"add"}),
+    "hitl_chataccount": frozenset({"add", "delete"}),
     "auth_user": EVERYTHING,
     "auth_group": EVERYTHING,
 }
 """What may be done by its pages to rows of a model, by those who hold the right; to rows of all
 others nothing, by nobody.
 """
-SUPERUSERS = {"hitl_delegation"}
-"""Models whose rows superusers alone make: a delegation may be anybody's."""
+SUPERUSERS = {"hitl_delegation", "hitl_chataccount"}
+"""Models whose rows superusers alone make: a delegation, or an account that answers, may be
+anybody's.
+"""
 STANDARD = {
     "changelist": "view",
     "history": "view",

@@ -7,6 +7,7 @@ whoever stood there was told.
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import json
 import re
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from io import StringIO
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.auth.models import Group, Permission, User
@@ -27,15 +29,24 @@ from django.test import Client
 from django.utils import timezone
 
 from checkpoints.models import Event, Thread
+from hitl.channels import teams
+from hitl.channels.slack import signing
 from hitl.live import socket_messages
-from hitl.models import ApiToken, Decision
+from hitl.models import ApiToken, ChatAccount, Decision
 from hitl.models.outbound import Delivery
-from hitl.outbound import links
+from hitl.outbound import links, replies, signatures
 from project.errors import exception_handler
 from runs.models import Pause, Run, WorkOrder
 from runs.services import PauseClosed
 from runs.states import PauseStatus
 from tests.worlds.deadlines import fire
+
+FORM = "application/x-www-form-urlencoded"
+SECRET = "whsec_" + "cmFjZXMtcmFjZXMtcmFjZXMtcmFjZXMtcmFjZXM="
+"""Whoever hands over mails here signs with it."""
+
+
+TEAMS_SECRET = base64.b64encode(SECRET.encode()).decode()
 
 
 @dataclass(frozen=True)
@@ -165,6 +176,15 @@ def socket(at: Question, who: Racer) -> Told:
 def link(at: Question, who: Racer, *, outside: bool = False) -> Told:
     """A link of their own, without a login: as the recipient, or as somebody without an account."""
     person = {"contact": outside_of(who.user)} if outside else {"recipient": who.user}
+    path = links.url_of(_mailed(at, who, **person)).partition("/l/")[2]
+    response = Client(raise_request_exception=False, SERVER_NAME="localhost").post(
+        f"/l/{path}", {"action": "approve", "me": "yes"}
+    )
+    return Told(response.status_code == 200, response.content.decode(), response.status_code)
+
+
+def _mailed(at: Question, who: Racer, **person: Any) -> Delivery:
+    """A mail that asks one person."""
     now, place = timezone.now(), f"race:{who.user.pk}:{uuid.uuid4().hex}"
     delivery = Delivery.objects.create(
         pause_id=at.key,
@@ -177,13 +197,71 @@ def link(at: Question, who: Racer, *, outside: bool = False) -> Told:
         made_at=now,
         **person,
     )
-    path = links.url_of(Delivery.objects.select_related("pause").get(pk=delivery.pk)).partition(
-        "/l/"
-    )[2]
+    return Delivery.objects.select_related("pause").get(pk=delivery.pk)
+
+
+def reply(at: Question, who: Racer) -> Told:
+    """A reply to a mail of their own, handed over by who signs; what they are told is a mail."""
+    User.objects.filter(pk=who.user.pk).update(email=f"{who.user.get_username()}@in.example")
+    address = replies.address_of(_mailed(at, who, recipient=who.user))
+    body = f"From: {who.user.get_username()}@in.example\nTo: {address}\n\napprove\n".encode()
+    signed = signatures.headers("race", int(timezone.now().timestamp()), body, [SECRET])
     response = Client(raise_request_exception=False, SERVER_NAME="localhost").post(
-        f"/l/{path}", {"action": "approve", "me": "yes"}
+        "/api/v1/channels/mail", body, content_type="message/rfc822", headers=signed
     )
-    return Told(response.status_code == 200, response.content.decode(), response.status_code)
+    if response.status_code != 200:
+        return Told(False, response.content.decode(), response.status_code)
+    words = Delivery.objects.filter(occasion="replied", recipient=who.user).latest("id").words
+    done = response.json()["outcome"] in {"answered", "voted"}
+    return Told(done, words, 200 if done else 409)
+
+
+def slack(at: Question, who: Racer) -> Told:
+    """A button that their account in Slack presses; what they are told is a message there."""
+    _connect("slack", who)
+    name, now = who.user.get_username(), str(int(timezone.now().timestamp()))
+    action = {"action_id": "answer:approve", "value": f"{at.pause} 1"}
+    payload = {
+        "type": "block_actions", "user": {"id": name, "team_id": "T0RACE"}, "actions": [action],
+        "response_url": "https://hooks.slack.com/x", "trigger_id": uuid.uuid4().hex,
+    }  # fmt: skip
+    body = urlencode({"payload": json.dumps(payload)}).encode()
+    headers = {signing.TIMESTAMP: now, signing.SIGNATURE: signing.sign(SECRET, now, body)}
+    response = Client(raise_request_exception=False, SERVER_NAME="localhost").post(
+        "/api/v1/channels/slack", body, content_type=FORM, headers=headers
+    )
+    if response.status_code != 200:
+        return Told(False, response.content.decode(), response.status_code)
+    told = Delivery.objects.filter(occasion="replied", place=f"slack:T0RACE:{name}")
+    return _by_chat(told.latest("id").words)
+
+
+def teams_words(at: Question, who: Racer) -> Told:
+    """Words of their account in Teams to an outgoing webhook."""
+    _connect("teams", who)
+    activity = {
+        "timestamp": timezone.now().isoformat(), "from": {"id": who.user.get_username()},
+        "conversation": {"tenantId": "T0RACE"}, "text": f"<at>W</at> approve {at.pause}",
+    }  # fmt: skip
+    body = json.dumps(activity).encode()
+    response = Client(raise_request_exception=False, SERVER_NAME="localhost").post(
+        "/api/v1/channels/teams", body, content_type="application/json",
+        headers={"Authorization": f"HMAC {teams.signature(TEAMS_SECRET, body)}"},
+    )  # fmt: skip
+    if response.status_code != 200:
+        return Told(False, response.content.decode(), response.status_code)
+    return _by_chat(response.json()["text"])
+
+
+def _connect(service: str, who: Racer) -> None:
+    ChatAccount.objects.get_or_create(
+        service=service, team="T0RACE", account=who.user.get_username(), defaults={"user": who.user}
+    )
+
+
+def _by_chat(words: str) -> Told:
+    done = "was recorded as your" in words
+    return Told(done, words, 200 if done else 409)
 
 
 def outside_of(user: User) -> str:
@@ -234,6 +312,9 @@ DOORS: dict[str, Door] = {
     ),
     "socket": Door(socket),
     "link": Door(link),
+    "reply to a mail": Door(reply),
+    "button in Slack": Door(slack),
+    "words in Teams": Door(teams_words),
     "link, outside": Door(partial(link, outside=True), outside=True),
     "expiry": Door(expiry, silent=True),
     "admin": Door(lambda at, who: desk(at, who, "approve")),

@@ -44,6 +44,9 @@ VOTES = (
     "socket",
     "link",
     "link, outside",
+    "reply to a mail",
+    "button in Slack",
+    "words in Teams",
     "message",
     "command",
 )

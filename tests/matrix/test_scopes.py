@@ -28,7 +28,11 @@ pytestmark = pytest.mark.django_db
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "tokens.md"
 ROW = re.compile(r"^\| (`.+`) \| ([A-Z, ]+) \| (`.+`) \|$", re.MULTILINE)
-UNSCOPED = {f"{API}inbound/<slug:source>", f"{API}inbound/<slug:source>/start"}
+UNSCOPED = {
+    f"{API}inbound/<slug:source>",
+    f"{API}inbound/<slug:source>/start",
+    *(f"{API}channels/{name}" for name in ("mail", "slack", "teams")),
+}
 """Signed, so it takes no token."""
 RUNS = f"{API}threads/<thr:thread_id>/runs"
 

@@ -28,6 +28,7 @@ from hitl.decisions.talk import comments
 from hitl.ledger import anchors
 from hitl.models import (
     ApiToken,
+    ChatAccount,
     Decision,
     Delegation,
     Import,
@@ -155,6 +156,7 @@ def build() -> World:
         thread=elsewhere, imported_by=people["root"], at=timezone.now(), source=came
     )
     TemplateAccess.objects.create(slug="writing-fail")
+    ChatAccount.objects.create(service="slack", team="T0", account="U0ANA", user=people["ana"])
     limit = WorkLimit.objects.create(template="nothing")
     Credential.objects.create(name="forge", value="a token of the forge")
     pause = Pause.objects.get(pk=ids.parse("pse", states["paused"]["pause_id"]))

@@ -85,6 +85,7 @@ def _take(answer: Answer, context: AnyReviewContext) -> Decision | Vote:
     context = _in_time(context)
     pause = context.pause
     _check_seen(pause, answer)
+    answers.check_door(pause, answer)
     answer = comments.along(pause, answer)
     answers.check_words(pause, answer)
     seat = context.seat_for(answer.action)

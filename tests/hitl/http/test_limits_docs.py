@@ -23,6 +23,7 @@ ACTS = {
         "NUMBER_DIGITS",
     ],
     "tests/hitl/api/test_export.py": ["IMPORT_BYTES"],
+    "tests/hitl/channels/test_mail_replies.py": ["MAIL_BYTES"],
     "tests/hitl/rendering/test_word_diff.py": ["DIFF_WORK"],
     "tests/runs/workflows/test_schemas.py": [
         "SCHEMA_BYTES",

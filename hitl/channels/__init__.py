@@ -1,0 +1,1 @@
+"""Answers from where people are: replies to mails, buttons in Slack, words in Teams."""

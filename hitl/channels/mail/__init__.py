@@ -1,0 +1,1 @@
+"""Replies to mails, by webhook or out of a mailbox."""

@@ -1,0 +1,90 @@
+"""Taking in a reply: whose answer it is, and what became of it, told to whom the mail went.
+
+A reply answers as the person whom its address was made for, where that person sent it. Whatever
+else comes changes nothing. What is said of it goes to that person's own mail, never to whoever
+wrote, and so often at most (`Link.MAILS_BACK`).
+"""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import F
+
+from checkpoints.database import clock
+from hitl.channels import words
+from hitl.channels.mail.reading import Mail
+from hitl.channels.words import Outcome, Unclear
+from hitl.decisions import notifications
+from hitl.models import Via
+from hitl.models.outbound import InboundMail, Link, Occasion
+from hitl.outbound import links, replies
+from hitl.outbound.mail import address_of
+
+UNKNOWN, AUTOMATIC, REPEATED, SILENT = "unknown_address", "automatic", "repeated", "too_many"
+"""Outcomes of which nothing is said, and nothing is kept."""
+
+
+def take(mail: Mail) -> str:
+    """Take in one mail; gives what became of it, as a code. The same mail again does nothing."""
+    link = replies.find(mail.recipients)
+    if link is None:
+        return UNKNOWN
+    if mail.automatic:
+        return AUTOMATIC
+    if InboundMail.objects.filter(link=link, message_digest=mail.key).exists():
+        return REPEATED
+    if link.mails_back >= Link.MAILS_BACK:
+        return SILENT
+    outcome = _answered(mail, link)
+    try:
+        return _tell(link, mail.key, outcome)
+    except IntegrityError:  # inbound_mail_once: the same mail at the same moment
+        return REPEATED
+
+
+def _answered(mail: Mail, link: Link) -> Outcome:
+    """Decide as the mail says, or why not."""
+    recipient, pause, address = link.recipient, link.pause, address_of(link.delivery)
+    if not (recipient and address) or [one.lower() for one in mail.senders] != [address.lower()]:
+        return _no(
+            "wrong_sender",
+            "A reply came from another address than the one that the mail went to.",
+        )
+    authserv = settings.WAYSTATION_REPLY_AUTHSERV
+    proven = bool(authserv) and mail.proven(authserv)
+    if authserv and not proven:
+        return _no("not_proven", "Our mail server could not prove that your reply came from you.")
+    ended = links.standing(link, visitor=None, now=clock.now())
+    if ended is not None:
+        return Outcome(False, "link_ended", f"{ended.title}. {ended.words}")
+    if not replies.may_answer(pause, proven=proven):
+        return _no("login_needed", "This question is answered on its page, by who is logged in.")
+    try:
+        answer = words.answer_in(mail.words, pause, via=Via.MAIL, revision=link.revision)
+    except Unclear as unclear:
+        return _no(unclear.code, str(unclear))
+    return words.give(pause, answer, by=recipient)
+
+
+def _no(code: str, text: str) -> Outcome:
+    return Outcome(False, code, f"{text} Nothing was decided.")
+
+
+@transaction.atomic(durable=True)
+def _tell(link: Link, key: str, outcome: Outcome) -> str:
+    """Note the mail, and plan the one that says what became of it."""
+    kept = replies.remember(link, key, outcome.code, uses=outcome.taken)
+    more = Link.objects.filter(pk=link.pk, mails_back__lt=Link.MAILS_BACK)
+    if more.update(mails_back=F("mails_back") + 1):
+        asked = link.delivery
+        place = {
+            "channel": asked.channel,
+            "place": asked.place,
+            "recipient_id": asked.recipient_id,
+            "endpoint_id": asked.endpoint_id,
+        }
+        notifications.plan_at(
+            link.pause, Occasion.REPLIED, [place], mark=kept.pk.hex, words=outcome.words
+        )
+    return outcome.code

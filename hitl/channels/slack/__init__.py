@@ -1,0 +1,1 @@
+"""Slack: what is pressed there, and filled in, becomes an answer."""

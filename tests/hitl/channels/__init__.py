@@ -1,0 +1,1 @@
+"""Mail, chat and webhooks: planned, sent, refused."""
