@@ -19,7 +19,7 @@ up: .venv/runtime
 check: .venv/dev .venv/node
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-types check-rest
 check-types: .venv/dev
-	$(BIN)/mypy $(MODULES) tests $(filter-out docs/examples/test_%,$(wildcard docs/examples/*.py))
+	$(BIN)/mypy $(MODULES) tests client/waystation_client client/generate.py $(filter-out docs/examples/test_%,$(wildcard docs/examples/*.py))
 check-rest: .venv/dev .venv/node
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -29,6 +29,8 @@ check-rest: .venv/dev .venv/node
 	WAYSTATION_DATA=$(CURDIR)/tests/.artifacts/data $(BIN)/python manage.py makemigrations --check --dry-run
 	WAYSTATION_DATA=$(CURDIR)/tests/.artifacts/data $(BIN)/python manage.py spectacular --validate --fail-on-warn --file tests/.artifacts/openapi.yaml
 	$(BIN)/python -m tests.node.lint tests/.artifacts/openapi.yaml
+	$(BIN)/python client/generate.py tests/.artifacts/openapi.yaml --check
+	$(BIN)/python -m tests.node.typescript tests/.artifacts/openapi.yaml
 	$(BIN)/python -m tests.house
 
 test: .venv/dev

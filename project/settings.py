@@ -410,7 +410,7 @@ SPECTACULAR_SETTINGS = {
     "SERVERS": [{"url": "/"}],
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "project.openapi.document.with_streams",
+        "project.openapi.streams.with_streams",
         "project.openapi.document.with_tags",
     ],
     "SWAGGER_UI_DIST": "SIDECAR",

@@ -128,7 +128,13 @@ class AnswerGiven(serializers.Serializer[Any]):
     decision = serializers.CharField(help_text="approve, answer, cancel, or a choice.")
     payload = serializers.DictField(allow_null=True)
     feedback = serializers.CharField(allow_blank=True)
-    decided_by = serializers.CharField()
+    decided_by = serializers.CharField(
+        allow_null=True, help_text="Null where the rules or somebody outside answered."
+    )
+    external = serializers.CharField(
+        allow_null=True,
+        help_text="The mail address of who answered by the link sent there; null else.",
+    )
     decided_at = serializers.DateTimeField()
     via = serializers.CharField()
 

@@ -16,7 +16,7 @@ from tests.house import source
 
 READ = "see docs/decisions/house.md"
 APPS = ("checkpoints", "runs", "hitl")
-FOLDERS = (*APPS, "project", "bench", "tests")
+FOLDERS = (*APPS, "project", "bench", "tests", "client")
 SPECIAL = {"__init__", "__main__", "conftest"}
 
 MOST = 16
@@ -39,6 +39,9 @@ LONG = {
     "checkpoints/state/codec.py": 650,
     # which schemas are taken, and what fits one
     "runs/workflows/schemas.py": 650,
+    # made of the OpenAPI document by client/generate.py
+    "client/waystation_client/rest/models.py": 2500,
+    "client/waystation_client/rest/operations.py": 1500,
 }
 """Modules that were within the limit while lines had 140 characters, and how far each may go: take
 something out of one before more comes in."""

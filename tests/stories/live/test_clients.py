@@ -19,11 +19,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests import node
+from tests.node import typescript
 from tests.servers.stack import Stack
 
 pytestmark = pytest.mark.stack
-
-HERE = Path(__file__).resolve().parent
 
 
 @pytest.fixture
@@ -126,41 +125,13 @@ def test_a_typescript_client_lists_reads_pages_and_answers(
     """The program is type-checked too: a list that is no list, or a null that is none, does not
     compile.
     """
-    (tmp_path / "package.json").write_text('{"type": "module"}')
-    (tmp_path / "node_modules").symlink_to(node.INSTALLED / "node_modules")
-    (tmp_path / "client.ts").write_text((HERE / "client.ts").read_text())
+    typescript.prepare(tmp_path)
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }
-    for words in (
-        [
-            "openapi-typescript",
-            str(document),
-            "--default-non-nullable",
-            "false",
-            "--output",
-            "schema.ts",
-        ],
-        [
-            "tsc",
-            "--strict",
-            "--target",
-            "es2022",
-            "--module",
-            "nodenext",
-            "--lib",
-            "es2022,dom",
-            "client.ts",
-        ],
-    ):
-        done = subprocess.run(
-            [node.INSTALLED / "node_modules" / ".bin" / words[0], *words[1:]],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            env=environment,
-        )
+    for words in typescript.commands(document):
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env=environment)
         assert done.returncode == 0, done.stdout + done.stderr
     told = {**environment, "BASE_URL": stack.url, "TOKEN": token("ana"), "ORDER": order}
     done = subprocess.run(

@@ -1,6 +1,7 @@
-// What tests/stories/test_clients.py runs: the client that openapi-typescript gives lists, reads, pages and answers.
+// The client that openapi-typescript gives lists, reads, pages, follows and answers. `make check` type-checks it;
+// tests/stories/live/test_clients.py runs it.
 import createClient from "openapi-fetch";
-import type { paths } from "./schema.js";
+import type { components, paths } from "./schema.js";
 
 declare const process: { env: Record<string, string> };
 
@@ -26,6 +27,23 @@ const open = await client.GET("/api/v1/pauses", { params: { query: { open: true 
 if (open.error) throw new Error(open.error.code);
 const pause = open.data.results.find((one) => one.agent_work_order_id === order_id);
 if (pause === undefined) throw new Error("the order asks nothing");
+
+// follows: the document names the stream, its events and their kinds
+type RunEvent = components["schemas"]["EventOut"];
+const wanted: components["schemas"]["EventKind"] = "approval_requested";
+const stream = await client.GET("/api/v1/work-orders/{order_id}/logs/stream", {
+  params: { path: { order_id }, query: { after: 0 } },
+  parseAs: "stream",
+});
+if (stream.error || stream.data == null) throw new Error("the order has no stream");
+let told = "", asked: RunEvent | undefined;
+for await (const chunk of stream.data.pipeThrough(new TextDecoderStream())) {
+  told += chunk;
+  asked = [...told.matchAll(/^data: (.*)\n/gm)].map((found): RunEvent => JSON.parse(found[1])).find((one) => one.event === wanted);
+  if (asked) break;
+}
+if (asked?.data.pause_id !== pause.id || asked.seq < 1) throw new Error("the stream tells of the question");
+
 const path = { pause_id: pause.id };
 const given = await client.POST("/api/v1/pauses/{pause_id}/decisions", { params: { path }, body: { decision: "approve", revision: pause.revision } });
 if (given.error) throw new Error(given.error.code);

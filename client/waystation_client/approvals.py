@@ -1,0 +1,117 @@
+"""A call that people approve: what stands for it, and what is asked."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from waystation_client.questions import Asking, digest_of, wait_of
+from waystation_client.rest.models import WaitIn
+
+DEADLINE = "PT1H"
+"""How long people may take, unless the rules say otherwise."""
+VALID_FOR = 3600.0
+"""Seconds for which a decision answers the same call again, as after a crash."""
+ROUND = "round"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call as it is shown: its arguments are JSON, and what is approved is what runs."""
+
+    name: str
+    shown: str
+    """The arguments as JSON: nobody can change them while people think."""
+    bound: inspect.BoundArguments
+    """Holds the arguments that are not shown."""
+
+    @classmethod
+    def of(
+        cls,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        name: str = "",
+        unshown: Collection[str] = (),
+    ) -> Call:
+        """Raises TypeError for an argument that JSON would change, and for ones that do not fit."""
+        signature = inspect.signature(function)
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        if missing := set(unshown) - set(signature.parameters):
+            raise TypeError(f"{function.__qualname__} takes no {', '.join(sorted(missing))}.")
+        shown: dict[str, Any] = {}
+        for parameter, given in bound.arguments.items():
+            value = list(given) if _is_rest(signature, parameter) else given
+            if parameter not in unshown:
+                shown[parameter] = value
+                if not _survives(value):
+                    raise TypeError(
+                        f"The argument {parameter} is no plain JSON, so nobody could be shown it as"
+                        " it is. Pass texts, numbers, lists and dicts, or name it in `unshown`."
+                    )
+        called = name or f"{function.__module__}.{function.__qualname__}"
+        return cls(called, json.dumps(shown, sort_keys=True, allow_nan=False), bound)
+
+    @property
+    def digest(self) -> str:
+        """The same for the same function and arguments, in whatever process."""
+        return digest_of([self.name, json.loads(self.shown)])
+
+    @property
+    def run_id(self) -> str:
+        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", self.name)[-120:]
+        return f"call-{plain}-{self.digest[:40]}"
+
+    def asked(self, number: int, question: str, rules: Asking) -> WaitIn:
+        """The question for this call; `number` counts how often it was asked."""
+        text = json.dumps(json.loads(self.shown), indent=2, sort_keys=True, ensure_ascii=False)
+        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+        shown = f"To be called: `{self.name}`\n\n{fence}json\n{text}\n{fence}\n"
+        asking: Asking = {
+            "deadline": DEADLINE,
+            **rules,
+            "run_id": self.run_id,
+            "node_id": "call",
+            "key": str(number),
+            "blocking_reason": "needs_approval",
+            "content": f"{rules.get('content', '')}\n\n{shown}".strip(),
+            "state": {"function": self.name, "arguments": json.loads(self.shown), ROUND: number},
+        }
+        return wait_of((question or f"Call {self.name}?")[:300], asking)
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What the function is called with: the arguments that were shown, and those that were
+        not.
+        """
+        for parameter, value in json.loads(self.shown).items():
+            rest = _is_rest(self.bound.signature, parameter)
+            self.bound.arguments[parameter] = tuple(value) if rest else value
+        return self.bound.args, self.bound.kwargs
+
+
+def _is_rest(signature: inspect.Signature, parameter: str) -> bool:
+    return signature.parameters[parameter].kind is inspect.Parameter.VAR_POSITIONAL
+
+
+def _survives(value: Any) -> bool:
+    try:
+        return _same(json.loads(json.dumps(value, allow_nan=False)), value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
+def _same(read: Any, given: Any) -> bool:
+    """Whether JSON gives back what it got, with the same types: no tuple, no number as a key."""
+    if type(read) is not type(given):
+        return False
+    if isinstance(given, dict):
+        return read.keys() == given.keys() and all(_same(read[key], given[key]) for key in given)
+    if isinstance(given, list):
+        return len(read) == len(given) and all(map(_same, read, given))
+    return bool(read == given)

@@ -1,0 +1,1 @@
+"""What of the Python client needs no server."""

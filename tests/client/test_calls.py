@@ -1,0 +1,79 @@
+"""What stands for a call that people approve; addresses and delays of requests."""
+
+from __future__ import annotations
+
+import enum
+import pickle
+
+import pytest
+
+from waystation_client import Conflict
+from waystation_client.approvals import Call
+from waystation_client.questions import wait_of
+from waystation_client.requests import address, delay
+
+
+def pay(amount, to=None, *more, note="", **rest):
+    return amount, to, more, note, rest
+
+
+def test_the_same_call_has_the_same_key_however_it_is_written():
+    """Defaults count, the order of names does not; another value is another call."""
+    keys = {
+        Call.of(pay, (1,), {}).run_id,
+        Call.of(pay, (), {"amount": 1, "to": None}).run_id,
+        Call.of(pay, (1,), {"note": ""}).run_id,
+    }
+    assert len(keys) == 1
+    assert Call.of(pay, (1.0,), {}).run_id not in keys
+    assert Call.of(pay, (True,), {}).run_id not in keys
+    assert Call.of(pay, (1,), {}, name="other").run_id not in keys
+    call = Call.of(pay, (1, {"a": [1]}, "x", "y"), {"note": "n", "z": 1})
+    arguments, named = call.arguments()
+    assert pay(*arguments, **named) == (1, {"a": [1]}, ("x", "y"), "n", {"z": 1})
+
+
+class Colour(enum.StrEnum):
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    "value", [(1,), {1: "a"}, {"a": (1,)}, float("nan"), b"x", Colour.RED, {1}, object()]
+)
+def test_what_json_would_change_is_refused_by_name(value):
+    """People approve what they see: what cannot be shown as it is, is not asked."""
+    with pytest.raises(TypeError, match="The argument to is no plain JSON"):
+        Call.of(pay, (1, value), {})
+
+
+def test_a_text_cannot_end_the_block_in_which_it_is_shown():
+    """An argument could have forged the rest of the question."""
+    body = Call.of(pay, (1, "```\n# Approved already\n````"), {}).asked(1, "", {})
+    fence = "`" * 5
+    assert body["content"].count(fence) == 2 and f"{fence}json" in body["content"]
+    assert body["deadline"] == "PT1H" and len(body["run_id"]) <= 200
+
+
+def test_the_same_words_are_the_same_question_and_a_secret_is_no_part_of_its_name():
+    one = wait_of("Why?", {"state": {"a": 1, "b": 2}, "callback_secret": "whsec_1"})
+    two = wait_of("Why?", {"state": {"b": 2, "a": 1}, "callback_secret": "whsec_2"})
+    assert one["run_id"] == two["run_id"] != wait_of("Why?", {"key": "2"})["run_id"]
+
+
+def test_names_are_one_segment_of_an_address():
+    assert address("/a/{x}/b/{y}", "1/2?", "{x}") == "/a/1%2F2%3F/b/%7Bx%7D"
+    for name in ("", ".", ".."):
+        with pytest.raises(ValueError, match="names nothing"):
+            address("/a/{x}", name)
+
+
+def test_tries_are_spread_and_never_wait_for_ever():
+    assert [delay(tried, jitter=1) for tried in (1, 2, 3, 20)] == [0.25, 0.5, 1.0, 10.0]
+    assert (delay(1, jitter=0), delay(1, told=3), delay(1, told=86_400)) == (0.125, 3, 60)
+
+
+def test_a_refusal_survives_a_process_border():
+    """Pools of processes hand errors over by pickle."""
+    refused = Conflict({"status": 409, "code": "pause_closed", "detail": "ben was first"})
+    again = pickle.loads(pickle.dumps(refused))
+    assert (type(again), again.code, str(again)) == (Conflict, "pause_closed", str(refused))

@@ -1,0 +1,75 @@
+"""Tokens of narrow scopes, and the client that holds one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.servers.stack import ROOT, Stack
+from waystation_client import Waystation
+
+SCOPED = {
+    ("ana", "ask"): "wst_ana-asks-in-the-tests",
+    ("ana", "read"): "wst_ana-reads-in-the-tests",
+    ("ben", "answer"): "wst_ben-answers-in-the-tests",
+}
+MAKE = """
+from django.contrib.auth.models import User
+from hitl.models import ApiToken
+for (name, scope), secret in {scoped!r}.items():
+    person = User.objects.get(username=name)
+    ApiToken.objects.create(user=person, name=scope, scope=scope, digest=ApiToken.digest_of(secret))
+"""
+
+
+@pytest.fixture(scope="module")
+def scoped(stack: Stack) -> Iterator[dict[tuple[str, str], str]]:
+    """Secrets, by person and scope."""
+    stack.manage("shell", "-c", MAKE.format(scoped=SCOPED))
+    yield SCOPED
+    stack.manage("shell", "-c", "from hitl.models import ApiToken; "
+        f"ApiToken.objects.filter(name__in={sorted({scope for _, scope in SCOPED})!r}).delete()"
+    )  # fmt: skip
+
+
+@pytest.fixture
+def client(
+    stack: Stack, token: Callable[[str], str], scoped: dict[tuple[str, str], str]
+) -> Iterator[Callable[..., Waystation]]:
+    """A client as somebody, with all their rights or by a narrow token; closed after the test."""
+    with ExitStack() as closing:
+
+        def make(name: str, scope: str = "", url: str = "") -> Waystation:
+            secret = scoped[name, scope] if scope else token(name)
+            return closing.enter_context(Waystation(url or stack.url, secret))
+
+        yield make
+
+
+@pytest.fixture(scope="package")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program as its package installs it, without what it needs (which is here)."""
+    folder = tmp_path_factory.mktemp("installed")
+    words = [
+        "uv",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--offline",
+        "--python",
+        sys.executable,
+    ]
+    subprocess.run(
+        [*words, "--target", folder, ROOT / "client"],
+        check=True,
+        env={**os.environ, "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"},
+    )
+    assert (folder / "waystation_client" / "py.typed").exists()
+    return folder
