@@ -19,6 +19,7 @@ import yaml
 
 PACKAGE = Path(__file__).parent / "waystation_client"
 METHODS = ("get", "post", "put", "patch", "delete")
+AGAIN = ".venv/bin/python client/generate.py tests/.artifacts/openapi.yaml"
 TWINS = "agent-work-orders"
 """Addresses that stand elsewhere a second time."""
 MADE = '"""{}, made by client/generate.py: do not edit."""\n\n'
@@ -180,7 +181,7 @@ def main(document: str, *options: str) -> int:
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
         if "--check" in options:
-            sys.stderr.write(f"{path} is not what it is made of. Run client/generate.py.\n")
+            sys.stderr.write(f"{path} is not what it is made of. Run {AGAIN}\n")
             return 1
         path.write_text(text, encoding="utf-8")
     return 0

@@ -7,9 +7,9 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from waystation_client.questions import Asking, digest_of, wait_of
+from waystation_client.questions import Asking, Rules, digest_of, wait_of
 from waystation_client.rest.models import WaitIn
 
 DEADLINE = "PT1H"
@@ -17,6 +17,14 @@ DEADLINE = "PT1H"
 VALID_FOR = 3600.0
 """Seconds for which a decision answers the same call again, as after a crash."""
 ROUND = "round"
+MOST_ROUNDS = 1_000_000
+
+
+def check(rules: Rules) -> Rules:
+    """Raises TypeError for what the call itself says: what is asked, and under which name."""
+    if unknown := sorted(rules.keys() - Rules.__optional_keys__):
+        raise TypeError(f"requires_approval takes no {', '.join(unknown)}.")
+    return rules
 
 
 @dataclass(frozen=True)
@@ -68,13 +76,12 @@ class Call:
         plain = re.sub(r"[^A-Za-z0-9._-]+", "-", self.name)[-120:]
         return f"call-{plain}-{self.digest[:40]}"
 
-    def asked(self, number: int, question: str, rules: Asking) -> WaitIn:
+    def asked(self, number: int, question: str, rules: Rules) -> WaitIn:
         """The question for this call; `number` counts how often it was asked."""
         text = json.dumps(json.loads(self.shown), indent=2, sort_keys=True, ensure_ascii=False)
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
         shown = f"To be called: `{self.name}`\n\n{fence}json\n{text}\n{fence}\n"
-        asking: Asking = {
-            "deadline": DEADLINE,
+        words = {
             **rules,
             "run_id": self.run_id,
             "node_id": "call",
@@ -83,6 +90,9 @@ class Call:
             "content": f"{rules.get('content', '')}\n\n{shown}".strip(),
             "state": {"function": self.name, "arguments": json.loads(self.shown), ROUND: number},
         }
+        asking = cast(Asking, words)
+        if "deadline" not in rules.get("review", {}):
+            asking.setdefault("deadline", DEADLINE)
         return wait_of((question or f"Call {self.name}?")[:300], asking)
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -90,8 +90,9 @@ class Denied(WaystationError):
 
     def __init__(self, name: str, answer: Answer) -> None:
         self.answer = answer
+        nobody = answer.expired or (answer.approved and answer.by is None)
         by = f" by {answer.by}" if answer.by else ""
-        why = "nobody answered in time" if answer.expired else f"{answer.decision}{by}"
+        why = "nobody answered in time" if nobody else f"{answer.decision}{by}"
         said = f": {answer.feedback}" if answer.feedback else ""
         super().__init__(f"{name} was not called: {why}{said}")
 

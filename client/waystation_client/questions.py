@@ -23,7 +23,21 @@ ENDS = {
 """Events after which a question may be closed."""
 
 
-class Asking(TypedDict, total=False):
+class Rules(TypedDict, total=False):
+    """Who answers, by when, and what they are shown."""
+
+    content: str
+    """Markdown: what is looked at, and what an answer is bound to."""
+    reviewers: dict[str, Any] | list[str]
+    deadline: dict[str, Any] | str
+    """`"PT4H"`, or `{"after": "P2D", "outcome": "expire"}`."""
+    review: dict[str, Any]
+    """The other rules, as a template has them: `quorum`, `self_approval`, …"""
+    recipients: list[str]
+    team: str
+
+
+class Asking(Rules, total=False):
     """What can be said of a question beside its words."""
 
     run_id: str
@@ -33,20 +47,12 @@ class Asking(TypedDict, total=False):
     key: str
     """Tells apart what you ask in the same words again."""
     blocking_reason: str
-    content: str
-    """Markdown: what is looked at, and what an answer is bound to."""
     state: dict[str, Any]
     """Comes back with the answer merged into it."""
     required_inputs: dict[str, Any]
     """JSON Schema of the data that is asked for; without it, a verdict is asked for."""
     choices: list[ChoiceIn]
-    reviewers: dict[str, Any] | list[str]
-    deadline: dict[str, Any] | str
-    """`"PT4H"`, or `{"after": "P2D", "outcome": "expire"}`."""
-    review: dict[str, Any]
-    recipients: list[str]
     prompt_id: str
-    team: str
     callback_url: str
     callback_secret: str
 

@@ -17,7 +17,7 @@ import httpx
 from waystation_client import approvals, errors, questions, requests
 from waystation_client.approvals import Call
 from waystation_client.errors import Conflict, NotAnswered, NotFound, Refused, TimedOut
-from waystation_client.questions import Answer, Asking, Question
+from waystation_client.questions import Answer, Asking, Question, Rules
 from waystation_client.requests import Request
 from waystation_client.rest import models, operations
 from waystation_client.stream import Event, Reader
@@ -67,7 +67,8 @@ class Waystation:
         self._timeout, self._attempts = timeout, max(1, attempts)
         self._own = http is None
         self._http = http or httpx.Client()
-        self._used: set[str] = set()
+        self._used: dict[str, Call] = {}
+        """Answers by their question, with the call that each let through or stopped."""
 
     def __repr__(self) -> str:
         shown = self._address("").copy_with(username=None, password=None)
@@ -294,6 +295,8 @@ class Waystation:
                     if response.status_code != 200:
                         response.read()
                         raise errors.problem_of(response)
+                    if "text/event-stream" not in response.headers.get("content-type", ""):
+                        raise errors.NotWaystation(f"{self!r} answered with what is no stream.")
                     reader.connected()
                     for chunk in response.iter_bytes():
                         heard = time.monotonic()
@@ -326,7 +329,7 @@ class Waystation:
         unshown: Collection[str] = (),
         valid_for: float = approvals.VALID_FOR,
         timeout: float | None = None,
-        **rules: Unpack[Asking],
+        **rules: Unpack[Rules],
     ) -> Callable[[Callable[P, T]], Callable[P, T]]:
         """Let a function be called only once people have approved it with these very arguments.
 
@@ -342,8 +345,9 @@ class Waystation:
             valid_for: seconds for which a decision answers the same call of another process. In one
                 process an approval is used once.
             timeout: seconds.
-            rules: `reviewers`, `deadline` (an hour unless said), `review` and what `ask` takes.
+            rules: `reviewers`, `deadline` (an hour unless said), `review`, `team` and others.
         """
+        approvals.check(rules)
 
         def decorate(
             function: Callable[P, T],
@@ -352,7 +356,7 @@ class Waystation:
             def call(*args: P.args, **kwargs: P.kwargs) -> T:
                 asked = Call.of(function, args, kwargs, name=name, unshown=unshown)
                 answer = self._approval(asked, question, rules, valid_for, timeout)
-                if not answer.approved:
+                if not answer.approved or answer.by is None:  # rules may approve; people did not
                     raise errors.Denied(asked.name, answer)
                 arguments, named = asked.arguments()
                 return function(*arguments, **named)
@@ -362,7 +366,7 @@ class Waystation:
         return decorate
 
     def _approval(
-        self, call: Call, question: str, rules: Asking, valid_for: float, timeout: float | None
+        self, call: Call, question: str, rules: Rules, valid_for: float, timeout: float | None
     ) -> Answer:
         """The answer to a call, which is used up by it."""
         number = self._round(call)
@@ -372,8 +376,7 @@ class Waystation:
                 number += 1
                 continue
             answer = self.wait(asked, timeout)
-            if asked.pause_id not in self._used:
-                self._used.add(asked.pause_id)
+            if self._used.setdefault(asked.pause_id, call) is call:
                 return answer
             number += 1  # another call of this process used it meanwhile
 
@@ -384,7 +387,7 @@ class Waystation:
         except NotFound:
             return 1
         told = standing["state"].get(approvals.ROUND)
-        return told if isinstance(told, int) and told > 0 else 1
+        return told if isinstance(told, int) and 0 < told < approvals.MOST_ROUNDS else 1
 
     def _is_stale(self, question: Question, valid_for: float) -> bool:
         """Whether a question was closed too long ago, or its answer was used."""

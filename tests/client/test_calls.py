@@ -7,8 +7,8 @@ import pickle
 
 import pytest
 
-from waystation_client import Conflict
-from waystation_client.approvals import Call
+from waystation_client import Answer, Conflict, Denied
+from waystation_client.approvals import Call, check
 from waystation_client.questions import wait_of
 from waystation_client.requests import address, delay
 
@@ -52,6 +52,19 @@ def test_a_text_cannot_end_the_block_in_which_it_is_shown():
     fence = "`" * 5
     assert body["content"].count(fence) == 2 and f"{fence}json" in body["content"]
     assert body["deadline"] == "PT1H" and len(body["run_id"]) <= 200
+
+
+def test_a_rule_of_the_call_itself_is_refused_and_a_deadline_of_the_review_counts():
+    """`required_inputs` would have asked for data, and no answer would have been a yes."""
+    with pytest.raises(TypeError, match="takes no required_inputs, run_id"):
+        check({"run_id": "x", "required_inputs": {}, "team": "t"})  # type: ignore[typeddict-unknown-key]
+    body = Call.of(pay, (1,), {}).asked(1, "", {"review": {"deadline": {"after": "P1D"}}})
+    assert "deadline" not in body
+
+
+def test_what_the_rules_approved_nobody_approved():
+    denied = Denied("pay", Answer("approve", None, "", None, None, {}))
+    assert str(denied) == "pay was not called: nobody answered in time"
 
 
 def test_the_same_words_are_the_same_question_and_a_secret_is_no_part_of_its_name():

@@ -493,6 +493,10 @@ class LimitOut(TypedDict):
     waiting: int
 
 
+class MailTaken(TypedDict):
+    outcome: str
+
+
 class MessageOut(TypedDict):
     id: str
     role: str
@@ -1155,6 +1159,11 @@ class TakeOverIn(TypedDict):
     version: int
 
 
+class TeamsSaid(TypedDict):
+    type: TypeEnum
+    text: str
+
+
 class TemplateExecutionIn(TypedDict):
     use_template_execution: bool
 
@@ -1448,7 +1457,7 @@ CatchUpEnum = Literal["latest", "all", "none"]
 
 ChangeOutKindEnum = Literal["added", "removed", "changed"]
 
-ChannelEnum = Literal["email", "apprise", "webhook"]
+ChannelEnum = Literal["email", "apprise", "slack", "webhook"]
 
 CheckpointStatusEnum = Literal["active", "pending_input", "completed", "failed", "cancelled"]
 
@@ -1504,6 +1513,7 @@ OccasionEnum = Literal[
     "answered",
     "cancelled",
     "expired",
+    "replied",
     "test",
 ]
 
@@ -1531,7 +1541,21 @@ RunStatusEnum = Literal[
 
 ScopeEnum = Literal["me", "team", "everybody"]
 
-ViaEnum = Literal["page", "rest", "admin", "command", "socket", "link", "webhook", "policy"]
+TypeEnum = Literal["message"]
+
+ViaEnum = Literal[
+    "page",
+    "rest",
+    "admin",
+    "command",
+    "socket",
+    "link",
+    "webhook",
+    "mail",
+    "slack",
+    "teams",
+    "policy",
+]
 
 WhenBusyEnum = Literal["refuse", "queue", "interrupt"]
 

@@ -13,6 +13,21 @@ def get_artifact(artifact_id: str) -> Request[models.ArtifactWhole]:
     return Request("GET", address("/api/v1/artifacts/{artifact_id}", artifact_id))
 
 
+def receive_mail(body: dict[str, Any]) -> Request[models.MailTaken]:
+    """Take a reply to a mail."""
+    return Request("POST", "/api/v1/channels/mail", body=body)
+
+
+def receive_slack() -> Request[dict[str, Any]]:
+    """Take what was pressed in Slack."""
+    return Request("POST", "/api/v1/channels/slack")
+
+
+def receive_teams(body: dict[str, Any]) -> Request[models.TeamsSaid]:
+    """Take what was written to an outgoing webhook of Teams."""
+    return Request("POST", "/api/v1/channels/teams", body=body)
+
+
 def get_checkpoint(checkpoint_id: str) -> Request[models.CheckpointWhole]:
     """Read a checkpoint with its state."""
     return Request("GET", address("/api/v1/checkpoints/{checkpoint_id}", checkpoint_id))

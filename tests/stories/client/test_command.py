@@ -133,6 +133,7 @@ def test_each_refusal_has_its_exit_code_and_calm_words(
         secret = token("ana") if secret is None else secret
         monkeypatch.setenv("WAYSTATION_URL", url)
         monkeypatch.setenv("WAYSTATION_TOKEN", secret)
+        code: object
         try:
             code = command.main(list(words))
         except SystemExit as left:
