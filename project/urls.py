@@ -3,7 +3,7 @@ from csp.decorators import csp_update
 from django.contrib import admin
 from django.contrib.auth import views as auth
 from django.urls import include, path
-from django.views.generic import RedirectView
+from django.views.generic import RedirectView, TemplateView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from hitl.views import probes
@@ -13,6 +13,12 @@ reference = csp_update({"style-src": [UNSAFE_INLINE]})(
     SpectacularSwaggerSplitView.as_view(
         url_name="schema", permission_classes=[], http_method_names=["get", "head"]
     )
+)
+# with it a phone keeps the inbox as an app; nothing of it works without the server
+manifest = TemplateView.as_view(
+    template_name="manifest.webmanifest",
+    content_type="application/manifest+json",
+    http_method_names=["get", "head", "options"],
 )
 
 urlpatterns = [
@@ -27,6 +33,7 @@ urlpatterns = [
     path("api/reference/", reference, name="reference"),
     path("livez", probes.livez, name="livez"),
     path("readyz", probes.readyz, name="readyz"),
+    path("manifest.webmanifest", manifest, name="manifest"),
     path("favicon.ico", RedirectView.as_view(url="/static/favicon.svg"), name="favicon"),
 ]
 handler500 = "project.unavailable.server_error"

@@ -83,7 +83,11 @@ class EndpointForm(forms.Form):
     )
     scope = forms.ChoiceField(label="For", choices=[])
     occasions = forms.MultipleChoiceField(
-        choices=[choice for choice in Occasion.choices if choice[0] != Occasion.TEST],
+        choices=[
+            choice
+            for choice in Occasion.choices
+            if choice[0] not in {Occasion.TEST, Occasion.REPLIED}
+        ],
         required=False,
         widget=forms.CheckboxSelectMultiple,
         label="When",
