@@ -34,6 +34,7 @@ urlpatterns = [
     path("livez", probes.livez, name="livez"),
     path("readyz", probes.readyz, name="readyz"),
     path("manifest.webmanifest", manifest, name="manifest"),
+    path("metrics", probes.scrape, name="metrics"),
     path("favicon.ico", RedirectView.as_view(url="/static/favicon.svg"), name="favicon"),
 ]
 handler500 = "project.unavailable.server_error"

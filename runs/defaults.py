@@ -244,6 +244,10 @@ WAYSTATION_DECISIONS = "hitl.decisions.approvals.DecisionRows"
 `runs.engine.approvals.Decisions`.
 """
 WAYSTATION_SWEEP_SECONDS = env.number("WAYSTATION_SWEEP_SECONDS", 5, low=0.5)
+WAYSTATION_METRICS_TOKEN = env.bearer("WAYSTATION_METRICS_TOKEN")
+"""Whoever sends it as a bearer token may read `/metrics`."""
+WAYSTATION_METRICS_ALLOW = env.networks("WAYSTATION_METRICS_ALLOW")
+"""Addresses and networks from which `/metrics` may be read without it; without both nobody may."""
 WAYSTATION_COMMIT = env.text("WAYSTATION_COMMIT")
 """The commit of git that this was made from, where no repository lies around it."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import re
@@ -20,6 +21,8 @@ from runs.agents.model import ModelEndpoint, Price
 from runs.workflows.base import ConfigInvalid
 from runs.workflows.reviews import calendars as reading
 
+SECRET = 16
+"""Signs that a secret has at least."""
 _PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
@@ -80,6 +83,22 @@ def umask(name: str, default: str) -> int:
 
 def items(name: str, default: str = "", separator: str = ",") -> list[str]:
     return [item.strip() for item in os.environ.get(name, default).split(separator) if item.strip()]
+
+
+def bearer(name: str) -> str:
+    """A secret that a program sends; "" where it is not set. The message never has it."""
+    value = text(name).strip()
+    if value and (len(value) < SECRET or not value.isascii() or not value.isprintable()):
+        raise ImproperlyConfigured(f"{name}: use at least {SECRET} signs of ASCII")
+    return value
+
+
+def networks(name: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
+    """Addresses (`10.0.0.7`) and networks (`10.0.0.0/8`)."""
+    try:
+        return [ipaddress.ip_network(item) for item in items(name)]
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name}: {error}") from error
 
 
 def workflows(name: str, shipped: str) -> list[str]:

@@ -25,6 +25,7 @@ NEEDED = {
     "redis-server": "redis-server",
     "chromium": "chromium",
     "git": "git",
+    "prometheus": "promtool",
 }
 SPREAD = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
 """By file, in the order of tests/conftest.py. One more than CI has processors: while stories wait

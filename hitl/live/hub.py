@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any
@@ -131,6 +132,12 @@ class Hub:
         return {live.group(thread_id) for thread_id in self._topics} | (
             {hints.PAUSES} if self._inbox.watchers else set()
         )
+
+    @property
+    def watchers(self) -> dict[str, int]:
+        """How many follow threads and inboxes here now; asked from any thread."""
+        threads = sum(topic.watchers for topic in list(self._topics.values()))
+        return {"threads": threads, "inboxes": self._inbox.watchers}
 
     def _wake(self) -> None:
         if not self._tasks:
@@ -268,3 +275,11 @@ def hub() -> Hub:
     for closed in [other for other in _hubs if other.is_closed()]:
         del _hubs[closed]
     return _hubs.setdefault(loop, Hub())
+
+
+def watchers() -> Counter[str]:
+    """How many follow threads and inboxes in this process."""
+    found = Counter({"threads": 0, "inboxes": 0})
+    for one in list(_hubs.values()):
+        found.update(one.watchers)
+    return found

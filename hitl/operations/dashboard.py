@@ -81,7 +81,7 @@ def standing(*, now: dt.datetime, here: ListAddress) -> Dashboard:
     )
     return Dashboard(
         counts=live,
-        queues=_queues(now),
+        queues=queues(now),
         workers=_workers(here),
         clocks=list(HostClock.objects.now(now=now).order_by("host")[:SHOWN]),
         stuck=_stuck(now, here),
@@ -102,17 +102,18 @@ def standing(*, now: dt.datetime, here: ListAddress) -> Dashboard:
         limited=Place.objects.waiting().values("run").distinct().count(),
         deliveries={
             "queued": (queued := Delivery.objects.filter(status=DeliveryStatus.QUEUED)).count(),
-            "late": queued.filter(next_at__lt=now - _patience()).count(),
+            "late": queued.filter(next_at__lt=now - patience()).count(),
             "dead": Delivery.objects.filter(status=DeliveryStatus.DEAD).count(),
         },
     )
 
 
-def _patience() -> dt.timedelta:
+def patience() -> dt.timedelta:
+    """For how long what is due may wait before it counts as late."""
     return dt.timedelta(seconds=settings.WAYSTATION_PATIENCE_SECONDS)
 
 
-def _queues(now: dt.datetime) -> list[Queue]:
+def queues(now: dt.datetime) -> list[Queue]:
     rows: Any = (
         Run.objects.filter(status__in=[PENDING, RUNNING])
         .order_by()
@@ -133,7 +134,7 @@ def _queues(now: dt.datetime) -> list[Queue]:
 
 
 def _stuck(now: dt.datetime, here: ListAddress) -> ListPage[Run]:
-    late = Q(status=PENDING, due_at__lt=now - _patience()) | Q(status=RUNNING, lease_until__lt=now)
+    late = Q(status=PENDING, due_at__lt=now - patience()) | Q(status=RUNNING, lease_until__lt=now)
     return paging.in_order(
         Run.objects.filter(late).select_related("thread"),
         LONGEST,

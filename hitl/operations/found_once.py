@@ -35,8 +35,11 @@ class FoundOnce(Generic[T]):
         """When it was asked for, on the monotonic clock, and what was found."""
         self._works = False
 
-    def get(self, *, within: float) -> T | None:
-        """What was found lately, or is found now; None where that fails or takes longer."""
+    def get(self, *, within: float, stale: bool = False) -> T | None:
+        """What was found lately, or is found now; None where that fails or takes longer.
+
+        With `stale` what was found last is given meanwhile, however long ago that was.
+        """
         ends = time.monotonic() + within
         with self._changed:
             if (known := self._known()) is not None:
@@ -44,6 +47,8 @@ class FoundOnce(Generic[T]):
             if not self._works:
                 self._works = True
                 threading.Thread(target=self._work, name="found once", daemon=True).start()
+            if stale and self._result is not None:
+                return self._result[1]
             while self._works and (left := ends - time.monotonic()) > 0:
                 self._changed.wait(left)
             return self._known()
@@ -69,5 +74,6 @@ class FoundOnce(Generic[T]):
             connection.close()
             with self._changed:
                 self._works = False
-                self._result = None if result is None else (began, result)
+                if result is not None:
+                    self._result = began, result
                 self._changed.notify_all()

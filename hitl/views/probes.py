@@ -1,19 +1,30 @@
-"""Doors for machines that look after this one: `/livez`, `/readyz`.
+"""Doors for machines that look after this one: `/livez`, `/readyz`, `/metrics`.
 
-They need no login and stand before sessions, hosts and rates: a load balancer calls a server by its
-address, and asks while the database is away.
+The first two need no login; the third needs a token or an address. All stand before sessions, hosts
+and rates: a load balancer calls a server by its address, and asks while the database is away.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hmac
+import ipaddress
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.conf import settings
+from django.db import connection
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
-from hitl.http import problems
-from hitl.operations import health
+from hitl.http import clients, problems
+from hitl.live import hub
+from hitl.operations import health, metrics
 from runs.models import installation
 
 
@@ -48,6 +59,72 @@ def readyz(request: HttpRequest) -> HttpResponse:
     return JsonResponse(answer, status=200 if ready else 503)
 
 
+def may_scrape(request: HttpRequest) -> bool:
+    """Whether who asks sends WAYSTATION_METRICS_TOKEN, or has an address of
+    WAYSTATION_METRICS_ALLOW. Without either setting nobody may.
+    """
+    kind, _, given = request.headers.get("Authorization", "").partition(" ")
+    token: str = settings.WAYSTATION_METRICS_TOKEN
+    if token and kind.lower() == "bearer" and hmac.compare_digest(given.encode(), token.encode()):
+        return True
+    # of an IPv6 client it is the network's, of 64 bits
+    address = ipaddress.ip_address(clients.address_of(request))
+    return any(address in network for network in settings.WAYSTATION_METRICS_ALLOW)
+
+
+@require_safe
+@never_cache
+def scrape(request: HttpRequest) -> HttpResponse:
+    """Numbers for Prometheus; 404 for who may not have them, 503 where there are none in time."""
+    if not may_scrape(request):
+        raise Http404
+    found = metrics.families()
+    if found is None:
+        return HttpResponse(
+            "The database does not give the numbers in time.\n",
+            status=503,
+            content_type="text/plain",
+        )
+    registry = CollectorRegistry()
+    registry.register(_Found([*found, *metrics.broken_invariants(), *_of_this_process()]))
+    ProcessCollector(registry=registry)
+    encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+    return HttpResponse(encode(registry), content_type=content_type)
+
+
+class _Found(Collector):
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._families
+
+
+def _of_this_process() -> Iterator[Metric]:
+    """What differs from server to server."""
+    watching = GaugeMetricFamily(
+        "waystation_watchers", "Sockets and streams open at this server.", labels=["of"]
+    )
+    for what, many in hub.watchers().items():
+        watching.add_metric([what], many)
+    yield watching
+    pool: Any = getattr(connection, "pool", None)
+    if pool is None:
+        return
+    told = pool.get_stats()
+    sizes = GaugeMetricFamily(
+        "waystation_database_pool", "Connections of this server's pool.", labels=["state"]
+    )
+    for state, name in (
+        ("most", "pool_max"),
+        ("open", "pool_size"),
+        ("free", "pool_available"),
+        ("waited_for", "requests_waiting"),
+    ):
+        sizes.add_metric([state], told.get(name, 0))
+    yield sizes
+
+
 PROBES = {"/livez": livez, "/readyz": readyz}
 
 
@@ -57,7 +134,10 @@ def middleware(
     """Answer probes before anything asks for a session, a host's name or a rate."""
 
     def handle(request: HttpRequest) -> HttpResponse:
-        probe = PROBES.get(request.path_info)
-        return get_response(request) if probe is None else probe(request)
+        if (probe := PROBES.get(request.path_info)) is not None:
+            return probe(request)
+        if request.path_info == "/metrics" and may_scrape(request):
+            return scrape(request)
+        return get_response(request)
 
     return handle

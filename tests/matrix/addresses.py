@@ -190,6 +190,8 @@ ADDRESSES: dict[str, Address] = {
     "logout": public("POST"),
     "livez": public("GET"),
     "readyz": public("GET"),
+    # nobody without a token or an address of the settings: tests/hitl/operations/test_metrics.py
+    "metrics": Address("anybody", frozenset({"GET", "HEAD"})),
     "favicon.ico": public("GET POST PUT PATCH DELETE OPTIONS"),
     "api/schema/": public("GET"),
     "api/reference/": public("GET"),
