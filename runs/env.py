@@ -21,8 +21,7 @@ from runs.agents.model import ModelEndpoint, Price
 from runs.workflows.base import ConfigInvalid
 from runs.workflows.reviews import calendars as reading
 
-SECRET = 16
-"""Signs that a secret has at least."""
+SECRET = 16  # signs at least
 _PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 

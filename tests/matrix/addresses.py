@@ -45,6 +45,8 @@ class Address:
     """Holders of its right see what is everybody's, as in the admin."""
     refused: str = ""
     """How who sees it may be refused all the same: an answer is taken back by who gave it."""
+    unwell: bool = False
+    """503 is one of its answers."""
     done: str = ""
     """The state in which a POST of `body` does it: answered 2xx or 3xx, and something is
     written.
@@ -190,7 +192,7 @@ ADDRESSES: dict[str, Address] = {
     "logout": public("POST"),
     "livez": public("GET"),
     # 503 where a part is not well
-    "readyz": Address("anybody", frozenset({"GET", "HEAD"})),
+    "readyz": Address("anybody", frozenset({"GET", "HEAD"}), unwell=True),
     # nobody without a token or an address of the settings: tests/hitl/operations/test_metrics.py
     "metrics": Address("anybody", frozenset({"GET", "HEAD"})),
     "favicon.ico": public("GET POST PUT PATCH DELETE OPTIONS"),

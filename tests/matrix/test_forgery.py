@@ -18,8 +18,7 @@ pytestmark = pytest.mark.django_db
 
 HARMLESS = {"favicon.ico"}
 """Sends on to a picture by any method."""
-UNWELL = {"/readyz"}
-"""Says 503 here, where no worker is."""
+UNWELL = {f"/{path}" for path, address in ADDRESSES.items() if address.unwell}
 PARSED = {
     f"{API}threads/import",
     f"{API}inbound/<slug:source>",
