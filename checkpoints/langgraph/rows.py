@@ -21,8 +21,8 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 
+from checkpoints.database.statements import Statement, upsert
 from checkpoints.langgraph.blobs import Blobs, dump
-from checkpoints.langgraph.statements import Statement, upsert
 from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from checkpoints.models.graphs import (
     GraphBlob,

@@ -33,7 +33,7 @@ from django.db import (
     transaction,
 )
 
-from checkpoints.langgraph.statements import execute
+from checkpoints.database.statements import execute
 
 IDLE = 20.0
 """Seconds."""

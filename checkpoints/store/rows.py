@@ -31,10 +31,11 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import DEFAULT_DB_ALIAS, connection, transaction
 
 from checkpoints.contract import base
 from checkpoints.contract.base import CheckpointDamaged, Entry, StoreUnavailable
+from checkpoints.database import statements
 from checkpoints.models import Blob, Checkpoint, Chunk, JsonTextField, Thread
 from checkpoints.models.fields import demand
 from checkpoints.state import codec, encryption, redaction
@@ -444,8 +445,8 @@ def put_blob(content: bytes) -> str:
     key = codec.digest(content)
     blob = Blob(digest=key, content=zlib.compress(content, 6), size=len(content))
     # see keeping
-    Blob.objects.bulk_create(
-        [blob], update_conflicts=True, unique_fields=["digest"], update_fields=["touched_at"]
+    statements.execute(
+        [statements.upsert([blob], using=DEFAULT_DB_ALIAS, on=["digest"], update=["touched_at"])]
     )
     return key
 

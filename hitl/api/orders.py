@@ -17,10 +17,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from checkpoints import ids
 from checkpoints.database import clock
 from hitl.api.pauses.fields import DecisionIn, DecisionOut, PauseOut, answer_in
 from hitl.api.pauses.reviews import VotedOut, voted
 from hitl.decisions import services
+from hitl.http import tracing
 from hitl.models import Via, Vote
 from hitl.rendering.diagrams import times
 from hitl.threads import time_spent
@@ -28,7 +30,7 @@ from runs import services as runs
 from runs.api.fields import OptionalText
 from runs.api.requests import body_of, user_of
 from runs.api.work_orders import Priority, WorkOrderOut
-from runs.models import WorkOrder
+from runs.models import Run, WorkOrder
 from runs.models.priority import WORDS
 from runs.security import scopes
 from runs.services import priorities, resubmit
@@ -168,11 +170,14 @@ class Resume(APIView):
             by=user_of(request),
             pause_id=values["pause_id"],
         )
-        return (
-            voted(given)
-            if isinstance(given, Vote)
-            else Response({"success": True, "decision": DecisionOut(given).data})
-        )
+        if isinstance(given, Vote):
+            return voted(given)
+        answer = Response({"success": True, "decision": DecisionOut(given).data})
+        assert given.pause is not None and given.pause.run.work_order is not None  # noqa: PT018  # answered just now
+        if (run_id := given.pause.run.work_order.latest_run_id) is not None:
+            # known here; who waits for the answer would wait for it to be looked up
+            answer[tracing.HEADER] = ids.show(Run.PREFIX, run_id)
+        return answer
 
 
 class CancelIn(serializers.Serializer[Any]):

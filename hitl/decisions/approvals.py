@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Iterable
+from functools import cache
 
 from checkpoints.models.fields import demand
+from checkpoints.store.prepared_queries import Prepared
 from hitl.decisions import tool_calls
 from hitl.models import STEP_AROUND, UNDO, Decision, Via, Vote
 from runs.services import approvals
@@ -23,10 +25,23 @@ class DecisionRows:
     """One query by primary key; and one for the votes, where the rules ask for several."""
 
     def find(self, keys: Collection[uuid.UUID]) -> dict[str, DecisionRecord]:
-        rows = Decision.objects.filter(pk__in=keys, erasure=None).select_related(
-            "pause__run", "pause__checkpoint", "undone_by"
-        )
-        return records(rows.defer("pause__checkpoint__body"))
+        return records(_named(len(keys)).get(*keys))
+
+
+@cache
+def _named(many: int) -> Prepared[Decision]:
+    """The decisions of so many keys, at most one for each step of a definition.
+
+    Prepared, since each run that goes on behind an approval looks it up first.
+    """
+    return Prepared(
+        lambda *keys: (
+            Decision.objects.filter(pk__in=keys, erasure=None)
+            .select_related("pause__run", "pause__checkpoint", "undone_by")
+            .defer("pause__checkpoint__body")
+        ),
+        *[uuid.UUID] * many,
+    )
 
 
 def records(rows: Iterable[Decision]) -> dict[str, DecisionRecord]:

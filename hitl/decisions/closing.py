@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 
 from django.db import transaction
-from django.db.models import Q
 
 from checkpoints.database.people import User
 from checkpoints.state import redaction
@@ -41,7 +40,7 @@ def by_policy(pause: Pause, *, action: str, feedback: str, at: dt.datetime) -> D
         seat=None,
         votes=[],
         at=at,
-        while_=Q(deadline_at=pause.deadline_at, stage=pause.stage),
+        while_=runs.unmoved(pause),
     )
 
 
@@ -53,7 +52,7 @@ def close(
     seat: Actor | None,
     votes: list[Vote],
     at: dt.datetime,
-    while_: Q,
+    while_: runs.While,
 ) -> Decision:
     """Close the pause, write the decision and move the run.
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from django.db import connection
 
+from checkpoints.database.statements import Statement, execute, insert
 from hitl.ledger import evidence
 from hitl.models import Decision, Ledger, ledger_name, name_of
 from runs import keyed
@@ -31,8 +32,11 @@ def append(decision: Decision) -> None:
     decision.position, decision.previous = taken
     decision.digest = decision.compute_digest()
     keyed.made(decision.shown_id)
-    decision.save(force_insert=True)
-    Ledger.objects.filter(pk=name).update(tip=decision.digest)
+    tip = Statement(
+        "hitl_ledger", "UPDATE hitl_ledger SET tip = %s WHERE name = %s", [decision.digest, name]
+    )
+    execute([insert(decision), tip])
+    decision._state.adding = False
 
 
 def _take_place(name: str) -> tuple[int, str] | None:

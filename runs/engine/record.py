@@ -9,7 +9,7 @@ from typing import Any
 from django.db import transaction
 
 from checkpoints import store
-from checkpoints.database import clock
+from checkpoints.database import clock, statements
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from checkpoints.state import codec, reducers
 from runs import hints
@@ -220,7 +220,7 @@ def ask(held: ClaimedRun, question: Question) -> Pause:
         write(held, {**fields, "suspend_by": ""}, facts, checkpoint)
     else:
         _stop(held, fields, facts, checkpoint)
-    pause.save(force_insert=True)
+    statements.execute([statements.insert(pause)])
     hints.pauses_changed_on_commit()
     ending.note_on_parent(held.run, f"asks: {pause.question}", pause_id=pause.shown_id)
     return pause

@@ -11,11 +11,13 @@ from runs.services.forks import (
 from runs.services.pauses import (
     PauseClosed,
     Resumption,
+    While,
     check_update,
     expire,
     goes_on_at,
     resume,
     tell_again,
+    unmoved,
 )
 from runs.services.retries import (
     retry,
@@ -45,6 +47,7 @@ __all__ = [
     "OrdersStopped",
     "PauseClosed",
     "Resumption",
+    "While",
     "accept_code",
     "allow_orders",
     "begin_fork",
@@ -66,4 +69,5 @@ __all__ = [
     "take_up",
     "tell_again",
     "too_late_to_fork",
+    "unmoved",
 ]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from django.db import transaction
@@ -16,6 +18,7 @@ from checkpoints.events import log
 from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from checkpoints.state import reducers
 from checkpoints.store import Entry
+from checkpoints.store.prepared_queries import PreparedUpdate, Value
 from runs import hints
 from runs.engine import approvals, commit, ending
 from runs.engine.drafts.events import EventDraft, asked, created, line, unkept
@@ -33,6 +36,17 @@ class PauseClosed(Exception):
     code = "pause_closed"
 
 
+class While:
+    """What must still hold of a pause when it is closed: `While(lambda stage: Q(stage=stage), 2)`.
+
+    The words of the closing update are made once for each `condition`, so that is a function of a
+    module.
+    """
+
+    def __init__(self, condition: Callable[..., Q], *values: Value) -> None:
+        self.condition, self.values = condition, values
+
+
 @dataclass(frozen=True, kw_only=True)
 class Resumption:
     """An answer to a pause, checked and decided: all that the machine acts on."""
@@ -45,8 +59,7 @@ class Resumption:
     """The name of who answered, for the log."""
     at: dt.datetime
     """When the pause is closed."""
-    while_: Q
-    """What must still hold of the pause then."""
+    while_: While
     feedback: str = ""
     update: Mapping[str, Any] | None = None
     """What joins the state, by the workflow's reducers."""
@@ -72,12 +85,36 @@ def goes_on_at(pause: Pause, action: str, *, now: dt.datetime) -> dt.datetime | 
     return now + dt.timedelta(seconds=seconds)
 
 
-def close_pause(pause: Pause, status: PauseStatus, *, at: dt.datetime, while_: Q) -> None:
+def unmoved(pause: Pause) -> While:
+    """That its deadline and its stage are as they were read."""
+    assert pause.deadline_at is not None  # it is over
+    return While(_as_read, pause.deadline_at, pause.stage)
+
+
+def _as_read(deadline_at: dt.datetime, stage: int) -> Q:
+    return Q(deadline_at=deadline_at, stage=stage)
+
+
+@cache
+def _closing(condition: Callable[..., Q], *kinds: type[Value]) -> PreparedUpdate:
+    """Closes an open pause of a key. Prepared, since whoever answers waits."""
+    return PreparedUpdate(
+        lambda key, status, at, changed_at, *values: (
+            Pause.objects.open().filter(condition(*values), pk=key),
+            {"status": status, "closed_at": at, "changed_at": changed_at},
+        ),
+        *(uuid.UUID, str, dt.datetime, dt.datetime),
+        *kinds,
+    )
+
+
+def close_pause(pause: Pause, status: PauseStatus, *, at: dt.datetime, while_: While) -> None:
     """Close an open pause, or raise PauseClosed, also where `while_` does not hold of it any more.
 
     Call inside a transaction.
     """
-    if not Pause.objects.open().filter(while_, pk=pause.pk).change(status=status, closed_at=at):
+    closing = _closing(while_.condition, *map(type, while_.values))
+    if not closing.run(pause.pk, status.value, at, clock.now(), *while_.values):
         raise PauseClosed(f"{pause.shown_id} has been answered")
     hints.pauses_changed_on_commit()
 
@@ -197,7 +234,7 @@ def expire(pause: Pause, *, now: dt.datetime) -> None:
         pause,
         PauseStatus.EXPIRED,
         at=now,
-        while_=Q(deadline_at=pause.deadline_at, stage=pause.stage),
+        while_=unmoved(pause),
     )
     _ended(pause, ending.expire(pause, now=now))
 

@@ -67,10 +67,10 @@ def name_of(user: Actor | AbstractBaseUser) -> str:
     return user.address if isinstance(user, Outsider) else models.name_of(user)
 
 
-def free_for(by: Actor, *, now: dt.datetime) -> Q:
+def free_for(by: Actor | None, *, now: dt.datetime) -> Q:
     """Of questions that nobody else has claimed at that time."""
     free = Q(claimed_until=None) | Q(claimed_until__lte=now)
-    return free | Q(claimed_by=by) if isinstance(by, User) else free
+    return free | Q(claimed_by=by.pk) if isinstance(by, User) else free
 
 
 @dataclass(frozen=True)

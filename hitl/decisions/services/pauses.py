@@ -14,13 +14,16 @@ Until then nothing is written, but that an answer's data did not fit.
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
 from django.db import transaction
+from django.db.models import Q
 
 from checkpoints.database import clock
+from checkpoints.database.people import User
 from checkpoints.state import codec
 from checkpoints.state.reducers import MergeFailed
 from hitl.decisions import answers, closing, visibility, voting
@@ -180,5 +183,15 @@ def _record(
         if vote is not None:
             answer = voting.together(pause, answer, votes)
     now = clock.now()
-    while_ = policy.free_for(by, now=now) & due_times.in_time()
+    while_ = (
+        runs.While(_free_for_user, now, by.pk) if isinstance(by, User) else runs.While(_free, now)
+    )
     return closing.close(pause, answer, by=by, seat=seat, votes=votes, at=now, while_=while_)
+
+
+def _free_for_user(now: dt.datetime, key: int) -> Q:
+    return policy.free_for(User(pk=key), now=now) & due_times.in_time()
+
+
+def _free(now: dt.datetime) -> Q:
+    return policy.free_for(None, now=now) & due_times.in_time()

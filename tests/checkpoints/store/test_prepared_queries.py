@@ -13,16 +13,20 @@ from django.db.models import Value
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from checkpoints.database import clock
 from checkpoints.models import Thread
-from checkpoints.store.prepared_queries import Prepared
+from checkpoints.store.prepared_queries import Prepared, PreparedUpdate
+from hitl.decisions import services
+from hitl.decisions.approvals import _named
+from hitl.decisions.services import Answer
 from hitl.decisions.visibility import by_id, open_of_order
 from hitl.http.authentication import _valid
-from hitl.models import ApiToken
+from hitl.models import ApiToken, Decision, Via
 from runs.engine.advance import _claimable
 from runs.models import Pause, Run
-from tests.conftest import pause_of
+from tests.conftest import drive, pause_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def everything(one):
@@ -94,3 +98,39 @@ def test_a_value_that_is_no_parameter_is_found_out(ana):
         Prepared(lambda key, other: Thread.objects.filter(pk=key), uuid.UUID, int).get(
             uuid.uuid4(), 1
         )
+
+
+def test_the_decisions_of_several_keys_come_in_one_query(make_order, ana):
+    """With what each was given for, and whether it was taken back; also of keys that are none."""
+    for _ in range(2):
+        services.decide(pause_of(drive(make_order())).pk, Answer("approve", Via.PAGE), by=ana)
+    decisions = list(Decision.objects.order_by("pk"))
+    keys = [*(decision.pk for decision in decisions), uuid.uuid4()]
+    ordinary = Decision.objects.filter(pk__in=keys).select_related(
+        "pause__run", "pause__checkpoint", "undone_by"
+    )
+    with CaptureQueriesContext(connection) as queries:
+        found = _named(3).get(*keys)
+    assert len(queries) == 1
+    assert sorted(map(str, map(everything, found))) == sorted(
+        map(str, map(everything, ordinary.defer("pause__checkpoint__body")))
+    )
+    assert not any(hasattr(decision, "undone_by") for decision in found)
+
+
+def test_an_update_changes_what_its_query_changes_by_the_clock_of_each_use(make_order):
+    """SQLite's now is a value of the statement: kept with its words, it would stand still."""
+    due = PreparedUpdate(
+        lambda key, words: (
+            Run.objects.filter(pk=key, due_at__lte=clock.FromNow()),
+            {"held_because": words},
+        ),
+        *(uuid.UUID, str),
+    )
+    runs = [make_order().latest_run for _ in range(2)]
+    assert due.run(runs[0].pk, "one") == 1
+    Run.objects.filter(pk=runs[1].pk).update(due_at=clock.FromNow())
+    assert due.run(runs[1].pk, "two") == 1
+    Run.objects.filter(pk=runs[0].pk).update(due_at=clock.FromNow(60))
+    assert due.run(runs[0].pk, "three") == due.run(uuid.uuid4(), "none") == 0
+    assert [Run.objects.get(pk=run.pk).held_because for run in runs] == ["one", "two"]

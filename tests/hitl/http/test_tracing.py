@@ -48,6 +48,10 @@ def test_each_answer_about_a_run_names_it(paused, api, ana):
     state = f"{V1}/work-orders/{paused.shown_id}/pause-state"
     unchanged = client.get(state, headers={"If-None-Match": client.get(state)["ETag"]})
     assert (unchanged.status_code, unchanged["X-Trace-Id"]) == (304, run)
+    answered = client.post(
+        f"{V1}/work-orders/{paused.shown_id}/resume", {"decision": "approve"}, format="json"
+    )
+    assert (answered.status_code, answered["X-Trace-Id"]) == (200, run)
 
 
 def test_a_page_about_an_order_names_its_run(paused, client, ana):

@@ -1,9 +1,9 @@
-"""What a graph's step writes, as statements that go to the server together.
+"""Writes whose words are made once per process, and that go to the server together.
 
-LangGraph waits for its saver once or twice a step, so this is a hot path like a step's commit
-(`runs.engine.commit`), and with that one the only place with SQL of our own. On PostgreSQL inserts
-into different tables are one statement that commits itself: one round trip, where the ORM takes
-six. SQLite, which has no data-modifying CTE, takes them one by one in a transaction.
+Where somebody waits, a row written by the ORM costs more than the server takes for it: Django makes
+its SQL anew, and each row is a round trip. LangGraph waits for its saver once or twice a step, and
+a person for their answer. On PostgreSQL writes to different tables are one statement that commits
+itself. SQLite, which has no data-modifying CTE, takes them one by one in a transaction.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from django.db import connections, models, transaction
+from django.db import DEFAULT_DB_ALIAS, connections, models, transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,18 @@ class Statement:
     values: Sequence[Any]
 
 
+def insert(row: models.Model, *, using: str = DEFAULT_DB_ALIAS) -> Statement:
+    """Write a new row, whose key is set: what `save(force_insert=True)` does, which also sends
+    signals.
+    """
+    return upsert([row], using=using)
+
+
 def upsert(
-    rows: Sequence[models.Model], *, using: str, on: Sequence[str], update: Sequence[str] = ()
+    rows: Sequence[models.Model], *, using: str, on: Sequence[str] = (), update: Sequence[str] = ()
 ) -> Statement:
     """Insert rows of one table; those that conflict `on` columns stay as they are, or take the new
-    values of the columns in `update`.
+    values of the columns in `update`. Without such columns a conflict is an IntegrityError.
     """
     model, connection = type(rows[0]), connections[using]
     columns = model._meta.concrete_fields
@@ -52,19 +59,19 @@ def _upsert(
         if update
         else "NOTHING"
     )
+    conflict = f" ON CONFLICT ({', '.join(on)}) DO {then}" if on else ""
     return (
         f"INSERT INTO {model._meta.db_table} ({', '.join(names)}) "  # noqa: S608  # models' names
-        f"VALUES {marks} "
-        "ON CONFLICT "
-        f"({', '.join(on)}) DO {then}"
+        f"VALUES {marks}{conflict}"
     )
 
 
-def execute(statements: Sequence[Statement], *, using: str) -> None:
+def execute(statements: Sequence[Statement], *, using: str = DEFAULT_DB_ALIAS) -> None:
     """All of them, or none."""
     connection = connections[using]
     tables = {statement.table for statement in statements}
-    if connection.vendor == "postgresql" and len(tables) == len(statements):
+    together = connection.vendor == "postgresql" and len(tables) == len(statements)
+    if together or len(statements) == 1:
         *first, last = statements
         before = ", ".join(
             f"part{number} AS ({statement.sql})" for number, statement in enumerate(first)
