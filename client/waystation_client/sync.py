@@ -27,6 +27,10 @@ T = TypeVar("T")
 
 SILENCE = 45.0
 """Seconds without a byte after which a stream is lost: the server says something every 15."""
+HEALTHY = 5.0
+"""Seconds after which a connection was a good one, and the next try comes soon."""
+LATE = 0.5
+"""Seconds that a time-out may be late, which spares opening a stream anew for each byte."""
 PATIENCE = 300.0
 """Seconds for which a stream is connected anew though no answer comes."""
 LEAVING = 4
@@ -286,6 +290,7 @@ class Waystation:
             timeout = httpx.Timeout(self._timeout, read=silence)
             headers = {**self._headers, "Last-Event-ID": str(reader.seq)}
             told: float | None = None
+            opened = time.monotonic()
             try:
                 with self._http.stream(
                     "GET", url, headers=headers, timeout=timeout, follow_redirects=False
@@ -300,11 +305,13 @@ class Waystation:
                     reader.connected()
                     for chunk in response.iter_bytes():
                         heard = time.monotonic()
+                        tried = 0 if heard - opened > HEALTHY else tried
                         for event in reader.feed(chunk):
                             tried = 0
                             yield event
-                        if end is not None and end - time.monotonic() < silence:
-                            break  # a shorter silence is waited for now
+                        if end is not None and time.monotonic() + silence > end + LATE:
+                            told = 0.0  # connect again, and wait for a shorter silence
+                            break
             except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
                 raise errors.unreachable(error, self._address("")) from error
             except httpx.TransportError as error:
