@@ -39,5 +39,6 @@ def register() -> None:
         "occ",
         "ist",
         "cmt",
+        "view",
     ):
         register_converter(_converter(name), name)

@@ -20,6 +20,7 @@ class HitlConfig(AppConfig):
 
     def ready(self) -> None:
         from checkpoints.export import sections  # here: models are not there before
+        from hitl.find import fulltext
         from hitl.ledger import triggers
         from hitl.outbound import log_lines, messages
         from hitl.threads import document
@@ -29,5 +30,6 @@ class HitlConfig(AppConfig):
         log_lines.install()
         sections.register(*document.SECTIONS)
         messages.CALLBACKS.append(primitives.callback)
-        pre_migrate.connect(triggers.take_off, sender=self)
-        post_migrate.connect(triggers.install, sender=self)
+        for module in (triggers, fulltext):
+            pre_migrate.connect(module.take_off, sender=self)
+            post_migrate.connect(module.install, sender=self)

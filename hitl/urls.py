@@ -16,6 +16,7 @@ from hitl.views import (
     tools,
 )
 from hitl.views.editing import editor, kinds, wholes
+from hitl.views.lists import history, saved_views
 from hitl.views.pauses import answers, bulk, comments, contents, links
 from hitl.views.starting import inbound, limits, priorities, schedules
 from hitl.views.threads import checkpoints, pages, turns
@@ -63,6 +64,7 @@ urlpatterns = [
         checkpoints.checkpoint_resume,
         name="checkpoint_resume",
     ),
+    path("decisions/", history.history, name="answers"),
     path("decisions/<dec:decision_id>/", decisions.receipt, name="receipt"),
     path("decisions/<dec:decision_id>/undo", decisions.undo, name="undo"),
     path("pauses/<pse:pause_id>/decide", answers.decide, name="decide"),
@@ -72,6 +74,8 @@ urlpatterns = [
     path("pauses/<pse:pause_id>/comment", comments.comment, name="comment"),
     path("comments/<cmt:comment_id>/withdraw", comments.comment_withdraw, name="comment_withdraw"),
     path("pauses/<pse:pause_id>/edits", contents.pause_edits, name="pause_edits"),
+    path("views/", saved_views.views, name="views"),
+    path("views/<view:view_id>/do", saved_views.view_do, name="view_do"),
     path("delegations/", delegations.delegation_list, name="delegations"),
     path("delegations/<int:delegation_id>/end", delegations.delegation_end, name="delegation_end"),
     path("pauses/<pse:pause_id>/cancel", answers.pause_cancel, name="pause_cancel"),

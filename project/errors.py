@@ -16,6 +16,7 @@ from checkpoints.database import outages
 from checkpoints.export.thread_document import DocumentTooLarge
 from hitl.decisions import revisions, services
 from hitl.decisions.deadlines import changes as deadline_changes
+from hitl.find.saved import ViewInvalid
 from hitl.http import errors, problems
 from hitl.http.incoming import BodyTooLarge
 from hitl.models import Decision
@@ -23,6 +24,7 @@ from hitl.outbound.endpoints import EndpointInvalid
 from hitl.outbound.quotas import QuotaUsed
 from hitl.wait_gate import resume, resume_events, waits
 from hitl.wait_gate.starts import StartInvalid
+from project.queries import UnknownParameter
 from runs.agents.approval import RulesRefused
 from runs.definitions import TemplateInvalid
 from runs.definitions.tool_approvals import CallInvalid
@@ -86,6 +88,7 @@ def _extra(error: Exception) -> dict[str, Any]:
             | RulesRefused()
             | waits.WaitInvalid()
             | ScheduleInvalid()
+            | ViewInvalid()
             | LimitInvalid()
             | StartInvalid()
         ):
@@ -132,6 +135,12 @@ def _winner(decision: Decision) -> dict[str, Any]:
 
 
 def _from_drf(error: Exception, response: Response) -> tuple[str, str, dict[str, Any]]:
+    if isinstance(error, UnknownParameter):
+        return (
+            "The query names a parameter that nobody reads here; nothing was looked for.",
+            error.code,
+            {"errors": response.data, "known": error.known},
+        )
     if isinstance(error, exceptions.ValidationError):
         return (
             "The request was not understood; nothing was changed.",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rest_framework.exceptions import ValidationError
@@ -14,6 +15,17 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 FLAGS = ("true", "false", "1", "0")
+
+
+class UnknownParameter(ValidationError):
+    """A query names what nobody reads here; `known` are those that are read."""
+
+    status_code = 422
+    code = "unknown_parameter"
+
+    def __init__(self, errors: Mapping[str, list[str]], known: Iterable[str]) -> None:
+        super().__init__(dict(errors))
+        self.known = list(known)
 
 
 class KnownQuery(BasePermission):
@@ -29,7 +41,8 @@ class KnownQuery(BasePermission):
             else parameters(view.__class__, str(request.method))
         )
         if known is not None and (errors := wrong(request, known)):
-            raise ValidationError(errors)
+            unknown = any(name not in known for name in errors)
+            raise UnknownParameter(errors, known) if unknown else ValidationError(errors)
         if takes_nothing(view.__class__, str(request.method)):
             unread = list(request.data)[:10] if isinstance(request.data, dict) else []
             if unread:

@@ -50,6 +50,8 @@ hundred characters read or said.
 
 SCHEDULES = 100
 """Schedules that one person may have."""
+SAVED_VIEWS = 100
+"""Views of lists that one person may keep."""
 START_BYTES = 64 * 1024
 """Canonical text of the input that a schedule, or an inbound start, holds."""
 

@@ -10,11 +10,9 @@ from runs.api import (
     templates,
     tools,
     versions,
-    work_orders,
 )
 
 urlpatterns = [
-    path("work-orders", work_orders.WorkOrders.as_view()),
     path("repositories", repositories.Repositories.as_view()),
     path("repositories/<repo:repository_id>", repositories.RepositoryDetail.as_view()),
     path(

@@ -188,11 +188,15 @@ class AsyncWaystation:
 
     # questions that a person answers
 
-    async def inbox(self) -> AsyncGenerator[models.PauseOut, None]:
-        """The questions that wait for the token's person, newest first."""
+    async def inbox(self, **words: object) -> AsyncGenerator[models.PauseOut, None]:
+        """The questions that wait for the token's person, newest first.
+
+        Args:
+            words: what the list is asked, such as `due="overdue"`, `q="invoice"`, `sort="due"`.
+        """
         cursor: str | None = None
         while True:
-            page = await self.send(operations.list_pauses(open=True, cursor=cursor))
+            page = await self.send(operations.list_pauses(open=True, cursor=cursor).asking(words))
             for pause in page["results"]:
                 yield pause
             if (cursor := _cursor(page["next"])) is None:

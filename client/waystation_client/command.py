@@ -63,7 +63,8 @@ def parser() -> argparse.ArgumentParser:
     def add(name: str, about: str, *more: argparse.ArgumentParser) -> argparse.ArgumentParser:
         return commands.add_parser(name, help=about, description=about, parents=[shared, *more])
 
-    add("inbox", "List the questions that wait for you.")
+    inbox = add("inbox", "List the questions that wait for you.")
+    inbox.add_argument("words", nargs="*", metavar="NAME=VALUE", help="such as due=overdue q=mail")
     show = add("show", "Show a question, an order, or a run of yours.")
     show.add_argument("id")
     for name, about in (("approve", "Approve."), ("revise", "Send it back with words.")):
@@ -129,8 +130,12 @@ def say(options: argparse.Namespace, found: Any, lines: Iterable[str]) -> None:
 
 
 def inbox(waystation: Waystation, options: argparse.Namespace) -> int:
-    pauses = list(waystation.inbox())
-    say(options, pauses, map(terminal.row, pauses) if pauses else ["Nothing waits for you."])
+    words = dict(word.split("=", 1) for word in options.words if "=" in word)
+    if len(words) < len(options.words):
+        raise WrongUsage("Say each filter once, as name=value: due=overdue.")
+    pauses = list(waystation.inbox(**words))
+    nothing = "Nothing fits." if words else "Nothing waits for you."
+    say(options, pauses, map(terminal.row, pauses) if pauses else [nothing])
     return DONE
 
 

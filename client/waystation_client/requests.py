@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 from urllib.parse import quote
 
@@ -32,6 +32,13 @@ class Request(Generic[T_co]):
     def parameters(self) -> dict[str, str]:
         """The query as it is sent: without what was not given."""
         return {name: _text(value) for name, value in self.query.items() if value is not None}
+
+    def asking(self, words: Mapping[str, object]) -> Request[T_co]:
+        """The same with further words in its query; the server refuses those that it does not
+        know.
+        """
+        given = {name: value for name, value in self.query.items() if value is not None}
+        return replace(self, query={**words, **given})
 
 
 def _text(value: object) -> str:

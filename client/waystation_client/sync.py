@@ -187,11 +187,15 @@ class Waystation:
 
     # questions that a person answers
 
-    def inbox(self) -> Generator[models.PauseOut, None, None]:
-        """The questions that wait for the token's person, newest first."""
+    def inbox(self, **words: object) -> Generator[models.PauseOut, None, None]:
+        """The questions that wait for the token's person, newest first.
+
+        Args:
+            words: what the list is asked, such as `due="overdue"`, `q="invoice"`, `sort="due"`.
+        """
         cursor: str | None = None
         while True:
-            page = self.send(operations.list_pauses(open=True, cursor=cursor))
+            page = self.send(operations.list_pauses(open=True, cursor=cursor).asking(words))
             for pause in page["results"]:
                 yield pause
             if (cursor := _cursor(page["next"])) is None:

@@ -22,11 +22,15 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from checkpoints import ids
+from hitl.api.pauses.fields import DecisionOut
+from hitl.api.query import asked_by, pages_of, parameters_of
 from hitl.decisions import receipts, services, undo
 from hitl.decisions.receipts import Receipt
+from hitl.find.answers import ANSWERS, answered
 from hitl.ledger import export
-from hitl.models import Via
+from hitl.models import Decision, Via
 from runs.api.fields import TextOrNull
+from runs.api.paging import Paged
 from runs.api.requests import user_of
 from runs.models import Pause
 from runs.security import scopes
@@ -140,6 +144,32 @@ class ReceiptOut(serializers.Serializer[Receipt]):
         standing = receipt.standing
         checks = {name: getattr(standing, name) for name in ("holds", "intact", "linked", "shown")}
         return {**checks, "anchor": str(standing.anchor) if standing.anchor else None}
+
+
+class Decisions(Paged):
+    """Answers on your threads, and your own where you were only asked."""
+
+    may_read = scopes.EITHER
+
+    @extend_schema(
+        operation_id="list_decisions",
+        responses=DecisionOut(many=True),
+        parameters=parameters_of(ANSWERS),
+        summary="List and search answers, newest first",
+        description="`pauses` lists the questions that nobody answered in time: they have none.",
+    )
+    def get(self, request: Request) -> Response:
+        asked, asker = asked_by(request, ANSWERS)
+        mine = scopes.own(answered(user_of(request)), pause__run__thread__owner=request.user)
+        pages = pages_of(ANSWERS, asked)
+        found: Any = pages.paginate_queryset(
+            ANSWERS.among(mine, asked, asker).only("pk"), request, view=self
+        )
+        shown = Decision.objects.select_related(
+            "pause", "decided_by", "on_behalf_of", "undoes"
+        ).in_bulk([decision.pk for decision in found])
+        decisions = [shown[one.pk] for one in found if one.pk in shown]
+        return pages.get_paginated_response(DecisionOut(decisions, many=True).data)
 
 
 class DecisionDetail(APIView):

@@ -21,7 +21,9 @@ from checkpoints import ids
 from checkpoints.database import clock
 from hitl.api.pauses.fields import DecisionIn, DecisionOut, PauseOut, answer_in
 from hitl.api.pauses.reviews import VotedOut, voted
+from hitl.api.query import asked_by, pages_of, parameters_of
 from hitl.decisions import services
+from hitl.find.orders import ORDERS
 from hitl.http import tracing
 from hitl.models import Via, Vote
 from hitl.rendering.diagrams import times
@@ -29,7 +31,7 @@ from hitl.threads import time_spent
 from runs import services as runs
 from runs.api.fields import OptionalText
 from runs.api.requests import body_of, user_of
-from runs.api.work_orders import Priority, WorkOrderOut
+from runs.api.work_orders import MakesWorkOrders, Priority, WorkOrderOut
 from runs.models import Run, WorkOrder
 from runs.models.priority import WORDS
 from runs.security import scopes
@@ -44,6 +46,28 @@ class Resumed(Success):
     """S4-32's answer, and what was recorded."""
 
     decision = DecisionOut()
+
+
+class WorkOrders(MakesWorkOrders):
+    """Work orders that you may see."""
+
+    @extend_schema(
+        operation_id="list_work_orders",
+        responses=WorkOrderOut(many=True),
+        parameters=parameters_of(ORDERS),
+        summary="List and search work orders, newest first",
+    )
+    def get(self, request: Request) -> Response:
+        asked, asker = asked_by(request, ORDERS)
+        mine = scopes.own(WorkOrder.objects.visible_to(request.user), thread__owner=request.user)
+        pages = pages_of(ORDERS, asked)
+        # found first, then read, as on the page
+        found: Any = pages.paginate_queryset(
+            ORDERS.among(mine, asked, asker).only("pk"), request, view=self
+        )
+        shown = WorkOrder.objects.shown_to(request.user).in_bulk([order.pk for order in found])
+        orders = [shown[order.pk] for order in found if order.pk in shown]
+        return pages.get_paginated_response(WorkOrderOut(orders, many=True).data)
 
 
 class WorkOrderDetail(APIView):

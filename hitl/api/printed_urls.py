@@ -11,7 +11,7 @@ from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.views import APIView
 
 from hitl.api import orders, unknown
-from runs.api import repositories, templates, work_orders
+from runs.api import repositories, templates
 
 
 def printed(view: type[APIView], **operations: str) -> Any:
@@ -27,9 +27,7 @@ def printed(view: type[APIView], **operations: str) -> Any:
 urlpatterns = [
     path(
         "",
-        printed(
-            work_orders.WorkOrders, get="agent_list_work_orders", post="agent_create_work_order"
-        ),
+        printed(orders.WorkOrders, get="agent_list_work_orders", post="agent_create_work_order"),
     ),
     path("<wo:order_id>", printed(orders.WorkOrderDetail, get="agent_get_work_order")),
     path("<wo:order_id>/pause-state", printed(orders.PauseState, get="agent_get_pause_state")),

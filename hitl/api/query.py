@@ -5,10 +5,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from drf_spectacular.utils import OpenApiParameter
+from rest_framework.exceptions import NotFound, ValidationError
 from rest_framework.request import Request
+from rest_framework.utils.urls import replace_query_param
 
 from checkpoints import ids
+from checkpoints.database import clock
+from hitl.find import asking
+from hitl.find.asking import Asked, NotUnderstood
+from hitl.find.lists import NEWEST, OLDEST, Asker, List
+from hitl.rendering.paging import ListOrder, NoSuchPlace
+from runs.api.paging import NewestFirst
+from runs.api.requests import user_of
 
 
 def id_parameter(name: str, prefix: str, description: str) -> OpenApiParameter:
@@ -33,3 +44,79 @@ def number(request: Request, name: str, default: int) -> int:
 
 def flag(request: Request, name: str, default: bool) -> bool:
     return (request.query_params.get(name) or str(default)).lower() in {"true", "1"}
+
+
+# -- lists that can be searched
+# --------------------------------------------------------------------------------------------------
+
+
+def parameters_of(asked_of: List, *, without: tuple[str, ...] = ()) -> list[OpenApiParameter]:
+    """What a list can be asked, for the document: the same words as in the address of its page."""
+    return [
+        OpenApiParameter(
+            parameter.name,
+            {
+                "type": "string",
+                "maxLength": asking.LONGEST,
+                **({"enum": list(parameter.choices)} if parameter.choices else {}),
+            },
+            description=parameter.about,
+        )
+        for parameter in asked_of.parameters
+        if parameter.name not in without
+    ]
+
+
+def asked_by(request: Request, asked_of: List) -> tuple[Asked, Asker]:
+    """What a request asks a list, and who asks. Raises ValidationError for a value that cannot
+    be; names were looked at before.
+    """
+    asker = Asker(user_of(request), clock.now())
+    known = {parameter.name for parameter in asked_of.parameters}
+    given = [(name, values) for name, values in request.query_params.lists() if name in known]
+    try:
+        return asking.read(given, asked_of.parameters, now=asker.now), asker
+    except NotUnderstood as error:
+        raise ValidationError(error.errors) from error
+
+
+class OldestFirst(NewestFirst):
+    ordering = "id"
+
+
+class ByPlace(NewestFirst):
+    """Pages in any other order, by the place of the last row; there is no way back but to the
+    beginning.
+    """
+
+    def __init__(self, order: ListOrder) -> None:
+        self._order, self._next = order, ""
+
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
+        self._request, size = request, self.get_page_size(request) or self.page_size
+        text = request.query_params.get(self.cursor_query_param, "")
+        try:
+            place = self._order.read(text) if text else None
+        except NoSuchPlace as error:
+            raise NotFound(self.invalid_cursor_message) from error
+        rows = list(self._order(queryset, place)[: size + 1])
+        if len(rows) > size:
+            self._next = self._order.write(self._order.place(rows[size - 1]))
+        return rows[:size]
+
+    def get_next_link(self) -> str | None:
+        if not self._next:
+            return None
+        address = self._request.build_absolute_uri()
+        return str(replace_query_param(address, self.cursor_query_param, self._next))
+
+    def get_previous_link(self) -> str | None:
+        return None
+
+
+def pages_of(asked_of: List, asked: Asked, *, usual: str = NEWEST) -> NewestFirst:
+    """The pages of a list in the order that is asked for."""
+    sort = asked[asking.SORT] or usual
+    if sort in {NEWEST, OLDEST}:
+        return NewestFirst() if sort == NEWEST else OldestFirst()
+    return ByPlace(asked_of.orders[sort])

@@ -18,12 +18,12 @@ from hitl.api import orders
 from hitl.api.threads import runs as api_runs
 from hitl.http.authentication import needed
 from hitl.models import ApiToken
-from runs.api import templates, work_orders
+from runs.api import templates
 from runs.security import scopes
 
 TOOLS: dict[str, tuple[str, type[APIView]]] = {
     "list_templates": ("get", templates.WorkflowTemplates),
-    "create_work_order": ("post", work_orders.WorkOrders),
+    "create_work_order": ("post", orders.WorkOrders),
     "get_work_order": ("get", orders.WorkOrderDetail),
     "get_pause_state": ("get", orders.PauseState),
     "resume_work_order": ("post", orders.Resume),

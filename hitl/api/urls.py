@@ -13,6 +13,7 @@ from hitl.api import (
     lifecycles,
     orders,
     outbound,
+    saved_views,
     starts,
     tool_definitions,
     unknown,
@@ -22,6 +23,7 @@ from hitl.api.pauses import bulk, comments, deadlines, presence, questions, revi
 from hitl.api.threads import checkpoints, conversation, erasure, events, export, runs, threads
 
 urlpatterns = [
+    path("work-orders", orders.WorkOrders.as_view()),
     path("work-orders/<wo:order_id>", orders.WorkOrderDetail.as_view()),
     path("work-orders/<wo:order_id>/time", orders.OrderTime.as_view()),
     path("work-orders/<wo:order_id>/pause-state", orders.PauseState.as_view()),
@@ -72,9 +74,12 @@ urlpatterns = [
     path("comments/<cmt:comment_id>", comments.CommentDetail.as_view()),
     path("pauses/<pse:pause_id>/extend", deadlines.PauseExtend.as_view()),
     path("pauses/<pse:pause_id>/snooze", deadlines.PauseSnooze.as_view()),
+    path("decisions", ledger.Decisions.as_view()),
     path("decisions/<dec:decision_id>", ledger.DecisionDetail.as_view()),
     path("decisions/<dec:decision_id>/undo", ledger.DecisionUndo.as_view()),
     path("ledger", ledger.LedgerExport.as_view()),
+    path("views", saved_views.Views.as_view()),
+    path("views/<view:view_id>", saved_views.ViewDetail.as_view()),
     path("endpoints", outbound.Endpoints.as_view()),
     path("endpoints/<end:endpoint_id>", outbound.EndpointDetail.as_view()),
     path("endpoints/<end:endpoint_id>/secret", outbound.EndpointSecret.as_view()),

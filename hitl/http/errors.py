@@ -16,6 +16,7 @@ from hitl.decisions.reviewers import policy
 from hitl.decisions.reviewers.delegations import DelegationRefused
 from hitl.decisions.talk import comments
 from hitl.decisions.undo import NotYourAnswer
+from hitl.find.saved import NotYourView, ViewInvalid
 from hitl.outbound.endpoints import EndpointInvalid
 from hitl.outbound.endpoints import NotYourEndpoint as EndpointNotYours
 from hitl.outbound.quotas import OutsideNotAllowed, QuotaUsed
@@ -139,6 +140,8 @@ STATUS: dict[type[Exception], int] = {
     starts.StartInvalid: 422,
     starts.MayNotStart: 403,
     ScheduleInvalid: 422,
+    ViewInvalid: 422,
+    NotYourView: 403,
     work_limits.LimitInvalid: 422,
     work_limits.MayNotLimit: 403,
     MayNotSchedule: 403,

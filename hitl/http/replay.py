@@ -43,6 +43,7 @@ FOLDERS = {
     "end": "endpoints",
     "dlv": "deliveries",
     "repo": "repositories",
+    "view": "views",
 }
 """Kind of an id → where the API shows such a thing."""
 

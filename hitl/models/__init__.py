@@ -8,6 +8,7 @@ from hitl.models.delegations import Delegation, Snooze
 from hitl.models.idempotency import IdempotencyKey
 from hitl.models.ledgers import Anchor, Erasure, Import, Ledger, ledger_name
 from hitl.models.presence import Presence
+from hitl.models.saved_views import SavedView
 from hitl.models.starts import InboundStart, StartDelivery
 from hitl.models.tokens import ApiToken
 from hitl.models.votes import Vote
@@ -34,6 +35,7 @@ __all__ = [
     "Mention",
     "OuterRun",
     "Presence",
+    "SavedView",
     "Snooze",
     "StartDelivery",
     "Via",

@@ -20,6 +20,7 @@ from checkpoints.database.people import User
 from checkpoints.database.snapshot import one_moment
 from hitl.decisions import services, undo, visibility
 from hitl.decisions.reviewers import policy
+from hitl.find.orders import ORDERS
 from hitl.forms.pages import WorkOrderForm
 from hitl.http.errors import status_of
 from hitl.models import Via
@@ -28,6 +29,7 @@ from hitl.rendering.paging import ListAddress
 from hitl.views import artifacts, family, story
 from hitl.views.cards import contents, typed
 from hitl.views.common import person
+from hitl.views.lists.bar import Listing
 from runs import phases
 from runs import services as runs
 from runs.definitions import TemplateInvalid, TemplateNotFound, readiness, rights
@@ -41,7 +43,6 @@ from runs.states import RunEnded
 from runs.workflows.sequence import CANCEL
 
 PAGE = 30
-NEWEST = paging.ListOrder(newest=True, prefix=WorkOrder.PREFIX)
 OFFERED_FIRST = "repo-tidy"
 """The template that the page of a new order begins with, where nothing else says one."""
 OFFERED = 12
@@ -52,17 +53,19 @@ TERMINAL = {"completed", "failed"}
 @require_safe
 @login_required
 def order_list(request: HttpRequest) -> HttpResponse:
-    """Newest first; `?before=<id>` gives the next page."""
-    here = ListAddress(request.path, request.GET.dict()).only("before")
+    """Newest first, unless asked otherwise; `?before=<id>` gives the next page."""
+    listing = Listing(request, ORDERS)
+    seen = WorkOrder.objects.visible_to(person(request))
     page = paging.in_order(
-        WorkOrder.objects.visible_to(person(request)),
-        NEWEST,
-        here,
+        listing.among(seen),
+        listing.order,
+        listing.here,
         "before",
         size=PAGE,
         whole=WorkOrder.objects.shown(),
     )
-    return render(request, "hitl/orders/orders.html", {"orders": page.rows, "page": page})
+    context = {"orders": page.rows, "page": page, "bar": listing.bar(seen)}
+    return render(request, "hitl/orders/orders.html", context, status=listing.status)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -35,7 +35,8 @@ REFUSALS = {
     415: "The body is no JSON.",
     422: (
         "The request is as this document says, and what it asks for cannot be: `errors` names "
-        "what, where there is a place for it."
+        "what, where there is a place for it. Or its query names a parameter that nobody reads, "
+        "`unknown_parameter`: `known` names those that there are."
     ),
     429: (
         "Too many requests, or too much of something that is counted: `Retry-After` says when "
@@ -174,10 +175,10 @@ class Operation(AutoSchema):
     def _refusals(self, operation: dict[str, Any], *, changes: bool) -> set[int]:
         """What stands around this operation can answer these, whatever its view does."""
         # its query, its caller, their rights, how often they ask, the database
-        statuses = {400, 401, 403, 429, 503}
+        statuses = {400, 401, 403, 422, 429, 503}
         if changes:
             # what the body names; the state of things; a used key; the disk
-            statuses |= {404, 409, 422, 507}
+            statuses |= {404, 409, 507}
         if "requestBody" in operation:
             statuses |= {413, 415}
         # as above

@@ -195,21 +195,14 @@ class WorkOrderOut(serializers.ModelSerializer[WorkOrder]):
         return order.latest_run.shown_id if order.latest_run else None
 
 
-class WorkOrders(Paged):
-    """Work orders that you may see."""
+class MakesWorkOrders(Paged):
+    """The way to make one; the list beside it is of the layer that knows what people search
+    (`hitl.api.orders`).
+    """
 
     may_read = scopes.ASKS
     may_act = scopes.ASKS
     body_limit = "ORDER_BYTES"
-
-    @extend_schema(
-        operation_id="list_work_orders",
-        responses=WorkOrderOut(many=True),
-        summary="List work orders, newest first",
-    )
-    def get(self, request: Request) -> Response:
-        mine = scopes.own(WorkOrder.objects.visible_to(request.user), thread__owner=request.user)
-        return self.page(request, mine.shown_to(request.user), WorkOrderOut)
 
     @extend_schema(
         operation_id="create_work_order",

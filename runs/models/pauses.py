@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import models
@@ -21,6 +21,11 @@ from runs.models.runs import Person, Run
 from runs.states import NotificationStage, PauseKind, PauseStatus
 from runs.workflows import sequence
 from runs.workflows.tool_calls import RISKS
+
+if TYPE_CHECKING:  # generic in the stubs only
+    _SmallIntegerField = models.PositiveSmallIntegerField[Any, Any]
+else:
+    _SmallIntegerField = models.PositiveSmallIntegerField
 
 
 class Panel(models.Model):
@@ -149,6 +154,21 @@ class PauseQuerySet(models.QuerySet["Pause"]):
         )
 
 
+class RiskField(_SmallIntegerField):
+    """The place of a question's risk among `RISKS`, written when the question is asked: what it is
+    made of is not to be looked through, and may be sealed.
+    """
+
+    def deconstruct(self) -> Any:
+        name, _, args, kwargs = super().deconstruct()
+        return name, "django.db.models.PositiveSmallIntegerField", args, kwargs
+
+    def pre_save(self, instance: models.Model, add: bool) -> Any:
+        if add and isinstance(instance, Pause):  # not in a migration
+            setattr(instance, self.attname, RISKS.index(instance.risk))
+        return super().pre_save(instance, add)
+
+
 class Pause(ids.HasShownId, models.Model):
     """A question of a run, open or closed; its votes and its decision are rows of `hitl`.
 
@@ -218,6 +238,11 @@ class Pause(ids.HasShownId, models.Model):
         help_text=(
             "The step's rules on who answers, by when and how: `runs.workflows.reviews.rules`."
         ),
+    )
+    risk_rank = RiskField(
+        null=True,
+        editable=False,
+        help_text="Its `risk` as a number, for lists; null where it closed before there was one.",
     )
     stage = models.PositiveSmallIntegerField(
         default=0, help_text="How many stages of the escalation have been reached."

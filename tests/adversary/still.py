@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.matrix.addresses import API, DELIVERY, ORDER, PAUSE, PRINTED, START, THREAD
+from tests.matrix.addresses import API, DELIVERY, ORDER, PAUSE, PRINTED, START, THREAD, VIEW
 
 ERASES = "Ends with nothing left of a thread; tests/hitl/threads/test_erasure.py."
 SENDS = "Changes where people are told, and no run."
@@ -12,6 +12,7 @@ SETTLES = "Settles what orders of a repository may do; the game has no repositor
 DESK = "Rights and rows that operators look after; who holds these rights may give any."
 DOOR = "Lets whoever holds a secret order as oneself, and nothing else; test_starts.py."
 WRITES = "As `PUT templates/workflows`, which is played: the same service, the same right."
+OWN_VIEWS = "Keeps what a list was asked, and changes no run."
 LOOKS = "Says what an order would meet; writes nothing."
 STILL: dict[str, str] = {
     f"POST {API}work-orders/{ORDER}/erasure": ERASES,
@@ -99,6 +100,11 @@ STILL: dict[str, str] = {
     ),
     "socket ": "Closes at once.",
     "command workorder list": "Lists orders.",
+    "command find": "Lists what a person sees.",
+    **{f"{method} {API}views{one}": OWN_VIEWS
+    for method, one in (("POST", ""), ("PATCH", f"/{VIEW}"), ("DELETE", f"/{VIEW}"))},
+    "POST views/": OWN_VIEWS,
+    f"POST views/{VIEW}/do": OWN_VIEWS,
     "command workorder show": "Shows an order.",
     **{
         f"command {name}": SHELL

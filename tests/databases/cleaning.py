@@ -12,6 +12,7 @@ from django.db import connection, connections, models, transaction
 
 from checkpoints.database import clock
 from checkpoints.models.fields import MadeAtField
+from hitl.find import fulltext
 from runs.definitions import shipped
 from runs.models import StepTemplate, Template
 from tests.worlds import steps
@@ -86,6 +87,8 @@ def empty(aliases: Any) -> None:
     for alias in aliases:
         connection: Any = connections[alias]
         tables = [table for table in connection.introspection.table_names() if table not in KEPT]
+        if connection.vendor == "sqlite":  # its triggers empty the index of words
+            tables = [table for table in tables if not table.startswith(fulltext.TABLE)]
         if connection.vendor == "postgresql" and next(_emptied) % 50 == 0:
             truncate(connection)
         elif connection.vendor == "postgresql":

@@ -14,7 +14,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 METHODS = ("get", "post", "put", "patch", "delete")
-USUAL = {"400", "401", "403", "404", "413", "415", "429", "503", "507"}
+USUAL = {"400", "401", "403", "404", "413", "415", "422", "429", "503", "507"}
 """Answers that every route may give, said once."""
 TWINS = "agent-work-orders"
 INTRODUCTION = """# REST: routes by noun
@@ -27,13 +27,15 @@ the two. Bodies, answers and examples are in the OpenAPI document: `/api/schema/
   which narrow [tokens](tokens.md) a route takes; a token of the scope `write` may do all that its
   person may.
 - **Ids** are shown ids: `wo_…`, `run_…`, `thr_…`, `ckpt_…`, `pse_…`. What you may not see is 404.
-- **Lists** are pages: `?limit=`, `?cursor=`; `next` and `previous` in the answer. Unknown
-  parameters are 400 `invalid`.
+- **Lists** are pages: `?limit=`, `?cursor=`; `next` and `previous` in the answer. What they can be
+  asked stands in [lists](../how-to/find.md). A parameter that a route does not know is 422
+  `unknown_parameter`, and `known` names those that it does; a value that cannot be is 400
+  `invalid`.
 - **Bodies** are JSON objects. A field that a route does not know is 400 `invalid`, at any depth:
   `errors` names it, and the fields that there are.
 - **Errors** are problem documents (RFC 9457) with a stable `code`. Any route may answer 400, 401,
-  403, 404, 413, 415, 429, 503 `database_unavailable` and 507 `storage_full`; *answers* names the
-  others. [Limits](limits.md) says what is too large and too often.
+  403, 404, 413, 415, 422, 429, 503 `database_unavailable` and 507 `storage_full`; *answers* names
+  the others. [Limits](limits.md) says what is too large and too often.
 - **`Idempotency-Key`** on whatever makes or changes something: the same key gets the same answer
   and is done once.
 - The same routes of work orders also stand under `/api/agent-work-orders/…`, as the requirements

@@ -95,6 +95,7 @@ SAID = {"text": "Is the date right?"}
 HANDED = {"to": "ben", "reason": "away"}
 LOWER = {"priority": -1}
 SCHEDULE, START, COMMENT = "<sch:schedule_id>", "<ist:start_id>", "<cmt:comment_id>"
+VIEW = "<view:view_id>"
 ORDER, PAUSE, THREAD, RUN, CHECKPOINT = (
     "<wo:order_id>",
     "<pse:pause_id>",
@@ -127,9 +128,14 @@ ADDRESSES: dict[str, Address] = {
     f"pauses/{PAUSE}/hand-over": own("POST", body=HANDED, refused="422"),
     f"comments/{COMMENT}/withdraw": Address("owner", frozenset({"POST"})),
     "several": login("GET POST", body={"action": "approve"}),
+    "decisions/": login("GET"),
     f"decisions/{DECISION}/": own("GET"),
     f"decisions/{DECISION}/undo": own("POST", refused="403"),
     "tools/": login("GET"),
+    "views/": login(
+        "GET POST", body={"list": "orders", "name": "Failed", "query": "q=x"}, done="paused"
+    ),
+    f"views/{VIEW}/do": Address("owner", frozenset({"POST"})),
     "delegations/": login("GET POST"),
     "delegations/<int:delegation_id>/end": Address("owner", frozenset({"POST"})),
     "operations/": operator("runs.view_run", "GET", whole=True),
@@ -247,6 +253,8 @@ ADDRESSES: dict[str, Address] = {
     f"{API}limits/<int:limit_id>": login(
         "GET PATCH DELETE", needs=dict.fromkeys(("PATCH", "DELETE"), "runs.add_template")
     ),
+    f"{API}views": login("GET POST", body={"list": "orders", "name": "x"}, done="paused"),
+    f"{API}views/{VIEW}": Address("owner", frozenset({"GET", "HEAD", "PATCH", "DELETE"})),
     f"{API}schedules": login("GET POST", needs={"POST": "runs.add_schedule"}),
     f"{API}schedules/preview": login("POST", body={"cron": "30 2 * * *"}),
     f"{API}schedules/{SCHEDULE}": Address("owner", frozenset({"GET", "HEAD", "PATCH", "DELETE"})),
@@ -295,6 +303,7 @@ ADDRESSES: dict[str, Address] = {
         "POST", body={"until": "2999-01-01T00:00:00Z", "reason": "x"}
     ),
     f"{API}pauses/{PAUSE}/snooze": own("POST", body={"until": "2999-01-01T00:00:00Z"}),
+    f"{API}decisions": login("GET"),
     f"{API}decisions/{DECISION}": own("GET"),
     f"{API}decisions/{DECISION}/undo": own("POST", refused="403"),
     f"{API}ledger": login("GET"),

@@ -33,6 +33,7 @@ MACHINE = {
 FOR_PEOPLE: dict[str, tuple[list[str], bool]] = {
     "workorder create": (["--user", "{who}", "create", "--template", "writing"], False),
     "workorder list": (["--user", "{who}", "list"], False),
+    "find": (["--user", "{who}", "orders"], False),
     "workorder show": (["--user", "{who}", "show", "{order_id}"], True),
     "workorder approve": (["--user", "{who}", "approve", "{order_id}"], True),
     "workorder revise": (["--user", "{who}", "revise", "{order_id}", "shorter"], True),

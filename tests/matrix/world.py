@@ -34,6 +34,7 @@ from hitl.models import (
     Import,
     InboundSource,
     InboundStart,
+    SavedView,
     StartDelivery,
     Via,
     Vote,
@@ -176,6 +177,9 @@ def build() -> World:
         "comment_id": comments.add(pause.pk, "Really?", by=people["ana"]).shown_id,
         "schedule_id": schedule_of(people["ana"]).shown_id,
         "start_id": start_of(people["ana"]).shown_id,
+        "view_id": SavedView.objects.create(
+            owner=people["ana"], list="orders", name="Mine", query="person=me"
+        ).shown_id,
     }
     facts = {
         "content_digest": pause.content_digest,

@@ -549,6 +549,12 @@ class PaginatedCheckpointOutList(TypedDict):
     results: list[CheckpointOut]
 
 
+class PaginatedDecisionOutList(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[DecisionOut]
+
+
 class PaginatedDeliveryOutList(TypedDict):
     next: str | None
     previous: str | None
@@ -588,6 +594,12 @@ class PaginatedRunOutList(TypedDict):
     next: str | None
     previous: str | None
     results: list[RunOut]
+
+
+class PaginatedSavedViewOutList(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[SavedViewOut]
 
 
 class PaginatedScheduleOutList(TypedDict):
@@ -953,6 +965,30 @@ class SaidOut(TypedDict):
     queued: QueuedOut | None
     interrupted_run_id: str | None
     resume_offer: dict[str, Any] | None
+
+
+class SavedViewChange(TypedDict):
+    name: NotRequired[str]
+    query: NotRequired[str]
+    team: NotRequired[str | None]
+
+
+class SavedViewIn(TypedDict):
+    list: ListEnum
+    name: str
+    query: NotRequired[str]
+    team: NotRequired[str | None]
+
+
+class SavedViewOut(TypedDict):
+    id: str
+    list: ListEnum
+    name: str
+    query: str
+    team: str | None
+    owner: str
+    address: str
+    made_at: str
 
 
 class ScheduleChange(TypedDict):
@@ -1501,6 +1537,8 @@ HowEnum = Literal[
 LevelEnum = Literal["error", "note"]
 
 LifecycleEnum = Literal["running", "waiting_external", "resumed", "expired", "completed", "failed"]
+
+ListEnum = Literal["inbox", "orders", "threads", "history"]
 
 NowEnum = Literal["work", "people", "children", "timer", "retry", "queue"]
 

@@ -59,6 +59,46 @@ def withdraw_comment(comment_id: str) -> Request[models.CommentOut]:
     return Request("DELETE", address("/api/v1/comments/{comment_id}", comment_id))
 
 
+def list_decisions(
+    *,
+    cursor: str | None = None,
+    kind: Literal["approval", "input", "tools", "external"] | None = None,
+    limit: int | None = None,
+    person: str | None = None,
+    phase: str | None = None,
+    q: str | None = None,
+    repository: str | None = None,
+    risk: Literal["low", "normal", "high"] | None = None,
+    since: str | None = None,
+    sort: Literal["newest", "oldest"] | None = None,
+    status: str | None = None,
+    team: str | None = None,
+    template: str | None = None,
+    until: str | None = None,
+) -> Request[models.PaginatedDecisionOutList]:
+    """List and search answers, newest first."""
+    return Request(
+        "GET",
+        "/api/v1/decisions",
+        query={
+            "cursor": cursor,
+            "kind": kind,
+            "limit": limit,
+            "person": person,
+            "phase": phase,
+            "q": q,
+            "repository": repository,
+            "risk": risk,
+            "since": since,
+            "sort": sort,
+            "status": status,
+            "team": team,
+            "template": template,
+            "until": until,
+        },
+    )
+
+
 def get_decision(decision_id: str) -> Request[models.ReceiptOut]:
     """Read a decision's receipt."""
     return Request("GET", address("/api/v1/decisions/{decision_id}", decision_id))
@@ -219,15 +259,44 @@ def remove_limit(limit_id: str) -> Request[None]:
 def list_pauses(
     *,
     cursor: str | None = None,
-    kind: Literal["approval", "external", "input", "tools"] | None = None,
+    due: Literal["overdue", "today", "week", "none"] | None = None,
+    kind: Literal["approval", "input", "tools", "external"] | None = None,
     limit: int | None = None,
     open: bool | None = None,
+    person: str | None = None,
+    phase: str | None = None,
+    q: str | None = None,
+    repository: str | None = None,
+    risk: Literal["low", "normal", "high"] | None = None,
+    since: str | None = None,
+    sort: Literal["due", "newest", "oldest"] | None = None,
+    team: str | None = None,
+    template: str | None = None,
+    until: str | None = None,
+    whose: Literal["own", "team", "asked"] | None = None,
 ) -> Request[models.PaginatedPauseOutList]:
-    """List questions, newest first."""
+    """List and search questions, newest first."""
     return Request(
         "GET",
         "/api/v1/pauses",
-        query={"cursor": cursor, "kind": kind, "limit": limit, "open": open},
+        query={
+            "cursor": cursor,
+            "due": due,
+            "kind": kind,
+            "limit": limit,
+            "open": open,
+            "person": person,
+            "phase": phase,
+            "q": q,
+            "repository": repository,
+            "risk": risk,
+            "since": since,
+            "sort": sort,
+            "team": team,
+            "template": template,
+            "until": until,
+            "whose": whose,
+        },
     )
 
 
@@ -597,10 +666,48 @@ def get_template_version(slug: str, version: str) -> Request[models.TemplateOut]
 
 
 def list_threads(
-    *, cursor: str | None = None, limit: int | None = None
+    *,
+    cursor: str | None = None,
+    failure_code: str | None = None,
+    limit: int | None = None,
+    person: str | None = None,
+    q: str | None = None,
+    since: str | None = None,
+    sort: Literal["newest", "oldest"] | None = None,
+    status: Literal[
+        "new",
+        "pending",
+        "running",
+        "paused",
+        "completed",
+        "failed",
+        "cancelled",
+        "expired",
+        "resumed",
+    ]
+    | None = None,
+    team: str | None = None,
+    template: str | None = None,
+    until: str | None = None,
 ) -> Request[models.PaginatedThreadOutList]:
-    """List threads, newest first."""
-    return Request("GET", "/api/v1/threads", query={"cursor": cursor, "limit": limit})
+    """List and search threads, newest first."""
+    return Request(
+        "GET",
+        "/api/v1/threads",
+        query={
+            "cursor": cursor,
+            "failure_code": failure_code,
+            "limit": limit,
+            "person": person,
+            "q": q,
+            "since": since,
+            "sort": sort,
+            "status": status,
+            "team": team,
+            "template": template,
+            "until": until,
+        },
+    )
 
 
 def create_thread(body: models.ThreadIn) -> Request[models.ThreadOut]:
@@ -748,11 +855,76 @@ def explain_tool_call(body: models.ExplainIn) -> Request[models.VerdictOut]:
     return Request("POST", "/api/v1/tools/explain", body=body)
 
 
+def list_views(
+    *,
+    cursor: str | None = None,
+    limit: int | None = None,
+    list: Literal["history", "inbox", "orders", "threads"] | None = None,
+) -> Request[models.PaginatedSavedViewOutList]:
+    """List saved views, your own and those of your teams, newest first."""
+    return Request("GET", "/api/v1/views", query={"cursor": cursor, "limit": limit, "list": list})
+
+
+def save_view(body: models.SavedViewIn) -> Request[models.SavedViewOut]:
+    """Save a view of a list."""
+    return Request("POST", "/api/v1/views", body=body)
+
+
+def get_view(view_id: str) -> Request[models.SavedViewOut]:
+    """Read a saved view."""
+    return Request("GET", address("/api/v1/views/{view_id}", view_id))
+
+
+def change_view(view_id: str, body: models.SavedViewChange) -> Request[models.SavedViewOut]:
+    """Rename a saved view of your own, share it, or change what it asks."""
+    return Request("PATCH", address("/api/v1/views/{view_id}", view_id), body=body)
+
+
+def remove_view(view_id: str) -> Request[None]:
+    """Remove a saved view of your own."""
+    return Request("DELETE", address("/api/v1/views/{view_id}", view_id))
+
+
 def list_work_orders(
-    *, cursor: str | None = None, limit: int | None = None
+    *,
+    cursor: str | None = None,
+    due: Literal["overdue", "today", "week", "none"] | None = None,
+    failure_code: str | None = None,
+    limit: int | None = None,
+    person: str | None = None,
+    phase: str | None = None,
+    q: str | None = None,
+    repository: str | None = None,
+    risk: Literal["low", "normal", "high"] | None = None,
+    since: str | None = None,
+    sort: Literal["newest", "oldest"] | None = None,
+    status: Literal["pending", "running", "paused", "completed", "failed"] | None = None,
+    team: str | None = None,
+    template: str | None = None,
+    until: str | None = None,
 ) -> Request[models.PaginatedWorkOrderOutList]:
-    """List work orders, newest first."""
-    return Request("GET", "/api/v1/work-orders", query={"cursor": cursor, "limit": limit})
+    """List and search work orders, newest first."""
+    return Request(
+        "GET",
+        "/api/v1/work-orders",
+        query={
+            "cursor": cursor,
+            "due": due,
+            "failure_code": failure_code,
+            "limit": limit,
+            "person": person,
+            "phase": phase,
+            "q": q,
+            "repository": repository,
+            "risk": risk,
+            "since": since,
+            "sort": sort,
+            "status": status,
+            "team": team,
+            "template": template,
+            "until": until,
+        },
+    )
 
 
 def create_work_order(body: models.WorkOrderIn) -> Request[models.WorkOrderOut]:

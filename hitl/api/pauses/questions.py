@@ -16,14 +16,15 @@ from rest_framework.views import APIView
 from checkpoints.database import clock
 from hitl.api.pauses.fields import DecisionIn, DecisionOut, PauseOut, answer_in
 from hitl.api.pauses.reviews import VotedOut, voted
+from hitl.api.query import asked_by, pages_of, parameters_of
 from hitl.decisions import services, visibility
 from hitl.decisions.reviewers import policy
+from hitl.find.questions import INBOX, inbox_of
 from hitl.models import Via, Vote
 from runs.api.paging import Paged
 from runs.api.requests import body_of, user_of
 from runs.models import Pause
 from runs.security import scopes
-from runs.states import PauseKind
 
 WHOSE = ("run__work_order", "run__thread__owner", "run__thread__team", "claimed_by")
 UNSHOWN = (
@@ -42,25 +43,26 @@ class Pauses(Paged):
         responses=PauseOut(many=True),
         parameters=[
             OpenApiParameter("open", bool, description="1: only what waits for an answer."),
-            OpenApiParameter(
-                "kind", str, enum=PauseKind.values, description="Only what wants that."
-            ),
+            *parameters_of(INBOX),
         ],
-        summary="List questions, newest first",
+        summary="List and search questions, newest first",
+        description="With `open` and `sort=due` as the inbox has them; in that order `previous` is "
+        "always null. `whose` is of open ones alone.",
     )
     def get(self, request: Request) -> Response:
         only_open = request.query_params.get("open", "").lower() in {"1", "true"}
+        asked, asker = asked_by(request, INBOX)
+        waiting = policy.waiting_for(request.user)
         mine = (
-            policy.waiting_for(request.user)
-            if only_open
+            inbox_of(asker.user, asked, waiting)
+            if only_open or asked["whose"]
             else Pause.objects.visible_to(request.user)
         )
         mine = scopes.own(mine, run__thread__owner=request.user)
-        if kind := request.query_params.get("kind"):
-            mine = mine.filter(kind=kind)
-        pages = self.pagination_class()
+        found = INBOX.among(mine, asked, asker)
+        pages = pages_of(INBOX, asked)
         # found first: with all its joins it is planned badly
-        page: Any = pages.paginate_queryset(mine.only("pk"), request, view=self)
+        page: Any = pages.paginate_queryset(found.only("pk", "deadline_at"), request, view=self)
         by = user_of(request)
         shown = (
             Pause.objects.select_related(*WHOSE)

@@ -4,6 +4,7 @@ end.
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from drf_spectacular.utils import (
@@ -18,7 +19,7 @@ from rest_framework.views import APIView
 from checkpoints import store
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.store import graph_state
-from hitl.api.query import flag
+from hitl.api.query import asked_by, flag, pages_of, parameters_of
 from hitl.api.threads.fields import (
     EXAMPLES,
     RunIn,
@@ -31,6 +32,7 @@ from hitl.api.threads.fields import (
     runs_shown,
 )
 from hitl.decisions import services
+from hitl.find.threads import THREADS
 from hitl.models import Via
 from hitl.threads import messages
 from runs.api.paging import Paged
@@ -63,15 +65,19 @@ class Threads(Paged):
     @extend_schema(
         operation_id="list_threads",
         responses=ThreadOut(many=True),
-        summary="List threads, newest first",
+        parameters=parameters_of(THREADS),
+        summary="List and search threads, newest first",
+        description="Those of work orders and of child runs among them.",
     )
     def get(self, request: Request) -> Response:
-        mine = (
-            scopes.own(Thread.objects.visible_to(request.user), owner=request.user)
-            .select_related("owner", "team", "head", "work_order")
-            .defer("head__body")
+        asked, asker = asked_by(request, THREADS)
+        mine = scopes.own(Thread.objects.visible_to(request.user), owner=request.user)
+        rows = THREADS.among(mine, asked, asker).select_related(
+            "owner", "team", "head", "work_order"
         )
-        return self.page(request, mine, ThreadOut)
+        pages = pages_of(THREADS, asked)
+        found: Any = pages.paginate_queryset(rows.defer("head__body"), request, view=self)
+        return pages.get_paginated_response(ThreadOut(found, many=True).data)
 
     @extend_schema(
         operation_id="create_thread",

@@ -8,9 +8,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from checkpoints import ids
 from checkpoints.database.people import User, active
 from checkpoints.store import CheckpointDamaged
-from checkpoints.text import invisible
 from hitl.decisions import services, voting
 from hitl.decisions.reviewers import policy
+from hitl.find import shell
+from hitl.find.orders import ORDERS
+from hitl.find.shell import MOST
 from hitl.models import Via, Vote
 from runs import services as runs
 from runs.definitions import TemplateInvalid, TemplateNotFound
@@ -44,8 +46,6 @@ REFUSALS = (
 )
 
 
-MOST = 500
-"""Lines of a list."""
 DONE = {
     "approve": "Recorded; the run goes on.",
     "revise": "Recorded; the step runs again with your feedback.",
@@ -83,6 +83,7 @@ class Command(BaseCommand):
             "list", help="the newest orders that the user may see, one a line"
         )
         listing.add_argument("--limit", type=int, default=20, help=f"how many, up to {MOST} (20)")
+        listing.add_argument("words", nargs="*", metavar="NAME=VALUE", help="such as status=failed")
         actions.add_parser("show", help="status, phase and the open question").add_argument("order")
         for action in ("approve", "revise", "cancel"):
             answer = actions.add_parser(action)
@@ -115,7 +116,7 @@ class Command(BaseCommand):
             if options["action"] == "create":
                 self._create(user, options)
             elif options["action"] == "list":
-                self._list(user, limit=options["limit"])
+                self._list(user, options["words"], limit=options["limit"])
             else:
                 self._on_order(user, options)
         except REFUSALS as error:
@@ -133,19 +134,10 @@ class Command(BaseCommand):
         )
         self.stdout.write(order.shown_id)
 
-    def _list(self, user: User, *, limit: int) -> None:
-        if not 1 <= limit <= MOST:
-            raise CommandError(f"--limit is a number from 1 to {MOST}.")
-        orders = list(WorkOrder.objects.visible_to(user).shown().order_by("-id")[: limit + 1])
-        for order in orders[:limit]:
-            self.stdout.write(
-                f"{order.shown_id}  {order.status:<9}  {invisible.plain(order.phase):<32}  "
-                f"{invisible.plain(order.title)}"
-            )
-        if not orders:
-            self.stdout.write("No work orders.")
-        elif len(orders) > limit:
-            self.stdout.write(f"… and older ones: --limit {min(limit * 5, MOST)} shows more.")
+    def _list(self, user: User, words: list[str], *, limit: int) -> None:
+        found = shell.lines(ORDERS.name, words, by=user, limit=limit)
+        for line in found or ["No work orders."]:
+            self.stdout.write(line)
 
     def _object(self, name: str, text: str) -> dict[str, Any]:
         try:

@@ -7,7 +7,7 @@ import uuid
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.db.models import Exists, OuterRef, Subquery
+from django.db.models import OuterRef, Subquery
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -21,14 +21,16 @@ from checkpoints.database.people import User
 from checkpoints.database.snapshot import one_moment
 from checkpoints.models import Thread, WhenBusy
 from hitl.decisions import undo, visibility
+from hitl.find.threads import THREADS, standing
 from hitl.forms.pages import BusyForm, MessageForm, ThreadForm
 from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress
 from hitl.views import artifacts, family, story
 from hitl.views.cards import contents
 from hitl.views.common import home_of, person, place_of
+from hitl.views.lists.bar import Listing
 from hitl.views.threads import chat
-from runs.models import Pause, Run, Template, WorkOrder
+from runs.models import Pause, Run, Template
 from runs.services import external_runs
 from runs.states import COMPLETED, LIVE, Lifecycle
 from runs.threads import turns as turns
@@ -36,37 +38,34 @@ from runs.workflows import owned
 
 PAGE = 30
 RUNS = 30
-NEWEST = paging.ListOrder(newest=True, prefix=Thread.PREFIX)
 NEWEST_RUNS = paging.ListOrder(newest=True, prefix=Run.PREFIX)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 def thread_list(request: HttpRequest) -> HttpResponse:
-    """Newest first, `?before=<id>` gives the next page; POST opens a thread."""
+    """Newest first, unless asked otherwise, `?before=<id>` gives the next page; POST opens a
+    thread.
+    """
     form = ThreadForm(request.POST or None, user=person(request))
     if request.method == "POST" and form.is_valid():
         thread = turns.open_thread(
             by=person(request), title=form.cleaned_data["title"], team=form.cleaned_data.get("team")
         )
         return redirect("hitl:thread", thread.pk)
+    listing = Listing(request, THREADS)
+    seen = standing(Thread.objects.visible_to(person(request)))
     page = paging.in_order(
-        _own(request),
-        NEWEST,
-        ListAddress(request.path, request.GET.dict()).only("before"),
-        "before",
-        size=PAGE,
-        whole=_shown(),
+        listing.among(seen), listing.order, listing.here, "before", size=PAGE, whole=_shown()
     )
-    context = {"threads": _with_runs(page.rows), "page": page, "form": form}
-    return render(request, "hitl/threads/threads.html", context, status=422 if form.errors else 200)
-
-
-def _own(request: HttpRequest) -> Any:
-    """Threads that stand for themselves: no work order's, no child run's."""
-    child = Run.objects.filter(thread=OuterRef("pk"), parent__isnull=False)
-    order = WorkOrder.objects.filter(thread=OuterRef("pk"))
-    return Thread.objects.visible_to(person(request)).filter(~Exists(child), ~Exists(order))
+    context = {
+        "threads": _with_runs(page.rows),
+        "page": page,
+        "form": form,
+        "bar": listing.bar(seen),
+    }
+    status = 422 if form.errors else listing.status
+    return render(request, "hitl/threads/threads.html", context, status=status)
 
 
 def _shown() -> Any:

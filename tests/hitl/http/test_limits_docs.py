@@ -35,6 +35,7 @@ ACTS = {
     ],
     "tests/hitl/live/test_streams.py": ["PERSON_STREAMS", "PROCESS_STREAMS"],
     "tests/hitl/api/test_schedules.py": ["SCHEDULES", "START_BYTES"],
+    "tests/hitl/find/test_saved_views.py": ["SAVED_VIEWS"],
     "tests/hitl/outbound/test_quotas.py": ["MESSAGES_PER_HOUR", "MESSAGES_PER_DAY"],
     "tests/hitl/outbound/test_external_reviewers.py": ["OUTSIDE_CHARACTERS"],
     "tests/hitl/http/test_logins.py": [

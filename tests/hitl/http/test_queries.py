@@ -16,10 +16,10 @@ NOWHERE = "0" * 26
         ("runs?status=bogus", "status", "pending_input"),
         ("pauses?open=perhaps", "open", "true or false."),
         ("pauses?kind=bogus", "kind", "approval"),
-        ("pauses?opne=1", "opne", "Known are: cursor, limit, "),
         ("pauses?open=1&open=0", "open", "Once only."),
         ("runs?thread=bogus", "thread", "thr_"),
-        ("tools?x=1", "x", "Known are: none."),
+        ("work-orders?status=odd", "status", "paused"),
+        ("decisions?since=yesterday", "since", "2026-07-31"),
     ],
 )
 def test_a_filter_that_nobody_knows_is_refused_with_the_known_ones(api, ana, address, name, known):
@@ -27,6 +27,24 @@ def test_a_filter_that_nobody_knows_is_refused_with_the_known_ones(api, ana, add
     refused = api(ana).get(f"/api/v1/{address}")
     assert (refused.status_code, refused.json()["code"]) == (400, "invalid")
     assert known in refused.json()["errors"][name][0]
+
+
+@pytest.mark.parametrize(
+    ("address", "name", "known"),
+    [
+        ("pauses?opne=1", "opne", "open"),
+        ("tools?x=1", "x", None),
+        ("work-orders?stauts=paused&status=odd", "stauts", "failure_code"),
+        ("threads?kind=approval", "kind", "sort"),
+        ("decisions?due=today", "due", "since"),
+    ],
+)
+def test_a_name_that_nobody_reads_is_refused_with_the_known_ones(api, ana, address, name, known):
+    """Before, the code was that of any wrong value, and the known ones stood in words only."""
+    refused = api(ana).get(f"/api/v1/{address}")
+    said = refused.json()
+    assert (refused.status_code, said["code"]) == (422, "unknown_parameter")
+    assert name in said["errors"] and (known in said["known"] if known else said["known"] == [])
 
 
 @pytest.mark.parametrize(

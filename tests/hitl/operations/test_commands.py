@@ -263,10 +263,7 @@ def test_the_orders_that_somebody_sees_are_listed_newest_first(paused, make_orde
     assert "paused     awaiting_plan_approval" in workorder("list") and "\u202e" not in workorder(
         "list"
     )
-    assert (
-        workorder("list", "--limit", "1").splitlines()[1]
-        == "… and older ones: --limit 5 shows more."
-    )
+    assert workorder("list", "--limit", "1").splitlines()[1] == "… and more: --limit 5 shows more."
     assert workorder("list", user="zoe") == "No work orders.\n"
     with pytest.raises(CommandError, match="from 1 to 500"):
         workorder("list", "--limit", "0")

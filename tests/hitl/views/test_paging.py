@@ -26,7 +26,17 @@ from hitl.models import ApiToken, Delegation, Snooze, Via
 from hitl.models.outbound import Channel, Delivery, DeliveryStatus, Endpoint, Occasion
 from hitl.operations import dashboard
 from hitl.rendering.paging import ListAddress, ListOrder, NoSuchPlace, RowPosition
-from hitl.views import artifacts, delegations, inbox, operations, orders, outbound, story, tokens
+from hitl.views import (
+    artifacts,
+    delegations,
+    inbox,
+    operations,
+    orders,
+    outbound,
+    story,
+    tokens,
+)
+from hitl.views.lists import history
 from hitl.views.threads import chat
 from hitl.views.threads import pages as threads
 from runs.models import Artifact, Pause
@@ -275,7 +285,7 @@ FILL = {
     # the list: rows for it, its name in addresses, what says how many rows a page has, and whether
     # each page is shown oldest first
     "inbox": (questions, "after", (inbox, "SHOWN"), False),
-    "history": (answers, "past", (inbox, "HISTORY"), False),
+    "history": (answers, "past", (history, "HISTORY"), False),
     "hidden questions": (hidden, "hidden", (inbox, "SHOWN"), False),
     "work orders": (work_orders, "before", (orders, "PAGE"), False),
     "threads": (thread_rows, "before", (threads, "PAGE"), False),
@@ -384,8 +394,9 @@ def test_a_later_page_stays_where_it_is_and_counts_what_is_new(world, page, monk
 
 def test_kinds_and_history_keep_their_places_beside_each_other(world, page, monkeypatch):
     monkeypatch.setattr(inbox, "SHOWN", 2)
-    monkeypatch.setattr(inbox, "HISTORY", 2)
+    monkeypatch.setattr(history, "HISTORY", 2)
     answers(world)
+    Pause.objects.filter(status="expired").update(kind="input")
     world.asked(4, kind="input")
     shown = text(page.get("/?kind=input"))
     assert "2 of 4 questions" in shown

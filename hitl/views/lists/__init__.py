@@ -1,0 +1,1 @@
+"""Lists that can be searched: the bar above them, the history, and saved views."""

@@ -1,0 +1,177 @@
+"""What the pages of lists have in common: the bar with search, filters, order and saved views.
+
+An address that is not understood shows what was wrong with it and no rows: 422.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from django.contrib.auth.models import Group
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+
+from checkpoints.database import clock
+from hitl.find import asking, counts, saved
+from hitl.find.asking import SINCE, SORT, UNTIL, Asked, NotUnderstood, Parameter
+from hitl.find.counts import Counts, Part
+from hitl.find.lists import Asker, List
+from hitl.models import SavedView
+from hitl.rendering.paging import ListAddress, ListOrder
+from hitl.views.common import person
+
+
+@dataclass(frozen=True)
+class Chip:
+    """A filter that holds, and the address without it."""
+
+    label: str
+    value: str
+    without: str
+
+
+class Listing:
+    """A list as a request asks for it."""
+
+    def __init__(self, request: HttpRequest, asked_of: List) -> None:
+        self.asked_of = asked_of
+        self.asker = Asker(person(request), clock.now())
+        self.path = reverse(asked_of.address)
+        self.refused: NotUnderstood | None = None
+        self.asked = Asked()
+        try:
+            self.asked = asking.read(
+                request.GET.lists(),
+                asked_of.parameters,
+                beside=asked_of.beside,
+                now=self.asker.now,
+            )
+        except NotUnderstood as error:
+            self.refused = error
+        names = (parameter.name for parameter in asked_of.parameters)
+        self.here = ListAddress(self.path, request.GET.dict()).only(*names, *asked_of.beside)
+
+    @property
+    def status(self) -> int:
+        return 422 if self.refused else 200
+
+    @property
+    def order(self) -> ListOrder:
+        return self.asked_of.order_of(self.asked)
+
+    def among(self, rows: QuerySet[Any]) -> Any:
+        """Those among the rows that the person may see that are asked for."""
+        return rows.none() if self.refused else self.asked_of.among(rows, self.asked, self.asker)
+
+    def bar(self, rows: QuerySet[Any], *parts: Part) -> Bar:
+        """The bar above these rows, which are all that the person may see, and above those of
+        other parts of the list.
+        """
+        found = (
+            None
+            if self.refused
+            else counts.count([(self.asked_of, rows), *parts], self.asked, self.asker)
+        )
+        return Bar(self, found)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What `hitl/lists/_filters.html` shows."""
+
+    listing: Listing
+    counts: Counts | None
+
+    @property
+    def asked_of(self) -> List:
+        return self.listing.asked_of
+
+    @property
+    def asked(self) -> Asked:
+        return self.listing.asked
+
+    @property
+    def refused(self) -> NotUnderstood | None:
+        return self.listing.refused
+
+    @property
+    def path(self) -> str:
+        return self.listing.path
+
+    @property
+    def shown(self) -> bool:
+        """Whether there is anything to look for."""
+        return bool(self.asked) or (self.counts is not None and self.counts.total != "0")
+
+    @property
+    def query(self) -> str:
+        """What is asked, to be kept as a view."""
+        return self.asked.query
+
+    @property
+    def words(self) -> str:
+        return self.asked[asking.WORDS]
+
+    @property
+    def whose(self) -> str:
+        """The tab that stays while filters change."""
+        return self.asked[asking.WHOSE]
+
+    @property
+    def since(self) -> str:
+        return self.asked[SINCE]
+
+    @property
+    def until(self) -> str:
+        return self.asked[UNTIL]
+
+    @cached_property
+    def views(self) -> list[tuple[SavedView, str, bool]]:
+        """The saved views of this list, their addresses, and which of them this is."""
+        return [
+            (view, saved.address_of(view), view.query == self.asked.query)
+            for view in saved.offered(self.listing.asker.user, self.asked_of.name)
+        ]
+
+    @property
+    def is_view(self) -> bool:
+        return any(here for *_, here in self.views)
+
+    @cached_property
+    def teams(self) -> list[Group]:
+        """With whom a view may be shared."""
+        return list(self.listing.asker.user.groups.order_by("name"))
+
+    @property
+    def sorts(self) -> list[tuple[str, str, bool]]:
+        """Value, label and whether it holds."""
+        parameter = self._named[SORT]
+        chosen = self.asked[SORT] or next(iter(parameter.choices))
+        return [(value, label, value == chosen) for value, label in parameter.choices.items()]
+
+    @cached_property
+    def chips(self) -> list[Chip]:
+        return [
+            Chip(
+                self._named[name].label,
+                counts.label_of(self._named[name], value),
+                self._address(self.asked.but(**{name: ""})),
+            )
+            for name, value in self.asked.given.items()
+            if name not in {SORT, asking.WHOSE}
+        ]
+
+    @property
+    def narrowed(self) -> int:
+        """How many filters hold beside the words."""
+        return sum(name not in {SORT, asking.WHOSE, asking.WORDS} for name in self.asked.given)
+
+    @property
+    def _named(self) -> dict[str, Parameter]:
+        return {parameter.name: parameter for parameter in self.asked_of.parameters}
+
+    def _address(self, query: str) -> str:
+        return f"{self.path}?{query}" if query else self.path

@@ -1,0 +1,1 @@
+"""Search, filters, order, counts and saved views of lists."""
