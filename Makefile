@@ -64,8 +64,8 @@ adversary: .venv/dev
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 
-.venv/runtime: requirements.txt | .venv/bin/uv
-	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r requirements.txt
+.venv/runtime: requirements.txt requirements-mcp.txt | .venv/bin/uv
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r requirements.txt -r requirements-mcp.txt
 	touch $@
 
 # Programs of Node for `make check` and the tests: Node 20 or newer of the machine, else Node from a wheel. A machine that reaches no
@@ -73,7 +73,7 @@ adversary: .venv/dev
 .venv/node: tests/node/package-lock.json | .venv/bin/uv
 	@$(BIN)/python -m tests.node.install $@
 
-.venv/dev: requirements-dev.txt requirements.txt requirements-agents.txt requirements-forges.txt requirements-langgraph.txt | .venv/bin/uv
+.venv/dev: requirements-dev.txt requirements.txt requirements-agents.txt requirements-forges.txt requirements-langgraph.txt requirements-mcp.txt | .venv/bin/uv
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r requirements-dev.txt
 	touch $@
 

@@ -100,6 +100,7 @@ urlpatterns = [
     path("operations/", operations.operations, name="operations"),
     path("operations/<run:run_id>/accept-code", operations.accept_code, name="accept_code"),
     path("tokens/", tokens.token_list, name="tokens"),
+    path("tokens/connect", tokens.connect, name="connect"),
     path("tokens/<uuid:token_id>/revoke", tokens.revoke, name="token_revoke"),
     path("tools/", tools.tool_list, name="tools"),
     path("deliveries/", outbound.deliveries, name="deliveries"),

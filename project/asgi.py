@@ -8,6 +8,7 @@ import os
 from typing import Any
 
 from channels.routing import ProtocolTypeRouter, URLRouter
+from django.conf import settings
 from django.core.asgi import get_asgi_application
 from django.urls import path, re_path
 
@@ -30,6 +31,11 @@ shipped.load_at_start()
 # `patient` stands outside whatever else changes `send`: it finds the client's connection by the
 # server's own
 streams = [path(route, patient(traced(guarded(stream)))) for route, stream in routing.streams()]
-http: Any = [*streams, re_path("", traced(bounded(django_application)))]
+doors = []
+if settings.WAYSTATION_MCP:
+    from hitl.doors.mcp import server as mcp_server  # its package is optional
+
+    doors = [path("mcp", patient(traced(guarded(mcp_server.application))))]
+http: Any = [*streams, *doors, re_path("", traced(bounded(django_application)))]
 sockets = guarded(patient(URLRouter(routing.websockets(exception_handler))))
 application = ProtocolTypeRouter({"http": URLRouter(http), "websocket": sockets})

@@ -435,5 +435,6 @@ LOGGING = {
         "daphne": {"level": "WARNING"},
         "kombu": {"level": "WARNING"},
         "httpx2": {"level": "WARNING"},
+        "mcp": {"level": "WARNING"},
     },
 }

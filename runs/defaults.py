@@ -135,6 +135,7 @@ WAYSTATION_BODY_BYTES = env.limit("BODY_BYTES")
 WAYSTATION_ORDER_BYTES = env.limit("ORDER_BYTES")
 WAYSTATION_IMPORT_BYTES = env.limit("IMPORT_BYTES")
 WAYSTATION_SCHEDULES = env.limit("SCHEDULES")
+WAYSTATION_TOKEN_WAITS = env.limit("TOKEN_WAITS")
 WAYSTATION_PERSON_STREAMS = env.limit("PERSON_STREAMS")
 WAYSTATION_PROCESS_STREAMS = env.limit("PROCESS_STREAMS")
 WAYSTATION_MESSAGES_PER_HOUR = env.limit("MESSAGES_PER_HOUR")
@@ -189,6 +190,14 @@ WAYSTATION_GRAPH_TYPES = env.items("WAYSTATION_GRAPH_TYPES")
 """Types of their own that graphs keep in their checkpoints, as `module:Name`; others are
 refused.
 """
+WAYSTATION_MCP = env.flag("WAYSTATION_MCP")
+"""Whether `/mcp` is served (docs/how-to/mcp.md); it takes `requirements-mcp.txt`."""
+WAYSTATION_MCP_OWNER_DECIDES = env.flag("WAYSTATION_MCP_OWNER_DECIDES")
+"""Whether the person of an agent's token may approve what the agent asks: for an installation of
+one person. The token itself never may.
+"""
+WAYSTATION_MCP_PERMISSION_MINUTES = env.number("WAYSTATION_MCP_PERMISSION_MINUTES", 30, low=0.1)
+"""How long `permission_prompt` waits for a person, where its address names no deadline."""
 WAYSTATION_EXTEND = env.number("WAYSTATION_EXTEND", 1)
 """How far people may move a deadline: so many times as long as the question was given at first; 0
 is not at all.

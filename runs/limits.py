@@ -60,6 +60,9 @@ PERSON_STREAMS = 100
 PROCESS_STREAMS = 5_000
 """Server-sent streams and sockets that one server process has open."""
 
+TOKEN_WAITS = 100
+"""Open questions that one token of an agent may have."""
+
 MESSAGES_PER_HOUR = 200
 """Messages that one person may have sent to people of their choice in an hour."""
 MESSAGES_PER_DAY = 1_000
@@ -85,7 +88,7 @@ ANONYMOUS_RATE = 60
 SETTINGS = frozenset(
     {
         "BODY_BYTES", "ORDER_BYTES", "IMPORT_BYTES", "PERSON_STREAMS", "PROCESS_STREAMS",
-        "SCHEDULES", "MESSAGES_PER_HOUR",
+        "SCHEDULES", "TOKEN_WAITS", "MESSAGES_PER_HOUR",
         "MESSAGES_PER_DAY", "OUTSIDE_CHARACTERS", "LOGIN_FAILURES", "LOGIN_ADDRESS_FAILURES",
         "LOGIN_ACCOUNT_FAILURES", "LOGIN_MINUTES",
         "USER_RATE", "ANONYMOUS_RATE",

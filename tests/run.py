@@ -56,6 +56,7 @@ def main(arguments: list[str]) -> int:
             "TEST_REDIS_URL": stack.enter_context(redis(folder)),
             "TEST_POSTGRESQL": "1",
             "WAYSTATION_DATA": str(folder / "data"),
+            "WAYSTATION_MCP": "1",
         }
         sqlite = {key: value for key, value in environment.items() if key != "TEST_POSTGRESQL"}
         sqlite["DATABASE_URL"] = f"sqlite:///{folder / 'data' / 'unused.sqlite3'}"

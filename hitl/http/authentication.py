@@ -77,7 +77,7 @@ class BearerAuthentication(BaseAuthentication):
             raise AuthenticationFailed(
                 "This token is unknown, expired or revoked.", code="token_invalid"
             )
-        scopes.enter(token.scope)
+        scopes.enter(token.scope, token.pk)
         return token.user, token
 
     def authenticate_header(self, request: Request) -> str:
@@ -190,6 +190,12 @@ class Caller:
     user: User
     scope: str
     """Of its token; a session's is `write`."""
+    token: ApiToken | None = None
+    """None for a session."""
+
+    @property
+    def token_key(self) -> uuid.UUID | None:
+        return None if self.token is None else self.token.pk
 
     def may_follow(self, thread_id: uuid.UUID) -> bool:
         """Whether its scope lets it follow a thread, of those that its person sees: of one's own
@@ -203,10 +209,9 @@ def caller_of(scope: Any) -> Caller | None:
 
     Reads all anew, so it can be asked again later.
     """
-    secret = _secret_of(scope)
+    secret = secret_of(scope)
     if secret is not None:
-        token = token_of(secret, method="GET")  # as which both begin
-        return Caller(token.user, token.scope) if token else None
+        return caller_by(secret, method="GET")  # as which both begin
     key = _session_key_of(scope)
     if not key:
         return None
@@ -216,9 +221,14 @@ def caller_of(scope: Any) -> Caller | None:
     return Caller(user, Scope.WRITE) if isinstance(user, User) and user.is_active else None
 
 
+def caller_by(secret: str, *, method: str) -> Caller | None:
+    token = token_of(secret, method=method)
+    return Caller(token.user, token.scope, token) if token else None
+
+
 def unknown(scope: Any) -> NotAuthenticated | AuthenticationFailed:
     """Why `caller_of` knows nobody."""
-    secret = _secret_of(scope)
+    secret = secret_of(scope)
     if secret is not None and ApiToken.objects.expired(now=clock.now(), secret=secret):
         return AuthenticationFailed(EXPIRED, code="token_expired")
     return NotAuthenticated("Log in, or send Authorization: Bearer with a token.")
@@ -231,7 +241,8 @@ def _session_key_of(scope: Any) -> str:
     return parse_cookie(cookies).get(settings.SESSION_COOKIE_NAME, "")
 
 
-def _secret_of(scope: Any) -> str | None:
+def secret_of(scope: Any) -> str | None:
+    """What came with `Authorization: Bearer`, or as an offered subprotocol."""
     header = dict(scope["headers"]).get(b"authorization", b"").split()
     if len(header) == 2 and header[0].lower() == b"bearer":
         return str(header[1].decode("latin-1"))

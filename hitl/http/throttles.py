@@ -63,7 +63,7 @@ class PerPerson(BaseThrottle):
 
     def allow_request(self, request: Request, view: Any) -> bool:
         if request.user is not None and request.user.is_authenticated:
-            return count("person", request.user.pk) <= settings.WAYSTATION_USER_RATE
+            return not is_too_many_of(request.user.pk)
         return (
             count("address", clients.address_of(request._request))
             <= settings.WAYSTATION_ANONYMOUS_RATE
@@ -108,6 +108,12 @@ def is_too_many(address: str) -> bool:
     return count("nobody", address) > settings.WAYSTATION_ANONYMOUS_RATE
 
 
+def is_too_many_of(person: int) -> bool:
+    """Count one more request of a person."""
+    return count("person", person) > settings.WAYSTATION_USER_RATE
+
+
+OFTEN = "You asked too often in this minute. Nothing was changed; try again in a minute."
 WORDS = (
     "There were too many requests without credentials, or with wrong ones, from this address. "
     "Nothing was changed; try again in a minute."

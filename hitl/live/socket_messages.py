@@ -123,7 +123,7 @@ def _heard(given: dict[str, Any], *, scope: Any, place: SocketTarget) -> Any:
     if refused is not None:
         raise refused
     body = {name: value for name, value in given.items() if name not in ENVELOPE}
-    with scopes.acting(caller.scope):
+    with scopes.acting(caller.scope, caller.token_key):
         if kind == "presence":
             return _present(body, caller)
         return _decide(body, caller) if kind == "decision" else _input(body, caller, place)

@@ -49,9 +49,9 @@ Find = Callable[[User, dict[str, Any]], Subscription | None]
 class StreamRefused(Exception):
     """The request is answered with a problem document."""
 
-    def __init__(self, status: int, code: str, detail: str) -> None:
+    def __init__(self, status: int, code: str, detail: str, *, allow: str = "GET") -> None:
         super().__init__(detail)
-        self.status, self.code, self.detail = status, code, detail
+        self.status, self.code, self.detail, self.allow = status, code, detail, allow
 
 
 def thread_of(user: User, names: dict[str, Any]) -> Subscription | None:
@@ -77,19 +77,19 @@ def stream(find: Find) -> Any:
         try:
             person, subject, trace, seq, done = await in_database_thread(_open)(scope, find)
         except StreamRefused as refusal:
-            await _problem(send, refusal)
+            await send_problem(send, refusal)
             return
         except outages.ERRORS as error:
             if (outage := outages.said(error, changing=False)) is None:
                 raise
-            await _problem(send, StreamRefused(outage.status, outage.code, outage.words))
+            await send_problem(send, StreamRefused(outage.status, outage.code, outage.words))
             return
         if done:
             await send({"type": "http.response.start", "status": 204, "headers": _named(trace)})
             await send({"type": "http.response.body", "body": b""})
             return
         if not connections.take(person):
-            await _problem(send, StreamRefused(429, "too_many_streams", connections.words()))
+            await send_problem(send, StreamRefused(429, "too_many_streams", connections.words()))
             return
         try:
             await _stream(scope, subject, trace, seq, receive, send)
@@ -241,7 +241,8 @@ async def _write(send: Send, piece: bytes) -> None:
     await send({"type": "http.response.body", "body": piece, "more_body": True})
 
 
-async def _problem(send: Send, refused: StreamRefused) -> None:
+async def send_problem(send: Send, refused: StreamRefused) -> None:
+    """Answer with a problem document."""
     problem = {
         "type": "about:blank",
         "title": HTTPStatus(refused.status).phrase,
@@ -261,6 +262,6 @@ async def _problem(send: Send, refused: StreamRefused) -> None:
     if refused.status == 429:
         headers.append((b"retry-after", str(RETRY_SECONDS).encode()))
     if refused.status == 405:
-        headers.append((b"allow", b"GET"))
+        headers.append((b"allow", refused.allow.encode()))
     await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -36,6 +36,7 @@ class Via(models.TextChoices):
     MAIL = "mail"
     SLACK = "slack"
     TEAMS = "teams"
+    MCP = "mcp"
     POLICY = "policy"
     """Nobody: the template's rules, at the deadline."""
 

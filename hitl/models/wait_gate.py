@@ -14,6 +14,7 @@ from django.db.models import Q
 from checkpoints import ids
 from checkpoints.models import SealedJsonField, Thread
 from checkpoints.models.fields import MadeAtField, SealedTextField
+from hitl.models.tokens import ApiToken
 from runs.models import Pause, Run
 
 
@@ -57,6 +58,13 @@ class Wait(ids.HasShownId, models.Model):
         blank=True, help_text="Where the answer is told; checked when it is sent."
     )
     callback_secret = SealedTextField(blank=True, help_text="whsec_…: signs what is sent there.")
+    token = models.ForeignKey(
+        ApiToken,
+        models.SET_NULL,
+        null=True,
+        related_name="waits",
+        help_text="The agent's that asked, which never answers; null for an engine's own waits.",
+    )
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["outer", "digest"], name="wait_same_once")]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
@@ -15,8 +17,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from checkpoints.database import clock
+from checkpoints.database.people import User
 from hitl.models import ApiToken
-from hitl.rendering import paging
+from hitl.outbound.links import absolute
+from hitl.rendering import agent_hosts, paging
 from hitl.rendering.paging import ListAddress
 from hitl.views.common import person
 
@@ -69,23 +73,83 @@ def token_list(request: HttpRequest) -> HttpResponse:
     form = TokenForm(request.POST or None)
     secret, status = "", 200
     if request.method == "POST":
-        if form.is_valid() and ApiToken.objects.valid(now=now).filter(user=user).count() >= MOST:
-            form.add_error(None, f"You have {MOST} tokens that are valid. Revoke one first.")
-        if form.is_valid():
-            values = form.cleaned_data
-            _, secret = ApiToken.make(
-                user, name=values["name"], scope=values["scope"], expires_at=form.expires_at(now)
-            )
-            form = TokenForm()
-        status = 201 if secret else 422
+        secret = _make(form, user, now)
+        form, status = (TokenForm(), 201) if secret else (form, 422)
     here = ListAddress(request.path, request.GET.dict()).only("before")
     page = paging.in_order(ApiToken.objects.filter(user=user), NEWEST, here, "before", size=SHOWN)
     return render(
         request,
         "hitl/people/tokens.html",
-        {"form": form, "rows": page.rows, "page": page, "secret": secret, "now": now},
+        {
+            "form": form,
+            "rows": page.rows,
+            "page": page,
+            "secret": secret,
+            "now": now,
+            "connects": settings.WAYSTATION_MCP,
+        },
         status=status,
     )
+
+
+def _make(form: TokenForm, user: User, now: dt.datetime) -> str:
+    """The secret of the token that a form asks for; "" where the form says why there is none."""
+    if form.is_valid() and ApiToken.objects.valid(now=now).filter(user=user).count() >= MOST:
+        form.add_error(None, f"You have {MOST} tokens that are valid. Revoke one first.")
+    if not form.is_valid():
+        return ""
+    values = form.cleaned_data
+    expires_at = form.expires_at(now)
+    return ApiToken.make(user, name=values["name"], scope=values["scope"], expires_at=expires_at)[1]
+
+
+class AgentForm(TokenForm):
+    """A token for an agent over MCP, and whom it asks."""
+
+    scope = forms.ChoiceField(
+        choices=[
+            (ApiToken.Scope.ASK, "An agent: it asks people, and never answers"),
+            (ApiToken.Scope.ANSWER, "My own assistant: it answers in my name what I am asked"),
+        ],
+        label="What it is",
+    )
+    team = forms.ChoiceField(
+        required=False, label="Whom it asks", help_text="Members of the team may answer."
+    )
+    field_order = ("name", "scope", "team", "days", "never")
+
+    def __init__(self, user: User, data: Any = None) -> None:
+        super().__init__(data)
+        alone = settings.WAYSTATION_MCP_OWNER_DECIDES
+        names = user.groups.order_by("name").values_list("name", flat=True)
+        field: Any = self.fields["team"]
+        field.choices = [
+            ("", "Me alone" if alone else "Whomever the agent names"),
+            *((name, name) for name in names),
+        ]
+        self.fields["name"].help_text = "What people see as who asks, such as release-bot."
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def connect(request: HttpRequest) -> HttpResponse:
+    """POST makes a token, and shows it within what goes into agents' hosts, in the answer to just
+    this request.
+    """
+    if not settings.WAYSTATION_MCP:
+        raise Http404("This server does not speak MCP.")
+    user = person(request)
+    form = AgentForm(user, request.POST or None)
+    secret = _make(form, user, clock.now()) if request.method == "POST" else ""
+    hosts = []
+    if secret:
+        team = form.cleaned_data["team"] if form.cleaned_data["scope"] == ApiToken.Scope.ASK else ""
+        query = f"?{urlencode({'team': team})}" if team else ""
+        hosts = agent_hosts.configurations(f"{absolute('/mcp')}{query}", secret)
+    status = 200 if request.method != "POST" else 201 if secret else 422
+    context = {"form": form, "secret": secret, "hosts": hosts}
+    return render(request, "hitl/people/connect.html", context, status=status)
 
 
 @require_POST

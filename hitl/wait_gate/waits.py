@@ -7,9 +7,10 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import IntegrityError, transaction
 from django.db.models import F
@@ -22,7 +23,7 @@ from checkpoints.state import codec
 from hitl.decisions import notifications
 from hitl.decisions.reviewers import policy
 from hitl.decisions.services import NotFound
-from hitl.models import OuterRun, Wait
+from hitl.models import ApiToken, OuterRun, Wait
 from hitl.models.outbound import Occasion
 from hitl.outbound import endpoints, quotas, recipients
 from hitl.wait_gate import early_answers, signatures
@@ -32,15 +33,18 @@ from runs.models import Pause, Run
 from runs.security import ssrf
 from runs.services import external_runs
 from runs.states import PENDING
-from runs.workflows import owned, schemas
+from runs.workflows import owned, schemas, tool_calls
 from runs.workflows.reviews import rules as review_rules
 from runs.workflows.sequence import APPROVE, CANCEL
+from runs.workflows.tool_calls import Call
 from runs.workflows.wait_for_input import ANSWER
 
 MAX_STATE = 512 * 1024
 """Bytes of a state's canonical text."""
 RESERVED = {"wait"}
 """What no run may be called: an address of the API."""
+OF_TOKENS = "token:"
+"""How the names of runs begin that ask agents' questions."""
 LONGEST = {
     "node_id": 200,
     "blocking_reason": 64,
@@ -68,6 +72,12 @@ class WaitInvalid(Exception):
             + " ".join(f"{field}: {text}" for field, texts in errors.items() for text in texts)
         )
         self.errors = errors
+
+
+class TooManyWaits(Exception):
+    """The token has as many open questions as it may have."""
+
+    code = "too_many_waits"
 
 
 class WaitOpen(Exception):
@@ -107,6 +117,8 @@ class WaitRequest:
     team: str = ""
     callback_url: str = ""
     callback_secret: str = ""
+    calls: Sequence[Call] = ()
+    """Decided one by one, in place of `required_inputs` and `choices`."""
 
     @property
     def told(self) -> dict[str, Any]:
@@ -114,6 +126,7 @@ class WaitRequest:
         lists = {
             "choices": [dict(choice) for choice in self.choices],
             "recipients": list(self.recipients),
+            "calls": [{**asdict(call), "editable": list(call.editable)} for call in self.calls],
         }
         return {**{column.name: getattr(self, column.name) for column in fields(self)}, **lists}
 
@@ -121,9 +134,10 @@ class WaitRequest:
     def digest(self) -> str:
         """Of all but the secret, which may be replaced.
 
-        A wait without a name has the digest that it had before there were names.
+        A wait without a name or calls has the digest that it had before there were any.
         """
-        bound = {name: value for name, value in self.told.items() if name != "prompt_id" or value}
+        later = {"prompt_id", "calls"}
+        bound = {name: value for name, value in self.told.items() if name not in later or value}
         return codec.digest(codec.encode({**bound, "callback_secret": ""}))
 
 
@@ -137,14 +151,38 @@ def open_wait(asked: WaitRequest, *, by: User) -> tuple[Wait, bool]:
             `wait-gate`).
         quotas.OutsideNotAllowed, quotas.QuotaUsed: they may not have that sent.
     """
+    return _open_wait(asked, by=by, token=None)
+
+
+def open_wait_of(token: ApiToken, asked: WaitRequest) -> tuple[Wait, bool]:
+    """The same for an agent that asks by its token.
+
+    Each question is a run of its own, so nothing can be answered that is not asked yet. The token
+    never answers it; somebody else can; and it has up to TOKEN_WAITS open questions.
+
+    Args:
+        asked: without a `run_id`: it is made of the token and of the words.
+    Raises:
+        WaitInvalid: what was sent cannot be asked, or nobody could answer it.
+        TooManyWaits: the token has too many open questions.
+        What else `open_wait` raises.
+    """
+    assert not asked.run_id
+    named = replace(asked, run_id=f"{OF_TOKENS}{token.pk.hex}:{asked.digest}")
+    return _open_wait(named, by=token.user, token=token)
+
+
+def _open_wait(asked: WaitRequest, *, by: User, token: ApiToken | None) -> tuple[Wait, bool]:
     rights.check_order(external_runs.SLUG, by)
-    question, team = _checked(asked), _team(asked, by)
+    question, team = _checked(asked, token), _team(asked, by)
     if (known := _known(asked, by)) is not None:
         return known, False
+    if token is not None:
+        _check_room(token)
     quotas.check(by, [*asked.recipients, *question.review.get("external", [])])
     _let_end(asked, by)
     try:
-        wait = _open(asked, question, team, by=by)
+        wait = _open(asked, question, team, by=by, token=token)
     # outer_run_name_once, run_one_live_per_thread, wait_same_once: somebody was as quick
     except (IntegrityError, WaitOpen) as error:
         if (known := _known(asked, by)) is not None:
@@ -156,17 +194,25 @@ def open_wait(asked: WaitRequest, *, by: User) -> tuple[Wait, bool]:
 
 @transaction.atomic(durable=True)
 def _open(
-    asked: WaitRequest, question: external_runs.Question, team: Group | None, *, by: User
+    asked: WaitRequest,
+    question: external_runs.Question,
+    team: Group | None,
+    *,
+    by: User,
+    token: ApiToken | None,
 ) -> Wait:
     outer = (
         OuterRun.objects.select_related("thread__head").filter(owner=by, name=asked.run_id).first()
     )
     if outer is None:
-        thread = Thread.objects.create(owner=by, team=team, title=f"{asked.run_id}"[:200])
+        title = asked.run_id if token is None else question.question
+        thread = Thread.objects.create(owner=by, team=team, title=title[:200])
         outer = OuterRun.objects.create(owner=by, name=asked.run_id, thread=thread)
     elif Pause.objects.open().filter(run__thread=outer.thread).exists():
         raise WaitOpen(_why_not(asked, by))
     pause = external_runs.open_wait(outer.thread, question)
+    if token is not None and not policy.answerers(pause).exists():
+        raise WaitInvalid({"team": [NOBODY]})
     keyed.made(pause.run.shown_id)
     if asked.callback_url:
         endpoints.keep_callback(outer.thread, asked.callback_url, secret=asked.callback_secret)
@@ -180,7 +226,20 @@ def _open(
         recipients=[{"to": to, "question": asked.question} for to in asked.recipients],
         callback_url=asked.callback_url,
         callback_secret=asked.callback_secret,
+        token=token,
     )
+
+
+NOBODY = "Nobody could answer this question, since who asks does not approve. Name others to ask."
+
+
+def _check_room(token: ApiToken) -> None:
+    most = int(settings.WAYSTATION_TOKEN_WAITS)
+    if Wait.objects.filter(token=token, pause__in=Pause.objects.open()).count() >= most:
+        raise TooManyWaits(
+            f"This token has {most} open questions, as many as it may. Nothing was asked: wait for "
+            "answers, or withdraw some."
+        )
 
 
 def _known(asked: WaitRequest, by: User) -> Wait | None:
@@ -219,9 +278,9 @@ def _team(asked: WaitRequest, by: User) -> Group | None:
     return team
 
 
-def _checked(asked: WaitRequest) -> external_runs.Question:
+def _checked(asked: WaitRequest, token: ApiToken | None) -> external_runs.Question:
     """What is asked, as the machine takes it; raises WaitInvalid."""
-    _check_id(asked.run_id)
+    _check_id(asked.run_id, token)
     for name, longest in LONGEST.items():
         if len(getattr(asked, name)) > longest:
             raise WaitInvalid({name: [f"Up to {longest} characters."]})
@@ -239,12 +298,19 @@ def _checked(asked: WaitRequest) -> external_runs.Question:
                     ]
                 }
             )
-        if len(codec.encode(plain["state"])) > MAX_STATE:
-            raise WaitInvalid({"state": [f"A state may have up to {MAX_STATE} bytes."]})
-        inputs = schemas.check_inputs(asked.required_inputs) if asked.required_inputs else {}
+        for name in ("state", "calls"):
+            if len(codec.encode(plain[name])) > MAX_STATE:
+                raise WaitInvalid({name: [f"Up to {MAX_STATE} bytes."]})
+        calls = external_runs.checked_calls(asked.calls)
+        if calls and (asked.required_inputs or asked.choices):
+            raise WaitInvalid({"calls": ["A question about calls asks for nothing else."]})
+        wanted = tool_calls.required(calls) if calls else asked.required_inputs
+        inputs = schemas.check_inputs(wanted) if wanted else {}
         rules = review_rules.check(dict(asked.review), step_options.calendars())
     except codec.NotJson as error:
         raise WaitInvalid({"": [str(error)]}) from error
+    except tool_calls.CallsRefused as error:
+        raise WaitInvalid({"calls": [str(error)]}) from error
     except schemas.SchemaRefused as error:
         raise WaitInvalid({f"required_inputs.{error.field}".rstrip("."): [error.words]}) from error
     except review_rules.ReviewInvalid as error:
@@ -292,7 +358,7 @@ def _checked(asked: WaitRequest) -> external_runs.Question:
         _check_recipient(to)
     if asked.callback_secret and not signatures.is_secret(asked.callback_secret):
         raise WaitInvalid({"callback_secret": ["whsec_ and the base64 of at least 24 bytes."]})
-    ways, labels = _ways(asked, inputs)
+    ways, labels = tool_calls.ways_out(calls, to="") if calls else _ways(asked, inputs)
     return external_runs.Question(
         state=dict(asked.state),
         question=asked.question or asked.blocking_reason.replace("_", " ").capitalize(),
@@ -301,10 +367,15 @@ def _checked(asked: WaitRequest) -> external_runs.Question:
         required_inputs=inputs,
         ways=ways,
         labels=labels,
-        facts=[("Run", asked.run_id), ("Node", asked.node_id)],
+        facts=[("Run", asked.run_id), ("Node", asked.node_id)]
+        if token is None
+        else [("Asked by the agent", token.name)],
         review=dict(rules),
         node_id=asked.node_id,
         prompt_id=asked.prompt_id,
+        calls=calls,
+        bare=[APPROVE] if calls else [],
+        agent="" if token is None else token.name,
     )
 
 
@@ -313,7 +384,9 @@ def _check_recipient(recipient: str) -> None:
         raise WaitInvalid({"recipients": [wrong]})
 
 
-def _check_id(name: str) -> None:
+def _check_id(name: str, token: ApiToken | None) -> None:
+    if name.startswith(OF_TOKENS) != (token is not None):
+        raise WaitInvalid({"run_id": [f"{OF_TOKENS} begins the names of agents' own questions."]})
     try:
         ids.parse(Run.PREFIX, name)
         ours = True

@@ -177,10 +177,17 @@ def asking(metadata: Mapping[str, Any], step: str, material: Any) -> dict[str, A
 def answered(pause: Pause, action: str, decision_id: str, *, external: str = "") -> dict[str, Any]:
     """What the checkpoint of an answer records, where that lets the run go on.
 
-    Of an `external` address see `counts`.
+    Of an `external` address see `counts`. An answer by other rules than those of the frozen step,
+    as another engine's question has them, approves nothing that a run does (`flaw`).
     """
     before = named(pause.checkpoint.metadata)
-    if pause.phase in STOPS or action == sequence.REVISE or not counts(pause.review, external):
+    asked_by = _rules(pause.run.frozen.steps, pause.step)
+    if (
+        pause.phase in STOPS
+        or action == sequence.REVISE
+        or not counts(pause.review, external)
+        or (asked_by is not None and dict(asked_by) != dict(pause.review))
+    ):
         return {KEY: before} if before else {}
     return {KEY: {**before, pause.step: decision_id}}
 

@@ -182,9 +182,17 @@ def calls_of(outcome: Ask) -> list[dict[str, Any]]:
         )
         raise StepFailed(message, code=tool_calls.CallsRefused.code)
     try:
-        calls = tool_calls.kept(outcome.calls)
+        return checked_calls(outcome.calls)
     except tool_calls.CallsRefused as error:
         raise StepFailed(str(error), code=error.code) from error
+
+
+def checked_calls(wanted: Sequence[tool_calls.Call]) -> list[dict[str, Any]]:
+    """Tool calls as a question holds them.
+
+    Raises tool_calls.CallsRefused, codec.NotJson and schemas.SchemaRefused.
+    """
+    calls = tool_calls.kept(wanted)
     for call in calls:
         codec.check(call, f"calls[{call['id']}]")
         secrets = [name for name in (call["id"],) if redaction.is_secret(name)] + list(
@@ -195,5 +203,5 @@ def calls_of(outcome: Ask) -> list[dict[str, Any]]:
                 f"The call {call['id']} holds {', '.join(secrets)}, named like a secret, which "
                 "is not kept. The tool reads it itself."
             )
-            raise StepFailed(message, code=tool_calls.CallsRefused.code)
+            raise tool_calls.CallsRefused(message)
     return calls

@@ -9,9 +9,11 @@ so a door that forgets its scopes still takes no answer from a token that may on
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import TextChoices
@@ -48,6 +50,18 @@ class AskCannotAnswer(ScopeMissing):
         )
 
 
+class OwnQuestion(ScopeMissing):
+    """A token answers no question that it asked itself, whatever its scope."""
+
+    code = "own_question"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This token asked the question, so it does not answer it. Nothing was decided: let a "
+            "person answer."
+        )
+
+
 def refusal(scope: str, needed: Iterable[str]) -> ScopeMissing | None:
     """Why a token of this scope is refused where these are needed; None where it is not."""
     allowed = {*needed, Scope.WRITE.value}
@@ -63,27 +77,39 @@ def refusal(scope: str, needed: Iterable[str]) -> ScopeMissing | None:
     )
 
 
-_acting: ContextVar[str | None] = ContextVar("acting", default=None)
+@dataclass(frozen=True)
+class _ActingToken:
+    scope: str
+    key: uuid.UUID | None
+
+
+_acting: ContextVar[_ActingToken | None] = ContextVar("acting", default=None)
 
 
 @contextmanager
-def acting(scope: str | None) -> Iterator[None]:
-    """What is done meanwhile is done by a token of this scope; None: by a person, or by the server
-    itself.
+def acting(scope: str | None, token: uuid.UUID | None = None) -> Iterator[None]:
+    """What is done meanwhile is done by this token, of this scope; None: by a person, or by the
+    server itself.
     """
-    token = _acting.set(scope)
+    before = _acting.set(None if scope is None else _ActingToken(scope, token))
     try:
         yield
     finally:
-        _acting.reset(token)
+        _acting.reset(before)
 
 
-def enter(scope: str) -> None:
+def enter(scope: str, token: uuid.UUID) -> None:
     """A token was recognised: what the request does from here on, it does.
 
     Inside of `acting`, which ends it.
     """
-    _acting.set(scope)
+    _acting.set(_ActingToken(scope, token))
+
+
+def acting_token() -> uuid.UUID | None:
+    """The key of the token that acts just now; None where none does."""
+    acts = _acting.get()
+    return None if acts is None else acts.key
 
 
 def check_answer() -> None:
@@ -99,15 +125,16 @@ def check_start(*, steers: bool = False) -> None:
 
 
 def _check(needed: Iterable[str]) -> None:
-    scope = _acting.get()
-    refused = None if scope is None else refusal(scope, needed)
+    acts = _acting.get()
+    refused = None if acts is None else refusal(acts.scope, needed)
     if refused is not None:
         raise refused
 
 
 def asks() -> bool:
     """Whether a token acts that asks, and so gets its person's own alone."""
-    return _acting.get() == Scope.ASK
+    acts = _acting.get()
+    return acts is not None and acts.scope == Scope.ASK
 
 
 def own(found: Any, **owner: Any) -> Any:

@@ -26,6 +26,7 @@ from runs.models import Definition, Pause, Run
 from runs.states import PauseKind, RunStatus
 from runs.workflows.reviews.review import Review
 from runs.workflows.sequence import FrozenStep
+from runs.workflows.tool_calls import Call
 from runs.workflows.wait_for_input import ELSEWHERE
 
 SLUG = "wait-gate"
@@ -48,6 +49,12 @@ class Question:
     review: Mapping[str, Any] = field(default_factory=dict)
     node_id: str = ""
     prompt_id: str = ""
+    calls: Sequence[Mapping[str, Any]] = ()
+    """Tool calls to decide one by one, as `checked_calls` gave them."""
+    bare: Sequence[str] = ()
+    """Answers that bring no data."""
+    agent: str = ""
+    """The name of the agent that asks; "" for another engine."""
 
 
 def definition() -> Definition:
@@ -87,7 +94,7 @@ def open_wait(thread: Thread, asked: Question) -> Pause:
         status=RunStatus.PAUSED,
         due_at=now,
         started_at=now,
-        input={"node_id": asked.node_id},
+        input={"node_id": asked.node_id, **({"agent": asked.agent} if asked.agent else {})},
     )
     waiting = {
         "blocking_reason": asked.blocking_reason,
@@ -111,12 +118,16 @@ def open_wait(thread: Thread, asked: Question) -> Pause:
         checkpoint=checkpoint,
         step=STEP,
         phase=asked.blocking_reason,
-        kind=PauseKind.EXTERNAL,
+        kind=PauseKind.TOOLS if asked.calls else PauseKind.EXTERNAL,
         question=asked.question,
         content=asked.content,
         facts=facts,
-        content_digest=questions.digest([asked.content, ""], facts, asked.required_inputs),
+        content_digest=questions.digest(
+            [asked.content, ""], facts, asked.required_inputs, asked.calls
+        ),
         required_inputs=dict(asked.required_inputs),
+        calls=[dict(call) for call in asked.calls],
+        bare=list(asked.bare),
         review=dict(asked.review),
         panel_id=reviewer_index.keep(cast(Review, asked.review)),
         **due_times.columns(cast(Review, asked.review), now),
@@ -129,6 +140,14 @@ def open_wait(thread: Thread, asked: Question) -> Pause:
     begun = (EventKind.RUN_STARTED, {"work_order_id": None, "template": str(run.frozen)})
     log.append(thread.pk, run.pk, [begun, *asking(pause, checkpoint), *unkept(asked.state, STEP)])
     return pause
+
+
+def checked_calls(calls: Sequence[Call]) -> list[dict[str, Any]]:
+    """Tool calls as a question holds them.
+
+    Raises tool_calls.CallsRefused, codec.NotJson and schemas.SchemaRefused.
+    """
+    return questions.checked_calls(calls)
 
 
 def is_prompt_id(text: str) -> bool:

@@ -22,6 +22,8 @@ DECISIONS = "call_decisions"
 It means nothing any more, and nobody may write it.
 """
 APPROVE, EDIT, REJECT = "approve", "edit", "reject"
+ANSWER = "answer"
+"""The way out of a question that decides calls one by one."""
 MAX_CALLS = 50
 LONGEST_ID = 128
 RISKS = ("low", "normal", "high")
@@ -108,6 +110,17 @@ def required(calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "required": ["calls"],
         "additionalProperties": False,
     }
+
+
+def ways_out(
+    calls: Sequence[Mapping[str, Any]], *, to: str
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The answers to a question about these calls, as `kept` gave them, and their labels: all at
+    once, unless one is of high risk; or one by one.
+    """
+    at_once = {} if any(call["risk"] == "high" for call in calls) else {APPROVE: to}
+    label = "Approve all" if len(calls) > 1 else "Approve"
+    return {**at_once, ANSWER: to}, {APPROVE: label, ANSWER: "Send decisions"}
 
 
 def _one(call: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from runs.workflows.base import (
 from runs.workflows.registry import step
 from runs.workflows.sequence import APPROVE
 
-ANSWER = "answer"
+ANSWER = tools.ANSWER
 """The way out of a question for data."""
 TIMED_OUT = "timed_out"
 """The way out of a wait for an event that did not come in time."""

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from checkpoints.export import thread_document
 from checkpoints.models import Checkpoint
 from checkpoints.state import codec
+from runs.models import Pause
 from tests.adversary.world import ACCOMPLICE, INPUT, STEPS, TEAM, World, text_of
 
 One = TypeVar("One")
@@ -346,3 +347,22 @@ def edited_state(world: World, pick: Pick, checkpoint: str) -> str:
     )
     state = store.load(row) if row is not None else {}
     return json.dumps(pick(state, {**state, **forgery(pick)}))
+
+
+def tool_answer(world: World, pick: Pick) -> dict[str, Any]:
+    """An answer of somebody's assistant, to the content as it is or to another."""
+    shown = pick.of(list(Pause.objects.order_by("-pk")[:4]), None)
+    given = answer(world, pick)
+    return {
+        "question_id": shown.shown_id if shown else "pse_none",
+        "decision": given["decision"],
+        "revision": given.get("revision") or (shown.revision if shown else 1),
+        "content_digest": pick(shown.content_digest if shown else "x", "x"),
+        "feedback": given.get("feedback") or "",
+        "input": given.get("input") or None,
+    }
+
+
+def tool_order(world: World, pick: Pick) -> dict[str, Any]:
+    given = order(world, pick)
+    return {name: given[name] or "" for name in ("template", "title", "input", "team")}

@@ -9,6 +9,7 @@ import argparse
 from django.contrib import admin
 from django.core.management import get_commands, load_command_class
 
+from hitl.doors.mcp.server import TOOLS
 from hitl.live import routing
 from project.errors import exception_handler
 from tests.matrix.addresses import ADDRESSES, SAFE, served
@@ -19,9 +20,9 @@ OURS = {"checkpoints", "runs", "hitl"}
 
 def acting() -> set[str]:
     """The doors through which something may be changed: `POST <address>`, `admin <page>`, `socket
-    <address>`, `command <name>`.
+    <address>`, `tool <name>`, `command <name>`.
     """
-    return _addresses() | _desk() | _sockets() | _commands()
+    return _addresses() | _desk() | _sockets() | _tools() | _commands()
 
 
 def reading() -> list[str]:
@@ -63,6 +64,10 @@ def _desk() -> set[str]:
 def _sockets() -> set[str]:
     """A stream is read only: its routes take no word from their clients."""
     return {f"socket {entry.pattern}" for entry in routing.websockets(exception_handler)}
+
+
+def _tools() -> set[str]:
+    return {f"tool {name}" for name, tool in TOOLS.items() if not tool.reads}
 
 
 def _commands() -> set[str]:

@@ -53,6 +53,7 @@ from tests.adversary.world import (
     TEAMS_SECRET,
     World,
 )
+from tests.doors.mcp import called_here
 from tests.matrix.addresses import ADDRESSES, API, PRINTED
 from tests.matrix.walk import ARGUMENT
 from tests.matrix.world import NOTHING
@@ -458,6 +459,8 @@ MOVES: dict[str, Body] = {
     f"socket runs/{RUN}/stream/ws": _said,
     "socket ws/workflows/<str:run_id>/stream": _said,
     "socket ws/inbox": _said,
+    "tool answer": _of(bodies.tool_answer),
+    "tool start_work_order": _of(bodies.tool_order),
     "command workorder create": _order_words,
     "command workorder approve": plain,
     "command workorder revise": plain,
@@ -509,9 +512,8 @@ def play(world: World, move: Move) -> Came:
     """Go through a door; what was done is counted, and told in the story."""
     world.story.append(str(move))
     kind, _, rest = move.door.partition(" ")
-    came = {"admin": _desk, "socket": _socket, "command": _command}.get(kind, _request)(
-        world, move, rest
-    )
+    ways = {"admin": _desk, "socket": _socket, "tool": _tool, "command": _command}
+    came = ways.get(kind, _request)(world, move, rest)
     world.story[-1] += f" → {came.status}" + (f" {came.text[:200]}" if came.status >= 422 else "")
     if came.done:
         world.moved[move.door] += 1
@@ -652,6 +654,11 @@ def _socket(world: World, move: Move, path: str) -> Came:
     )
     told = json.loads(reply)
     return Came(200 if told["type"] == "accepted" else int(told["problem"]["status"]), reply)
+
+
+def _tool(world: World, move: Move, name: str) -> Came:
+    secret = str(world.rest[move.who].defaults.get("HTTP_AUTHORIZATION", ""))
+    return Came(*called_here(secret, name, move.body))
 
 
 def _command(world: World, move: Move, name: str) -> Came:

@@ -13,6 +13,7 @@ DESK = "Rights and rows that operators look after; who holds these rights may gi
 DOOR = "Lets whoever holds a secret order as oneself, and nothing else; test_starts.py."
 WRITES = "As `PUT templates/workflows`, which is played: the same service, the same right."
 OWN_VIEWS = "Keeps what a list was asked, and changes no run."
+OPENS = "Opens a question of its own, as `POST workflows/wait`, which is played; or ends that."
 LOOKS = "Says what an order would meet; writes nothing."
 STILL: dict[str, str] = {
     f"POST {API}work-orders/{ORDER}/erasure": ERASES,
@@ -55,7 +56,12 @@ STILL: dict[str, str] = {
     "admin hitl.Endpoint switch_off": SENDS,
     "admin hitl.Endpoint switch_on": SENDS,
     "command send_test": SENDS,
+    "tool request_approval": OPENS,
+    "tool ask_human": OPENS,
+    "tool permission_prompt": OPENS,
+    "tool withdraw_request": OPENS,
     "POST tokens/": OWN,
+    "POST tokens/connect": OWN,
     "POST tokens/<uuid:token_id>/revoke": OWN,
     "POST login": OWN,
     "PUT login": OWN,

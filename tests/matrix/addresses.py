@@ -143,6 +143,9 @@ ADDRESSES: dict[str, Address] = {
     "tokens/": login(
         "GET POST", body={"name": "mine", "scope": "read", "days": "30"}, done="paused"
     ),
+    "tokens/connect": login(
+        "GET POST", body={"name": "bot", "scope": "ask", "team": "", "days": "30"}, done="paused"
+    ),
     "tokens/<uuid:token_id>/revoke": Address("owner", frozenset({"POST"})),
     "templates/": login("GET"),
     "templates/steps/<slug:slug>/texts": login("GET POST", needs={"POST": "runs.add_steptemplate"}),

@@ -15,7 +15,7 @@ from project import asgi
 from project.errors import exception_handler
 from tests.matrix.addresses import REST, served
 
-Kind = Literal["page", "rest", "admin", "stream", "socket"]
+Kind = Literal["page", "rest", "admin", "stream", "socket", "protocol"]
 
 SERVED: list[Any] = routing.websockets(exception_handler)
 """The sockets as they are routed, each with its consumer."""
@@ -34,6 +34,10 @@ STREAMS = {
     "api/agent-work-orders/<wo:order_id>/logs/stream", "api/v1/workflows/<str:run_id>/stream",
 }  # fmt: skip
 """Addresses of server-sent events: GET alone, for those who see the thread."""
+PROTOCOLS = {"mcp"}
+"""Addresses at which protocols of others are spoken: tests/stories/live/test_mcp.py says who may do
+what there.
+"""
 UNKNOWN_METHODS = ("TRACE", "BREW")
 """Methods that no door takes."""
 
@@ -54,6 +58,10 @@ def doors() -> list[Door]:
             Door("admin" if admin else "rest" if path.startswith(REST) else "page", path, name)
             for path, name, admin in served()
         ),
-        *(Door("stream", str(entry.pattern)) for entry in asgi.http if str(entry.pattern)),
+        *(
+            Door("protocol" if str(entry.pattern) in PROTOCOLS else "stream", str(entry.pattern))
+            for entry in asgi.http
+            if str(entry.pattern)
+        ),
         *(Door("socket", str(entry.pattern)) for entry in SERVED),
     ]

@@ -39,6 +39,7 @@ from project.errors import exception_handler
 from runs.models import Pause, Run, WorkOrder
 from runs.services import PauseClosed
 from runs.states import PauseStatus
+from tests.doors.mcp import called_here
 from tests.worlds.deadlines import fire
 
 FORM = "application/x-www-form-urlencoded"
@@ -171,6 +172,16 @@ def socket(at: Question, who: Racer) -> Told:
     )
     accepted = reply["type"] == "accepted"
     return Told(accepted, json.dumps(reply), 200 if accepted else reply["problem"]["status"])
+
+
+def assistant(at: Question, who: Racer) -> Told:
+    """An answer of their own assistant, by its tool."""
+    digest = Pause.objects.values_list("content_digest", flat=True).get(pk=at.key)
+    answer = {"question_id": at.pause, "decision": "approve", "revision": 1}
+    status, words = called_here(
+        who.program.defaults["HTTP_AUTHORIZATION"], "answer", {**answer, "content_digest": digest}
+    )
+    return Told(status == 200, words, status)
 
 
 def link(at: Question, who: Racer, *, outside: bool = False) -> Told:
@@ -311,6 +322,7 @@ DOORS: dict[str, Door] = {
         lambda at, who: rest(at, who, f"runs/{at.run}/input", content="APPROVE")
     ),
     "socket": Door(socket),
+    "assistant": Door(assistant),
     "link": Door(link),
     "reply to a mail": Door(reply),
     "button in Slack": Door(slack),

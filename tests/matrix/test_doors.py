@@ -12,7 +12,7 @@ from checkpoints.database.people import User
 from tests.matrix.addresses import ADDRESSES, API
 from tests.matrix.desk import OFFICE, PAGES, STANDARD
 from tests.matrix.desk_walk import MODELS, url_of
-from tests.matrix.doors import SOCKETS, STREAMS, UNKNOWN_METHODS, Door, doors
+from tests.matrix.doors import PROTOCOLS, SOCKETS, STREAMS, UNKNOWN_METHODS, Door, doors
 from tests.matrix.walk import DEAR, NOTED, fill, send, told_of, verdict
 from tests.matrix.world import BY_NAME, Role, World, digest, undone, watched
 
@@ -30,7 +30,13 @@ def is_in_a_table(door: Door) -> bool:
         return door.name in {*OFFICE, *PAGES, *standard}
     return (
         door.path
-        in {"page": ADDRESSES, "rest": ADDRESSES, "stream": STREAMS, "socket": SOCKETS}[door.kind]
+        in {
+            "page": ADDRESSES,
+            "rest": ADDRESSES,
+            "stream": STREAMS,
+            "socket": SOCKETS,
+            "protocol": PROTOCOLS,
+        }[door.kind]
     )
 
 
@@ -39,7 +45,14 @@ def test_every_door_is_in_a_table() -> None:
     said that these are all there are.
     """
     found = doors()
-    assert {door.kind for door in found} == {"page", "rest", "admin", "stream", "socket"}
+    assert {door.kind for door in found} == {
+        "page",
+        "rest",
+        "admin",
+        "stream",
+        "socket",
+        "protocol",
+    }
     assert len(found) == len(set(found))
     assert not [door for door in found if not is_in_a_table(door)]
 
@@ -51,7 +64,7 @@ def test_a_method_that_no_door_knows_does_nothing(world: World, role: Role) -> N
     """
     before, wrong = digest(), []
     for number, door in enumerate(doors()):
-        if door.kind in {"stream", "socket"} or door.path in DEAR:
+        if door.kind in {"stream", "socket", "protocol"} or door.path in DEAR:
             continue
         url = (
             url_of(world, door.path)

@@ -18,7 +18,7 @@ from tests.hitl.live.sockets import elsewhere
 from tests.hitl.live.streams import stream
 from tests.matrix import world as worlds
 from tests.matrix.addresses import METHODS
-from tests.matrix.doors import SERVED, SOCKETS, STREAMS, UNKNOWN_METHODS
+from tests.matrix.doors import PROTOCOLS, SERVED, SOCKETS, STREAMS, UNKNOWN_METHODS
 from tests.matrix.walk import ARGUMENT, fill
 from tests.matrix.world import ROLES, STATES, Role, World, digest
 
@@ -46,7 +46,7 @@ def test_every_socket_and_stream_is_in_the_table() -> None:
         f"Say who may open {sorted(sockets ^ set(SOCKETS))}: a line each in SOCKETS in "
         "tests/matrix/doors.py."
     )
-    streams = {str(entry.pattern) for entry in asgi.http} - {""}
+    streams = {str(entry.pattern) for entry in asgi.http} - {"", *PROTOCOLS}
     assert streams == STREAMS, (
         f"Say who may read {sorted(streams ^ STREAMS)}: a line each in STREAMS in "
         "tests/matrix/doors.py."

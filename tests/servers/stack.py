@@ -81,6 +81,7 @@ class Stack:
             "WAYSTATION_LEASE_SECONDS": "3",
             "WAYSTATION_SWEEP_SECONDS": "1",
             "WAYSTATION_PATIENCE_SECONDS": "2",
+            "WAYSTATION_MCP": "1",
             "PYTHONUNBUFFERED": "1",
             "WAYSTATION_MODEL_ALLOW": "127.0.0.1",
             **environment,

@@ -1592,6 +1592,7 @@ ViaEnum = Literal[
     "mail",
     "slack",
     "teams",
+    "mcp",
     "policy",
 ]
 

@@ -39,7 +39,7 @@ from hitl.decisions.reviewers import policy
 from hitl.decisions.reviewers.policy import Actor, ReviewContext
 from hitl.decisions.talk import comments
 from hitl.decisions.visibility import AnyReviewContext
-from hitl.models import Decision, Via, Vote
+from hitl.models import Decision, Via, Vote, Wait
 from runs import keyed
 from runs import services as runs
 from runs.definitions import due_times
@@ -84,6 +84,7 @@ def _take(answer: Answer, context: AnyReviewContext) -> Decision | Vote:
     # to end work that waits is no answer; who may do that, `end_run`'s doors say
     if answer.action != CANCEL:
         scopes.check_answer()
+        _check_not_asked_by_it(context.pause)
     context.wanted = answer.stage
     context = _in_time(context)
     pause = context.pause
@@ -113,6 +114,13 @@ def _take(answer: Answer, context: AnyReviewContext) -> Decision | Vote:
         # still open, but claimed at this very moment
         context.check_claim()
         raise AlreadyAnswered(pause, Decision.objects.answer_to(pause)) from lost
+
+
+def _check_not_asked_by_it(pause: Pause) -> None:
+    """Raise scopes.OwnQuestion where the token that acts asked the question itself."""
+    token = scopes.acting_token()
+    if token is not None and Wait.objects.filter(pause=pause, token=token).exists():
+        raise scopes.OwnQuestion()
 
 
 def _in_time(context: AnyReviewContext) -> AnyReviewContext:

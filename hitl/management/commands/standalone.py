@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
@@ -97,6 +98,10 @@ class Command(BaseCommand):
         base = f"http://{options['host']}:{options['port']}"
         if not os.environ.get("WAYSTATION_URL"):
             settings.WAYSTATION_URL = base  # all is in this process: what links begin with is known
+        if "WAYSTATION_MCP" not in os.environ:
+            settings.WAYSTATION_MCP = find_spec("mcp") is not None
+        if options["demo"] and "WAYSTATION_MCP_OWNER_DECIDES" not in os.environ:
+            settings.WAYSTATION_MCP_OWNER_DECIDES = True  # there is one person
         for one in watching.authors():
             self.stdout.write(f"{'Reloaded' if again else 'Loaded':<13} {one.slug}   {one.place}")
         if options["demo"]:

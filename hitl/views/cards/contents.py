@@ -151,12 +151,11 @@ def leads(pause: Pause) -> dict[str, str]:
 
 
 def elsewhere(run: Run) -> str:
-    """What goes on where another engine waits here; "" for a run of ours."""
-    return (
-        f"{run.thread} at {run.input.get('node_id', '')}"
-        if run.definition.template_slug == external_runs.SLUG
-        else ""
-    )
+    """What goes on where an agent or another engine waits here; "" for a run of ours."""
+    if run.definition.template_slug != external_runs.SLUG:
+        return ""
+    agent: str = run.input.get("agent", "")
+    return agent or f"{run.thread} at {run.input.get('node_id', '')}"
 
 
 def _ways(pause: Pause) -> list[dict[str, str]]:

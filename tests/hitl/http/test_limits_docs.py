@@ -34,6 +34,7 @@ ACTS = {
         "VALIDATION_WORK",
     ],
     "tests/hitl/live/test_streams.py": ["PERSON_STREAMS", "PROCESS_STREAMS"],
+    "tests/hitl/wait_gate/test_requests.py": ["TOKEN_WAITS"],
     "tests/hitl/api/test_schedules.py": ["SCHEDULES", "START_BYTES"],
     "tests/hitl/find/test_saved_views.py": ["SAVED_VIEWS"],
     "tests/hitl/outbound/test_quotas.py": ["MESSAGES_PER_HOUR", "MESSAGES_PER_DAY"],
