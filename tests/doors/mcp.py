@@ -12,6 +12,7 @@ from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
 
 from hitl.doors.mcp.server import TOOLS
+from hitl.doors.mcp.tasks import EXTENSION
 from hitl.doors.mcp.tools import ToolCall
 from hitl.http import authentication, errors
 from runs.security import scopes
@@ -59,6 +60,29 @@ def posted(stack: Stack, token: str, tool: str, arguments: dict[str, Any]) -> tu
         {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params},
         token=token,
         headers={"Accept": "application/json, text/event-stream"},
+    )
+
+
+def spoken(
+    stack: Stack, token: str, method: str, params: dict[str, Any], *, name: str, tasks: bool = True
+) -> tuple[int, Any]:
+    """A request of revision 2026-07-28 from a client that declares tasks, or does not."""
+    known: dict[str, Any] = {"extensions": {EXTENSION: {}}} if tasks else {}
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": known,
+    }
+    return stack.call(
+        "POST",
+        "/mcp",
+        {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}},
+        token=token,
+        headers={
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": "2026-07-28",
+            "Mcp-Method": method,
+            "Mcp-Name": name,
+        },
     )
 
 

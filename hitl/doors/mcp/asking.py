@@ -276,7 +276,9 @@ async def _answer(call: ToolCall, request: AgentRequest, seconds: float) -> Agen
     person has as many places as they may have.
     """
     person = call.token.user_id
-    if request.status != RequestStatus.PENDING or seconds <= 0 or not connections.take(person):
+    if request.status != RequestStatus.PENDING or seconds <= 0 or call.as_task:
+        return request
+    if not connections.take(person):
         return request
     try:
         await call.reporting(until_closed(request.pause.pk, seconds=seconds))

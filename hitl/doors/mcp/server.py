@@ -29,13 +29,15 @@ from mcp_types import Tool as ToolOut
 from pydantic import ValidationError
 
 from checkpoints.database import outages
-from hitl.doors.mcp import answering, asking, ordering
+from hitl.doors.mcp import answering, asking, ordering, tasks
 from hitl.doors.mcp.tools import Tool, ToolCall
 from hitl.http import clients, errors, incoming, throttles
 from hitl.http.authentication import Caller, caller_by, secret_of, unknown
 from hitl.live.sse import StreamRefused, send_problem
 from hitl.live.topics import in_database_thread
 from hitl.models import ApiToken
+from hitl.wait_gate import requests
+from hitl.wait_gate.requests import RequestStatus
 from runs.security import scopes
 
 logger = logging.getLogger(__name__)
@@ -75,10 +77,16 @@ async def application(scope: dict[str, Any], receive: Receive, send: Send) -> No
     async def again() -> dict[str, Any]:
         return messages.pop() if messages else await receive()
 
-    # `run` may be entered once, so each request has a manager of its own, which keeps nothing
+    await serve(server, {**scope, CALLER: caller}, again, send)
+
+
+async def serve(server: Server[Any], scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    """Serve one request by either era. Its manager may be entered once, so each request has one of
+    its own, which keeps nothing.
+    """
     manager = StreamableHTTPSessionManager(server, stateless=True)
     async with manager.run():
-        await manager.handle_request({**scope, CALLER: caller}, again, send)  # type: ignore[arg-type]
+        await manager.handle_request(scope, receive, send)  # type: ignore[arg-type]
 
 
 def _admit(scope: dict[str, Any]) -> Caller:
@@ -145,7 +153,7 @@ def _described(tool: Tool) -> ToolOut:
     )
 
 
-async def call_tool(context: Any, params: CallToolRequestParams) -> CallToolResult:
+async def call_tool(context: Any, params: CallToolRequestParams) -> Any:
     """What a tool gives; what goes wrong is told in words, to the model that called it."""
     tool = TOOLS.get(params.name)
     if tool is None:
@@ -163,14 +171,18 @@ async def call_tool(context: Any, params: CallToolRequestParams) -> CallToolResu
         return _error(tool, FAILED)
 
 
-async def _called(tool: Tool, context: Any, given: dict[str, Any]) -> CallToolResult:
+async def _called(
+    tool: Tool, context: Any, given: dict[str, Any]
+) -> CallToolResult | dict[str, Any]:
     token = _token(context)
     refused = scopes.refusal(token.scope, tool.scopes)
     if refused is not None:
         raise refused
-    address = dict(parse_qsl(context.request.scope["query_string"].decode("latin-1")))
-    call = ToolCall(token, address, context.session.report_progress)
+    as_task = tool.name in tasks.TOOLS and tasks.declared(context)
+    call = _call_of(context, as_task=as_task)
     result = await tool.run(call, tool.takes.model_validate(given))
+    if as_task and result.status == RequestStatus.PENDING:
+        return await call.do(lambda: tasks.created(requests.look(token, result.request_id)))
     if isinstance(result, str):
         return CallToolResult(content=[TextContent(type="text", text=result)])
     structured = result.model_dump(mode="json")
@@ -178,6 +190,11 @@ async def _called(tool: Tool, context: Any, given: dict[str, Any]) -> CallToolRe
     return CallToolResult(
         content=[TextContent(type="text", text=text)], structured_content=structured
     )
+
+
+def _call_of(context: Any, *, as_task: bool = False) -> ToolCall:
+    address = dict(parse_qsl(context.request.scope["query_string"].decode("latin-1")))
+    return ToolCall(_token(context), address, context.session.report_progress, as_task)
 
 
 def _error(tool: Tool, words: str) -> CallToolResult:
@@ -202,3 +219,17 @@ server: Server[Any] = Server(
     on_list_tools=list_tools,
     on_call_tool=call_tool,
 )
+
+
+def _serve_tasks(method: str) -> None:
+    async def handle(context: Any, params: tasks.TaskParams) -> dict[str, Any]:
+        call = _call_of(context)
+        tasks.check(context, call, params)
+        return await tasks.METHODS[method](call, params)
+
+    server.add_request_handler(method, tasks.TaskParams, handle)
+
+
+server.extensions[tasks.EXTENSION] = {}
+for method in tasks.METHODS:
+    _serve_tasks(method)

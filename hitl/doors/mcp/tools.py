@@ -34,6 +34,8 @@ class ToolCall:
     address: Mapping[str, str]
     """What stands in the query of this door's address: `team`, `reviewers`, `deadline`."""
     report_progress: Callable[[float], Awaitable[None]]
+    as_task: bool = False
+    """What waits is told at once: the client asks again by itself."""
 
     async def do(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function that uses the database, as this token."""

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.databases.copies import TOKENS
-from tests.doors.mcp import ERAS, agent, given, posted, refused
+from tests.doors.mcp import ERAS, agent, given, posted, refused, spoken
 from tests.servers.stack import Stack, until
 
 pytestmark = [pytest.mark.stack, pytest.mark.one_database]
@@ -416,6 +416,45 @@ def test_the_door_lets_in_whom_the_other_doors_let_in(server: Stack):
     assert code(body={**ping, "x": "x" * 1_100_000}) == (413, "too_large")
     status, said = server.call("POST", "/mcp", [], token=SECRETS["ana asks"], headers=accept)
     assert status == 400 and said["error"]["code"] < 0
+
+
+async def test_a_request_is_a_task_for_a_client_that_declares_tasks(server: Stack):
+    """SEP-2663: the task is there before its id is told, says where the question stands, and is
+    nobody else's.
+    """
+
+    def asked(secret: str, **more: Any) -> Any:
+        params = {"name": "request_approval", "arguments": refund(wait_seconds=50)}
+        return spoken(server, secret, "tools/call", params, name="request_approval", **more)
+
+    def task(method: str, task_id: str, secret: str = SECRETS["ana asks"], **more: Any) -> Any:
+        more = {"name": task_id, **more}
+        status, said = spoken(server, secret, f"tasks/{method}", {"taskId": task_id}, **more)
+        return said["result"] if status == 200 and "result" in said else said["error"]["code"]
+
+    created = asked(SECRETS["ana asks"])[1]["result"]
+    assert (created["resultType"], created["status"]) == ("task", "working")
+    task_id = created["taskId"]
+    assert created["ttlMs"] is None and "result" not in task("get", task_id)
+    # whose it is not, who knows no tasks, whose header names another, what there is not
+    assert task("get", task_id, SECRETS["zoe asks"]) == -32602
+    assert task("get", task_id, SECRETS["ben answers"]) == -32602
+    assert task("get", task_id, tasks=False) == -32021
+    assert task("get", task_id, name="pse_other") == -32020
+    assert task("get", "pse_none") == task("cancel", "pse_none") == -32602
+    assert task("update", task_id)["resultType"] == "complete"
+    assert (await answered(server, task_id, "approve"))[0] == 201
+    done = task("get", task_id)
+    assert done["status"] == "completed" and done["result"]["isError"] is False
+    assert done["result"]["structuredContent"]["status"] == "approved"
+    assert task("cancel", task_id)["resultType"] == "complete"
+    assert task("get", task_id)["status"] == "completed"
+
+    gone = asked(SECRETS["ana asks"])[1]["result"]["taskId"]
+    assert task("cancel", gone)["resultType"] == "complete"
+    assert task("get", gone)["status"] == "cancelled"
+    async with agent(server.url, SECRETS["ana asks"]) as ana:  # which declares none
+        assert (await given(ana, "request_approval", **refund()))["status"] == "pending"
 
 
 async def test_an_agent_finds_its_question_after_the_server_was_killed(
