@@ -72,6 +72,7 @@ urlpatterns = [
     path("pauses/<pse:pause_id>/release", answers.release, name="release"),
     path("pauses/<pse:pause_id>/hand-over", comments.hand_over, name="hand_over"),
     path("pauses/<pse:pause_id>/comment", comments.comment, name="comment"),
+    path("pauses/<pse:pause_id>/seen", comments.seen, name="pause_seen"),
     path("comments/<cmt:comment_id>/withdraw", comments.comment_withdraw, name="comment_withdraw"),
     path("pauses/<pse:pause_id>/edits", contents.pause_edits, name="pause_edits"),
     path("views/", saved_views.views, name="views"),

@@ -1,9 +1,36 @@
-"""The revisions of a question: what the one at hand changed against an earlier one."""
+"""The revisions of a question: what the one at hand changed against an earlier one, what it cost,
+and what was approved before it.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from hitl.models import Decision
 from hitl.rendering import word_diff
 from runs.models import Pause
+from runs.workflows.sequence import APPROVE
+
+COUNTED = ("input_tokens", "output_tokens", "cost")
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What agents used, as far as they told it."""
+
+    input_tokens: float
+    output_tokens: float
+    cost: float  # US dollars
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What was approved before a question, beside what the question shows now."""
+
+    decision: Decision
+    facts: list[tuple[str, str, str]]
+    """Label, as it was planned, as it is; "" where the question does not say it."""
+    effects: list[str]
 
 
 def earlier(pause: Pause, revision: int | None = None) -> Pause | None:
@@ -31,3 +58,55 @@ def changes(before: Pause, after: Pause) -> list[word_diff.DiffLine]:
 
 def changes_as_text(before: Pause, after: Pause) -> str:
     return word_diff.as_text(text_of(before), text_of(after))
+
+
+def spent(pause: Pause) -> Spent | None:
+    """What was used since the question before it, which may be its earlier revision; None where
+    nothing was told.
+    """
+    total = _totals(pause)
+    if not any(total):
+        return None
+    before = (
+        Pause.objects.filter(run__thread=pause.run.thread_id, pk__lt=pause.pk)
+        .select_related("checkpoint")
+        .order_by("-id")
+        .first()
+    )
+    earlier_total = _totals(before) if before is not None else [0.0] * len(COUNTED)
+    # a fork or a retry may begin again with less
+    used = [max(0.0, now - then) for now, then in zip(total, earlier_total, strict=True)]
+    return Spent(*used) if any(used) else None
+
+
+def _totals(pause: Pause) -> list[float]:
+    """Of all steps up to a question, as its checkpoint has them."""
+    outputs = pause.checkpoint.metadata.get("outputs", {})
+    values = [outputs.get(name) for name in COUNTED]
+    return [
+        float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
+        for value in values
+    ]
+
+
+def planned(pause: Pause) -> Planned | None:
+    """The last approval of another step before this question, with its figures beside those of now;
+    None where there is none, or it has no figure in common with this one.
+    """
+    decision = (
+        Decision.objects.filter(
+            pause__run__thread=pause.run.thread_id, pause__lt=pause.pk, action=APPROVE
+        )
+        .exclude(pause__step=pause.step)
+        .select_related("pause")
+        .order_by("-pk")
+        .first()
+    )
+    if decision is None or decision.pause is None:
+        return None
+    then = {str(label): str(value) for label, value in decision.pause.facts}
+    now = {str(label): str(value) for label, value in pause.facts}
+    if not then.keys() & now.keys():
+        return None
+    facts = [(label, value, now.get(label, "")) for label, value in then.items()]
+    return Planned(decision, facts, [str(effect) for effect in decision.pause.effects])

@@ -7,7 +7,7 @@ from hitl.models.decisions import STEP_AROUND, UNDO, Decision, Via, name_of
 from hitl.models.delegations import Delegation, Snooze
 from hitl.models.idempotency import IdempotencyKey
 from hitl.models.ledgers import Anchor, Erasure, Import, Ledger, ledger_name
-from hitl.models.presence import Presence
+from hitl.models.presence import Presence, SeenFile
 from hitl.models.saved_views import SavedView
 from hitl.models.starts import InboundStart, StartDelivery
 from hitl.models.tokens import ApiToken
@@ -36,6 +36,7 @@ __all__ = [
     "OuterRun",
     "Presence",
     "SavedView",
+    "SeenFile",
     "Snooze",
     "StartDelivery",
     "Via",

@@ -33,6 +33,16 @@ class Comment(ids.HasShownId, models.Model):
         max_length=LONGEST_NAME, help_text="What the author was called at that time."
     )
     text = SealedTextField(blank=True, help_text='Plain text; "" once it was taken back.')
+    path = SealedTextField(
+        blank=True, default="", help_text="The file of the patch that it is about; with `line`."
+    )
+    line = models.PositiveIntegerField(null=True, help_text="The line of that file.")
+    side = models.CharField(
+        max_length=3,
+        blank=True,
+        default="",
+        help_text="Whether the line is counted before the change, `old`, or after it, `new`.",
+    )
     made_at = MadeAtField()
     withdrawn_at = models.DateTimeField(null=True)
 
@@ -42,12 +52,23 @@ class Comment(ids.HasShownId, models.Model):
         constraints = [
             models.CheckConstraint(
                 condition=Q(withdrawn_at=None) | Q(text=""), name="comment_withdrawn_says_nothing"
-            )
+            ),
+            models.CheckConstraint(
+                condition=Q(line=None, side="") | Q(line__gte=1, side__in=["old", "new"]),
+                name="comment_line_has_a_side",
+            ),
         ]
         indexes = [models.Index(fields=["pause", "id"], name="comment_by_pause")]
 
     def __str__(self) -> str:
         return f"{self.shown_id} by {self.by_name}"
+
+    @property
+    def place(self) -> str:
+        """`src/app.py, line 12`; "" where it is about the whole."""
+        if self.line is None:
+            return ""
+        return f"{self.path}, line {self.line}{' before the change' if self.side == 'old' else ''}"
 
 
 class Mention(models.Model):

@@ -1,4 +1,6 @@
-"""Who looks at a question at the moment: rows that say nothing any more once their time is over."""
+"""Who looks at a question at the moment, in rows that say nothing any more once their time is over;
+and who has seen which file of a patch.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import datetime as dt
 from django.conf import settings
 from django.db import models
 
+from checkpoints.models import Thread
 from runs.models import Pause
 
 
@@ -38,3 +41,24 @@ class Presence(models.Model):
 
     def __str__(self) -> str:
         return f"{self.person} at {self.pause}"
+
+
+class SeenFile(models.Model):
+    """That a person has ticked a file of a patch as seen. A later revision in which the file's part
+    reads the same finds it again.
+
+    For that person's eyes alone: no log, no ledger, no export has it.
+    """
+
+    # the constraint below has one
+    thread = models.ForeignKey(Thread, models.CASCADE, related_name="+", db_index=False)
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
+    digest = models.CharField(max_length=64, help_text="sha256 of the file's part of the patch.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["thread", "person", "digest"], name="seen_file_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.person} has seen {self.digest[:12]}"

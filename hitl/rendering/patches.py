@@ -7,6 +7,7 @@ git writes, the reading says so, and the page shows the patch as it is.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -79,6 +80,21 @@ class FileDiff:
     work: Work = field(default_factory=lambda: Work(limits.DIFF_WORK))
     """What the comparison of changed lines may still look at."""
 
+    seen: bool = False
+    """Whether whoever looks has ticked it as seen."""
+
+    @cached_property
+    def digest(self) -> str:
+        """Of its lines as they are shown, so that the same part of a later patch has the same."""
+        text = "\n".join(f"{kind} {line}" for kind, line in self.lines)
+        whole = f"{self.path}\n{self.hidden}\n{text}"
+        # bytes that are no text stand in it as surrogates
+        return hashlib.sha256(whole.encode("utf-8", "surrogateescape")).hexdigest()
+
+    def has(self, side: str, line: int) -> bool:
+        """Whether the page shows that line, counted before the change or after it."""
+        return any((row.old if side == "old" else row.new) == line for row in self.rows)
+
     @cached_property
     def rows(self) -> list[PatchRow]:
         """The lines with their numbers; those that replace each other with the words marked."""
@@ -133,6 +149,11 @@ class ReadPatch:
     """Where the patch is not what git writes; "" where it is."""
     raw: list[str] = field(default_factory=list)
     raw_hidden: int = 0
+
+    @property
+    def seen(self) -> int:
+        """How many of the files were ticked as seen."""
+        return sum(file.seen for file in self.files)
 
     @property
     def hidden(self) -> int:

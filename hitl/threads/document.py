@@ -94,11 +94,15 @@ COMMENT_ROW = record(
         "author": text(200),
         "by_name": {**text(), "description": "What the author was called then."},
         "text": {**text(), "description": "Empty where the author took it back."},
+        "path": {**text(), "description": "The file of the patch that it is about."},
+        "line": {"type": ["integer", "null"], "minimum": 1},
+        "side": one_of("", "old", "new"),
         "made_at": TIME,
         "withdrawn_at": TIME_OR_NULL,
         "mentions": {**LIST, "description": "The accounts that it mentions."},
         "asked": {**LIST, "description": "Those of them whose opinion it asks."},
-    }
+    },
+    optional=("path", "line", "side"),
 )
 PAUSE_ROW = record(
     {
@@ -244,7 +248,7 @@ def _comment(comment: Comment) -> Document:
         "id": comment.shown_id,
         "author": comment.author.get_username(),
         "by_name": comment.by_name,
-        "text": opened(comment, "text"),
+        **{name: opened(comment, name) for name in ("text", "path", "line", "side")},
         "made_at": comment.made_at.isoformat(),
         "withdrawn_at": comment.withdrawn_at.isoformat() if comment.withdrawn_at else None,
         "mentions": [mention.person.get_username() for mention in mentions],

@@ -19,6 +19,7 @@ from hitl.models import (
     Mention,
     OuterRun,
     Presence,
+    SeenFile,
     Snooze,
     StartDelivery,
     Vote,
@@ -108,6 +109,12 @@ TABLES = (
         kind="inbound_mails",
         of=lambda threads: InboundMail.objects.filter(link__pause__run__thread__in=threads),
         unexported="It is a mail that came to this server.",
+    ),
+    Table(
+        model=SeenFile,
+        kind="seen_files",
+        of=lambda threads: SeenFile.objects.filter(thread__in=threads),
+        unexported="It is about what one person has looked at here.",
     ),
     Table(
         model=Link,

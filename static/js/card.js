@@ -41,6 +41,9 @@ export function mount(root) {
   if (revise) mountRevision(revise, root.querySelector(".revision textarea"));
   root.querySelector("[data-reset]")?.addEventListener("click", reset);
   for (const button of root.querySelectorAll("[data-reset-call]")) button.addEventListener("click", resetCall);
+  const patch = root.querySelector(".patch");
+  if (patch) mountPatch(patch);
+  else if (root.querySelector("[data-said-at]")) markLines(find("pause")?.querySelector(".patch"));
   const wrap = root.querySelector("[data-wrap]");
   if (wrap) {
     wrap.checked = localStorage.getItem("wrap") === "on";
@@ -131,6 +134,56 @@ function sendByKeys(event) {
   if (button && !button.disabled) button.form.requestSubmit(button);
 }
 
+/** A click on a line of a patch opens the form for a comment below its file; files are ticked as seen without leaving the page. */
+function mountPatch(patch) {
+  markLines(patch);
+  const box = patch.querySelector(".at-line");
+  patch.querySelector("[data-seen]")?.addEventListener("submit", tick);
+  if (!box) return;
+  patch.classList.add("takes-comments");
+  patch.addEventListener("click", ({ target }) => {
+    const line = target.closest(".diff [data-at]"), file = target.closest("[data-path]");
+    if (!line || !getSelection().isCollapsed) return;
+    const [side, number] = line.dataset.at.split(":"), field = (name) => box.querySelector(`[name=${name}]`);
+    [field("path").value, field("side").value, field("line").value] = [file.dataset.path, side, number];
+    file.querySelector(".diff").after(box);
+    box.open = true;
+    field("text").focus();
+  });
+}
+
+/** The lines that something was said about. */
+function markLines(patch) {
+  if (!patch) return;
+  for (const said of document.querySelectorAll("[data-said-at]")) {
+    const file = patch.querySelector(`[data-path="${CSS.escape(said.dataset.saidIn)}"]`);
+    file?.querySelector(`[data-at="${said.dataset.saidAt}"]`)?.classList.add("said");
+  }
+}
+
+async function tick(event) {
+  event.preventDefault();
+  const form = event.currentTarget, button = event.submitter, file = button.closest("details");
+  try {
+    const response = await fetch(form.getAttribute("action"), { method: "POST", body: new URLSearchParams(/** @type {any} */ (new FormData(form, button))), credentials: "same-origin" });
+    if (!response.ok) throw new Error(response.statusText);
+    const seen = !button.value.endsWith(":0"), digest = button.value.replace(/:0$/, "");
+    button.value = seen ? `${digest}:0` : digest;
+    button.firstElementChild.textContent = seen ? "Not seen after all" : "Mark as seen";
+    file.classList.toggle("seen", seen);
+    const count = find("seen-count"), words = `${document.querySelectorAll(".patch .seen").length} of ${count.dataset.seenCount} seen`;
+    count.textContent = words;
+    announce(words);
+    if (!seen) return;
+    file.open = false;
+    const next = [...document.querySelectorAll(".patch details[data-path]")].find((one) => !one.matches(".seen"));
+    if (next) next.open = true;
+    (next ?? file).querySelector("summary").focus();
+  } catch {
+    announce("The tick was not kept: the server did not answer.");
+  }
+}
+
 function fold(doc, button) {
   if (doc.scrollHeight <= doc.clientHeight + 24) { doc.classList.add("whole"); return; }
   const set = (whole) => {
@@ -190,6 +243,7 @@ async function send(event) {
     if (article.isConnected && asksFirst(html)) return;
     if (isComment(form) && response.ok && response.redirected) {
       form.reset(); // it is among the comments now
+      if (form.closest(".at-line")) form.closest("details").open = false;
       words.saveDraft(article);
     }
     answered = showAnswer(html, submitter);
@@ -206,7 +260,7 @@ async function send(event) {
   if (!answered) tellLost(article, sent, isComment(form));
 }
 
-const isComment = (form) => form.matches(".talk form, .who-answers details form");
+const isComment = (form) => form.matches(".talk form, .at-line form, .who-answers details form");
 
 const closeDialogs = () => { for (const one of document.querySelectorAll("dialog[open]")) one.close(); };
 

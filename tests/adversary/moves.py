@@ -425,6 +425,7 @@ MOVES: dict[str, Body] = {
     f"POST pauses/{PAUSE}/release": plain,
     f"POST pauses/{PAUSE}/comment": _text,
     f"POST comments/{COMMENT}/withdraw": plain,
+    f"POST pauses/{PAUSE}/seen": plain,
     f"POST pauses/{PAUSE}/hand-over": _hand_over,
     f"POST pauses/{PAUSE}/extend": _postpone,
     f"POST pauses/{PAUSE}/snooze": plain,

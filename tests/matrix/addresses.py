@@ -125,6 +125,7 @@ ADDRESSES: dict[str, Address] = {
     f"pauses/{PAUSE}/extend": own("POST", body=WHY),
     f"pauses/{PAUSE}/snooze": own("POST", body={"hours": "1"}, done="paused"),
     f"pauses/{PAUSE}/comment": own("POST", body=SAID, done="paused"),
+    f"pauses/{PAUSE}/seen": own("POST", body={"file": "0" * 64}, refused="404"),
     f"pauses/{PAUSE}/hand-over": own("POST", body=HANDED, refused="422"),
     f"comments/{COMMENT}/withdraw": Address("owner", frozenset({"POST"})),
     "several": login("GET POST", body={"action": "approve"}),

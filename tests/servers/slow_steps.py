@@ -24,7 +24,7 @@ def tick(state: State, context: Context) -> Outcome:
 
 @step("slow.paper")
 def paper(state: State, context: Context) -> Outcome:
-    """A long text to look at; a short one where its config says so."""
+    """A long text to look at; a short one, and a patch, where its config says so."""
     parts = int(str(context.config.get("parts", 60)))
     lines = "\n\n".join(
         f"{number}. What is to be done in part {number} of the work, said in so many words."
@@ -34,6 +34,7 @@ def paper(state: State, context: Context) -> Outcome:
         report=Report(
             content=f"# The plan\n\n{lines}\n\nThe last line.",
             effects=["Pays 4 200 EUR to the supplier."],
+            patch=str(context.config.get("patch", "")),
         )
     )
 

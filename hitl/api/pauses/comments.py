@@ -14,6 +14,7 @@ from rest_framework.views import APIView
 from hitl.decisions import visibility
 from hitl.decisions.talk import comments
 from hitl.models import Comment
+from runs.api.fields import OptionalText
 from runs.api.requests import body_of, user_of
 from runs.models import Pause
 from runs.security import scopes
@@ -32,6 +33,18 @@ class CommentIn(serializers.Serializer[Any]):
             "Usernames of people of your teams whose opinion you ask: they see the question, and "
             "cannot answer it by this."
         ),
+    )
+
+    path = OptionalText(
+        max_length=4096, help_text="The file of the patch that it is about; with `line`."
+    )
+    line = serializers.IntegerField(
+        required=False, allow_null=True, min_value=1, max_value=2**31 - 1, default=None
+    )
+    side = serializers.ChoiceField(
+        ["old", "new"],
+        default="new",
+        help_text="Whether the line is counted before the change, or after it.",
     )
 
 
@@ -55,6 +68,9 @@ class CommentOut(serializers.ModelSerializer[Comment]):
             "by",
             "by_name",
             "text",
+            "path",
+            "line",
+            "side",
             "made_at",
             "withdrawn_at",
             "mentions",
@@ -97,7 +113,12 @@ class PauseComments(APIView):
     )
     def post(self, request: Request, pause_id: UUID) -> Response:
         values = body_of(request, CommentIn)
-        comment = comments.add(pause_id, values["text"], by=user_of(request), ask=values["ask"])
+        about = None
+        if values["path"] or values["line"] is not None:
+            about = comments.PatchLine(values["path"], values["line"] or 0, values["side"])
+        comment = comments.add(
+            pause_id, values["text"], by=user_of(request), ask=values["ask"], about=about
+        )
         return Response(CommentOut(comment).data, status=201)
 
 

@@ -10,6 +10,7 @@ import re
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from django.db import transaction
 from django.db.models import Prefetch, QuerySet
@@ -24,6 +25,7 @@ from hitl.decisions.answers import Answer
 from hitl.decisions.errors import AnswerInvalid, NotFound
 from hitl.decisions.reviewers import delegations, policy
 from hitl.decisions.reviewers.policy import ReviewContext
+from hitl.decisions.talk import patches
 from hitl.models import Comment, Mention
 from hitl.models.outbound import Occasion
 from runs import keyed
@@ -99,7 +101,23 @@ def colleagues(by: User) -> QuerySet[User]:
     return delegations.colleagues(by)
 
 
-def add(pause_id: uuid.UUID, text: str, *, by: User, ask: Sequence[str] = ()) -> Comment:
+class PatchLine(NamedTuple):
+    """A line of the patch under review."""
+
+    path: str
+    line: int
+    side: str = "new"
+    """`old` where it is counted before the change."""
+
+
+def add(
+    pause_id: uuid.UUID,
+    text: str,
+    *,
+    by: User,
+    ask: Sequence[str] = (),
+    about: PatchLine | None = None,
+) -> Comment:
     """Say something at an open question.
 
     Whom the text names as `@username`, and who sees the question, is told.
@@ -108,6 +126,7 @@ def add(pause_id: uuid.UUID, text: str, *, by: User, ask: Sequence[str] = ()) ->
         text: plain text, up to LONGEST characters.
         ask: usernames of colleagues whose opinion is asked. They see the question from then on as
             an observer does, and are told; by this alone they cannot answer it.
+        about: the line of the patch that it is about; None where it is about the whole.
     Raises:
         NotFound: no such question for this person.
         PauseClosed: it was answered or is over.
@@ -119,7 +138,23 @@ def add(pause_id: uuid.UUID, text: str, *, by: User, ask: Sequence[str] = ()) ->
     text = _text(text)
     asked = _asked(pause, ask, by)
     named = [person for person in _named(text, by, but=asked) if _sees(pause, person)]
-    return _add(pause, text, by=by, asked=asked, named=named)
+    if about is not None:
+        _check_line(pause, about)
+    return _add(pause, text, by=by, asked=asked, named=named, about=about)
+
+
+def _check_line(pause: Pause, about: PatchLine) -> None:
+    """Raise CommentRefused where the patch shows no such line."""
+    files = patches.read(pause).files if pause.patch_digest else []
+    of_path = [file for file in files if file.path == about.path]
+    if not of_path:
+        raise CommentRefused("path", "The patch under review has no such file.")
+    if about.side not in {"old", "new"}:
+        raise CommentRefused("side", "A line is counted before the change, `old`, or after, `new`.")
+    if not any(file.has(about.side, about.line) for file in of_path):
+        raise CommentRefused(
+            "line", f"The patch does not show line {about.line} of this file. Nothing was kept."
+        )
 
 
 def _settled(pause: Pause) -> str:
@@ -127,7 +162,15 @@ def _settled(pause: Pause) -> str:
 
 
 @transaction.atomic(durable=True)
-def _add(pause: Pause, text: str, *, by: User, asked: list[User], named: list[User]) -> Comment:
+def _add(
+    pause: Pause,
+    text: str,
+    *,
+    by: User,
+    asked: list[User],
+    named: list[User],
+    about: PatchLine | None,
+) -> Comment:
     # of two that come at once the second sees the first, so none is over the limit
     held = Pause.objects.open().select_for_update(no_key=True).only("pk").filter(pk=pause.pk)
     if not held:
@@ -135,7 +178,12 @@ def _add(pause: Pause, text: str, *, by: User, asked: list[User], named: list[Us
     if Comment.objects.filter(pause=pause).count() >= MOST:
         raise TooManyComments(f"A question takes {MOST} comments. This one was not kept.")
     comment = Comment.objects.create(
-        pause=pause, author=by, by_name=policy.name_of(by), text=text, made_at=clock.now()
+        pause=pause,
+        author=by,
+        by_name=policy.name_of(by),
+        text=text,
+        made_at=clock.now(),
+        **(about._asdict() if about is not None else {}),
     )
     keyed.made(comment.shown_id)
     keyed.made(pause.shown_id)  # who sees it is told once more what was answered
@@ -200,7 +248,12 @@ def along(pause: Pause, answer: Answer) -> Answer:
     if not said or said[-1].pk != answer.comments_until:
         text = "There is no such comment at this question."
         raise AnswerInvalid({"comments_until": [text]})
-    lines = [f"- {comment.by_name}: {_indented(comment.text)}" for comment in said if comment.text]
+    lines = [
+        f"- {comment.by_name}{f' at {comment.place}' if comment.place else ''}: "
+        f"{_indented(comment.text)}"
+        for comment in said
+        if comment.text
+    ]
     words = [answer.feedback] if answer.feedback else []
     return replace(
         answer, feedback="\n\n".join([*words, "\n".join([ALONG, *lines])] if lines else words)

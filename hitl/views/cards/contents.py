@@ -13,10 +13,11 @@ from checkpoints import store
 from checkpoints.database.people import User
 from checkpoints.models import Blob
 from hitl.decisions import revisions
+from hitl.decisions.talk import patches
 from hitl.forms.json_schema import SchemaForm
 from hitl.forms.pages import DecisionForm
 from hitl.forms.tool_calls import CallsForm, form_of
-from hitl.rendering import patches
+from hitl.rendering.patches import ReadPatch
 from hitl.views.cards import standing as cards
 from hitl.views.cards import talk, typed
 from hitl.views.common import home_of, place_of
@@ -74,7 +75,7 @@ def card_of(
             "unsent": unsent,
             "others": [],
         }
-    patch, damage = patch_of(pause)
+    patch, damage = patch_of(pause, by)
     same = answered is None or answered == pause
     form = (form if same else None) or DecisionForm()
     inputs = inputs if same else None
@@ -90,6 +91,8 @@ def card_of(
         "talk": talk.of(pause, by),
         "form": form,
         **_changes(pause),
+        "spent": revisions.spent(pause),
+        "planned": revisions.planned(pause),
         "inputs": inputs or form_of(standing.asked, known=standing.known),
         "problem": problem or damage or gone,
         "patch": patch,
@@ -130,16 +133,17 @@ def whose(run: Run) -> str:
     return " / ".join(reversed(names))
 
 
-def patch_of(pause: Pause) -> tuple[patches.ReadPatch | None, str]:
+def patch_of(pause: Pause, by: User | None = None) -> tuple[ReadPatch | None, str]:
     """The patch as the page shows it, and what is wrong where it cannot be read; None where there
     is none.
     """
     if not pause.patch_digest:
         return None, ""
     try:
-        return patches.parse(
-            store.get_blob(pause.patch_digest).decode("utf-8", "surrogateescape")
-        ), ""
+        patch = patches.read(pause)
+        if by is not None:
+            patches.mark_seen(patch, pause, by)
+        return patch, ""
     except (store.CheckpointDamaged, Blob.DoesNotExist) as error:
         return None, f"The patch cannot be shown: {error}. Do not approve what you cannot see."
 

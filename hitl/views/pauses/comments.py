@@ -13,7 +13,7 @@ from django.views.decorators.http import require_POST
 from hitl.decisions import services
 from hitl.decisions.reviewers import policy
 from hitl.decisions.reviewers.delegations import DelegationRefused
-from hitl.decisions.talk import comments, handing_over
+from hitl.decisions.talk import comments, handing_over, patches
 from hitl.http.errors import status_of
 from hitl.views.common import find_pause, person, place_of
 from hitl.views.pauses.answers import again
@@ -27,11 +27,30 @@ def comment(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     pause, text = find_pause(pause_id, request), request.POST.get("text", "")
     ask = request.POST.getlist("ask")
     try:
-        comments.add(pause_id, text, by=person(request), ask=ask)
+        comments.add(pause_id, text, by=person(request), ask=ask, about=_about(request))
     except (comments.CommentRefused, comments.TooManyComments, PauseClosed) as error:
         more = [("Your comment", text)] if text.strip() else []
         return again(request, pause, status_of(error), problem=str(error), more=more)
     return redirect(f"{place_of(pause)}#said")
+
+
+def _about(request: HttpRequest) -> comments.PatchLine | None:
+    """The line of the patch that a comment is about. Raises CommentRefused for none."""
+    path, line = request.POST.get("path", ""), request.POST.get("line", "")
+    if not path:
+        return None
+    if not (line.isascii() and line.isdecimal() and len(line) < 10):
+        raise comments.CommentRefused("line", "Say which line it is about, as a number.")
+    return comments.PatchLine(path, int(line), request.POST.get("side", "new"))
+
+
+@require_POST
+@login_required
+def seen(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
+    """Tick a file of the patch as seen; `file` holds its digest, and `:0` takes the tick back."""
+    digest, _, on = request.POST.get("file", "").partition(":")
+    pause = patches.tick(pause_id, digest, seen=on != "0", by=person(request))
+    return redirect(f"{place_of(pause)}#patch")
 
 
 @require_POST

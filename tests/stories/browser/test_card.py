@@ -28,6 +28,8 @@ PAPERS = """
 from runs import definitions
 definitions.edit_step_template("slow-paper", title="Write the plan", function="slow.paper", config={})
 definitions.edit_step_template("slow-note", title="Write a note", function="slow.paper", config={"parts": 1})
+part = "diff --git a/{0} b/{0}\\n--- a/{0}\\n+++ b/{0}\\n@@ -7,2 +7,2 @@\\n one\\n-return total\\n+return round(total)\\n"
+definitions.edit_step_template("slow-patch", title="Change it", function="slow.paper", config={"parts": 1, "patch": part.format("a.py") + part.format("b.py")})
 ask = {"step_type": "planning", "step_template_slug": "slow-paper", "pause_after": True, "pause_phase": "awaiting_plan_approval"}
 tick = {"step_type": "execute", "step_template_slug": "slow-tick"}
 text = {"type": "string"}
@@ -39,6 +41,7 @@ for slug, more in {
     "paper-high": {"review": {"risk": "high", "edits": True}},
     "paper-data": {"required_inputs": asked},
     "paper-note": {"step_template_slug": "slow-note"},
+    "paper-patch": {"step_template_slug": "slow-patch"},
     "paper-reason": {"review": {"reason_required": ["approve"]}},
 }.items():
     definitions.edit_template(slug, title=slug.capitalize(), steps=[{**ask, **more}, tick], needs_repository=False)
@@ -515,6 +518,51 @@ def test_a_long_title_stays_in_its_place(open_page, ask, options, name):
     for path in ("/", "/work-orders/"):
         page.goto(path)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+
+
+def test_a_patch_is_read_file_by_file_and_spoken_of_line_by_line(stack, open_page, ask):
+    """Issue 19: numbers and marked words; a click on a line opens the form for a comment there;
+    what is ticked as seen is kept; the comment goes back with Revise and names its place.
+    """
+    asked = ask("paper-patch")
+    page = open_page("ana", asked["path"], **DESKTOP)
+    first, second = page.locator("[data-path='a.py']"), page.locator("[data-path='b.py']")
+    line = first.locator("[data-at='new:8']")
+    expect(line.locator("ins").first).to_have_text("round(")
+    assert "8 +" in line.evaluate("e => getComputedStyle(e, '::before').content") or (
+        line.get_attribute("data-n") or ""
+    ).endswith("8")
+    width = line.evaluate("e => getComputedStyle(e.parentElement).whiteSpace")
+    page.get_by_label("Wrap lines").check()
+    assert line.evaluate("e => getComputedStyle(e.parentElement).whiteSpace") != width
+    line.click()
+    text = page.get_by_label(re.compile("^Your comment It decides nothing. Revise"))
+    expect(text).to_be_focused()
+    expect(page.get_by_label("Line", exact=True)).to_have_value("8")
+    expect(page.get_by_label("File", exact=True)).to_have_value("a.py")
+    page.keyboard.type("Round to cents?")
+    shot(page, "card-comment-at-line")
+    first.get_by_role("button", name="Comment", exact=True).click()
+    said = page.locator("#said")
+    expect(said).to_contain_text("a.py, line 8")
+    expect(said).to_contain_text("Round to cents?")
+    first.get_by_role("button", name="Mark as seen").click()
+    expect(page.locator("[data-seen-count]")).to_have_text("1 of 2 seen")
+    expect(second).to_have_attribute("open", "")
+    expect(second.locator("summary").first).to_be_focused()
+    page.reload()
+    expect(page.locator("[data-seen-count]")).to_have_text("1 of 2 seen")
+    expect(page.get_by_label("Wrap lines")).to_be_checked()
+    first.locator("summary").first.click()
+    expect(line).to_have_class(re.compile("said"))
+    shot(page, "card-patch-seen")
+    page.locator("[data-revise]").click()
+    page.get_by_placeholder("Provide feedback").fill("See the comment.")
+    page.keyboard.press("Control+Enter")
+    until(lambda: decided(stack, asked), what="the decision")
+    assert "- Ana at a.py, line 8: Round to cents?" in decided(stack, asked)["user_feedback"]
+    expect(page.locator(".pause")).to_contain_text("Revision 2", timeout=30_000)
+    expect(page.locator("[data-seen-count]")).to_have_text("1 of 2 seen")
 
 
 CONTRAST = """(selector) => {
