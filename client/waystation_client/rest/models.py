@@ -167,6 +167,9 @@ class ComingOut(TypedDict):
 class CommentIn(TypedDict):
     text: str
     ask: NotRequired[list[str]]
+    path: NotRequired[str]
+    line: NotRequired[int | None]
+    side: NotRequired[SideEnum]
 
 
 class CommentOut(TypedDict):
@@ -175,6 +178,9 @@ class CommentOut(TypedDict):
     by: str
     by_name: str
     text: str
+    path: str
+    line: int | None
+    side: str
     made_at: str
     withdrawn_at: str | None
     mentions: list[str]
@@ -1578,6 +1584,8 @@ RunStatusEnum = Literal[
 ]
 
 ScopeEnum = Literal["me", "team", "everybody"]
+
+SideEnum = Literal["old", "new"]
 
 TypeEnum = Literal["message"]
 
