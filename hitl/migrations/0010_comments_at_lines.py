@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('checkpoints', '0002_graph_drawings'),
-        ('hitl', '0007_answers_elsewhere'),
+        ('hitl', '0009_agents_questions'),
         ('runs', '0007_heartbeats'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
