@@ -7,7 +7,6 @@ from hitl.views import (
     decisions,
     delegations,
     inbox,
-    operations,
     orders,
     outbound,
     picture,
@@ -17,9 +16,10 @@ from hitl.views import (
 )
 from hitl.views.editing import editor, kinds, wholes
 from hitl.views.lists import history, saved_views
+from hitl.views.operating import failures, operations
 from hitl.views.pauses import answers, bulk, comments, contents, links
 from hitl.views.starting import inbound, limits, priorities, schedules
-from hitl.views.threads import checkpoints, pages, turns
+from hitl.views.threads import checkpoints, log, pages, turns
 
 app_name = "hitl"
 urlpatterns = [
@@ -57,6 +57,8 @@ urlpatterns = [
     path("threads/<thr:thread_id>/suspend", turns.thread_suspend, name="thread_suspend"),
     path("threads/<thr:thread_id>/cancel", turns.thread_cancel, name="thread_cancel"),
     path("threads/<thr:thread_id>/history", checkpoints.history, name="history"),
+    path("threads/<thr:thread_id>/log", log.thread_log, name="log"),
+    path("threads/<thr:thread_id>/log/download", log.thread_log_file, name="log_file"),
     path("checkpoints/compare", checkpoints.compare, name="compare"),
     path("checkpoints/<ckpt:checkpoint_id>/", checkpoints.checkpoint, name="checkpoint"),
     path(
@@ -99,6 +101,9 @@ urlpatterns = [
     path("templates/<slug:slug>/dry-run", wholes.dry_run, name="template_dry_run"),
     path("templates/<slug:slug>/do", wholes.template_do, name="template_do"),
     path("operations/", operations.operations, name="operations"),
+    path("operations/failures/", failures.failure_list, name="failures"),
+    path("operations/failures/retry", failures.failures_retry, name="failures_retry"),
+    path("operations/failures/<run:run_id>/", failures.failure, name="failure"),
     path("operations/<run:run_id>/accept-code", operations.accept_code, name="accept_code"),
     path("tokens/", tokens.token_list, name="tokens"),
     path("tokens/connect", tokens.connect, name="connect"),

@@ -164,6 +164,13 @@ def short_id(shown_id: str) -> str:
 
 
 @register.filter
+def step_title(name: str) -> str:
+    """`Cool off` for the step `cool_off`, as the progress of an order has it."""
+    words = str(name or "").replace("_", " ").replace("-", " ")
+    return words[:1].upper() + words[1:]
+
+
+@register.filter
 def edits_url(pause_id: str) -> str:
     """The page on what was edited in an answer."""
     return reverse("hitl:pause_edits", args=[ids.parse(Pause.PREFIX, pause_id)])

@@ -19,7 +19,16 @@ from checkpoints import store
 from checkpoints.database import outages
 from checkpoints.state import codec, reducers
 from checkpoints.store.prepared_queries import Prepared
-from runs.engine import approvals, children, interruptions, places, record, results, time_limit
+from runs.engine import (
+    approvals,
+    children,
+    interruptions,
+    places,
+    record,
+    results,
+    time_limit,
+    tracebacks,
+)
 from runs.engine.context import bodies, opening
 from runs.engine.context.claimed_run import ClaimedRun, loop_num
 from runs.engine.drafts import budget, state_shape
@@ -236,13 +245,14 @@ def _call(held: ClaimedRun, step: FrozenStep) -> Result | Exception:
 
 def _log_failure(held: ClaimedRun, step: FrozenStep, error: Exception) -> None:
     """The traceback quotes what was raised, so of a run that was given secrets it goes to the
-    server's log as scrubbed text.
+    server's log as scrubbed text; it is kept for operators, scrubbed as well.
     """
+    text = held.scrub("".join(traceback.format_exception(error)))
     if held.scrub:
-        text = held.scrub("".join(traceback.format_exception(error)))
         logger.error("step %s of %s failed\n%s", step["name"], held.run.shown_id, text)
     else:
         logger.error("step %s of %s failed", step["name"], held.run.shown_id, exc_info=error)
+    tracebacks.keep(held.run, step["name"], text)
 
 
 def _record(held: ClaimedRun, outcome: Result, *, stay: bool) -> bool:

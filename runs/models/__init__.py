@@ -5,6 +5,7 @@ in line; schedules.
 from runs.models.artifacts import Artifact
 from runs.models.clocks import HostClock
 from runs.models.credentials import Credential
+from runs.models.failures import StepTraceback
 from runs.models.heartbeats import Heartbeat, HeartbeatKind
 from runs.models.pauses import Panel, PanelMember, Pause, PauseQuerySet
 from runs.models.places import Place, WorkLimit
@@ -48,6 +49,7 @@ __all__ = [
     "RunQuerySet",
     "Schedule",
     "StepTemplate",
+    "StepTraceback",
     "Template",
     "TemplateAccess",
     "WorkLimit",

@@ -13,7 +13,16 @@ from checkpoints.export import tables as memory
 from checkpoints.registry import Ages, Rows, Table
 from runs import retention
 from runs.git.housekeeping import workspace_path
-from runs.models import Artifact, Occurrence, Pause, Place, QueuedTurn, Run, WorkOrder
+from runs.models import (
+    Artifact,
+    Occurrence,
+    Pause,
+    Place,
+    QueuedTurn,
+    Run,
+    StepTraceback,
+    WorkOrder,
+)
 
 
 def _workspaces(runs: Rows) -> Iterable[Path]:
@@ -36,6 +45,12 @@ TABLES = (
         kind="places",
         of=lambda threads: Place.objects.filter(run__thread__in=threads),
         unexported="It says which work is done at this moment.",
+    ),
+    Table(
+        model=StepTraceback,
+        kind="step_tracebacks",
+        of=lambda threads: StepTraceback.objects.filter(run__thread__in=threads),
+        unexported="It quotes the code of this server.",
     ),
     Table(
         model=Occurrence,

@@ -140,6 +140,9 @@ ADDRESSES: dict[str, Address] = {
     "delegations/": login("GET POST"),
     "delegations/<int:delegation_id>/end": Address("owner", frozenset({"POST"})),
     "operations/": operator("runs.view_run", "GET", whole=True),
+    "operations/failures/": operator("runs.view_run", "GET", whole=True),
+    "operations/failures/retry": operator("runs.change_run", "GET POST"),
+    f"operations/failures/{RUN}/": operator("runs.view_run", "GET", whole=True),
     f"operations/{RUN}/accept-code": operator("runs.change_run", "POST"),
     "tokens/": login(
         "GET POST", body={"name": "mine", "scope": "read", "days": "30"}, done="paused"
@@ -194,6 +197,8 @@ ADDRESSES: dict[str, Address] = {
     f"threads/{THREAD}/suspend": own("POST"),
     f"threads/{THREAD}/cancel": own("GET POST", done="talking"),
     f"threads/{THREAD}/history": own("GET"),
+    f"threads/{THREAD}/log": own("GET"),
+    f"threads/{THREAD}/log/download": own("GET"),
     "checkpoints/compare": login("GET"),
     f"checkpoints/{CHECKPOINT}/": own("GET"),
     f"checkpoints/{CHECKPOINT}/resume": own("GET POST", body=WHY, done="failed"),

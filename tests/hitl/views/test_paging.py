@@ -30,13 +30,13 @@ from hitl.views import (
     artifacts,
     delegations,
     inbox,
-    operations,
     orders,
     outbound,
     story,
     tokens,
 )
 from hitl.views.lists import history
+from hitl.views.operating import operations
 from hitl.views.threads import chat
 from hitl.views.threads import pages as threads
 from runs.models import Artifact, Pause

@@ -1,0 +1,1 @@
+"""Pages of operators: how things stand, and what failed."""
