@@ -29,6 +29,7 @@ OTHERS: tuple[Examination, ...] = (
     setup.hosts,
     setup.tls,
     setup.secrets,
+    setup.channels,
     setup.static_files,
     setup.checks,
 )

@@ -111,6 +111,30 @@ def secrets() -> Iterator[Finding]:
         )
 
 
+def channels() -> Iterator[Finding]:
+    """Replies and buttons that nobody would take, or of which nobody is told."""
+    replies = bool(settings.WAYSTATION_REPLY_ADDRESS)
+    read = bool(settings.WAYSTATION_REPLY_MAILBOX or settings.WAYSTATION_REPLY_SECRETS)
+    if replies and not read:
+        yield wrong(
+            "replies",
+            "Mails say that a reply answers them, but nobody reads replies.",
+            "Set WAYSTATION_REPLY_MAILBOX, or WAYSTATION_REPLY_SECRETS for a mail gateway.",
+        )
+    elif read and not replies:
+        yield warning(
+            "replies",
+            "Replies are read, but no mail asks for one.",
+            "Set WAYSTATION_REPLY_ADDRESS.",
+        )
+    if bool(settings.WAYSTATION_SLACK_TOKEN) != bool(settings.WAYSTATION_SLACK_SIGNING_SECRET):
+        yield wrong(
+            "slack",
+            "Of Slack's token and signing secret one is missing, so no question goes there.",
+            "Set both WAYSTATION_SLACK_TOKEN and WAYSTATION_SLACK_SIGNING_SECRET.",
+        )
+
+
 def static_files() -> Iterator[Finding]:
     if several() and getattr(settings, "WHITENOISE_USE_FINDERS", False):
         yield warning(

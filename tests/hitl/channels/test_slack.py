@@ -21,6 +21,7 @@ from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.models import ChatAccount, ChatCode, Decision, Via
 from hitl.models.outbound import Delivery, Endpoint
+from hitl.operations.doctor import setup
 from hitl.outbound import endpoints
 from runs.models import Pause
 from runs.workflows.wait_for_input import wait_for_input
@@ -196,6 +197,16 @@ def test_a_button_answers_and_the_message_loses_its_buttons(asked, ben_there, ap
     assert "answer:" not in json.dumps(changed[0])
     assert api.whispers() == ["“Approve” was recorded as your answer."]
     assert fresh(asked).latest_run.status == "pending"
+
+
+def test_ones_own_message_loses_its_buttons_too(api, paused, ben_there):
+    """Whoever answered is told nothing by mail; but their buttons go, wherever they answered."""
+    endpoints.make(ben_there, channel="slack", target=WHO)
+    relay()
+    assert api.to("chat.postMessage")[0]["channel"] == WHO
+    services.decide(pause_of(paused).pk, Answer("approve", Via.PAGE), by=ben_there)
+    relay()
+    assert len(api.to("chat.update")) == 1
 
 
 def test_a_question_that_was_answered_elsewhere_is_settled_in_slack_too(asked, ben_there, api, ana):
@@ -478,3 +489,14 @@ def test_texts_are_no_markup(asked, api):
     assert "&lt;!channel&gt;" in body["text"]
     assert {one["text"]["type"] for one in body["blocks"] if "text" in one} == {"plain_text"}
     assert modals.asked_by({"private_metadata": "[1]"}) is None
+
+
+def test_the_doctor_says_what_is_half_set_up(settings):
+    def said():
+        return " ".join(finding.words for finding in setup.channels())
+
+    assert said() == ""
+    settings.WAYSTATION_SLACK_TOKEN, settings.WAYSTATION_REPLY_SECRETS = TOKEN, ["x"]
+    assert "one is missing" in said() and "no mail asks" in said() and TOKEN not in said()
+    settings.WAYSTATION_REPLY_ADDRESS, settings.WAYSTATION_REPLY_SECRETS = "@x.example", []
+    assert "nobody reads replies" in said()
