@@ -117,6 +117,8 @@ def carry_approvals_along(patch: Patch) -> None:
 def count_for_ever(patch: Patch) -> None:
     """The deadline holds once the sweep has come, and no sooner."""
     patch.setattr(due_times, "in_time", Q)
+    # whose words this process has kept
+    patch.setattr(pauses, "_closing", pauses._closing.__wrapped__)
     patch.setattr(outcomes, "meet", lambda found: "")
 
 
