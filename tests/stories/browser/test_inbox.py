@@ -316,7 +316,7 @@ def test_an_inbox_is_cleared_with_keys_alone(desk, open_page):
     page.keyboard.press("Control+k")
     field = page.get_by_role("combobox", name="Find a page or an action")
     expect(field).to_be_focused()
-    page.keyboard.type("i wait for")
+    page.keyboard.type("my teams")
     expect(page.get_by_role("listbox").get_by_role("option")).to_have_count(1)
     page.keyboard.press("Control+k")
     expect(field).to_be_hidden()
