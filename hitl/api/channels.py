@@ -89,7 +89,8 @@ class InboundMailDoor(SignedView):
     @extend_schema(
         operation_id="receive_mail",
         request={
-            "message/rfc822": OpenApiTypes.BINARY,
+            # generators of clients know no message/rfc822, which is taken as well
+            "application/octet-stream": OpenApiTypes.BINARY,
             "application/json": {
                 "type": "object",
                 "properties": {
@@ -106,9 +107,9 @@ class InboundMailDoor(SignedView):
         ],
         summary="Take a reply to a mail",
         description=(
-            "The whole mail (`message/rfc822`), or its parts as JSON, signed by Standard Webhooks "
-            "with a secret of WAYSTATION_REPLY_SECRETS. A mail that was taken in before does "
-            "nothing. 401: not signed. 413: too long."
+            "The whole mail (`message/rfc822` or any other type), or its parts as JSON, signed by "
+            "Standard Webhooks with a secret of WAYSTATION_REPLY_SECRETS. A mail that was taken in "
+            "before does nothing. 401: not signed. 413: too long."
         ),
     )
     def post(self, request: Request) -> Response:
