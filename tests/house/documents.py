@@ -31,8 +31,6 @@ NO_MODULE = re.compile(r"\w+\.(?:[EWI]\d+|(?:add|change|delete|view)_\w+)")
 REFERS = re.compile(
     r"\b[Dd]ecisions? (\d{1,3})\b(?!,? (?:of|in all))|\bDESIGN(?:\.md)? (\d{1,3})\b"
 )
-GIVEN_OUT = frozenset(range(375, 430))
-"""Numbers of decisions that were given out to several hands at once: some may stay free."""
 DECISION = re.compile(r"decision-(\d+)")
 HISTORY = ("CHANGELOG.md", "docs/upstream/", "docs/how-to/upgrade.md")
 """Pages about what was: names in them may be gone."""
@@ -132,7 +130,7 @@ def decisions(root: Path, pages: Pages) -> Iterator[str]:
         for number, times in told.items()
         if times > 1
     )
-    gaps = sorted(set(range(1, max(told, default=0) + 1)) - told.keys() - GIVEN_OUT)
+    gaps = sorted(set(range(1, max(told, default=0) + 1)) - told.keys())
     yield from (
         f"{folder}: decision {number} is lost: no page has its anchor. {where}" for number in gaps
     )
