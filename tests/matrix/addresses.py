@@ -76,9 +76,9 @@ def _maker(who: str) -> Any:
 public, login, own, signed = _maker("public"), _maker("login"), _maker("own"), _maker("signed")
 
 
-def operator(right: str, methods: str, *, whole: bool = False) -> Address:
+def operator(right: str, methods: str, **more: bool) -> Address:
     made: Address = login(
-        methods, needs=dict.fromkeys((*methods.split(), "HEAD", "OPTIONS"), right), whole=whole
+        methods, needs=dict.fromkeys((*methods.split(), "HEAD", "OPTIONS"), right), **more
     )
     return made
 
@@ -142,7 +142,7 @@ ADDRESSES: dict[str, Address] = {
     "operations/": operator("runs.view_run", "GET", whole=True),
     "operations/failures/": operator("runs.view_run", "GET", whole=True),
     "operations/failures/retry": operator("runs.change_run", "GET POST"),
-    f"operations/failures/{RUN}/": operator("runs.view_run", "GET", whole=True),
+    f"operations/failures/{RUN}/": operator("runs.view_run", "GET", whole=True, sparse=True),
     f"operations/{RUN}/accept-code": operator("runs.change_run", "POST"),
     "tokens/": login(
         "GET POST", body={"name": "mine", "scope": "read", "days": "30"}, done="paused"

@@ -16,6 +16,11 @@ from tests.servers.stack import ROOT
 
 pytestmark = pytest.mark.stack
 
+WITHOUT_KEYS = {f"api/v1/channels/{name}" for name in ("mail", "slack", "teams")}
+"""Their senders know no keys: a mail is taken once by its Message-ID, and a press answers the
+revision that it names, which only one answer does (tests/hitl/channels, tests/matrix/races.py).
+"""
+
 
 def test_one_thing_per_key_whatever_address_the_server_dies_at(tmp_path):
     """F7: each address that takes a POST is killed right before its COMMIT, right after it, or with
@@ -40,6 +45,6 @@ def test_one_thing_per_key_whatever_address_the_server_dies_at(tmp_path):
     assert set(found["addresses"]) == {
         path
         for path, address in ADDRESSES.items()
-        if path.startswith(REST) and "POST" in address.methods
+        if path.startswith(REST) and "POST" in address.methods and path not in WITHOUT_KEYS
     }
     assert len(found["addresses"]) == found["cases"] == found["killed"]

@@ -33,7 +33,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
 def open_thread(page: Page, title: str) -> None:
     page.get_by_role("link", name="Threads").first.click()
     page.get_by_label("What it is about").fill(title)
-    page.get_by_label("Team").select_option("platform")
+    page.get_by_label("Team optional").select_option("platform")
     page.get_by_role("button", name="Open the thread").click()
     page.wait_for_url(re.compile(r"/threads/thr_"))
 
