@@ -16,6 +16,7 @@ from checkpoints.database import outages
 from checkpoints.export.thread_document import DocumentTooLarge
 from hitl.decisions import revisions, services
 from hitl.decisions.deadlines import changes as deadline_changes
+from hitl.find.asking import NotUnderstood
 from hitl.find.saved import ViewInvalid
 from hitl.http import errors, problems
 from hitl.http.incoming import BodyTooLarge
@@ -89,6 +90,7 @@ def _extra(error: Exception) -> dict[str, Any]:
             | waits.WaitInvalid()
             | ScheduleInvalid()
             | ViewInvalid()
+            | NotUnderstood()
             | LimitInvalid()
             | StartInvalid()
         ):

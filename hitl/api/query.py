@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from drf_spectacular.utils import OpenApiParameter
-from rest_framework.exceptions import NotFound, ValidationError
+from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.utils.urls import replace_query_param
 
 from checkpoints import ids
 from checkpoints.database import clock
 from hitl.find import asking
-from hitl.find.asking import Asked, NotUnderstood
+from hitl.find.asking import Asked
 from hitl.find.lists import NEWEST, OLDEST, Asker, List
 from hitl.rendering.paging import ListOrder, NoSuchPlace
 from runs.api.paging import NewestFirst
@@ -68,16 +68,13 @@ def parameters_of(asked_of: List, *, without: tuple[str, ...] = ()) -> list[Open
 
 
 def asked_by(request: Request, asked_of: List) -> tuple[Asked, Asker]:
-    """What a request asks a list, and who asks. Raises ValidationError for a value that cannot
-    be; names were looked at before.
+    """What a request asks a list, and who asks. Names, and values of which a schema can say so,
+    were looked at before. Raises NotUnderstood.
     """
     asker = Asker(user_of(request), clock.now())
     known = {parameter.name for parameter in asked_of.parameters}
     given = [(name, values) for name, values in request.query_params.lists() if name in known]
-    try:
-        return asking.read(given, asked_of.parameters, now=asker.now), asker
-    except NotUnderstood as error:
-        raise ValidationError(error.errors) from error
+    return asking.read(given, asked_of.parameters, now=asker.now), asker
 
 
 class OldestFirst(NewestFirst):

@@ -16,6 +16,7 @@ from hitl.decisions.reviewers import policy
 from hitl.decisions.reviewers.delegations import DelegationRefused
 from hitl.decisions.talk import comments
 from hitl.decisions.undo import NotYourAnswer
+from hitl.find.asking import NotUnderstood
 from hitl.find.saved import NotYourView, ViewInvalid
 from hitl.outbound.endpoints import EndpointInvalid
 from hitl.outbound.endpoints import NotYourEndpoint as EndpointNotYours
@@ -142,6 +143,7 @@ STATUS: dict[type[Exception], int] = {
     starts.StartInvalid: 422,
     starts.MayNotStart: 403,
     ScheduleInvalid: 422,
+    NotUnderstood: 422,
     ViewInvalid: 422,
     NotYourView: 403,
     work_limits.LimitInvalid: 422,

@@ -52,9 +52,8 @@ class Pauses(Paged):
     def get(self, request: Request) -> Response:
         only_open = request.query_params.get("open", "").lower() in {"1", "true"}
         asked, asker = asked_by(request, INBOX)
-        waiting = policy.waiting_for(request.user)
         mine = (
-            inbox_of(asker.user, asked, waiting)
+            inbox_of(asker.user, asked, policy.waiting_for(request.user))
             if only_open or asked["whose"]
             else Pause.objects.visible_to(request.user)
         )

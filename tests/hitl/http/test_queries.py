@@ -19,7 +19,6 @@ NOWHERE = "0" * 26
         ("pauses?open=1&open=0", "open", "Once only."),
         ("runs?thread=bogus", "thread", "thr_"),
         ("work-orders?status=odd", "status", "paused"),
-        ("decisions?since=yesterday", "since", "2026-07-31"),
     ],
 )
 def test_a_filter_that_nobody_knows_is_refused_with_the_known_ones(api, ana, address, name, known):
@@ -45,6 +44,12 @@ def test_a_name_that_nobody_reads_is_refused_with_the_known_ones(api, ana, addre
     said = refused.json()
     assert (refused.status_code, said["code"]) == (422, "unknown_parameter")
     assert name in said["errors"] and (known in said["known"] if known else said["known"] == [])
+
+
+def test_a_value_of_which_no_schema_can_say_that_it_cannot_be_is_refused(api, ana):
+    refused = api(ana).get("/api/v1/decisions?since=yesterday").json()
+    assert (refused["status"], refused["code"]) == (422, "query_not_understood")
+    assert "2026-07-31" in refused["errors"]["since"][0]
 
 
 @pytest.mark.parametrize(
