@@ -25,7 +25,7 @@ class DecisionRows:
     """One query by primary key; and one for the votes, where the rules ask for several."""
 
     def find(self, keys: Collection[uuid.UUID]) -> dict[str, DecisionRecord]:
-        return records(_named(len(keys)).get(*keys))
+        return records(_named(len(keys)).get(*keys)) if keys else {}
 
 
 @cache

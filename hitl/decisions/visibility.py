@@ -202,7 +202,9 @@ def open_pauses(order: WorkOrder) -> list[Pause]:
     """
     if order.latest_run is None or order.latest_run.status not in LIVE:
         return []
-    return list(Pause.objects.open().shown().filter(run__work_order=order.pk).order_by("id"))
+    # the checkpoint tells what the revision cost
+    rows = Pause.objects.open().shown().select_related("checkpoint").defer("checkpoint__body")
+    return list(rows.filter(run__work_order=order.pk).order_by("id"))
 
 
 def open_pause(order: WorkOrder) -> Pause | None:

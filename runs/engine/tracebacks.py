@@ -22,7 +22,7 @@ def keep(run: Run, step: str, text: str) -> None:
     A run fails with or without it: where the database refuses the row, the server's log has the
     text. An outage is the caller's, like any other.
     """
-    readable: str = codec.readable(text)
+    readable: str = codec.readable(text).strip()
     row = StepTraceback(run=run, step=step[:100], text=_ends_of(readable), at=clock.now())
     try:
         StepTraceback.objects.bulk_create(

@@ -15,7 +15,7 @@ from checkpoints.state import codec
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.ledger import anchors
-from hitl.models import ApiToken, Delegation, InboundSource, Via, Vote
+from hitl.models import ApiToken, ChatAccount, Delegation, InboundSource, Via, Vote
 from hitl.outbound import endpoints
 from hitl.threads import erasure
 from hitl.threads import export as whole
@@ -142,4 +142,5 @@ def one_of_each(paused, root, ana):
     whole.load(document, owner=ana)
     schedule_of(ana)
     start_of(ana)
+    ChatAccount.objects.create(service="slack", team="T1", account="U1", user=ana)
     WorkLimit.objects.create(template="writing")

@@ -88,7 +88,7 @@ def card_of(
         "edits": typed.edits_of(pause, form, inputs),
         "pause": pause,
         "standing": standing,
-        "talk": talk.of(pause, by),
+        "talk": talk.of(pause, by, standing),
         "form": form,
         **_changes(pause),
         "spent": revisions.spent(pause),

@@ -103,7 +103,12 @@ class Card:
     def colleagues(self) -> list[User]:
         """To whom the person may hand the question over, as far as the form offers them."""
         own = not self.approve and self.standing.by in self.standing.seats
-        return list(delegations.colleagues(self.standing.by)[:OFFERED]) if own else []
+        return self.of_own_teams if own else []
+
+    @cached_property
+    def of_own_teams(self) -> list[User]:
+        """People of the person's teams, as many as forms offer; read once for all of them."""
+        return list(delegations.colleagues(self.standing.by)[:OFFERED])
 
     @property
     def who(self) -> str:

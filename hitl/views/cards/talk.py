@@ -8,7 +8,7 @@ from functools import cached_property
 from checkpoints.database.people import User
 from hitl.decisions.talk import comments
 from hitl.models import Comment
-from hitl.views.cards.standing import OFFERED
+from hitl.views.cards.standing import OFFERED, Card
 from runs.models import Pause
 
 
@@ -18,6 +18,7 @@ class Talk:
 
     pause: Pause
     by: User
+    card: Card
     longest = comments.LONGEST
 
     @cached_property
@@ -47,8 +48,12 @@ class Talk:
 
     @cached_property
     def colleagues(self) -> list[User]:
-        return list(comments.colleagues(self.by)[:OFFERED]) if self.may_ask else []
+        if not self.may_ask:
+            return []
+        if self.by.is_superuser:
+            return list(comments.colleagues(self.by)[:OFFERED])
+        return self.card.of_own_teams
 
 
-def of(pause: Pause, by: User) -> Talk:
-    return Talk(pause, by)
+def of(pause: Pause, by: User, card: Card) -> Talk:
+    return Talk(pause, by, card)

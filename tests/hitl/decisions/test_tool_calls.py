@@ -265,7 +265,7 @@ def test_the_card_has_a_choice_per_call_and_keeps_what_was_typed(waiting, ana, p
     """S2-26: radios, a reason, fields for what may be changed; without JavaScript."""
     pause = pause_of(waiting)
     text = page.get(f"/work-orders/{waiting.shown_id}/").content.decode()
-    assert text.count('type="radio"') == 3 + 2 + 2
+    assert text.count('type="radio" name="call.') == 3 + 2 + 2
     assert "Mails <em>Ana</em>." in text
     assert "high risk" in text
     assert "Tool approval" in text
