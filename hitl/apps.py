@@ -4,6 +4,7 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.db.models.signals import post_migrate, pre_migrate
 
+from checkpoints.telemetry import log_lines
 from hitl import checks as checks  # registers them
 from hitl.http import rest
 
@@ -22,7 +23,7 @@ class HitlConfig(AppConfig):
         from checkpoints.export import sections  # here: models are not there before
         from hitl.find import fulltext
         from hitl.ledger import triggers
-        from hitl.outbound import log_lines, messages
+        from hitl.outbound import messages
         from hitl.threads import document
         from hitl.threads import tables as tables  # registers them, and those of the layers below
         from hitl.wait_gate import primitives

@@ -18,10 +18,12 @@ from kombu import Exchange, Queue
 
 from hitl.http import rest
 from project import steady
+from project.telemetry import errors, tracing
 from runs import defaults, env
 from runs.defaults import *  # noqa: F403  # every other WAYSTATION_…, each with its default
 from runs.defaults import (
     WAYSTATION_BODY_BYTES,
+    WAYSTATION_COMMIT,
     WAYSTATION_IMPORT_BYTES,
     WAYSTATION_LEASE_SECONDS,
     WAYSTATION_LOGIN_FAILURES,
@@ -423,11 +425,16 @@ UNFOLD = {
     "SHOW_VIEW_ON_SITE": False,
 }
 
+LOG_FORMAT = env.one_of("LOG_FORMAT", "line", "json")
+"""`json` writes one object a line, for programs that collect logs."""
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "formatters": {
+        "line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"},
+        "json": {"()": "checkpoints.telemetry.json_lines.JsonLines"},
+    },
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "root": {"handlers": ["console"], "level": env.text("LOG_LEVEL", "INFO")},
     "loggers": {
         "django.channels.server": {"level": "WARNING"},
@@ -438,3 +445,12 @@ LOGGING = {
         "mcp": {"level": "WARNING"},
     },
 }
+
+SENTRY_DSN = env.text("SENTRY_DSN")
+SENTRY_ENVIRONMENT = env.text("SENTRY_ENVIRONMENT")
+OTEL_EXPORTER_OTLP_ENDPOINT = env.text("OTEL_EXPORTER_OTLP_ENDPOINT")
+if env.serves(sys.argv):
+    if SENTRY_DSN:
+        errors.begin(SENTRY_DSN, release=WAYSTATION_COMMIT, environment=SENTRY_ENVIRONMENT)
+    if OTEL_EXPORTER_OTLP_ENDPOINT:
+        tracing.begin(release=WAYSTATION_COMMIT)

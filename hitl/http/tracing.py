@@ -12,7 +12,8 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -22,6 +23,7 @@ from checkpoints import ids
 from checkpoints.database import outages
 from checkpoints.database.people import User
 from checkpoints.models import Checkpoint, Thread
+from checkpoints.telemetry import about, spans
 from hitl.decisions import services, visibility
 from hitl.models import Decision
 from hitl.wait_gate import waits
@@ -32,6 +34,8 @@ logger = logging.getLogger(__name__)
 HEADER = "X-Trace-Id"
 PREFIX = "req"
 """Of responses that are about no run."""
+UNTOLD = ("/livez", "/readyz", "/metrics")
+"""Addresses that have no span: machines ask them every few seconds."""
 TOLD = {409, 422}
 """Refusals that are told to who may see what they are about."""
 NAMES = ("waystation_run_id", "run_id", "id")
@@ -53,9 +57,16 @@ def middleware(
     """Outside all others, so that what they refuse has the header too."""
 
     def handle(request: HttpRequest) -> HttpResponse:
+        own = fresh()
+        with about.work(request_id=own), spanned(request) as answered:
+            response = respond(request, own)
+            answered(response)
+        return response
+
+    def respond(request: HttpRequest, own: str) -> HttpResponse:
         response = get_response(request)
         if HEADER not in response:
-            response[HEADER] = name(request, response, by=getattr(request, "user", None)) or fresh()
+            response[HEADER] = name(request, response, by=getattr(request, "user", None)) or own
         if response.status_code >= 500:
             logger.warning(
                 "%s %s was answered with %d, %s %s",
@@ -70,8 +81,35 @@ def middleware(
     return handle
 
 
+@contextmanager
+def spanned(request: HttpRequest) -> Iterator[Callable[[HttpResponse], None]]:
+    """A span of the request, where this process makes any and a person or a program asked: no probe
+    and no stream.
+    """
+    if spans.tracing is None or request.path_info in UNTOLD:
+        yield lambda response: None
+        return
+    method = request.method or "GET"
+    with spans.tracing.request(method, request.headers) as span:
+        failed = spans.tracing.fail
+
+        def answered(response: HttpResponse) -> None:
+            match = request.resolver_match
+            if match is not None:  # its pattern: an address may hold a token
+                span.update_name(f"{method} /{match.route}")
+                span.set_attribute("http.route", f"/{match.route}")
+            span.set_attribute("http.response.status_code", response.status_code)
+            span.set_attribute("waystation.trace_id", response[HEADER])
+            if response.status_code >= 500:
+                failed(str(response.status_code))
+
+        yield answered
+
+
 def traced(application: Any) -> Any:
-    """The same for what is answered beside Django."""
+    """The same for what is answered beside Django: streams, which have no span, since they last as
+    long as somebody watches.
+    """
 
     async def outside(
         scope: dict[str, Any], receive: Any, send: Callable[[dict[str, Any]], Awaitable[None]]

@@ -8,6 +8,7 @@ but what is written is written in the step's own.
 
 from __future__ import annotations
 
+import contextvars
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -94,7 +95,8 @@ class Journal:
 
     def _begun(self, call: Ready, pool: ThreadPoolExecutor) -> Future[dict[str, Any]]:
         self.context.emit("tool_call_started", self._told(call.id, call.tool.name, call.arguments))
-        return pool.submit(self._made, call)
+        # log lines and spans of the tool's are about the same run
+        return pool.submit(contextvars.copy_context().run, self._made, call)
 
     def _noted(self, call: Ready, future: Future[dict[str, Any]]) -> dict[str, Any]:
         return self.note(

@@ -19,6 +19,7 @@ from checkpoints import store
 from checkpoints.database import outages
 from checkpoints.state import codec, reducers
 from checkpoints.store.prepared_queries import Prepared
+from checkpoints.telemetry import about, spans
 from runs.engine import (
     approvals,
     children,
@@ -28,6 +29,7 @@ from runs.engine import (
     results,
     time_limit,
     tracebacks,
+    traces,
 )
 from runs.engine.context import bodies, opening
 from runs.engine.context.claimed_run import ClaimedRun, loop_num
@@ -67,7 +69,8 @@ def advance(run_id: uuid.UUID, *, budget: float) -> list[Wake]:
     if held is None or code_changes.hold(held):
         return []
     ends = time.monotonic() + budget
-    with lease.renewed(run_id):
+    ids = {"run_id": held.run.shown_id, "thread_id": held.run.thread.shown_id}
+    with lease.renewed(run_id), about.work(**ids, scrub=held.scrub):
         try:
             if places.claim(held) if held.limited else record.claim(held):
                 _work(held, ends=ends)
@@ -87,6 +90,8 @@ def _work(held: ClaimedRun, *, ends: float) -> None:
         approvals.settle(held)
     if not held.at:  # the answer to a question after the last step
         return record.ended(held)
+    if spans.tracing is not None:
+        held.trace = traces.enter(spans.tracing, held.run, held.head)
     more = True
     while more and not held.handed_back:
         more = _take_step(held, ends=ends)
@@ -132,6 +137,14 @@ def _take_step(held: ClaimedRun, *, ends: float) -> bool:
 
     True when another step follows.
     """
+    if spans.tracing is None or held.trace is None:
+        return _do_step(held, ends=ends)
+    loop = loop_num(held.head, held.at)
+    with traces.step(spans.tracing, held.trace, held.run, held.at, loop=loop):
+        return _do_step(held, ends=ends)
+
+
+def _do_step(held: ClaimedRun, *, ends: float) -> bool:
     if not held.joining:
         code_changes.tell(held)
     outcome = _join(held) if held.joining else _outcome(held)
@@ -247,6 +260,8 @@ def _log_failure(held: ClaimedRun, step: FrozenStep, error: Exception) -> None:
     """The traceback quotes what was raised, so of a run that was given secrets it goes to the
     server's log as scrubbed text; it is kept for operators, scrubbed as well.
     """
+    if spans.tracing is not None:
+        spans.tracing.fail(type(error).__name__)
     text = held.scrub("".join(traceback.format_exception(error)))
     if held.scrub:
         logger.error("step %s of %s failed\n%s", step["name"], held.run.shown_id, text)
@@ -256,6 +271,8 @@ def _log_failure(held: ClaimedRun, step: FrozenStep, error: Exception) -> None:
 
 
 def _record(held: ClaimedRun, outcome: Result, *, stay: bool) -> bool:
+    if spans.tracing is not None:
+        spans.tracing.note("waystation.step.outcome", type(outcome).__name__.lower())
     match outcome:
         case Go(to=to):
             stay = stay and sequence.queue_of(held.steps, to or "") == sequence.queue_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import ctypes
 import threading
 import time
@@ -48,7 +49,10 @@ def call(held: ClaimedRun, seconds: float | None, function: Callable[[], Any]) -
         finally:
             connection.close()
 
-    thread = threading.Thread(target=work, name=f"step {held.head.next_step}", daemon=True)
+    here = contextvars.copy_context()  # what log lines and spans of the step's own are about
+    thread = threading.Thread(
+        target=here.run, args=(work,), name=f"step {held.head.next_step}", daemon=True
+    )
     thread.start()
     thread.join(seconds + GRACE)
     held.deadline, held.thread_ident = float("inf"), threading.get_ident()

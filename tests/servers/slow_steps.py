@@ -54,6 +54,13 @@ def deaf(state: State, context: Context) -> Outcome:
     return Go()
 
 
+@step("slow.broken")
+def broken(state: State, context: Context) -> Outcome:
+    """Fails with words that hold secrets, as libraries' do."""
+    password = "hunter2"  # a local variable, which a report of errors must not take along
+    raise RuntimeError(f"refused at redis://:{password}@cache/0 with Bearer abcdefghijkl")
+
+
 @step("slow.ask")
 def ask(state: State, context: Context) -> Outcome:
     """Asks for words, whatever was said."""
@@ -209,15 +216,16 @@ def load() -> None:
     """`slow-ticks`: many short steps.
 
     `slow-sleep`, `slow-deaf`: one of a minute. `slow-agent`: one of a minute for the agents' queue.
-    `slow-asking`: asks, then goes on with a short step. `slow-mixed`: three short ones, the second
-    for the agents' queue. `slow-talk`: asks for a word, and says it. `slow-chat`: five loops of an
-    agent, with a question in the second."""
+    `slow-asking`: asks, then goes on with a short step. `slow-broken`: asks, then fails.
+    `slow-mixed`: three short ones, the second for the agents' queue. `slow-talk`: asks for a word,
+    and says it. `slow-chat`: five loops of an agent, with a question in the second."""
     from runs import definitions  # here: workers load the steps before the tables are known
 
     definitions.edit_step_template("slow-tick", title="Tick", function="slow.tick", config={})
     definitions.edit_step_template(
         "slow-sleep", title="Sleep", function="slow.sleep", config={"seconds": 60}
     )
+    definitions.edit_step_template("slow-broken", title="Broken", function="slow.broken", config={})
     definitions.edit_step_template("slow-deaf", title="Deaf", function="slow.deaf", config={})
     ticks = [
         {"name": f"tick{number}", "step_type": "execute", "step_template_slug": "slow-tick"}
@@ -236,6 +244,7 @@ def load() -> None:
         "slow-deaf": [{**sleep, "step_template_slug": "slow-deaf"}],
         "slow-agent": [{**sleep, "queue": "agents"}],
         "slow-asking": [asking, ticks[0]],
+        "slow-broken": [asking, {**ticks[0], "step_template_slug": "slow-broken"}],
         "slow-mixed": [
             {**ticks[0], "name": "before"},
             {**ticks[0], "name": "agent", "queue": "agents"},

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from runs.agents.config import SCRIPTED
-from runs.agents.model import endings, providers
+from runs.agents.model import endings, providers, spans
 from runs.agents.model.endpoints import ANTHROPIC, ModelEndpoint, server
 from runs.agents.model.failures import failure_of
 from runs.workflows.base import StepFailed
@@ -96,6 +96,13 @@ def ask(
 
     Raises StepFailed with a code of `failure_of`, and what the listener's `check` raises.
     """
+    with spans.chat(endpoint) as answered:
+        reply = _answer(endpoint, asked, listener, key)
+        answered(reply)
+    return reply
+
+
+def _answer(endpoint: ModelEndpoint, asked: ModelRequest, listener: Listener, key: str) -> Reply:
     pieces: queue.Queue[Piece] = queue.Queue()
     request = _Request(endpoint, asked, key, pieces.put)
     thread = threading.Thread(target=request.run, name="model request", daemon=True)

@@ -23,6 +23,7 @@ from checkpoints.events import log
 from checkpoints.models import Checkpoint, EventKind, Memo
 from checkpoints.models.fields import Locked
 from checkpoints.state import codec, redaction
+from checkpoints.telemetry.spans import Place
 from runs.engine import approvals
 from runs.engine.context import artifacts, orders
 from runs.engine.context.secret_filter import SecretFilter
@@ -89,6 +90,8 @@ class ClaimedRun:
     """The decisions that the step at hand relied on: step that asked → decision's id, and the
     digest of what is done for it.
     """
+    trace: Place | None = None
+    """The span below which its steps' spans stand, where this process makes any."""
     scrub: SecretFilter = field(default_factory=SecretFilter)
     """Takes the secrets that its steps asked for out of all that they write.
 

@@ -8,6 +8,7 @@ from typing import Any
 from checkpoints.models import Checkpoint, EventKind
 from checkpoints.state import redaction
 from runs.engine.context.claimed_run import loop_num
+from runs.engine.traces import TRACE
 from runs.models import Pause
 from runs.states import Lifecycle, PauseKind
 from runs.workflows.reviews import stages
@@ -16,7 +17,7 @@ from runs.workflows.sequence import APPROVE
 EventDraft = tuple[EventKind, dict[str, Any]]
 Events = list[EventDraft]
 
-CARRIED = ("git", "loops", "loops_before", "last_pause", "approved", "skipped", "edited")
+CARRIED = ("git", "loops", "loops_before", "last_pause", "approved", "skipped", "edited", TRACE)
 """Metadata that each checkpoint takes over from its parent."""
 MIDWAY = "midway"
 """Metadata of a checkpoint whose step asked in the middle of an execution: the question was told as

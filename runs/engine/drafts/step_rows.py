@@ -16,7 +16,7 @@ from checkpoints.models import Checkpoint, CheckpointStatus, EventKind
 from checkpoints.state import codec, redaction, reducers
 from checkpoints.store import Entry
 from runs.definitions import due_times, reviewer_index
-from runs.engine import approvals, questions
+from runs.engine import approvals, questions, traces
 from runs.engine.context.claimed_run import ClaimedRun, key_of, loop_num
 from runs.engine.drafts import budget, state_shape
 from runs.engine.drafts.events import CARRIED, MIDWAY, Events, created, line
@@ -57,7 +57,7 @@ def after_step(
     state = reducers.apply(held.state, update, held.reducers)
     if schema := held.run.frozen.state_schema:
         state_shape.check(schema, step, update, state)
-    counts = ran and not held.joining
+    counts, sleeps = ran and not held.joining, "sleep_until" in (metadata or {})
     number = loop_num(head, step) if counts else head.loop_num
     # asked before it begins, it is still the execution that a retry takes up
     carried = CARRIED if ran else (*CARRIED, "scope")
@@ -81,6 +81,7 @@ def after_step(
             **({"git": _git(code)} if code else {}),
             **_skipped(held, kept, ran=ran),
             **({approvals.RELIED: held.relied} if held.relied else {}),
+            **traces.metadata(held.trace, held.run, over=not next_step or sleeps),
             "loops": {**kept.get("loops", {}), **({step: number} if counts and not midway else {})},
             "outputs": _outputs(held, state, code),
         },

@@ -1,5 +1,6 @@
 """Log lines never hold the token of a link: whoever reads a log could answer as the person whom the
-link was sent to.
+link was sent to. Nor do they hold API tokens, secrets of webhooks, passwords in addresses, and the
+secrets that the run at hand was given.
 
 Servers write the path of each request (Daphne to a stream of its own, uvicorn through `logging`),
 Django that of each refused one, and a traceback what an exception says: all of them pass here.
@@ -14,12 +15,24 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from django.conf import settings
+
+from checkpoints.state.redaction import MARKER
+from checkpoints.telemetry import about
+
 LINK = re.compile(r"(/l/)[A-Za-z0-9_%~.=-]{8,}")
 """The path of a link, also one that was cut off or has more behind it (`hitl.urls`)."""
+TOKEN = re.compile(r"\b(wst_|whsec_|[Bb]earer )[A-Za-z0-9_~+/.=-]{8,}")
+PASSWORD = re.compile(r"(://[^\s/:@\"']*:)[^\s/@\"']+(?=@)")
+"""Of an address, such as a database's or a broker's."""
+access = logging.getLogger("waystation.access")
 
 
 def redacted(text: str) -> str:
-    return LINK.sub(r"\1[redacted]", text)
+    text = about.scrubbed(text)
+    for pattern in (LINK, TOKEN, PASSWORD):
+        text = pattern.sub(rf"\1{MARKER}", text)
+    return text
 
 
 def install() -> None:
@@ -30,11 +43,11 @@ def install() -> None:
     if not getattr(made, "redacts_links", False):
         logging.setLogRecordFactory(_factory(made))
     # loaded by Daphne itself before it loads this application
-    access = sys.modules.get("daphne.access")
-    if access is not None and not getattr(
-        access.AccessLogGenerator.write_entry, "redacts_links", False
+    daphne = sys.modules.get("daphne.access")
+    if daphne is not None and not getattr(
+        daphne.AccessLogGenerator.write_entry, "redacts_links", False
     ):
-        access.AccessLogGenerator.write_entry = _entry(access.AccessLogGenerator.write_entry)
+        daphne.AccessLogGenerator.write_entry = _entry(daphne.AccessLogGenerator.write_entry)
 
 
 def _factory(make: Callable[..., logging.LogRecord]) -> Callable[..., logging.LogRecord]:
@@ -66,12 +79,19 @@ def _value(value: Any) -> Any:
     if value is None or isinstance(value, int | float):
         return value
     written = str(value)
-    return redacted(written) if LINK.search(written) else value
+    clean = redacted(written)
+    return value if clean == written else clean
 
 
 def _entry(write: Callable[..., None]) -> Callable[..., None]:
+    as_json = getattr(settings, "LOG_FORMAT", "") == "json"
+
     def entry(self: Any, host: Any, date: Any, request: str, *args: Any, **kwargs: Any) -> None:
-        write(self, host, date, redacted(request), *args, **kwargs)
+        if as_json:  # one stream, of one kind of line
+            status = kwargs.get("status") or (args[0] if args else "-")
+            access.info("%s %s %s", host, request, status)
+        else:
+            write(self, host, date, redacted(request), *args, **kwargs)
 
     entry.redacts_links = True  # type: ignore[attr-defined]  # as above
     return entry

@@ -1,0 +1,46 @@
+"""Traces to a collector, by OpenTelemetry's protocol over HTTP.
+
+Its settings are OpenTelemetry's own (`OTEL_EXPORTER_OTLP_ENDPOINT`, `…_HEADERS`,
+`OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER`, …): its library reads them. Spans are sent by a thread
+of its own from a queue with an end; a collector that is away costs spans, and no step waits for it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from django.core.exceptions import ImproperlyConfigured
+
+from checkpoints.telemetry import spans
+
+SERVICE = "waystation"
+SECONDS = 3
+"""What one attempt to send may take, where nothing says otherwise: the end of a process waits for
+the last one.
+"""
+
+
+def begin(*, release: str) -> None:
+    """Make spans in this process, and send them.
+
+    Raises ImproperlyConfigured where the package is missing.
+    """
+    try:
+        from opentelemetry import trace
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as error:
+        raise ImproperlyConfigured(
+            "OTEL_EXPORTER_OTLP_ENDPOINT is set, and OpenTelemetry is not installed: "
+            "pip install -r requirements-otel.txt, or leave the setting out."
+        ) from error
+    os.environ.setdefault("OTEL_EXPORTER_OTLP_TIMEOUT", str(SECONDS))
+    named = {"service.version": release} if release else {}
+    if not os.environ.get("OTEL_SERVICE_NAME"):
+        named["service.name"] = SERVICE
+    provider = TracerProvider(resource=Resource.create(named))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    trace.set_tracer_provider(provider)
+    spans.install(trace.get_tracer(spans.NAME))
