@@ -233,7 +233,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
-    "django.contrib.auth.backends.ModelBackend",
+    "hitl.http.logins.Backend",
 ]
 AXES_HANDLER = "hitl.http.logins.Handler"
 AXES_FAILURE_LIMIT = WAYSTATION_LOGIN_FAILURES

@@ -40,6 +40,8 @@ class Guard:
     once: Sequence[Sequence[str]] = ()
     """Sets of columns by which SQLite's INSERT OR REPLACE would take another row's place."""
 
+    never: str = ""
+    """SQL over NEW: the INSERT that is refused, whoever sends it; "" where all are taken."""
     exemption: str = EMPTY
     """What opens it for DELETE, beside EMPTY."""
 
@@ -150,7 +152,13 @@ def _postgresql(guard: Guard) -> dict[str, list[str]]:
     function = f"""
         CREATE OR REPLACE FUNCTION guard_{guard.table}() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN
-            IF TG_OP = 'UPDATE' THEN
+            IF TG_OP = 'INSERT' THEN
+                IF {guard.never or "FALSE"} THEN
+                    RAISE EXCEPTION '{guard.table} takes no such row' USING ERRCODE =
+                    'restrict_violation';
+                END IF;
+                RETURN NEW;
+            ELSIF TG_OP = 'UPDATE' THEN
                 IF {_allowed(guard)} THEN RETURN NEW; END IF;
             ELSIF {_open(guard.exemption)} OR {_open(EMPTY)} THEN
                 IF TG_OP = 'DELETE' THEN RETURN OLD; END IF;
@@ -160,13 +168,11 @@ def _postgresql(guard: Guard) -> dict[str, list[str]]:
             'restrict_violation';
         END $$"""
     calls = f"EXECUTE FUNCTION guard_{guard.table}()"
+    events = "INSERT OR UPDATE OR DELETE" if guard.never else "UPDATE OR DELETE"
     return {
         "row": [
             function,
-            (
-                f'CREATE TRIGGER "{{name}}" BEFORE UPDATE OR DELETE ON "{guard.table}" FOR EACH '
-                f"ROW {calls}"
-            ),
+            (f'CREATE TRIGGER "{{name}}" BEFORE {events} ON "{guard.table}" FOR EACH ROW {calls}'),
         ],
         "all": [
             function,
@@ -201,4 +207,9 @@ def _sqlite(guard: Guard) -> dict[str, list[str]]:
             "INSERT",
             f'NOT EXISTS (SELECT 1 FROM "{guard.table}" WHERE {taken})',  # noqa: S608
         )
+    if guard.never:
+        made["never"] = [
+            f'CREATE TRIGGER "{{name}}" BEFORE INSERT ON "{guard.table}" WHEN {guard.never} '
+            f"BEGIN SELECT RAISE(ABORT, '{guard.table} takes no such row'); END"
+        ]
     return made

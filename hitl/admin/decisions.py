@@ -21,6 +21,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
@@ -40,10 +41,12 @@ from checkpoints.store import CheckpointDamaged
 from hitl.admin import erasure as erasure  # registers
 from hitl.admin import forensics as forensics
 from hitl.admin import outbound as outbound  # registers
+from hitl.admin import service_accounts as service_accounts  # registers
 from hitl.admin import wait_gate as wait_gate  # registers
 from hitl.decisions import services, voting
 from hitl.decisions.reviewers import policy
-from hitl.models import Anchor, ApiToken, Decision, Import, Ledger, Via, Vote
+from hitl.models import Anchor, ApiToken, Decision, Import, Ledger, Via, Vote, is_service
+from hitl.models.tokens import SERVICE_SCOPES
 from runs import services as runs
 from runs.admin.runs import PauseRows, RunRows, WorkOrderRows
 from runs.models import Pause, Run, WorkOrder
@@ -350,6 +353,22 @@ class AnchorAdmin(ReadOnlyAdmin):
     fields = ("ledger_id", "day", "position", "tip", "previous", "digest")
 
 
+class ApiTokenForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
+    class Meta:
+        model = ApiToken
+        fields = ("user", "name", "scope", "expires_at")
+
+    def clean(self) -> dict[str, Any]:
+        """Explain what the database demands of a token of no person."""
+        values: dict[str, Any] = super().clean() or {}
+        if is_service(values.get("user")):
+            if values.get("scope") not in SERVICE_SCOPES:
+                self.add_error("scope", _("A service account asks, orders and reads."))
+            if not values.get("expires_at"):
+                self.add_error("expires_at", _("A token of a service account ends."))
+        return values
+
+
 @admin.register(ApiToken)
 class ApiTokenAdmin(ConfirmedAdmin):
     """Made and revoked, never edited. Its secret is shown once, when it is made."""
@@ -359,7 +378,11 @@ class ApiTokenAdmin(ConfirmedAdmin):
     actions = ("revoke",)
     list_display = ("name", "user", "scope", "standing", "created_at", "expires_at", "last_write")
     list_select_related = ("user",)
-    fields = ("user", "name", "scope", "expires_at", "created_at", "revoked_at", "last_write")
+    fields = (
+        "user", "name", "scope", "expires_at", "created_at", "made_by", "replaces", "revoked_at",
+        "last_write",
+    )  # fmt: skip
+    form = ApiTokenForm
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("hitl.add_apitoken")
@@ -380,7 +403,7 @@ class ApiTokenAdmin(ConfirmedAdmin):
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        made, secret = ApiToken.make(**form.cleaned_data)
+        made, secret = ApiToken.make(**form.cleaned_data, made_by=person(request))
         obj.pk = made.pk
         self.message_user(
             request, f"The secret of {made.name}, shown only now: {secret}", messages.WARNING

@@ -37,7 +37,9 @@ EXPIRED = "This token has expired. Make a new one."
 
 _valid = Prepared(
     lambda now, digest: (
-        ApiToken.objects.valid(now=now).select_related("user").filter(digest=digest)
+        ApiToken.objects.valid(now=now)
+        .select_related("user__service_account")
+        .filter(digest=digest)
     ),
     dt.datetime,
     str,

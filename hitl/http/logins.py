@@ -15,6 +15,7 @@ from typing import Any
 from axes.handlers.database import AxesDatabaseHandler
 from axes.models import AccessAttempt, AccessLog
 from django.conf import settings
+from django.contrib.auth.backends import ModelBackend
 from django.db.models import QuerySet, Sum
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -22,6 +23,7 @@ from django.shortcuts import render
 from checkpoints.database import clock
 from checkpoints.database.people import User
 from hitl.http import clients
+from hitl.models import is_service
 
 KNOWN_FOR = dt.timedelta(days=180)
 """How long an address counts as one that an account logs in from."""
@@ -30,6 +32,19 @@ KNOWN_FOR = dt.timedelta(days=180)
 def waits(request: HttpRequest | None = None) -> dt.timedelta:
     """How long failures count, and so how long whoever has too many waits."""
     return dt.timedelta(minutes=settings.WAYSTATION_LOGIN_MINUTES)
+
+
+class Backend(ModelBackend):
+    """Django's own, by which no service account logs in, whatever its password; a session of one
+    is nobody's.
+    """
+
+    def user_can_authenticate(self, user: Any) -> bool:
+        return super().user_can_authenticate(user) and not is_service(user)
+
+    def get_user(self, user_id: Any) -> User | None:
+        user = User.objects.select_related("service_account").filter(pk=user_id).first()
+        return user if user is not None and self.user_can_authenticate(user) else None
 
 
 class Handler(AxesDatabaseHandler):

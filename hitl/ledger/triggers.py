@@ -13,7 +13,8 @@ from django.db.models import Model
 
 from checkpoints.models import append_only
 from checkpoints.models.append_only import Guard
-from hitl.models import Anchor, Decision, Erasure, Ledger, Vote
+from hitl.models import Anchor, Decision, Erasure, Ledger, ServiceAccount, Vote
+from runs.workflows.sequence import CANCEL
 
 
 def guards() -> tuple[Guard, ...]:
@@ -24,6 +25,8 @@ def guards() -> tuple[Guard, ...]:
             may=_erasing(),
             freed=_freed(),
             once=[("id",), ("ledger_id", "position")],
+            # who ends their own work may be a program
+            never=f"NEW.\"action\" <> '{CANCEL}' AND {_of_service('decided_by', 'on_behalf_of')}",
         ),
         Guard(
             model=Vote,
@@ -33,12 +36,21 @@ def guards() -> tuple[Guard, ...]:
                 ("pause_id", "seat_id"),
                 ("pause_id", "external_key"),
             ],
+            never=_of_service("voter", "seat"),
             exemption=append_only.ERASE,
         ),
         Guard(model=Erasure, once=[("id",)]),
         Guard(model=Anchor, once=[("id",)]),
         Guard(model=Ledger, may='{same} AND NEW."length" >= OLD."length"', freed=("length", "tip")),
     )
+
+
+def _of_service(*names: str) -> str:
+    """SQL over NEW: one of these accounts has no person (decision-405)."""
+    accounts = ", ".join(f'NEW."{name}_id"' for name in names)
+    table = ServiceAccount._meta.db_table
+    # our models' names
+    return f'EXISTS (SELECT 1 FROM "{table}" WHERE "user_id" IN ({accounts}))'  # noqa: S608
 
 
 def _column(name: str) -> str:

@@ -9,6 +9,7 @@ from hitl.models.idempotency import IdempotencyKey
 from hitl.models.ledgers import Anchor, Erasure, Import, Ledger, ledger_name
 from hitl.models.presence import Presence, SeenFile
 from hitl.models.saved_views import SavedView
+from hitl.models.service_accounts import ServiceAccount, is_service
 from hitl.models.starts import InboundStart, StartDelivery
 from hitl.models.tokens import ApiToken
 from hitl.models.votes import Vote
@@ -37,11 +38,13 @@ __all__ = [
     "Presence",
     "SavedView",
     "SeenFile",
+    "ServiceAccount",
     "Snooze",
     "StartDelivery",
     "Via",
     "Vote",
     "Wait",
+    "is_service",
     "ledger_name",
     "name_of",
 ]

@@ -14,7 +14,11 @@ from django.db.models import Q
 from checkpoints import ids
 from checkpoints.database.people import User
 from checkpoints.models.fields import MadeAtField
+from hitl.models.service_accounts import is_service
 from runs.security.scopes import Scope as TokenScope
+
+SERVICE_SCOPES = (TokenScope.READ, TokenScope.ASK)
+"""What a token of an account without a person may have: it never answers and never steers."""
 
 
 class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
@@ -34,7 +38,9 @@ class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
 
 
 class ApiToken(models.Model):
-    """A key for a program that acts as a person. Only its digest is kept."""
+    """A key for a program that acts as a person, or as a service account. Only its digest is
+    kept.
+    """
 
     Scope = TokenScope
 
@@ -47,6 +53,25 @@ class ApiToken(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, editable=False)
+    of_service = models.BooleanField(
+        default=False, editable=False, help_text="Of an account without a person."
+    )
+    made_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.SET_NULL,
+        null=True,
+        editable=False,
+        related_name="+",
+        help_text="Nobody where the shell made it.",
+    )
+    replaces = models.OneToOneField(
+        "self",
+        models.SET_NULL,
+        null=True,
+        editable=False,
+        related_name="replaced_by",
+        help_text="The token in whose place it came.",
+    )
 
     objects = ApiTokenQuerySet.as_manager()
 
@@ -55,7 +80,12 @@ class ApiToken(models.Model):
         constraints: ClassVar = [
             models.CheckConstraint(
                 condition=Q(scope__in=TokenScope.values), name="token_scope_known"
-            )
+            ),
+            models.CheckConstraint(
+                condition=Q(of_service=False)
+                | Q(scope__in=SERVICE_SCOPES, expires_at__isnull=False),
+                name="token_of_service_asks_and_ends",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -69,11 +99,20 @@ class ApiToken(models.Model):
         name: str,
         scope: str = Scope.WRITE,
         expires_at: dt.datetime | None = None,
+        made_by: User | None = None,
+        replaces: ApiToken | None = None,
     ) -> tuple[ApiToken, str]:
         """A new token and its secret, which is not kept and cannot be shown again."""
         secret = f"wst_{secrets.token_urlsafe(32)}"
         return cls.objects.create(
-            user=user, name=name, scope=scope, expires_at=expires_at, digest=cls.digest_of(secret)
+            user=user,
+            name=name,
+            scope=scope,
+            expires_at=expires_at,
+            digest=cls.digest_of(secret),
+            of_service=is_service(user),
+            made_by=made_by,
+            replaces=replaces,
         ), secret
 
     @staticmethod

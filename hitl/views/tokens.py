@@ -18,6 +18,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
+from hitl.identity import service_accounts
 from hitl.models import ApiToken
 from hitl.outbound.links import absolute
 from hitl.rendering import agent_hosts, paging
@@ -87,6 +88,7 @@ def token_list(request: HttpRequest) -> HttpResponse:
             "secret": secret,
             "now": now,
             "connects": settings.WAYSTATION_MCP,
+            "accounts": service_accounts.overview(now=now)[:SHOWN] if user.is_superuser else [],
         },
         status=status,
     )
@@ -99,8 +101,13 @@ def _make(form: TokenForm, user: User, now: dt.datetime) -> str:
     if not form.is_valid():
         return ""
     values = form.cleaned_data
-    expires_at = form.expires_at(now)
-    return ApiToken.make(user, name=values["name"], scope=values["scope"], expires_at=expires_at)[1]
+    return ApiToken.make(
+        user,
+        name=values["name"],
+        scope=values["scope"],
+        expires_at=form.expires_at(now),
+        made_by=user,
+    )[1]
 
 
 class AgentForm(TokenForm):

@@ -19,6 +19,7 @@ CHANGED: dict[str, frozenset[str]] = {
     "runs_worklimit": EVERYTHING,
     "hitl_apitoken": frozenset({"add"}),
     "hitl_inboundsource": frozenset({"add"}),
+    "hitl_serviceaccount": frozenset({"add"}),
     "hitl_delegation": frozenset({"add"}),
     "hitl_chataccount": frozenset({"add", "delete"}),
     "auth_user": EVERYTHING,
@@ -27,9 +28,9 @@ CHANGED: dict[str, frozenset[str]] = {
 """What may be done by its pages to rows of a model, by those who hold the right; to rows of all
 others nothing, by nobody.
 """
-SUPERUSERS = {"hitl_delegation", "hitl_chataccount"}
+SUPERUSERS = {"hitl_delegation", "hitl_chataccount", "hitl_serviceaccount"}
 """Models whose rows superusers alone make: a delegation, or an account that answers, may be
-anybody's.
+anybody's; a service account is given teams.
 """
 STANDARD = {
     "changelist": "view",
@@ -103,6 +104,9 @@ ACTIONS: dict[str, Action] = {
     "hitl.InboundSource drop_old_secrets": Action("hitl.change_inboundsource"),
     "hitl.InboundSource switch_off": Action("hitl.change_inboundsource"),
     "hitl.InboundSource switch_on": Action("hitl.change_inboundsource"),
+    "hitl.ServiceAccount rotate_tokens": Action("superusers alone", own=False, state=""),
+    "hitl.ServiceAccount switch_off": Action("superusers alone", own=False, state=""),
+    "hitl.ServiceAccount switch_on": Action("superusers alone", own=False, state=""),
     "hitl.ApiToken revoke": Action("hitl.change_apitoken", own=False, state=""),
 }
 """`app.Model action` → who may."""

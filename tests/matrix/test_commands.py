@@ -24,6 +24,8 @@ MACHINE = {
     "credential set", "doctor", "drop_stray_bodies",
     "erase_thread", "export_ledger", "export_thread",
     "invariants", "load_templates", "prune", "rotate_keys", "sample_invoices", "sample_repository",
+    "service_account list", "service_account make", "service_account off", "service_account on",
+    "service_account rotate", "service_account token",
     "schedules list", "schedules pause", "schedules resume", "schedules run", "schedules show",
     "send_test",
     "standalone", "startworkflow", "templates apply", "templates export",

@@ -25,6 +25,7 @@ from checkpoints.models import Thread
 from hitl.decisions import services
 from hitl.decisions.services import Answer
 from hitl.decisions.talk import comments
+from hitl.identity import service_accounts
 from hitl.ledger import anchors
 from hitl.models import (
     ApiToken,
@@ -35,6 +36,7 @@ from hitl.models import (
     InboundSource,
     InboundStart,
     SavedView,
+    ServiceAccount,
     StartDelivery,
     Via,
     Vote,
@@ -160,6 +162,9 @@ def build() -> World:
     ChatAccount.objects.create(service="slack", team="T0", account="U0ANA", user=people["ana"])
     limit = WorkLimit.objects.create(template="nothing")
     Credential.objects.create(name="forge", value="a token of the forge")
+    bot = User.objects.create(username="bot")
+    account = ServiceAccount.objects.create(user=bot, purpose="asks", made_by=people["root"])
+    service_accounts.issue(account, name="asks", scope="ask")
     pause = Pause.objects.get(pk=ids.parse("pse", states["paused"]["pause_id"]))
     shared = {
         "repository_id": repository.shown_id,

@@ -29,7 +29,7 @@ def to(user: User, *, now: dt.datetime) -> list[Delegation]:
     """The delegations by which a person stands in for others at that time."""
     return list(
         Delegation.objects.active(now=now)
-        .filter(to_user=user.pk)
+        .filter(to_user=user.pk, from_user__service_account=None)
         .select_related("from_user")
         .order_by("pk")
     )
@@ -41,7 +41,7 @@ def colleagues(user: User) -> QuerySet[User]:
     A delegate sees what is asked, so a stranger is named by an operator only.
     """
     return (
-        User.objects.filter(groups__in=user.groups.all(), is_active=True)
+        User.objects.filter(groups__in=user.groups.all(), is_active=True, service_account=None)
         .exclude(pk=user.pk)
         .distinct()
         .order_by(NAME)

@@ -16,14 +16,14 @@
 - **Seats**: a person answers for himself, or for somebody who delegated to him. One person has one
   vote, and so has one seat.
 - **Claims** bind all others while they last.
+- **Service accounts** answer nothing, whatever rules or delegations name them. Each may cancel
+  what it asked for itself.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -39,8 +39,10 @@ from hitl.decisions.reviewers.outsiders import Outsider
 from hitl.decisions.reviewers.refusals import NotAllowed as NotAllowed
 from hitl.decisions.reviewers.refusals import NotNow as NotNow
 from hitl.decisions.reviewers.refusals import Refused as Refused
+from hitl.decisions.reviewers.seats import Seat as Seat
+from hitl.decisions.reviewers.seats import seats_of as seats_of
 from hitl.decisions.reviewers.turns import Turn
-from hitl.models import Delegation, Vote
+from hitl.models import Delegation, Vote, is_service
 from runs.models import PanelMember, Pause, PauseQuerySet
 from runs.workflows.reviews import stages
 from runs.workflows.reviews.review import Actors
@@ -71,42 +73,6 @@ def free_for(by: Actor | None, *, now: dt.datetime) -> Q:
     """Of questions that nobody else has claimed at that time."""
     free = Q(claimed_until=None) | Q(claimed_until__lte=now)
     return free | Q(claimed_by=by.pk) if isinstance(by, User) else free
-
-
-@dataclass(frozen=True)
-class Seat:
-    """One whom a person may answer as."""
-
-    user: User
-    teams: dict[int, str]
-    since: dt.datetime | None
-    """When the delegation began; None for the person himself."""
-    only: uuid.UUID | None = None
-    """The one question at which it is theirs; None where it is of all."""
-
-
-def seats_of(by: User, *, now: dt.datetime) -> list[Seat]:
-    """The person himself first, then whom he stands in for."""
-    given = delegations.to(by, now=now)
-    teams: dict[int, dict[int, str]] = {
-        user.pk: {} for user in [by, *(delegation.from_user for delegation in given)]
-    }
-    for user_id, key, name in Group.objects.filter(user__in=list(teams)).values_list(
-        "user", "pk", "name"
-    ):
-        teams[user_id][key] = name
-    return [
-        Seat(by, teams[by.pk], None),
-        *(
-            Seat(
-                delegation.from_user,
-                teams[delegation.from_user_id],
-                delegation.starts_at,
-                delegation.pause_id,
-            )
-            for delegation in given
-        ),
-    ]
 
 
 def named(pause: Pause) -> list[Actors]:
@@ -218,6 +184,8 @@ class ReviewContext(ReviewContextBase):
     @cached_property
     def seats(self) -> list[User]:
         """As whom the person may answer."""
+        if is_service(self.by):
+            return []
         if self.pause.panel_id is None and self.takes_part:
             return [self.by]  # the usual, found without a query
         if turns.staged(self.pause):
@@ -226,7 +194,7 @@ class ReviewContext(ReviewContextBase):
 
     @cached_property
     def stages(self) -> list[str]:
-        if not turns.staged(self.pause):
+        if not turns.staged(self.pause) or is_service(self.by):
             return []
         theirs = {name for seat in self.all_seats for name in self._stages_of(seat)}
         return [stage["name"] for stage in stages.of(self.pause.review) if stage["name"] in theirs]
@@ -343,6 +311,12 @@ class ReviewContext(ReviewContextBase):
         self._approving()
 
     def _no_reviewer(self) -> Refused:
+        if is_service(self.by):
+            return NotAllowed(
+                "service_account",
+                "A service account decides nothing: it asks, "
+                "orders and reads. Nothing was decided: let a person answer.",
+            )
         if self.stages:
             self._check_not_voted()
             return self.not_asked()
@@ -397,7 +371,8 @@ def answerers(pause: Pause) -> QuerySet[User]:
     thread = pause.run.thread
     if open_to_all(pause):
         reviewers |= Q(pk=thread.owner_id) | (Q(groups=thread.team_id) if thread.team_id else Q())
-    seats = User.objects.filter(reviewers, is_active=True).exclude(
+    people = User.objects.filter(reviewers, is_active=True, service_account=None)
+    seats = people.exclude(
         pk__in=Vote.objects.filter(pause=pause, seat__isnull=False).values("seat")
     )
     barred = [] if pause.review.get("self_approval", True) else askers(pause)
@@ -405,7 +380,9 @@ def answerers(pause: Pause) -> QuerySet[User]:
         Q(pause=None) | Q(pause=pause), from_user__in=seats.exclude(pk__in=barred).values("pk")
     )
     able = User.objects.filter(
-        Q(pk__in=seats.values("pk")) | Q(pk__in=standing_in.values("to_user")), is_active=True
+        Q(pk__in=seats.values("pk")) | Q(pk__in=standing_in.values("to_user")),
+        is_active=True,
+        service_account=None,
     )
     return able.exclude(
         pk__in=Vote.objects.filter(pause=pause, voter__isnull=False).values("voter")
@@ -418,7 +395,7 @@ def waiting_for(user: Person) -> PauseQuerySet:
 
     A question that somebody else has claimed stays in it: claims pass.
     """
-    if not isinstance(user, User) or not user.is_active:
+    if not isinstance(user, User) or not user.is_active or is_service(user):
         return Pause.objects.none()
     parts = list(_parts(user))
     if len(parts) == 1:

@@ -12,6 +12,7 @@ from hitl.decisions import services
 from hitl.decisions.reviewers import policy
 from hitl.decisions.reviewers.policy import ReviewContext
 from hitl.decisions.services import Answer
+from hitl.http.logins import Backend
 from hitl.models import Decision, Via, Vote
 from runs import services as runs
 from runs.models import Panel, Pause
@@ -376,8 +377,14 @@ def test_the_badge_costs_four_queries_whatever_the_rules(ruled, ben, django_asse
     """One finds for whom the one answers, one his teams, one whether rules name him, one counts."""
     for rules in RULES:
         ruled(rules)
+    by = as_session_has(ben)
     with django_assert_num_queries(4):
-        policy.waiting_for(ben).count()
+        policy.waiting_for(by).count()
+
+
+def as_session_has(user):
+    """The person as a login or a token brings them: with whether they are one."""
+    return Backend().get_user(user.pk)
 
 
 def test_rules_that_say_the_same_are_one_panel(ruled):
@@ -391,7 +398,7 @@ def test_rules_that_say_the_same_are_one_panel(ruled):
 
 def test_an_answer_without_rules_costs_no_query_more(paused, ana, ben, django_assert_num_queries):
     """The usual question is answered as quickly as before there were rules."""
-    standing = ReviewContext(pause_of(paused), ben, takes_part=True)
+    standing = ReviewContext(pause_of(paused), as_session_has(ben), takes_part=True)
     standing.pause.run.thread, standing.pause.run.work_order  # noqa: B018  # read, as by `answerable`
     with django_assert_num_queries(0):
         assert standing.seat_for("approve") == ben

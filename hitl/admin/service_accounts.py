@@ -1,0 +1,152 @@
+"""Accounts without a person, for superusers: each can be given any team, and so sees what that team
+does.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.auth.models import Group
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from unfold.decorators import display
+from unfold.widgets import UnfoldAdminSelectMultipleWidget, UnfoldAdminTextInputWidget
+
+from checkpoints.admin.checkpoints import ConfirmedAdmin
+from checkpoints.database import clock
+from checkpoints.database.people import NAME, User
+from hitl.identity import service_accounts
+from hitl.models import ApiToken, ServiceAccount
+
+
+class ServiceAccountForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in the stubs only
+    name = forms.CharField(
+        label=gettext_lazy("Name"), max_length=150, widget=UnfoldAdminTextInputWidget
+    )
+    teams = forms.ModelMultipleChoiceField(
+        Group.objects.order_by("name"),
+        required=False,
+        label=gettext_lazy("Teams"),
+        widget=UnfoldAdminSelectMultipleWidget,
+    )
+
+    class Meta:
+        model = ServiceAccount
+        fields = ("purpose",)
+
+    def clean(self) -> dict[str, Any]:
+        values: dict[str, Any] = super().clean() or {}
+        if User.objects.filter(**{NAME: values.get("name", "")}).exists():
+            self.add_error("name", _("There is an account of this name."))
+        return values
+
+
+@admin.register(ServiceAccount)
+class ServiceAccountAdmin(ConfirmedAdmin):
+    """Made, and switched off and on; never edited, since work was asked for by it."""
+
+    form = ServiceAccountForm
+    search_fields = (f"user__{NAME}", "purpose")
+    search_help_text = "Words of the name or the purpose"
+    actions = ("rotate_tokens", "switch_off", "switch_on")
+    list_display = ("user", "purpose", "standing", "tokens", "made_by", "created_at")
+    list_select_related = ("user", "made_by")
+    fields = ("user", "purpose", "standing", "teams_of", "tokens", "made_by", "created_at")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return cast(User, request.user).is_superuser and request.user.is_active
+
+    def has_operate_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.has_add_permission(request)
+
+    def get_fields(self, request: HttpRequest, obj: ServiceAccount | None = None) -> Any:
+        return self.fields if obj else ("name", "purpose", "teams")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: ServiceAccount | None = None) -> Any:
+        return self.fields if obj else ()
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        values = form.cleaned_data
+        made = service_accounts.make(
+            values["name"],
+            purpose=values["purpose"],
+            teams=values["teams"],
+            by=cast(User, request.user),
+        )
+        obj.user, obj.pk = made.user, made.pk
+        words = _("%(name)s is made. Give it a token under API tokens.") % {"name": made}
+        self.message_user(request, words, messages.SUCCESS)
+
+    @display(description="teams")
+    def teams_of(self, account: ServiceAccount) -> str:
+        return ", ".join(account.user.groups.values_list("name", flat=True))
+
+    @display(description="valid tokens")
+    def tokens(self, account: ServiceAccount) -> int:
+        return ApiToken.objects.valid(now=clock.now()).filter(user=account.user).count()
+
+    @display(description="standing", label={"active": "success", "off": "danger"})
+    def standing(self, account: ServiceAccount) -> str:
+        return "active" if account.user.is_active else "off"
+
+    @admin.action(
+        description=gettext_lazy("New tokens in place of the old ones…"), permissions=["operate"]
+    )
+    def rotate_tokens(
+        self, request: HttpRequest, queryset: QuerySet[ServiceAccount]
+    ) -> HttpResponse | None:
+        if "confirmed" not in request.POST:
+            return self.confirm(
+                request,
+                queryset,
+                action="rotate_tokens",
+                button="Make them",
+                title="Make new tokens?",
+                words="Each valid token gets a successor, shown once. The old ones are refused "
+                "after a day.",
+            )
+        for token in service_accounts.to_rotate(queryset):
+            made, secret = service_accounts.rotate(token, by=cast(User, request.user))
+            words = _("%(account)s, %(token)s: the secret, shown only now: %(secret)s")
+            self.message_user(
+                request,
+                words % {"account": token.user, "token": made.name, "secret": secret},
+                messages.WARNING,
+            )
+        return None
+
+    @admin.action(description=gettext_lazy("Switch off…"), permissions=["operate"])
+    def switch_off(
+        self, request: HttpRequest, queryset: QuerySet[ServiceAccount]
+    ) -> HttpResponse | None:
+        return self._switch(request, queryset, "switch_off", on=False)
+
+    @admin.action(description=gettext_lazy("Switch on…"), permissions=["operate"])
+    def switch_on(
+        self, request: HttpRequest, queryset: QuerySet[ServiceAccount]
+    ) -> HttpResponse | None:
+        return self._switch(request, queryset, "switch_on", on=True)
+
+    def _switch(
+        self, request: HttpRequest, queryset: QuerySet[ServiceAccount], action: str, *, on: bool
+    ) -> HttpResponse | None:
+        name = "on" if on else "off"
+        if "confirmed" not in request.POST:
+            return self.confirm(
+                request,
+                queryset,
+                action=action,
+                button=f"Switch {name}",
+                title=f"Switch these accounts {name}?",
+                words="Their tokens are taken again."
+                if on
+                else "Their tokens are refused from now on.",
+            )
+        for account in queryset:
+            service_accounts.switch(account, on=on)
+        self.message_user(request, _("Done."), messages.SUCCESS)
+        return None

@@ -1,0 +1,48 @@
+"""As whom a person may answer: for himself, and for whom he stands in."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from dataclasses import dataclass
+
+from django.contrib.auth.models import Group
+
+from checkpoints.database.people import User
+from hitl.decisions.reviewers import delegations
+
+
+@dataclass(frozen=True)
+class Seat:
+    """One whom a person may answer as."""
+
+    user: User
+    teams: dict[int, str]
+    since: dt.datetime | None
+    """When the delegation began; None for the person himself."""
+    only: uuid.UUID | None = None
+    """The one question at which it is theirs; None where it is of all."""
+
+
+def seats_of(by: User, *, now: dt.datetime) -> list[Seat]:
+    """The person himself first, then whom he stands in for."""
+    given = delegations.to(by, now=now)
+    teams: dict[int, dict[int, str]] = {
+        user.pk: {} for user in [by, *(delegation.from_user for delegation in given)]
+    }
+    for user_id, key, name in Group.objects.filter(user__in=list(teams)).values_list(
+        "user", "pk", "name"
+    ):
+        teams[user_id][key] = name
+    return [
+        Seat(by, teams[by.pk], None),
+        *(
+            Seat(
+                delegation.from_user,
+                teams[delegation.from_user_id],
+                delegation.starts_at,
+                delegation.pause_id,
+            )
+            for delegation in given
+        ),
+    ]
