@@ -32,6 +32,7 @@ check-rest: .venv/dev .venv/node
 	$(BIN)/python client/generate.py tests/.artifacts/openapi.yaml --check
 	$(BIN)/python -m tests.node.typescript tests/.artifacts/openapi.yaml
 	$(BIN)/python -m tests.house
+	WAYSTATION_DATA=$(CURDIR)/tests/.artifacts/data $(BIN)/python -m tests.languages --check
 
 test: .venv/dev
 	$(BIN)/python -m tests.run $(ARGS)

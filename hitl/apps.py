@@ -24,10 +24,12 @@ class HitlConfig(AppConfig):
         from hitl.find import fulltext
         from hitl.ledger import triggers
         from hitl.outbound import messages
+        from hitl.rendering import catalogues
         from hitl.threads import document
         from hitl.threads import tables as tables  # registers them, and those of the layers below
         from hitl.wait_gate import primitives
 
+        catalogues.compile_outdated()
         log_lines.install()
         sections.register(*document.SECTIONS)
         messages.CALLBACKS.append(primitives.callback)

@@ -138,6 +138,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
     "hitl.views.probes.middleware",
+    "hitl.http.languages.middleware",
     "project.admin_policy.middleware",
     "project.unavailable.Unavailable",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -276,7 +277,15 @@ WAYSTATION_PRIVATE += [Path(folder) for folder in [globals().get("EMAIL_FILE_PAT
 EMAIL_TIMEOUT = WAYSTATION_OUTBOUND_SECONDS
 DEFAULT_FROM_EMAIL = env.text("EMAIL_FROM", "Waystation <waystation@localhost>")
 
-LANGUAGE_CODE = "en-gb"
+LANGUAGE_CODE = "en"
+"""Of what is no page or mail; see `hitl.http.languages`."""
+LANGUAGES = [("en", "English"), ("de", "Deutsch")]
+LOCALE_PATHS = [BASE_DIR / "hitl" / "locale"]
+"""Named, so that our words come before those of Django and its admin for the same text."""
+LANGUAGE_COOKIE_AGE = 31_536_000
+LANGUAGE_COOKIE_HTTPONLY = True
+LANGUAGE_COOKIE_SAMESITE = "Lax"
+LANGUAGE_COOKIE_SECURE = HTTPS
 FORMAT_MODULE_PATH = "project.formats"
 TIME_ZONE = env.text("TIME_ZONE", "UTC")
 USE_TZ = True

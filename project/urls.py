@@ -6,6 +6,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView, TemplateView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
+from hitl.http import languages
 from hitl.views import probes
 
 # Swagger UI writes its styles into the page
@@ -25,6 +26,8 @@ urlpatterns = [
     path("", include("hitl.urls")),
     path("login", auth.LoginView.as_view(redirect_authenticated_user=True), name="login"),
     path("logout", auth.LogoutView.as_view(), name="logout"),
+    path("language", languages.change, name="set_language"),
+    path("words.js", languages.words, name="words"),
     path("admin/", admin.site.urls),
     path("api/v1/", include("runs.urls")),
     path("api/v1/", include("hitl.api.urls")),

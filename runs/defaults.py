@@ -30,6 +30,8 @@ WAYSTATION_WORKFLOWS = env.workflows(
 """Modules that declare workflows, and folders of such modules (`runs.definitions.loading`): beside
 those that we ship where the value begins with `+`, else in their place.
 """
+WAYSTATION_LANGUAGE = env.one_of("WAYSTATION_LANGUAGE", "en", "de")
+"""Of pages where neither a person nor their browser chose one, and of mails and messages."""
 WAYSTATION_PUBLISH = env.flag("WAYSTATION_PUBLISH", default=True)
 """Whether web servers and workers save declared workflows as templates when they start; else
 `manage.py load_templates` does.

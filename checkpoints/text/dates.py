@@ -1,32 +1,43 @@
-"""Moments as people read them: in pages, mails, messages and the admin, in one style.
+"""Moments as people read them: in pages, mails, messages and the admin, in one style a language.
 
 Machines get ISO 8601 everywhere.
 
 A page says its time zone once (`base.html`), so times on it do without; a text that travels alone,
-such as a mail or a refusal, says it.
+such as a mail or a refusal, says it. static/js/time.js knows the same styles.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+from typing import NamedTuple
 
 from django.utils import timezone
+from django.utils.translation import get_language
 
-DAY = "j M Y"
-MINUTE = f"{DAY}, H:i"
-SECOND = f"{MINUTE}:s"
-CLOCK = "H:i:s"
-"""As Django writes formats, for its admin."""
+
+class Style(NamedTuple):
+    """How a language writes a day, as Django has formats and as Python has them; `{0}` is the day
+    without a leading zero.
+    """
+
+    day: str
+    python: str
+
+
+ENGLISH = Style("j M Y", "{0} %b %Y")
+GERMAN = Style("d.m.Y", "%d.%m.%Y")
+STYLES = {"de": GERMAN}
+"""Of languages that do not write days as English does."""
 
 
 def shown(at: dt.datetime, *, exact: bool = False) -> str:
     """`7 Jul 2026, 12:00`, with seconds where `exact`: on a page, which says the zone."""
-    return _written(at, "%b %Y, %H:%M:%S" if exact else "%b %Y, %H:%M")
+    return _written(at, ", %H:%M:%S" if exact else ", %H:%M")
 
 
 def day(at: dt.datetime) -> str:
     """`7 Jul 2026`."""
-    return _written(at, "%b %Y")
+    return _written(at, "")
 
 
 def clock(at: dt.datetime) -> str:
@@ -36,10 +47,11 @@ def clock(at: dt.datetime) -> str:
 
 def told(at: dt.datetime, *, exact: bool = False) -> str:
     """`7 Jul 2026, 12:00 UTC`: in a text that stands alone."""
-    return _written(at, "%b %Y, %H:%M:%S %Z" if exact else "%b %Y, %H:%M %Z")
+    return _written(at, ", %H:%M:%S %Z" if exact else ", %H:%M %Z")
 
 
-def _written(at: dt.datetime, style: str) -> str:
+def _written(at: dt.datetime, after: str) -> str:
     """Not by Django's `date_format`, which takes thirty times as long; a list has hundreds."""
     local = timezone.localtime(at)
-    return f"{local.day} {local:{style}}"
+    style = STYLES.get(get_language() or "", ENGLISH)
+    return f"{local:{style.python.format(local.day) + after}}"

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from django import template
-from django.urls import reverse
+from django.templatetags import i18n
+from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import get_language, ngettext
+from django.utils.translation import gettext as _
 
 from checkpoints import ids
 from checkpoints.database import clock
@@ -22,6 +25,7 @@ from checkpoints.models import CheckpointStatus, Event
 from checkpoints.text import dates, invisible
 from hitl.decisions.deadlines import changes
 from hitl.forms.pages import label_of
+from hitl.http import languages
 from hitl.rendering import markdown as md
 from hitl.views.clock import shown_to
 from hitl.views.common import home_of, place_of, waiting_count
@@ -31,8 +35,27 @@ from runs.models import Pause, Run, WorkOrder
 from runs.workflows import attachments, schemas
 
 register = template.Library()
+register.tags |= i18n.register.tags  # nearly every template has words
+register.filters |= i18n.register.filters
 
-UNITS = [("day", 86_400), ("hour", 3_600), ("minute", 60)]
+UNITS: list[tuple[int, Callable[[int], str], Callable[[int], str]]] = [
+    (
+        86_400,
+        lambda count: ngettext("%(count)s day ago", "%(count)s days ago", count),
+        lambda count: ngettext("in %(count)s day", "in %(count)s days", count),
+    ),
+    (
+        3_600,
+        lambda count: ngettext("%(count)s hour ago", "%(count)s hours ago", count),
+        lambda count: ngettext("in %(count)s hour", "in %(count)s hours", count),
+    ),
+    (
+        60,
+        lambda count: ngettext("%(count)s minute ago", "%(count)s minutes ago", count),
+        lambda count: ngettext("in %(count)s minute", "in %(count)s minutes", count),
+    ),
+]
+"""Each unit's seconds, and how it is said of the past and of what comes."""
 
 
 @register.filter
@@ -47,11 +70,11 @@ def ago(at: dt.datetime | None) -> str:
     if at is None:
         return ""
     seconds = max(0, int((clock.now() - at).total_seconds()))
-    for unit, length in UNITS:
+    for length, past, _coming in UNITS:
         if seconds >= length:
             count = seconds // length
-            return f"{count} {unit}{'s' if count > 1 else ''} ago"
-    return "just now"
+            return past(count) % {"count": count}
+    return _("just now")
 
 
 @register.filter
@@ -66,11 +89,11 @@ def ahead(at: dt.datetime) -> str:
     seconds = int((at - clock.now()).total_seconds())
     if seconds < 0:
         return ago(at)
-    for unit, length in UNITS:
+    for length, _past, coming in UNITS:
         if seconds >= length:
             count = seconds // length
-            return f"in {count} {unit}{'s' if count > 1 else ''}"
-    return "in less than a minute"
+            return coming(count) % {"count": count}
+    return _("in less than a minute")
 
 
 STYLES: dict[str, Callable[[dt.datetime], str]] = {
@@ -129,6 +152,22 @@ def _time(at: dt.datetime, label: str, data: str) -> SafeString:
             '<time datetime="{}" title="{}">{}</time>', local, dates.told(at, exact=True), label
         )
     return format_html(form, local, dates.told(at, exact=True), name, value, label)
+
+
+@register.simple_tag
+def page_words() -> str:
+    """The address of the words of static/js in the page's language; empty for English."""
+    language = get_language() or "en"
+    return "" if language == "en" else _words_of(language)
+
+
+@cache
+def _words_of(language: str) -> str:
+    try:
+        place = reverse("words")
+    except NoReverseMatch:  # in a project of somebody's own
+        return ""
+    return f"{place}?language={language}&v={languages.words_version(language)}"
 
 
 @register.inclusion_tag("hitl/pauses/_deadline.html", takes_context=True)

@@ -1,39 +1,37 @@
 /** Keeps "5 minutes ago" and "in 5 minutes" true, by the rules of the template filters `ago` and `ahead`. */
 
-/** @type {[string, number][]} */
+import { gettext, language } from "./language.js";
+
+/** @type {[Intl.RelativeTimeFormatUnit, number][]} */
 const UNITS = [["day", 86_400], ["hour", 3_600], ["minute", 60]];
+
+const relative = new Intl.RelativeTimeFormat(language, { numeric: "always" });
 
 export function ago(at, now = Date.now()) {
   const seconds = Math.max(0, Math.floor((now - at) / 1000));
   for (const [unit, length] of UNITS) {
-    if (seconds >= length) {
-      const count = Math.floor(seconds / length);
-      return `${count} ${unit}${count > 1 ? "s" : ""} ago`;
-    }
+    if (seconds >= length) return relative.format(-Math.floor(seconds / length), unit);
   }
-  return "just now";
+  return gettext("just now");
 }
 
 export function ahead(at, now = Date.now()) {
   if (at < now) return ago(at, now);
   const seconds = Math.floor((at - now) / 1000);
   for (const [unit, length] of UNITS) {
-    if (seconds >= length) {
-      const count = Math.floor(seconds / length);
-      return `in ${count} ${unit}${count > 1 ? "s" : ""}`;
-    }
+    if (seconds >= length) return relative.format(Math.floor(seconds / length), unit);
   }
-  return "in less than a minute";
+  return gettext("in less than a minute");
 }
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const two = (number) => String(number).padStart(2, "0");
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
-/** `7 Jul 2026, 12:00` in the reader's time zone, by the rules of `checkpoints.text.dates`; `style` as of the template tag `moment`. */
+/** `7 Jul 2026, 12:00`, in German `07.07.2026, 12:00`, in the reader's time zone, by the rules of `checkpoints.text.dates`; `style` as of the template tag `moment`. */
 export function stamp(at, style = "") {
   const time = new Date(at), clock = `${two(time.getHours())}:${two(time.getMinutes())}`, seconds = `:${two(time.getSeconds())}`;
-  const day = `${time.getDate()} ${MONTHS[time.getMonth()]} ${time.getFullYear()}`;
+  const day = language === "de" ? `${two(time.getDate())}.${two(time.getMonth() + 1)}.${time.getFullYear()}` : `${time.getDate()} ${MONTHS[time.getMonth()]} ${time.getFullYear()}`;
   if (style === "day") return day;
   if (style === "clock") return clock + seconds;
   return `${day}, ${clock}${style === "exact" ? seconds : ""}`;

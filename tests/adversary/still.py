@@ -66,6 +66,7 @@ STILL: dict[str, str] = {
     "POST login": OWN,
     "PUT login": OWN,
     "POST logout": OWN,
+    "POST language": OWN,
     "admin hitl_apitoken add": DESK,
     "admin hitl.ApiToken revoke": DESK,
     "command api_token": SHELL,

@@ -205,6 +205,8 @@ ADDRESSES: dict[str, Address] = {
     "artifacts/<art:artifact_id>": own("GET", sparse=True),
     "login": public("GET POST PUT"),
     "logout": public("POST"),
+    "language": public("POST"),
+    "words.js": public("GET"),
     "livez": public("GET"),
     # 503 where a part is not well
     "readyz": Address("anybody", frozenset({"GET", "HEAD"}), unwell=True),

@@ -1,0 +1,89 @@
+"""The language of pages: what a person chose, else what their browser asks for, else
+WAYSTATION_LANGUAGE.
+
+Everything else is English: answers to programs, whose `code` is what is compared; the ledger,
+events and logs, which are evidence and must not depend on who acted; workers and commands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.utils import translation
+from django.utils.cache import patch_cache_control, patch_vary_headers
+from django.utils.translation.trans_real import parse_accept_lang_header
+from django.views.decorators.http import require_POST, require_safe
+from django.views.i18n import JavaScriptCatalog, set_language
+
+from hitl.rendering import catalogues
+
+FOR_PROGRAMS = ("/api/", "/metrics", "/livez", "/readyz", "/mcp", "/words.js")
+YEAR = 31_536_000
+
+
+def middleware(
+    get_response: Callable[[HttpRequest], HttpResponse],
+) -> Callable[[HttpRequest], HttpResponse]:
+    """Activate the language of a page while it is made.
+
+    Not Django's LocaleMiddleware: that speaks to programs in any language too, and leaves its last
+    one active behind it.
+    """
+
+    def in_its_language(request: HttpRequest) -> HttpResponse:
+        if request.path_info.startswith(FOR_PROGRAMS):
+            with translation.override("en"):
+                return get_response(request)
+        with translation.override(language_of(request)):
+            response = get_response(request)
+            patch_vary_headers(response, ["Accept-Language"])
+            response.headers.setdefault("Content-Language", translation.get_language() or "en")
+        return response
+
+    return in_its_language
+
+
+def language_of(request: HttpRequest) -> str:
+    for code in _wanted(request):
+        try:
+            return translation.get_supported_language_variant(code)
+        except LookupError:
+            continue
+    return settings.WAYSTATION_LANGUAGE
+
+
+def _wanted(request: HttpRequest) -> Iterator[str]:
+    if chosen := request.COOKIES.get(settings.LANGUAGE_COOKIE_NAME):
+        yield chosen
+    for code, _ in parse_accept_lang_header(request.META.get("HTTP_ACCEPT_LANGUAGE", "")):
+        if code == "*":
+            return
+        yield code
+
+
+change = require_POST(set_language)
+"""Keep a person's choice in a cookie of theirs."""
+
+
+@require_safe
+def words(request: HttpRequest) -> HttpResponseBase:
+    """The words of static/js in a language; in English, which those files hold, there are none.
+
+    A page names it with `words_version`, so it may be kept for ever.
+    """
+    language = request.GET.get("language", "en")
+    if language not in dict(settings.LANGUAGES):
+        raise Http404
+    with translation.override(language):
+        response = JavaScriptCatalog.as_view(packages=["hitl"])(request)
+    patch_cache_control(response, public=True, immutable=True, max_age=YEAR)
+    return response
+
+
+def words_version(language: str) -> str:
+    """Tells one version of those words from the next."""
+    path = catalogues.compiled(language, "djangojs")
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path.exists() else ""

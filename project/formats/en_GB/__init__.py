@@ -1,1 +1,0 @@
-"""British English."""
