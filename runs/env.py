@@ -224,6 +224,8 @@ class Patience:
     """
 
 
+POOLED = "checkpoints.database.pooled"
+"""Django's backend where connections are kept."""
 SHARE = 0.75
 """Of the time after which a silent session is ended: how long its siblings wait for its rows."""
 BEGINNERS = ("standalone", "migrate", "runserver", "collectstatic", "shell", "test")
@@ -289,17 +291,23 @@ def database(url: str, *, pool: int, patience: Patience | None = None) -> dict[s
             filter(None, [_session(patience or Patience()), options.get("options", "")])
         )
     if pool:
-        options["pool"] = {"min_size": 1, "max_size": pool, "timeout": 10}
+        options["pool"] = {
+            "min_size": 1,
+            "max_size": pool,
+            "timeout": 10,
+            # it tries again after 1, 2, 4, 8 … seconds, and begins anew for who asks after that:
+            # else a server that is back after minutes is found minutes later
+            "reconnect_timeout": 3,
+        }
     return {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": POOLED if pool else "django.db.backends.postgresql",
         "NAME": unquote(parts.path[1:]),
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
         "HOST": host,
         "PORT": str(options.pop("port", parts.port or "")),
         "CONN_MAX_AGE": 0,  # under ASGI each request has a thread of its own: kept connections leak
-        # else the pool hands out connections that a restarted server has forgotten
-        "CONN_HEALTH_CHECKS": bool(pool),
+        "CONN_HEALTH_CHECKS": False,  # POOLED looks itself; without a pool none is kept
         "OPTIONS": options,
     }
 

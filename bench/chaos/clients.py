@@ -152,6 +152,13 @@ class PageClient(Client):
         return {409: "refused"}.get(status, str(status))
 
 
+GIVEN_UP = 20
+"""Seconds of the wall clock after which Daphne ends a handshake, with a 403 that nobody meant: the
+product accepts every socket at once and refuses over it. A machine that stood still for so long, or
+whose clock was set, is met by that.
+"""
+
+
 class SocketClient(Client):
     """Opens a socket for each answer, so that an outage is met in the middle of all of it."""
 
@@ -165,6 +172,7 @@ class SocketClient(Client):
             "decision": action,
         }
         headers = {"Authorization": f"Bearer {self.token}"}
+        began = time.time()
         try:
             with connect(
                 f"ws://127.0.0.1:{self.stack.port}/ws/inbox",
@@ -179,6 +187,8 @@ class SocketClient(Client):
                 while reply.get("id") != question.pause:
                     reply = json.loads(socket.recv(timeout=30))
         except InvalidStatus as error:
+            if abs(time.time() - began) >= GIVEN_UP:
+                raise ConnectionError(str(error)) from error
             return str(error.response.status_code)
         except (ConnectionClosed, InvalidHandshake) as error:
             raise ConnectionError(str(error)) from error

@@ -132,6 +132,11 @@ def _several(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     }
 
 
+def _failed(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
+    """Orders that somebody would have go on, whether they failed or not."""
+    return {"order": world.known().get("order_id", [])[: pick(1, 3, 6)] or [f"wo_{NOTHING}"]}
+
+
 def _bulk(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     asked = Pause.objects.order_by("-pk")[:5]
     chosen = [
@@ -444,6 +449,7 @@ MOVES: dict[str, Body] = {
     f"POST checkpoints/{CHECKPOINT}/resume": plain,
     "POST templates/<slug:slug>/": _page_template,
     f"POST operations/{RUN}/accept-code": plain,
+    "POST operations/failures/retry": _failed,
     "POST l/<str:token>": _link,
     "admin runs.Pause approve": _action,
     "admin runs.Pause revise": _action,

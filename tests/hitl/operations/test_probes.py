@@ -58,8 +58,11 @@ class Consumer(SimpleNamespace):
 
 
 @pytest.fixture
-def working(anew):
-    """A worker of the shipped queues, and a look that was carried out."""
+def working(file_database, anew):
+    """A worker of the shipped queues, and a look that was carried out.
+
+    Its threads write beside the test: after `file_database`, whatever marks come first.
+    """
     heartbeat.show_worker(Consumer())
     tasks.order_rounds()
     until(lambda: Heartbeat.objects.count() == 2, what="both signs of life")
