@@ -8,7 +8,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 MODULES := project hitl runs checkpoints
 
-.PHONY: up check test test-model screenshot conformance bench chaos adversary clean
+.PHONY: up check test test-model screenshot accessible conformance bench chaos adversary clean
 
 up: .venv/runtime
 	@echo "Starting Waystation on http://127.0.0.1:$(PORT) with its data in $(abspath $(DATA)) …"
@@ -43,6 +43,9 @@ test-model: .venv/dev
 
 screenshot: .venv/dev
 	$(BIN)/python -m tests.documents.screenshot
+
+accessible: .venv/dev .venv/node
+	AXE=all $(BIN)/python -m tests.run tests/matrix/test_accessible.py
 
 conformance: .venv/dev
 	$(BIN)/python -m tests.checkpoints.langgraph.conformance

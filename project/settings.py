@@ -14,6 +14,7 @@ from pathlib import Path
 
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
+from django.templatetags.static import static
 from kombu import Exchange, Queue
 
 from hitl.http import rest
@@ -432,6 +433,24 @@ UNFOLD = {
     "SITE_HEADER": "Waystation",
     "SITE_URL": "/",
     "SHOW_VIEW_ON_SITE": False,
+    "STYLES": [lambda request: static("css/admin.css")],
+    "SCRIPTS": [lambda request: static("js/admin.js")],
+    # shades of the pages' accent
+    "COLORS": {
+        "primary": {
+            "50": "#f3f6fd",
+            "100": "#eaf0fc",
+            "200": "#cfdcf8",
+            "300": "#a9c0f1",
+            "400": "#8fadff",
+            "500": "#7a9bf3",
+            "600": "#2c5ac8",
+            "700": "#2449a6",
+            "800": "#213f88",
+            "900": "#1e3568",
+            "950": "#1e2740",
+        }
+    },
 }
 
 LOG_FORMAT = env.one_of("LOG_FORMAT", "line", "json")

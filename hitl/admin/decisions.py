@@ -325,7 +325,7 @@ class ImportAdmin(ReadOnlyAdmin):
     heavy = ("source",)
     sealed: ClassVar[dict[str, str]] = {"source_json": "source"}
     ordering = ("-at",)
-    list_display = ("thread_link", "imported_by", "at")
+    list_display = ("at", "thread_link", "imported_by")
     list_select_related = ("imported_by",)
     fields = ("thread_link", "imported_by", "at", "source_json")
 
