@@ -17,6 +17,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
 from kombu import Exchange, Queue
 
+from checkpoints.database import addresses
 from hitl.http import rest
 from project import steady
 from project.telemetry import errors, tracing
@@ -184,7 +185,7 @@ WAYSTATION_STATEMENT_SECONDS = env.number("WAYSTATION_STATEMENT_SECONDS", 60)
 Commands, such as `migrate`, may take any.
 """
 DATABASES = {
-    "default": env.database(
+    "default": addresses.database(
         env.text(
             "DATABASE_URL",
             "sqlite:///:memory:"
@@ -192,7 +193,7 @@ DATABASES = {
             else f"sqlite:///{WAYSTATION_DATA / 'waystation.sqlite3'}",
         ),
         pool=int(env.number("DATABASE_POOL", 0)),
-        patience=env.Patience(
+        patience=addresses.Patience(
             lock=WAYSTATION_LOCK_SECONDS,
             statement=WAYSTATION_STATEMENT_SECONDS,
             # what a silent host holds is free before its runs are taken back

@@ -20,7 +20,7 @@ import django
 from django.apps import apps
 from django.db.utils import ConnectionHandler
 
-from runs import env
+from checkpoints.database import addresses
 
 MakeTables = Callable[[dict[str, Any]], None]
 KIT = "runs.testing.backends"
@@ -110,7 +110,7 @@ class Postgresql:
 
 
 def _settings(url: str, vendor: str) -> dict[str, Any]:
-    raw = {**env.database(url, pool=0), "ENGINE": f"{KIT}.{vendor}"}
+    raw = {**addresses.database(url, pool=0), "ENGINE": f"{KIT}.{vendor}"}
     if vendor == "sqlite":  # what a lost machine may cost is no matter of a test
         options = raw["OPTIONS"]
         options["init_command"] = f"{options.get('init_command', '')};PRAGMA synchronous=OFF"

@@ -2,9 +2,10 @@
 in a fraction of the time.
 """
 
+from checkpoints.database import addresses
 from runs import env
 
 SECRET_KEY = "a key of the tests"
 INSTALLED_APPS = ["django.contrib.contenttypes", "django.contrib.auth", "checkpoints"]
-DATABASES = {"default": env.database(env.text("DATABASE_URL"), pool=0)}
+DATABASES = {"default": addresses.database(env.text("DATABASE_URL"), pool=0)}
 USE_TZ = True

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from checkpoints.database import locks
+from checkpoints.database import addresses, locks
 from checkpoints.models import Thread
 from hitl import tasks as rounds
 from hitl.decisions.deadlines import outcomes
@@ -41,8 +41,8 @@ def silent():
 
     def hold(statement, values, *, idle=60.0, lock=0.0):
         url = "postgresql://host/x?prepare_threshold=3"
-        patience = env.Patience(idle=idle, lock=lock)
-        told = env.database(url, pool=0, patience=patience)["OPTIONS"]["options"]
+        patience = addresses.Patience(idle=idle, lock=lock)
+        told = addresses.database(url, pool=0, patience=patience)["OPTIONS"]["options"]
         session = psycopg.connect(f"{connection.connection.info.dsn} options='{told}'")
         sessions.append(session)
         session.execute(statement, values)
@@ -146,9 +146,9 @@ def test_sessions_of_a_silent_host_that_wait_for_each_other_do_not_hold_a_row_in
 
 def test_each_session_knows_what_it_may_take():
     url = "postgresql://me:secret@db:5432/name"
-    served = env.database(url, pool=0, patience=env.Patience(lock=10, statement=60, idle=20))[
-        "OPTIONS"
-    ]
+    served = addresses.database(
+        url, pool=0, patience=addresses.Patience(lock=10, statement=60, idle=20)
+    )["OPTIONS"]
     assert {
         "connect_timeout": "5",
         "keepalives_idle": "10",
@@ -161,7 +161,7 @@ def test_each_session_knows_what_it_may_take():
         "tcp_user_timeout=20000",
     )
     assert all(f"-c {one}" in served["options"] for one in wanted)
-    command = env.database(f"{url}?connect_timeout=30&options=-c%20work_mem%3D64MB", pool=0)[
+    command = addresses.database(f"{url}?connect_timeout=30&options=-c%20work_mem%3D64MB", pool=0)[
         "OPTIONS"
     ]
     assert (command["connect_timeout"], command["options"].endswith(" -c work_mem=64MB")) == (
@@ -170,7 +170,7 @@ def test_each_session_knows_what_it_may_take():
     )
     assert "_timeout=1" not in command["options"].replace("user_timeout", "")
     # a pooler's sessions are everybody's
-    assert "options" not in env.database(f"{url}?prepare_threshold=none", pool=0)["OPTIONS"]
+    assert "options" not in addresses.database(f"{url}?prepare_threshold=none", pool=0)["OPTIONS"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,143 @@
+"""Django's settings for the address of a database: which sessions of it last how long, and how a
+server that vanished is noticed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+POOLED = "checkpoints.database.pooled"
+"""Django's backend where connections are kept."""
+SHARE = 0.75
+"""Of the time after which a silent session is ended: how long its siblings wait for its rows."""
+ALIVE = {
+    "connect_timeout": "5",
+    "keepalives": "1",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+}
+"""libpq's: a server that vanished without a word is known to be gone after some 20 seconds, not
+after two hours.
+"""
+SERVERS_SIDE = {
+    "tcp_keepalives_idle": 10,
+    "tcp_keepalives_interval": 5,
+    "tcp_keepalives_count": 3,
+    "tcp_user_timeout": 20000,
+}
+"""The same from the other side: the server looks whether its client is still there."""
+SQLITE = {
+    "transaction_mode": "IMMEDIATE",  # with DEFERRED two writers fail at once
+    "timeout": 20,
+    "init_command": (
+        "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA mmap_size=134217728;"
+        "PRAGMA journal_size_limit=27103364; PRAGMA cache_size=2000"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Patience:
+    """What a session of PostgreSQL's may take, in seconds; 0 is any time."""
+
+    lock: float = 0
+    """For a row that another session holds; never more than SHARE of `idle`.
+
+    A silent host has several sessions, and some of them wait for the row that another of them
+    holds. A wait that outlasted the holder would get the row next, in silence, and hold it for as
+    long again, one session after the other.
+    """
+    statement: float = 0
+    idle: float = 0
+    """In an open transaction without a word: then its host is taken for dead, and what it holds is
+    free for others.
+    """
+
+
+def database(url: str, *, pool: int, patience: Patience | None = None) -> dict[str, Any]:
+    """Django's database settings for `sqlite:///path` or
+    `postgresql://user:password@host:port/name?option=value`.
+
+    `host` may also be given as an option, which is how a socket folder is named. `pool` is the size
+    of psycopg's pool; 0 is none, which is right for workers that fork.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite":
+        return {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": unquote(parts.path[1:]),
+            "OPTIONS": dict(SQLITE),
+        }
+    if parts.scheme not in {"postgres", "postgresql"}:
+        raise ImproperlyConfigured(
+            f"DATABASE_URL has the scheme {parts.scheme!r}: use sqlite or postgresql"
+        )
+    options: dict[str, Any] = dict(parse_qsl(parts.query))
+    host = options.pop("host", parts.hostname or "")
+    prepared = _prepared(options)
+    options = {**ALIVE, **options, **prepared}
+    # else a pooler gives each transaction another session: docs/how-to/deploy.md
+    if prepared:
+        options["options"] = " ".join(
+            filter(None, [_session(patience or Patience()), options.get("options", "")])
+        )
+    if pool:
+        options["pool"] = {
+            "min_size": 1,
+            "max_size": pool,
+            "timeout": 10,
+            # it tries again after 1, 2, 4, 8 … seconds, and begins anew for who asks after that:
+            # else a server that is back after minutes is found minutes later
+            "reconnect_timeout": 3,
+        }
+    return {
+        "ENGINE": POOLED if pool else "django.db.backends.postgresql",
+        "NAME": unquote(parts.path[1:]),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": host,
+        "PORT": str(options.pop("port", parts.port or "")),
+        "CONN_MAX_AGE": 0,  # under ASGI each request has a thread of its own: kept connections leak
+        "CONN_HEALTH_CHECKS": False,  # POOLED looks itself; without a pool none is kept
+        "OPTIONS": options,
+    }
+
+
+def _prepared(options: dict[str, Any]) -> dict[str, Any]:
+    """Statements are prepared once seen thrice on a connection: planning costs more than most of
+    ours take.
+
+    `?prepare_threshold=none` in the URL switches it off, for a pooler that gives each transaction
+    another server connection.
+    """
+    threshold = str(options.pop("prepare_threshold", "3"))
+    if threshold == "none":
+        return {}
+    if not threshold.isdigit():
+        raise ImproperlyConfigured(
+            f"prepare_threshold={threshold!r} in DATABASE_URL: use a whole number, or none"
+        )
+    return {"server_side_binding": True, "prepare_threshold": int(threshold)}
+
+
+def _session(patience: Patience) -> str:
+    """What the server is told when a session begins; what the URL's own `options` say comes later,
+    and counts.
+    """
+    lock = min(patience.lock, patience.idle * SHARE) if patience.idle else patience.lock
+    milliseconds = {
+        "lock_timeout": lock * 1000,
+        "statement_timeout": patience.statement * 1000,
+        "idle_in_transaction_session_timeout": patience.idle * 1000,
+    }
+    options = {
+        **SERVERS_SIDE,
+        **{name: int(value) for name, value in milliseconds.items() if value},
+    }
+    return " ".join(f"-c {name}={value}" for name, value in options.items())
