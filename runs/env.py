@@ -206,7 +206,7 @@ def encryption_keys(name: str) -> list[str]:
     return keys
 
 
-BEGINNERS = ("standalone", "migrate", "runserver", "collectstatic", "shell", "test")
+BEGINNERS = ("standalone", "start", "migrate", "runserver", "collectstatic", "shell", "test")
 
 
 def serves(arguments: list[str]) -> bool:

@@ -26,6 +26,7 @@ NEEDED = {
     "chromium": "chromium",
     "git": "git",
     "prometheus": "promtool",
+    "systemd": "systemd-analyze",
 }
 SPREAD = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
 """By file, in the order of tests/conftest.py. One more than CI has processors: while stories wait

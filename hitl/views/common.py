@@ -15,7 +15,7 @@ from hitl.decisions.deadlines.changes import SOONEST
 from hitl.rendering.links import home_of as home_of
 from hitl.rendering.links import place_of as place_of
 from hitl.rendering.links import root_of as root_of
-from runs.models import Pause, PauseQuerySet
+from runs.models import Pause, PauseQuerySet, installation
 
 
 def person(request: HttpRequest) -> User:
@@ -45,13 +45,17 @@ def next_question(request: HttpRequest) -> Pause | None:
 
 
 def navigation(request: HttpRequest) -> dict[str, Any]:
-    """Context of every template: how many questions wait for this person.
+    """Context of every template: how many questions wait for this person, and which version of the
+    product they see.
 
     The same queryset as the inbox, so badge and list agree (F9).
     """
     if not request.user.is_authenticated:
         return {}
-    return {"waiting_count": SimpleLazyObject(lambda: waiting_count(request))}
+    return {
+        "waiting_count": SimpleLazyObject(lambda: waiting_count(request)),
+        "installed": installation.shown,
+    }
 
 
 def find_pause(pause_id: uuid.UUID, request: HttpRequest) -> Pause:

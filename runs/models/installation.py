@@ -49,6 +49,11 @@ def commit() -> str:
     return head if head and Path(top).resolve() == ROOT else ""
 
 
+def shown() -> str:
+    """Version and commit as people read them; "" where neither is known."""
+    return " · ".join(filter(None, [version(), commit()[:7]]))
+
+
 def own_facts() -> dict[str, Any]:
     """What has to be alike, or to fit, in all processes of an installation; no secrets."""
     options = settings.DATABASES["default"].get("OPTIONS", {})

@@ -28,7 +28,7 @@ MACHINE = {
     "service_account rotate", "service_account token",
     "schedules list", "schedules pause", "schedules resume", "schedules run", "schedules show",
     "send_test",
-    "standalone", "startworkflow", "templates apply", "templates export",
+    "standalone", "start", "startworkflow", "templates apply", "templates export",
     "verify_checkpoints", "verify_ledger",
 }  # fmt: skip
 """Speak for nobody: whoever has the shell has the machine."""

@@ -78,6 +78,8 @@ class PostgreSQL:
 
     folder: Path
     durable: bool = False
+    more: dict[str, str] = field(default_factory=dict)
+    """Further settings of the server's."""
     as_user: list[str] = field(default_factory=list)
     process: Server | None = None
 
@@ -133,6 +135,7 @@ class PostgreSQL:
             "listen_addresses": "",
             "unix_socket_directories": str(self.folder),
             "max_connections": "300",
+            **self.more,
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         with (self.folder.parent / "postgresql.log").open("ab") as log:
