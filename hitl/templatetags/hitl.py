@@ -223,6 +223,22 @@ def counted(number: int) -> str:
 
 
 @register.filter
+def number(value: object) -> int:
+    """A number to choose between one and many by; 0 for what is none, such as in imported data."""
+    try:
+        return int(str(value))
+    except ValueError:
+        return 0
+
+
+@register.filter
+def risk_words(risk: str) -> str:
+    """`high risk`; what an imported document says else stays as it is."""
+    known = {"low": _("low risk"), "normal": _("normal risk"), "high": _("high risk")}
+    return known.get(risk, f"{risk} risk")
+
+
+@register.filter
 def place(pause: Pause) -> str:
     """The address of a question, on the page of its order or thread."""
     return place_of(pause)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from babel.messages.catalog import Catalog
 from babel.messages.extract import extract
 from babel.messages.pofile import read_po, write_po
-from django.template import Node, engines
+from django.template import Node, TemplateSyntaxError, engines
 from django.template.base import FilterExpression, Token
 from django.templatetags.i18n import BlockTranslateNode, TranslateNode
 
@@ -47,8 +47,11 @@ def of_templates(root: Path = ROOT) -> Iterator[tuple[str, Text]]:
     for path in sorted((root / "templates").rglob("*")):
         if path.suffix in {".html", ".txt", ".webmanifest"}:
             name = str(path.relative_to(root))
-            for text in texts_of(path.read_text()):
-                yield name, text
+            try:
+                yield from ((name, text) for text in texts_of(path.read_text()))
+            except TemplateSyntaxError as error:
+                error.add_note(f"in {name}")
+                raise
 
 
 def texts_of(source: str) -> Iterator[Text]:
