@@ -8,7 +8,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 MODULES := project hitl runs checkpoints
 
-.PHONY: up check test test-model screenshot accessible conformance bench chaos adversary clean
+.PHONY: up check test test-model screenshot accessible reviewer conformance bench chaos adversary clean
 
 up: .venv/runtime
 	@echo "Starting Waystation on http://127.0.0.1:$(PORT) with its data in $(abspath $(DATA)) …"
@@ -46,6 +46,9 @@ screenshot: .venv/dev
 
 accessible: .venv/dev .venv/node
 	AXE=all $(BIN)/python -m tests.run tests/matrix/test_accessible.py
+
+reviewer: .venv/dev
+	REVIEWER_QUESTIONS=200 $(BIN)/python -m tests.run -s tests/stories/browser/test_reviewers_hour.py
 
 conformance: .venv/dev
 	$(BIN)/python -m tests.checkpoints.langgraph.conformance
