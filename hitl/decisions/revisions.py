@@ -4,6 +4,7 @@ and what was approved before it.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from hitl.models import Decision
@@ -45,19 +46,53 @@ def earlier(pause: Pause, revision: int | None = None) -> Pause | None:
 
 def text_of(pause: Pause) -> str:
     """What was shown, as text: the facts, and below them the content."""
+    return f"{_facts(pause)}{pause.content}"
+
+
+def _facts(pause: Pause) -> str:
     facts = "".join(f"{label}: {value}\n" for label, value in pause.facts)
-    return f"{facts}\n{pause.content}" if facts else pause.content
+    return f"{facts}\n" if facts else ""
 
 
 def changes(before: Pause, after: Pause) -> list[word_diff.DiffLine]:
     """The lines of both revisions; empty where they read the same (a patch is compared file by file
     elsewhere).
     """
-    return word_diff.compare(text_of(before), text_of(after))
+    return word_diff.compare(*_comparable(before, after))
 
 
 def changes_as_text(before: Pause, after: Pause) -> str:
-    return word_diff.as_text(text_of(before), text_of(after))
+    return word_diff.as_text(*_comparable(before, after))
+
+
+def _comparable(before: Pause, after: Pause) -> tuple[str, str]:
+    """Both texts. Where both are JSON, one value to a line and names in order, so that what was
+    only written otherwise is no change, and each change stands at its name.
+    """
+    documents = _document(before.content), _document(after.content)
+    if None in documents:
+        return text_of(before), text_of(after)
+    one, other = (
+        f"{_facts(pause)}{document}"
+        for pause, document in zip((before, after), documents, strict=True)
+    )
+    return one, other
+
+
+def _document(content: str) -> str | None:
+    """A JSON object or list, as it stands or in a fence of Markdown, written in one way; None for
+    all else.
+    """
+    text = content.strip()
+    if text.startswith("```json") and text.endswith("```"):
+        text = text.removeprefix("```json").removesuffix("```")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict | list):
+        return None
+    return json.dumps(found, indent=2, sort_keys=True, ensure_ascii=False)
 
 
 def spent(pause: Pause) -> Spent | None:

@@ -9,9 +9,10 @@ const KEYS = [
   ["Inbox", "[data-inbox]", [["J K", "Next and previous question"], ["Shift J", "Select on the way"], ["X", "Select the question"], ["A", "Approve the question, or answer what is selected"], ["R", "Ask for a revision"], ["Enter", "Open the question"]]],
   ["Question", "[data-pause]", [["A", "Approve"], ["R", "Revise"], ["X", "Cancel"], ["Ctrl Enter", "Send what you are typing"]]],
   ["After an answer", "[data-next]", [["N", "Next question"]]],
-  ["Everywhere", "body", [["Ctrl K", "Find a page or an action"], ["?", "This list"], ["Esc", "Close"]]],
+  ["Everywhere", "body", [["Ctrl K", "Find a page or an action"], ["G I", "Go to the inbox; G O to the work orders, G T to the threads, G H to the history"], ["?", "This list"], ["Esc", "Close"]]],
 ];
-let dialog = null, commands = [], at = 0;
+const SOON = 1_500; // after G, for the place to go to
+let dialog = null, commands = [], at = 0, going = -SOON;
 
 function made(tag, more = {}, ...inside) {
   const node = document.createElement(tag);
@@ -107,6 +108,17 @@ function help() {
   box.showModal();
 }
 
+/** G, and then the place. */
+function go(event) {
+  const since = event.timeStamp - going, place = document.querySelector(`[data-go="${CSS.escape(event.key.toLowerCase())}"]`);
+  going = event.key.toLowerCase() === "g" ? event.timeStamp : -SOON;
+  if (since > SOON || !place) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  place.click();
+}
+
+document.addEventListener("keydown", (event) => { if (isKey(event)) go(event); }, { capture: true }); // before what the page does by the same key
 document.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k") {
     event.preventDefault();

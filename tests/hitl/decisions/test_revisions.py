@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from hitl.decisions import services
+from hitl.decisions import revisions, services
 from hitl.decisions.services import Answer
 from hitl.models import Via
+from runs.workflows import Go, Report
 from tests.conftest import drive, pause_of
 from tests.databases.whole import rows
 from tests.doors.rest import problem
+from tests.worlds.scripted_step import order_that as order_that
 
 pytestmark = pytest.mark.django_db
 
@@ -76,3 +78,55 @@ def test_who_answers_an_older_revision_is_told_what_changed_since(api, ana, revi
     )
     assert "+ much shorter" in refused["changes"]
     assert refused["revision"] == 3
+
+
+@pytest.fixture
+def asked_twice(order_that, ana):
+    """Makes an order whose step is sent back once; gives it at revision 2."""
+
+    def make(*reports, **used):
+        said = iter(reports)
+        order = drive(
+            order_that(
+                lambda state, context: Go(
+                    update={name: state.get(name, 0) + more for name, more in used.items()},
+                    report=next(said),
+                ),
+                pause_after=True,
+                pause_phase="awaiting_review",
+            )
+        )
+        services.decide(pause_of(order).pk, Answer("revise", Via.PAGE, feedback="again"), by=ana)
+        return drive(order)
+
+    return make
+
+
+def test_each_revision_says_what_it_cost_and_not_what_all_of_them_did(page, asked_twice):
+    """Pattern 23: cost per revision."""
+    order = asked_twice(
+        Report(content="One"),
+        Report(content="Two"),
+        input_tokens=1_200,
+        output_tokens=30,
+        cost=0.02,
+    )
+    shown = " ".join(text(page.get(f"/work-orders/{order.shown_id}/")).split())
+    assert "This revision <b>$0.0200</b> (1,200 tokens in, 30 out)" in shown
+    assert revisions.spent(pause_of(order)) == revisions.Spent(1_200, 30, 0.02)
+
+
+def test_json_is_compared_by_its_names_and_not_by_how_it_is_written(asked_twice):
+    """Pattern 11: the order of names, and white space, are no change."""
+    order = asked_twice(
+        Report(content='{"to": "acme", "amount": 10, "lines": [1, 2]}'),
+        Report(content='```json\n{"amount": 20,\n "lines": [1,2], "to": "acme"}\n```'),
+    )
+    now = pause_of(order)
+    before = revisions.earlier(now)
+    assert before is not None
+    told = revisions.changes_as_text(before, now).splitlines()
+    assert [line.strip() for line in told if line[:1] in "+-" and line[1:2] != line[:1]] == [
+        '-   "amount": 10,',
+        '+   "amount": 20,',
+    ]

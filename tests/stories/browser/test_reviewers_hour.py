@@ -267,7 +267,10 @@ def test_nothing_is_lost_and_nothing_answered_that_was_not_meant(stack, open_pag
             else:
                 hour.answer(question, kind)
             hour.seconds.append(time.monotonic() - began)
-            page.goto("/")
+            page.wait_for_load_state()  # keys are heard
+            page.keyboard.press("g")
+            page.keyboard.press("i")
+            page.wait_for_url(f"{stack.url}/")
     assert not others and killed
     shot(page, "reviewers-hour-done")
     for order in [*orders, *late]:
