@@ -20,6 +20,7 @@ from kombu import Exchange, Queue
 from checkpoints.database import addresses
 from hitl.http import rest
 from project import steady
+from project.identity.options import options as of_identity
 from project.telemetry import errors, tracing
 from runs import defaults, env
 from runs.defaults import *  # noqa: F403  # every other WAYSTATION_…, each with its default
@@ -130,6 +131,9 @@ INSTALLED_APPS = [
     "lucide",
     "csp",
     "axes",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
     "checkpoints",
     "runs",
     "hitl",
@@ -147,6 +151,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "hitl.http.authentication.middleware",
@@ -247,6 +252,8 @@ AXES_CLIENT_IP_CALLABLE = "hitl.http.clients.address_of"
 AXES_LOCKOUT_CALLABLE = "hitl.http.logins.locked_out"
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
+globals().update(of_identity(https=HTTPS))
+WAYSTATION_SECOND_FACTORS = "project.identity.second_factors.SecondFactors"
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "hitl:inbox"
 LOGOUT_REDIRECT_URL = "login"

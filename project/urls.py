@@ -1,13 +1,13 @@
 from csp.constants import UNSAFE_INLINE
 from csp.decorators import csp_update
 from django.contrib import admin
-from django.contrib.auth import views as auth
 from django.urls import include, path
 from django.views.generic import RedirectView, TemplateView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from hitl.http import languages
 from hitl.views import probes
+from project.identity.login import of_admin
 
 # Swagger UI writes its styles into the page
 reference = csp_update({"style-src": [UNSAFE_INLINE]})(
@@ -24,10 +24,10 @@ manifest = TemplateView.as_view(
 
 urlpatterns = [
     path("", include("hitl.urls")),
-    path("login", auth.LoginView.as_view(redirect_authenticated_user=True), name="login"),
-    path("logout", auth.LogoutView.as_view(), name="logout"),
     path("language", languages.change, name="set_language"),
     path("words.js", languages.words, name="words"),
+    path("", include("project.identity.urls")),
+    path("admin/login/", of_admin),
     path("admin/", admin.site.urls),
     path("api/v1/", include("runs.urls")),
     path("api/v1/", include("hitl.api.urls")),

@@ -254,6 +254,16 @@ WAYSTATION_DECISIONS = "hitl.decisions.approvals.DecisionRows"
 """Who is asked what people decided, whenever a run acts on it: a class like
 `runs.engine.approvals.Decisions`.
 """
+WAYSTATION_STEP_UP = env.one_of("WAYSTATION_STEP_UP", "enrolled", "everyone", "off")
+"""Who proves a fresh second factor before a question of high risk lets its run go on: who has set
+one up, everybody (who has none answers no such question), or nobody.
+"""
+WAYSTATION_STEP_UP_SECONDS = int(env.number("WAYSTATION_STEP_UP_SECONDS", 300, low=30))
+"""How long a proven factor counts as fresh."""
+WAYSTATION_SECOND_FACTORS = ""
+"""How people prove one: a class like `hitl.identity.factors.SecondFactors`. The shipped project has
+allauth's; a project without one has no second factors.
+"""
 WAYSTATION_SWEEP_SECONDS = env.number("WAYSTATION_SWEEP_SECONDS", 5, low=0.5)
 WAYSTATION_METRICS_TOKEN = env.bearer("WAYSTATION_METRICS_TOKEN")
 """Whoever sends it as a bearer token may read `/metrics`."""

@@ -39,6 +39,7 @@ from checkpoints.database import clock
 from checkpoints.database.people import NAME, User
 from checkpoints.store import CheckpointDamaged
 from hitl.admin import erasure as erasure  # registers
+from hitl.admin import factors as factors  # registers
 from hitl.admin import forensics as forensics
 from hitl.admin import outbound as outbound  # registers
 from hitl.admin import service_accounts as service_accounts  # registers

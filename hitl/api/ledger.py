@@ -92,6 +92,11 @@ class ReceiptOut(serializers.Serializer[Receipt]):
             "nothing."
         ),
     )
+    factor = serializers.CharField(
+        source="decision.factor",
+        help_text="The second factor that was proven; empty where the question wanted none.",
+    )
+    factor_at = serializers.DateTimeField(source="decision.factor_at", allow_null=True)
     on_behalf_of = TextOrNull(source="decision.on_behalf_of.get_username")
     decided_at = serializers.DateTimeField(source="decision.decided_at")
     via = serializers.CharField(source="decision.via")

@@ -176,7 +176,8 @@ class Resume(APIView):
         request=DecisionIn,
         responses={200: Resumed, 202: VotedOut},
         summary="Approve, revise or cancel",
-        description="202: a vote, others must approve too. 403 `not_a_reviewer`, `self_approval`; "
+        description="202: a vote, others must approve too. 403 `not_a_reviewer`, `self_approval`, "
+        "`step_up_required`; "
         "409 "
         "`pause_closed` names who answered "
         "first, `claimed` who is on it, `not_paused`: nothing is asked; 422 says what is missing.",

@@ -19,6 +19,7 @@ from hitl.decisions import notifications, tool_calls
 from hitl.decisions.errors import AnswerInvalid
 from hitl.decisions.reviewers import policy, turns
 from hitl.decisions.reviewers.policy import Actor
+from hitl.identity.factors import Factor
 from hitl.models import Via, Vote
 from runs import keyed
 from runs import services as runs
@@ -83,6 +84,9 @@ class Answer:
     """When the answer came, where that was before its question (`early_answers`): the ledger says
     so.
     """
+
+    factor: Factor | None = None
+    """The second factor by which it is given; `services.decide` alone says so."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "feedback", self.feedback.strip())

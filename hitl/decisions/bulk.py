@@ -156,6 +156,8 @@ def refused(pause: Pause, action: str) -> str:
         return "The time to answer it is over."
     if pause.risk == "high":
         return "Its risk is high: look at it by itself."
+    if pause.review.get("step_up"):
+        return "It wants a second factor: look at it by itself."
     if action in pause.review.get("reason_required", []):
         return "This answer needs a reason of its own."
     if action == APPROVE and APPROVE not in pause.ways:

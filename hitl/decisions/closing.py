@@ -70,6 +70,8 @@ def close(
         on_behalf_of=seat if isinstance(seat, User) and seat != by else None,
         votes=[vote.digest for vote in votes],
         early_at=answer.early_at,
+        factor=answer.factor.kind if answer.factor else "",
+        factor_at=answer.factor.at if answer.factor else None,
         data_only=isinstance(by, Outsider)
         and not external_reviewers.counts(pause.review, by.address),
         decided_at=at,
@@ -82,6 +84,7 @@ def close(
         **({"external": True} if decision.external else {}),
         **({"data_only": True} if decision.data_only else {}),
         **({"early": True} if decision.early_at else {}),
+        **({"factor": decision.factor} if decision.factor else {}),
         **({"on_behalf_of": policy.name_of(seat)} if seat and seat != by else {}),
         **({"edited": True} if decision.edited_content else {}),
         **({"votes": len(votes)} if votes else {}),

@@ -20,7 +20,7 @@ from checkpoints.database.people import User
 from checkpoints.events import log
 from checkpoints.models import Checkpoint, EventKind
 from checkpoints.state import codec
-from hitl.decisions import services
+from hitl.decisions import services, step_up
 from hitl.decisions.reviewers import policy
 from hitl.ledger import chain
 from hitl.models import STEP_AROUND, Decision, Via
@@ -30,6 +30,7 @@ from runs.services.forks import STEPPED_AROUND, NothingToFork, check_reason
 from runs.states import NotificationStage, PauseStatus
 from runs.threads import turns
 from runs.threads.turns import ThreadBusy, Turn
+from runs.workflows.reviews import rules as review_rules
 from runs.workflows.sequence import FrozenStep, named
 
 RIGHT = "runs.step_around_review"
@@ -106,6 +107,12 @@ def _recorded(run: Run, *, by: User, via: Via, reason: str) -> Run:
     passed = [named(run.frozen.steps, name) for name in first.metadata.get(STEPPED_AROUND, [])]
     if not passed:
         return run
+    reviews = [review_rules.of(step) or {} for step in passed]
+    factor = step_up.proven_by(
+        by,
+        {"step_up": any(review.get("step_up") for review in reviews)},
+        high=any(review.get("risk") == "high" for review in reviews),
+    )
     pause = _question(run, first, passed, reason)
     pause.save(force_insert=True)
     decision = Decision(
@@ -114,6 +121,8 @@ def _recorded(run: Run, *, by: User, via: Via, reason: str) -> Run:
         feedback=reason,
         decided_by=by,
         decided_at=pause.opened_at,
+        factor=factor.kind if factor else "",
+        factor_at=factor.at if factor else None,
         via=via,
         revision=pause.revision,
         content_digest=pause.content_digest,

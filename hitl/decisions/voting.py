@@ -223,6 +223,8 @@ def _vote(pause: Pause, answer: Answer, *, by: Actor, seat: Actor) -> Vote:
         by_name=name_of(by) if isinstance(by, User) else "",
         for_name=name_of(seat) if isinstance(seat, User) and seat != by else "",
         early_at=answer.early_at,
+        factor=answer.factor.kind if answer.factor else "",
+        factor_at=answer.factor.at if answer.factor else None,
         voted_at=clock.now(),
         via=answer.via,
         content_digest=pause.content_digest,

@@ -22,6 +22,7 @@ from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.models import Checkpoint, Thread
 from checkpoints.store.prepared_queries import Prepared
+from hitl.identity import factors
 from hitl.models import ApiToken, Decision
 from runs.models import Artifact, Pause, Run
 from runs.security import scopes
@@ -92,7 +93,7 @@ def middleware(
     """No request acts by the token of the one before."""
 
     def handle(request: HttpRequest) -> HttpResponse:
-        with scopes.acting(None):
+        with scopes.acting(None), factors.before(request):
             return get_response(request)
 
     return handle

@@ -9,7 +9,6 @@ from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Count, Min, Q, QuerySet
-from django.utils.translation import gettext as _
 
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User, called
@@ -43,9 +42,9 @@ def make(
     """
     purpose = purpose.strip()
     if not purpose or len(purpose) > 200 or purpose != codec.readable(purpose):
-        raise AccountRefused("purpose", _("Say in up to 200 characters what it is for."))
+        raise AccountRefused("purpose", "Say in up to 200 characters what it is for.")
     if User.objects.filter(called(name)).exists():
-        raise AccountRefused("name", _("There is an account of this name."))
+        raise AccountRefused("name", "There is an account of this name.")
     user = User(**{NAME: name})
     user.set_unusable_password()
     try:
@@ -64,17 +63,15 @@ def issue(
     if scope not in SERVICE_SCOPES:
         raise AccountRefused(
             "scope",
-            _("A service account asks, orders and reads: its tokens have the scope read or ask."),
+            "A service account asks, orders and reads: its tokens have the scope read or ask.",
         )
     if not 1 <= days <= MOST_DAYS:
-        raise AccountRefused("days", _("From 1 to %(most)s days.") % {"most": MOST_DAYS})
+        raise AccountRefused("days", f"From 1 to {MOST_DAYS} days.")
     if not name.strip() or len(name) > 80 or name != codec.readable(name):
-        raise AccountRefused("name", _("A name has 1 to 80 characters."))
+        raise AccountRefused("name", "A name has 1 to 80 characters.")
     now = clock.now()
     if ApiToken.objects.valid(now=now).filter(user=account.user).count() >= MOST:
-        raise AccountRefused(
-            "", _("It has %(most)s tokens that are valid. Revoke one first.") % {"most": MOST}
-        )
+        raise AccountRefused("", f"It has {MOST} tokens that are valid. Revoke one first.")
     ends = now + dt.timedelta(days=days)
     return ApiToken.make(account.user, name=name, scope=scope, expires_at=ends, made_by=by)
 
@@ -90,18 +87,14 @@ def rotate(
     """
     now = clock.now()
     if not is_service(token.user):
-        raise AccountRefused(
-            "token", _("This is a person's token: they make themselves a new one.")
-        )
+        raise AccountRefused("token", "This is a person's token: they make themselves a new one.")
     if not dt.timedelta(0) <= overlap <= LONGEST_OVERLAP:
-        raise AccountRefused(
-            "overlap", _("From 0 to %(most)s days.") % {"most": LONGEST_OVERLAP.days}
-        )
+        raise AccountRefused("overlap", f"From 0 to {LONGEST_OVERLAP.days} days.")
     ended = token.revoked_at is not None or (token.expires_at or now) <= now
     if ended or not token.user.is_active:
-        raise AccountRefused("token", _("This token is not valid any more: make a new one."))
+        raise AccountRefused("token", "This token is not valid any more: make a new one.")
     if ApiToken.objects.filter(replaces=token).exists():
-        raise AccountRefused("token", _("Another token came in its place already."))
+        raise AccountRefused("token", "Another token came in its place already.")
     assert token.expires_at is not None  # token_of_service_asks_and_ends
     made = ApiToken.make(
         token.user,

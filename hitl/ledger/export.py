@@ -18,7 +18,7 @@ from runs.models import Pause, Run, WorkOrder
 PAGE = 500
 COLUMNS = (
     "ledger", "position", "id", "decided_at", "decided_by", "by_name", "external", "data_only",
-    "early_at", "on_behalf_of", "for_name",
+    "early_at", "factor", "factor_at", "on_behalf_of", "for_name",
     "action", "feedback", "input", "via", "revision", "order", "run", "pause",
     "content_digest", "evidence", "goes_on_at", "undoes", "erased", "previous", "digest",
 )  # fmt: skip
@@ -55,6 +55,8 @@ def told(decision: Decision) -> dict[str, Any]:
         "external": decision.external or None,
         "data_only": decision.data_only,
         "early_at": decision.early_at.isoformat() if decision.early_at else None,
+        "factor": decision.factor or None,
+        "factor_at": decision.factor_at.isoformat() if decision.factor_at else None,
         "on_behalf_of": decision.on_behalf_of.get_username() if decision.on_behalf_of else None,
         "for_name": decision.for_name or None,
         "action": decision.action,

@@ -137,6 +137,13 @@ class Decision(ids.HasShownId, models.Model):
             "From an address that the rules do not name: it brought data, and approves nothing."
         ),
     )
+    factor = models.CharField(
+        max_length=16,
+        blank=True,
+        default="",
+        help_text="The second factor that was proven, where the question wanted one.",
+    )
+    factor_at = models.DateTimeField(null=True, help_text="When it was.")
     votes = JsonTextField(
         default=list,
         help_text="Digests of the votes that were given at this question, in their order.",
@@ -209,6 +216,11 @@ class Decision(ids.HasShownId, models.Model):
                 | Q(data_only=True, via=Via.LINK, decided_by__isnull=True, action=ANSWER),
                 name="decision_data_only_approves_nothing",
             ),
+            models.CheckConstraint(
+                condition=Q(factor="", factor_at__isnull=True)
+                | (~Q(factor="") & Q(factor_at__isnull=False, decided_by__isnull=False)),
+                name="decision_factor_has_its_time",
+            ),
         ]
         indexes = [
             # a person's history
@@ -260,6 +272,8 @@ class Decision(ids.HasShownId, models.Model):
             "for_name": self.for_name or None,
             "early_at": utc(self.early_at) if self.early_at else None,
             "data_only": self.data_only or None,
+            "factor": self.factor or None,
+            "factor_at": utc(self.factor_at) if self.factor_at else None,
         }
         return {
             "pause": self.pause_id.hex if self.pause_id else None,

@@ -64,6 +64,10 @@ class Vote(ids.HasShownId, models.Model):
     )
     for_name = models.CharField(max_length=LONGEST_NAME, blank=True)
     early_at = models.DateTimeField(null=True)
+    factor = models.CharField(
+        max_length=16, blank=True, default="", help_text="As the decision's, like the next one."
+    )
+    factor_at = models.DateTimeField(null=True)
     voted_at = models.DateTimeField()
     via = models.CharField(max_length=16, choices=Via)
     content_digest = models.CharField(max_length=64)
@@ -88,6 +92,11 @@ class Vote(ids.HasShownId, models.Model):
                     & ~Q(external="")
                 ),
                 name="vote_by_one_only",
+            ),
+            models.CheckConstraint(
+                condition=Q(factor="", factor_at__isnull=True)
+                | (~Q(factor="") & Q(factor_at__isnull=False, voter__isnull=False)),
+                name="vote_factor_has_its_time",
             ),
         ]
 
@@ -123,10 +132,11 @@ class Vote(ids.HasShownId, models.Model):
         facts = {name: getattr(self, name) for name in signed}
         facts |= {
             name: value
-            for name in ("external", "by_name", "for_name", "stage")
+            for name in ("external", "by_name", "for_name", "stage", "factor")
             if (value := getattr(self, name))
         }
         facts |= {"early_at": utc(self.early_at)} if self.early_at else {}
+        facts |= {"factor_at": utc(self.factor_at)} if self.factor_at else {}
         return codec.digest(
             codec.encode(
                 {

@@ -26,6 +26,7 @@ from checkpoints.text import dates, invisible
 from hitl.decisions.deadlines import changes
 from hitl.forms.pages import label_of
 from hitl.http import languages
+from hitl.identity import factors
 from hitl.rendering import markdown as md
 from hitl.views.clock import shown_to
 from hitl.views.common import home_of, place_of, waiting_count
@@ -75,6 +76,12 @@ def ago(at: dt.datetime | None) -> str:
             count = seconds // length
             return past(count) % {"count": count}
     return _("just now")
+
+
+@register.filter
+def factor(kind: str) -> str:
+    """What people call a second factor."""
+    return str(factors.NAMES.get(kind, kind))
 
 
 @register.filter

@@ -39,7 +39,7 @@ PAUSE = (
 DECISION = (
     "action", "feedback", "payload", "edited_content", "external", "via", "revision",
     "content_digest", "votes", "evidence", "by_name",
-    "for_name", "data_only",
+    "for_name", "data_only", "factor",
 )  # fmt: skip
 VOTE = (
     "stage",
@@ -53,6 +53,7 @@ VOTE = (
     "digest",
     "by_name",
     "for_name",
+    "factor",
 )
 NAMES: dict[str, Any] = {
     "by_name": {**text(), "description": "What the person was called then."},
@@ -61,6 +62,8 @@ NAMES: dict[str, Any] = {
         **TIME_OR_NULL,
         "description": "When it came, where that was before its question.",
     },
+    "factor": {**text(16), "description": "The second factor that was proven, where one was."},
+    "factor_at": {**TIME_OR_NULL, "description": "When it was."},
 }
 VOTE_ROW = record(
     {
@@ -264,6 +267,7 @@ def _vote(vote: Vote) -> Document:
         "seat": vote.seat.get_username() if vote.seat else None,
         "voted_at": vote.voted_at.isoformat(),
         "early_at": vote.early_at.isoformat() if vote.early_at else None,
+        "factor_at": vote.factor_at.isoformat() if vote.factor_at else None,
     }
 
 
@@ -284,6 +288,7 @@ def _decision(decision: Decision) -> Document:
         "on_behalf_of": decision.on_behalf_of.get_username() if decision.on_behalf_of else None,
         "decided_at": decision.decided_at.isoformat(),
         "early_at": decision.early_at.isoformat() if decision.early_at else None,
+        "factor_at": decision.factor_at.isoformat() if decision.factor_at else None,
         "goes_on_at": decision.goes_on_at.isoformat() if decision.goes_on_at else None,
         "undoes": ids.show(Decision.PREFIX, decision.undoes_id) if decision.undoes_id else None,
         "ledger": {

@@ -87,6 +87,8 @@ class DecisionRecord:
     """Nobody's: the rules' own, at the deadline."""
     external: str
     """The mail address of who answered without an account."""
+    proven: bool = False
+    """Whether a second factor was proven for it, and for each of those votes."""
     stages: Sequence[str] = ()
     """The stage of the review that each of those votes counts at."""
     calls: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
@@ -247,6 +249,8 @@ def flaw(record: DecisionRecord, run: Run, head: Checkpoint, step: str) -> str:
         record.asked_revision,
     ) or not record.material:
         return "it answered other content"
+    if rules.get("step_up") and not record.proven:
+        return "it was approved without a second factor"
     if record.by_rules:
         if rules.get("deadline", {}).get("outcome") != record.action:
             return "the rules do not decide so by themselves"

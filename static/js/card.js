@@ -1,6 +1,7 @@
 /** The pause card: reading, editing, revising, cancelling and sending an answer. Without this file it is plain forms and links. */
 
 import { announce, isKey } from "./page.js";
+import { mountKey } from "./factor.js";
 import * as words from "./words.js";
 
 /** @type {(html: string, submitter: HTMLElement) => boolean} */
@@ -281,6 +282,7 @@ export function asksFirst(html, taken = () => {}) {
   (find("pause") ?? document.querySelector("main")).append(dialog);
   form.addEventListener("submit", send);
   form.addEventListener("taken", taken);
+  mountKey(form);
   form.querySelector("[data-back]").addEventListener("click", (event) => { event.preventDefault(); dialog.close(); });
   dialog.addEventListener("close", () => dialog.remove());
   dialog.showModal();

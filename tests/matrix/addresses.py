@@ -207,6 +207,35 @@ ADDRESSES: dict[str, Address] = {
     "logout": public("POST"),
     "language": public("POST"),
     "words.js": public("GET"),
+    # sends on to the login who has not said a password
+    "login/factor": public("GET POST"),
+    "login/closed": public("GET"),
+    # who is logged in goes on, or has no business there
+    "admin/login/": Address("anybody", frozenset({"GET", "HEAD", "POST"})),
+    "password/forgotten": public("GET POST"),
+    "password/forgotten/sent": public("GET"),
+    "password/forgotten/<str:uidb36>/<str:key>": public("GET POST"),
+    "password/changed": public("GET"),
+    "account/": login("GET"),
+    **dict.fromkeys(
+        (
+            "account/password",
+            "account/confirm",
+            "account/confirm/code",
+            "account/confirm/key",
+            "account/app",
+            "account/app/remove",
+            "account/codes/new",
+            "account/keys/add",
+        ),
+        login("GET POST", sparse=True),
+    ),
+    "account/codes": login("GET", sparse=True),
+    "account/codes/file": login("GET", sparse=True),
+    "account/keys": login("GET"),
+    # asks for the password first, and then finds none of this person's
+    "account/keys/<int:pk>/remove": login("GET POST", sparse=True),
+    "account/keys/<int:pk>/name": login("GET POST", sparse=True),
     "livez": public("GET"),
     # 503 where a part is not well
     "readyz": Address("anybody", frozenset({"GET", "HEAD"}), unwell=True),

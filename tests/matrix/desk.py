@@ -20,6 +20,7 @@ CHANGED: dict[str, frozenset[str]] = {
     "hitl_apitoken": frozenset({"add"}),
     "hitl_inboundsource": frozenset({"add"}),
     "hitl_serviceaccount": frozenset({"add"}),
+    "mfa_authenticator": frozenset({"delete"}),
     "hitl_delegation": frozenset({"add"}),
     "hitl_chataccount": frozenset({"add", "delete"}),
     "auth_user": EVERYTHING,

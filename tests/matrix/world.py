@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from allauth.mfa.models import Authenticator
 from django.apps import apps
 from django.contrib.auth.models import Group, Permission, User
 from django.core.cache import cache
@@ -160,6 +161,7 @@ def build() -> World:
     )
     TemplateAccess.objects.create(slug="writing-fail")
     ChatAccount.objects.create(service="slack", team="T0", account="U0ANA", user=people["ana"])
+    Authenticator.objects.create(user=people["ana"], type="totp", data={"secret": "sealed"})
     limit = WorkLimit.objects.create(template="nothing")
     Credential.objects.create(name="forge", value="a token of the forge")
     bot = User.objects.create(username="bot")
@@ -178,6 +180,7 @@ def build() -> World:
         "delivery_id": delivery_of(pause, people["ben"]).shown_id,
         "token_id": str(ApiToken.make(people["ana"], name="spare")[0].pk),
         "artifact_id": artifact_of(pause).shown_id,
+        "pk": "1",  # nobody has a passkey
         "delegation_id": str(delegation_of(people).pk),
         "comment_id": comments.add(pause.pk, "Really?", by=people["ana"]).shown_id,
         "schedule_id": schedule_of(people["ana"]).shown_id,

@@ -4,4 +4,5 @@ from project.settings import *  # noqa: F403  # the product's, and changes
 from project.settings import INSTALLED_APPS
 
 INSTALLED_APPS = [*INSTALLED_APPS, "tests.own_people"]
+ACCOUNT_USER_MODEL_USERNAME_FIELD = "email"
 AUTH_USER_MODEL = "own_people.Person"

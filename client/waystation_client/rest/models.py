@@ -226,6 +226,8 @@ class DecisionOut(TypedDict):
     on_behalf_of: str | None
     for_name: str
     early_at: str | None
+    factor: str
+    factor_at: str | None
     votes: list[str]
     decided_at: str
     via: ViaEnum
@@ -808,6 +810,8 @@ class ReceiptOut(TypedDict):
     for_name: str
     early_at: str | None
     data_only: bool
+    factor: str
+    factor_at: str | None
     on_behalf_of: NotRequired[str | None]
     decided_at: str
     via: str

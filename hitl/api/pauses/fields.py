@@ -297,6 +297,9 @@ class DecisionOut(serializers.ModelSerializer[Decision]):
             "When it came, where that was before its question: nobody had been shown anything."
         ),
     )
+    factor = serializers.CharField(
+        help_text="The second factor that was proven; empty where the question wanted none."
+    )
     data_only = serializers.BooleanField(
         help_text=(
             "It came from an address that the rules do not name: it brought data, and approves "
@@ -328,6 +331,8 @@ class DecisionOut(serializers.ModelSerializer[Decision]):
             "on_behalf_of",
             "for_name",
             "early_at",
+            "factor",
+            "factor_at",
             "votes",
             "decided_at",
             "via",

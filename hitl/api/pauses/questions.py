@@ -94,7 +94,8 @@ class DecisionsView(APIView):
         description="The first valid answer wins; any other gets 409 `pause_closed`, which names "
         "the winner. "
         "202: a vote, others must "
-        "approve too. 403 `not_a_reviewer`, `self_approval`: somebody else answers. 409 "
+        "approve too. 403 `not_a_reviewer`, `self_approval`: somebody else answers; "
+        "`step_up_required`: answer it on its page, with a second factor. 409 "
         "`claimed`, `already_voted`, `vote_differs`.",
     )
     def post(self, request: Request, pause_id: UUID) -> Response:

@@ -26,7 +26,7 @@ from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.state import codec
 from checkpoints.state.reducers import MergeFailed
-from hitl.decisions import answers, closing, visibility, voting
+from hitl.decisions import answers, closing, step_up, visibility, voting
 from hitl.decisions.answers import Answer
 from hitl.decisions.deadlines import outcomes
 from hitl.decisions.errors import (
@@ -66,6 +66,7 @@ def decide(pause_id: uuid.UUID, answer: Answer, *, by: Actor) -> Decision | Vote
         DeadlinePassed: it came too late; the rules of the question have acted. Where these ask
             further people, an answer of theirs counts.
         policy.Refused: the rules are against it, for this person or at the moment; nothing written.
+        step_up.StepUpRequired: it wants a fresh second factor; nothing written.
         forks.ReviewStands: `update` would change what was approved; nothing written.
     """
     return take(answer, visibility.review_context(pause_id, by))
@@ -102,6 +103,7 @@ def _take(answer: Answer, context: AnyReviewContext) -> Decision | Vote:
     answers.check_payload(pause, answer, asked=context.asked, by=context.by, votes=context.votes)
     # before it is counted: a vote that can never be acted on helps nobody
     runs.check_update(pause, answer.action, answer.update)
+    answer = replace(answer, factor=step_up.proven(pause, answer.action, context.by))
     try:
         return _record(pause, answer, by=context.by, seat=seat, seen=context.votes)
     except (codec.NotJson, MergeFailed) as error:

@@ -93,7 +93,7 @@ def needed(
         f"Yes, {label}" if high else f"{label} without it",
         happens,
         url,
-        _about(pause),
+        about(pause),
         left,
     )
 
@@ -133,7 +133,7 @@ def of_message(pause: Pause, text: str, *, url: str) -> SecondLook | None:
         f"Yes, {label_of(pause, action)}",
         _happens(pause, action, None),
         url,
-        _about(pause),
+        about(pause),
     )
 
 
@@ -148,7 +148,7 @@ def show(request: HttpRequest, look: SecondLook) -> HttpResponse:
     return render(request, "hitl/pauses/sure.html", {"sure": look, "posted": posted})
 
 
-def _about(pause: Pause) -> str:
+def about(pause: Pause) -> str:
     return f"{contents.name_of(pause)} · {pause.question}"
 
 

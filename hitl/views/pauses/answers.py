@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from checkpoints import store
 from checkpoints.database import clock
-from hitl.decisions import answers, claims, services, voting
+from hitl.decisions import answers, claims, services, step_up, voting
 from hitl.decisions.deadlines import changes
 from hitl.decisions.reviewers import policy, turns
 from hitl.forms.json_schema import SchemaForm
@@ -24,7 +24,7 @@ from hitl.http.errors import status_of
 from hitl.models import Decision, Via, Vote
 from hitl.rendering.paging import ListAddress
 from hitl.views import inbox, orders
-from hitl.views.cards import contents, second_look, typed
+from hitl.views.cards import contents, proof, second_look, typed
 from hitl.views.common import find_pause, home_of, person, place_of, root_of
 from hitl.views.threads import pages
 from runs.models import Pause
@@ -76,8 +76,15 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
         comments_until=form.cleaned_data["comments_until"] if action == REVISE else None,
         edited_content=form.edit_of(pause) if policy.approves(action) else None,
     )
+    url, about = reverse("hitl:decide", args=[pause.pk]), second_look.about(pause)
+    if problem := proof.wrong(request):
+        return proof.show(request, url=url, about=about, problem=problem)
     try:
         given = services.decide(pause_id, answer, by=person(request))
+    except step_up.StepUpRequired as missing:
+        if missing.enrolled:
+            return proof.show(request, url=url, about=about)
+        return again(request, pause, 403, form=form, inputs=inputs, problem=str(missing))
     except services.AnswerInvalid as error:
         form.add_errors(error.errors)
         return again(

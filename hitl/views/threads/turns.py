@@ -17,14 +17,14 @@ from django.views.decorators.http import require_http_methods, require_POST
 from checkpoints import ids, store
 from checkpoints.models import Checkpoint, Thread, WhenBusy
 from checkpoints.state import reducers
-from hitl.decisions import services
+from hitl.decisions import services, step_up
 from hitl.decisions.reviewers import policy
 from hitl.forms.pages import BusyForm, EditForm, MessageForm
 from hitl.http import errors
 from hitl.models import Via
 from hitl.threads import messages as doors
 from hitl.threads.messages import MessageOutcome
-from hitl.views.cards import second_look
+from hitl.views.cards import proof, second_look
 from hitl.views.common import person
 from hitl.views.threads.pages import find, latest_of, leave_for, look_at, show
 from runs.definitions import TemplateNotFound, rights
@@ -111,9 +111,14 @@ def thread_say(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
         template=message.cleaned_data.get("template") or "",
         input={"input": message.cleaned_data["text"]},
     )
+    about = str(thread)
+    if problem := proof.wrong(request):
+        return proof.show(request, url=request.path, about=about, problem=problem)
     try:
         outcome = doors.say(thread_id, turn, by=person(request), via=Via.PAGE)
     except REFUSALS as error:
+        if isinstance(error, step_up.StepUpRequired) and error.enrolled:
+            return proof.show(request, url=request.path, about=about)
         return _refused(request, thread_id, error, message=message)
     messages.info(request, became(outcome))
     return redirect("hitl:thread", thread_id)

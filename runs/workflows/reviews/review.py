@@ -89,6 +89,8 @@ class Review(TypedDict, total=False):
     """Answers that need words."""
     risk: Literal["low", "normal", "high"]
     """`high` is never answered in bulk nor from a link without a login."""
+    step_up: bool
+    """Whether who lets the run go on proves a fresh second factor, whatever the risk."""
     link_answers: bool
     """Whether a low-risk question may be answered from its link without a login."""
     external: list[str]

@@ -151,6 +151,12 @@ SCHEMA: dict[str, Any] = {
             "description": "High is never answered in bulk, nor from a link without a login.",
             "enum": list(RISKS),
         },
+        "step_up": {
+            "title": "It wants a fresh second factor",
+            "description": "Of everybody who lets the run go on, whatever the risk.",
+            "type": "boolean",
+            "default": False,
+        },
         "link_answers": {
             "title": "It may be answered from its link without a login",
             "description": "Of low risk alone.",
@@ -245,6 +251,10 @@ def check(given: Any, calendars: Mapping[str, Calendar]) -> Review:
             "link_answers",
             "Only a question of low risk may be answered from a link without a login.",
         )
+    if review.get("step_up") and (outcome == "approve" or review.get("link_answers")):
+        raise ReviewInvalid(
+            "step_up", "Nobody proves a second factor at a deadline, nor by a link without a login."
+        )
     _check_external(review)
     return review
 
@@ -256,6 +266,10 @@ def _check_external(review: Review) -> None:
     if named and review.get("risk") == "high":
         raise ReviewInvalid(
             "external", "A question of high risk is put to nobody without an account."
+        )
+    if named and review.get("step_up"):
+        raise ReviewInvalid(
+            "external", "Who has no account has no second factor: leave out `step_up` or these."
         )
 
 

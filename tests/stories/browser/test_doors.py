@@ -87,7 +87,7 @@ def admin(chromium: Browser, stack: SlowStack) -> tuple[Page, list[str]]:
         "console", lambda message: said.append(message.text) if message.type == "error" else None
     )
     page.on("pageerror", lambda error: said.append(str(error)))
-    page.goto("/admin/login/?next=/admin/")
+    page.goto("/admin/")
     page.locator("[name=username]").fill("olga")
     page.locator("[name=password]").fill(PASSWORD)
     page.locator("[name=password]").press("Enter")

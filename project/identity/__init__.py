@@ -1,0 +1,1 @@
+"""How people log in, by django-allauth: second factors, and forgotten passwords."""

@@ -1,0 +1,38 @@
+"""The page to log in: a name and a password, then a second factor where the account has one."""
+
+from __future__ import annotations
+
+from allauth.account.utils import perform_login
+from django.contrib.auth import views
+from django.contrib.auth.forms import AuthenticationForm
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from checkpoints.database.people import User
+
+
+class LoginView(views.LoginView):
+    """Django's own, counted by axes (`hitl.http.logins`); who has proven the password goes through
+    allauth's stages, of which the second factor is one.
+    """
+
+    redirect_authenticated_user = True
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        response: HttpResponse = perform_login(
+            self.request, form.get_user(), redirect_url=self.get_success_url()
+        )
+        return response
+
+
+def of_admin(request: HttpRequest) -> HttpResponse:
+    """The admin's own login would ask for no second factor: it sends on to the one page."""
+    if isinstance(request.user, User) and request.user.is_staff:
+        return redirect("admin:index")
+    if request.user.is_authenticated:
+        raise PermissionDenied
+    target = request.GET.get("next") or reverse("admin:index")
+    return redirect(f"{reverse('login')}?{urlencode({'next': target})}")

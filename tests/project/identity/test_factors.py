@@ -1,0 +1,171 @@
+"""Logging in with a second factor, and a forgotten password."""
+
+from __future__ import annotations
+
+import json
+import re
+import smtplib
+
+import pytest
+from allauth.mfa.models import Authenticator
+from django.contrib.auth.models import User
+from django.core import mail
+from django.test import Client
+
+from hitl.identity import service_accounts
+from tests.doors import factors
+
+pytestmark = pytest.mark.django_db
+WRONG = "000000"
+
+
+def inside(client):
+    return client.get("/account/").status_code == 200
+
+
+def test_a_password_alone_opens_nothing_where_there_is_a_second_factor(ana, client):
+    """Also the admin's own login, which would ask for none, sends on to the one page."""
+    factors.enrol(ana)
+    asked = factors.log_in(client, ana, second=False)
+    assert (asked.status_code, asked["Location"]) == (302, "/login/factor")
+    assert not inside(client)
+    assert "recovery code" in client.get("/login/factor").content.decode()
+    assert "Incorrect code" in client.post("/login/factor", {"code": WRONG}).content.decode()
+    assert not inside(client)
+    let_in = client.post("/login/factor", {"code": factors.code()})
+    assert (let_in.status_code, let_in["Location"]) == (302, "/")
+    assert inside(client)
+    admin = Client().get("/admin/", follow=True)
+    assert admin.redirect_chain[-1][0] == "/login?next=%2Fadmin%2F"
+    assert client.get("/admin/login/?next=/admin/").status_code == 403  # she is no member of staff
+    stranger = Client()
+    assert stranger.post("/admin/login/", {"username": "ana"}).status_code == 302
+    assert "sessionid" not in stranger.cookies
+
+
+def test_the_page_that_was_asked_for_comes_after_the_second_factor(ana, client):
+    factors.enrol(ana)
+    words = {"username": "ana", "password": "ana's long password", "next": "/tokens/"}
+    client.post("/login", words)
+    assert client.post("/login/factor", {"code": factors.code()})["Location"] == "/tokens/"
+
+
+def test_a_recovery_code_works_once_and_guessing_ends(ana):
+    factors.enrol(ana)
+    [code, *_] = factors.recovery_codes(ana)
+    for let_in in (True, False):
+        client = Client()
+        factors.log_in(client, ana, second=False)
+        client.post("/login/factor", {"code": code})
+        assert inside(client) is let_in
+    guessing = Client()
+    factors.log_in(guessing, ana, second=False)
+    for _ in range(6):
+        said = guessing.post("/login/factor", {"code": WRONG}).content.decode()
+    assert "Too many failed login attempts" in said
+    [other, *_] = factors.recovery_codes(ana)
+    guessing.post("/login/factor", {"code": other})
+    assert not inside(guessing)
+
+
+def test_a_factor_is_added_and_removed_by_who_says_the_password_once_more(ana, client):
+    User.objects.filter(pk=ana.pk).update(email="ana@example.org")
+    factors.log_in(client, ana, second=False)
+    for path in ("/account/app", "/account/keys/add"):
+        assert client.get(path)["Location"].startswith("/account/confirm?")
+    back = client.post(
+        "/account/confirm", {"password": "ana's long password", "next": "/account/app"}
+    )
+    assert back["Location"] == "/account/app"
+    page = client.get("/account/app")
+    assert "script-src 'self';" in f"{page['Content-Security-Policy']};"
+    found = re.search(r'class="copy">(\w+)<', page.content.decode())
+    assert found
+    secret = found[1]
+    assert "Incorrect code" in client.post("/account/app", {"code": WRONG}).content.decode()
+    right = factors.code(secret)
+    assert client.post("/account/app", {"code": right})["Location"] == "/account/codes"
+    assert len(factors.recovery_codes(ana)) == 10
+    kept = json.dumps(list(Authenticator.objects.values_list("data", flat=True)))
+    assert secret not in kept
+    assert factors.recovery_codes(ana)[0] in client.get("/account/codes").content.decode()
+    assert client.post("/account/app/remove")["Location"] == "/account/"
+    assert not Authenticator.objects.exists()
+    assert [letter.to for letter in mail.outbox] == [["ana@example.org"]]  # of the removal
+    assert "The following change was made" in mail.outbox[0].body
+
+
+def test_codes_outlive_a_new_secret_key_that_names_the_old_one(ana, client, settings):
+    factors.enrol(ana)
+    settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
+    settings.SECRET_KEY = "another one, which signs sessions from now on"
+    factors.log_in(client, ana)
+    assert inside(client)
+
+
+def test_an_operator_removes_the_factors_of_who_lost_them(ana, client):
+    factors.enrol(ana)
+    client.force_login(User.objects.create_superuser("root"))
+    listed = client.get("/admin/mfa/authenticator/").content.decode()
+    assert "ana" in listed
+    for factor in Authenticator.objects.all():
+        page = client.get(f"/admin/mfa/authenticator/{factor.pk}/change/").content.decode()
+        assert str(next(iter(factor.data.values()))) not in page
+        client.post(f"/admin/mfa/authenticator/{factor.pk}/delete/", {"post": "yes"})
+    assert not Authenticator.objects.exists()
+
+
+def ask_for(email):
+    response = Client().post("/password/forgotten", {"email": email})
+    return response.status_code, response["Location"]
+
+
+def test_a_forgotten_password_is_changed_by_a_link_once(ana, client, settings):
+    """F1: opening the link changes nothing. The link begins with the address that operators named,
+    not with that of the request.
+    """
+    settings.WAYSTATION_URL = "https://ways.example"
+    User.objects.filter(pk=ana.pk).update(email="ana@example.org")
+    assert ask_for("ana@example.org") == (302, "/password/forgotten/sent")
+    [letter] = mail.outbox
+    assert letter.subject.startswith("Waystation: ")
+    [link] = re.findall(r"https://ways\.example(/\S+)", str(letter.body))
+    before = User.objects.get(pk=ana.pk).password
+    page = client.get(link, follow=True)
+    assert User.objects.get(pk=ana.pk).password == before
+    here = page.redirect_chain[-1][0]
+    new = {"password1": "quite another phrase", "password2": "quite another phrase"}
+    assert client.post(here, {"password1": "x", "password2": "y"}).status_code == 200
+    assert client.post(here, new)["Location"] == "/password/changed"
+    assert not inside(client)  # it is no login: a second factor might be due
+    assert User.objects.get(pk=ana.pk).check_password("quite another phrase")
+    used = Client().get(link, follow=True).content.decode()
+    assert "used before, or is too old" in used
+
+
+def test_nobody_learns_who_has_an_account(ana, client, monkeypatch):
+    """An unknown address, a service account, somebody without a password, and a mail server that is
+    away get the same answer; and no mail.
+    """
+    bot = service_accounts.make("bot", purpose="asks").user
+    elsewhere = User.objects.create(username="eve", email="eve@example.org")
+    elsewhere.set_unusable_password()
+    elsewhere.save()
+    User.objects.filter(pk=bot.pk).update(email="bot@example.org", password="pbkdf2$set$by$hand")
+    User.objects.filter(pk=ana.pk).update(email="ana@example.org")
+    before = set(User.objects.values_list("pk", "password"))
+    for address in ("nobody@example.org", "bot@example.org", "eve@example.org"):
+        assert ask_for(address) == (302, "/password/forgotten/sent")
+    assert mail.outbox == []
+
+    def away(*_: object, **__: object) -> None:
+        raise smtplib.SMTPServerDisconnected("gone")
+
+    monkeypatch.setattr("django.core.mail.EmailMessage.send", away)
+    assert ask_for("ana@example.org") == (302, "/password/forgotten/sent")
+    assert set(User.objects.values_list("pk", "password")) == before
+
+
+def test_nobody_signs_up_and_no_other_page_of_allauth_is_served(client):
+    for path in ("signup", "account/signup", "accounts/signup/", "account/email", "login/code"):
+        assert client.get(f"/{path}").status_code == 404
