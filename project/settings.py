@@ -134,6 +134,8 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
     "checkpoints",
     "runs",
     "hitl",
@@ -252,7 +254,7 @@ AXES_CLIENT_IP_CALLABLE = "hitl.http.clients.address_of"
 AXES_LOCKOUT_CALLABLE = "hitl.http.logins.locked_out"
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
-globals().update(of_identity(https=HTTPS))
+globals().update(of_identity(https=HTTPS, secret=env.text("WAYSTATION_OIDC_CLIENT_SECRET").strip()))
 WAYSTATION_SECOND_FACTORS = "project.identity.second_factors.SecondFactors"
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "hitl:inbox"

@@ -254,6 +254,26 @@ WAYSTATION_DECISIONS = "hitl.decisions.approvals.DecisionRows"
 """Who is asked what people decided, whenever a run acts on it: a class like
 `runs.engine.approvals.Decisions`.
 """
+WAYSTATION_OIDC_ISSUER = env.text("WAYSTATION_OIDC_ISSUER").strip().rstrip("/")
+"""The OpenID Connect provider that people log in by, `https://login.example.org`; "" for none."""
+WAYSTATION_OIDC_CLIENT_ID = env.text("WAYSTATION_OIDC_CLIENT_ID").strip()
+WAYSTATION_OIDC_NAME = env.text("WAYSTATION_OIDC_NAME", "single sign-on")
+"""What the login page calls it."""
+WAYSTATION_OIDC_GROUPS_CLAIM = env.text("WAYSTATION_OIDC_GROUPS_CLAIM", "groups")
+"""The claim that holds somebody's groups there."""
+WAYSTATION_OIDC_SCOPES = env.items("WAYSTATION_OIDC_SCOPES", "openid,profile,email")
+WAYSTATION_OIDC_ALLOWED_GROUPS = env.items("WAYSTATION_OIDC_ALLOWED_GROUPS")
+"""Who has one of these values may log in; empty: whoever the provider knows."""
+WAYSTATION_OIDC_SESSION_HOURS = env.number("WAYSTATION_OIDC_SESSION_HOURS", 12, low=0.1)
+"""How long a login by the provider lasts: then it is asked again, and its groups with it."""
+WAYSTATION_PASSWORDS = env.one_of("WAYSTATION_PASSWORDS", "everyone", "break-glass")
+"""Who logs in by a password: everybody who has one, or the accounts of WAYSTATION_BREAK_GLASS
+alone.
+"""
+WAYSTATION_BREAK_GLASS = env.items("WAYSTATION_BREAK_GLASS")
+"""Accounts that log in by their passwords whatever WAYSTATION_PASSWORDS says, for the day on which
+the provider is away.
+"""
 WAYSTATION_STEP_UP = env.one_of("WAYSTATION_STEP_UP", "enrolled", "everyone", "off")
 """Who proves a fresh second factor before a question of high risk lets its run go on: who has set
 one up, everybody (who has none answers no such question), or nobody.

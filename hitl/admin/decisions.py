@@ -38,6 +38,7 @@ from checkpoints.admin.checkpoints import (
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User
 from checkpoints.store import CheckpointDamaged
+from hitl.admin import directory as directory  # registers
 from hitl.admin import erasure as erasure  # registers
 from hitl.admin import factors as factors  # registers
 from hitl.admin import forensics as forensics

@@ -36,3 +36,9 @@ if apps.is_installed("allauth.mfa"):
     admin.site.unregister(Authenticator)
     admin.site.register(Authenticator, FactorAdmin)
     admin.site.unregister(EmailAddress)  # addresses stand at the account
+
+if apps.is_installed("allauth.socialaccount"):
+    from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
+
+    for model in (SocialAccount, SocialApp, SocialToken):  # providers are named by settings alone
+        admin.site.unregister(model)

@@ -10,6 +10,7 @@ of their own office by guessing elsewhere.
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from typing import Any
 
 from axes.handlers.database import AxesDatabaseHandler
@@ -25,6 +26,7 @@ from checkpoints.database.people import User
 from hitl.http import clients
 from hitl.models import is_service
 
+logger = logging.getLogger(__name__)
 KNOWN_FOR = dt.timedelta(days=180)
 """How long an address counts as one that an account logs in from."""
 
@@ -34,10 +36,31 @@ def waits(request: HttpRequest | None = None) -> dt.timedelta:
     return dt.timedelta(minutes=settings.WAYSTATION_LOGIN_MINUTES)
 
 
+def may_use_password(user: User) -> bool:
+    """Whether an account may log in by a password, and so be sent a link for a new one."""
+    named = user.get_username() in settings.WAYSTATION_BREAK_GLASS
+    return (named or settings.WAYSTATION_PASSWORDS == "everyone") and not is_service(user)
+
+
 class Backend(ModelBackend):
     """Django's own, by which no service account logs in, whatever its password; a session of one
     is nobody's.
     """
+
+    def authenticate(
+        self,
+        request: HttpRequest | None,
+        username: str | None = None,
+        password: str | None = None,
+        **more: Any,
+    ) -> User | None:
+        """By a password, where this account may; a break-glass login leaves a line in the log."""
+        user = super().authenticate(request, username, password, **more)
+        if user is None or not may_use_password(user):
+            return None
+        if settings.WAYSTATION_PASSWORDS != "everyone":
+            logger.warning("Break-glass: %s logged in by a password", user.get_username())
+        return user
 
     def user_can_authenticate(self, user: Any) -> bool:
         return super().user_can_authenticate(user) and not is_service(user)

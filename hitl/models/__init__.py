@@ -5,6 +5,7 @@ from hitl.models.channels import ChatAccount, ChatCode, ChatService
 from hitl.models.comments import Comment, Mention
 from hitl.models.decisions import STEP_AROUND, UNDO, Decision, Via, name_of
 from hitl.models.delegations import Delegation, Snooze
+from hitl.models.directory import ClaimedGroup, MembershipChange
 from hitl.models.idempotency import IdempotencyKey
 from hitl.models.ledgers import Anchor, Erasure, Import, Ledger, ledger_name
 from hitl.models.presence import Presence, SeenFile
@@ -23,6 +24,7 @@ __all__ = [
     "ChatAccount",
     "ChatCode",
     "ChatService",
+    "ClaimedGroup",
     "Comment",
     "Decision",
     "Delegation",
@@ -33,6 +35,7 @@ __all__ = [
     "InboundSource",
     "InboundStart",
     "Ledger",
+    "MembershipChange",
     "Mention",
     "OuterRun",
     "Presence",

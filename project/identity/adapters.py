@@ -14,13 +14,13 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.encoding import force_bytes
 
 from checkpoints.database.people import User
 from hitl.http import clients
-from hitl.models import is_service
+from hitl.http.logins import may_use_password
 from hitl.outbound.links import absolute
 
 logger = logging.getLogger(__name__)
@@ -47,11 +47,17 @@ class AccountAdapter(DefaultAccountAdapter):
         if message_template not in SILENT:
             super().add_message(request, level, message_template, *more, **words)
 
+    def post_login(self, request: HttpRequest, user: AbstractBaseUser, **more: Any) -> HttpResponse:
+        """A login by the identity provider lasts for some hours: then it is asked again."""
+        if "sociallogin" in (more.get("signal_kwargs") or {}):
+            request.session.set_expiry(int(settings.WAYSTATION_OIDC_SESSION_HOURS * 3600))
+        return super().post_login(request, user, **more)
+
     def send_password_reset_mail(
         self, user: AbstractBaseUser, email: str, context: dict[str, Any]
     ) -> None:
         """Who has no password, because they log in elsewhere or are no person, gets none so."""
-        if user.has_usable_password() and not is_service(user):
+        if user.has_usable_password() and may_use_password(cast(User, user)):
             super().send_password_reset_mail(user, email, context)
 
     def get_reset_password_from_key_url(self, key: str) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from allauth.account.utils import perform_login
+from django.conf import settings
 from django.contrib.auth import views
 from django.contrib.auth.forms import AuthenticationForm
 from django.core.exceptions import PermissionDenied
@@ -20,6 +23,11 @@ class LoginView(views.LoginView):
     """
 
     redirect_authenticated_user = True
+
+    def get_context_data(self, **more: Any) -> dict[str, Any]:
+        elsewhere = settings.WAYSTATION_OIDC_NAME if settings.WAYSTATION_OIDC_ISSUER else ""
+        passwords = settings.WAYSTATION_PASSWORDS == "everyone"
+        return {**super().get_context_data(**more), "elsewhere": elsewhere, "passwords": passwords}
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         response: HttpResponse = perform_login(

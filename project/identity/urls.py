@@ -17,6 +17,7 @@ from django.urls import path
 from django.views.decorators.http import require_http_methods, require_safe
 
 from checkpoints.database.people import User
+from project.identity import oidc
 from project.identity.login import LoginView
 
 login, logout = LoginView.as_view(), LogoutView.as_view()
@@ -36,6 +37,8 @@ urlpatterns = [
     path("login", login, name="account_login"),  # as allauth calls it
     path("login/factor", form(factors.authenticate), name="mfa_authenticate"),
     path("login/closed", page(account.account_inactive), name="account_inactive"),
+    path("login/elsewhere", oidc.login, name="oidc_login"),
+    path("login/elsewhere/back", oidc.callback, name="oidc_callback"),
     path("logout", logout, name="logout"),
     path("logout", logout, name="account_logout"),
     path("password/forgotten", form(account.password_reset), name="account_reset_password"),

@@ -69,6 +69,7 @@ STILL: dict[str, str] = {
     "account/codes/new", "account/keys/add", "account/keys/<int:pk>/remove",
     "account/keys/<int:pk>/name")},
     "admin mfa_authenticator delete": DESK,
+    **{f"admin hitl_claimedgroup {what}": DESK for what in ("add", "change", "delete")},
     "POST login": OWN,
     "PUT login": OWN,
     "POST logout": OWN,

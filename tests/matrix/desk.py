@@ -20,6 +20,7 @@ CHANGED: dict[str, frozenset[str]] = {
     "hitl_apitoken": frozenset({"add"}),
     "hitl_inboundsource": frozenset({"add"}),
     "hitl_serviceaccount": frozenset({"add"}),
+    "hitl_claimedgroup": EVERYTHING,
     "mfa_authenticator": frozenset({"delete"}),
     "hitl_delegation": frozenset({"add"}),
     "hitl_chataccount": frozenset({"add", "delete"}),
@@ -33,6 +34,8 @@ SUPERUSERS = {"hitl_delegation", "hitl_chataccount", "hitl_serviceaccount"}
 """Models whose rows superusers alone make: a delegation, or an account that answers, may be
 anybody's; a service account is given teams.
 """
+ALONE = {"hitl_claimedgroup"}
+"""Models whose rows superusers alone change and delete as well: they hand out groups."""
 STANDARD = {
     "changelist": "view",
     "history": "view",

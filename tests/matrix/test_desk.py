@@ -10,7 +10,7 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.http import HttpResponse
 
 from tests.matrix.addresses import served
-from tests.matrix.desk import ACTIONS, CHANGED, OFFICE, PAGES, STANDARD, SUPERUSERS, Action
+from tests.matrix.desk import ACTIONS, ALONE, CHANGED, OFFICE, PAGES, STANDARD, SUPERUSERS, Action
 from tests.matrix.desk_walk import MODELS, chosen, url_of
 from tests.matrix.walk import send, verdict
 from tests.matrix.world import BY_NAME, ROLES, Role, World, digest, undone, watched
@@ -53,7 +53,7 @@ def rights(name: str, method: str) -> tuple[str, ...] | None:
         return None
     return (
         ("superusers alone",)
-        if model in SUPERUSERS and needed == "add"
+        if (model in SUPERUSERS and needed == "add") or (model in ALONE and needed != "view")
         else (f"{app}.{needed}_{kind}",)
     )
 

@@ -31,11 +31,13 @@ from hitl.ledger import anchors
 from hitl.models import (
     ApiToken,
     ChatAccount,
+    ClaimedGroup,
     Decision,
     Delegation,
     Import,
     InboundSource,
     InboundStart,
+    MembershipChange,
     SavedView,
     ServiceAccount,
     StartDelivery,
@@ -161,6 +163,8 @@ def build() -> World:
     )
     TemplateAccess.objects.create(slug="writing-fail")
     ChatAccount.objects.create(service="slack", team="T0", account="U0ANA", user=people["ana"])
+    ClaimedGroup.objects.create(claim="ops", group=team)
+    MembershipChange.objects.create(user=people["ana"], added=["ops"])
     Authenticator.objects.create(user=people["ana"], type="totp", data={"secret": "sealed"})
     limit = WorkLimit.objects.create(template="nothing")
     Credential.objects.create(name="forge", value="a token of the forge")

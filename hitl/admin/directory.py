@@ -1,0 +1,46 @@
+"""Which groups of the identity provider are which of ours, and what its logins changed."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from django.contrib import admin
+from django.http import HttpRequest
+from unfold.admin import ModelAdmin
+
+from checkpoints.admin.checkpoints import ReadOnlyAdmin
+from checkpoints.database.people import NAME, User
+from hitl.models import ClaimedGroup, MembershipChange
+
+
+@admin.register(ClaimedGroup)
+class ClaimedGroupAdmin(ModelAdmin):
+    """For superusers alone: only they hand out rights."""
+
+    search_fields = ("claim", "group__name")
+    search_help_text = "Words of the value or the group"
+    list_display = ("claim", "group")
+    list_select_related = ("group",)
+    fields = ("claim", "group")
+    show_full_result_count = False
+
+    def _may(self, request: HttpRequest) -> bool:
+        return cast(User, request.user).is_superuser and request.user.is_active
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return self._may(request)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self._may(request)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self._may(request)
+
+
+@admin.register(MembershipChange)
+class MembershipChangeAdmin(ReadOnlyAdmin):
+    search_fields = (f"user__{NAME}",)
+    search_help_text = "Whose groups changed"
+    list_display = ("user", "at", "added", "removed", "refused")
+    list_select_related = ("user",)
+    fields = ("user", "at", "added", "removed", "claims", "refused")

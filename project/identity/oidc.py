@@ -1,0 +1,137 @@
+"""Logging in by an OpenID Connect provider: allauth's, made strict.
+
+allauth trusts the ID token that came over TLS from the provider's token endpoint, without looking
+at its signature, and sends no nonce. Here the signature is checked by the provider's keys, the
+nonce by the session that began, and what `userinfo` says is taken of the same subject alone.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+import jwt
+import requests
+from allauth.core.exceptions import ImmediateHttpResponse
+from allauth.socialaccount.adapter import get_adapter
+from allauth.socialaccount.helpers import render_authentication_error
+from allauth.socialaccount.providers.oauth2.client import OAuth2Error
+from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView, OAuth2LoginView
+from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnectProvider
+from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOAuth2Adapter
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from hitl.outbound.links import absolute
+
+ID = "oidc"
+"""What our one provider is called in addresses and rows."""
+SIGNED = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+"""Signatures by a key that the provider keeps to itself; never `none`, never a shared secret."""
+NONCES = "oidc_nonces"
+MOST = 5
+"""Logins that one session may have begun, as in several tabs."""
+LEEWAY = 60
+"""Seconds by which the provider's clock may differ."""
+
+
+class Adapter(OpenIDConnectOAuth2Adapter):
+    def get_callback_url(self, request: HttpRequest, app: Any) -> str:
+        """At the address of this server that operators named, not at that of the request."""
+        return absolute(reverse("oidc_callback"))
+
+    def complete_login(self, request: HttpRequest, app: Any, token: Any, **kwargs: Any) -> Any:
+        claims = self._claims(app, str(kwargs["response"].get("id_token") or ""))
+        begun = request.session.get(NONCES, [])
+        if claims["nonce"] not in begun:
+            raise OAuth2Error("the nonce is not one of this session")
+        request.session[NONCES] = [nonce for nonce in begun if nonce != claims["nonce"]]
+        told: Mapping[str, Any] = {}
+        if "userinfo_endpoint" in self.openid_config:
+            told = self._fetch_user_info(token.token)
+            if told.get("sub") != claims["sub"]:
+                raise OAuth2Error("userinfo is about somebody else")
+        # what was signed wins
+        provider: Any = self.get_provider()  # type: ignore[no-untyped-call]  # allauth's
+        return provider.sociallogin_from_response(request, {**told, **claims})
+
+    def _claims(self, app: Any, id_token: str) -> dict[str, Any]:
+        """What the ID token says, where the provider signed it for us just now."""
+        if self.openid_config["issuer"] != settings.WAYSTATION_OIDC_ISSUER:
+            raise OAuth2Error("the provider calls itself by another name")
+        ours: Any = get_adapter()
+        with ours.get_requests_session() as session:
+            answer = session.get(self.openid_config["jwks_uri"])
+            answer.raise_for_status()
+        try:
+            key_id = jwt.get_unverified_header(id_token).get("kid")
+            keys = jwt.PyJWKSet.from_dict(answer.json()).keys
+            fitting = [key for key in keys if key_id is None or key.key_id == key_id]
+            if len(fitting) != 1:
+                raise OAuth2Error("it is signed by a key that the provider does not name")
+            claims: dict[str, Any] = jwt.decode(
+                id_token,
+                key=fitting[0],
+                algorithms=SIGNED,
+                audience=app.client_id,
+                issuer=settings.WAYSTATION_OIDC_ISSUER,
+                leeway=LEEWAY,
+                options={"require": ["exp", "iat", "iss", "aud", "sub", "nonce"]},
+            )
+        except (jwt.PyJWTError, ValueError) as error:
+            raise OAuth2Error("the ID token does not hold") from error
+        if isinstance(claims["aud"], list) and claims.get("azp", app.client_id) != app.client_id:
+            raise OAuth2Error("the ID token is for another client")
+        return claims
+
+
+class Provider(OpenIDConnectProvider):
+    oauth2_adapter_class = Adapter
+    pkce_enabled_default = True
+
+    def get_auth_params_from_request(self, request: HttpRequest, action: str) -> dict[str, Any]:
+        """With a nonce; what the address asks for beside is left out."""
+        nonce = secrets.token_urlsafe(24)
+        request.session[NONCES] = [*request.session.get(NONCES, []), nonce][-MOST:]
+        return {**self.get_auth_params(), "nonce": nonce}  # type: ignore[no-untyped-call]
+
+    def get_scope_from_request(self, request: HttpRequest) -> list[str]:
+        return list(self.get_scope())  # type: ignore[no-untyped-call]
+
+    def get_login_url(self, request: HttpRequest, **kwargs: Any) -> str:
+        return reverse("oidc_login")
+
+
+provider_classes = [Provider]
+
+
+@require_safe
+@never_cache
+def login(request: HttpRequest) -> HttpResponse:
+    """Send whoever wants to log in on to the provider."""
+    return _through(request, OAuth2LoginView)
+
+
+@require_safe
+@never_cache
+def callback(request: HttpRequest) -> HttpResponse:
+    """Where the provider sends them back to."""
+    return _through(request, OAuth2CallbackView)
+
+
+def _through(request: HttpRequest, view: Any) -> HttpResponse:
+    if not settings.WAYSTATION_OIDC_ISSUER:
+        raise Http404("People log in here by their passwords.")
+    adapter: Any = Adapter(request, ID)
+    try:
+        response: HttpResponse = view.adapter_view(adapter)(request)
+    except requests.RequestException as error:
+        try:
+            response = render_authentication_error(request, adapter.get_provider(), exception=error)
+        except ImmediateHttpResponse as refusal:
+            response = refusal.response
+    return response
