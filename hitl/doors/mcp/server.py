@@ -33,7 +33,7 @@ from hitl.doors.mcp import answering, asking, ordering, tasks
 from hitl.doors.mcp.tools import Tool, ToolCall
 from hitl.http import clients, errors, incoming, throttles
 from hitl.http.authentication import Caller, caller_by, secret_of, unknown
-from hitl.live.sse import StreamRefused, send_problem
+from hitl.live.pump import StreamRefused, send_problem
 from hitl.live.topics import in_database_thread
 from hitl.models import ApiToken
 from hitl.wait_gate import requests

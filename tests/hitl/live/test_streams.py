@@ -11,7 +11,7 @@ from django.utils import timezone
 from hitl.decisions import services
 from hitl.decisions.deadlines import outcomes
 from hitl.decisions.services import Answer
-from hitl.live import connections, outages, sse
+from hitl.live import connections, outages, pump
 from hitl.models import Via
 from runs.engine.advance import advance
 from tests.conftest import drive, pause_of
@@ -304,7 +304,7 @@ async def test_a_filter_that_is_none_is_refused(paused, as_ana, query):
 
 
 async def test_who_loses_the_right_loses_the_stream(paused, ben, monkeypatch):
-    monkeypatch.setattr(sse, "RECHECK_EVERY", 0.1)
+    monkeypatch.setattr(pump, "RECHECK_EVERY", 0.1)
     as_ben = await elsewhere(lambda: bearer(ben))
     async with stream(path_of(paused), as_ben) as opened:
         await opened.frames(paused.thread.last_seq)
@@ -314,7 +314,7 @@ async def test_who_loses_the_right_loses_the_stream(paused, ben, monkeypatch):
 
 
 async def test_a_reader_hears_a_beat_while_nothing_happens(paused, as_ana, monkeypatch):
-    monkeypatch.setattr(sse, "HEARTBEAT", 0.05)
+    monkeypatch.setattr(pump, "HEARTBEAT", 0.05)
     async with stream(path_of(paused), as_ana) as opened:
         assert outages.RETRY_MS == 2000
         while ": still here" not in opened.text:

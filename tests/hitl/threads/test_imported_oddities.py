@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from checkpoints.events import log
 from checkpoints.models import Checkpoint, CheckpointStatus, Event, EventKind, Thread
 from checkpoints.state import codec
-from hitl.live import sse, subscriptions, topics
+from hitl.live import pump, sse, subscriptions, topics
 from hitl.live.subscriptions import EventPage
 from hitl.models import Import
 from hitl.threads import export as whole
@@ -360,9 +360,8 @@ def test_every_door_shows_what_a_document_holds(told, zoe, api, admin_client):
             if one.headers.get("Content-Type", "").startswith("application/json"):
                 json.loads(one.getvalue())
         told_live = topics._told(log.told_after(thread.pk, 0))
-        assert b"".join(sse._pieces(EventPage(told_live, told_live[-1].seq))).count(
-            b"\ndata: "
-        ) == len(told_live)
+        frames = sse.frames_of(EventPage(told_live, told_live[-1].seq))
+        assert b"".join(pump.pieces(frames)).count(b"\ndata: ") == len(told_live)
         narrow = subscriptions.Filter.of(
             {"level": ["info"], "step": ["planning"], "since": ["2020-01-01T00:00:00Z"]}
         )
