@@ -33,6 +33,7 @@ from checkpoints.database.people import NAME, User
 from checkpoints.events import live
 from checkpoints.store.prepared_queries import Prepared
 from hitl.decisions.deadlines import outcomes
+from hitl.identity import factors
 from runs import services, tasks
 from runs.agents import model
 from runs.agents.config import SCRIPTED
@@ -164,6 +165,8 @@ class Engine:
         yield tasks, "_sender", SimpleNamespace(give=lambda job: True, flush=lambda seconds: True)
         yield tasks, "_nudge_later", _nothing
         yield live, "send_on_commit", _nothing
+        # whoever answers has just proven a second factor
+        yield factors, "latest", lambda by: factors.Factor("totp", clock.now())
         yield lease, "renewed", lambda run_id: nullcontext()
         yield streaming, "_ensure_writer", _nothing
         yield streaming.Chunks, "add", _add_and_write

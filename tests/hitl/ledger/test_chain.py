@@ -231,6 +231,8 @@ def test_each_column_that_was_changed_is_found(chain, zoe):
     """P11: every column that says something, at the beginning, in the middle and at the end."""
     together: dict[str, dict[str, Any]] = {
         "undoes": {"action": "undo"},
+        "factor": {"factor_at": TODAY},
+        "factor_at": {"factor": "totp"},
         "external": {"decided_by": None, "via": "link"},
         "data_only": {"decided_by": None, "via": "link", "external": "x", "action": "answer"},
     }  # what the constraints let go alone with it
