@@ -135,7 +135,7 @@ STILL: dict[str, str] = {
             "prune", "rotate_keys",
             "schedules list", "schedules pause", "schedules resume", "schedules run",
             "schedules show",
-            "sample_invoices", "sample_repository", "standalone", "startworkflow",
+            "sample_invoices", "sample_repository", "standalone", "start", "startworkflow",
             "templates apply", "templates export", "verify_checkpoints",
             "verify_ledger",
         )
