@@ -1,6 +1,7 @@
 """The pages of allauth that are served: no signing up, no lists of addresses."""
 
-from typing import cast
+from collections.abc import Callable
+from typing import Any, cast
 
 from allauth.account import views as account
 from allauth.mfa.base import views as factors
@@ -12,6 +13,7 @@ from allauth.mfa.webauthn import views as keys
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import LogoutView
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import path
 from django.views.decorators.http import require_http_methods, require_safe
@@ -32,6 +34,13 @@ def reauthenticate_key(request: HttpRequest) -> HttpResponse:
 
 
 page, form = require_safe, require_http_methods(["GET", "HEAD", "POST"])
+
+
+def own(view: Callable[..., HttpResponseBase], served: Any = form) -> Any:
+    """For whoever is logged in: allauth makes a session for all others before it sends them on."""
+    return served(login_required(view))
+
+
 urlpatterns = [
     path("login", login, name="login"),
     path("login", login, name="account_login"),  # as allauth calls it
@@ -57,26 +66,26 @@ urlpatterns = [
         page(account.password_reset_from_key_done),
         name="account_reset_password_from_key_done",
     ),
-    path("account/", page(factors.index), name="mfa_index"),
-    path("account/password", form(account.password_change), name="account_change_password"),
-    path("account/confirm", form(account.reauthenticate), name="account_reauthenticate"),
-    path("account/confirm/code", form(factors.reauthenticate), name="mfa_reauthenticate"),
-    path("account/confirm/key", form(reauthenticate_key), name="mfa_reauthenticate_webauthn"),
-    path("account/app", form(app.activate_totp), name="mfa_activate_totp"),
-    path("account/app/remove", form(app.deactivate_totp), name="mfa_deactivate_totp"),
-    path("account/codes", page(codes.view_recovery_codes), name="mfa_view_recovery_codes"),
+    path("account/", own(factors.index, page), name="mfa_index"),
+    path("account/password", own(account.password_change), name="account_change_password"),
+    path("account/confirm", own(account.reauthenticate), name="account_reauthenticate"),
+    path("account/confirm/code", own(factors.reauthenticate), name="mfa_reauthenticate"),
+    path("account/confirm/key", own(reauthenticate_key), name="mfa_reauthenticate_webauthn"),
+    path("account/app", own(app.activate_totp), name="mfa_activate_totp"),
+    path("account/app/remove", own(app.deactivate_totp), name="mfa_deactivate_totp"),
+    path("account/codes", own(codes.view_recovery_codes, page), name="mfa_view_recovery_codes"),
     path(
         "account/codes/new",
-        form(codes.generate_recovery_codes),
+        own(codes.generate_recovery_codes),
         name="mfa_generate_recovery_codes",
     ),
     path(
         "account/codes/file",
-        page(codes.download_recovery_codes),
+        own(codes.download_recovery_codes, page),
         name="mfa_download_recovery_codes",
     ),
-    path("account/keys", page(keys.list_webauthn), name="mfa_list_webauthn"),
-    path("account/keys/add", form(keys.add_webauthn), name="mfa_add_webauthn"),
-    path("account/keys/<int:pk>/remove", form(keys.remove_webauthn), name="mfa_remove_webauthn"),
-    path("account/keys/<int:pk>/name", form(keys.edit_webauthn), name="mfa_edit_webauthn"),
+    path("account/keys", own(keys.list_webauthn, page), name="mfa_list_webauthn"),
+    path("account/keys/add", own(keys.add_webauthn), name="mfa_add_webauthn"),
+    path("account/keys/<int:pk>/remove", own(keys.remove_webauthn), name="mfa_remove_webauthn"),
+    path("account/keys/<int:pk>/name", own(keys.edit_webauthn), name="mfa_edit_webauthn"),
 ]

@@ -210,8 +210,8 @@ ADDRESSES: dict[str, Address] = {
     # sends on to the login who has not said a password
     "login/factor": public("GET POST"),
     "login/closed": public("GET"),
-    "login/elsewhere": Address("nowhere", frozenset({"GET", "HEAD"})),  # without a provider
-    "login/elsewhere/back": Address("nowhere", frozenset({"GET", "HEAD"})),
+    "login/elsewhere": Address("anybody", frozenset({"GET", "HEAD"})),  # 404 without a provider
+    "login/elsewhere/back": Address("anybody", frozenset({"GET", "HEAD"})),
     # who is logged in goes on, or has no business there
     "admin/login/": Address("anybody", frozenset({"GET", "HEAD", "POST"})),
     "password/forgotten": public("GET POST"),
