@@ -101,7 +101,7 @@ class Database(PostgreSQL):
 @pytest.fixture
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     folder = tmp_path_factory.mktemp("backup")
-    for each in (folder, *folder.parents[:2]):
+    for each in (folder, *folder.parents[:3]):
         each.chmod(0o755)  # the server is another user
     server = Database(folder / "pg")
     copy = f'test ! -f "{server.archive}/%f" && cp "%p" "{server.archive}/%f"'
