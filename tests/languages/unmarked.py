@@ -12,7 +12,7 @@ from django.template.base import Lexer, TokenType
 READ = {"title", "aria-label", "aria-description", "placeholder", "alt", "data-gone", "data-words"}
 """Attributes whose text a person reads or hears."""
 CODE = {"script", "style", "kbd", "code", "pre"}
-SKIPPED_BLOCKS = {"shape", "scripts", "extrastyle"}
+SKIPPED_BLOCKS = {"shape", "scripts", "extrastyle", "marks"}
 WORD = re.compile(r"[^\W\d_]{2,}")
 LABEL = re.compile(r"""\b\w+=("[A-Z][^"]*"|"[^"]+ [^"]+")""")
 IN_FILTER = re.compile(
