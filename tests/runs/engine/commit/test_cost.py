@@ -12,6 +12,7 @@ from django.db.models.sql.compiler import SQLCompiler, SQLInsertCompiler, SQLUpd
 
 from hitl.decisions import services
 from hitl.decisions.services import Answer
+from hitl.http.logins import Backend
 from hitl.models import Via
 from runs import services as runs
 from runs.engine.advance import advance
@@ -103,13 +104,16 @@ def test_a_pause_costs_no_more_than_a_few_statements_beside_its_step(order_that)
 
 
 def test_a_resume_is_a_handful_of_statements_until_the_run_may_be_taken_up(order_that, ana):
-    """However long the history."""
+    """However long the history; for a person as a door knows them."""
+    person = Backend().get_user(ana.pk)
 
     def resuming(loops: int) -> int:
         order = order_that(lambda state, context: ask(state, context, loops))
         advance(order.latest_run.pk, budget=60)
         pause = pause_of(order)
-        return statements_of(lambda: services.decide(pause.pk, Answer("approve", Via.PAGE), by=ana))
+        return statements_of(
+            lambda: services.decide(pause.pk, Answer("approve", Via.PAGE), by=person)
+        )
 
     def ask(state, context, loops):
         if context.loop_num < loops:
