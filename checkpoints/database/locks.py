@@ -31,8 +31,8 @@ def free(model: type[models.Model], keys: Collection[Any]) -> set[Any]:
 
 
 @contextmanager
-def impatient() -> Iterator[None]:
-    """Wait for no lock longer than SECONDS meanwhile, on this thread's connection.
+def impatient(seconds: float = SECONDS) -> Iterator[None]:
+    """Wait for no lock longer than so many seconds meanwhile, on this thread's connection.
 
     What it would wait for is left to the next round.
     """
@@ -40,7 +40,7 @@ def impatient() -> Iterator[None]:
         # without the latter a pooler gives each transaction another session, which would keep it
         yield
         return
-    _say(f"SET lock_timeout = {int(SECONDS * 1000)}")
+    _say(f"SET lock_timeout = {int(seconds * 1000)}")
     try:
         yield
     finally:

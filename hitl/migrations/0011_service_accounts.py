@@ -34,7 +34,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='apitoken',
             name='of_service',
-            field=models.BooleanField(default=False, editable=False, help_text='Of an account without a person.'),
+            field=models.BooleanField(db_default=False, default=False, editable=False, help_text='Of an account without a person.'),
         ),
         migrations.AddField(
             model_name='apitoken',

@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='decision',
             name='factor',
-            field=models.CharField(blank=True, default='', help_text='The second factor that was proven, where the question wanted one.', max_length=16),
+            field=models.CharField(blank=True, db_default='', default='', help_text='The second factor that was proven, where the question wanted one.', max_length=16),
         ),
         migrations.AddField(
             model_name='decision',
@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='vote',
             name='factor',
-            field=models.CharField(blank=True, default='', help_text="As the decision's, like the next one.", max_length=16),
+            field=models.CharField(blank=True, db_default='', default='', help_text="As the decision's, like the next one.", max_length=16),
         ),
         migrations.AddField(
             model_name='vote',

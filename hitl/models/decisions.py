@@ -141,6 +141,7 @@ class Decision(ids.HasShownId, models.Model):
         max_length=16,
         blank=True,
         default="",
+        db_default="",
         help_text="The second factor that was proven, where the question wanted one.",
     )
     factor_at = models.DateTimeField(null=True, help_text="When it was.")

@@ -54,7 +54,10 @@ class ApiToken(models.Model):
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, editable=False)
     of_service = models.BooleanField(
-        default=False, editable=False, help_text="Of an account without a person."
+        default=False,
+        db_default=False,
+        editable=False,
+        help_text="Of an account without a person.",
     )
     made_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,

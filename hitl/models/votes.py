@@ -65,7 +65,11 @@ class Vote(ids.HasShownId, models.Model):
     for_name = models.CharField(max_length=LONGEST_NAME, blank=True)
     early_at = models.DateTimeField(null=True)
     factor = models.CharField(
-        max_length=16, blank=True, default="", help_text="As the decision's, like the next one."
+        max_length=16,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="As the decision's, like the next one.",
     )
     factor_at = models.DateTimeField(null=True)
     voted_at = models.DateTimeField()

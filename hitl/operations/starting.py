@@ -19,6 +19,7 @@ from django.core.management import call_command
 from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections
 from django.db.migrations.executor import MigrationExecutor
 
+from checkpoints.database import locks
 from runs.models import installation
 
 Say = Callable[[str], None]
@@ -44,6 +45,10 @@ OWN = {"web": {"DATABASE_POOL": "8"}}
 
 LOCK = 0x5761_7973_7461_7469
 """Of PostgreSQL's advisory locks: whoever holds it migrates ("Waystati")."""
+GIVES_WAY = 0.2
+"""Seconds for which a migration waits for a lock; PostgreSQL looks for deadlocks after one."""
+HELD = ("55P03", "40P01")
+"""What PostgreSQL says of a lock that did not come in time, and of a deadlock."""
 LOOK = 0.5
 """Seconds between two looks for what others do: nothing tells."""
 AGAIN = 10.0
@@ -88,8 +93,28 @@ def migrate_once(say: Say, *, seconds: float) -> bool:
             say("Another process has migrated the database.")
             return False
         say("Migrating the database.")
-        call_command("migrate", interactive=False, verbosity=0)
+        _migrate(say, seconds=seconds)
         return True
+
+
+def _migrate(say: Say, *, seconds: float) -> None:
+    """Migrate, and give way to whoever works meanwhile.
+
+    A migration that waits for a table holds up all who come after it, and may wait for those that
+    wait for it; PostgreSQL ends one of them then, after a second. So it waits shorter than that,
+    lets go of all it has, and tries again.
+    """
+    ends, told = time.monotonic() + seconds, _Repeated(say)
+    while True:
+        try:
+            with locks.impatient(GIVES_WAY):
+                call_command("migrate", interactive=False, verbosity=0)
+            return
+        except OperationalError as error:
+            if getattr(error.__cause__, "sqlstate", "") not in HELD or time.monotonic() > ends:
+                raise
+            told("Waiting: a table that is to be changed is in use.")
+        time.sleep(LOOK)
 
 
 def is_behind() -> bool:

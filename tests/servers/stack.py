@@ -64,6 +64,8 @@ class Stack:
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self.folder = folder
         self.port = free_port()
+        self.root = ROOT
+        """Where the code stands that is started; another version's is elsewhere."""
         self.processes: list[subprocess.Popen[bytes]] = []
         self.own: dict[str, dict[str, str]] = {}
         """What a process is told alone, by its name."""
@@ -95,7 +97,7 @@ class Stack:
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 [*self.under.get(name, []), sys.executable, *arguments],
-                cwd=ROOT,
+                cwd=self.root,
                 env={**self.environment, **self.own.get(name, {})},
                 stdout=log,
                 stderr=log,
@@ -173,7 +175,7 @@ class Stack:
     def manage(self, *arguments: str, check: bool = True) -> str:
         done = subprocess.run(
             [sys.executable, "manage.py", *arguments],
-            cwd=ROOT,
+            cwd=self.root,
             env=self.environment,
             capture_output=True,
             text=True,

@@ -48,6 +48,7 @@ REDIS_NUMBERS = {
     "threads": 6,
     "backends": 7,
     "clocks": 8,
+    "upgrade": 9,
 }
 EXPECTED = re.compile(r"\b(409|422) \(")
 Logins = dict[tuple[Path, str], list[list[Cookie]]]

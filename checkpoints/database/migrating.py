@@ -1,0 +1,86 @@
+"""Operations for migrations of tables that grow with work, which old processes write meanwhile.
+
+On PostgreSQL they hold no lock that writers wait for; SQLite has one writer anyway. A migration
+with one of them says `atomic = False` and has nothing else in it: where it ends half-way, the next
+try takes away what it left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.contrib.postgres.operations import AddIndexConcurrently, NotInTransactionMixin
+from django.db.migrations.operations import AddConstraint, AddIndex
+
+
+class AddIndexBeside(AddIndexConcurrently):
+    """An index that is built while rows are written."""
+
+    def database_forwards(
+        self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
+    ) -> None:
+        states = (app_label, schema_editor, from_state, to_state)
+        if schema_editor.connection.vendor != "postgresql":
+            return AddIndex.database_forwards(self, *states)
+        self._ensure_not_in_transaction(schema_editor)
+        with _patient(schema_editor) as cursor:
+            cursor.execute(UNFINISHED, [self.index.name])
+            if cursor.fetchone():
+                name = schema_editor.quote_name(self.index.name)
+                schema_editor.execute(f"DROP INDEX CONCURRENTLY {name}", params=None)
+            super().database_forwards(*states)
+
+    def database_backwards(
+        self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
+    ) -> None:
+        states = (app_label, schema_editor, from_state, to_state)
+        if schema_editor.connection.vendor != "postgresql":
+            return AddIndex.database_backwards(self, *states)
+        with _patient(schema_editor):
+            super().database_backwards(*states)
+
+
+UNFINISHED = """
+    SELECT 1 FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+    WHERE relname = %s AND NOT indisvalid AND pg_table_is_visible(pg_class.oid)"""
+
+
+@contextmanager
+def _patient(schema_editor: Any) -> Iterator[Any]:
+    """Wait for whatever is at work meanwhile: such an index waits for others, and holds up none."""
+    with schema_editor.connection.cursor() as cursor:
+        cursor.execute("SHOW lock_timeout")
+        (before,) = cursor.fetchone()
+        cursor.execute("SET lock_timeout = 0")
+        try:
+            yield cursor
+        finally:
+            cursor.execute("SELECT set_config('lock_timeout', %s, false)", [before])
+
+
+class AddCheckBeside(NotInTransactionMixin, AddConstraint):
+    """A check that holds for new rows at once, and is looked up in old ones while others write.
+
+    Old processes have to keep it already: nobody tells them what they may no longer write.
+    """
+
+    def database_forwards(
+        self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
+    ) -> None:
+        model = to_state.apps.get_model(app_label, self.model_name)
+        if not self.allow_migrate_model(schema_editor.connection.alias, model):
+            return
+        if schema_editor.connection.vendor != "postgresql":
+            return super().database_forwards(app_label, schema_editor, from_state, to_state)
+        self._ensure_not_in_transaction(schema_editor)
+        statement = str(self.constraint.create_sql(model, schema_editor))
+        table = schema_editor.quote_name(model._meta.db_table)
+        name = schema_editor.quote_name(self.constraint.name)
+        for text in (
+            f"ALTER TABLE {table} DROP CONSTRAINT IF EXISTS {name}",
+            f"{statement} NOT VALID",
+            f"ALTER TABLE {table} VALIDATE CONSTRAINT {name}",
+        ):
+            schema_editor.execute(text, params=None)
