@@ -1,5 +1,6 @@
 /** The pause card: reading, editing, revising, cancelling and sending an answer. Without this file it is plain forms and links. */
 
+import { gettext, ngettext } from "./language.js";
 import { announce, isKey } from "./page.js";
 import { mountKey } from "./factor.js";
 import * as words from "./words.js";
@@ -78,6 +79,10 @@ function changedLines(before, after) {
   return Math.max(1, sum(1), sum(-1));
 }
 
+const withEdits = (count, edits) => ngettext("with %(edits)s edit", "with %(edits)s edits", count, { edits });
+/** What the server puts behind a button's name where the page comes back with edits. */
+const SUFFIX = new RegExp(` (?:${[1, 2].map((count) => withEdits(count, "\\d+")).join("|")})$`);
+
 const isRejected = (call) => call.querySelector('[type="radio"][value="reject"]')?.checked;
 
 /** The main button says what it does: with the text and the arguments as they were asked, or as they were edited. */
@@ -92,9 +97,9 @@ function showEdit() {
     if (back) back.hidden = !changed;
   }
   for (const one of document.querySelectorAll("[data-goes-on] [data-label]")) {
-    one.dataset.plain ??= one.textContent.replace(/ with \d+ edits?$/, "");
+    one.dataset.plain ??= one.textContent.replace(SUFFIX, "");
     const { plain } = one.dataset;
-    one.textContent = edits ? `${plain} with ${edits} edit${edits > 1 ? "s" : ""}` : plain;
+    one.textContent = edits ? `${plain} ${withEdits(edits, edits)}` : plain;
   }
 }
 
@@ -113,7 +118,7 @@ function resetCall(event) {
   if (edit?.checked) edit.checked = false;
   fields[0].focus();
   fields[0].dispatchEvent(new Event("input", { bubbles: true }));
-  announce("The arguments are as they were asked again.");
+  announce(gettext("The arguments are as they were asked again."));
 }
 
 /** The text as it was asked again; the button, which goes, gives the focus to it. */
@@ -124,7 +129,7 @@ function reset(event) {
   find("edit").open = true;
   field.focus();
   field.dispatchEvent(new Event("input", { bubbles: true }));
-  announce("The text is as it was asked again.");
+  announce(gettext("The text is as it was asked again."));
 }
 
 /** Ctrl+Enter in a field gives the answer that the field is for. */
@@ -170,9 +175,9 @@ async function tick(event) {
     if (!response.ok) throw new Error(response.statusText);
     const seen = !button.value.endsWith(":0"), digest = button.value.replace(/:0$/, "");
     button.value = seen ? `${digest}:0` : digest;
-    button.firstElementChild.textContent = seen ? "Not seen after all" : "Mark as seen";
+    button.firstElementChild.textContent = seen ? gettext("Not seen after all") : gettext("Mark as seen");
     file.classList.toggle("seen", seen);
-    const count = find("seen-count"), words = `${document.querySelectorAll(".patch .seen").length} of ${count.dataset.seenCount} seen`;
+    const count = find("seen-count"), words = gettext("%(seen)s of %(count)s seen", { seen: document.querySelectorAll(".patch .seen").length, count: count.dataset.seenCount });
     count.textContent = words;
     announce(words);
     if (!seen) return;
@@ -181,7 +186,7 @@ async function tick(event) {
     if (next) next.open = true;
     (next ?? file).querySelector("summary").focus();
   } catch {
-    announce("The tick was not kept: the server did not answer.");
+    announce(gettext("The tick was not kept: the server did not answer."));
   }
 }
 
@@ -190,7 +195,7 @@ function fold(doc, button) {
   const set = (whole) => {
     doc.classList.toggle("whole", whole);
     doc.classList.toggle("clamped", !whole);
-    button.textContent = whole ? "Show Less" : "Show More";
+    button.textContent = whole ? gettext("Show Less") : gettext("Show More");
     button.setAttribute("aria-expanded", String(whole));
   };
   doc.addEventListener("focusin", () => set(true)); // a link in the folded part
@@ -293,11 +298,11 @@ function tellLost(article, sent, comment) {
   article.querySelector(".lost")?.remove();
   const line = document.createElement("p");
   line.className = "notice error lost";
-  const what = comment ? "comment" : "answer";
   line.textContent = sent
-    ? `The server did not take the ${what}: you may be logged out. Your text is kept; reload the page and send it again.`
-    : comment ? "The server could not be reached, so it is not known whether your comment arrived. Your text is kept; look at the comments before you send it again."
-    : "The server could not be reached, so it is not known whether your answer arrived. Your text is kept; answer again, it counts only once.";
+    ? comment ? gettext("The server did not take the comment: you may be logged out. Your text is kept; reload the page and send it again.")
+    : gettext("The server did not take the answer: you may be logged out. Your text is kept; reload the page and send it again.")
+    : comment ? gettext("The server could not be reached, so it is not known whether your comment arrived. Your text is kept; look at the comments before you send it again.")
+    : gettext("The server could not be reached, so it is not known whether your answer arrived. Your text is kept; answer again, it counts only once.");
   article.querySelector(".bar")?.prepend(line);
   announce(line.textContent);
 }
@@ -328,7 +333,7 @@ function approve(button) {
   button.focus({ preventScroll: true });
   const said = label.textContent.replace(/\?$/, "");
   label.textContent = `${said}?`;
-  announce(`${said}? Press A again.`);
+  announce(gettext("%(said)s? Press A again.", { said }));
   setTimeout(() => { label.textContent = said; showEdit(); }, 4_000);
 }
 

@@ -4,13 +4,14 @@
  */
 
 import { asksFirst, noteSent } from "./card.js";
+import { gettext } from "./language.js";
 import { announce, tell } from "./page.js";
 import { saveCheckpoint, savedCheckpoint } from "./run-stream.js";
 
 /** Events that are shown at once, without asking for the page. */
 export const SPOKEN = new Set(["streaming_chunk", "tool_call_started", "tool_call_completed"]);
 const LONGEST = 10_000;
-const STATUSES = { done: "Done", failed: "Failed", rejected: "Rejected", running: "Running" };
+const STATUSES = { done: gettext("Done"), failed: gettext("Failed"), rejected: gettext("Rejected"), running: gettext("Running") };
 const NEAR = 120;
 
 /** @type {(html: string) => boolean} */
@@ -132,7 +133,7 @@ export function mount(root, show) {
   showPage = show;
   const before = savedCheckpoint(root.dataset.thread);
   const waits = before?.status === "pending_input" && root.dataset.waits === "true";
-  if (waits) announce("Your previous session is waiting for input.");
+  if (waits) announce(gettext("Your previous session is waiting for input."));
   enliven(root);
   remember(root);
   if (waits && resumesByItself()) root.querySelector("form[data-resume]")?.requestSubmit();
@@ -171,7 +172,7 @@ async function send(event) {
     if (!showPage(html)) throw new TypeError("no page of this thread");
     if (response.ok) arrived(form);
   } catch {
-    tell("error", "It is not known whether this arrived: the server could not be reached, or you may be logged out. Your text is kept; reload the page to see.");
+    tell("error", gettext("It is not known whether this arrived: the server could not be reached, or you may be logged out. Your text is kept; reload the page to see."));
   } finally {
     form.removeAttribute("aria-busy");
   }

@@ -2,6 +2,7 @@
 
 import * as card from "./card.js";
 import * as chat from "./chat.js";
+import { gettext } from "./language.js";
 import { announce, setState, tellNotices } from "./page.js";
 import * as presence from "./presence.js";
 import { openStream } from "./run-stream.js";
@@ -123,8 +124,13 @@ function output({ event, data }) {
 /** A card that was answered elsewhere goes; a line says who answered it and how. */
 function tellAnswer({ data, at }) {
   if (Date.now() - card.sentAt() < OURS) return;
-  const done = { approve: "approved", revise: "asked for a revision", cancel: "cancelled", answer: "answered" }[data.decision] ?? `answered “${data.decision}”`;
-  const words = `${data.by} ${done} at ${stamp(Date.parse(at))}.`;
+  const told = { by: data.by, when: stamp(Date.parse(at)), answer: data.decision };
+  const words = {
+    approve: () => gettext("%(by)s approved at %(when)s.", told),
+    revise: () => gettext("%(by)s asked for a revision at %(when)s.", told),
+    cancel: () => gettext("%(by)s cancelled at %(when)s.", told),
+    answer: () => gettext("%(by)s answered at %(when)s.", told),
+  }[data.decision]?.() ?? gettext("%(by)s answered “%(answer)s” at %(when)s.", told);
   const line = document.querySelector("[data-answered]");
   line.textContent = words;
   line.hidden = false;

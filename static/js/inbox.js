@@ -1,5 +1,6 @@
 /** The badge on every page, and the inbox itself: rows never move under the pointer, new ones wait behind a pill. */
 
+import { gettext } from "./language.js";
 import { announce, notify, setState, setWaiting } from "./page.js";
 import { carry, close, isGone } from "./rows.js";
 import { openInbox } from "./run-stream.js";
@@ -79,10 +80,10 @@ function compare(next, began) {
 function offer(rows, here, asked) {
   const known = inbox().dataset.newest;
   const news = known ? asked + rows.filter(([id]) => id <= known && here.has(id)).length : rows.length;
-  const pill = document.querySelector("[data-pill]"), words = `${news ? `${news} new` : "The list has changed"} — show`;
+  const pill = document.querySelector("[data-pill]"), words = news ? gettext("%(news)s new — show", { news }) : gettext("The list has changed — show");
   pill.hidden = !news && !rows.length;
   pill.dataset.news = news;
-  if (news && pill.firstElementChild.textContent !== words) announce(`${news} new in the inbox`);
+  if (news && pill.firstElementChild.textContent !== words) announce(gettext("%(news)s new in the inbox", { news }));
   pill.firstElementChild.textContent = words;
 }
 

@@ -1,5 +1,7 @@
 /** What every page has: a spoken line, the badge with the title, and the state of the connection. */
 
+import { gettext, ngettext } from "./language.js";
+
 export const announce = (text) => { document.querySelector("[data-announce]").textContent = text; };
 
 const COUNTED = 1000; // as many as the server counts: that many says that or more
@@ -31,7 +33,7 @@ export function tellNotices(html) {
   return [...lines].reverse().map((line) => tell("info", line.textContent.trim())).at(-1);
 }
 
-const STATES = { live: ["Live", "on"], unavailable: ["Waiting for the database; nothing is lost", ""], reconnecting: ["Reconnecting…", ""], polling: ["Checking every 2 s", "poll"], closed: ["Not connected: reload the page", ""] };
+const STATES = { live: [gettext("Live"), "on"], unavailable: [gettext("Waiting for the database; nothing is lost"), ""], reconnecting: [gettext("Reconnecting…"), ""], polling: [gettext("Checking every 2 s"), "poll"], closed: [gettext("Not connected: reload the page"), ""] };
 
 /** Tell honestly how news arrives: `live`, `unavailable` while the database does not answer, `reconnecting`, `polling`, `closed` where the server refuses, or `ended` where none is expected. */
 export function setState(state) {
@@ -62,7 +64,7 @@ const mayNotify = () => localStorage.getItem("notify") === "on" && globalThis.No
 /** Tell somebody who looks elsewhere, if they wished for it. All tabs together show one (F30). */
 export function notify(count) {
   if (!mayNotify() || !document.hidden) return;
-  const note = new Notification(count === 1 ? "A question waits for you" : `${count} questions wait for you`, { tag: "waiting", icon: "/static/favicon.svg" });
+  const note = new Notification(ngettext("A question waits for you", "%(count)s questions wait for you", count), { tag: "waiting", icon: "/static/favicon.svg" });
   note.onclick = () => { window.focus(); location.assign("/"); };
 }
 
@@ -73,7 +75,7 @@ if (wish && globalThis.Notification) {
   wish.addEventListener("change", async () => {
     const granted = wish.checked && (await Notification.requestPermission()) === "granted";
     localStorage.setItem("notify", granted ? "on" : "off");
-    if (wish.checked && !granted) announce("The browser does not allow notifications here.");
+    if (wish.checked && !granted) announce(gettext("The browser does not allow notifications here."));
     wish.checked = granted;
   });
 }

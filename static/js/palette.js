@@ -1,15 +1,16 @@
 /** Ctrl+K: a dialog that finds every link and action of the page by words; `?` shows the keys of the page. Without this file both are only on the page itself. */
 
+import { gettext } from "./language.js";
 import { announce, isKey } from "./page.js";
 
 const MOST = 40;
 const HERE = "main :is(a[href], button, summary), .top :is(a[href], button)";
 /** @type {[string, string, [string, string][]][]} */
 const KEYS = [
-  ["Inbox", "[data-inbox]", [["J K", "Next and previous question"], ["Shift J", "Select on the way"], ["X", "Select the question"], ["A", "Approve the question, or answer what is selected"], ["R", "Ask for a revision"], ["Enter", "Open the question"]]],
-  ["Question", "[data-pause]", [["A", "Approve"], ["R", "Revise"], ["X", "Cancel"], ["Ctrl Enter", "Send what you are typing"]]],
-  ["After an answer", "[data-next]", [["N", "Next question"]]],
-  ["Everywhere", "body", [["Ctrl K", "Find a page or an action"], ["G I", "Go to the inbox; G O to the work orders, G T to the threads, G H to the history"], ["?", "This list"], ["Esc", "Close"]]],
+  [gettext("Inbox"), "[data-inbox]", [["J K", gettext("Next and previous question")], ["Shift J", gettext("Select on the way")], ["X", gettext("Select the question")], ["A", gettext("Approve the question, or answer what is selected")], ["R", gettext("Ask for a revision")], ["Enter", gettext("Open the question")]]],
+  [gettext("Question"), "[data-pause]", [["A", gettext("Approve")], ["R", gettext("Revise")], ["X", gettext("Cancel")], ["Ctrl Enter", gettext("Send what you are typing")]]],
+  [gettext("After an answer"), "[data-next]", [["N", gettext("Next question")]]],
+  [gettext("Everywhere"), "body", [["Ctrl K", gettext("Find a page or an action")], ["G I", gettext("Go to the inbox; G O to the work orders, G T to the threads, G H to the history")], ["?", gettext("This list")], ["Esc", gettext("Close")]]],
 ];
 const SOON = 1_500; // after G, for the place to go to
 let dialog = null, commands = [], at = 0, going = -SOON;
@@ -38,17 +39,17 @@ function look() {
   for (const node of document.querySelectorAll(HERE)) {
     if (node.matches("[data-palette], [data-help], [popovertarget], .brand") || !isThere(node)) continue;
     const name = nameOf(node), key = `${name} ${node.getAttribute("href") ?? ""}`;
-    const place = node.closest(".top") ? "Go to" : node.matches("a") && !node.matches("[role=button], .button") ? "On this page" : "Action";
+    const place = node.closest(".top") ? gettext("Go to") : node.matches("a") && !node.matches("[role=button], .button") ? gettext("On this page") : gettext("Action");
     if (name && !found.has(key)) found.set(key, { name, place, node });
   }
-  const places = ["Action", "On this page", "Go to"];
+  const places = [gettext("Action"), gettext("On this page"), gettext("Go to")];
   return [...found.values()].sort((one, other) => places.indexOf(one.place) - places.indexOf(other.place));
 }
 
 function build() {
-  const field = made("input", { type: "text", role: "combobox", "aria-expanded": "true", "aria-controls": "commands", "aria-autocomplete": "list", "aria-label": "Find a page or an action", autocomplete: "off", spellcheck: "false", placeholder: "Find a page or an action" });
-  const list = made("ul", { role: "listbox", id: "commands", "aria-label": "Pages and actions" }), line = made("p", { class: "quiet", role: "status" });
-  dialog = made("dialog", { class: "confirm palette", "aria-label": "Commands" }, field, list, line);
+  const field = made("input", { type: "text", role: "combobox", "aria-expanded": "true", "aria-controls": "commands", "aria-autocomplete": "list", "aria-label": gettext("Find a page or an action"), autocomplete: "off", spellcheck: "false", placeholder: gettext("Find a page or an action") });
+  const list = made("ul", { role: "listbox", id: "commands", "aria-label": gettext("Pages and actions") }), line = made("p", { class: "quiet", role: "status" });
+  dialog = made("dialog", { class: "confirm palette", "aria-label": gettext("Commands") }, field, list, line);
   field.addEventListener("input", () => show(field.value));
   field.addEventListener("keydown", (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -75,7 +76,7 @@ function show(words) {
   const fits = dialog.known.filter(({ name }) => wanted.every((word) => name.toLowerCase().includes(word)));
   commands = fits.slice(0, MOST);
   dialog.querySelector("ul").replaceChildren(...commands.map(({ name, place }, number) => made("li", { role: "option", id: `command-${number}`, "aria-selected": "false" }, made("span", {}, name), made("small", {}, place))));
-  dialog.querySelector("p").textContent = fits.length > MOST ? `${MOST} of ${fits.length} shown` : fits.length ? `${fits.length} found` : "Nothing on this page has these words.";
+  dialog.querySelector("p").textContent = fits.length > MOST ? gettext("%(most)s of %(count)s shown", { most: MOST, count: fits.length }) : fits.length ? gettext("%(total)s found", { total: fits.length }) : gettext("Nothing on this page has these words.");
   choose(0);
 }
 
@@ -92,7 +93,7 @@ function choose(to) {
 function run(command) {
   if (!command) return;
   dialog.close();
-  if (!command.node.isConnected || command.node.disabled) { announce("The page has changed: look again."); return; }
+  if (!command.node.isConnected || command.node.disabled) { announce(gettext("The page has changed: look again.")); return; }
   if (!command.node.closest("[popover]")) command.node.focus();
   command.node.click();
 }
@@ -100,8 +101,8 @@ function run(command) {
 function help() {
   if (document.querySelector("dialog[open]")) return;
   const parts = KEYS.filter(([, where]) => document.querySelector(where)).map(([title, , keys]) => made("section", {}, made("h3", {}, title), made("dl", {}, ...keys.map(([key, does]) => made("div", {}, made("dt", {}, ...key.split(" ").flatMap((one) => [made("kbd", {}, one), " "])), made("dd", {}, does))))));
-  const back = made("button", { class: "button", type: "button" }, "Close");
-  const box = made("dialog", { class: "confirm keys", "aria-labelledby": "keys-title" }, made("h2", { id: "keys-title" }, "Keys"), ...parts, made("div", { class: "buttons" }, back));
+  const back = made("button", { class: "button", type: "button" }, gettext("Close"));
+  const box = made("dialog", { class: "confirm keys", "aria-labelledby": "keys-title" }, made("h2", { id: "keys-title" }, gettext("Keys")), ...parts, made("div", { class: "buttons" }, back));
   back.addEventListener("click", () => box.close());
   box.addEventListener("close", () => box.remove());
   document.body.append(box);

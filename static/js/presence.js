@@ -1,5 +1,7 @@
 /** Who else is at a question: said every few seconds while this page is looked at. Without this file, or the server, nothing is shown. */
 
+import { gettext } from "./language.js";
+
 const EVERY = 8_000, LOST = 20_000; // as hitl/decisions/presence.py has it
 const WRITING = 10_000; // after the last key
 let timer = 0, typedAt = 0, writing = false, heardAt = 0, stream = null;
@@ -39,7 +41,7 @@ function show(pause, present) {
   const line = slot();
   if (line?.dataset.presence !== pause) return; // another question by now
   const near = document.querySelector("[data-present]");
-  const words = present.map(({ name, writing: busy }) => `${name} is ${busy ? "writing a decision" : "viewing"}`).join(" · ");
+  const words = present.map(({ name, writing: busy }) => busy ? gettext("%(name)s is writing a decision", { name }) : gettext("%(name)s is viewing", { name })).join(" · ");
   for (const one of [line, near]) {
     if (!one) continue;
     if (one.textContent !== words) one.textContent = words;

@@ -1,5 +1,6 @@
 /** Rows of the inbox under clicks and keys: moving, choosing several, answering in the row. Without this file they are links, boxes and forms. */
 
+import { gettext } from "./language.js";
 import { announce, isKey } from "./page.js";
 
 const SOON = 5 * 60_000; // as hitl/views/cards/rows.py has it
@@ -50,11 +51,11 @@ function count(aloud = false) {
   if (!box) return;
   const known = boxes(), chosen = known.filter((one) => one.checked).length;
   line.dataset.plain ??= line.textContent;
-  line.textContent = chosen ? `${chosen} of ${known.length} selected` : line.dataset.plain;
+  line.textContent = chosen ? gettext("%(chosen)s of %(count)s selected", { chosen, count: known.length }) : line.dataset.plain;
   box.checked = chosen > 0 && chosen === known.length;
   box.indeterminate = chosen > 0 && !box.checked;
   box.form.classList.toggle("chosen", chosen > 0);
-  if (aloud) announce(`${chosen} selected`);
+  if (aloud) announce(gettext("%(chosen)s selected", { chosen }));
 }
 
 /** The boxes that were ticked stay so in a list that takes this one's place. */
@@ -76,7 +77,7 @@ function approve() {
   if (boxes().some((one) => one.checked)) { find("all").form.requestSubmit(); return; }
   const row = current(), button = row?.querySelector("[data-row-answer] button");
   if (button) button.click();
-  else announce(row ? "This question is answered on its own page: press Enter." : "Press J to go to a question first.");
+  else announce(row ? gettext("This question is answered on its own page: press Enter.") : gettext("Press J to go to a question first."));
 }
 
 /** R opens the question where it is sent back. */
@@ -104,7 +105,7 @@ async function send(event) {
     if (response.ok && response.redirected && line?.dataset.what) answered(row, line);
     else refused(row, page, response.status);
   } catch {
-    tellProblem(row, "The server cannot be reached. Nothing was decided; try again.");
+    tellProblem(row, gettext("The server cannot be reached. Nothing was decided; try again."));
   } finally {
     for (const one of [row, button]) one.removeAttribute("aria-busy");
   }
@@ -112,16 +113,16 @@ async function send(event) {
 
 function answered(row, line) {
   const hadFocus = row.contains(document.activeElement);
-  close(row, line.dataset.what === "voted" ? "You voted" : "Answered by you");
+  close(row, line.dataset.what === "voted" ? gettext("You voted") : gettext("Answered by you"));
   const next = hadFocus ? move(1) : null;
-  announce(`${line.textContent.trim()}${next ? ` Next: ${linkOf(next).textContent}` : ""}`);
+  announce(`${line.textContent.trim()}${next ? ` ${gettext("Next: %(question)s", { question: linkOf(next).textContent })}` : ""}`);
 }
 
 function refused(row, page, status) {
   const problem = page.querySelector("[data-problem]")?.textContent.trim();
   if (page.querySelector("[data-sure]")) location.assign(/** @type {any} */ (linkOf(row)).href); // it asks for a second look
   else if (status === 409 && !page.querySelector(`[data-pause="${row.dataset.row}"]`)) close(row);
-  if (row.isConnected) tellProblem(row, problem ?? "The server did not take the answer: you may be logged out. Reload the page and look again.");
+  if (row.isConnected) tellProblem(row, problem ?? gettext("The server did not take the answer: you may be logged out. Reload the page and look again."));
 }
 
 function tellProblem(row, words) {

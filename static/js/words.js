@@ -3,6 +3,7 @@
  * as "Your unsent text", until it is put away. Without this file the server shows words that it did not take.
  */
 
+import { gettext } from "./language.js";
 import { announce } from "./page.js";
 
 const FIELDS = "textarea, select, input:not([type=hidden], [type=submit])";
@@ -72,7 +73,7 @@ export function keep(words) {
   if (!news.length) return;
   write(UNSENT + thread(), [...before, ...news.map(({ label, text }) => ({ label, text }))]);
   show();
-  setTimeout(() => announce("Your unsent text is kept on this page."), 1_000); // after what is said of the new question
+  setTimeout(() => announce(gettext("Your unsent text is kept on this page.")), 1_000); // after what is said of the new question
 }
 
 function show() {
@@ -82,7 +83,7 @@ function show() {
   box.querySelector("ul").replaceChildren(...words.map(entry));
   box.querySelector("[data-away]")?.remove();
   if (words.length) {
-    const away = button("Dismiss");
+    const away = button(gettext("Dismiss"));
     away.dataset.away = "";
     away.addEventListener("click", () => { write(UNSENT + thread(), []); show(); document.querySelector("#question, .ground h2")?.focus(); });
     box.append(away);
@@ -99,16 +100,16 @@ function button(words) {
 }
 
 function entry({ label, text }) {
-  const item = document.createElement("li"), name = document.createElement("b"), body = document.createElement("pre"), copy = button("Copy");
+  const item = document.createElement("li"), name = document.createElement("b"), body = document.createElement("pre"), copy = button(gettext("Copy"));
   name.textContent = label;
   body.textContent = text;
   body.tabIndex = 0;
   body.setAttribute("aria-label", label);
-  copy.setAttribute("aria-label", `Copy: ${label}`);
+  copy.setAttribute("aria-label", gettext("Copy: %(label)s", { label }));
   copy.addEventListener("click", async () => {
     const done = await copied(text, body);
-    copy.textContent = done ? "Copied" : "Press Ctrl+C";
-    announce(done ? "Copied." : "The text is selected: press Ctrl+C to copy it.");
+    copy.textContent = done ? gettext("Copied") : gettext("Press Ctrl+C");
+    announce(done ? gettext("Copied.") : gettext("The text is selected: press Ctrl+C to copy it."));
   });
   item.append(name, body, copy);
   return item;
