@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import re
 
+from django.utils.translation import gettext, gettext_noop
+
 from runs.models import WorkOrder
 from runs.states import AFTER, BEFORE, CANCELLED, EXPIRED, SUSPENDED, RunStatus
 from runs.workflows import sequence
 
 WORDS = {
-    "needs_bookkeeper_decision": "Needs a bookkeeper's decision",
-    BEFORE: "Stopped before a step",
-    AFTER: "Stopped after a step",
-    SUSPENDED: "Suspended",
+    "needs_bookkeeper_decision": gettext_noop("Needs a bookkeeper's decision"),
+    BEFORE: gettext_noop("Stopped before a step"),
+    AFTER: gettext_noop("Stopped after a step"),
+    SUSPENDED: gettext_noop("Suspended"),
 }
 """Phases that their name alone says badly."""
 
@@ -25,7 +27,9 @@ def words(phase: str) -> str:
 
     A template or another engine may name any: `awaiting_text` is "Awaiting text".
     """
-    text = WORDS.get(phase) or re.sub(r"[\s_-]+", " ", phase).strip()
+    if phase in WORDS:
+        return gettext(WORDS[phase])
+    text = re.sub(r"[\s_-]+", " ", phase).strip()
     return text[:1].upper() + text[1:]
 
 
@@ -37,10 +41,13 @@ def whereabouts(order: WorkOrder) -> str:
         return words(order.phase)
     steps = order.definition.steps
     place = sequence.place_in(steps, order.current_step or steps[0]["name"], asked(order))
-    ends = {CANCELLED: "Cancelled", EXPIRED: "Expired"}
+    ends = {
+        CANCELLED: gettext("Cancelled at %(place)s"),
+        EXPIRED: gettext("Expired at %(place)s"),
+    }
     run = order.latest_run
-    ended = ends.get(RunStatus(run.status), "Stopped") if run else "Stopped"
-    return f"{ended} at {place}"
+    stopped = gettext("Stopped at %(place)s")
+    return (ends.get(RunStatus(run.status), stopped) if run else stopped) % {"place": place}
 
 
 def asked(order: WorkOrder) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import models
+from django.utils.translation import gettext_lazy
 
 
 class RunStatus(models.TextChoices):
@@ -51,10 +52,10 @@ MOVES: dict[RunStatus, frozenset[RunStatus]] = {
 
 
 class PauseStatus(models.TextChoices):
-    OPEN = "open"
-    ANSWERED = "answered"
-    CANCELLED = "cancelled"
-    EXPIRED = "expired"
+    OPEN = "open", gettext_lazy("Open")
+    ANSWERED = "answered", gettext_lazy("Answered")
+    CANCELLED = "cancelled", gettext_lazy("Cancelled")
+    EXPIRED = "expired", gettext_lazy("Expired")
 
 
 class Lifecycle(models.TextChoices):

@@ -13,6 +13,7 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import F
+from django.utils.translation import gettext
 
 from checkpoints.state import codec, redaction
 from hitl.decisions import notifications, tool_calls
@@ -116,7 +117,7 @@ def check_door(pause: Pause, answer: Answer) -> None:
     if answer.via in AWAY and pause.risk == "high":
         raise policy.NotAllowed(
             "high_risk_elsewhere",
-            "Nothing was decided: a question of high risk is answered on its own page.",
+            gettext("Nothing was decided: a question of high risk is answered on its own page."),
         )
 
 
@@ -128,7 +129,14 @@ def check_words(pause: Pause, answer: Answer) -> None:
     if action != CANCEL and action not in pause.ways:
         known = ", ".join([*pause.ways, CANCEL])
         raise AnswerInvalid(
-            {"decision": [f"{action[:60]!r} is no answer here. Answers are: {known}."]},
+            {
+                "decision": [
+                    (
+                        gettext("%(value)r is no answer here. Answers are: %(known)s.")
+                        % {"value": action[:60], "known": known}
+                    )
+                ]
+            },
             code="unknown_answer",
         )
     names = [stage["name"] for stage in stages.of(pause.review)]
@@ -139,7 +147,13 @@ def check_words(pause: Pause, answer: Answer) -> None:
         raise AnswerInvalid(
             {
                 "feedback": [
-                    f"Feedback may have up to {MAX_FEEDBACK} characters; this has {len(feedback)}."
+                    (
+                        gettext(
+                            "Feedback may have up to %(max_feedback)s characters; this "
+                            "has %(feedback)s."
+                        )
+                        % {"max_feedback": MAX_FEEDBACK, "feedback": len(feedback)}
+                    )
                 ]
             }
         )
@@ -148,27 +162,39 @@ def check_words(pause: Pause, answer: Answer) -> None:
             {
                 "feedback": [
                     (
-                        "The feedback holds characters that cannot be kept: a NUL, or bytes "
-                        "that are no UTF-8."
+                        gettext(
+                            "The feedback holds characters that cannot be kept: a NUL, or bytes "
+                            "that are no UTF-8."
+                        )
                     )
                 ]
             }
         )
     if action == REVISE and not feedback:
         raise AnswerInvalid(
-            {"feedback": ["Say what should change: a revision needs feedback."]},
+            {"feedback": [gettext("Say what should change: a revision needs feedback.")]},
             code="feedback_required",
         )
     if action in pause.review.get("reason_required", []) and not feedback:
         raise AnswerInvalid(
-            {"feedback": ["Say why: the rules of this step ask for a reason with this answer."]},
+            {
+                "feedback": [
+                    gettext("Say why: the rules of this step ask for a reason with this answer.")
+                ]
+            },
             code="reason_required",
         )
     if action == REVISE and not pause.may_revise:
         raise AnswerInvalid(
             {
                 "decision": [
-                    f"This was sent back {pause.max_revisions} times already. Approve it or cancel."
+                    (
+                        gettext(
+                            "This was sent back %(max_revisions)s times already. Approve "
+                            "it or cancel."
+                        )
+                        % {"max_revisions": pause.max_revisions}
+                    )
                 ]
             },
             code="revisions_exhausted",
@@ -182,7 +208,14 @@ def check_stage(pause: Pause, answer: Answer, theirs: Sequence[str]) -> None:
     """
     if policy.approves(answer.action) and not answer.stage and len(theirs) > 1:
         raise AnswerInvalid(
-            {"stage": [f"You are asked at several stages: name one of {', '.join(theirs)}."]},
+            {
+                "stage": [
+                    (
+                        gettext("You are asked at several stages: name one of %(join)s.")
+                        % {"join": ", ".join(theirs)}
+                    )
+                ]
+            },
             code="stage_required",
         )
 
@@ -207,7 +240,7 @@ def with_edit(pause: Pause, answer: Answer) -> Answer:
     if answer.edited_content is None:
         return answer
     if not pause.review.get("edits") or not policy.approves(answer.action):
-        message = (
+        message = gettext(
             "The content of this question is answered as it is: this answer takes no edited text."
         )
         raise AnswerInvalid({"edited_content": [message]}, code="edits_not_allowed")
@@ -215,12 +248,16 @@ def with_edit(pause: Pause, answer: Answer) -> Answer:
     fault = (
         ""
         if text.strip()
-        else "The edited text is empty. Cancel, or send it back, where nothing of it should stay."
+        else gettext(
+            "The edited text is empty. Cancel, or send it back, where nothing of it should stay."
+        )
     )
     if len(text) > MAX_EDITED:
-        fault = f"The edited text may have up to {MAX_EDITED} characters; this has {len(text)}."
+        fault = gettext(
+            "The edited text may have up to %(max_edited)s characters; this has %(text)s."
+        ) % {"max_edited": MAX_EDITED, "text": len(text)}
     elif text != codec.readable(text):
-        fault = (
+        fault = gettext(
             "The edited text holds characters that cannot be kept: a NUL, or bytes that are no "
             "UTF-8."
         )
@@ -242,12 +279,13 @@ def check_payload(
     wanted = asked.wants_data(action)
     if not wanted and payload is not None:
         message = (
-            f"The answer {action!r} takes no data."
+            (gettext("The answer %(action)r takes no data.") % {"action": action})
             if asked.required_inputs
-            else "This question asks for no data."
+            else gettext("This question asks for no data.")
         )
         raise AnswerInvalid(
-            {"input": [f"{message} Answer again without it."]}, code="input_unexpected"
+            {"input": [(gettext("%(message)s Answer again without it.") % {"message": message})]},
+            code="input_unexpected",
         )
     if not wanted:
         return
@@ -256,8 +294,10 @@ def check_payload(
         errors = {
             "": [
                 (
-                    "The answer holds characters that cannot be kept: a NUL, or bytes that are "
-                    "no UTF-8."
+                    gettext(
+                        "The answer holds characters that cannot be kept: a NUL, or bytes that are "
+                        "no UTF-8."
+                    )
                 )
             ]
         }

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from django.db.models import Q
+from django.utils.translation import gettext
 
 from checkpoints.database.people import User
 from checkpoints.store import CheckpointDamaged, StoreUnavailable
@@ -109,8 +110,8 @@ def decide(
     _check([pause_id for pause_id, _ in chosen])
     if answer.action not in ANSWERS:
         raise BulkInvalid(
-            f"Several questions at once are answered with {' or '.join(ANSWERS)}. Nothing "
-            "was decided."
+            gettext("Several questions at once are answered with %(or)s. Nothing was decided.")
+            % {"or": " or ".join(ANSWERS)}
         )
     pauses = {pause.pk: pause for pause in _seen([pause_id for pause_id, _ in chosen], by)}
     with keyed.at_work(None):
@@ -141,29 +142,27 @@ def _decide_one(
             pause,
             None,
             "voted",
-            "Your vote was taken; the question stays open until enough have approved.",
+            gettext("Your vote was taken; the question stays open until enough have approved."),
         )
-    return BulkResult(
-        pause_id, pause, decision, "", services.PAST[answer.action].capitalize() + "."
-    )
+    return BulkResult(pause_id, pause, decision, "", _done(answer.action))
 
 
 def refused(pause: Pause, action: str) -> str:
     """Why a question is not answered in bulk; "" where it may be."""
     if pause.status != PauseStatus.OPEN:
-        return "It has been answered already."
+        return gettext("It has been answered already.")
     if pause.overdue:
-        return "The time to answer it is over."
+        return gettext("The time to answer it is over.")
     if pause.risk == "high":
-        return "Its risk is high: look at it by itself."
+        return gettext("Its risk is high: look at it by itself.")
     if pause.review.get("step_up"):
-        return "It wants a second factor: look at it by itself."
+        return gettext("It wants a second factor: look at it by itself.")
     if action in pause.review.get("reason_required", []):
-        return "This answer needs a reason of its own."
+        return gettext("This answer needs a reason of its own.")
     if action == APPROVE and APPROVE not in pause.ways:
-        return "It has answers of its own, and no Approve."
+        return gettext("It has answers of its own, and no Approve.")
     if pause.wants_data(action):
-        return "It asks for data."
+        return gettext("It asks for data.")
     return ""
 
 
@@ -181,6 +180,15 @@ def _seen(pause_ids: Iterable[uuid.UUID], by: User) -> Iterable[Pause]:
 
 def _check(pause_ids: Sequence[uuid.UUID]) -> None:
     if not pause_ids or len(pause_ids) > MOST:
-        raise BulkInvalid(f"Choose between one and {MOST} questions. Nothing was decided.")
+        raise BulkInvalid(
+            gettext("Choose between one and %(most)s questions. Nothing was decided.")
+            % {"most": MOST}
+        )
     if len(set(pause_ids)) < len(pause_ids):
-        raise BulkInvalid("A question was chosen twice. Nothing was decided.")
+        raise BulkInvalid(gettext("A question was chosen twice. Nothing was decided."))
+
+
+def _done(action: str) -> str:
+    return {APPROVE: gettext("Approved."), CANCEL: gettext("Cancelled.")}.get(
+        action, gettext("Answered.")
+    )

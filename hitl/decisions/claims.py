@@ -12,6 +12,7 @@ import uuid
 
 from django.conf import settings
 from django.db import transaction
+from django.utils.translation import gettext
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
@@ -43,13 +44,13 @@ def claim(pause_id: uuid.UUID, *, by: User, take_over: bool = False) -> Pause:
     if turns.staged(pause):
         raise policy.NotAllowed(
             "not_claimable",
-            "A review in stages is not claimed: the other stages would have to wait.",
+            gettext("A review in stages is not claimed: the other stages would have to wait."),
         )
     standing = ReviewContext(pause, by)
     standing.check_may_approve()
     if take_over and not by.is_superuser:
         raise policy.NotAllowed(
-            "not_allowed", "Only a superuser takes over what somebody else has claimed."
+            "not_allowed", gettext("Only a superuser takes over what somebody else has claimed.")
         )
     try:
         _claim(pause, by=by, over=standing.holder if take_over else None)
@@ -58,7 +59,7 @@ def claim(pause_id: uuid.UUID, *, by: User, take_over: bool = False) -> Pause:
         services.check_open(pause)
         ReviewContext(pause, by).check_claim()
         raise policy.NotNow(
-            "claimed", "Somebody else was quicker by a moment. Nothing was claimed."
+            "claimed", gettext("Somebody else was quicker by a moment. Nothing was claimed.")
         ) from lost
     return visibility.find_pause(Pause.objects.shown(), pause_id, by=by)
 

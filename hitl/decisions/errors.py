@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 from django.http import Http404
+from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints.text import dates
 from hitl.decisions import revisions
@@ -35,7 +36,8 @@ class AnswerInvalid(Exception):
 
     def __init__(self, errors: dict[str, list[str]], code: str = "answer_invalid") -> None:
         super().__init__(
-            "Nothing was decided; the question is still open. "
+            gettext("Nothing was decided; the question is still open.")
+            + " "
             + " ".join(text for texts in errors.values() for text in texts)
         )
         self.errors = errors
@@ -68,30 +70,31 @@ class DeadlinePassed(AlreadyAnswered):
         """What the rules say: `expire`, `cancel`, `approve` or `escalate`."""
 
     def __str__(self) -> str:
-        outcome = OUTCOMES[self.outcome]
+        outcome = str(OUTCOMES[self.outcome])
         if (
             self.outcome == "escalate"
             and self.pause.status == PauseStatus.OPEN
             and self.pause.deadline_at is not None
         ):
-            outcome = (
-                f"{outcome}, until {dates.told(self.pause.deadline_at, exact=True)}. Look at it "
-                "again if you are still asked"
-            )
-        return (
-            f"The time to answer was over at {dates.told(self.at, exact=True)}, so nothing of "
-            f"your answer was taken. {outcome}."
-        )
+            outcome = gettext(
+                "%(outcome)s, until %(told)s. Look at it again if you are still asked"
+            ) % {"outcome": outcome, "told": dates.told(self.pause.deadline_at, exact=True)}
+        return gettext(
+            "The time to answer was over at %(told)s, so nothing of your answer was "
+            "taken. %(outcome)s."
+        ) % {"told": dates.told(self.at, exact=True), "outcome": outcome}
 
 
 OUTCOMES = {
     "expire": (
-        "By its rules the question expires: its run ends without an answer, and the question "
-        "can be reopened"
+        gettext_lazy(
+            "By its rules the question expires: its run ends without an answer, and the question "
+            "can be reopened"
+        )
     ),
-    "cancel": "By its rules silence cancels",
-    "approve": "By its rules silence approves, and the run goes on",
-    "escalate": "By its rules further people are asked",
+    "cancel": gettext_lazy("By its rules silence cancels"),
+    "approve": gettext_lazy("By its rules silence approves, and the run goes on"),
+    "escalate": gettext_lazy("By its rules further people are asked"),
 }
 """What the rules say of a question at its deadline, in words."""
 
@@ -125,7 +128,10 @@ class SeveralQuestions(Exception):
 
     def __init__(self, pauses: list[Pause]) -> None:
         super().__init__(
-            "Several questions are open here; name one of them as pause_id. Nothing was decided."
+            gettext(
+                "Several questions are open here; name one of them as pause_id. Nothing "
+                "was decided."
+            )
         )
         self.pauses = pauses
 
@@ -133,16 +139,16 @@ class SeveralQuestions(Exception):
 def who_won(pause: Pause, decision: Decision | None) -> str:
     """What is said to whoever answers a question that is closed."""
     if pause.status == PauseStatus.EXPIRED and pause.closed_at is not None:
-        return (
-            f"It expired at {dates.told(pause.closed_at, exact=True)}: nobody had answered in "
-            "time. Your answer was not recorded."
-        )
+        return gettext(
+            "It expired at %(told)s: nobody had answered in time. Your answer was not recorded."
+        ) % {"told": dates.told(pause.closed_at, exact=True)}
     if decision is None:
-        return (
-            f"This question is closed ({pause.get_status_display().lower()}), so your answer "
-            "was not recorded."
-        )
-    return f"{_already(pause, decision)} Your answer was not recorded; nothing ran twice."
+        return gettext("This question is closed (%(pause)s), so your answer was not recorded.") % {
+            "pause": pause.get_status_display().lower()
+        }
+    return gettext("%(pause)s Your answer was not recorded; nothing ran twice.") % {
+        "pause": _already(pause, decision)
+    }
 
 
 def answer_to_revision(pause: Pause, seen: int | None) -> Decision | None:
@@ -157,17 +163,23 @@ def moved_on(pause: Pause, decision: Decision | None) -> str:
     """What is said to whoever answers what is no longer asked while another question, or revision
     of it, is open.
     """
-    now = (
-        f"The question is at revision {pause.revision} by now. Look at the new content before "
-        "you answer; nothing was decided."
-    )
+    now = gettext(
+        "The question is at revision %(revision)s by now. Look at the new content "
+        "before you answer; nothing was decided."
+    ) % {"revision": pause.revision}
     if decision is None or decision.pause is None:
         return now
     return f"{_already(decision.pause, decision)} {now}"
 
 
 def _already(pause: Pause, decision: Decision) -> str:
-    done = PAST.get(
-        decision.action, f"answered with “{pause.labels.get(decision.action, decision.action)}”"
-    )
-    return f"Already {done} by {decision.who} at {dates.told(decision.decided_at, exact=True)}."
+    said = {
+        APPROVE: gettext("Already approved by %(who)s at %(told)s."),
+        REVISE: gettext("Already sent back for revision by %(who)s at %(told)s."),
+        CANCEL: gettext("Already cancelled by %(who)s at %(told)s."),
+    }.get(decision.action, gettext("Already answered with “%(answer)s” by %(who)s at %(told)s."))
+    return said % {
+        "answer": pause.labels.get(decision.action, decision.action),
+        "who": decision.who,
+        "told": dates.told(decision.decided_at, exact=True),
+    }

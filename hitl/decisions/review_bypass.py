@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
@@ -49,7 +50,7 @@ def say(thread_id: uuid.UUID, turn: Turn, *, by: User, via: Via) -> Run:
             return _recorded(turns.take_turn(thread_id, turn, by=by), by=by, via=via, reason=reason)
     except IntegrityError as error:  # run_one_live_per_thread: of two turns at once one wins
         raise ThreadBusy(
-            "Another run of this thread began at the same moment. Nothing was changed."
+            gettext("Another run of this thread began at the same moment. Nothing was changed.")
         ) from error
 
 
@@ -92,7 +93,7 @@ def may_step_around(by: User) -> bool:
 
 def _check_right(by: User) -> None:
     if not may_step_around(by):
-        message = (
+        message = gettext(
             "Bypassing a review needs a right of its own (“Can bypass a review”), so nothing began."
         )
         raise policy.NotAllowed("step_around_not_allowed", message)

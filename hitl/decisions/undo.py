@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterable
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
@@ -42,16 +43,20 @@ def undo(decision_id: uuid.UUID, *, by: User, via: Via) -> Decision:
     if why_not := _why_not(decision, by):
         raise NotYourAnswer(why_not)
     if decision.goes_on_at is None or decision.pause is None:
-        raise TooLate("This answer cannot be undone: its step leaves no time for that.")
+        raise TooLate(gettext("This answer cannot be undone: its step leaves no time for that."))
     if hasattr(decision, "undone_by"):
-        raise TooLate(f"{decision.undone_by.who} undid this answer already.")
+        raise TooLate(
+            gettext("%(who)s undid this answer already.") % {"who": decision.undone_by.who}
+        )
     return _undo(decision, until=decision.goes_on_at, by=by, via=via)
 
 
 def _why_not(decision: Decision, user: User) -> str:
     if user.is_superuser or decision.decided_by_id == user.pk:
         return ""
-    return f"Only {decision.name}, who gave this answer, or an administrator can undo it."
+    return gettext("Only %(name)s, who gave this answer, or an administrator can undo it.") % {
+        "name": decision.name
+    }
 
 
 @transaction.atomic(durable=True)

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from django.db import IntegrityError
 from django.db.models import F
+from django.utils.translation import gettext
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
@@ -79,29 +80,32 @@ def _check_same(pause: Pause, answer: Answer, votes: Sequence[Vote]) -> None:
     voter = first.name
     if answer.action != first.action:
         label = pause.labels.get(first.action, first.action)
-        message = f"{voter} voted for “{label}”. Give the same answer, or send it back, or cancel."
+        message = gettext(
+            "%(voter)s voted for “%(label)s”. Give the same answer, or send it back, or cancel."
+        ) % {"voter": voter, "label": label}
     elif data is not None and codec.encode(answer.brought) != codec.encode(data.payload):
-        message = (
-            f"{data.name} voted with other data. Confirm those by leaving yours out, or send it "
-            "back, or cancel."
-        )
+        message = gettext(
+            "%(name)s voted with other data. Confirm those by leaving yours out, or send "
+            "it back, or cancel."
+        ) % {"name": data.name}
     elif (answer.edited_content or "") != first.edited_content:
-        message = (
-            f"{voter} approved another text. Confirm that by leaving yours out, or send it back, "
-            "or cancel."
-        )
+        message = gettext(
+            "%(voter)s approved another text. Confirm that by leaving yours out, or send "
+            "it back, or cancel."
+        ) % {"voter": voter}
     else:
         return
-    raise policy.NotNow("vote_differs", f"{message} Nothing was recorded.")
+    raise policy.NotNow(
+        "vote_differs", (gettext("%(message)s Nothing was recorded.") % {"message": message})
+    )
 
 
 def words(vote: Vote) -> str:
     """What is said to who gave a vote that did not close its question."""
     count = Vote.objects.filter(pause=vote.pause_id).count()
-    return (
-        f"your vote is recorded: {count} of {policy.quorum(vote.pause)} approvals; the question "
-        "stays open"
-    )
+    return gettext(
+        "your vote is recorded: %(count)s of %(quorum)s approvals; the question stays open"
+    ) % {"count": count, "quorum": policy.quorum(vote.pause)}
 
 
 def cast(
@@ -141,7 +145,7 @@ def cast(
         vote.save(force_insert=True)
     except IntegrityError as error:  # vote_one_per_person, vote_one_per_seat, vote_one_per_address
         raise policy.NotNow(
-            "already_voted", "This vote was given already; it counts once."
+            "already_voted", gettext("This vote was given already; it counts once.")
         ) from error
     votes.append(vote)
     begun = _next_turn(pause, votes)
@@ -177,8 +181,10 @@ def _check_in_turn(pause: Pause, answer: Answer, votes: Sequence[Vote]) -> None:
     who = ", ".join(vote.who for vote in votes if vote.stage == answer.stage)
     raise policy.NotNow(
         "stage_answered",
-        f"{turns.titles(pause, [answer.stage])} has approved already ({who}); nothing was "
-        "decided twice.",
+        (
+            gettext("%(titles)s has approved already (%(who)s); nothing was decided twice.")
+            % {"titles": turns.titles(pause, [answer.stage]), "who": who}
+        ),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 from django.db.models.expressions import RawSQL
+from django.utils.translation import gettext_noop
 
 from checkpoints.database.people import NAME, User
 from checkpoints.models import Thread
@@ -82,13 +83,13 @@ def _lapses(keys: Sequence[Any], asker: Asker) -> list[Facts]:
 
 ANSWERS = List(
     name="history",
-    title="History",
+    title=gettext_noop("History"),
     address="hitl:answers",
     parameters=(
         WORDS,
         Parameter(
             "status",
-            "Answer",
+            gettext_noop("Answer"),
             f"approve, revise, cancel, an answer of the template's own, or {EXPIRED}.",
         ),
         KIND,
@@ -99,7 +100,7 @@ ANSWERS = List(
         REPOSITORY,
         RISK,
         *times("Answered"),
-        sort(newest="Newest", oldest="Oldest"),
+        sort(newest=gettext_noop("Newest"), oldest=gettext_noop("Oldest")),
     ),
     conditions={
         **questions.of_questions(AT),
@@ -123,7 +124,7 @@ ANSWERS = List(
 )
 LAPSES = List(
     name="lapses",
-    title="Expired questions",
+    title=gettext_noop("Expired questions"),
     address="hitl:answers",
     parameters=ANSWERS.parameters,
     conditions={

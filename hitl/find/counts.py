@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import QuerySet
+from django.utils.translation import gettext
 
 from hitl.find.asking import ME, Asked, Parameter
 from hitl.find.lists import Asker, Facts, List
@@ -124,9 +125,11 @@ def _filter(
 def label_of(parameter: Parameter, value: str) -> str:
     """What pages call a value."""
     if parameter.names_people and value == ME:
-        return "Me"
+        return gettext("Me")
     in_words = parameter.name in {"phase", "status"} and not parameter.choices
-    return parameter.choices.get(value) or (phases.words(value) if in_words else value)
+    if value in parameter.choices:
+        return gettext(parameter.choices[value])
+    return phases.words(value) if in_words else value
 
 
 def _told(number: int, more: bool) -> str:

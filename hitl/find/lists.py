@@ -13,6 +13,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet
 from django.db.models.expressions import RawSQL
+from django.utils.translation import gettext_noop
 
 from checkpoints.database.people import NAME, User
 from hitl.find import fulltext
@@ -25,54 +26,67 @@ NEWEST, OLDEST, DUE = "newest", "oldest", "due"
 DONE = "completed"
 DAY = dt.timedelta(days=1)
 KINDS = {
-    PauseKind.APPROVAL.value: "Approvals",
-    PauseKind.INPUT.value: "Data",
-    PauseKind.TOOLS.value: "Tool calls",
-    PauseKind.EXTERNAL.value: "Wait gates",
+    PauseKind.APPROVAL.value: gettext_noop("Approvals"),
+    PauseKind.INPUT.value: gettext_noop("Data"),
+    PauseKind.TOOLS.value: gettext_noop("Tool calls"),
+    PauseKind.EXTERNAL.value: gettext_noop("Wait gates"),
 }
 DUES = {
-    "overdue": "Overdue",
-    "today": "Within a day",
-    "week": "Within a week",
-    "none": "No deadline",
+    "overdue": gettext_noop("Overdue"),
+    "today": gettext_noop("Within a day"),
+    "week": gettext_noop("Within a week"),
+    "none": gettext_noop("No deadline"),
 }
 STATUSES = {
-    "pending": "Pending",
-    "running": "Running",
-    "paused": "Paused",
-    DONE: "Completed",
-    "failed": "Failed",
+    "pending": gettext_noop("Pending"),
+    "running": gettext_noop("Running"),
+    "paused": gettext_noop("Paused"),
+    DONE: gettext_noop("Completed"),
+    "failed": gettext_noop("Failed"),
 }
 
 WORDS = Parameter(
-    "q", "Search", "Words that it has, each by its beginning; an id finds the row itself."
+    "q",
+    gettext_noop("Search"),
+    "Words that it has, each by its beginning; an id finds the row itself.",
 )
-PHASE = Parameter("phase", "Phase", "The phase that it is in, such as awaiting_plan_approval.")
-TEMPLATE = Parameter("template", "Template", "Slug of the template.")
-TEAM = Parameter("team", "Team", "Name of the team.")
-REPOSITORY = Parameter("repository", "Repository", "Name of the repository.")
+PHASE = Parameter(
+    "phase", gettext_noop("Phase"), "The phase that it is in, such as awaiting_plan_approval."
+)
+TEMPLATE = Parameter("template", gettext_noop("Template"), "Slug of the template.")
+TEAM = Parameter("team", gettext_noop("Team"), "Name of the team.")
+REPOSITORY = Parameter("repository", gettext_noop("Repository"), "Name of the repository.")
 RISK = Parameter(
-    "risk", "Risk", "The highest risk of what is asked.", {risk: risk.title() for risk in RISKS}
+    "risk",
+    gettext_noop("Risk"),
+    "The highest risk of what is asked.",
+    dict(
+        zip(RISKS, (gettext_noop("Low"), gettext_noop("Normal"), gettext_noop("High")), strict=True)
+    ),
 )
-DUE_BY = Parameter("due", "Due", "When the question is due.", DUES)
-KIND = Parameter("kind", "Kind", "What the question wants.", KINDS)
-FAILURE = Parameter("failure_code", "Failure", "Code of the failure, such as step_error.")
+DUE_BY = Parameter("due", gettext_noop("Due"), "When the question is due.", DUES)
+KIND = Parameter("kind", gettext_noop("Kind"), "What the question wants.", KINDS)
+FAILURE = Parameter(
+    "failure_code", gettext_noop("Failure"), "Code of the failure, such as step_error."
+)
 
 
 def person(about: str) -> Parameter:
-    return Parameter("person", "Person", f"{about}: a user name, or {ME}.")
+    return Parameter("person", gettext_noop("Person"), f"{about}: a user name, or {ME}.")
 
 
 def times(what: str) -> tuple[Parameter, Parameter]:
     return (
-        Parameter("since", "Since", f"{what} since then. {MOMENT}"),
-        Parameter("until", "Until", f"{what} until then. {MOMENT}"),
+        Parameter("since", gettext_noop("Since"), f"{what} since then. {MOMENT}"),
+        Parameter("until", gettext_noop("Until"), f"{what} until then. {MOMENT}"),
     )
 
 
 def sort(**labels: str) -> Parameter:
     first = next(iter(labels))
-    return Parameter("sort", "Sort", f"The order; {first} where it is left out.", labels)
+    return Parameter(
+        "sort", gettext_noop("Sort"), f"The order; {first} where it is left out.", labels
+    )
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Value
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce, NullIf
+from django.utils.translation import gettext_noop
 
 from checkpoints.database.people import NAME
 from hitl.find import questions
@@ -196,11 +197,11 @@ def _phases(
 
 ORDERS = List(
     name="orders",
-    title="Work orders",
+    title=gettext_noop("Work orders"),
     address="hitl:orders",
     parameters=(
         WORDS,
-        Parameter("status", "Status", "Where it stands.", STATUSES),
+        Parameter("status", gettext_noop("Status"), "Where it stands.", STATUSES),
         PHASE,
         TEMPLATE,
         person("Who asked for it"),
@@ -210,7 +211,7 @@ ORDERS = List(
         DUE_BY,
         FAILURE,
         *times("Made"),
-        sort(newest="Newest", oldest="Oldest"),
+        sort(newest=gettext_noop("Newest"), oldest=gettext_noop("Oldest")),
     ),
     conditions={
         "status": _order_status,

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db.models import Q
 from django.db.models.expressions import RawSQL
+from django.utils.translation import gettext_noop
 
 from checkpoints.database.people import NAME, User
 from hitl.decisions.deadlines.changes import SOONEST
@@ -139,10 +140,14 @@ def _questions(keys: Sequence[Any], asker: Asker) -> list[Facts]:
 
 
 ASKED = "asked"
-WHOSE_QUESTIONS = {"own": "Mine", "team": "My teams’", ASKED: "I wait for"}
+WHOSE_QUESTIONS = {
+    "own": gettext_noop("Mine"),
+    "team": gettext_noop("My teams’"),
+    ASKED: gettext_noop("I wait for"),
+}
 WHOSE = Parameter(
     "whose",
-    "Whose",
+    gettext_noop("Whose"),
     f"own: yours alone; team: your teams’ too; {ASKED}: what others must answer for your work.",
     WHOSE_QUESTIONS,
 )
@@ -162,7 +167,7 @@ def inbox_of(user: User, asked: Asked, waiting: PauseQuerySet) -> PauseQuerySet:
 
 INBOX = List(
     name="inbox",
-    title="Inbox",
+    title=gettext_noop("Inbox"),
     address="hitl:inbox",
     parameters=(
         WORDS,
@@ -176,7 +181,11 @@ INBOX = List(
         RISK,
         DUE_BY,
         *times("Asked"),
-        sort(due="Due soonest", newest="Newest", oldest="Waiting longest"),
+        sort(
+            due=gettext_noop("Due soonest"),
+            newest=gettext_noop("Newest"),
+            oldest=gettext_noop("Waiting longest"),
+        ),
     ),
     conditions={**of_questions(), "due": due},
     found_by=question_has,

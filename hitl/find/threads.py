@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.expressions import RawSQL
+from django.utils.translation import gettext_noop
 
 from checkpoints.database.people import NAME
 from checkpoints.models import Thread
@@ -39,11 +40,11 @@ NESTED = 6
 """How deep the questions of child runs are looked for on a thread."""
 NEW = "new"
 THREAD_STATUSES = {
-    NEW: "New",
+    NEW: gettext_noop("New"),
     **STATUSES,
-    "cancelled": "Cancelled",
-    "expired": "Expired",
-    Lifecycle.RESUMED.value: "Resumed",
+    "cancelled": gettext_noop("Cancelled"),
+    "expired": gettext_noop("Expired"),
+    Lifecycle.RESUMED.value: gettext_noop("Resumed"),
 }
 
 
@@ -139,17 +140,19 @@ def thread_has(keys: RawSQL) -> Q:
 
 THREADS = List(
     name="threads",
-    title="Threads",
+    title=gettext_noop("Threads"),
     address="hitl:threads",
     parameters=(
         WORDS,
-        Parameter("status", "Status", "Where its latest run stands.", THREAD_STATUSES),
+        Parameter(
+            "status", gettext_noop("Status"), "Where its latest run stands.", THREAD_STATUSES
+        ),
         TEMPLATE,
         person("Whose it is"),
         TEAM,
         FAILURE,
         *times("Opened"),
-        sort(newest="Newest", oldest="Oldest"),
+        sort(newest=gettext_noop("Newest"), oldest=gettext_noop("Oldest")),
     ),
     conditions={
         "status": _thread_status,

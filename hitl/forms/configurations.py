@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext, gettext_lazy
 
 from hitl.forms.json_schema import ABSENT, SchemaForm
 from runs.models import StepTemplate
@@ -29,8 +30,8 @@ class KindForm(forms.Form):
     title = forms.CharField(max_length=120)
     more = JsonText(
         required=False,
-        label="Further configuration",
-        help_text="As JSON: an object of what has no field above.",
+        label=gettext_lazy("Further configuration"),
+        help_text=gettext_lazy("As JSON: an object of what has no field above."),
         widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
     )
 
@@ -44,8 +45,10 @@ class KindForm(forms.Form):
         if new:
             self.fields["slug"] = forms.SlugField(
                 max_length=80,
-                label="Name",
-                help_text="How templates name it: letters, digits, hyphens and underscores.",
+                label=gettext("Name"),
+                help_text=gettext(
+                    "How templates name it: letters, digits, hyphens and underscores."
+                ),
             )
         if registry.config_schema(kind.function) is not None and not self.rest:
             del self.fields["more"]
@@ -66,7 +69,7 @@ class KindForm(forms.Form):
         """An object, or nothing."""
         more = self.cleaned_data["more"]
         if more is not None and not isinstance(more, dict):
-            raise forms.ValidationError('An object, such as {"name": "value"}.')
+            raise forms.ValidationError(gettext('An object, such as {"name": "value"}.'))
         return more or {}
 
     def config_to_save(self) -> dict[str, Any]:
@@ -87,7 +90,7 @@ class KindForm(forms.Form):
         for text in left:
             self.add_error("more" if "more" in self.fields else None, text)
         if inner and not left:
-            self.add_error(None, "See the marked fields of the configuration.")
+            self.add_error(None, gettext("See the marked fields of the configuration."))
         for place, texts in errors.items():
             if not place.startswith("config"):
                 self.add_error(place if place in self.fields else None, texts)

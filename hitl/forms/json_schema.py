@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from django.utils import timezone
 from django.utils.datastructures import MultiValueDict
+from django.utils.translation import gettext
 
 from hitl.forms.kinds import (
     Kind,
@@ -351,7 +352,7 @@ class SchemaForm:
             return _read(made, text)
         except (ValueError, RecursionError):
             if made.kind == "json":
-                self.problems[made.path] = ["This is no JSON."]
+                self.problems[made.path] = [gettext("This is no JSON.")]
             return text
 
 

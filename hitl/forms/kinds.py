@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from django.utils.translation import gettext
+
 from checkpoints.state import codec
 
 LONG = 200
@@ -119,7 +121,7 @@ def _choices(schema: Mapping[str, Any]) -> tuple[list[tuple[Any, str]], bool] | 
 
 def options_of(schema: Any) -> tuple[list[Option], bool]:
     flat = flatten(schema)
-    values, other = _choices(flat) or ([(True, "Yes"), (False, "No")], False)
+    values, other = _choices(flat) or ([(True, gettext("Yes")), (False, gettext("No"))], False)
     posted = [escaped(value) if isinstance(value, str) else words(value) for value, _ in values]
     if len(set(posted)) < len(posted):  # "1" and 1
         posted = [codec.encode(value).replace("~", "~0") for value, _ in values]

@@ -12,6 +12,7 @@ from typing import Any
 from django import forms
 from django.contrib.auth.models import Group
 from django.forms.utils import ErrorDict
+from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints import ids
 from checkpoints.database.people import User
@@ -55,13 +56,13 @@ class DecisionForm(forms.Form):
         try:
             return ids.parse(Comment.PREFIX, shown) if shown else None
         except ValueError as error:
-            raise forms.ValidationError("It is no comment.") from error
+            raise forms.ValidationError(gettext("It is no comment.")) from error
 
     def clean(self) -> dict[str, Any]:
         values: dict[str, Any] = super().clean() or {}
         values["action"] = action = values.get("edited") or values.get("action")
         if not action:
-            self.add_error("action", "Choose an answer.")
+            self.add_error("action", gettext("Choose an answer."))
         if action == REVISE:
             values["feedback"] = values.get("wish", "").strip() or values.get("feedback", "")
         return values
@@ -130,11 +131,14 @@ class Told(forms.Form):
 
 class ExtendForm(Told):
     until = forms.DateTimeField(
-        error_messages={"required": "Choose a later time.", "invalid": "Choose one of the times."}
+        error_messages={
+            "required": gettext_lazy("Choose a later time."),
+            "invalid": gettext_lazy("Choose one of the times."),
+        }
     )
     reason = forms.CharField(
         max_length=MAX_REASON,
-        error_messages={"required": "Say why: it is recorded with your name."},
+        error_messages={"required": gettext_lazy("Say why: it is recorded with your name.")},
     )
 
 
@@ -142,7 +146,7 @@ class SnoozeForm(Told):
     hours = forms.IntegerField(
         min_value=0,
         max_value=LONGEST_SNOOZE.days * 24,
-        error_messages={"required": "Choose for how long."},
+        error_messages={"required": gettext_lazy("Choose for how long.")},
     )
 
     def until(self, now: dt.datetime) -> dt.datetime | None:
@@ -152,12 +156,12 @@ class SnoozeForm(Told):
 
 
 class ThreadForm(forms.Form):
-    title = forms.CharField(max_length=200, label="What it is about")
+    title = forms.CharField(max_length=200, label=gettext_lazy("What it is about"))
     team = forms.ModelChoiceField(
         Group.objects.none(),
         required=False,
-        empty_label="Only me",
-        help_text="Its members see the thread and may answer.",
+        empty_label=gettext_lazy("Only me"),
+        help_text=gettext_lazy("Its members see the thread and may answer."),
     )
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
@@ -168,10 +172,12 @@ class ThreadForm(forms.Form):
 class MessageForm(forms.Form):
     """What is said on a thread; the first message chooses the template of its runs."""
 
-    template = forms.ChoiceField(help_text="The steps that a message on this thread goes through.")
+    template = forms.ChoiceField(
+        help_text=gettext_lazy("The steps that a message on this thread goes through.")
+    )
     text = forms.CharField(
         max_length=MAX_FEEDBACK,
-        label="Message",
+        label=gettext_lazy("Message"),
         widget=forms.Textarea(attrs={"rows": 3, "data-send-keys": ""}),
     )
 
@@ -209,7 +215,7 @@ class EditForm(forms.Form):
 
 class BusyForm(forms.Form):
     when_busy = forms.ChoiceField(
-        choices=WhenBusy.choices, label="A message while a run is at work"
+        choices=WhenBusy.choices, label=gettext_lazy("A message while a run is at work")
     )
 
 
@@ -230,25 +236,25 @@ class WorkOrderForm(forms.Form):
     title = forms.CharField(
         max_length=200,
         required=False,
-        help_text="Left empty, it is named after the template and the repository.",
+        help_text=gettext_lazy("Left empty, it is named after the template and the repository."),
     )
     request = forms.CharField(
         max_length=20_000,
         required=False,
-        label="Request",
+        label=gettext_lazy("Request"),
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text="What is asked for, in your words.",
+        help_text=gettext_lazy("What is asked for, in your words."),
     )
     repository_url = forms.CharField(
         max_length=500,
-        label="Repository",
-        help_text="A local path in an allowed folder, or a URL of an allowed host.",
+        label=gettext_lazy("Repository"),
+        help_text=gettext_lazy("A local path in an allowed folder, or a URL of an allowed host."),
     )
     team = forms.ModelChoiceField(
         Group.objects.none(),
         required=False,
-        empty_label="Only me",
-        help_text="Its members see the order and may answer.",
+        empty_label=gettext_lazy("Only me"),
+        help_text=gettext_lazy("Its members see the order and may answer."),
     )
 
     def __init__(
@@ -267,12 +273,12 @@ class WorkOrderForm(forms.Form):
         self.fields["priority"] = PriorityField(user)
         if not template.needs_repository:
             del self.fields["repository_url"]
-            self.fields["title"].help_text = "Left empty, it is named after the template."
+            self.fields["title"].help_text = gettext("Left empty, it is named after the template.")
         self.takes_files = attachments.names_in(self.schema)
         if self.takes_files:
-            self.fields[
-                "title"
-            ].help_text = "Left empty, it is named after the template and the file."
+            self.fields["title"].help_text = gettext(
+                "Left empty, it is named after the template and the file."
+            )
         required = set(self.schema.get("required", []))
         parts = schemas.declared(self.schema)
         deep = {name: part for name, part in parts.items() if not is_flat(part)}
@@ -296,12 +302,15 @@ class WorkOrderForm(forms.Form):
                 words = isinstance(value, list) and not isinstance(made, forms.MultipleChoiceField)
                 made.initial = ", ".join(map(str, value)) if words else value
             if name in self.takes_files:
-                help_text = (
+                help_text = gettext(
                     "Instead of sending it: where it lies, as an absolute path in an allowed "
                     "folder of the server."
                 )
                 self.fields[PREFIX + name + ".path"] = forms.CharField(
-                    label="Or its path", max_length=1000, required=False, help_text=help_text
+                    label=gettext("Or its path"),
+                    max_length=1000,
+                    required=False,
+                    help_text=help_text,
                 )
 
     def clean(self) -> dict[str, Any]:
@@ -310,13 +319,13 @@ class WorkOrderForm(forms.Form):
         for name in self.takes_files:
             sent, path = values.get(PREFIX + name), values.get(PREFIX + name + ".path")
             if sent and path:
-                self.add_error(PREFIX + name, "Send the file or name its path, not both.")
+                self.add_error(PREFIX + name, gettext("Send the file or name its path, not both."))
             elif sent and sent.size > attachments.MAX_BYTES:
                 self.add_error(
                     PREFIX + name,
                     (
-                        f"The file has {sent.size:,} bytes; up to {attachments.MAX_BYTES:,} can "
-                        "be taken."
+                        gettext("The file has %(size)s bytes; up to %(max_bytes)s can be taken.")
+                        % {"size": f"{sent.size:,}", "max_bytes": f"{attachments.MAX_BYTES:,}"}
                     ),
                 )
             elif (
@@ -325,7 +334,7 @@ class WorkOrderForm(forms.Form):
                 and PREFIX + name not in self.errors
                 and name in self.schema.get("required", [])
             ):
-                self.add_error(PREFIX + name, "Choose a file, or name its path.")
+                self.add_error(PREFIX + name, gettext("Choose a file, or name its path."))
         return values
 
     def check_deep(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext
 
 from checkpoints.database.people import User
 from runs.definitions import rights
@@ -16,9 +17,10 @@ class PriorityField(forms.IntegerField):
 
     def __init__(self, by: User, **kwargs: Any) -> None:
         highest = rights.highest_priority(by)
-        words = (
-            f"From {LOWEST} to {highest}; {NORMAL} is normal. Work with a higher one begins first."
-        )
+        words = gettext(
+            "From %(lowest)s to %(highest)s; %(normal)s is normal. Work with a higher "
+            "one begins first."
+        ) % {"lowest": LOWEST, "highest": highest, "normal": NORMAL}
         super().__init__(
             **{
                 "min_value": LOWEST,

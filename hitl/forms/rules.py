@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from django.utils.translation import gettext_lazy
+
 from hitl.forms import unchanged
 from hitl.forms.json_schema import ABSENT, FormField, SchemaForm
 from hitl.forms.kinds import same
 
-UNSAID = "As usual"
+UNSAID = gettext_lazy("As usual")
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,9 @@ class RulesForm:
         self.schema, self.base, self.prefix = schema, base, prefix
         self.sent = data is not None and f"{prefix}.rules" in data
         self.form = (
-            SchemaForm(schema, data, prefix=prefix, unsaid=UNSAID)
+            SchemaForm(schema, data, prefix=prefix, unsaid=str(UNSAID))
             if self.sent
-            else SchemaForm(schema, initial=base, prefix=prefix, unsaid=UNSAID)
+            else SchemaForm(schema, initial=base, prefix=prefix, unsaid=str(UNSAID))
         )
         if self.sent:
             self._focus(data.get("change", ""))

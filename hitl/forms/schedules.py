@@ -7,6 +7,7 @@ from typing import Any
 
 from django import forms
 from django.forms.utils import ErrorDict
+from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints.database.people import User
 from hitl.forms.pages import PREFIX, WorkOrderForm
@@ -19,36 +20,40 @@ from runs.schedules.preview import Preview
 class TimesForm(forms.Form):
     """When a schedule occurs."""
 
-    name = forms.CharField(max_length=120, help_text="What you call it.")
+    name = forms.CharField(max_length=120, help_text=gettext_lazy("What you call it."))
     cron = forms.CharField(
         max_length=times.LONGEST,
-        label="Times",
+        label=gettext_lazy("Times"),
         help_text=(
-            "Five fields: minute, hour, day of the month, month, day of the week. "
-            "0 9 * * MON-FRI is nine o'clock on weekdays."
+            gettext_lazy(
+                "Five fields: minute, hour, day of the month, month, day of the week. "
+                "0 9 * * MON-FRI is nine o'clock on weekdays."
+            )
         ),
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
     zone = forms.CharField(
         max_length=64,
         initial="UTC",
-        label="Time zone",
-        help_text="Such as Europe/Berlin. A time that a change of the clock leaves out is the "
-        "first moment after it; one that comes twice is the first of the two.",
+        label=gettext_lazy("Time zone"),
+        help_text=gettext_lazy(
+            "Such as Europe/Berlin. A time that a change of the clock leaves out is the "
+            "first moment after it; one that comes twice is the first of the two."
+        ),
     )
     overlap = forms.ChoiceField(
         choices=Overlap.choices,
         initial=Overlap.SKIP,
-        label="While work of an earlier time has not ended",
+        label=gettext_lazy("While work of an earlier time has not ended"),
     )
     catch_up = forms.ChoiceField(
         choices=CatchUp.choices,
         initial=CatchUp.LATEST,
-        label="Times that were missed",
-        help_text="While the server was away, for example.",
+        label=gettext_lazy("Times that were missed"),
+        help_text=gettext_lazy("While the server was away, for example."),
     )
     catch_up_most = forms.IntegerField(
-        min_value=1, max_value=times.MOST, initial=10, label="Of all, at most"
+        min_value=1, max_value=times.MOST, initial=10, label=gettext_lazy("Of all, at most")
     )
 
     def times(self) -> dict[str, Any]:
@@ -98,11 +103,11 @@ class ScheduleForm(WorkOrderForm, TimesForm):
         for name in self.takes_files:
             del self.fields[PREFIX + name]
             path = self.fields[PREFIX + name + ".path"]
-            path.label = f"Path of {name.replace('_', ' ')}"
+            path.label = gettext("Path of %(replace)s") % {"replace": name.replace("_", " ")}
             path.required = name in set(self.schema.get("required", [])) - self.begun.keys()
             kept = self.begun.get(name)
             path.initial = kept.get("path") if isinstance(kept, dict) else None
-        self.fields["title"].label = "Title of each order"
+        self.fields["title"].label = gettext("Title of each order")
 
     def clean(self) -> dict[str, Any]:
         # a work order's form asks for a file or its path; here there is the path alone

@@ -10,6 +10,7 @@ from typing import Any
 
 from django import forms
 from django.forms.utils import ErrorDict
+from django.utils.translation import gettext, gettext_lazy
 
 from hitl.forms import drafts
 from hitl.forms.configurations import JsonText
@@ -24,9 +25,9 @@ from runs.workflows.registry import traits_of
 from runs.workflows.reviews.rules import SCHEMA as REVIEW
 
 PARTS = {
-    "Who answers, and by when": ("pause_phase", "max_revisions", "review"),
-    "What they may answer": ("choices", "revise_to", "required_inputs"),
-    "Failures, time and where it runs": (
+    gettext_lazy("Who answers, and by when"): ("pause_phase", "max_revisions", "review"),
+    gettext_lazy("What they may answer"): ("choices", "revise_to", "required_inputs"),
+    gettext_lazy("Failures, time and where it runs"): (
         "retry", "timeout", "skip_when", "max_loops", "queue", "on_change", "interrupt_before",
         "interrupt_after",
     ),
@@ -53,11 +54,15 @@ class TemplateForm(forms.Form):
         required=False, max_length=4_000, widget=forms.Textarea(attrs={"rows": 2})
     )
 
-    needs_repository = forms.BooleanField(required=False, label="It works on a repository")
+    needs_repository = forms.BooleanField(
+        required=False, label=gettext_lazy("It works on a repository")
+    )
     input_schema = JsonText(
         required=False,
-        label="What an order brings",
-        help_text="A JSON Schema of an object, from which the form of a new order is made.",
+        label=gettext_lazy("What an order brings"),
+        help_text=gettext_lazy(
+            "A JSON Schema of an object, from which the form of a new order is made."
+        ),
         widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false"}),
     )
 
@@ -96,7 +101,7 @@ class TemplateForm(forms.Form):
         """An object, or nothing."""
         schema = self.cleaned_data["input_schema"]
         if schema is not None and not isinstance(schema, dict):
-            raise forms.ValidationError("A JSON Schema is an object.")
+            raise forms.ValidationError(gettext("A JSON Schema is an object."))
         return schema or {}
 
     def clean_description(self) -> str:
@@ -107,10 +112,12 @@ class TemplateForm(forms.Form):
         given: dict[str, Any] = super().clean() or {}
         for number, rules in enumerate(self.rules, start=1):
             if rules.wrong:
-                self.add_error(None, f"Step {number}: see the marked fields.")
+                self.add_error(
+                    None, (gettext("Step %(number)s: see the marked fields.") % {"number": number})
+                )
         self._check_keys()
         if self.whole.wrong:
-            self.add_error(None, "See the marked fields of the template.")
+            self.add_error(None, gettext("See the marked fields of the template."))
         self._mark_first()
         return given
 
@@ -134,7 +141,7 @@ class TemplateForm(forms.Form):
                     "name": name_of(step),
                     "texts": slug if traits_of(functions.get(slug, "")).letters else "",
                     "asks": rules.part("", ("pause_after",)).fields[0],
-                    "parts": [rules.part(title, names) for title, names in PARTS.items()],
+                    "parts": [rules.part(str(title), names) for title, names in PARTS.items()],
                     "also": also(step),
                     "base": "" if row.base is None else row.base,
                     "kind": step.get("step_template_slug", ""),
@@ -146,7 +153,9 @@ class TemplateForm(forms.Form):
     @property
     def of_all(self) -> Part:
         """What the template says of its state and its checkpoints."""
-        return self.whole.part("State and checkpoints", tuple(fields.of_template()["properties"]))
+        return self.whole.part(
+            gettext("State and checkpoints"), tuple(fields.of_template()["properties"])
+        )
 
     def fields_to_save(self) -> dict[str, Any]:
         """What `runs.definitions.edit_template` takes; what was not changed stays as it is."""
@@ -182,13 +191,19 @@ class TemplateForm(forms.Form):
                 self.add_error(name, texts)
                 continue
             rules = self.rules[int(what)] if step else self.whole
-            shown = f"Step {int(what) + 1}" if step else "The template"
+            shown = (
+                (gettext("Step %(value)s") % {"value": int(what) + 1})
+                if step
+                else gettext("The template")
+            )
             if left := rules.add_errors({field if step else place: texts}):
                 said = (f"{shown}, {field}" if field else shown) if step else place
                 texts = [f"{said}: {text}" for text in left]
                 self.add_error(None, texts)
             else:
-                self.add_error(None, f"{shown}: see the marked field.")
+                self.add_error(
+                    None, (gettext("%(shown)s: see the marked field.") % {"shown": shown})
+                )
         self._mark_first()
 
     def _mark_first(self) -> None:
@@ -200,7 +215,11 @@ class TemplateForm(forms.Form):
         taken: set[str] = set()
         for number, row in enumerate(self.whole.to_save().get("reducers", [])):
             if (key := row.get("key")) is None or key in taken:
-                text = "This is needed." if key is None else "This key is there twice."
+                text = (
+                    gettext("This is needed.")
+                    if key is None
+                    else gettext("This key is there twice.")
+                )
                 self.whole.add_errors({f"reducers.{number}.key": [text]})
             taken.add(key or "")
 
@@ -210,8 +229,10 @@ class NewTemplateForm(TemplateForm):
 
     slug = forms.SlugField(
         max_length=80,
-        label="Name",
-        help_text="How addresses and commands name it: letters, digits, hyphens and underscores.",
+        label=gettext_lazy("Name"),
+        help_text=gettext_lazy(
+            "How addresses and commands name it: letters, digits, hyphens and underscores."
+        ),
     )
     taken = False
     """Whether the name was refused since another template has it."""
@@ -284,8 +305,8 @@ def _name_field(kind: str) -> forms.Field:
     return forms.CharField(
         max_length=100,
         initial=kind,
-        label="Name of the step",
-        help_text="Unique in this template; ways that lead here name it.",
+        label=gettext("Name of the step"),
+        help_text=gettext("Unique in this template; ways that lead here name it."),
     )
 
 

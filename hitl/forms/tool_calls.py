@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any
 
 from django.utils.datastructures import MultiValueDict
+from django.utils.translation import gettext
 
 from hitl.forms.json_schema import SchemaForm
 from runs.models import Pause
@@ -46,7 +47,7 @@ class EditablePart:
 
     @property
     def label(self) -> str:
-        return self.pointer.removeprefix("/") or "Arguments, as JSON"
+        return self.pointer.removeprefix("/") or gettext("Arguments, as JSON")
 
     @property
     def changed(self) -> bool:
@@ -91,8 +92,8 @@ class CallRow:
 
     @property
     def choices(self) -> list[tuple[str, str]]:
-        edits = [(EDIT, "Approve with changes")] if self.call["editable"] else []
-        return [(APPROVE, "Approve"), *edits, (REJECT, "Reject")]
+        edits = [(EDIT, gettext("Approve with changes"))] if self.call["editable"] else []
+        return [(APPROVE, gettext("Approve")), *edits, (REJECT, gettext("Reject"))]
 
     longest = REASON
 

@@ -12,6 +12,7 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext_lazy
 
 from checkpoints import ids
 from checkpoints.database.people import User
@@ -26,18 +27,18 @@ from runs.workflows.wait_for_input import ANSWER
 class Via(models.TextChoices):
     """The door an answer came through."""
 
-    PAGE = "page"
-    REST = "rest"
-    ADMIN = "admin"
-    COMMAND = "command"
-    SOCKET = "socket"
-    LINK = "link"
-    WEBHOOK = "webhook"
-    MAIL = "mail"
-    SLACK = "slack"
-    TEAMS = "teams"
-    MCP = "mcp"
-    POLICY = "policy"
+    PAGE = "page", gettext_lazy("Page")
+    REST = "rest", gettext_lazy("Rest")
+    ADMIN = "admin", gettext_lazy("Admin")
+    COMMAND = "command", gettext_lazy("Command")
+    SOCKET = "socket", gettext_lazy("Socket")
+    LINK = "link", gettext_lazy("Link")
+    WEBHOOK = "webhook", gettext_lazy("Webhook")
+    MAIL = "mail", gettext_lazy("Mail")
+    SLACK = "slack", gettext_lazy("Slack")
+    TEAMS = "teams", gettext_lazy("Teams")
+    MCP = "mcp", gettext_lazy("Mcp")
+    POLICY = "policy", gettext_lazy("Policy")
     """Nobody: the template's rules, at the deadline."""
 
 

@@ -12,6 +12,7 @@ from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import models
 from django.db.models import F, Q
+from django.utils.translation import gettext_lazy
 
 from checkpoints import ids
 from checkpoints.database.clock import FromNow
@@ -22,25 +23,25 @@ from runs.models import Pause
 
 
 class Channel(models.TextChoices):
-    EMAIL = "email", "Mail"
-    APPRISE = "apprise", "Chat or push service"
-    SLACK = "slack", "Slack, with buttons"
+    EMAIL = "email", gettext_lazy("Mail")
+    APPRISE = "apprise", gettext_lazy("Chat or push service")
+    SLACK = "slack", gettext_lazy("Slack, with buttons")
     WEBHOOK = "webhook", "Webhook"
 
 
 class Occasion(models.TextChoices):
     """Why something is sent."""
 
-    ASKED = "asked", "Asked"
-    REFINED = "refined", "Asked again: an answer did not fit"
-    REMINDED = "reminded", "Reminded"
-    ESCALATED = "escalated", "Escalated"
-    MENTIONED = "mentioned", "Mentioned"
-    ANSWERED = "answered", "Answered"
-    CANCELLED = "cancelled", "Cancelled"
-    EXPIRED = "expired", "Expired"
-    REPLIED = "replied", "Told what became of a reply"
-    TEST = "test", "Test"
+    ASKED = "asked", gettext_lazy("Asked")
+    REFINED = "refined", gettext_lazy("Asked again: an answer did not fit")
+    REMINDED = "reminded", gettext_lazy("Reminded")
+    ESCALATED = "escalated", gettext_lazy("Escalated")
+    MENTIONED = "mentioned", gettext_lazy("Mentioned")
+    ANSWERED = "answered", gettext_lazy("Answered")
+    CANCELLED = "cancelled", gettext_lazy("Cancelled")
+    EXPIRED = "expired", gettext_lazy("Expired")
+    REPLIED = "replied", gettext_lazy("Told what became of a reply")
+    TEST = "test", gettext_lazy("Test")
 
 
 ASKING = (Occasion.ASKED, Occasion.REFINED, Occasion.REMINDED, Occasion.ESCALATED)
@@ -155,14 +156,14 @@ class Endpoint(ids.HasShownId, models.Model):
 
 
 class DeliveryStatus(models.TextChoices):
-    QUEUED = "queued"
+    QUEUED = "queued", gettext_lazy("Queued")
     """Waits for its time: the first, or that of the next try."""
-    SENDING = "sending"
+    SENDING = "sending", gettext_lazy("Sending")
     """A worker is at it until `lease_until`."""
-    SENT = "sent"
-    DEAD = "dead", "Given up"
+    SENT = "sent", gettext_lazy("Sent")
+    DEAD = "dead", gettext_lazy("Given up")
     """Given up after so many tries, or at once where trying again is of no use."""
-    CANCELLED = "cancelled"
+    CANCELLED = "cancelled", gettext_lazy("Cancelled")
     """Overtaken: the question was closed before it was sent."""
 
 

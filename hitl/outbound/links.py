@@ -22,6 +22,8 @@ from django.conf import settings
 from django.db import models
 from django.urls import get_script_prefix, reverse
 from django.utils.crypto import salted_hmac
+from django.utils.functional import Promise
+from django.utils.translation import gettext
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
@@ -162,8 +164,8 @@ class LinkProblem:
     """Why a link leads nowhere any more: what its page says, and the status it says it with."""
 
     status: int
-    title: str
-    words: str
+    title: str | Promise
+    words: str | Promise
     newer: Pause | None = None
     """The revision that is open now."""
 
@@ -175,8 +177,8 @@ def standing(link: Link, *, visitor: User | None, now: dt.datetime) -> LinkProbl
     if link.recipient is not None and not link.recipient.is_active:
         return LinkProblem(
             403,
-            "This link is not valid any more",
-            "The account that it was sent to is switched off.",
+            gettext("This link is not valid any more"),
+            gettext("The account that it was sent to is switched off."),
         )
     if link.pause.status != PauseStatus.OPEN or link.used_at is not None:
         return _closed(link)
@@ -185,11 +187,15 @@ def standing(link: Link, *, visitor: User | None, now: dt.datetime) -> LinkProbl
     if link.expires_at <= now:
         at = dates.told(link.expires_at)
         more = (
-            "The question is still open: log in to answer it."
+            gettext("The question is still open: log in to answer it.")
             if link.recipient
-            else "Ask who sent it for a new one."
+            else gettext("Ask who sent it for a new one.")
         )
-        return LinkProblem(410, "This link has expired", f"It was good until {at}. {more}")
+        return LinkProblem(
+            410,
+            gettext("This link has expired"),
+            (gettext("It was good until %(at)s. %(more)s") % {"at": at, "more": more}),
+        )
     return None
 
 
@@ -206,16 +212,16 @@ def outsider_of(link: Link) -> Outsider | None:
 def _somebody_elses(link: Link, visitor: User) -> LinkProblem:
     name = visitor.get_full_name() or visitor.get_username()
     if link.recipient is None:
-        message = (
-            f"It was sent to somebody without an account, and you are logged in as {name}. Open "
-            "it in a private window to see their page."
-        )
-        return LinkProblem(403, "This link is not yours", message)
-    message = (
-        f"It was sent to somebody else. You are logged in as {name}: what waits for you is in "
-        "your inbox."
-    )
-    return LinkProblem(403, "This link is not yours", message)
+        message = gettext(
+            "It was sent to somebody without an account, and you are logged in as "
+            "%(name)s. Open it in a private window to see their page."
+        ) % {"name": name}
+        return LinkProblem(403, gettext("This link is not yours"), message)
+    message = gettext(
+        "It was sent to somebody else. You are logged in as %(name)s: what waits for "
+        "you is in your inbox."
+    ) % {"name": name}
+    return LinkProblem(403, gettext("This link is not yours"), message)
 
 
 def _closed(link: Link) -> LinkProblem:
@@ -232,25 +238,27 @@ def _closed(link: Link) -> LinkProblem:
     if link.recipient is None:
         return LinkProblem(
             status if decision or link.used_at else 410,
-            "This was answered already",
+            gettext("This was answered already"),
             told_outside(link, decision),
         )
     if decision is None and link.used_at is not None and pause.status == PauseStatus.OPEN:
         return LinkProblem(
             410,
-            "This was answered already",
-            "Your answer was recorded; others are still missing. The link is used up.",
+            gettext("This was answered already"),
+            gettext("Your answer was recorded; others are still missing. The link is used up."),
         )
     if decision is None:
-        message = (
-            f"The question is closed ({pause.get_status_display().lower()}), so there is "
-            "nothing to answer."
-        )
-        return LinkProblem(410, "This question is closed", message)
+        message = gettext("The question is closed (%(pause)s), so there is nothing to answer.") % {
+            "pause": pause.get_status_display().lower()
+        }
+        return LinkProblem(410, gettext("This question is closed"), message)
     return LinkProblem(
         status,
-        "This was answered already",
-        f"{outcome(decision)} Nothing was changed by opening this page.",
+        gettext("This was answered already"),
+        (
+            gettext("%(decision)s Nothing was changed by opening this page.")
+            % {"decision": outcome(decision)}
+        ),
     )
 
 
@@ -263,41 +271,49 @@ def told_outside(link: Link, decision: Decision | None) -> str:
         link.used_at is not None or (decision is not None and decision.external == outsider.address)
     ):
         used = link.used_at or (decision.decided_at if decision else None)
-        when = f" on {dates.told(used)}" if used else ""
-        return (
-            f"Your answer was recorded{when}, and this link is used up. There is nothing left "
-            "for you to do."
-        )
+        if used is None:
+            return gettext(
+                "Your answer was recorded, and this link is used up. There is nothing left for "
+                "you to do."
+            )
+        return gettext(
+            "Your answer was recorded on %(when)s, and this link is used up. There is nothing "
+            "left for you to do."
+        ) % {"when": dates.told(used)}
     if decision is None:
-        return (
+        return gettext(
             "The question is closed. There is nothing left for you to do, and nothing was recorded."
         )
     at = dates.told(decision.decided_at)
-    return (
-        f"Somebody else answered first, on {at}. Nothing was recorded, and there is nothing "
-        "left for you to do."
-    )
+    return gettext(
+        "Somebody else answered first, on %(at)s. Nothing was recorded, and there is "
+        "nothing left for you to do."
+    ) % {"at": at}
 
 
 def _changed(link: Link, newer: Pause) -> LinkProblem:
     if link.recipient is None:
-        message = (
+        message = gettext(
             "The question has changed since this link was sent. A newer mail has the link to "
             "what is asked now."
         )
-        return LinkProblem(409, "The content has changed", message)
-    message = (
-        f"It was sent back for revision since, and is at revision {newer.revision} by now. Look "
-        "at the new content before you answer."
-    )
-    return LinkProblem(409, "The content has changed", message, newer)
+        return LinkProblem(409, gettext("The content has changed"), message)
+    message = gettext(
+        "It was sent back for revision since, and is at revision %(revision)s by "
+        "now. Look at the new content before you answer."
+    ) % {"revision": newer.revision}
+    return LinkProblem(409, gettext("The content has changed"), message, newer)
 
 
 def outcome(decision: Decision) -> str:
     """Who answered what and when, as one sentence."""
     at = dates.told(decision.decided_at)
     assert decision.pause is not None
-    return f"{decision.who} answered “{answers.label_of(decision.pause, decision.action)}” on {at}."
+    return gettext("%(who)s answered “%(answer)s” on %(at)s.") % {
+        "who": decision.who,
+        "answer": answers.label_of(decision.pause, decision.action),
+        "at": at,
+    }
 
 
 def _token(delivery: Delivery) -> str:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.core.mail import BadHeaderError, EmailMultiAlternatives
 from django.template.loader import render_to_string
+from django.utils.translation import gettext
 
 from checkpoints.models.fields import demand
 from hitl.models.outbound import ASKING, Delivery, Occasion
@@ -44,7 +45,12 @@ def send(delivery: Delivery, message: OutboundMessage) -> None:
 
 def send_digest(first: Delivery, messages: list[OutboundMessage]) -> None:
     """Send several questions to one person as one mail; raises as `send`."""
-    _send(first, f"{len(messages)} questions wait for you", "digest", {"said": messages})
+    _send(
+        first,
+        gettext("%(count)s questions wait for you") % {"count": len(messages)},
+        "digest",
+        {"said": messages},
+    )
 
 
 def _send(

@@ -11,11 +11,11 @@ from typing import Any
 
 from django.conf import settings
 from django.urls import reverse
-from django.utils import timezone
+from django.utils.translation import gettext, gettext_noop
 
 from checkpoints.models.fields import demand
 from checkpoints.state import encryption
-from checkpoints.text import invisible
+from checkpoints.text import dates, invisible
 from hitl.decisions.reviewers import external_access, policy, turns
 from hitl.models import Decision, OuterRun
 from hitl.models.outbound import ASKING, Channel, Delivery, Occasion
@@ -30,14 +30,14 @@ CONTENT = 6_000
 """Characters of the content that a mail holds; the page has all of it."""
 EARLIER = {
     Occasion.ASKED: "",
-    Occasion.REFINED: "Asked again: ",
-    Occasion.REMINDED: "Reminder: ",
-    Occasion.ESCALATED: "Escalated to you: ",
+    Occasion.REFINED: gettext_noop("Asked again: %(question)s"),
+    Occasion.REMINDED: gettext_noop("Reminder: %(question)s"),
+    Occasion.ESCALATED: gettext_noop("Escalated to you: %(question)s"),
     Occasion.MENTIONED: "",
-    Occasion.ANSWERED: "Answered: ",
-    Occasion.CANCELLED: "Cancelled: ",
-    Occasion.EXPIRED: "Expired: ",
-    Occasion.REPLIED: "About your reply: ",
+    Occasion.ANSWERED: gettext_noop("Answered: %(question)s"),
+    Occasion.CANCELLED: gettext_noop("Cancelled: %(question)s"),
+    Occasion.EXPIRED: gettext_noop("Expired: %(question)s"),
+    Occasion.REPLIED: gettext_noop("About your reply: %(question)s"),
 }
 CALLBACKS: list[Callable[[Pause], dict[str, Any] | None]] = []
 """What is said to an endpoint of one thread, where it waits for a run's end in a form of its own;
@@ -85,9 +85,9 @@ def of(delivery: Delivery) -> OutboundMessage:
     if pause is None:
         url = links.absolute(reverse("hitl:notifications"))
         return OutboundMessage(
-            "Waystation: a test",
-            "This is a test",
-            "It works: questions that wait for you will arrive here.",
+            gettext("Waystation: a test"),
+            gettext("This is a test"),
+            gettext("It works: questions that wait for you will arrive here."),
             "",
             "",
             [],
@@ -102,7 +102,11 @@ def of(delivery: Delivery) -> OutboundMessage:
     hidden = encryption.in_use()
     asking, mentioned = delivery.occasion in ASKING, delivery.occasion == Occasion.MENTIONED
     replied = delivery.occasion == Occasion.REPLIED
-    waits = "You are mentioned at a question" if mentioned else "A question waits for you"
+    waits = (
+        gettext("You are mentioned at a question")
+        if mentioned
+        else gettext("A question waits for you")
+    )
     own_words = "" if replied else delivery.words
     question = waits if hidden else str(demand(own_words or pause.question))
     title = "" if hidden else title_of(pause)
@@ -112,7 +116,7 @@ def of(delivery: Delivery) -> OutboundMessage:
         subject=_subject(
             pause,
             delivery,
-            f"{EARLIER[Occasion(delivery.occasion)]}{question}{' · ' if title else ''}{title}",
+            f"{_told_of(delivery, question)}{' · ' if title else ''}{title}",
         ),
         question=question,
         about=f"{title} ({pause.run.definition})" if title else str(pause.run.definition),
@@ -133,9 +137,19 @@ def of(delivery: Delivery) -> OutboundMessage:
     )
 
 
+def _told_of(delivery: Delivery, question: str) -> str:
+    """A question, and why it is told again."""
+    words = EARLIER[Occasion(delivery.occasion)]
+    return gettext(words) % {"question": question} if words else question
+
+
 def _about(pause: Pause, *, hidden: bool) -> str:
     """At which question a person is mentioned."""
-    return "" if hidden else f"At the question: {demand(pause.question)}"
+    return (
+        ""
+        if hidden
+        else gettext("At the question: %(question)s") % {"question": demand(pause.question)}
+    )
 
 
 def _stage_of(delivery: Delivery, pause: Pause) -> str:
@@ -146,7 +160,12 @@ def _stage_of(delivery: Delivery, pause: Pause) -> str:
     asked = next((stage for stage in turns.open_now(pause) if stage["name"] == name), None)
     if asked is None:
         return ""
-    return " ".join([f"You are asked for: {stages.titled(asked)}.", asked.get("question", "")])
+    return " ".join(
+        [
+            gettext("You are asked for: %(stage)s.") % {"stage": stages.titled(asked)},
+            asked.get("question", ""),
+        ]
+    )
 
 
 def _to_outside(pause: Pause, delivery: Delivery) -> OutboundMessage:
@@ -155,14 +174,14 @@ def _to_outside(pause: Pause, delivery: Delivery) -> OutboundMessage:
     """
     asking, hidden = delivery.occasion in ASKING, encryption.in_use()
     shown = external_access.shown(pause, str(demand(delivery.contact)))
-    question = "A question waits for you" if hidden else str(demand(shown.question))
+    question = gettext("A question waits for you") if hidden else str(demand(shown.question))
     return OutboundMessage(
-        subject=_subject(pause, delivery, f"{EARLIER[Occasion(delivery.occasion)]}{question}"),
+        subject=_subject(pause, delivery, _told_of(delivery, question)),
         question=question,
         about="",
         outcome=_what_was_wrong(delivery, pause)
         if asking
-        else "This was settled meanwhile: there is nothing left for you to do.",
+        else gettext("This was settled meanwhile: there is nothing left for you to do."),
         content=""
         if hidden or not asking
         else _cut(str(demand(shown.content)), settings.WAYSTATION_OUTSIDE_CHARACTERS),
@@ -182,7 +201,10 @@ def _subject(pause: Pause, delivery: Delivery, text: str) -> str:
     if delivery.contact and (
         delivery.mark == CHOSEN or OuterRun.objects.filter(thread=pause.run.thread_id).exists()
     ):
-        text = f"{policy.name_of(pause.run.thread.owner)[:60]} via Waystation: {text}"
+        text = gettext("%(who)s via Waystation: %(text)s") % {
+            "who": policy.name_of(pause.run.thread.owner)[:60],
+            "text": text,
+        }
     return invisible.plain(" ".join(text.split()))[:200]
 
 
@@ -200,7 +222,9 @@ def title_of(pause: Pause) -> str:
 def outcome_of(pause: Pause) -> str:
     decision = Decision.objects.answer_to(pause)
     if decision is None:
-        return f"The question was closed: {pause.get_status_display().lower()}."
+        return gettext("The question was closed: %(status)s.") % {
+            "status": pause.get_status_display().lower()
+        }
     return links.outcome(decision)
 
 
@@ -208,7 +232,7 @@ def text_of(message: OutboundMessage) -> str:
     """What a chat gets."""
     lines = [message.about, message.outcome]
     if message.due:
-        lines.append(f"Due {timezone.localtime(message.due):%d %b %Y, %H:%M}.")
+        lines.append(gettext("Due %(due)s.") % {"due": dates.shown(message.due)})
     return "\n".join([invisible.plain(line) for line in lines if line] + [message.url])
 
 
@@ -224,7 +248,10 @@ def how_in_teams(delivery: Delivery, message: OutboundMessage) -> str:
     if not asking or not links.may_answer_in_chat(pause):
         return ""
     content = f"\n\n{invisible.plain(message.content)}" if message.content else ""
-    return f"{content}\n\nTo answer, mention the webhook here: approve {pause.shown_id}"
+    how = gettext("To answer, mention the webhook here: approve %(pause)s") % {
+        "pause": pause.shown_id
+    }
+    return f"{content}\n\n{how}"
 
 
 def list_of(messages: Sequence[OutboundMessage]) -> str:
@@ -234,7 +261,11 @@ def list_of(messages: Sequence[OutboundMessage]) -> str:
         f"• {subject if len(subject) <= LINE else subject[: LINE - 1] + '…'}"
         for subject in subjects
     ]
-    more = [f"… and {len(messages) - LISTED} more"] if len(messages) > LISTED else []
+    more = (
+        [gettext("… and %(count)s more") % {"count": len(messages) - LISTED}]
+        if len(messages) > LISTED
+        else []
+    )
     return "\n".join([*lines, *more, links.absolute(reverse("hitl:inbox"))])
 
 
@@ -301,16 +332,18 @@ def _shortened(content: str, pause: Pause, delivery: Delivery) -> str:
 
 
 def _cut(content: str, most: int = CONTENT) -> str:
-    return content if len(content) <= most else content[:most] + "\n\n… (more on the page)"
+    if len(content) <= most:
+        return content
+    return content[:most] + "\n\n" + gettext("… (more on the page)")
 
 
 def _what_was_wrong(delivery: Delivery, pause: Pause) -> str:
     if delivery.occasion != Occasion.REFINED:
         return ""
     return (
-        "An answer did not fit."
+        gettext("An answer did not fit.")
         if encryption.in_use()
-        else f"An answer did not fit: {demand(pause.refined)}"
+        else gettext("An answer did not fit: %(refined)s") % {"refined": demand(pause.refined)}
     )
 
 
@@ -319,4 +352,4 @@ def _others(pause: Pause, delivery: Delivery) -> list[str]:
         return []
     people = policy.answerers(pause).exclude(pk=delivery.recipient_id).order_by("pk")[: OTHERS + 1]
     names = [person.get_full_name() or person.get_username() for person in people]
-    return [*names[:OTHERS], "others"] if len(names) > OTHERS else names
+    return [*names[:OTHERS], gettext("others")] if len(names) > OTHERS else names

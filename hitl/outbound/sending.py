@@ -17,6 +17,7 @@ import uuid
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
+from django.utils import translation
 
 from checkpoints import ids
 from checkpoints.database import clock
@@ -171,7 +172,8 @@ def _attempt(delivery: Delivery) -> bool:
         return True
     together = [delivery, *_joining(delivery)]
     try:
-        together = _send(together)
+        with translation.override(settings.WAYSTATION_LANGUAGE):
+            together = _send(together)
     except AddressRefused as error:
         for companion in together:
             _record(companion, DEAD, error=str(error))

@@ -13,8 +13,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import get_language, ngettext
-from django.utils.translation import gettext as _
+from django.utils.translation import get_language, gettext, gettext_noop, ngettext
 
 from checkpoints import ids
 from checkpoints.database import clock
@@ -29,7 +28,7 @@ from hitl.http import languages
 from hitl.identity import factors
 from hitl.rendering import markdown as md
 from hitl.views.clock import shown_to
-from hitl.views.common import home_of, place_of, waiting_count
+from hitl.views.common import home_of, place_of, risk_words, waiting_count
 from hitl.views.common import next_question as following
 from runs import phases
 from runs.models import Pause, Run, WorkOrder
@@ -75,7 +74,7 @@ def ago(at: dt.datetime | None) -> str:
         if seconds >= length:
             count = seconds // length
             return past(count) % {"count": count}
-    return _("just now")
+    return gettext("just now")
 
 
 @register.filter
@@ -100,7 +99,7 @@ def ahead(at: dt.datetime) -> str:
         if seconds >= length:
             count = seconds // length
             return coming(count) % {"count": count}
-    return _("in less than a minute")
+    return gettext("in less than a minute")
 
 
 STYLES: dict[str, Callable[[dt.datetime], str]] = {
@@ -238,11 +237,31 @@ def number(value: object) -> int:
         return 0
 
 
+register.filter(risk_words)
+
+
+STATES = {
+    "pending": gettext_noop("Pending"),
+    "running": gettext_noop("Running"),
+    "paused": gettext_noop("Paused"),
+    "completed": gettext_noop("Completed"),
+    "failed": gettext_noop("Failed"),
+    "cancelled": gettext_noop("Cancelled"),
+    "expired": gettext_noop("Expired"),
+    "new": gettext_noop("New"),
+    "queued": gettext_noop("Queued"),
+    "sending": gettext_noop("Sending"),
+    "sent": gettext_noop("Sent"),
+    "dead": gettext_noop("Given up"),
+    "open": gettext_noop("Open"),
+    "answered": gettext_noop("Answered"),
+}
+
+
 @register.filter
-def risk_words(risk: str) -> str:
-    """`high risk`; what an imported document says else stays as it is."""
-    known = {"low": _("low risk"), "normal": _("normal risk"), "high": _("high risk")}
-    return known.get(risk, f"{risk} risk")
+def state_words(state: str) -> str:
+    """`Paused`; one that is nobody's of ours stays as it is."""
+    return gettext(STATES[state]) if state in STATES else state[:1].upper() + state[1:]
 
 
 @register.filter

@@ -7,6 +7,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+from django.utils.translation import gettext, ngettext
+
 from hitl.decisions.deadlines import changes
 from hitl.models import Snooze
 from runs.definitions import due_times
@@ -34,39 +36,54 @@ def shown_to(user: Any, pause: Pause, *, now: dt.datetime) -> dict[str, Any]:
 
 def _nap(length: dt.timedelta) -> dict[str, Any]:
     hours = length // dt.timedelta(hours=1)
-    count, unit = (hours // 24, "day") if hours % 24 == 0 else (hours, "hour")
-    return {"hours": hours, "words": f"for {count} {unit}{'s' if count > 1 else ''}"}
+    if hours % 24 == 0:
+        count = hours // 24
+        words = ngettext("for %(count)s day", "for %(count)s days", count)
+    else:
+        count = hours
+        words = ngettext("for %(count)s hour", "for %(count)s hours", count)
+    return {"hours": hours, "words": words % {"count": count}}
 
 
 def _outcome(pause: Pause) -> str:
     """What the deadline does, to follow "If nobody answers by then,"."""
     whole = (
-        "this child run"
+        gettext("this child run")
         if pause.run.parent_id
-        else "the work order"
+        else gettext("the work order")
         if pause.run.work_order_id
-        else "the run"
+        else gettext("the run")
     )
     steps = {step["name"]: step["title"] for step in pause.run.frozen.steps}
     match due_times.outcome_of(pause):
         case "":
             return ""
         case "cancel":
-            return f"{whole} is cancelled."
+            return gettext("%(whole)s is cancelled.") % {"whole": whole}
         case "approve":
             to = steps.get(pause.ways[APPROVE], "")
-            return (
-                "it counts as approved, by nobody: "
-                f"{f'{to} runs next' if to else f'{whole} is complete'}."
-            )
+            return gettext("it counts as approved, by nobody: %(goes_on)s.") % {
+                "goes_on": _goes_on(to, whole)
+            }
         case "escalate":
-            return f"{_names(pause)} may answer too, and get as long again."
+            return gettext("%(names)s may answer too, and get as long again.") % {
+                "names": _names(pause)
+            }
         case "expire":
-            return f"it expires: {whole} ends without an answer. The question can then be reopened."
+            return gettext(
+                "it expires: %(whole)s ends without an answer. The question can then be reopened."
+            ) % {"whole": whole}
         case action:
             to = steps.get(pause.ways[action], "")
-            goes_on = f"{to} runs next" if to else f"{whole} is complete"
-            return f"the run goes on without an answer: {goes_on}."
+            return gettext("the run goes on without an answer: %(goes_on)s.") % {
+                "goes_on": _goes_on(to, whole)
+            }
+
+
+def _goes_on(to: str, whole: str) -> str:
+    if to:
+        return gettext("%(step)s runs next") % {"step": to}
+    return gettext("%(whole)s is complete") % {"whole": whole}
 
 
 def _stages(pause: Pause) -> list[dict[str, Any]]:

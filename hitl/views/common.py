@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
+from django.utils.translation import gettext
 
 from checkpoints.database.people import User
 from hitl.decisions import visibility
@@ -61,3 +62,13 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
 def find_pause(pause_id: uuid.UUID, request: HttpRequest) -> Pause:
     """Give a question that this person may see; raises NotFound."""
     return visibility.find_pause(Pause.objects.shown(), pause_id, by=person(request))
+
+
+def risk_words(risk: str) -> str:
+    """`high risk`; what an imported document says else stays as it is."""
+    known = {
+        "low": gettext("low risk"),
+        "normal": gettext("normal risk"),
+        "high": gettext("high risk"),
+    }
+    return known.get(risk, f"{risk} risk")

@@ -11,6 +11,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
 from checkpoints.database import clock
@@ -29,17 +30,20 @@ EARLIEST = paging.ListOrder("starts_at")
 class DelegationForm(forms.Form):
     to_user = forms.ModelChoiceField(
         User.objects.none(),
-        label="Who answers for you",
-        empty_label="Choose somebody of your teams",
+        label=gettext_lazy("Who answers for you"),
+        empty_label=gettext_lazy("Choose somebody of your teams"),
     )
-    first = forms.DateField(label="From", widget=forms.DateInput(attrs={"type": "date"}))
+    first = forms.DateField(
+        label=gettext_lazy("From"), widget=forms.DateInput(attrs={"type": "date"})
+    )
     last = forms.DateField(
-        label="Until, that day included", widget=forms.DateInput(attrs={"type": "date"})
+        label=gettext_lazy("Until, that day included"),
+        widget=forms.DateInput(attrs={"type": "date"}),
     )
     reason = forms.CharField(
         max_length=200,
         required=False,
-        help_text="Such as holidays; your delegate and operators see it.",
+        help_text=gettext_lazy("Such as holidays; your delegate and operators see it."),
     )
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
@@ -109,5 +113,5 @@ def delegation_end(request: HttpRequest, delegation_id: int) -> HttpResponse:
     if not Delegation.objects.filter(pk=delegation_id, from_user=user).exists():
         raise Http404("There is no such delegation.")
     delegations.end(delegation_id, by=user)
-    messages.info(request, "The delegation has ended. What was answered by it stays.")
+    messages.info(request, gettext("The delegation has ended. What was answered by it stays."))
     return redirect("hitl:delegations")

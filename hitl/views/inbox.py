@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext, gettext_noop
 from django.views.decorators.http import require_safe
 
 from checkpoints import ids
@@ -27,12 +28,12 @@ from runs.models import Pause, PauseQuerySet
 FILTERS = tuple(parameter.name for parameter in INBOX.parameters)
 KEPT = (*FILTERS, "after", "past", "hidden")
 """What an address of the inbox says, and its links keep."""
-TABS = {"": "All", **WHOSE_QUESTIONS}
+TABS = {"": gettext_noop("All"), **WHOSE_QUESTIONS}
 HIDDEN = paging.ListOrder("until")
 ORDERS = {
-    "due": "the earliest due first",
-    "newest": "the newest first",
-    "oldest": "those that wait longest first",
+    "due": gettext_noop("the earliest due first"),
+    "newest": gettext_noop("the newest first"),
+    "oldest": gettext_noop("those that wait longest first"),
 }
 SHOWN_OF_OPEN = (
     *SHOWN_OF_ALL,
@@ -77,6 +78,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
     others = tab == ASKED
     waiting = waiting_page(mine, here, *(["outside"] if others else []), order=listing.order)
     nothing = not waiting.rows and not narrowed and not listing.refused
+    order = ORDERS[asked["sort"] or "due"]
     context = {
         "waiting": [row_of(pause, KINDS, by=user, others=others) for pause in waiting.rows],
         "several": len(waiting.rows) > 1 and not others,
@@ -85,10 +87,10 @@ def inbox(request: HttpRequest) -> HttpResponse:
         "newest": _newest(mine),
         "news": _asked_after(mine, request.GET.get("seen", "")),
         "kind": narrowed or listing.refused is not None,
-        "sorted": ORDERS[asked["sort"] or "due"],
+        "sorted": gettext(order),
         "tab": tab,
         "tabs": [
-            (here.only(*FILTERS).to(whose=value), label, value == tab)
+            (here.only(*FILTERS).to(whose=value), gettext(label), value == tab)
             for value, label in TABS.items()
         ],
         "elsewhere": _elsewhere(user, tab) if nothing else 0,

@@ -12,6 +12,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from checkpoints import ids, store
@@ -122,7 +123,7 @@ def order_new(request: HttpRequest) -> HttpResponse:
     if "change" in request.POST:  # a row more, or one less
         form.show_as_typed()
     elif request.method == "POST" and not named:
-        form.add_error(None, "Choose a template, so that it is plain what is done.")
+        form.add_error(None, gettext("Choose a template, so that it is plain what is done."))
     if request.method == "POST" and "change" not in request.POST and form.is_valid():
         order = _submit(template, form, person(request))
         if order is not None:

@@ -12,6 +12,7 @@ from django.contrib.auth.models import Group
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from checkpoints.database.people import User
@@ -61,27 +62,32 @@ def again(request: HttpRequest, delivery_id: uuid.UUID) -> HttpResponse:
     if delivery is None:
         raise Http404("There is no such message.")
     if sending.again(delivery):
-        messages.success(request, "It is sent again within seconds.")
+        messages.success(request, gettext("It is sent again within seconds."))
     else:
-        messages.info(request, "Nothing holds it back, so nothing was changed.")
+        messages.info(request, gettext("Nothing holds it back, so nothing was changed."))
     return redirect("hitl:deliveries")
 
 
 class EndpointForm(forms.Form):
-    channel = forms.ChoiceField(label="How", choices=[])
+    channel = forms.ChoiceField(label=gettext_lazy("How"), choices=[])
     target = forms.CharField(
         max_length=2000,
-        label="Address",
+        label=gettext_lazy("Address"),
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
         help_text=(
-            "A service's address such as slack://…, https://… of a webhook, or the id of a "
-            "channel for Slack with buttons. It is kept like a password and never shown again."
+            gettext_lazy(
+                "A service's address such as slack://…, https://… of a webhook, or the id of a "
+                "channel for Slack with buttons. It is kept like a password and never shown again."
+            )
         ),
     )
     name = forms.CharField(
-        max_length=80, required=False, label="Name", help_text="What you call it."
+        max_length=80,
+        required=False,
+        label=gettext_lazy("Name"),
+        help_text=gettext_lazy("What you call it."),
     )
-    scope = forms.ChoiceField(label="For", choices=[])
+    scope = forms.ChoiceField(label=gettext_lazy("For"), choices=[])
     occasions = forms.MultipleChoiceField(
         choices=[
             choice
@@ -90,8 +96,8 @@ class EndpointForm(forms.Form):
         ],
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        label="When",
-        help_text="If none is ticked: always.",
+        label=gettext_lazy("When"),
+        help_text=gettext_lazy("If none is ticked: always."),
     )
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
@@ -104,16 +110,23 @@ class EndpointForm(forms.Form):
             else Group.objects.none()
         )
         self.teams = {f"team:{team.pk}": team for team in teams.order_by("name")}
-        choices = [("me", "Me"), *((key, f"Team {team.name}") for key, team in self.teams.items())]
+        choices = [
+            ("me", gettext("Me")),
+            *(
+                (key, (gettext("Team %(name)s") % {"name": team.name}))
+                for key, team in self.teams.items()
+            ),
+        ]
         self.choose(
-            "scope", [*choices, *([("everybody", "All questions")] if user.is_superuser else [])]
+            "scope",
+            [*choices, *([("everybody", gettext("All questions"))] if user.is_superuser else [])],
         )
         wider = len(choices) > 1 or user.is_superuser
         offered = {Channel.WEBHOOK, Channel.APPRISE} | ({Channel.EMAIL} if wider else set())
         offered |= {Channel.SLACK} if slack.in_use() else set()
         self.choose(
             "channel",
-            [choice for choice in Channel.choices if choice[0] in offered][::-1],
+            [(name, str(label)) for name, label in Channel.choices if name in offered][::-1],
         )
         if not wider:
             self.fields["scope"].widget = forms.HiddenInput()
@@ -186,7 +199,9 @@ def mail(request: HttpRequest) -> HttpResponse:
         endpoints.switch_mail(user, on=request.POST["do"] == "on")
         messages.success(
             request,
-            "You get mail again." if request.POST["do"] == "on" else "You get no more mail.",
+            gettext("You get mail again.")
+            if request.POST["do"] == "on"
+            else gettext("You get no more mail."),
         )
     return redirect("hitl:notifications")
 
@@ -204,9 +219,21 @@ def change(request: HttpRequest, endpoint_id: uuid.UUID) -> HttpResponse:
             _test(request, endpoint)
         case "on" | "off" as wanted:
             endpoints.switch(endpoint, on=wanted == "on")
-            messages.success(request, f"{endpoint} is switched {wanted}.")
+            messages.success(
+                request,
+                (
+                    gettext("%(endpoint)s is switched %(wanted)s.")
+                    % {"endpoint": endpoint, "wanted": gettext(wanted)}
+                ),
+            )
         case "remove":
-            messages.success(request, f"{endpoint} was removed. What was not sent yet is not sent.")
+            messages.success(
+                request,
+                (
+                    gettext("%(endpoint)s was removed. What was not sent yet is not sent.")
+                    % {"endpoint": endpoint}
+                ),
+            )
             endpoint.delete()
         case "secret" if endpoint.channel == Channel.WEBHOOK:
             return _shown(
@@ -221,13 +248,15 @@ def change(request: HttpRequest, endpoint_id: uuid.UUID) -> HttpResponse:
 
 def _test(request: HttpRequest, endpoint: Endpoint | None) -> None:
     if endpoints.send_test(person(request), endpoint) is None:
-        messages.info(request, "A test is on its way already.")
+        messages.info(request, gettext("A test is on its way already."))
     else:
         messages.success(
             request,
             (
-                "A test is on its way. What came of it shows below; load the page again in some "
-                "seconds."
+                gettext(
+                    "A test is on its way. What came of it shows below; load the page "
+                    "again in some seconds."
+                )
             ),
         )
 
@@ -243,7 +272,7 @@ def chats(request: HttpRequest) -> HttpResponse:
     elif request.method == "POST":
         key = request.POST.get("account", "")
         if key.isdecimal() and len(key) < 18 and mine.filter(pk=int(key)).delete()[0]:
-            messages.success(request, "It answers as you no more.")
+            messages.success(request, gettext("It answers as you no more."))
         return redirect("hitl:chats")
     context = {"accounts": mine[: accounts.MOST], "code": code, "minutes": accounts.MINUTES}
     response = render(request, "hitl/outbound/chats.html", context)

@@ -6,6 +6,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods, require_safe
 
 from hitl.forms.templates import TextsForm, pauses_of
@@ -65,12 +66,14 @@ def texts(request: HttpRequest, slug: str) -> HttpResponse:
     if form.is_bound and status == 200:
         given = {"title": kind.title, "function": kind.function, "sub_steps": kind.sub_steps}
         saved = definitions.edit_step_template(slug, **given, config=form.config_to_save())
-        changed = f"Saved as version {saved.version}. Work that was ordered before keeps its own."
+        changed = gettext(
+            "Saved as version %(version)s. Work that was ordered before keeps its own."
+        ) % {"version": saved.version}
         messages.success(
             request,
             changed
             if saved.version != kind.version
-            else "Nothing was changed, so nothing was saved.",
+            else gettext("Nothing was changed, so nothing was saved."),
         )
         return redirect("hitl:step_texts", slug)
     for field in form.fields.values():

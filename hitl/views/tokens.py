@@ -13,6 +13,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
@@ -35,24 +36,30 @@ DAYS = 90
 
 class TokenForm(forms.Form):
     name = forms.CharField(
-        max_length=80, help_text="What will use it, such as the name of a script."
+        max_length=80, help_text=gettext_lazy("What will use it, such as the name of a script.")
     )
     scope = forms.ChoiceField(
-        choices=ApiToken.Scope.choices, initial=ApiToken.Scope.READ, label="What it may do"
+        choices=ApiToken.Scope.choices,
+        initial=ApiToken.Scope.READ,
+        label=gettext_lazy("What it may do"),
     )
     days = forms.IntegerField(
-        min_value=1, max_value=366, initial=DAYS, required=False, label="Valid for, in days"
+        min_value=1,
+        max_value=366,
+        initial=DAYS,
+        required=False,
+        label=gettext_lazy("Valid for, in days"),
     )
     never = forms.BooleanField(
         required=False,
-        label="It never expires",
-        help_text="It is valid until somebody revokes it. A number of days is safer.",
+        label=gettext_lazy("It never expires"),
+        help_text=gettext_lazy("It is valid until somebody revokes it. A number of days is safer."),
     )
 
     def clean(self) -> dict[str, Any]:
         values: dict[str, Any] = self.cleaned_data
         if "days" in values and not values["days"] and not values.get("never"):
-            self.add_error("days", "Say for how many days, or that it never expires.")
+            self.add_error("days", gettext("Say for how many days, or that it never expires."))
         return values
 
     def expires_at(self, now: dt.datetime) -> dt.datetime | None:
@@ -97,7 +104,13 @@ def token_list(request: HttpRequest) -> HttpResponse:
 def _make(form: TokenForm, user: User, now: dt.datetime) -> str:
     """The secret of the token that a form asks for; "" where the form says why there is none."""
     if form.is_valid() and ApiToken.objects.valid(now=now).filter(user=user).count() >= MOST:
-        form.add_error(None, f"You have {MOST} tokens that are valid. Revoke one first.")
+        form.add_error(
+            None,
+            (
+                gettext("You have %(most)s tokens that are valid. Revoke one first.")
+                % {"most": MOST}
+            ),
+        )
     if not form.is_valid():
         return ""
     values = form.cleaned_data
@@ -115,13 +128,18 @@ class AgentForm(TokenForm):
 
     scope = forms.ChoiceField(
         choices=[
-            (ApiToken.Scope.ASK, "An agent: it asks people, and never answers"),
-            (ApiToken.Scope.ANSWER, "My own assistant: it answers in my name what I am asked"),
+            (ApiToken.Scope.ASK, gettext_lazy("An agent: it asks people, and never answers")),
+            (
+                ApiToken.Scope.ANSWER,
+                gettext_lazy("My own assistant: it answers in my name what I am asked"),
+            ),
         ],
-        label="What it is",
+        label=gettext_lazy("What it is"),
     )
     team = forms.ChoiceField(
-        required=False, label="Whom it asks", help_text="Members of the team may answer."
+        required=False,
+        label=gettext_lazy("Whom it asks"),
+        help_text=gettext_lazy("Members of the team may answer."),
     )
     field_order = ("name", "scope", "team", "days", "never")
 
@@ -131,10 +149,10 @@ class AgentForm(TokenForm):
         names = user.groups.order_by("name").values_list("name", flat=True)
         field: Any = self.fields["team"]
         field.choices = [
-            ("", "Me alone" if alone else "Whomever the agent names"),
+            ("", gettext("Me alone") if alone else gettext("Whomever the agent names")),
             *((name, name) for name in names),
         ]
-        self.fields["name"].help_text = "What people see as who asks, such as release-bot."
+        self.fields["name"].help_text = gettext("What people see as who asks, such as release-bot.")
 
 
 @never_cache
@@ -167,6 +185,6 @@ def revoke(request: HttpRequest, token_id: uuid.UUID) -> HttpResponse:
         raise Http404("You have no such token.")
     if tokens.filter(revoked_at__isnull=True).update(revoked_at=clock.now()):
         messages.info(
-            request, "The token is revoked. Programs that use it are refused from now on."
+            request, gettext("The token is revoked. Programs that use it are refused from now on.")
         )
     return redirect("hitl:tokens")

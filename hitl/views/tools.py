@@ -9,6 +9,7 @@ from django import forms
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_safe
 
 from runs.agents import tools
@@ -17,14 +18,14 @@ from runs.definitions.tool_approvals import AgentStep, CallInvalid
 
 
 class ExplainForm(forms.Form):
-    tool = forms.ChoiceField(label="Tool")
-    at = forms.ChoiceField(label="Rules of", required=False)
+    tool = forms.ChoiceField(label=gettext_lazy("Tool"))
+    at = forms.ChoiceField(label=gettext_lazy("Rules of"), required=False)
     arguments = forms.CharField(
-        label="Arguments",
+        label=gettext_lazy("Arguments"),
         required=False,
         max_length=20_000,
         initial="{}",
-        help_text="A JSON object, as the model would write it.",
+        help_text=gettext_lazy("A JSON object, as the model would write it."),
         widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false", "class": "mono"}),
     )
 
@@ -33,7 +34,7 @@ class ExplainForm(forms.Form):
         self._places = {place.name: place for place in places}
         choices: dict[str, list[tuple[str, str]]] = {
             "tool": [(name, name) for name in tools.names()],
-            "at": [("", "the tool alone"), *((name, name) for name in self._places)],
+            "at": [("", gettext("the tool alone")), *((name, name) for name in self._places)],
         }
         for name, named in choices.items():
             field = self.fields[name]
@@ -44,9 +45,13 @@ class ExplainForm(forms.Form):
         try:
             arguments = json.loads(self.cleaned_data["arguments"] or "{}")
         except (ValueError, RecursionError) as error:
-            raise forms.ValidationError(f"This is no JSON: {str(error)[:200]}") from error
+            raise forms.ValidationError(
+                gettext("This is no JSON: %(value)s") % {"value": str(error)[:200]}
+            ) from error
         if not isinstance(arguments, dict):
-            raise forms.ValidationError('Write an object, such as {"url": "https://example.org/"}.')
+            raise forms.ValidationError(
+                gettext('Write an object, such as {"url": "https://example.org/"}.')
+            )
         return arguments
 
     def explained(self) -> tool_approvals.Explained | None:

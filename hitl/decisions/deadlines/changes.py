@@ -9,6 +9,7 @@ import uuid
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
+from django.utils.translation import gettext
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
@@ -59,7 +60,7 @@ class PostponingInvalid(Exception):
     code = "postponing_invalid"
 
     def __init__(self, field: str, text: str) -> None:
-        super().__init__(f"Nothing was changed. {text}")
+        super().__init__(gettext("Nothing was changed. %(text)s") % {"text": text})
         self.errors = {field: [text]}
 
 
@@ -109,10 +110,14 @@ def snooze(pause_id: uuid.UUID, *, by: User, until: dt.datetime | None) -> Snooz
         return None
     now = clock.now()
     if not now < until <= now + LONGEST_SNOOZE:
-        raise PostponingInvalid("until", "Choose a time from now on, up to a year ahead.")
+        raise PostponingInvalid("until", gettext("Choose a time from now on, up to a year ahead."))
     if pause.deadline_at is not None and until >= pause.deadline_at:
         raise PostponingInvalid(
-            "until", f"It is due at {dates.told(pause.deadline_at)}: choose a time before that."
+            "until",
+            (
+                gettext("It is due at %(told)s: choose a time before that.")
+                % {"told": dates.told(pause.deadline_at)}
+            ),
         )
     return _hide(pause, by, until)
 
@@ -132,19 +137,33 @@ def extend(pause_id: uuid.UUID, *, by: User, until: dt.datetime, reason: str) ->
     """
     pause = _find_open(pause_id, by)
     if pause.deadline_at is None or pause.extendable_until is None:
-        raise NoDeadline("This question has no deadline, so there is none to move.")
+        raise NoDeadline(gettext("This question has no deadline, so there is none to move."))
     reason = reason.strip()
     if not reason or len(reason) > MAX_REASON or reason != codec.readable(reason):
         raise PostponingInvalid(
-            "reason", f"Say why, in up to {MAX_REASON} characters: it is recorded with your name."
+            "reason",
+            (
+                gettext(
+                    "Say why, in up to %(max_reason)s characters: it is recorded with your name."
+                )
+                % {"max_reason": MAX_REASON}
+            ),
         )
     if until <= pause.deadline_at:
         raise PostponingInvalid(
-            "until", f"It is due at {dates.told(pause.deadline_at)}: choose a later time."
+            "until",
+            (
+                gettext("It is due at %(told)s: choose a later time.")
+                % {"told": dates.told(pause.deadline_at)}
+            ),
         )
     if until > pause.extendable_until:
         raise PostponingInvalid(
-            "until", f"It may be moved to {dates.told(pause.extendable_until)} at the latest."
+            "until",
+            (
+                gettext("It may be moved to %(told)s at the latest.")
+                % {"told": dates.told(pause.extendable_until)}
+            ),
         )
     try:
         return _extend(pause, by=by, until=until, reason=reason)
@@ -161,8 +180,10 @@ def _extend(pause: Pause, *, by: User, until: dt.datetime, reason: str) -> Pause
     later = due_times.moved(pause, until)
     if not waits.change(**later, next_at=due_times.next_at({**pause.timing, **later})):
         raise DeadlineMoved(
-            "The deadline was moved, or further people were asked, just now. Look again; "
-            "nothing was changed."
+            gettext(
+                "The deadline was moved, or further people were asked, just now. Look again; "
+                "nothing was changed."
+            )
         )
     pause.refresh_from_db(fields=["deadline_at", "times", "next_at"])
     told = {
@@ -207,5 +228,5 @@ def _find_open(pause_id: uuid.UUID, by: User) -> Pause:
     pause = visibility.find_pause(Pause.objects.answerable(), pause_id, by=by)
     check_open(pause)
     if not may_answer(pause, by):
-        raise NotAnswerer("Only who may answer this question may do that.")
+        raise NotAnswerer(gettext("Only who may answer this question may do that."))
     return pause

@@ -8,6 +8,7 @@ import datetime as dt
 
 from django.db import transaction
 from django.db.models import QuerySet
+from django.utils.translation import gettext
 
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User
@@ -55,17 +56,24 @@ def delegate(
     """Let a colleague answer for oneself between two times. Raises DelegationRefused."""
     now = clock.now()
     if not colleagues(by).filter(pk=to_user.pk).exists():
-        raise DelegationRefused("to_user", "Choose somebody of one of your teams.")
+        raise DelegationRefused("to_user", gettext("Choose somebody of one of your teams."))
     if ends_at <= max(starts_at, now):
         raise DelegationRefused(
-            "ends_at", "The end lies before the beginning, or has passed already."
+            "ends_at", gettext("The end lies before the beginning, or has passed already.")
         )
     if ends_at - max(starts_at, now) > LONGEST:
-        raise DelegationRefused("ends_at", f"Up to {LONGEST.days} days.")
+        raise DelegationRefused(
+            "ends_at", (gettext("Up to %(days)s days.") % {"days": LONGEST.days})
+        )
     if reason != codec.readable(reason):
-        raise DelegationRefused("reason", "The reason holds characters that cannot be kept.")
+        raise DelegationRefused(
+            "reason", gettext("The reason holds characters that cannot be kept.")
+        )
     if Delegation.objects.general().filter(from_user=by, ends_at__gt=now).count() >= MOST:
-        raise DelegationRefused("to_user", f"You have {MOST} delegations already; end one first.")
+        raise DelegationRefused(
+            "to_user",
+            (gettext("You have %(most)s delegations already; end one first.") % {"most": MOST}),
+        )
     return Delegation.objects.create(
         from_user=by,
         to_user=to_user,

@@ -16,6 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext
+
 from checkpoints.database.people import User
 from checkpoints.models.fields import demand
 from hitl.decisions.reviewers import policy, turns
@@ -131,11 +133,12 @@ class ExternalReviewContext(policy.ReviewContextBase):
         """The only seat they have. Raises Refused."""
         if not may_answer(self.pause, self.by.address):
             raise NotAllowed(
-                "not_a_reviewer", "This question is not put to you, so nothing was decided."
+                "not_a_reviewer",
+                gettext("This question is not put to you, so nothing was decided."),
             )
         if action not in shown(self.pause, self.by.address).ways:
             raise NotAllowed(
-                "not_a_reviewer", "This answer is for others to give; nothing was decided."
+                "not_a_reviewer", gettext("This answer is for others to give; nothing was decided.")
             )
         if turns.staged(self.pause) and not self.stage:
             raise self.not_asked()
@@ -151,11 +154,14 @@ class ExternalReviewContext(policy.ReviewContextBase):
         mine = set(User.objects.filter(email__iexact=self.by.address).values_list("pk", flat=True))
         if not self.pause.review.get("self_approval", True) and mine & policy.askers(self.pause):
             raise NotAllowed(
-                "self_approval", "You asked for this work, so somebody else must approve it."
+                "self_approval",
+                gettext("You asked for this work, so somebody else must approve it."),
             )
         voted = any(
             vote.external_key == self.by.key or {vote.voter_id, vote.seat_id} & mine
             for vote in self.votes
         )
         if voted:
-            raise NotNow("already_voted", "Your answer was recorded before; it counts once.")
+            raise NotNow(
+                "already_voted", gettext("Your answer was recorded before; it counts once.")
+            )

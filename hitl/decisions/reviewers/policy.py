@@ -29,6 +29,7 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group
 from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.utils.translation import gettext
 
 from checkpoints.database import clock
 from checkpoints.database.people import User, called
@@ -136,8 +137,11 @@ class ReviewContextBase(Turn):
             raise NotNow(
                 "claimed",
                 (
-                    f"{name_of(holder)} has claimed this question until {until}; answer after "
-                    "that, or when it is released."
+                    gettext(
+                        "%(holder)s has claimed this question until %(until)s; answer "
+                        "after that, or when it is released."
+                    )
+                    % {"holder": name_of(holder), "until": until}
                 ),
             )
 
@@ -268,8 +272,10 @@ class ReviewContext(ReviewContextBase):
                 raise NotAllowed(
                     "self_approval",
                     (
-                        "You asked for this work, so somebody else must approve it. You may "
-                        "send it back or cancel."
+                        gettext(
+                            "You asked for this work, so somebody else must approve it. You may "
+                            "send it back or cancel."
+                        )
                     ),
                 )
             asked = askers(self.pause)
@@ -277,7 +283,10 @@ class ReviewContext(ReviewContextBase):
             if not left:
                 raise NotAllowed(
                     "self_approval",
-                    "You stand in for who asked for this work, so somebody else must approve it.",
+                    gettext(
+                        "You stand in for who asked for this work, so somebody else must "
+                        "approve it."
+                    ),
                 )
         self._check_not_voted()
         mine = outsiders.key_of(self.by.email) if self.by.email else ""
@@ -285,15 +294,21 @@ class ReviewContext(ReviewContextBase):
             raise NotNow(
                 "already_voted",
                 (
-                    f"Your vote was given by the link that was sent to {self.by.email}; "
-                    f"{self.progress}."
+                    gettext(
+                        "Your vote was given by the link that was sent to %(email)s; %(progress)s."
+                    )
+                    % {"email": self.by.email, "progress": self.progress}
                 ),
             )
         taken = {vote.seat_id for vote in self.votes}
         left = [user for user in left if user.pk not in taken]
         if not left:
             raise NotNow(
-                "already_voted", f"Your vote was given by who stands in for you; {self.progress}."
+                "already_voted",
+                (
+                    gettext("Your vote was given by who stands in for you; %(progress)s.")
+                    % {"progress": self.progress}
+                ),
             )
         return left
 
@@ -301,7 +316,13 @@ class ReviewContext(ReviewContextBase):
         if any(map(self._gave, self.votes)):
             raise NotNow(
                 "already_voted",
-                f"You have voted already; {self.progress}. You may still send it back or cancel.",
+                (
+                    gettext(
+                        "You have voted already; %(progress)s. You may still send it "
+                        "back or cancel."
+                    )
+                    % {"progress": self.progress}
+                ),
             )
 
     def check_may_approve(self) -> None:
@@ -314,15 +335,20 @@ class ReviewContext(ReviewContextBase):
         if is_service(self.by):
             return NotAllowed(
                 "service_account",
-                "A service account decides nothing: it asks, "
-                "orders and reads. Nothing was decided: let a person answer.",
+                gettext(
+                    "A service account decides nothing: it asks, "
+                    "orders and reads. Nothing was decided: let a person answer."
+                ),
             )
         if self.stages:
             self._check_not_voted()
             return self.not_asked()
         return NotAllowed(
             "not_a_reviewer",
-            f"You may look at this question, but not answer it. Reviewers: {self.who}.",
+            (
+                gettext("You may look at this question, but not answer it. Reviewers: %(who)s.")
+                % {"who": self.who}
+            ),
         )
 
     def refusal(self, action: str) -> Refused | None:

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
+from django.utils.translation import gettext, ngettext
+
 from checkpoints.database import clock
 from hitl.decisions.reviewers.refusals import NotAllowed, NotNow, Refused
 from hitl.models import Vote
@@ -152,8 +154,10 @@ class Turn(ABC):
         if not theirs:
             return NotAllowed(
                 "not_a_reviewer",
-                "You are asked at no stage of this review, or not at the one that you named; "
-                "nothing was decided.",
+                gettext(
+                    "You are asked at no stage of this review, or not at the one that you named; "
+                    "nothing was decided."
+                ),
             )
         standing = statuses(self.pause, self.votes)
         for name in theirs:
@@ -163,13 +167,23 @@ class Turn(ABC):
                 ]
                 return NotNow(
                     "not_your_turn",
-                    f"It is not your turn yet: {titles(self.pause, [name])} is asked once "
-                    f"{titles(self.pause, missing)} "
-                    f"{'has' if len(missing) == 1 else 'have'} approved.",
+                    ngettext(
+                        "It is not your turn yet: %(stage)s is asked once %(missing)s has "
+                        "approved.",
+                        "It is not your turn yet: %(stage)s is asked once %(missing)s have "
+                        "approved.",
+                        len(missing),
+                    )
+                    % {
+                        "stage": titles(self.pause, [name]),
+                        "missing": titles(self.pause, missing),
+                    },
                 )
         who = ", ".join(vote.who for vote in self.votes if vote.stage in theirs)
         return NotNow(
             "stage_answered",
-            f"{titles(self.pause, theirs)} has approved already ({who}); nothing was "
-            "decided twice.",
+            (
+                gettext("%(pause)s has approved already (%(who)s); nothing was decided twice.")
+                % {"pause": titles(self.pause, theirs), "who": who}
+            ),
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from django.utils.translation import gettext
+
 from checkpoints import ids
 from checkpoints.database.people import User
 from checkpoints.models import Event, EventKind
@@ -63,9 +65,9 @@ def _nothing_to_answer(order: WorkOrder, pause_id: str | None) -> Exception:
         else None
     )
     return NotPaused(
-        f"{ended} Nothing was decided."
+        (gettext("%(ended)s Nothing was decided.") % {"ended": ended})
         if str(ended or "")
-        else "This work order waits for nobody, so nothing was decided."
+        else gettext("This work order waits for nobody, so nothing was decided.")
     )
 
 
@@ -120,7 +122,10 @@ def _ended_before(run: Run, ended: RunEnded) -> RunEnded:
     if expired is not None and expired.closed_at is not None:
         at = dates.told(expired.closed_at, exact=True)
         return RunEnded(
-            f"It expired at {at}: nobody had answered in time. There was nothing to cancel."
+            gettext(
+                "It expired at %(at)s: nobody had answered in time. There was nothing to cancel."
+            )
+            % {"at": at}
         )
     event = (
         Event.objects.filter(thread=run.thread_id, kind=EventKind.RUN_CANCELLED)
@@ -131,7 +136,8 @@ def _ended_before(run: Run, ended: RunEnded) -> RunEnded:
         return ended
     at = dates.told(event.at, exact=True)
     return RunEnded(
-        f"Cancelled already by {event.data.get('by')} at {at}, so there was nothing to cancel."
+        gettext("Cancelled already by %(event)s at %(at)s, so there was nothing to cancel.")
+        % {"event": event.data.get("by"), "at": at}
     )
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from django.db import transaction
 from django.db.models import Prefetch, QuerySet
+from django.utils.translation import gettext
 
 from checkpoints.database import clock, people
 from checkpoints.database.people import NAME, User
@@ -148,17 +149,25 @@ def _check_line(pause: Pause, about: PatchLine) -> None:
     files = patches.read(pause).files if pause.patch_digest else []
     of_path = [file for file in files if file.path == about.path]
     if not of_path:
-        raise CommentRefused("path", "The patch under review has no such file.")
+        raise CommentRefused("path", gettext("The patch under review has no such file."))
     if about.side not in {"old", "new"}:
-        raise CommentRefused("side", "A line is counted before the change, `old`, or after, `new`.")
+        raise CommentRefused(
+            "side", gettext("A line is counted before the change, `old`, or after, `new`.")
+        )
     if not any(file.has(about.side, about.line) for file in of_path):
         raise CommentRefused(
-            "line", f"The patch does not show line {about.line} of this file. Nothing was kept."
+            "line",
+            (
+                gettext("The patch does not show line %(line)s of this file. Nothing was kept.")
+                % {"line": about.line}
+            ),
         )
 
 
 def _settled(pause: Pause) -> str:
-    return f"{pause.shown_id} was settled meanwhile: the comment was not kept."
+    return gettext("%(pause)s was settled meanwhile: the comment was not kept.") % {
+        "pause": pause.shown_id
+    }
 
 
 @transaction.atomic(durable=True)
@@ -176,7 +185,9 @@ def _add(
     if not held:
         raise PauseClosed(_settled(pause))
     if Comment.objects.filter(pause=pause).count() >= MOST:
-        raise TooManyComments(f"A question takes {MOST} comments. This one was not kept.")
+        raise TooManyComments(
+            gettext("A question takes %(most)s comments. This one was not kept.") % {"most": MOST}
+        )
     comment = Comment.objects.create(
         pause=pause,
         author=by,
@@ -212,7 +223,7 @@ def withdraw(comment_id: uuid.UUID, *, by: User) -> Comment:
     """
     comment = _shown(Comment.objects.filter(pk=comment_id, author=by)).first()
     if comment is None or not visibility.sees_pause(comment.pause_id, by=by):
-        raise NotFound("There is no such comment of yours.")
+        raise NotFound(gettext("There is no such comment of yours."))
     _withdraw(comment)
     comment.refresh_from_db()
     return comment
@@ -242,11 +253,11 @@ def along(pause: Pause, answer: Answer) -> Answer:
     if answer.comments_until is None:
         return answer
     if answer.action != REVISE:
-        text = "Comments go along with a revision alone."
+        text = gettext("Comments go along with a revision alone.")
         raise AnswerInvalid({"comments_until": [text]})
     said = list(Comment.objects.filter(pause=pause, pk__lte=answer.comments_until).order_by("pk"))
     if not said or said[-1].pk != answer.comments_until:
-        text = "There is no such comment at this question."
+        text = gettext("There is no such comment at this question.")
         raise AnswerInvalid({"comments_until": [text]})
     lines = [
         f"- {comment.by_name}{f' at {comment.place}' if comment.place else ''}: "
@@ -268,13 +279,17 @@ def _indented(text: str) -> str:
 def _text(text: str) -> str:
     text = text.strip()
     if not text:
-        raise CommentRefused("text", "Say something: the comment is empty.")
+        raise CommentRefused("text", gettext("Say something: the comment is empty."))
     if len(text) > LONGEST:
         raise CommentRefused(
-            "text", f"A comment may have up to {LONGEST} characters; this has {len(text)}."
+            "text",
+            (
+                gettext("A comment may have up to %(longest)s characters; this has %(text)s.")
+                % {"longest": LONGEST, "text": len(text)}
+            ),
         )
     if text != codec.readable(text):
-        raise CommentRefused("text", "The comment holds characters that cannot be kept.")
+        raise CommentRefused("text", gettext("The comment holds characters that cannot be kept."))
     return text
 
 
@@ -283,16 +298,23 @@ def _asked(pause: Pause, usernames: Iterable[str], by: User) -> list[User]:
     if not names:
         return []
     if len(names) > MEANT:
-        raise CommentRefused("ask", f"Up to {MEANT} people are asked at once.")
+        raise CommentRefused(
+            "ask", (gettext("Up to %(meant)s people are asked at once.") % {"meant": MEANT})
+        )
     if not may_ask(pause, by):
         raise CommentRefused(
-            "ask", "Only who answers the question, or asked for the work, shows it to others."
+            "ask",
+            gettext("Only who answers the question, or asked for the work, shows it to others."),
         )
     found = list(colleagues(by).filter(people.called(*names))[: MEANT + 1])
     missing = [name for name in names if name not in {one.get_username() for one in found}]
     if missing:
         raise CommentRefused(
-            "ask", f"{missing[0][:150]!r} is nobody of your teams. Nobody was asked."
+            "ask",
+            (
+                gettext("%(value)r is nobody of your teams. Nobody was asked.")
+                % {"value": missing[0][:150]}
+            ),
         )
     return found
 

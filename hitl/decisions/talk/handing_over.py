@@ -10,6 +10,7 @@ import datetime as dt
 import uuid
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from checkpoints.database import clock
 from checkpoints.database.people import User, called
@@ -51,7 +52,8 @@ def hand_over(pause_id: uuid.UUID, *, by: User, to: str, reason: str) -> Pause:
     standing.check_may_approve()
     if by not in standing.seats:
         raise policy.NotAllowed(
-            "not_a_reviewer", "You stand in for somebody at this question: that goes no further."
+            "not_a_reviewer",
+            gettext("You stand in for somebody at this question: that goes no further."),
         )
     reason = reason.strip()
     _hand_over(pause, by=by, to=_checked(pause, by, to.strip(), reason), reason=reason)
@@ -61,17 +63,25 @@ def hand_over(pause_id: uuid.UUID, *, by: User, to: str, reason: str) -> Pause:
 
 def _checked(pause: Pause, by: User, to: str, reason: str) -> User:
     if not reason:
-        raise DelegationRefused("reason", "Say why: your colleague and the log are told.")
+        raise DelegationRefused("reason", gettext("Say why: your colleague and the log are told."))
     if len(reason) > LONGEST or reason != codec.readable(reason):
-        raise DelegationRefused("reason", f"The reason has up to {LONGEST} readable characters.")
+        raise DelegationRefused(
+            "reason",
+            (
+                gettext("The reason has up to %(longest)s readable characters.")
+                % {"longest": LONGEST}
+            ),
+        )
     colleague = delegations.colleagues(by).filter(called(to)).first()
     if colleague is None:
-        raise DelegationRefused("to", "Choose somebody of one of your teams.")
+        raise DelegationRefused("to", gettext("Choose somebody of one of your teams."))
     asked = policy.askers(pause)
     if not pause.review.get("self_approval", True) and colleague.pk in asked:
-        raise DelegationRefused("to", "They asked for this work, so somebody else must approve it.")
+        raise DelegationRefused(
+            "to", gettext("They asked for this work, so somebody else must approve it.")
+        )
     if pause.votes.filter(voter=colleague).exists():
-        raise DelegationRefused("to", "They have voted on it already.")
+        raise DelegationRefused("to", gettext("They have voted on it already."))
     return colleague
 
 
@@ -79,7 +89,10 @@ def _checked(pause: Pause, by: User, to: str, reason: str) -> User:
 def _hand_over(pause: Pause, *, by: User, to: User, reason: str) -> None:
     # also tells the inboxes; of two at once the second ends what the first began
     if not Pause.objects.open().filter(pk=pause.pk).change():
-        raise PauseClosed(f"{pause.shown_id} was settled meanwhile: it was not handed over.")
+        raise PauseClosed(
+            gettext("%(pause)s was settled meanwhile: it was not handed over.")
+            % {"pause": pause.shown_id}
+        )
     keyed.made(pause.shown_id)
     now = clock.now()
     _end(pause, by, now=now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from checkpoints import store
 from checkpoints.database.people import User
@@ -39,7 +40,7 @@ def tick(pause_id: uuid.UUID, digest: str, *, seen: bool, by: User) -> Pause:
     pause = visibility.find_pause(Pause.objects.shown(), pause_id, by=by)
     files = read(pause).files if pause.patch_digest else []
     if all(file.digest != digest for file in files):
-        raise NotFound("There is no such file in the patch of this question.")
+        raise NotFound(gettext("There is no such file in the patch of this question."))
     _tick(pause, digest, seen, by)
     return pause
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from checkpoints import store
 from checkpoints.database.people import User
@@ -34,9 +35,9 @@ def choose(pauses: Sequence[Pause], wanted: str) -> tuple[Pause | None, str]:
     chosen = next((pause for pause in pauses if pause.shown_id == wanted), None)
     if chosen or not wanted:
         return chosen or next(iter(pauses), None), ""
-    return next(
-        iter(pauses), None
-    ), "That question is not open any more. This is how it stands now."
+    return next(iter(pauses), None), gettext(
+        "That question is not open any more. This is how it stands now."
+    )
 
 
 def card_of(
@@ -145,7 +146,9 @@ def patch_of(pause: Pause, by: User | None = None) -> tuple[ReadPatch | None, st
             patches.mark_seen(patch, pause, by)
         return patch, ""
     except (store.CheckpointDamaged, Blob.DoesNotExist) as error:
-        return None, f"The patch cannot be shown: {error}. Do not approve what you cannot see."
+        return None, gettext(
+            "The patch cannot be shown: %(error)s. Do not approve what you cannot see."
+        ) % {"error": error}
 
 
 def leads(pause: Pause) -> dict[str, str]:
@@ -169,7 +172,7 @@ def _ways(pause: Pause) -> list[dict[str, str]]:
         {
             "name": name,
             "label": pause.labels[name],
-            "to": names.get(to) or elsewhere(pause.run) or "the end",
+            "to": names.get(to) or elsewhere(pause.run) or gettext("the end"),
         }
         for name, to in pause.ways.items()
         if name in pause.labels and name != APPROVE
@@ -179,12 +182,16 @@ def _ways(pause: Pause) -> list[dict[str, str]]:
 def ends(run: Run) -> str:
     """What is complete where an answer leads to the end."""
     return (
-        "This child run"
+        gettext("This child run")
         if run.parent_id is not None
-        else "The order"
+        else gettext("The order")
         if run.work_order_id is not None
-        else "The run"
+        else gettext("The run")
     )
+
+
+def completed(run: Run) -> str:
+    return gettext("%(ends)s is complete.") % {"ends": ends(run)}
 
 
 def _own_steps(pause: Pause) -> list[dict[str, str]]:
@@ -202,24 +209,29 @@ def cancel_of(pause: Pause, *, observer: bool = False) -> dict[str, str]:
     """
     run = pause.run
     if run.parent_id is not None:
-        asks, words = f"the child run {run.child_name}", _end_of_child(run)
+        asks = gettext("Are you sure you want to cancel the child run %(name)s?") % {
+            "name": run.child_name
+        }
+        words = _end_of_child(run)
         url = reverse("hitl:pause_cancel", args=[pause.pk])
     elif outer := elsewhere(run):
-        asks, words = "this wait", f"Ends the wait; {outer} is told that it was cancelled."
+        asks = gettext("Are you sure you want to cancel this wait?")
+        words = gettext("Ends the wait; %(outer)s is told that it was cancelled.") % {
+            "outer": outer
+        }
         url = reverse("hitl:thread_cancel", args=[run.thread_id])
     elif run.work_order_id is not None:
-        asks, words = "this work order", "Ends the order."
+        asks = gettext("Are you sure you want to cancel this work order?")
+        words = gettext("Ends the order.")
         url = reverse("hitl:order_cancel", args=[run.work_order_id])
     else:
-        asks, words = (
-            "this run",
-            "Ends this run. The thread stays, and a new message begins another run.",
-        )
+        asks = gettext("Are you sure you want to cancel this run?")
+        words = gettext("Ends this run. The thread stays, and a new message begins another run.")
         url = reverse("hitl:thread_cancel", args=[run.thread_id])
     if observer:
         url = reverse("hitl:pause_cancel", args=[pause.pk])
     return {
-        "asks": f"Are you sure you want to cancel {asks}?",
+        "asks": asks,
         "words": words,
         "url": url,
         "home": home_of(run),
@@ -230,25 +242,24 @@ def _end_of_child(run: Run) -> str:
     """A failed child run takes its parent along, and so on, up to the first that can do without
     it.
     """
-    whole = "order" if run.work_order_id is not None else "run"
+    whole = gettext("the order") if run.work_order_id is not None else gettext("the run")
     falls: list[str] = []
     at = run
     while at.parent is not None:
         if at.optional and at.parent.parent_id is None:
-            return (
-                f"Ends this child run{_with(falls)}; the {whole} goes on without "
-                f"{'them' if falls else 'it'}."
-            )
+            return _ends_with(falls, whole)
         if at.optional:
-            return (
-                f"Ends this child run{_with(falls)}; {at.parent.child_name} goes on without "
-                f"{'them' if falls else 'it'}."
-            )
+            return _ends_with(falls, at.parent.child_name)
         at = at.parent
         if at.parent_id is not None:
             falls.append(at.child_name)
-    return f"Ends this child run; the {whole} then fails."
+    return gettext("Ends this child run; %(whole)s then fails.") % {"whole": whole}
 
 
-def _with(names: list[str]) -> str:
-    return f" and with it {' and '.join(names)}" if names else ""
+def _ends_with(falls: list[str], rest: str) -> str:
+    if not falls:
+        return gettext("Ends this child run; %(rest)s goes on without it.") % {"rest": rest}
+    return gettext("Ends this child run and with it %(falls)s; %(rest)s goes on without them.") % {
+        "falls": gettext(" and ").join(falls),
+        "rest": rest,
+    }

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
@@ -63,19 +64,24 @@ def row_of(
     about: WorkOrder | Thread | str = (order.title if order else "") or thread
     child = run.child_name if order else ""
     person = order.created_by if order else thread.owner
-    team = f" for {escape(thread.team)}" if thread.team else ""
+    team = f" {gettext('for %(team)s') % {'team': escape(thread.team)}}" if thread.team else ""
     now = clock.now()
     left = pause.deadline_at - now if pause.deadline_at is not None else None
     holder = pause.claimed_by if pause.claimed_until and pause.claimed_until > now else None
     parts = [
         f"<b>{invisible.html(about)}</b>",
-        f"child run {invisible.html(child)}" if child else "",
+        gettext("child run %(name)s") % {"name": invisible.html(child)} if child else "",
         invisible.html(run.definition),
-        f"asked by {invisible.html(name_of(person))}{team}",
-        f"revision {pause.revision}" if pause.revision > 1 else "",
+        gettext("asked by %(who)s") % {"who": invisible.html(name_of(person))} + team,
+        gettext("revision %(revision)s") % {"revision": pause.revision}
+        if pause.revision > 1
+        else "",
         *_kind(pause, kinds),
         *_review(pause, holder),
-        f"waits for {invisible.html(ReviewContext(pause, by).who)}" if others else "",
+        gettext("waits for %(waits_for)s")
+        % {"waits_for": invisible.html(ReviewContext(pause, by).who)}
+        if others
+        else "",
     ]
     return QuestionRow(
         pause,
@@ -94,19 +100,22 @@ def _approve(pause: Pause) -> str:
     """As with several at once: what needs a reason, data or care is answered on its page alone."""
     if turns.staged(pause) or bulk.refused(pause, APPROVE):
         return ""
-    return invisible.plain(pause.labels.get(APPROVE) or "Approve")
+    return invisible.plain(pause.labels.get(APPROVE) or gettext("Approve"))
 
 
 def _kind(pause: Pause, kinds: Mapping[str, str]) -> list[str]:
     if pause.kind == PauseKind.APPROVAL:
         return []
-    return [f'<span class="kind">{escape(kinds.get(pause.kind, ""))}</span>']
+    name = gettext(kinds[pause.kind]) if pause.kind in kinds else ""
+    return [f'<span class="kind">{escape(name)}</span>']
 
 
 def _review(pause: Pause, holder: User | None) -> list[str]:
     """The stages that are asked now, and who has claimed it."""
     stages = turns.titles(pause, [stage["name"] for stage in turns.open_now(pause)])
     return [
-        f"stage {invisible.html(stages)}" if stages else "",
-        f"claimed by {invisible.html(name_of(holder))}" if holder is not None else "",
+        gettext("stage %(stage)s") % {"stage": invisible.html(stages)} if stages else "",
+        gettext("claimed by %(who)s") % {"who": invisible.html(name_of(holder))}
+        if holder is not None
+        else "",
     ]

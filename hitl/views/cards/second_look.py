@@ -14,6 +14,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext, ngettext
 
 from checkpoints.database.people import User
 from hitl.decisions import tool_calls
@@ -23,6 +24,7 @@ from hitl.forms.json_schema import SchemaForm
 from hitl.forms.pages import DecisionForm
 from hitl.forms.tool_calls import CallsForm
 from hitl.views.cards import contents, typed
+from hitl.views.common import risk_words
 from runs.models import Pause
 from runs.states import PauseStatus
 from runs.workflows import schemas
@@ -82,15 +84,18 @@ def needed(
     edited = goes_on and form.edit_of(pause) is not None
     edits = typed.edits_of(pause, form, inputs) if goes_on else 0
     label = label_of(pause, action)
-    label += f" with {edits} edit{'s' if edits > 1 else ''}" if edits else ""
+    if edits:
+        label += " " + ngettext("with %(edits)s edit", "with %(edits)s edits", edits) % {
+            "edits": edits
+        }
     happens = _happens(pause, action, payload) + (
-        ["The next step gets the text as you edited it."] if edited else []
+        [gettext("The next step gets the text as you edited it.")] if edited else []
     )
     url = reverse("hitl:decide", args=[pause.pk])
     return SecondLook(
         pause,
         high,
-        f"Yes, {label}" if high else f"{label} without it",
+        _yes(label) if high else _without(label),
         happens,
         url,
         about(pause),
@@ -114,9 +119,7 @@ def from_link(
         return None
     left = typed.left_by(pause, form, inputs, pause.known, goes_on=policy.approves(action))
     return (
-        SecondLook(
-            pause, False, f"{label_of(pause, action)} without it", [], request.path, about, left
-        )
+        SecondLook(pause, False, _without(label_of(pause, action)), [], request.path, about, left)
         if left
         else None
     )
@@ -130,7 +133,7 @@ def of_message(pause: Pause, text: str, *, url: str) -> SecondLook | None:
     return SecondLook(
         pause,
         True,
-        f"Yes, {label_of(pause, action)}",
+        _yes(label_of(pause, action)),
         _happens(pause, action, None),
         url,
         about(pause),
@@ -146,6 +149,15 @@ def show(request: HttpRequest, look: SecondLook) -> HttpResponse:
         if name not in {"csrfmiddlewaretoken", SURE}
     ]
     return render(request, "hitl/pauses/sure.html", {"sure": look, "posted": posted})
+
+
+def _yes(label: str) -> str:
+    return gettext("Yes, %(label)s") % {"label": label}
+
+
+def _without(label: str) -> str:
+    """What the button says that sends an answer, and leaves out what it does not take."""
+    return gettext("%(label)s without it") % {"label": label}
 
 
 def about(pause: Pause) -> str:
@@ -185,18 +197,22 @@ def _happens(pause: Pause, action: str, payload: Any) -> list[str]:
     if not policy.approves(action):
         return []
     led = contents.leads(pause).get(action)
-    sentences = [f"{led} runs next." if led else f"{contents.ends(pause.run)} is complete."]
+    sentences = [
+        gettext("%(step)s runs next.") % {"step": led} if led else contents.completed(pause.run)
+    ]
     sentences += [str(effect) for effect in pause.effects] if action == APPROVE else []
     given = payload["calls"] if pause.calls and payload is not None else {}
     words = {
-        CALLED: "is called as it stands",
-        EDIT: "is called with your changes",
-        REJECT: "is not called",
+        CALLED: gettext("%(tool)s is called as it stands."),
+        EDIT: gettext("%(tool)s is called with your changes."),
+        REJECT: gettext("%(tool)s is not called."),
     }
     for call in pause.calls:
         decision = given.get(call["id"], {}).get("decision", CALLED)
-        risk = f" ({call['risk']} risk)" if call["risk"] != "normal" else ""
-        sentences.append(f"{call['tool']}{risk} {words[decision]}.")
+        risk = f" ({risk_words(call['risk'])})" if call["risk"] != "normal" else ""
+        sentences.append(words[decision] % {"tool": f"{call['tool']}{risk}"})
     if policy.quorum(pause) > 1:
-        sentences.append(f"It counts as one of {policy.quorum(pause)} approvals.")
+        sentences.append(
+            gettext("It counts as one of %(count)s approvals.") % {"count": policy.quorum(pause)}
+        )
     return sentences

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from django.conf import settings
+from django.utils.translation import gettext
 
 from checkpoints.database.people import User
 from hitl.decisions.reviewers import delegations, external_access, policy, turns
@@ -69,7 +70,7 @@ class Card:
 
     def _why(self, action: str) -> str:
         if self.pause.overdue:
-            return "The time to answer is over; by its rules the question is settled now."
+            return gettext("The time to answer is over; by its rules the question is settled now.")
         return str(self.standing.refusal(action) or "")
 
     @property

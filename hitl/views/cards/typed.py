@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from django.utils.translation import gettext, gettext_noop
+
 from hitl.forms.json_schema import SchemaForm
 from hitl.forms.pages import DecisionForm
 from hitl.forms.tool_calls import CallsForm, form_of
@@ -17,7 +19,11 @@ from runs.workflows.tool_calls import REJECT
 
 Words = list[tuple[str, str]]
 """What a field is called, and what was typed into it."""
-REASON, WISH, EDIT = "Reason", "Feedback for the revision", "Your edit of the text"
+REASON, WISH, EDIT = (
+    gettext_noop("Reason"),
+    gettext_noop("Feedback for the revision"),
+    gettext_noop("Your edit of the text"),
+)
 
 
 def words_of(
@@ -28,7 +34,11 @@ def words_of(
 ) -> Words:
     """All that was typed; `known` is what the form of the data began with."""
     own = (
-        [(REASON, form.typed_reason), (WISH, form.typed_wish), (EDIT, form.edit_of(pause) or "")]
+        [
+            (gettext(REASON), form.typed_reason),
+            (gettext(WISH), form.typed_wish),
+            (gettext(EDIT), form.edit_of(pause) or ""),
+        ]
         if form is not None
         else []
     )
@@ -66,11 +76,11 @@ def left_by(
     action = form.cleaned_data["action"]
     left = []
     if action == REVISE and form.typed_wish.strip():
-        left.append((REASON, form.typed_reason))
+        left.append((gettext(REASON), form.typed_reason))
     if action != REVISE:
-        left.append((WISH, form.typed_wish))
+        left.append((gettext(WISH), form.typed_wish))
     if not goes_on:
-        left.append((EDIT, form.edit_of(pause) or ""))
+        left.append((gettext(EDIT), form.edit_of(pause) or ""))
     left = [(label, text) for label, text in left if text.strip()]
     if not pause.wants_data(action):
         return left + _data(pause, inputs, known)

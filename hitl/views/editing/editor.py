@@ -9,6 +9,7 @@ from django.contrib.auth.decorators import login_required
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods
 
 from hitl.forms import drafts
@@ -48,11 +49,14 @@ def template(request: HttpRequest, slug: str) -> HttpResponse:
     if saved is None:
         return _page(request, form, current, status=409 if "version" in form.errors else 422)
     if saved.version == current.version:
-        messages.info(request, "Nothing was changed, so nothing was saved.")
+        messages.info(request, gettext("Nothing was changed, so nothing was saved."))
     else:
         messages.success(
             request,
-            f"Saved as version {saved.version}. Work that was ordered before keeps its own.",
+            (
+                gettext("Saved as version %(version)s. Work that was ordered before keeps its own.")
+                % {"version": saved.version}
+            ),
         )
         for warning in definitions.warnings_of(saved.steps):
             messages.warning(request, warning)
@@ -101,7 +105,7 @@ def new(request: HttpRequest) -> HttpResponse:
     made = _make(form, request, base) if form.is_valid() else None
     if made is None:
         return _page(request, form, None, status=409 if form.taken else 422)
-    messages.success(request, "The template was made. Orders may name it from now on.")
+    messages.success(request, gettext("The template was made. Orders may name it from now on."))
     for warning in definitions.warnings_of(made.steps):
         messages.warning(request, warning)
     return redirect("hitl:template", made.slug)
@@ -152,7 +156,13 @@ def _make(form: NewTemplateForm, request: HttpRequest, base: Template) -> Templa
         return made
     except (versions.TemplateExists, definitions.SavedMeanwhile):
         form.taken = True
-        form.add_error("slug", f"There is a template {slug!r} already. Choose another name.")
+        form.add_error(
+            "slug",
+            (
+                gettext("There is a template %(slug)r already. Choose another name.")
+                % {"slug": slug}
+            ),
+        )
     except definitions.TemplateInvalid as error:
         form.add_errors(error.errors)
     return None

@@ -9,6 +9,7 @@ from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods, require_safe
 
 from hitl.forms.configurations import KindForm
@@ -52,7 +53,7 @@ def kind(request: HttpRequest, slug: str) -> HttpResponse:
 def new_kind(request: HttpRequest) -> HttpResponse:
     """A step template that is not saved yet, of the function that the address names."""
     if not person(request).has_perm(ADD):
-        raise PermissionDenied("You may not make step templates.")
+        raise PermissionDenied(gettext("You may not make step templates."))
     name = request.GET.get("function", "")
     if not name:
         return redirect("hitl:step_templates")
@@ -75,8 +76,12 @@ def _worked_on(request: HttpRequest, row: StepTemplate, *, new: bool) -> HttpRes
     if saved is None:
         return _page(request, form, row, status=409 if "version" in form.errors else 422)
     changed = saved.version != row.version
-    said = f"Saved as version {saved.version}. Work that was ordered before keeps its own."
-    messages.success(request, said if changed else "Nothing was changed, so nothing was saved.")
+    said = gettext("Saved as version %(version)s. Work that was ordered before keeps its own.") % {
+        "version": saved.version
+    }
+    messages.success(
+        request, said if changed else gettext("Nothing was changed, so nothing was saved.")
+    )
     return redirect("hitl:step_template", saved.slug)
 
 
@@ -94,7 +99,9 @@ def _save(form: KindForm, row: StepTemplate) -> StepTemplate | None:
         )
     except definitions.SavedMeanwhile as error:
         if form.new:
-            form.add_error("slug", "There is a step template of this name. Choose another one.")
+            form.add_error(
+                "slug", gettext("There is a step template of this name. Choose another one.")
+            )
         else:
             form.add_errors(error.errors)
     except definitions.TemplateInvalid as error:

@@ -9,6 +9,7 @@ from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from hitl.forms.json_schema import SchemaForm
@@ -90,13 +91,15 @@ def template_do(request: HttpRequest, slug: str) -> HttpResponse:
         _take_over(request, template)
     elif what in {"on", "off"}:
         if not person(request).has_perm(rights.SWITCH):
-            raise PermissionDenied("You may not say who orders by templates.")
+            raise PermissionDenied(gettext("You may not say who orders by templates."))
         versions.switch(slug, on=what == "on")
         messages.success(
             request,
-            "Work may be ordered by it again."
+            gettext("Work may be ordered by it again.")
             if what == "on"
-            else "It is switched off: nobody begins new work by it. Work under way goes on.",
+            else gettext(
+                "It is switched off: nobody begins new work by it. Work under way goes on."
+            ),
         )
     return redirect("hitl:template", slug)
 
@@ -111,14 +114,20 @@ def step_do(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _take_over(request: HttpRequest, row: Kind) -> None:
     if not person(request).has_perm(_right(type(row))):
-        raise PermissionDenied("You may not change this, so nothing was saved.")
+        raise PermissionDenied(gettext("You may not change this, so nothing was saved."))
     after = _number(request.POST.get("version", "")) or 0
     try:
         saved = shipped.take_over(row, after=after)
     except (shipped.NothingNewer, definitions.TemplateInvalid) as error:
         messages.error(request, str(error))
         return
-    messages.success(request, f"The code's declaration is version {saved.version} now.")
+    messages.success(
+        request,
+        (
+            gettext("The code's declaration is version %(version)s now.")
+            % {"version": saved.version}
+        ),
+    )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

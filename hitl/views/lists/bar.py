@@ -13,6 +13,7 @@ from django.contrib.auth.models import Group
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from checkpoints.database import clock
 from hitl.find import asking, counts, saved
@@ -150,13 +151,15 @@ class Bar:
         """Value, label and whether it holds."""
         parameter = self._named[SORT]
         chosen = self.asked[SORT] or next(iter(parameter.choices))
-        return [(value, label, value == chosen) for value, label in parameter.choices.items()]
+        return [
+            (value, gettext(label), value == chosen) for value, label in parameter.choices.items()
+        ]
 
     @cached_property
     def chips(self) -> list[Chip]:
         return [
             Chip(
-                self._named[name].label,
+                gettext(self._named[name].label),
                 counts.label_of(self._named[name], value),
                 self._address(self.asked.but(**{name: ""})),
             )

@@ -9,6 +9,7 @@ from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import Group
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods, require_POST
 
 from hitl.find import saved
@@ -40,7 +41,7 @@ def views(request: HttpRequest) -> HttpResponse:
         )
     except ViewInvalid as error:
         return _page(request, error)
-    messages.success(request, f"“{view}” is kept among your views.")
+    messages.success(request, (gettext("“%(view)s” is kept among your views.") % {"view": view}))
     return redirect(saved.address_of(view))
 
 
@@ -55,10 +56,12 @@ def view_do(request: HttpRequest, view_id: uuid.UUID) -> HttpResponse:
     try:
         if request.POST.get("do") == "remove":
             saved.remove(view, user)
-            messages.success(request, f"“{view}” was removed. What it showed stays.")
+            messages.success(
+                request, (gettext("“%(view)s” was removed. What it showed stays.") % {"view": view})
+            )
         else:
             saved.change(view, user, name=request.POST.get("name", ""), team=_team(request))
-            messages.success(request, f"“{view}” was changed.")
+            messages.success(request, (gettext("“%(view)s” was changed.") % {"view": view}))
     except (ViewInvalid, NotYourView) as error:
         return _page(request, error)
     return redirect("hitl:views")
@@ -71,7 +74,7 @@ def _team(request: HttpRequest) -> Group | None:
         return None
     team = person(request).groups.filter(pk=int(key)).first() if key.isdecimal() else None
     if team is None:
-        raise ViewInvalid("team", "You are in no such team.")
+        raise ViewInvalid("team", gettext("You are in no such team."))
     return team
 
 

@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required, permission_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods, require_safe
 
 from checkpoints import ids
@@ -78,7 +79,7 @@ def failures_retry(request: HttpRequest) -> HttpResponse:
             for value in (request.POST or request.GET).getlist("order")
         ]
     except ValueError as error:
-        messages.info(request, f"{error}. Nothing was retried.")
+        messages.info(request, (gettext("%(error)s. Nothing was retried.") % {"error": error}))
         return redirect("hitl:failures")
     if request.method == "POST":
         results = failures.retry(orders, by=person(request))
@@ -91,7 +92,7 @@ def failures_retry(request: HttpRequest) -> HttpResponse:
         orders = failures.orders_of(chosen, now=clock.now())
     shown = failures.preview(orders)
     if not shown:
-        messages.info(request, "Choose orders first. Nothing was retried.")
+        messages.info(request, gettext("Choose orders first. Nothing was retried."))
         return redirect("hitl:failures")
     return render(
         request, "hitl/operations/failures_retry.html", {"orders": shown, "most": failures.MOST}

@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required, permission_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from checkpoints.database import clock
@@ -59,5 +60,5 @@ def accept_code(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     except services.NotHeld as refused:
         messages.error(request, str(refused))
     else:
-        messages.success(request, "The run continues with the current code.")
+        messages.success(request, gettext("The run continues with the current code."))
     return redirect("hitl:operations")

@@ -10,6 +10,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from checkpoints import store
@@ -29,7 +30,7 @@ from hitl.views.common import find_pause, home_of, person, place_of, root_of
 from hitl.views.threads import pages
 from runs.models import Pause
 from runs.states import PauseStatus
-from runs.workflows.sequence import CANCEL, REVISE
+from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
 REFUSALS = (
     services.AlreadyAnswered,
@@ -60,7 +61,7 @@ def decide(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
             400,
             form=form,
             inputs=inputs,
-            problem="Nothing was decided: the answer was incomplete.",
+            problem=gettext("Nothing was decided: the answer was incomplete."),
         )
     if look := second_look.needed(request, pause, form, inputs, by=person(request)):
         return second_look.show(request, look)
@@ -119,15 +120,26 @@ def _inbox(query: str) -> str:
 
 def _became(decision: Decision) -> str:
     """What is said to who answered, and what goes on by it."""
-    edited = " with your edits" if decision.edited_content else ""
     label = answers.label_of(decision.pause, decision.action) if decision.pause else decision.action
     if decision.action == REVISE:
-        return "You asked for a revision."
-    said = f"You {services.PAST.get(decision.action, f'answered “{label}”')}{edited}."
+        return gettext("You asked for a revision.")
+    edited = bool(decision.edited_content)
+    if decision.action == CANCEL:
+        said = gettext("You cancelled.")
+    elif decision.action == APPROVE:
+        said = gettext("You approved with your edits.") if edited else gettext("You approved.")
+    else:
+        said = (
+            gettext("You answered “%(answer)s” with your edits.")
+            if edited
+            else gettext("You answered “%(answer)s”.")
+        ) % {"answer": label}
     if decision.pause is None or decision.action == CANCEL or decision.goes_on_at is not None:
         return said
     lead = contents.leads(decision.pause).get(decision.action)
-    return f"{said} {lead} runs next." if lead else said
+    if not lead:
+        return said
+    return said + " " + gettext("%(step)s runs next.") % {"step": lead}
 
 
 def _put_back(given: QueryDict) -> QueryDict:
@@ -156,8 +168,10 @@ def _shown_at_fields(error: services.AnswerInvalid, inputs: SchemaForm | CallsFo
     return " ".join(
         [
             (
-                "Nothing was decided; the question is still open. Look at the marked fields; "
-                "what you typed is kept."
+                gettext(
+                    "Nothing was decided; the question is still open. Look at the marked fields; "
+                    "what you typed is kept."
+                )
             ),
             *left,
         ]
@@ -209,7 +223,9 @@ def pause_extend(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
             request,
             pause,
             422,
-            problem=f"The deadline was not moved. {' '.join(form.texts)}",
+            problem=(
+                gettext("The deadline was not moved. %(join)s") % {"join": " ".join(form.texts)}
+            ),
             more=_why_moved(request),
         )
     try:
@@ -227,7 +243,7 @@ def pause_extend(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
 def _why_moved(request: HttpRequest) -> typed.Words:
     """The words that were typed, to be shown as unsent: the form itself is folded away."""
     reason = request.POST.get("reason", "")
-    return [("Why the deadline moves", reason)] if reason.strip() else []
+    return [(gettext("Why the deadline moves"), reason)] if reason.strip() else []
 
 
 @require_POST
@@ -236,7 +252,12 @@ def pause_snooze(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     """Hide a question from the own inbox for some hours; `hours=0` shows it again."""
     pause, form = find_pause(pause_id, request), SnoozeForm(request.POST)
     if not form.is_valid():
-        return again(request, pause, 422, problem=f"Nothing was hidden. {' '.join(form.texts)}")
+        return again(
+            request,
+            pause,
+            422,
+            problem=(gettext("Nothing was hidden. %(join)s") % {"join": " ".join(form.texts)}),
+        )
     try:
         changes.snooze(pause_id, by=person(request), until=form.until(clock.now()))
     except REFUSALS as error:

@@ -11,6 +11,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods
 
 from checkpoints import ids
@@ -66,7 +67,9 @@ def _chosen(values: list[str]) -> Iterator[tuple[uuid.UUID, int]]:
             if revision and not (
                 revision.isascii() and revision.isdecimal() and len(revision) < 10
             ):
-                raise ValueError(f"{revision[:60]!r} is no revision")
+                raise ValueError(gettext("%(value)r is no revision") % {"value": revision[:60]})
             yield ids.parse(Pause.PREFIX, shown_id), int(revision or 0)
         except ValueError as error:
-            raise bulk.BulkInvalid(f"{error}. Nothing was decided.") from error
+            raise bulk.BulkInvalid(
+                gettext("%(error)s. Nothing was decided.") % {"error": error}
+            ) from error

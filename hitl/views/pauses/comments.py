@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST
 
 from hitl.decisions import services
@@ -29,7 +30,7 @@ def comment(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     try:
         comments.add(pause_id, text, by=person(request), ask=ask, about=_about(request))
     except (comments.CommentRefused, comments.TooManyComments, PauseClosed) as error:
-        more = [("Your comment", text)] if text.strip() else []
+        more = [(gettext("Your comment"), text)] if text.strip() else []
         return again(request, pause, status_of(error), problem=str(error), more=more)
     return redirect(f"{place_of(pause)}#said")
 
@@ -40,7 +41,7 @@ def _about(request: HttpRequest) -> comments.PatchLine | None:
     if not path:
         return None
     if not (line.isascii() and line.isdecimal() and len(line) < 10):
-        raise comments.CommentRefused("line", "Say which line it is about, as a number.")
+        raise comments.CommentRefused("line", gettext("Say which line it is about, as a number."))
     return comments.PatchLine(path, int(line), request.POST.get("side", "new"))
 
 
@@ -57,7 +58,7 @@ def seen(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
 @login_required
 def comment_withdraw(request: HttpRequest, comment_id: uuid.UUID) -> HttpResponse:
     withdrawn = comments.withdraw(comment_id, by=person(request))
-    messages.info(request, "Your comment was taken back.")
+    messages.info(request, gettext("Your comment was taken back."))
     return redirect(f"{place_of(withdrawn.pause)}#said")
 
 
@@ -73,7 +74,9 @@ def hand_over(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     try:
         handing_over.hand_over(pause_id, by=person(request), to=to, reason=reason)
     except (DelegationRefused, policy.Refused, services.AlreadyAnswered, PauseClosed) as error:
-        more = [("Why you hand it over", reason)] if reason.strip() else []
+        more = [(gettext("Why you hand it over"), reason)] if reason.strip() else []
         return again(request, pause, status_of(error), problem=str(error), more=more)
-    messages.info(request, f"{to.strip()} was asked to answer in your place.")
+    messages.info(
+        request, (gettext("%(to)s was asked to answer in your place.") % {"to": to.strip()})
+    )
     return redirect(place_of(pause))

@@ -9,6 +9,7 @@ import uuid
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
 from checkpoints import store
@@ -34,12 +35,12 @@ def pause_edits(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
         .first()
     )
     if decision is None:
-        raise Http404("Nothing was edited in the answer to this question.")
+        raise Http404(gettext("Nothing was edited in the answer to this question."))
     context = {
         "pause": pause,
         "decision": decision,
         "lines": word_diff.compare(pause.content, decision.edited_content),
-        "headings": ("As it was asked", "As it was approved"),
+        "headings": (gettext("As it was asked"), gettext("As it was approved")),
         "side": request.GET.get("view") == "side",
         "home": place_of(pause),
     }
@@ -64,7 +65,10 @@ def pause_changes(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
         "before": before,
         "lines": revisions.changes(before, pause),
         "others": range(1, pause.revision),
-        "headings": (f"Revision {before.revision}", f"Revision {pause.revision}"),
+        "headings": (
+            (gettext("Revision %(revision)s") % {"revision": before.revision}),
+            (gettext("Revision %(revision)s") % {"revision": pause.revision}),
+        ),
         "side": request.GET.get("view") == "side",
         "home": place_of(pause),
     }
@@ -83,7 +87,9 @@ def pause_patch(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     try:
         content = store.get_blob(pause.patch_digest)
     except (store.CheckpointDamaged, Blob.DoesNotExist) as error:
-        raise Http404(f"The patch cannot be shown: {error}.") from error
+        raise Http404(
+            gettext("The patch cannot be shown: %(error)s.") % {"error": error}
+        ) from error
     exact = "exact" in request.GET
     shown = content if exact else _visible_lines(content.decode("utf-8", "surrogateescape"))
     response = HttpResponse(shown, content_type="text/plain; charset=utf-8")

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_http_methods
 
 from checkpoints import store
@@ -30,30 +31,42 @@ from runs.workflows.sequence import CANCEL
 
 UNKNOWN = links.LinkProblem(
     404,
-    "This link leads nowhere",
-    "It may have been cut off on its way here: copy all of it, or look into your inbox.",
+    gettext_lazy("This link leads nowhere"),
+    gettext_lazy(
+        "It may have been cut off on its way here: copy all of it, or look into your inbox."
+    ),
 )
 NOT_YOURS_ANY_MORE = links.LinkProblem(
     403,
-    "You may not answer this any more",
-    "Who may answer this question has changed since the link was sent, so nothing was decided.",
+    gettext_lazy("You may not answer this any more"),
+    gettext_lazy(
+        "Who may answer this question has changed since the link was sent, so nothing was decided."
+    ),
 )
 WORDS_OUTSIDE = {
     "deadline_passed": (
-        "The time to answer this is over. Nothing was recorded, and there is nothing left for "
-        "you to do."
+        gettext_lazy(
+            "The time to answer this is over. Nothing was recorded, and there is nothing left for "
+            "you to do."
+        )
     ),
     "claimed": (
-        "Somebody else is at this question at the moment. Try again in some minutes; the link "
-        "stays good."
+        gettext_lazy(
+            "Somebody else is at this question at the moment. Try again in some minutes; the link "
+            "stays good."
+        )
     ),
     "vote_differs": (
-        "Somebody else answered it otherwise before you, so yours does not fit. Nothing was "
-        "recorded."
+        gettext_lazy(
+            "Somebody else answered it otherwise before you, so yours does not fit. Nothing was "
+            "recorded."
+        )
     ),
     "revision_mismatch": (
-        "The question has changed since this link was sent. A newer mail has the link to what "
-        "is asked now."
+        gettext_lazy(
+            "The question has changed since this link was sent. A newer mail has the link to what "
+            "is asked now."
+        )
     ),
 }
 """By the code of a refusal: instead of its own words, which are for people of the house."""
@@ -92,12 +105,14 @@ def link(request: HttpRequest, token: str) -> HttpResponse:
                 request,
                 links.LinkProblem(
                     403,
-                    "Log in to answer",
-                    "This question is answered by people who are logged in.",
+                    gettext("Log in to answer"),
+                    gettext("This question is answered by people who are logged in."),
                 ),
                 mail_link,
             )
-        asked = "A question waits for you" if encryption.in_use() else mail_link.pause.question
+        asked = (
+            gettext("A question waits for you") if encryption.in_use() else mail_link.pause.question
+        )
         context = {
             "link": mail_link,
             "pause": mail_link.pause,
@@ -129,7 +144,7 @@ def _answer(request: HttpRequest, mail_link: Link) -> HttpResponse:
             422,
             form=form,
             inputs=inputs,
-            problem="Nothing was decided: choose one of the answers below.",
+            problem=gettext("Nothing was decided: choose one of the answers below."),
         )
     if request.POST.get("me") != "yes":
         return _form(
@@ -138,7 +153,7 @@ def _answer(request: HttpRequest, mail_link: Link) -> HttpResponse:
             422,
             form=form,
             inputs=inputs,
-            problem="Nothing was decided: say that it is you, by ticking the box.",
+            problem=gettext("Nothing was decided: say that it is you, by ticking the box."),
         )
     action = form.cleaned_data["action"]
     view = pause if isinstance(by, User) else external_access.shown(pause, by.address)
@@ -174,18 +189,19 @@ def _answer(request: HttpRequest, mail_link: Link) -> HttpResponse:
         return _ended(
             request,
             links.LinkProblem(
-                status_of(error), "Your answer was not recorded", _why_not(error, mail_link, by)
+                status_of(error),
+                gettext("Your answer was not recorded"),
+                _why_not(error, mail_link, by),
             ),
             mail_link,
         )
     except services.NotFound:
         return _ended(request, NOT_YOURS_ANY_MORE, mail_link)
     links.use(mail_link)
-    message = (
-        f"“{answers.label_of(pause, action)}” was recorded as your answer. You may close this "
-        "page; the link is used up."
-    )
-    return _ended(request, links.LinkProblem(200, "Thank you", message), mail_link)
+    message = gettext(
+        "“%(label_of)s” was recorded as your answer. You may close this page; the link is used up."
+    ) % {"label_of": answers.label_of(pause, action)}
+    return _ended(request, links.LinkProblem(200, gettext("Thank you"), message), mail_link)
 
 
 def _why_not(error: Exception, mail_link: Link, by: policy.Actor) -> str:
@@ -194,7 +210,7 @@ def _why_not(error: Exception, mail_link: Link, by: policy.Actor) -> str:
         return str(error)
     if isinstance(error, services.AlreadyAnswered) and error.code not in WORDS_OUTSIDE:
         return links.told_outside(mail_link, error.decision)
-    return WORDS_OUTSIDE.get(getattr(error, "code", ""), str(error))
+    return str(WORDS_OUTSIDE.get(getattr(error, "code", ""), error))
 
 
 def _form(

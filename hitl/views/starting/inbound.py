@@ -11,6 +11,7 @@ from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
@@ -32,33 +33,41 @@ LATEST = paging.ListOrder(newest=True, prefix=StartDelivery.PREFIX)
 
 class StartForm(forms.Form):
     name = forms.SlugField(
-        max_length=80, help_text="Part of its address: letters, digits, hyphens."
+        max_length=80, help_text=gettext_lazy("Part of its address: letters, digits, hyphens.")
     )
     template = forms.ChoiceField(choices=[])
-    title = forms.CharField(max_length=200, required=False, label="Title of each order")
+    title = forms.CharField(
+        max_length=200, required=False, label=gettext_lazy("Title of each order")
+    )
     request = forms.CharField(
         max_length=20_000, required=False, widget=forms.Textarea(attrs={"rows": 2})
     )
     request_pointer = forms.CharField(
         max_length=200,
         required=False,
-        label="Where the request stands in the message",
-        help_text="A JSON pointer such as /data/text; it comes before the words above.",
+        label=gettext_lazy("Where the request stands in the message"),
+        help_text=gettext_lazy(
+            "A JSON pointer such as /data/text; it comes before the words above."
+        ),
     )
     mapping = forms.JSONField(
         required=False,
         initial=dict,
-        label="Fields of the input",
-        help_text='Each with a JSON pointer into the message: {"customer": "/data/customer/id"}',
+        label=gettext_lazy("Fields of the input"),
+        help_text=gettext_lazy(
+            'Each with a JSON pointer into the message: {"customer": "/data/customer/id"}'
+        ),
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
     )
     input = forms.JSONField(
         required=False,
         initial=dict,
-        label="Fields that are always the same",
+        label=gettext_lazy("Fields that are always the same"),
         widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
     )
-    repository_url = forms.CharField(max_length=500, required=False, label="Repository")
+    repository_url = forms.CharField(
+        max_length=500, required=False, label=gettext_lazy("Repository")
+    )
 
     def __init__(self, *args: Any, templates: list[Template], user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -72,7 +81,9 @@ class StartForm(forms.Form):
         for name in ("mapping", "input"):
             values[name] = values.get(name) or {}
             if not isinstance(values[name], dict):
-                self.add_error(name, 'A JSON object, such as {"customer": "/data/customer/id"}.')
+                self.add_error(
+                    name, gettext('A JSON object, such as {"customer": "/data/customer/id"}.')
+                )
         return values
 
 
@@ -128,14 +139,23 @@ def start_do(request: HttpRequest, start_id: uuid.UUID) -> HttpResponse:
     match request.POST.get("do"):
         case "on" | "off" as wanted:
             starts.switch(found, on=wanted == "on")
-            messages.success(request, f"{found} is switched {wanted}.")
+            messages.success(
+                request,
+                (
+                    gettext("%(found)s is switched %(wanted)s.")
+                    % {"found": found, "wanted": gettext(wanted)}
+                ),
+            )
         case "secret":
             secret = starts.new_secret(found)
             page = {"start": found, "deliveries": paging.ListPage[StartDelivery]([])}
             return render(request, "hitl/starts/start.html", {**page, "secret": secret})
         case "remove":
             starts.remove(found)
-            messages.success(request, f"{found} was removed. Its work orders stay.")
+            messages.success(
+                request,
+                (gettext("%(found)s was removed. Its work orders stay.") % {"found": found}),
+            )
             return redirect("hitl:starts")
     return redirect("hitl:start", found.pk)
 

@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_http_methods
 
 from hitl.views.common import person
@@ -22,26 +23,28 @@ class LimitForm(forms.Form):
         min_value=1,
         max_value=work_limits.MANY,
         initial=1,
-        label="At work at once",
-        help_text="Work that waits for a person is not counted.",
+        label=gettext_lazy("At work at once"),
+        help_text=gettext_lazy("Work that waits for a person is not counted."),
     )
     pointer = forms.CharField(
         max_length=200,
         required=False,
-        label="For each value of",
-        help_text="A JSON pointer into the input, such as /customer: each has so many places.",
+        label=gettext_lazy("For each value of"),
+        help_text=gettext_lazy(
+            "A JSON pointer into the input, such as /customer: each has so many places."
+        ),
     )
     name = forms.SlugField(
         max_length=80,
         required=False,
-        label="Shared as",
-        help_text="Limits of one name share their places: gpu, crm.",
+        label=gettext_lazy("Shared as"),
+        help_text=gettext_lazy("Limits of one name share their places: gpu, crm."),
     )
     priority = forms.IntegerField(
         min_value=-1000,
         max_value=1000,
         initial=0,
-        help_text="Of work that waits for the same places higher ones go first.",
+        help_text=gettext_lazy("Of work that waits for the same places higher ones go first."),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -79,7 +82,7 @@ def limit(request: HttpRequest, limit_id: int) -> HttpResponse:
             work_limits.remove(found, by=person(request))
         except work_limits.MayNotLimit as error:
             return _page(request, found, _of(found), refused=str(error))
-        messages.success(request, "The limit was removed. What waited under it goes on.")
+        messages.success(request, gettext("The limit was removed. What waited under it goes on."))
         return redirect("hitl:limits")
     form = LimitForm(request.POST) if request.method == "POST" else _of(found)
     saved = _saved(request, form, found)
@@ -119,5 +122,5 @@ def _saved(request: HttpRequest, form: LimitForm, limit: WorkLimit) -> HttpRespo
     except work_limits.LimitInvalid as error:
         form.add_error(error.field, str(error))
         return None
-    messages.success(request, "The limit was saved. It holds from the next claim on.")
+    messages.success(request, gettext("The limit was saved. It holds from the next claim on."))
     return redirect("hitl:limits")

@@ -10,6 +10,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods
 
 from checkpoints.database.people import User
@@ -48,7 +49,7 @@ def order_priority(request: HttpRequest, order_id: uuid.UUID) -> HttpResponse:
             form.add_error(None, str(error))
             status = status_of(error)
         else:
-            messages.success(request, "The priority was changed.")
+            messages.success(request, gettext("The priority was changed."))
             return redirect("hitl:order", order.pk)
     elif form.errors:
         status = 422

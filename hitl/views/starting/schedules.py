@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required, permission_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from checkpoints.database import clock
@@ -94,7 +95,9 @@ def schedule(request: HttpRequest, schedule_id: uuid.UUID) -> HttpResponse:
     preview = form.preview() if _only_looks(request) else None
     if request.method == "POST" and not _only_looks(request) and form.is_valid():
         if _tried(form, lambda: keeping.change(found, **form.changes(found))) is not None:
-            messages.success(request, "The schedule was changed. It goes on by its new times.")
+            messages.success(
+                request, gettext("The schedule was changed. It goes on by its new times.")
+            )
             return redirect("hitl:schedule", found.pk)
         found = _mine(request, schedule_id)
     here = ListAddress(request.path, request.GET.dict()).only("before")
@@ -128,10 +131,19 @@ def schedule_do(request: HttpRequest, schedule_id: uuid.UUID) -> HttpResponse:
                 return redirect("hitl:order", order.pk)
         case "on" | "off" as wanted:
             keeping.change(found, enabled=wanted == "on")
-            messages.success(request, f"{found} is switched {wanted}.")
+            messages.success(
+                request,
+                (
+                    gettext("%(found)s is switched %(wanted)s.")
+                    % {"found": found, "wanted": gettext(wanted)}
+                ),
+            )
         case "remove":
             keeping.remove(found)
-            messages.success(request, f"{found} was removed. Its work orders stay.")
+            messages.success(
+                request,
+                (gettext("%(found)s was removed. Its work orders stay.") % {"found": found}),
+            )
             return redirect("hitl:schedules")
     return redirect("hitl:schedule", found.pk)
 

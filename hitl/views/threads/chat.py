@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.utils.translation import gettext, gettext_lazy
+
 from checkpoints.models import Checkpoint, Event, EventKind, Thread
 from hitl.rendering.paging import ListAddress, ListPage, NoSuchPlace
 from hitl.views import family
@@ -32,11 +34,11 @@ MOST_SPENT = 10**15
 LONGEST = 10_000
 """Characters of arguments or of a result on the page; of a longer one both ends."""
 STATUSES = {
-    "done": "Done",
-    "failed": "Failed",
-    "rejected": "Rejected",
-    "waiting": "Waiting for a person",
-    "running": "Running",
+    "done": gettext_lazy("Done"),
+    "failed": gettext_lazy("Failed"),
+    "rejected": gettext_lazy("Rejected"),
+    "waiting": gettext_lazy("Waiting for a person"),
+    "running": gettext_lazy("Running"),
 }
 
 
@@ -53,7 +55,7 @@ class ToolCard:
 
     @property
     def status_words(self) -> str:
-        return STATUSES.get(self.status, self.status.capitalize())
+        return str(STATUSES.get(self.status, self.status.capitalize()))
 
     @property
     def took(self) -> str:
@@ -72,7 +74,7 @@ class Bubble:
 
     @property
     def who(self) -> str:
-        return self.message.role.capitalize() or "Message"
+        return self.message.role.capitalize() or gettext("Message")
 
     @property
     def left_out(self) -> str:
@@ -333,7 +335,7 @@ def _price(used: Mapping[str, Any]) -> str:
         _amount(used, "cost"),
     )
     return f"{tokens:,} tokens" + (
-        f", {cost:.4f} USD" if cost else ", price unknown" if used.get("unpriced") else ""
+        f", {cost:.4f} USD" if cost else gettext(", price unknown") if used.get("unpriced") else ""
     )
 
 

@@ -13,6 +13,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_http_methods, require_safe
 
 from checkpoints import store
@@ -38,7 +39,7 @@ class ResumeForm(forms.Form):
     reason = forms.CharField(
         max_length=forks.MAX_REASON,
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text="Why? It is kept with the new run and shown in the history.",
+        help_text=gettext_lazy("Why? It is kept with the new run and shown in the history."),
     )
 
 
@@ -121,8 +122,11 @@ def checkpoint_resume(request: HttpRequest, checkpoint_id: uuid.UUID) -> HttpRes
             messages.info(
                 request,
                 (
-                    f"Run {run.shown_id} continues from the checkpoint. What came after it "
-                    "stays in the history."
+                    gettext(
+                        "Run %(run)s continues from the checkpoint. What came after it "
+                        "stays in the history."
+                    )
+                    % {"run": run.shown_id}
                 ),
             )
             return redirect(home_of(checkpoint.thread))

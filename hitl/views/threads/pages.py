@@ -13,6 +13,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods, require_safe
 
 from checkpoints import ids, store
@@ -237,7 +238,7 @@ def _state(thread: Thread) -> tuple[dict[str, Any], str]:
     try:
         return (store.load(thread.head) if thread.head else {}), ""
     except store.CheckpointDamaged as error:
-        return {}, f"What was said cannot be shown: {error}."
+        return {}, (gettext("What was said cannot be shown: %(error)s.") % {"error": error})
 
 
 def _saved(run: Run | None) -> str:

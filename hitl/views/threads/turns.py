@@ -12,6 +12,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
 from checkpoints import ids, store
@@ -39,17 +40,21 @@ from runs.threads.turns import NothingToResume, ThreadBusy, Turn
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
 TAKEN = {
-    APPROVE: "Taken as approval.",
-    REVISE: "Sent back with your feedback.",
-    CANCEL: "Taken as rejection: the run was cancelled.",
+    APPROVE: gettext_lazy("Taken as approval."),
+    REVISE: gettext_lazy("Sent back with your feedback."),
+    CANCEL: gettext_lazy("Taken as rejection: the run was cancelled."),
 }
 BECAME = {
-    "started": "A new run began.",
-    "resumed": "The failed run continues from the failed step.",
-    "asked": "Nothing was decided; the question was put once more.",
-    "following": "A run is at work already.",
-    "interrupted": "The run at work was cancelled; a new one began with your message.",
-    "voted": "Your vote is recorded; the question stays open until enough others have approved.",
+    "started": gettext_lazy("A new run began."),
+    "resumed": gettext_lazy("The failed run continues from the failed step."),
+    "asked": gettext_lazy("Nothing was decided; the question was put once more."),
+    "following": gettext_lazy("A run is at work already."),
+    "interrupted": gettext_lazy(
+        "The run at work was cancelled; a new one began with your message."
+    ),
+    "voted": gettext_lazy(
+        "Your vote is recorded; the question stays open until enough others have approved."
+    ),
 }
 
 
@@ -90,7 +95,9 @@ def thread_say(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
     if elsewhere := leave_for(thread):
         messages.info(
             request,
-            "Nothing was sent: what this belongs to has a page of its own, which is this one.",
+            gettext(
+                "Nothing was sent: what this belongs to has a page of its own, which is this one."
+            ),
         )
         return elsewhere
     message = MessageForm(request.POST, first=latest_of(thread) is None, user=person(request))
@@ -102,7 +109,7 @@ def thread_say(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
             thread,
             status=422,
             message=message,
-            problem="Nothing was sent; see below what is missing.",
+            problem=gettext("Nothing was sent; see below what is missing."),
             wrong=True,
         )
     if look := _second_look(request, thread_id, message.cleaned_data["text"]):
@@ -149,13 +156,13 @@ def thread_edit(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
             request,
             thread,
             status=422,
-            problem="Nothing was sent: the message was empty, or cannot be kept.",
+            problem=gettext("Nothing was sent: the message was empty, or cannot be kept."),
         )
     replaced = form.cleaned_data["message"]
     turn = Turn(
         input={"input": form.cleaned_data["text"]},
         replaces=replaced,
-        reason="An earlier message was edited",
+        reason=gettext("An earlier message was edited"),
     )
     try:
         doors.say(thread_id, turn, by=person(request), via=Via.PAGE)
@@ -163,7 +170,9 @@ def thread_edit(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
         return _refused(request, thread_id, error)
     messages.info(
         request,
-        "A new run began from before that message. What came after it stays in the history.",
+        gettext(
+            "A new run began from before that message. What came after it stays in the history."
+        ),
     )
     return redirect("hitl:thread", thread_id)
 
@@ -178,7 +187,10 @@ def thread_busy(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
     form = BusyForm(request.POST)
     if not form.is_valid():
         return show(
-            request, thread, status=422, problem="Nothing was changed: choose one of the three."
+            request,
+            thread,
+            status=422,
+            problem=gettext("Nothing was changed: choose one of the three."),
         )
     doors.change(thread_id, by=person(request), when_busy=WhenBusy(form.cleaned_data["when_busy"]))
     return redirect("hitl:thread", thread_id)
@@ -195,7 +207,7 @@ def thread_withdraw(request: HttpRequest, thread_id: uuid.UUID, turn_id: uuid.UU
         raise
     except REFUSALS as error:
         return _refused(request, thread_id, error)
-    messages.info(request, "The message was withdrawn.")
+    messages.info(request, gettext("The message was withdrawn."))
     return redirect("hitl:thread", thread_id)
 
 
@@ -215,7 +227,7 @@ def thread_resume(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
             request,
             thread,
             status=409,
-            problem="This thread has not run yet, so there is nothing to resume.",
+            problem=gettext("This thread has not run yet, so there is nothing to resume."),
         )
     try:
         outcome = doors.resume(
@@ -250,7 +262,7 @@ def thread_suspend(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
             request,
             thread,
             status=409,
-            problem="No run of this thread is alive, so there is nothing to suspend.",
+            problem=gettext("No run of this thread is alive, so there is nothing to suspend."),
         )
     try:
         doors.suspend(run.pk, by=person(request))
@@ -274,7 +286,7 @@ def thread_cancel(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
             request,
             thread,
             status=409,
-            problem="No run of this thread is alive, so there is nothing to cancel.",
+            problem=gettext("No run of this thread is alive, so there is nothing to cancel."),
         )
     try:
         doors.cancel(run.pk, by=person(request), via=Via.PAGE)
@@ -286,11 +298,17 @@ def thread_cancel(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
 def became(outcome: MessageOutcome) -> str:
     """In words, what became of a message (C16)."""
     if outcome.how == "answered" and outcome.decision is not None:
-        return TAKEN.get(outcome.decision.action, "Taken as your answer.")
+        return str(TAKEN.get(outcome.decision.action, gettext("Taken as your answer.")))
     if outcome.how == "queued":
-        return f"Your message waits for its turn, at place {outcome.place}."
-    sentence = BECAME[outcome.how]
-    return f"{sentence} You may resume the failed run instead." if outcome.offer else sentence
+        return gettext("Your message waits for its turn, at place %(place)s.") % {
+            "place": outcome.place
+        }
+    sentence = str(BECAME[outcome.how])
+    return (
+        (gettext("%(sentence)s You may resume the failed run instead.") % {"sentence": sentence})
+        if outcome.offer
+        else sentence
+    )
 
 
 def _refused(
@@ -304,12 +322,12 @@ def _refused(
 def _words(error: Exception) -> str:
     match error:
         case services.SeveralQuestions():
-            return (
+            return gettext(
                 "Several questions are open here, so a message alone cannot answer one. Nothing "
                 "was sent; answer them on their cards."
             )
         case InputInvalid():
-            return "Nothing was sent. " + " ".join(
+            return gettext("Nothing was sent. ") + " ".join(
                 f"{field}: {text}" for field, texts in error.errors.items() for text in texts
             )
     return str(error)
