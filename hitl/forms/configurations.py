@@ -27,7 +27,7 @@ class KindForm(forms.Form):
     """
 
     version = forms.IntegerField(widget=forms.HiddenInput)
-    title = forms.CharField(max_length=120)
+    title = forms.CharField(max_length=120, label=gettext_lazy("Title"))
     more = JsonText(
         required=False,
         label=gettext_lazy("Further configuration"),

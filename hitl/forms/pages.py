@@ -162,6 +162,7 @@ class ThreadForm(forms.Form):
         required=False,
         empty_label=gettext_lazy("Only me"),
         help_text=gettext_lazy("Its members see the thread and may answer."),
+        label=gettext_lazy("Team"),
     )
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
@@ -173,7 +174,8 @@ class MessageForm(forms.Form):
     """What is said on a thread; the first message chooses the template of its runs."""
 
     template = forms.ChoiceField(
-        help_text=gettext_lazy("The steps that a message on this thread goes through.")
+        help_text=gettext_lazy("The steps that a message on this thread goes through."),
+        label=gettext_lazy("Template"),
     )
     text = forms.CharField(
         max_length=MAX_FEEDBACK,
@@ -237,6 +239,7 @@ class WorkOrderForm(forms.Form):
         max_length=200,
         required=False,
         help_text=gettext_lazy("Left empty, it is named after the template and the repository."),
+        label=gettext_lazy("Title"),
     )
     request = forms.CharField(
         max_length=20_000,
@@ -255,6 +258,7 @@ class WorkOrderForm(forms.Form):
         required=False,
         empty_label=gettext_lazy("Only me"),
         help_text=gettext_lazy("Its members see the order and may answer."),
+        label=gettext_lazy("Team"),
     )
 
     def __init__(

@@ -28,6 +28,7 @@ class PriorityField(forms.IntegerField):
                 "initial": NORMAL,
                 "required": False,
                 "help_text": words,
+                "label": gettext("Priority"),
                 **kwargs,
             }
         )

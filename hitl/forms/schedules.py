@@ -20,7 +20,9 @@ from runs.schedules.preview import Preview
 class TimesForm(forms.Form):
     """When a schedule occurs."""
 
-    name = forms.CharField(max_length=120, help_text=gettext_lazy("What you call it."))
+    name = forms.CharField(
+        max_length=120, help_text=gettext_lazy("What you call it."), label=gettext_lazy("Name")
+    )
     cron = forms.CharField(
         max_length=times.LONGEST,
         label=gettext_lazy("Times"),

@@ -49,9 +49,12 @@ class TemplateForm(forms.Form):
     """
 
     version = forms.IntegerField(widget=forms.HiddenInput)
-    title = forms.CharField(max_length=120)
+    title = forms.CharField(max_length=120, label=gettext_lazy("Title"))
     description = forms.CharField(
-        required=False, max_length=4_000, widget=forms.Textarea(attrs={"rows": 2})
+        required=False,
+        max_length=4_000,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        label=gettext_lazy("Description"),
     )
 
     needs_repository = forms.BooleanField(

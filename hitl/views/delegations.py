@@ -44,6 +44,7 @@ class DelegationForm(forms.Form):
         max_length=200,
         required=False,
         help_text=gettext_lazy("Such as holidays; your delegate and operators see it."),
+        label=gettext_lazy("Reason"),
     )
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:

@@ -36,7 +36,9 @@ DAYS = 90
 
 class TokenForm(forms.Form):
     name = forms.CharField(
-        max_length=80, help_text=gettext_lazy("What will use it, such as the name of a script.")
+        max_length=80,
+        help_text=gettext_lazy("What will use it, such as the name of a script."),
+        label=gettext_lazy("Name"),
     )
     scope = forms.ChoiceField(
         choices=ApiToken.Scope.choices,

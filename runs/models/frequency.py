@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.db import models
+from django.utils.translation import gettext_lazy, gettext_noop
 
 
 class Frequency(models.TextChoices):
-    STEP = "step", "After every step"
-    NODES = "nodes", "After every step, not after each of its loops"
-    LOOPS = "loops", "After every loop"
-    FAILURE = "failure", "On failure only"
-    OFF = "off", "Off: nothing to resume from"
+    STEP = "step", gettext_lazy("After every step")
+    NODES = "nodes", gettext_lazy("After every step, not after each of its loops")
+    LOOPS = "loops", gettext_lazy("After every loop")
+    FAILURE = "failure", gettext_lazy("On failure only")
+    OFF = "off", gettext_lazy("Off: nothing to resume from")
 
 
 WHEN = (
@@ -26,29 +27,29 @@ HOW_LONG = (
 )
 
 PROMISES: dict[str, str] = {
-    Frequency.STEP: (
+    Frequency.STEP: gettext_noop(
         "Each step's result is kept at once. After a crash the run goes on at the step that "
         "was at work; no step that finished runs again."
     ),
-    Frequency.NODES: (
+    Frequency.NODES: gettext_noop(
         "Each step's result is kept at once, and nothing of the loops in between. After a crash "
         "the loops of the step that was at work run "
         "again, under the same keys: what they recorded with context.once is not done again. "
         "Pauses, answers and ends are always kept."
     ),
-    Frequency.LOOPS: (
+    Frequency.LOOPS: gettext_noop(
         "Each loop of a step that repeats itself is kept at once. After a crash, single steps "
         "since the last checkpoint run again, under "
         "the same keys: what they recorded with context.once is not done again. Pauses, answers "
         "and ends are always kept."
     ),
-    Frequency.FAILURE: (
+    Frequency.FAILURE: gettext_noop(
         "Checkpoints are written where the run pauses, fails, hands over or ends. After a crash, "
         "all steps since the last one run again, "
         "under the same keys: what they recorded with context.once is not done again. Pauses, "
         "answers and ends are always kept."
     ),
-    Frequency.OFF: (
+    Frequency.OFF: gettext_noop(
         "Only the beginning and the end are kept, and where another worker takes the run over. "
         "After a crash, all steps since then run "
         "again, under the same keys: what they recorded with context.once is not done again. A "

@@ -279,7 +279,7 @@ def the_page_shows_it(tried: Try) -> None:
     tried.work()
     shown = tried.shown()
     assert (
-        shown.index("<h1>Writing")
+        shown.index('<h1 dir="auto">Writing')
         < shown.index("⏸️ Waiting for Plan Approval")
         < shown.index("Execution log")
     )

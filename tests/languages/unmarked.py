@@ -13,11 +13,13 @@ READ = {"title", "aria-label", "aria-description", "placeholder", "alt", "data-g
 """Attributes whose text a person reads or hears."""
 CODE = {"script", "style", "kbd", "code", "pre"}
 SKIPPED_BLOCKS = {"shape", "scripts", "extrastyle", "marks"}
+"""They hold classes, attributes and links, no texts."""
 WORD = re.compile(r"[^\W\d_]{2,}")
 LABEL = re.compile(r"""\b\w+=("[A-Z][^"]*"|"[^"]+ [^"]+")""")
 IN_FILTER = re.compile(
     r"""\|(?:default|default_if_none|yesno|pluralize)(?::"[^"]*[A-Za-z][^"]*")?(?=[|\s}]|$)"""
 )
+BEFORE = re.compile(r"""(?<![(])"[A-Z][^"]*\"""")
 NAMES = {"Waystation", "API", "id", "sha256", "ckpt", "URL"}
 """Names, which are the same in every language."""
 EXCEPTIONS = {
@@ -63,6 +65,9 @@ def _texts(source: str, *, plain: bool) -> Iterator[tuple[int, str]]:
             if first[:1] and first[0] in {"include", "component"}:
                 for label in LABEL.findall(contents.replace(f"{first[0]} {first[1]}", "")):
                     yield token.lineno or 0, label.strip('"')
+            if first[:1] and first[0] in {"since", "until"}:
+                for words in BEFORE.findall(contents):
+                    yield token.lineno or 0, words
             for words in IN_FILTER.findall(contents):
                 yield token.lineno or 0, words
             html += " \x00 " + lines

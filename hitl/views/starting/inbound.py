@@ -33,14 +33,19 @@ LATEST = paging.ListOrder(newest=True, prefix=StartDelivery.PREFIX)
 
 class StartForm(forms.Form):
     name = forms.SlugField(
-        max_length=80, help_text=gettext_lazy("Part of its address: letters, digits, hyphens.")
+        max_length=80,
+        help_text=gettext_lazy("Part of its address: letters, digits, hyphens."),
+        label=gettext_lazy("Name"),
     )
-    template = forms.ChoiceField(choices=[])
+    template = forms.ChoiceField(choices=[], label=gettext_lazy("Template"))
     title = forms.CharField(
         max_length=200, required=False, label=gettext_lazy("Title of each order")
     )
     request = forms.CharField(
-        max_length=20_000, required=False, widget=forms.Textarea(attrs={"rows": 2})
+        max_length=20_000,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        label=gettext_lazy("Request"),
     )
     request_pointer = forms.CharField(
         max_length=200,

@@ -18,7 +18,7 @@ from runs.services import limits as work_limits
 
 
 class LimitForm(forms.Form):
-    template = forms.ChoiceField(choices=[])
+    template = forms.ChoiceField(choices=[], label=gettext_lazy("Template"))
     most = forms.IntegerField(
         min_value=1,
         max_value=work_limits.MANY,
@@ -45,6 +45,7 @@ class LimitForm(forms.Form):
         max_value=1000,
         initial=0,
         help_text=gettext_lazy("Of work that waits for the same places higher ones go first."),
+        label=gettext_lazy("Priority"),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -40,6 +40,7 @@ class ResumeForm(forms.Form):
         max_length=forks.MAX_REASON,
         widget=forms.Textarea(attrs={"rows": 3}),
         help_text=gettext_lazy("Why? It is kept with the new run and shown in the history."),
+        label=gettext_lazy("Reason"),
     )
 
 

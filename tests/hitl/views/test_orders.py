@@ -225,7 +225,7 @@ def test_the_card_asks_for_feedback_and_for_confirmation(page, paused):
 def test_the_card_sits_between_the_details_and_the_log(page, paused):
     """S4-50."""
     shown = text(page.get(url(paused)))
-    assert shown.index("<h1>Writing") < shown.index("⏸️") < shown.index("Execution log")
+    assert shown.index('<h1 dir="auto">Writing') < shown.index("⏸️") < shown.index("Execution log")
 
 
 @pytest.mark.parametrize(
