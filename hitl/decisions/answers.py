@@ -131,10 +131,8 @@ def check_words(pause: Pause, answer: Answer) -> None:
         raise AnswerInvalid(
             {
                 "decision": [
-                    (
-                        gettext("%(value)r is no answer here. Answers are: %(known)s.")
-                        % {"value": action[:60], "known": known}
-                    )
+                    gettext("%(value)r is no answer here. Answers are: %(known)s.")
+                    % {"value": action[:60], "known": known}
                 ]
             },
             code="unknown_answer",
@@ -147,13 +145,11 @@ def check_words(pause: Pause, answer: Answer) -> None:
         raise AnswerInvalid(
             {
                 "feedback": [
-                    (
-                        gettext(
-                            "Feedback may have up to %(max_feedback)s characters; this "
-                            "has %(feedback)s."
-                        )
-                        % {"max_feedback": MAX_FEEDBACK, "feedback": len(feedback)}
+                    gettext(
+                        "Feedback may have up to %(max_feedback)s characters; this "
+                        "has %(feedback)s."
                     )
+                    % {"max_feedback": MAX_FEEDBACK, "feedback": len(feedback)}
                 ]
             }
         )
@@ -188,13 +184,10 @@ def check_words(pause: Pause, answer: Answer) -> None:
         raise AnswerInvalid(
             {
                 "decision": [
-                    (
-                        gettext(
-                            "This was sent back %(max_revisions)s times already. Approve "
-                            "it or cancel."
-                        )
-                        % {"max_revisions": pause.max_revisions}
+                    gettext(
+                        "This was sent back %(max_revisions)s times already. Approve it or cancel."
                     )
+                    % {"max_revisions": pause.max_revisions}
                 ]
             },
             code="revisions_exhausted",
@@ -210,10 +203,8 @@ def check_stage(pause: Pause, answer: Answer, theirs: Sequence[str]) -> None:
         raise AnswerInvalid(
             {
                 "stage": [
-                    (
-                        gettext("You are asked at several stages: name one of %(join)s.")
-                        % {"join": ", ".join(theirs)}
-                    )
+                    gettext("You are asked at several stages: name one of %(join)s.")
+                    % {"join": ", ".join(theirs)}
                 ]
             },
             code="stage_required",
@@ -284,7 +275,7 @@ def check_payload(
             else gettext("This question asks for no data.")
         )
         raise AnswerInvalid(
-            {"input": [(gettext("%(message)s Answer again without it.") % {"message": message})]},
+            {"input": [gettext("%(message)s Answer again without it.") % {"message": message}]},
             code="input_unexpected",
         )
     if not wanted:

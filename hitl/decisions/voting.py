@@ -96,7 +96,7 @@ def _check_same(pause: Pause, answer: Answer, votes: Sequence[Vote]) -> None:
     else:
         return
     raise policy.NotNow(
-        "vote_differs", (gettext("%(message)s Nothing was recorded.") % {"message": message})
+        "vote_differs", gettext("%(message)s Nothing was recorded.") % {"message": message}
     )
 
 
@@ -181,10 +181,8 @@ def _check_in_turn(pause: Pause, answer: Answer, votes: Sequence[Vote]) -> None:
     who = ", ".join(vote.who for vote in votes if vote.stage == answer.stage)
     raise policy.NotNow(
         "stage_answered",
-        (
-            gettext("%(titles)s has approved already (%(who)s); nothing was decided twice.")
-            % {"titles": turns.titles(pause, [answer.stage]), "who": who}
-        ),
+        gettext("%(titles)s has approved already (%(who)s); nothing was decided twice.")
+        % {"titles": turns.titles(pause, [answer.stage]), "who": who},
     )
 
 

@@ -327,10 +327,8 @@ class WorkOrderForm(forms.Form):
             elif sent and sent.size > attachments.MAX_BYTES:
                 self.add_error(
                     PREFIX + name,
-                    (
-                        gettext("The file has %(size)s bytes; up to %(max_bytes)s can be taken.")
-                        % {"size": f"{sent.size:,}", "max_bytes": f"{attachments.MAX_BYTES:,}"}
-                    ),
+                    gettext("The file has %(size)s bytes; up to %(max_bytes)s can be taken.")
+                    % {"size": f"{sent.size:,}", "max_bytes": f"{attachments.MAX_BYTES:,}"},
                 )
             elif (
                 not sent

@@ -116,7 +116,7 @@ class TemplateForm(forms.Form):
         for number, rules in enumerate(self.rules, start=1):
             if rules.wrong:
                 self.add_error(
-                    None, (gettext("Step %(number)s: see the marked fields.") % {"number": number})
+                    None, gettext("Step %(number)s: see the marked fields.") % {"number": number}
                 )
         self._check_keys()
         if self.whole.wrong:
@@ -204,9 +204,7 @@ class TemplateForm(forms.Form):
                 texts = [f"{said}: {text}" for text in left]
                 self.add_error(None, texts)
             else:
-                self.add_error(
-                    None, (gettext("%(shown)s: see the marked field.") % {"shown": shown})
-                )
+                self.add_error(None, gettext("%(shown)s: see the marked field.") % {"shown": shown})
         self._mark_first()
 
     def _mark_first(self) -> None:

@@ -194,7 +194,7 @@ def standing(link: Link, *, visitor: User | None, now: dt.datetime) -> LinkProbl
         return LinkProblem(
             410,
             gettext("This link has expired"),
-            (gettext("It was good until %(at)s. %(more)s") % {"at": at, "more": more}),
+            gettext("It was good until %(at)s. %(more)s") % {"at": at, "more": more},
         )
     return None
 
@@ -255,10 +255,8 @@ def _closed(link: Link) -> LinkProblem:
     return LinkProblem(
         status,
         gettext("This was answered already"),
-        (
-            gettext("%(decision)s Nothing was changed by opening this page.")
-            % {"decision": outcome(decision)}
-        ),
+        gettext("%(decision)s Nothing was changed by opening this page.")
+        % {"decision": outcome(decision)},
     )
 
 

@@ -113,7 +113,7 @@ class EndpointForm(forms.Form):
         choices = [
             ("me", gettext("Me")),
             *(
-                (key, (gettext("Team %(name)s") % {"name": team.name}))
+                (key, gettext("Team %(name)s") % {"name": team.name})
                 for key, team in self.teams.items()
             ),
         ]
@@ -221,18 +221,14 @@ def change(request: HttpRequest, endpoint_id: uuid.UUID) -> HttpResponse:
             endpoints.switch(endpoint, on=wanted == "on")
             messages.success(
                 request,
-                (
-                    gettext("%(endpoint)s is switched %(wanted)s.")
-                    % {"endpoint": endpoint, "wanted": gettext(wanted)}
-                ),
+                gettext("%(endpoint)s is switched %(wanted)s.")
+                % {"endpoint": endpoint, "wanted": gettext(wanted)},
             )
         case "remove":
             messages.success(
                 request,
-                (
-                    gettext("%(endpoint)s was removed. What was not sent yet is not sent.")
-                    % {"endpoint": endpoint}
-                ),
+                gettext("%(endpoint)s was removed. What was not sent yet is not sent.")
+                % {"endpoint": endpoint},
             )
             endpoint.delete()
         case "secret" if endpoint.channel == Channel.WEBHOOK:

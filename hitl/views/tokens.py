@@ -108,10 +108,7 @@ def _make(form: TokenForm, user: User, now: dt.datetime) -> str:
     if form.is_valid() and ApiToken.objects.valid(now=now).filter(user=user).count() >= MOST:
         form.add_error(
             None,
-            (
-                gettext("You have %(most)s tokens that are valid. Revoke one first.")
-                % {"most": MOST}
-            ),
+            gettext("You have %(most)s tokens that are valid. Revoke one first.") % {"most": MOST},
         )
     if not form.is_valid():
         return ""

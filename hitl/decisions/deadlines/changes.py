@@ -114,10 +114,8 @@ def snooze(pause_id: uuid.UUID, *, by: User, until: dt.datetime | None) -> Snooz
     if pause.deadline_at is not None and until >= pause.deadline_at:
         raise PostponingInvalid(
             "until",
-            (
-                gettext("It is due at %(told)s: choose a time before that.")
-                % {"told": dates.told(pause.deadline_at)}
-            ),
+            gettext("It is due at %(told)s: choose a time before that.")
+            % {"told": dates.told(pause.deadline_at)},
         )
     return _hide(pause, by, until)
 
@@ -142,28 +140,20 @@ def extend(pause_id: uuid.UUID, *, by: User, until: dt.datetime, reason: str) ->
     if not reason or len(reason) > MAX_REASON or reason != codec.readable(reason):
         raise PostponingInvalid(
             "reason",
-            (
-                gettext(
-                    "Say why, in up to %(max_reason)s characters: it is recorded with your name."
-                )
-                % {"max_reason": MAX_REASON}
-            ),
+            gettext("Say why, in up to %(max_reason)s characters: it is recorded with your name.")
+            % {"max_reason": MAX_REASON},
         )
     if until <= pause.deadline_at:
         raise PostponingInvalid(
             "until",
-            (
-                gettext("It is due at %(told)s: choose a later time.")
-                % {"told": dates.told(pause.deadline_at)}
-            ),
+            gettext("It is due at %(told)s: choose a later time.")
+            % {"told": dates.told(pause.deadline_at)},
         )
     if until > pause.extendable_until:
         raise PostponingInvalid(
             "until",
-            (
-                gettext("It may be moved to %(told)s at the latest.")
-                % {"told": dates.told(pause.extendable_until)}
-            ),
+            gettext("It may be moved to %(told)s at the latest.")
+            % {"told": dates.told(pause.extendable_until)},
         )
     try:
         return _extend(pause, by=by, until=until, reason=reason)

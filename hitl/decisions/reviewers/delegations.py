@@ -62,9 +62,7 @@ def delegate(
             "ends_at", gettext("The end lies before the beginning, or has passed already.")
         )
     if ends_at - max(starts_at, now) > LONGEST:
-        raise DelegationRefused(
-            "ends_at", (gettext("Up to %(days)s days.") % {"days": LONGEST.days})
-        )
+        raise DelegationRefused("ends_at", gettext("Up to %(days)s days.") % {"days": LONGEST.days})
     if reason != codec.readable(reason):
         raise DelegationRefused(
             "reason", gettext("The reason holds characters that cannot be kept.")
@@ -72,7 +70,7 @@ def delegate(
     if Delegation.objects.general().filter(from_user=by, ends_at__gt=now).count() >= MOST:
         raise DelegationRefused(
             "to_user",
-            (gettext("You have %(most)s delegations already; end one first.") % {"most": MOST}),
+            gettext("You have %(most)s delegations already; end one first.") % {"most": MOST},
         )
     return Delegation.objects.create(
         from_user=by,

@@ -136,13 +136,11 @@ class ReviewContextBase(Turn):
             until = dates.told(self.pause.claimed_until)
             raise NotNow(
                 "claimed",
-                (
-                    gettext(
-                        "%(holder)s has claimed this question until %(until)s; answer "
-                        "after that, or when it is released."
-                    )
-                    % {"holder": name_of(holder), "until": until}
-                ),
+                gettext(
+                    "%(holder)s has claimed this question until %(until)s; answer "
+                    "after that, or when it is released."
+                )
+                % {"holder": name_of(holder), "until": until},
             )
 
     @property
@@ -293,22 +291,16 @@ class ReviewContext(ReviewContextBase):
         if mine and any(vote.external_key == mine for vote in self.votes):
             raise NotNow(
                 "already_voted",
-                (
-                    gettext(
-                        "Your vote was given by the link that was sent to %(email)s; %(progress)s."
-                    )
-                    % {"email": self.by.email, "progress": self.progress}
-                ),
+                gettext("Your vote was given by the link that was sent to %(email)s; %(progress)s.")
+                % {"email": self.by.email, "progress": self.progress},
             )
         taken = {vote.seat_id for vote in self.votes}
         left = [user for user in left if user.pk not in taken]
         if not left:
             raise NotNow(
                 "already_voted",
-                (
-                    gettext("Your vote was given by who stands in for you; %(progress)s.")
-                    % {"progress": self.progress}
-                ),
+                gettext("Your vote was given by who stands in for you; %(progress)s.")
+                % {"progress": self.progress},
             )
         return left
 
@@ -316,13 +308,10 @@ class ReviewContext(ReviewContextBase):
         if any(map(self._gave, self.votes)):
             raise NotNow(
                 "already_voted",
-                (
-                    gettext(
-                        "You have voted already; %(progress)s. You may still send it "
-                        "back or cancel."
-                    )
-                    % {"progress": self.progress}
-                ),
+                gettext(
+                    "You have voted already; %(progress)s. You may still send it back or cancel."
+                )
+                % {"progress": self.progress},
             )
 
     def check_may_approve(self) -> None:
@@ -345,10 +334,8 @@ class ReviewContext(ReviewContextBase):
             return self.not_asked()
         return NotAllowed(
             "not_a_reviewer",
-            (
-                gettext("You may look at this question, but not answer it. Reviewers: %(who)s.")
-                % {"who": self.who}
-            ),
+            gettext("You may look at this question, but not answer it. Reviewers: %(who)s.")
+            % {"who": self.who},
         )
 
     def refusal(self, action: str) -> Refused | None:

@@ -182,8 +182,6 @@ class Turn(ABC):
         who = ", ".join(vote.who for vote in self.votes if vote.stage in theirs)
         return NotNow(
             "stage_answered",
-            (
-                gettext("%(pause)s has approved already (%(who)s); nothing was decided twice.")
-                % {"pause": titles(self.pause, theirs), "who": who}
-            ),
+            gettext("%(pause)s has approved already (%(who)s); nothing was decided twice.")
+            % {"pause": titles(self.pause, theirs), "who": who},
         )

@@ -157,10 +157,8 @@ def _check_line(pause: Pause, about: PatchLine) -> None:
     if not any(file.has(about.side, about.line) for file in of_path):
         raise CommentRefused(
             "line",
-            (
-                gettext("The patch does not show line %(line)s of this file. Nothing was kept.")
-                % {"line": about.line}
-            ),
+            gettext("The patch does not show line %(line)s of this file. Nothing was kept.")
+            % {"line": about.line},
         )
 
 
@@ -283,10 +281,8 @@ def _text(text: str) -> str:
     if len(text) > LONGEST:
         raise CommentRefused(
             "text",
-            (
-                gettext("A comment may have up to %(longest)s characters; this has %(text)s.")
-                % {"longest": LONGEST, "text": len(text)}
-            ),
+            gettext("A comment may have up to %(longest)s characters; this has %(text)s.")
+            % {"longest": LONGEST, "text": len(text)},
         )
     if text != codec.readable(text):
         raise CommentRefused("text", gettext("The comment holds characters that cannot be kept."))
@@ -299,7 +295,7 @@ def _asked(pause: Pause, usernames: Iterable[str], by: User) -> list[User]:
         return []
     if len(names) > MEANT:
         raise CommentRefused(
-            "ask", (gettext("Up to %(meant)s people are asked at once.") % {"meant": MEANT})
+            "ask", gettext("Up to %(meant)s people are asked at once.") % {"meant": MEANT}
         )
     if not may_ask(pause, by):
         raise CommentRefused(
@@ -311,10 +307,8 @@ def _asked(pause: Pause, usernames: Iterable[str], by: User) -> list[User]:
     if missing:
         raise CommentRefused(
             "ask",
-            (
-                gettext("%(value)r is nobody of your teams. Nobody was asked.")
-                % {"value": missing[0][:150]}
-            ),
+            gettext("%(value)r is nobody of your teams. Nobody was asked.")
+            % {"value": missing[0][:150]},
         )
     return found
 

@@ -67,10 +67,7 @@ def _checked(pause: Pause, by: User, to: str, reason: str) -> User:
     if len(reason) > LONGEST or reason != codec.readable(reason):
         raise DelegationRefused(
             "reason",
-            (
-                gettext("The reason has up to %(longest)s readable characters.")
-                % {"longest": LONGEST}
-            ),
+            gettext("The reason has up to %(longest)s readable characters.") % {"longest": LONGEST},
         )
     colleague = delegations.colleagues(by).filter(called(to)).first()
     if colleague is None:

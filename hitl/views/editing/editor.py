@@ -53,10 +53,8 @@ def template(request: HttpRequest, slug: str) -> HttpResponse:
     else:
         messages.success(
             request,
-            (
-                gettext("Saved as version %(version)s. Work that was ordered before keeps its own.")
-                % {"version": saved.version}
-            ),
+            gettext("Saved as version %(version)s. Work that was ordered before keeps its own.")
+            % {"version": saved.version},
         )
         for warning in definitions.warnings_of(saved.steps):
             messages.warning(request, warning)
@@ -158,10 +156,7 @@ def _make(form: NewTemplateForm, request: HttpRequest, base: Template) -> Templa
         form.taken = True
         form.add_error(
             "slug",
-            (
-                gettext("There is a template %(slug)r already. Choose another name.")
-                % {"slug": slug}
-            ),
+            gettext("There is a template %(slug)r already. Choose another name.") % {"slug": slug},
         )
     except definitions.TemplateInvalid as error:
         form.add_errors(error.errors)

@@ -123,10 +123,7 @@ def _take_over(request: HttpRequest, row: Kind) -> None:
         return
     messages.success(
         request,
-        (
-            gettext("The code's declaration is version %(version)s now.")
-            % {"version": saved.version}
-        ),
+        gettext("The code's declaration is version %(version)s now.") % {"version": saved.version},
     )
 
 

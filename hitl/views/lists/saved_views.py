@@ -41,7 +41,7 @@ def views(request: HttpRequest) -> HttpResponse:
         )
     except ViewInvalid as error:
         return _page(request, error)
-    messages.success(request, (gettext("“%(view)s” is kept among your views.") % {"view": view}))
+    messages.success(request, gettext("“%(view)s” is kept among your views.") % {"view": view})
     return redirect(saved.address_of(view))
 
 
@@ -57,11 +57,11 @@ def view_do(request: HttpRequest, view_id: uuid.UUID) -> HttpResponse:
         if request.POST.get("do") == "remove":
             saved.remove(view, user)
             messages.success(
-                request, (gettext("“%(view)s” was removed. What it showed stays.") % {"view": view})
+                request, gettext("“%(view)s” was removed. What it showed stays.") % {"view": view}
             )
         else:
             saved.change(view, user, name=request.POST.get("name", ""), team=_team(request))
-            messages.success(request, (gettext("“%(view)s” was changed.") % {"view": view}))
+            messages.success(request, gettext("“%(view)s” was changed.") % {"view": view})
     except (ViewInvalid, NotYourView) as error:
         return _page(request, error)
     return redirect("hitl:views")

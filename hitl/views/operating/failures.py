@@ -79,7 +79,7 @@ def failures_retry(request: HttpRequest) -> HttpResponse:
             for value in (request.POST or request.GET).getlist("order")
         ]
     except ValueError as error:
-        messages.info(request, (gettext("%(error)s. Nothing was retried.") % {"error": error}))
+        messages.info(request, gettext("%(error)s. Nothing was retried.") % {"error": error})
         return redirect("hitl:failures")
     if request.method == "POST":
         results = failures.retry(orders, by=person(request))

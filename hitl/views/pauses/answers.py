@@ -223,9 +223,8 @@ def pause_extend(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
             request,
             pause,
             422,
-            problem=(
-                gettext("The deadline was not moved. %(join)s") % {"join": " ".join(form.texts)}
-            ),
+            problem=gettext("The deadline was not moved. %(join)s")
+            % {"join": " ".join(form.texts)},
             more=_why_moved(request),
         )
     try:
@@ -256,7 +255,7 @@ def pause_snooze(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
             request,
             pause,
             422,
-            problem=(gettext("Nothing was hidden. %(join)s") % {"join": " ".join(form.texts)}),
+            problem=gettext("Nothing was hidden. %(join)s") % {"join": " ".join(form.texts)},
         )
     try:
         changes.snooze(pause_id, by=person(request), until=form.until(clock.now()))

@@ -77,6 +77,6 @@ def hand_over(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
         more = [(gettext("Why you hand it over"), reason)] if reason.strip() else []
         return again(request, pause, status_of(error), problem=str(error), more=more)
     messages.info(
-        request, (gettext("%(to)s was asked to answer in your place.") % {"to": to.strip()})
+        request, gettext("%(to)s was asked to answer in your place.") % {"to": to.strip()}
     )
     return redirect(place_of(pause))

@@ -66,8 +66,8 @@ def pause_changes(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
         "lines": revisions.changes(before, pause),
         "others": range(1, pause.revision),
         "headings": (
-            (gettext("Revision %(revision)s") % {"revision": before.revision}),
-            (gettext("Revision %(revision)s") % {"revision": pause.revision}),
+            gettext("Revision %(revision)s") % {"revision": before.revision},
+            gettext("Revision %(revision)s") % {"revision": pause.revision},
         ),
         "side": request.GET.get("view") == "side",
         "home": place_of(pause),

@@ -146,10 +146,8 @@ def start_do(request: HttpRequest, start_id: uuid.UUID) -> HttpResponse:
             starts.switch(found, on=wanted == "on")
             messages.success(
                 request,
-                (
-                    gettext("%(found)s is switched %(wanted)s.")
-                    % {"found": found, "wanted": gettext(wanted)}
-                ),
+                gettext("%(found)s is switched %(wanted)s.")
+                % {"found": found, "wanted": gettext(wanted)},
             )
         case "secret":
             secret = starts.new_secret(found)
@@ -159,7 +157,7 @@ def start_do(request: HttpRequest, start_id: uuid.UUID) -> HttpResponse:
             starts.remove(found)
             messages.success(
                 request,
-                (gettext("%(found)s was removed. Its work orders stay.") % {"found": found}),
+                gettext("%(found)s was removed. Its work orders stay.") % {"found": found},
             )
             return redirect("hitl:starts")
     return redirect("hitl:start", found.pk)

@@ -133,16 +133,14 @@ def schedule_do(request: HttpRequest, schedule_id: uuid.UUID) -> HttpResponse:
             keeping.change(found, enabled=wanted == "on")
             messages.success(
                 request,
-                (
-                    gettext("%(found)s is switched %(wanted)s.")
-                    % {"found": found, "wanted": gettext(wanted)}
-                ),
+                gettext("%(found)s is switched %(wanted)s.")
+                % {"found": found, "wanted": gettext(wanted)},
             )
         case "remove":
             keeping.remove(found)
             messages.success(
                 request,
-                (gettext("%(found)s was removed. Its work orders stay.") % {"found": found}),
+                gettext("%(found)s was removed. Its work orders stay.") % {"found": found},
             )
             return redirect("hitl:schedules")
     return redirect("hitl:schedule", found.pk)

@@ -122,13 +122,11 @@ def checkpoint_resume(request: HttpRequest, checkpoint_id: uuid.UUID) -> HttpRes
         else:
             messages.info(
                 request,
-                (
-                    gettext(
-                        "Run %(run)s continues from the checkpoint. What came after it "
-                        "stays in the history."
-                    )
-                    % {"run": run.shown_id}
-                ),
+                gettext(
+                    "Run %(run)s continues from the checkpoint. What came after it "
+                    "stays in the history."
+                )
+                % {"run": run.shown_id},
             )
             return redirect(home_of(checkpoint.thread))
     elif request.method == "POST":

@@ -238,7 +238,7 @@ def _state(thread: Thread) -> tuple[dict[str, Any], str]:
     try:
         return (store.load(thread.head) if thread.head else {}), ""
     except store.CheckpointDamaged as error:
-        return {}, (gettext("What was said cannot be shown: %(error)s.") % {"error": error})
+        return {}, gettext("What was said cannot be shown: %(error)s.") % {"error": error}
 
 
 def _saved(run: Run | None) -> str:
