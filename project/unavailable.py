@@ -15,6 +15,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseServerError
 from django.shortcuts import render
 from django.template import loader
 from django.views.decorators.csrf import requires_csrf_token
+from redis.exceptions import RedisError
 
 from checkpoints.database import outages
 from checkpoints.store import StoreUnavailable
@@ -38,6 +39,11 @@ class Unavailable:
         if isinstance(error, StoreUnavailable):
             logger.warning("%s %s: %s", request.method, request.path, error)
             response = render(request, "503.html", status=503)
+            response["Retry-After"] = "5"
+            return response
+        if isinstance(error, RedisError):  # of what counts tries, at the pages of one's account
+            logger.warning("%s %s: %s", request.method, request.path, type(error).__name__)
+            response = render(request, "uncounted.html", status=503)
             response["Retry-After"] = "5"
             return response
         return during_trouble(request, error)

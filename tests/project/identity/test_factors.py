@@ -14,6 +14,7 @@ from django.test import Client
 
 from hitl.identity import service_accounts
 from tests.doors import factors
+from tests.servers.private import free_port
 
 pytestmark = pytest.mark.django_db
 WRONG = "000000"
@@ -169,3 +170,21 @@ def test_nobody_learns_who_has_an_account(ana, client, monkeypatch):
 def test_nobody_signs_up_and_no_other_page_of_allauth_is_served(client):
     for path in ("signup", "account/signup", "accounts/signup/", "account/email", "login/code"):
         assert client.get(f"/{path}").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/login/factor", "/password/forgotten"])
+def test_while_nothing_counts_tries_no_code_and_no_address_is_taken(ana, client, settings, path):
+    """P3: it would be guessed without a limit, or be a 500."""
+    factors.enrol(ana)
+    factors.log_in(client, ana, second=False)
+    code = factors.code()
+    settings.CACHES = {
+        "default": {
+            "BACKEND": "django.core.cache.backends.redis.RedisCache",
+            "LOCATION": f"redis://127.0.0.1:{free_port()}/0",
+        }
+    }
+    refused = client.post(path, {"code": code, "email": "ana@example.org"})
+    assert (refused.status_code, refused["Retry-After"]) == (503, "5")
+    assert "Nothing was changed" in refused.content.decode()
+    assert not inside(client) and not mail.outbox
