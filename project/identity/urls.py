@@ -4,18 +4,21 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from allauth.account import views as account
+from allauth.account.internal.flows.reauthentication import get_reauthentication_flows
 from allauth.mfa.base import views as factors
 from allauth.mfa.models import Authenticator
 from allauth.mfa.recovery_codes import views as codes
 from allauth.mfa.totp import views as app
 from allauth.mfa.utils import is_mfa_enabled
 from allauth.mfa.webauthn import views as keys
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import LogoutView
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import path
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from checkpoints.database.people import User
@@ -23,6 +26,7 @@ from project.identity import oidc
 from project.identity.login import LoginView
 
 login, logout = LoginView.as_view(), LogoutView.as_view()
+page, form = require_safe, require_http_methods(["GET", "HEAD", "POST"])
 
 
 @login_required
@@ -33,7 +37,27 @@ def reauthenticate_key(request: HttpRequest) -> HttpResponse:
     return cast(HttpResponse, keys.reauthenticate_webauthn(request))
 
 
-page, form = require_safe, require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def change_password(request: HttpRequest) -> HttpResponse:
+    """Who logs in by a provider has none here: allauth would send them to a page to set one."""
+    if not cast(User, request.user).has_usable_password():
+        messages.info(request, _("Your account has no password here: you log in another way."))
+        return redirect("mfa_index")
+    return cast(HttpResponse, account.password_change(request))
+
+
+def confirming(view: Callable[..., HttpResponseBase]) -> Any:
+    """A page on which somebody confirms who they are; who has neither password nor factor has
+    nothing to confirm it by, and is asked for nothing.
+    """
+
+    @login_required
+    def confirm(request: HttpRequest) -> HttpResponseBase:
+        if not get_reauthentication_flows(cast(User, request.user)):
+            return redirect("mfa_index")
+        return view(request)
+
+    return form(confirm)
 
 
 def own(view: Callable[..., HttpResponseBase], served: Any = form) -> Any:
@@ -67,10 +91,10 @@ urlpatterns = [
         name="account_reset_password_from_key_done",
     ),
     path("account/", own(factors.index, page), name="mfa_index"),
-    path("account/password", own(account.password_change), name="account_change_password"),
-    path("account/confirm", own(account.reauthenticate), name="account_reauthenticate"),
-    path("account/confirm/code", own(factors.reauthenticate), name="mfa_reauthenticate"),
-    path("account/confirm/key", own(reauthenticate_key), name="mfa_reauthenticate_webauthn"),
+    path("account/password", form(change_password), name="account_change_password"),
+    path("account/confirm", confirming(account.reauthenticate), name="account_reauthenticate"),
+    path("account/confirm/code", confirming(factors.reauthenticate), name="mfa_reauthenticate"),
+    path("account/confirm/key", confirming(reauthenticate_key), name="mfa_reauthenticate_webauthn"),
     path("account/app", own(app.activate_totp), name="mfa_activate_totp"),
     path("account/app/remove", own(app.deactivate_totp), name="mfa_deactivate_totp"),
     path("account/codes", own(codes.view_recovery_codes, page), name="mfa_view_recovery_codes"),

@@ -45,6 +45,8 @@ class Address:
     """Holders of its right see what is everybody's, as in the admin."""
     refused: str = ""
     """How who sees it may be refused all the same: an answer is taken back by who gave it."""
+    remembers: bool = False
+    """Its page keeps in the session what its form is about, such as a secret that is shown."""
     unwell: bool = False
     """503 is one of its answers."""
     done: str = ""
@@ -225,13 +227,13 @@ ADDRESSES: dict[str, Address] = {
             "account/confirm",
             "account/confirm/code",
             "account/confirm/key",
-            "account/app",
             "account/app/remove",
             "account/codes/new",
-            "account/keys/add",
         ),
         login("GET POST", sparse=True),
     ),
+    "account/app": login("GET POST", sparse=True, remembers=True),
+    "account/keys/add": login("GET POST", sparse=True, remembers=True),
     "account/codes": login("GET", sparse=True),
     "account/codes/file": login("GET", sparse=True),
     "account/keys": login("GET"),

@@ -188,3 +188,13 @@ def test_while_nothing_counts_tries_no_code_and_no_address_is_taken(ana, client,
     assert (refused.status_code, refused["Retry-After"]) == (503, "5")
     assert "Nothing was changed" in refused.content.decode()
     assert not inside(client) and not mail.outbox
+
+
+@pytest.mark.parametrize("path", ["password", "confirm", "confirm/code", "confirm/key"])
+def test_who_has_no_password_here_is_led_back_to_their_account(ana, client, path):
+    """People of a provider: it was an error page, or a refusal without words."""
+    ana.set_unusable_password()
+    ana.save()
+    client.force_login(ana)
+    assert client.get(f"/account/{path}")["Location"] in {"/account/", "/account/confirm/code"}
+    assert client.get(f"/account/{path}", follow=True).redirect_chain[-1][0] == "/account/"
