@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from django.contrib.auth.models import Permission, User
+from allauth.mfa.models import Authenticator
+from django.contrib.auth.models import Group, Permission, User
 from django.contrib.messages import get_messages
 from django.test import Client
 from django.urls import reverse
@@ -14,8 +15,18 @@ from checkpoints.models import Thread
 from checkpoints.state import codec
 from hitl.decisions import services
 from hitl.decisions.services import Answer
+from hitl.identity import service_accounts
 from hitl.ledger import anchors
-from hitl.models import ApiToken, ChatAccount, Delegation, InboundSource, Via, Vote
+from hitl.models import (
+    ApiToken,
+    ChatAccount,
+    ClaimedGroup,
+    Delegation,
+    InboundSource,
+    MembershipChange,
+    Via,
+    Vote,
+)
 from hitl.outbound import endpoints
 from hitl.threads import erasure
 from hitl.threads import export as whole
@@ -144,3 +155,7 @@ def one_of_each(paused, root, ana):
     start_of(ana)
     ChatAccount.objects.create(service="slack", team="T1", account="U1", user=ana)
     WorkLimit.objects.create(template="writing")
+    ClaimedGroup.objects.create(claim="ops", group=Group.objects.create(name="operators"))
+    MembershipChange.objects.create(user=ana, added=["ops"])
+    Authenticator.objects.create(user=ana, type="totp", data={"secret": "sealed"})
+    service_accounts.make("bot", purpose="asks", by=root)
