@@ -185,6 +185,8 @@ def build() -> World:
         "token_id": str(ApiToken.make(people["ana"], name="spare")[0].pk),
         "artifact_id": artifact_of(pause).shown_id,
         "pk": "1",  # nobody has a passkey
+        "uidb36": "1",
+        "key": "no-such-key",
         "delegation_id": str(delegation_of(people).pk),
         "comment_id": comments.add(pause.pk, "Really?", by=people["ana"]).shown_id,
         "schedule_id": schedule_of(people["ana"]).shown_id,

@@ -106,6 +106,7 @@ def test_a_pause_costs_no_more_than_a_few_statements_beside_its_step(order_that)
 def test_a_resume_is_a_handful_of_statements_until_the_run_may_be_taken_up(order_that, ana):
     """However long the history; for a person as a door knows them."""
     person = Backend().get_user(ana.pk)
+    assert person is not None
 
     def resuming(loops: int) -> int:
         order = order_that(lambda state, context: ask(state, context, loops))
