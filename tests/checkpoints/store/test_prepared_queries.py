@@ -70,7 +70,9 @@ def test_it_gives_the_same_objects_in_one_query_and_makes_its_words_once(
         ),
         (
             lambda: _valid.get(now, digest),
-            ApiToken.objects.valid(now=now).select_related("user").filter(digest=digest),
+            ApiToken.objects.valid(now=now)
+            .select_related("user__service_account")
+            .filter(digest=digest),
         ),
     ]
     for prepared, ordinary in pairs:
