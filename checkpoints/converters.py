@@ -40,5 +40,6 @@ def register() -> None:
         "ist",
         "cmt",
         "view",
+        "bat",
     ):
         register_converter(_converter(name), name)

@@ -16,7 +16,7 @@ from hitl.views import (
 )
 from hitl.views.editing import editor, kinds, wholes
 from hitl.views.lists import history, saved_views
-from hitl.views.operating import failures, operations
+from hitl.views.operating import batches, failures, operations
 from hitl.views.pauses import answers, bulk, comments, contents, links
 from hitl.views.starting import inbound, limits, priorities, schedules
 from hitl.views.threads import checkpoints, log, pages, turns
@@ -102,8 +102,11 @@ urlpatterns = [
     path("templates/<slug:slug>/do", wholes.template_do, name="template_do"),
     path("operations/", operations.operations, name="operations"),
     path("operations/failures/", failures.failure_list, name="failures"),
-    path("operations/failures/retry", failures.failures_retry, name="failures_retry"),
+    path("operations/failures/retry", batches.of_failures, name="failures_retry"),
     path("operations/failures/<run:run_id>/", failures.failure, name="failure"),
+    path("operations/batches/new", batches.batch_new, name="batch_new"),
+    path("operations/batches/<bat:batch_id>/", batches.batch, name="batch"),
+    path("operations/sweep", operations.sweep, name="sweep"),
     path("operations/<run:run_id>/accept-code", operations.accept_code, name="accept_code"),
     path("tokens/", tokens.token_list, name="tokens"),
     path("tokens/connect", tokens.connect, name="connect"),

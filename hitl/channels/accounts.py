@@ -12,6 +12,7 @@ import re
 import secrets
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
@@ -71,7 +72,8 @@ def connect(service: str, team: str, account: str, code: str) -> User | None:
     if not mine.delete()[0]:  # of two that tell it at once one gets nothing
         return None
     if ChatAccount.objects.filter(user=kept.user).count() >= MOST:
-        raise TooManyAccounts(f"You have connected {MOST} accounts; remove one first.")
+        most = gettext("You have connected %(most)s accounts; remove one first.")
+        raise TooManyAccounts(most % {"most": MOST})
     ChatAccount.objects.update_or_create(
         service=service, team=team, account=account, defaults={"user": kept.user}
     )

@@ -19,11 +19,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.utils.translation import gettext, gettext_lazy
+
 from checkpoints import ids
+from checkpoints.database.people import User
 from checkpoints.state import codec
 from hitl.channels import accounts, words
 from hitl.channels.mail.reading import text_of_html
 from hitl.decisions import visibility
+from hitl.identity import languages
 from hitl.models import ChatService, Via
 from hitl.outbound import links
 from hitl.rendering.links import place_of
@@ -32,11 +36,11 @@ from runs.models import Pause
 TOLERANCE = dt.timedelta(minutes=5)
 QUESTION = re.compile(r"\bpse_[0-9a-z]{20,40}\b")
 MENTION = re.compile(r"<at[^<>]{0,100}>[^<>]{0,200}</at>")
-HOW = (
+HOW = gettext_lazy(
     "Write “approve”, or “revise: …” with what should change, and the question's id: approve "
     "pse_… The message that asks it has the id."
 )
-CONNECT = (
+CONNECT = gettext_lazy(
     "Nothing was decided: Waystation does not know yet who you are in Teams. Open Waystation, "
     "Menu > Notifications, choose “Connect an account”, and write to me: connect, and the code "
     "that is shown there."
@@ -83,40 +87,45 @@ def handle(activity: Mapping[str, Any]) -> str:
         return _connect(team, who, rest)
     by = accounts.person_of(ChatService.TEAMS, team, who)
     if by is None:
-        return CONNECT
+        return str(CONNECT)
+    with languages.spoken_to(by.pk):
+        return _answered(text, by)
+
+
+def _answered(text: str, by: User) -> str:
     named = QUESTION.search(text)
     if named is None:
-        return HOW
+        return str(HOW)
     try:
         key = ids.parse(Pause.PREFIX, named[0])
     except ValueError:
-        return HOW
+        return str(HOW)
     pause = Pause.objects.shown().filter(pk=key).first()
     if pause is None or not visibility.sees_pause(pause.pk, by=by):
-        return "Nothing was decided: there is no such question."
+        return gettext("Nothing was decided: there is no such question.")
     if not links.may_answer_in_chat(pause):
-        page = links.absolute(place_of(pause))
-        return f"Nothing was decided here. Answer on its page: {page}"
+        elsewhere = gettext("Nothing was decided here. Answer on its page: %(page)s")
+        return elsewhere % {"page": links.absolute(place_of(pause))}
     said = re.sub(r"[ \t]+([:\n]|$)", r"\1", text.replace(named[0], " ")).strip()
     try:
         answer = words.answer_in(said, pause, via=Via.TEAMS, revision=pause.revision)
     except words.Unclear as unclear:
-        return f"{unclear} Nothing was decided."
+        return f"{unclear} {gettext('Nothing was decided.')}"
     return words.give(pause, answer, by=by).words
 
 
 def _connect(team: str, who: str, code: str) -> str:
     if not (team and who):
-        return CONNECT
+        return str(CONNECT)
     try:
         user = accounts.connect(ChatService.TEAMS, team, who, code)
     except accounts.TooManyAccounts as error:
         return str(error)
     if user is None:
-        return "This is no code that is good now. Have a new one shown."
-    return (
-        f"Connected: from now on you answer here as {user.get_full_name() or user.get_username()}."
-    )
+        return gettext("This is no code that is good now. Have a new one shown.")
+    with languages.spoken_to(user.pk):
+        connected = gettext("Connected: from now on you answer here as %(name)s.")
+        return connected % {"name": user.get_full_name() or user.get_username()}
 
 
 def _text(activity: Any, *keys: str) -> str:

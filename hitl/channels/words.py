@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from django.utils.translation import gettext
+
 from checkpoints import store
 from hitl.decisions import answers, services
 from hitl.decisions.reviewers import policy
@@ -59,18 +61,19 @@ def answer_in(text: str, pause: Pause, *, via: Via, revision: int | None) -> Ans
     named, colon, behind = first.partition(":")
     action = _action(named, pause)
     if action == CANCEL:
-        raise Unclear("To cancel, open the page: it says what ends.")
+        raise Unclear(gettext("To cancel, open the page: it says what ends."))
     if action == REVISE:
         feedback = f"{behind}\n{rest}".strip()
         if not feedback:
-            raise Unclear('Say what should change: "revise: …".')
+            raise Unclear(gettext('Say what should change: "revise: …".'))
         return Answer(REVISE, via, feedback=feedback, revision=revision)
     if action and not behind.strip() and action != ANSWER:
         if pause.wants_data(action):
-            raise Unclear("This answer takes data: fill the form on the page.")
+            raise Unclear(gettext("This answer takes data: fill the form on the page."))
         return Answer(action, via, feedback=rest, revision=revision)
     if action and action != ANSWER:
-        raise Unclear(f'Write "{named.strip()}" alone in the first line, or open the page.')
+        alone = gettext('Write "%(answer)s" alone in the first line, or open the page.')
+        raise Unclear(alone % {"answer": named.strip()})
     said = f"{behind}\n{rest}".strip() if action and colon else text.strip()
     if not said:
         raise Unclear(_how(pause))
@@ -84,7 +87,7 @@ def _free(text: str, pause: Pause, *, via: Via, revision: int | None) -> Answer:
             return as_input(Answer(ANSWER, via, feedback=text, revision=revision))
         if _one_text(pause):
             return Answer(ANSWER, via, payload={"input": text}, revision=revision)
-        raise Unclear("This question asks for several things: fill the form on the page.")
+        raise Unclear(gettext("This question asks for several things: fill the form on the page."))
     words = re.findall(r"[\w']+", text.casefold(), re.ASCII)
     if REVISE in pause.ways and len(words) >= SHORTEST and words[0] not in VERDICTS:
         return Answer(REVISE, via, feedback=text, revision=revision)
@@ -114,7 +117,8 @@ def _action(text: str, pause: Pause) -> str:
 def _how(pause: Pause) -> str:
     names = [name for name in pause.ways if not pause.wants_data(name)]
     clear = ", ".join(f'"{name}: …"' if name == REVISE else f'"{name}"' for name in names)
-    return f"It was not clear what you answer. In the first line, write {clear or 'the answer'}."
+    how = gettext("It was not clear what you answer. In the first line, write %(answers)s.")
+    return how % {"answers": clear or gettext("the answer")}
 
 
 def give(pause: Pause, answer: Answer, *, by: policy.Actor) -> Outcome:
@@ -122,7 +126,7 @@ def give(pause: Pause, answer: Answer, *, by: policy.Actor) -> Outcome:
     try:
         decision = services.decide(pause.pk, answer, by=by)
     except services.NotFound:
-        return Outcome(False, "not_found", "You may not answer this question any more.")
+        return Outcome(False, "not_found", gettext("You may not answer this question any more."))
     except (
         services.AnswerInvalid,
         services.AlreadyAnswered,
@@ -134,5 +138,7 @@ def give(pause: Pause, answer: Answer, *, by: policy.Actor) -> Outcome:
         return Outcome(False, str(error.code), str(error), errors)
     label = answers.label_of(pause, answer.action)
     if isinstance(decision, Vote):
-        return Outcome(True, "voted", f"“{label}” was recorded as yours; others must answer too.")
-    return Outcome(True, "answered", f"“{label}” was recorded as your answer.")
+        recorded = gettext("“%(answer)s” was recorded as yours; others must answer too.")
+        return Outcome(True, "voted", recorded % {"answer": label})
+    recorded = gettext("“%(answer)s” was recorded as your answer.")
+    return Outcome(True, "answered", recorded % {"answer": label})

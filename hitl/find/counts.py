@@ -1,6 +1,6 @@
 """How many rows each choice of a filter would leave.
 
-Counted among the newest rows of a list, some hundred and no more, whatever its length: a choice
+Counted among the first rows of a list, some hundred and no more, whatever its length: a choice
 that is counted less than all of them are says so with a `+`.
 """
 
@@ -18,7 +18,7 @@ from hitl.find.asking import ME, Asked, Parameter
 from hitl.find.lists import Asker, Facts, List
 from runs import phases
 
-COUNTED = 1_000
+COUNTED = 300
 """Rows that are looked at, and after which is said that there are more."""
 OFFERED = 40
 """Choices of one filter, those with most rows."""

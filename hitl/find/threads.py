@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
@@ -71,12 +71,29 @@ def _newest_is(condition: Callable[[str, Asker], dict[str, Any]]) -> Condition:
     return of
 
 
-def _family_asks(run: str) -> Exists:
-    """Whether a question of a run, or of the runs below it, is open."""
+def _family_asks() -> Q:
+    """Of runs below which a question is open: looked for from the questions upwards, once."""
+    below = Pause.objects.open().filter(run__parent__isnull=False)
     found = Q()
-    for depth in range(NESTED):
-        found |= Q(**{f"run{'__parent' * depth}": OuterRef(run)})
-    return Exists(Pause.objects.open().filter(found))
+    for depth in range(1, NESTED):
+        found |= Q(pk__in=below.values(f"run{'__parent' * depth}"))
+    return found
+
+
+def _asking(runs: Collection[Any]) -> set[Any]:
+    """Those of some runs below which a question is open: a query for each level of children."""
+    above = {run: run for run in runs}
+    asking = set()
+    for _ in range(1, NESTED):
+        if not above:
+            break
+        children = Run.objects.filter(parent__in=above, status=RunStatus.PAUSED).annotate(
+            asks=Exists(Pause.objects.open().filter(run=OuterRef("pk")))
+        )
+        rows = list(children.values_list("pk", "parent", "asks"))
+        asking |= {above[parent] for _, parent, asks in rows if asks}
+        above = {child: above[parent] for child, parent, asks in rows if not asks}
+    return asking
 
 
 def _thread_status(value: str, asker: Asker) -> Q:
@@ -84,7 +101,7 @@ def _thread_status(value: str, asker: Asker) -> Q:
         return ~Exists(Run.objects.filter(thread=OuterRef("pk"))) & Q()
     newest = Run.objects.filter(thread=OuterRef("thread")).order_by("-id").values("pk")[:1]
     runs = Run.objects.filter(pk=Subquery(newest))
-    paused, asks = Q(status=RunStatus.PAUSED), Q(_family_asks("pk"))
+    paused, asks = Q(status=RunStatus.PAUSED), _family_asks()
     resumed = Q(status=DONE, definition__template_slug=external_runs.SLUG)
     match value:
         case "paused":
@@ -98,27 +115,22 @@ def _thread_status(value: str, asker: Asker) -> Q:
     return Q(pk__in=runs.filter(found).values("thread"))
 
 
-FACTS_OF_THREAD = (*("status", "awaited", "asks", "failure_code", "definition__template_slug"),)
-
-
-FACTS_OF_RUN = ("status", "awaited", "asks", "failure_code", "definition__template_slug")
+FACTS_OF_RUN = ("status", "awaited", "failure_code", "definition__template_slug")
 
 
 def _threads(keys: Sequence[Any], asker: Asker) -> list[Facts]:
     threads = Thread.objects.filter(pk__in=keys).annotate(newest=_newest("pk"))
     rows = list(threads.values("newest", f"owner__{NAME}", "team__name"))
     newest = Run.objects.filter(pk__in=[row["newest"] for row in rows if row["newest"]])
-    runs = {
-        run["pk"]: run
-        for run in newest.annotate(asks=_family_asks("pk")).values("pk", *FACTS_OF_RUN)
-    }
-    return [_thread(row, runs.get(row["newest"])) for row in rows]
+    runs = {run["pk"]: run for run in newest.values("pk", *FACTS_OF_RUN)}
+    asking = _asking([key for key, run in runs.items() if run["awaited"]])
+    return [_thread(row, runs.get(row["newest"]), asking) for row in rows]
 
 
-def _thread(row: Mapping[str, Any], run: Mapping[str, Any] | None) -> Facts:
+def _thread(row: Mapping[str, Any], run: Mapping[str, Any] | None, asking: Container[Any]) -> Facts:
     status = run["status"] if run else NEW
     slug = run["definition__template_slug"] if run else None
-    if run and status == RunStatus.PAUSED and run["awaited"] and not run["asks"]:
+    if run and status == RunStatus.PAUSED and run["awaited"] and run["pk"] not in asking:
         status = RunStatus.RUNNING.value
     if status == DONE and slug == external_runs.SLUG:
         status = Lifecycle.RESUMED.value

@@ -1,5 +1,5 @@
-"""The language of pages: what a person chose, else what their browser asks for, else
-WAYSTATION_LANGUAGE.
+"""The language of pages: what a person chose in this browser, or when they last chose one
+elsewhere, else what their browser asks for, else WAYSTATION_LANGUAGE.
 
 Everything else is English: answers to programs, whose `code` is what is compared; the ledger,
 events and logs, which are evidence and must not depend on who acted; workers and commands.
@@ -11,6 +11,8 @@ import hashlib
 from collections.abc import Callable, Iterator
 
 from django.conf import settings
+from django.contrib.auth.signals import user_logged_in
+from django.dispatch import receiver
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.utils import translation
 from django.utils.cache import patch_cache_control, patch_vary_headers
@@ -18,10 +20,14 @@ from django.utils.translation.trans_real import parse_accept_lang_header
 from django.views.decorators.http import require_POST, require_safe
 from django.views.i18n import JavaScriptCatalog, set_language
 
+from checkpoints.database.people import User
+from hitl.identity import languages
 from hitl.rendering import catalogues
 
 FOR_PROGRAMS = ("/api/", "/metrics", "/livez", "/readyz", "/mcp", "/words.js")
 YEAR = 31_536_000
+BROUGHT = "_language_brought"
+"""On the request of a login: the language that this person chose elsewhere."""
 
 
 def middleware(
@@ -41,6 +47,8 @@ def middleware(
             response = get_response(request)
             patch_vary_headers(response, ["Accept-Language"])
             response.headers.setdefault("Content-Language", translation.get_language() or "en")
+        if (known := getattr(request, BROUGHT, "")) and not _chosen(request):
+            _keep(response, known)
         return response
 
     return in_its_language
@@ -56,7 +64,7 @@ def language_of(request: HttpRequest) -> str:
 
 
 def _wanted(request: HttpRequest) -> Iterator[str]:
-    if chosen := request.COOKIES.get(settings.LANGUAGE_COOKIE_NAME):
+    if chosen := _chosen(request):
         yield chosen
     for code, _ in parse_accept_lang_header(request.META.get("HTTP_ACCEPT_LANGUAGE", "")):
         if code == "*":
@@ -64,8 +72,34 @@ def _wanted(request: HttpRequest) -> Iterator[str]:
         yield code
 
 
-change = require_POST(set_language)
-"""Keep a person's choice in a cookie of theirs."""
+@require_POST
+def change(request: HttpRequest) -> HttpResponseBase:
+    """Keep a choice in a cookie, and where it is known who chooses, with them."""
+    if isinstance(request.user, User):
+        languages.choose(request.user, request.POST.get("language", ""))
+    return set_language(request)
+
+
+@receiver(user_logged_in)
+def bring(sender: object, request: HttpRequest | None, user: User, **_: object) -> None:
+    """Have a browser in which nobody chose a language speak that of whoever logs in."""
+    if request is not None and not _chosen(request):
+        setattr(request, BROUGHT, languages.chosen_by(user.pk))
+
+
+def _chosen(request: HttpRequest) -> str:
+    return request.COOKIES.get(settings.LANGUAGE_COOKIE_NAME, "")
+
+
+def _keep(response: HttpResponse, language: str) -> None:
+    response.set_cookie(
+        settings.LANGUAGE_COOKIE_NAME,
+        language,
+        max_age=settings.LANGUAGE_COOKIE_AGE,
+        secure=settings.LANGUAGE_COOKIE_SECURE,
+        httponly=settings.LANGUAGE_COOKIE_HTTPONLY,
+        samesite=settings.LANGUAGE_COOKIE_SAMESITE,
+    )
 
 
 @require_safe

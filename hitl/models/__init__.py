@@ -1,6 +1,7 @@
 """People's answers, tokens and rules; what goes out; the wait gate's rows; presence."""
 
 from hitl.models import outbound as outbound  # Django looks for tables here
+from hitl.models.batches import Batch, BatchAction
 from hitl.models.channels import ChatAccount, ChatCode, ChatService
 from hitl.models.comments import Comment, Mention
 from hitl.models.decisions import STEP_AROUND, UNDO, Decision, Via, name_of
@@ -8,6 +9,7 @@ from hitl.models.delegations import Delegation, Snooze
 from hitl.models.directory import ClaimedGroup, MembershipChange
 from hitl.models.idempotency import IdempotencyKey
 from hitl.models.ledgers import Anchor, Erasure, Import, Ledger, ledger_name
+from hitl.models.preferences import Preference
 from hitl.models.presence import Presence, SeenFile
 from hitl.models.saved_views import SavedView
 from hitl.models.service_accounts import ServiceAccount, is_service
@@ -21,6 +23,8 @@ __all__ = [
     "UNDO",
     "Anchor",
     "ApiToken",
+    "Batch",
+    "BatchAction",
     "ChatAccount",
     "ChatCode",
     "ChatService",
@@ -38,6 +42,7 @@ __all__ = [
     "MembershipChange",
     "Mention",
     "OuterRun",
+    "Preference",
     "Presence",
     "SavedView",
     "SeenFile",

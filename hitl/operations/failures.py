@@ -1,32 +1,27 @@
-"""Runs that failed and that nobody has taken up again: counted by what went wrong, listed, and
-retried by many. Reads only, but for `retry`.
+"""Runs that failed and that nobody has taken up again: counted by what went wrong, and listed.
+Reads only; `hitl.operations.batches` retries many.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Count, Exists, Max, OuterRef, QuerySet
 
 from checkpoints import ids
-from checkpoints.database.people import User
 from checkpoints.state import codec
-from checkpoints.store import CheckpointDamaged, StoreUnavailable
-from hitl.decisions import services
+from hitl.operations.batches import MOST
 from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress, ListPage
-from runs import services as runs
-from runs.models import Run, WorkOrder
-from runs.states import FAILED, RunEnded
+from runs.models import Run
+from runs.states import FAILED
 
 SHOWN = 30
 GROUPS = 50
-MOST = 100
-"""Orders that are retried at once."""
 DAYS = (1, 7, 30, 365)
 NEWEST = paging.ListOrder(newest=True, prefix=Run.PREFIX)
 
@@ -113,39 +108,6 @@ def stopped_at(run: Run) -> str:
 
 
 def orders_of(chosen: FailureFilter, *, now: dt.datetime) -> list[uuid.UUID]:
-    """Work orders among the failures, newest first, as many as are retried at once."""
+    """Work orders among the failures, newest first, one more than a batch takes."""
     failed = chosen.rows(now=now).filter(work_order__isnull=False, parent=None)
-    return list(failed.order_by("-pk").values_list("work_order", flat=True)[:MOST])
-
-
-def preview(orders: Sequence[uuid.UUID]) -> list[WorkOrder]:
-    """The orders that would be retried, as many as are retried at once."""
-    rows = WorkOrder.objects.shown().in_bulk(list(orders)[:MOST])
-    return [rows[key] for key in orders if key in rows]
-
-
-@dataclass(frozen=True, kw_only=True)
-class RetryResult:
-    """What came of one order."""
-
-    order: uuid.UUID
-    title: str = ""
-    run: Run | None = None
-    """The run that goes on; None where there is none."""
-    words: str = ""
-    """Why there is none."""
-
-
-def retry(orders: Sequence[uuid.UUID], *, by: User) -> list[RetryResult]:
-    """Retry each of some orders from its last good checkpoint, in a transaction of its own; one
-    that is refused stops no other.
-    """
-    return [_retry(order_id, by=by) for order_id in list(dict.fromkeys(orders))[:MOST]]
-
-
-def _retry(order_id: uuid.UUID, *, by: User) -> RetryResult:
-    try:
-        order = services.find_order(order_id, by=by)
-        return RetryResult(order=order_id, title=order.title, run=runs.retry(order.pk, by=by))
-    except (services.NotFound, RunEnded, CheckpointDamaged, StoreUnavailable) as error:
-        return RetryResult(order=order_id, words=str(error))
+    return list(failed.order_by("-pk").values_list("work_order", flat=True)[: MOST + 1])

@@ -17,13 +17,13 @@ import uuid
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
-from django.utils import translation
 
 from checkpoints import ids
 from checkpoints.database import clock
 from checkpoints.database.rounds import RoundItem
 from checkpoints.models.fields import demand
 from checkpoints.state import encryption
+from hitl.identity import languages
 from hitl.models import Comment
 from hitl.models.outbound import (
     ASKING,
@@ -172,7 +172,7 @@ def _attempt(delivery: Delivery) -> bool:
         return True
     together = [delivery, *_joining(delivery)]
     try:
-        with translation.override(settings.WAYSTATION_LANGUAGE):
+        with languages.spoken_to(delivery.recipient_id):
             together = _send(together)
     except AddressRefused as error:
         for companion in together:

@@ -13,10 +13,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.utils import timezone
+from django.utils.translation import gettext
 
 from checkpoints.models.fields import demand
-from checkpoints.text import invisible
+from checkpoints.text import dates, invisible
 from hitl.decisions import answers
 from hitl.models.outbound import ASKING, Delivery
 from hitl.outbound import addresses, links
@@ -118,7 +118,9 @@ def whisper(delivery: Delivery) -> None:
     text = invisible.plain(str(demand(delivery.words)))
     blocks: list[dict[str, Any]] = [_section(text)]
     if delivery.recipient_id is None:
-        blocks.append({"type": "actions", "elements": [_button("Connect", "connect", "connect")]})
+        blocks.append(
+            {"type": "actions", "elements": [_button(gettext("Connect"), "connect", "connect")]}
+        )
     said = {
         "response_type": "ephemeral",
         "replace_original": False,
@@ -133,18 +135,18 @@ def blocks_of(delivery: Delivery, message: OutboundMessage) -> list[dict[str, An
     blocks = [{"type": "header", "text": _text(message.question, HEADER)}]
     small = [message.about, message.outcome]
     if message.due:
-        small.append(f"Due {timezone.localtime(message.due):%d %b %Y, %H:%M}.")
+        small.append(gettext("Due %(when)s.") % {"when": dates.told(message.due)})
     blocks += [_section(line) for line in small if line]
     pause = delivery.pause
     if pause is None or delivery.occasion not in ASKING:
-        return [*blocks, _way(message.url, "Look at it")]
+        return [*blocks, _way(message.url, gettext("Look at it"))]
     if message.content:
         blocks.append(_section(message.content))
-    way = _way(message.url, "Look at it")
+    way = _way(message.url, gettext("Look at it"))
     if links.may_answer_in_chat(pause):
         way["elements"] = [*buttons(pause), *way["elements"]]
     else:
-        way["elements"][0]["text"] = _text("Look at it and answer", BUTTON)
+        way["elements"][0]["text"] = _text(gettext("Look at it and answer"), BUTTON)
     return [*blocks, way]
 
 

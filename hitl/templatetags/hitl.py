@@ -27,6 +27,7 @@ from hitl.forms.pages import label_of
 from hitl.http import languages
 from hitl.identity import factors
 from hitl.rendering import markdown as md
+from hitl.rendering.diagrams import times
 from hitl.views.clock import shown_to
 from hitl.views.common import home_of, place_of, risk_words, waiting_count
 from hitl.views.common import next_question as following
@@ -87,6 +88,18 @@ def factor(kind: str) -> str:
 def told(at: dt.datetime) -> str:
     """`7 Jul 2026, 12:00 UTC`, where no page says the time zone."""
     return dates.told(at)
+
+
+@register.filter
+def day(at: dt.date) -> str:
+    """`7 Jul 2026`."""
+    return dates.day(timezone.make_aware(dt.datetime.combine(at, dt.time(12))))
+
+
+@register.filter
+def lasted(length: dt.timedelta) -> str:
+    """`3 h 20 min`."""
+    return times.in_words(length)
 
 
 @register.filter

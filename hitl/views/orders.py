@@ -24,7 +24,7 @@ from hitl.decisions.reviewers import policy
 from hitl.find.orders import ORDERS
 from hitl.forms.pages import WorkOrderForm
 from hitl.http.errors import status_of
-from hitl.models import Via
+from hitl.models import BatchAction, Via
 from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress
 from hitl.views import artifacts, family, story
@@ -65,7 +65,12 @@ def order_list(request: HttpRequest) -> HttpResponse:
         size=PAGE,
         whole=WorkOrder.objects.shown(),
     )
-    context = {"orders": page.rows, "page": page, "bar": listing.bar(seen)}
+    context = {
+        "orders": page.rows,
+        "page": page,
+        "bar": listing.bar(seen),
+        "many": BatchAction.choices,
+    }
     return render(request, "hitl/orders/orders.html", context, status=listing.status)
 
 

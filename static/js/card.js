@@ -158,12 +158,22 @@ function mountPatch(patch) {
   });
 }
 
-/** The lines that something was said about. */
+/** What was said about a line stands below it too, as a link to where it can be taken back. */
 function markLines(patch) {
   if (!patch) return;
+  for (const old of patch.querySelectorAll(".remark")) old.remove();
+  for (const line of patch.querySelectorAll(".said")) line.classList.remove("said");
   for (const said of document.querySelectorAll("[data-said-at]")) {
     const file = patch.querySelector(`[data-path="${CSS.escape(said.dataset.saidIn)}"]`);
-    file?.querySelector(`[data-at="${said.dataset.saidAt}"]`)?.classList.add("said");
+    const line = file?.querySelector(`[data-at="${said.dataset.saidAt}"]`), comment = said.closest("li");
+    if (!line) continue;
+    line.classList.add("said");
+    const remark = Object.assign(document.createElement("a"), { className: "remark", href: `#${comment.id}` });
+    const name = Object.assign(document.createElement("b"), { textContent: comment.querySelector("b").textContent });
+    remark.append(name, ` ${comment.querySelector("p[dir]").innerText}`);
+    let last = line;
+    while (last.nextElementSibling?.matches(".remark")) last = last.nextElementSibling;
+    last.after(remark);
   }
 }
 

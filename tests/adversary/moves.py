@@ -132,9 +132,15 @@ def _several(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _failed(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
-    """Orders that somebody would have go on, whether they failed or not."""
-    return {"order": world.known().get("order_id", [])[: pick(1, 3, 6)] or [f"wo_{NOTHING}"]}
+def _batch(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
+    """Orders that somebody would have go on or end, wherever they stand."""
+    return {
+        "action": pick("retry", "cancel", "fork"),
+        "order": world.known().get("order_id", [])[: pick(1, 3, 6)] or [f"wo_{NOTHING}"],
+        "reason": "because",
+        "step": pick("draft", "execute", "review"),
+        "batch": str(uuid.uuid4()),
+    }
 
 
 def _bulk(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
@@ -449,7 +455,8 @@ MOVES: dict[str, Body] = {
     f"POST checkpoints/{CHECKPOINT}/resume": plain,
     "POST templates/<slug:slug>/": _page_template,
     f"POST operations/{RUN}/accept-code": plain,
-    "POST operations/failures/retry": _failed,
+    "POST operations/batches/new": _batch,
+    "POST operations/sweep": plain,
     "POST l/<str:token>": _link,
     "admin runs.Pause approve": _action,
     "admin runs.Pause revise": _action,

@@ -98,6 +98,7 @@ HANDED = {"to": "ben", "reason": "away"}
 LOWER = {"priority": -1}
 SCHEDULE, START, COMMENT = "<sch:schedule_id>", "<ist:start_id>", "<cmt:comment_id>"
 VIEW = "<view:view_id>"
+BATCH = "<bat:batch_id>"
 ORDER, PAUSE, THREAD, RUN, CHECKPOINT = (
     "<wo:order_id>",
     "<pse:pause_id>",
@@ -143,7 +144,10 @@ ADDRESSES: dict[str, Address] = {
     "delegations/<int:delegation_id>/end": Address("owner", frozenset({"POST"})),
     "operations/": operator("runs.view_run", "GET", whole=True),
     "operations/failures/": operator("runs.view_run", "GET", whole=True),
-    "operations/failures/retry": operator("runs.change_run", "GET POST"),
+    "operations/failures/retry": operator("runs.change_run", "GET"),
+    "operations/batches/new": operator("runs.change_run", "GET POST"),
+    f"operations/batches/{BATCH}/": operator("runs.view_run", "GET", whole=True),
+    "operations/sweep": operator("runs.change_run", "POST"),
     f"operations/failures/{RUN}/": operator("runs.view_run", "GET", whole=True, sparse=True),
     f"operations/{RUN}/accept-code": operator("runs.change_run", "POST"),
     "tokens/": login(

@@ -30,6 +30,7 @@ from hitl.identity import service_accounts
 from hitl.ledger import anchors
 from hitl.models import (
     ApiToken,
+    Batch,
     ChatAccount,
     ClaimedGroup,
     Decision,
@@ -195,6 +196,9 @@ def build() -> World:
             owner=people["ana"], list="orders", name="Mine", query="person=me"
         ).shown_id,
     }
+    shared["batch_id"] = Batch.objects.create(
+        action="retry", by=people["root"], by_name="root", orders=[states["failed"]["order_id"]]
+    ).shown_id
     facts = {
         "content_digest": pause.content_digest,
         "voted_at": timezone.now(),

@@ -10,12 +10,14 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F
+from django.utils.translation import gettext
 
 from checkpoints.database import clock
 from hitl.channels import words
 from hitl.channels.mail.reading import Mail
 from hitl.channels.words import Outcome, Unclear
 from hitl.decisions import notifications
+from hitl.identity import languages
 from hitl.models import Via
 from hitl.models.outbound import InboundMail, Link, Occasion
 from hitl.outbound import links, replies
@@ -36,7 +38,8 @@ def take(mail: Mail) -> str:
         return REPEATED
     if link.mails_back >= Link.MAILS_BACK:
         return SILENT
-    outcome = _answered(mail, link)
+    with languages.spoken_to(link.recipient_id):
+        outcome = _answered(mail, link)
     try:
         return _tell(link, mail.key, outcome)
     except IntegrityError:  # inbound_mail_once: the same mail at the same moment
@@ -49,17 +52,23 @@ def _answered(mail: Mail, link: Link) -> Outcome:
     if not (recipient and address) or [one.lower() for one in mail.senders] != [address.lower()]:
         return _no(
             "wrong_sender",
-            "A reply came from another address than the one that the mail went to.",
+            gettext("A reply came from another address than the one that the mail went to."),
         )
     authserv = settings.WAYSTATION_REPLY_AUTHSERV
     proven = bool(authserv) and mail.proven(authserv)
     if authserv and not proven:
-        return _no("not_proven", "Our mail server could not prove that your reply came from you.")
+        return _no(
+            "not_proven",
+            gettext("Our mail server could not prove that your reply came from you."),
+        )
     ended = links.standing(link, visitor=None, now=clock.now())
     if ended is not None:
         return Outcome(False, "link_ended", f"{ended.title}. {ended.words}")
     if not replies.may_answer(pause, proven=proven):
-        return _no("login_needed", "This question is answered on its page, by who is logged in.")
+        return _no(
+            "login_needed",
+            gettext("This question is answered on its page, by who is logged in."),
+        )
     try:
         answer = words.answer_in(mail.words, pause, via=Via.MAIL, revision=link.revision)
     except Unclear as unclear:
@@ -68,7 +77,7 @@ def _answered(mail: Mail, link: Link) -> Outcome:
 
 
 def _no(code: str, text: str) -> Outcome:
-    return Outcome(False, code, f"{text} Nothing was decided.")
+    return Outcome(False, code, f"{text} {gettext('Nothing was decided.')}")
 
 
 @transaction.atomic(durable=True)

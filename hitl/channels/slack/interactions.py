@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
+from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints import ids
 from checkpoints.database import clock
@@ -22,6 +23,7 @@ from hitl.channels.slack import modals
 from hitl.channels.slack.modals import Asked
 from hitl.decisions import visibility
 from hitl.decisions.services import Answer
+from hitl.identity import languages
 from hitl.models import Via
 from hitl.models.channels import ChatService
 from hitl.models.outbound import Channel, Delivery, Occasion
@@ -35,13 +37,12 @@ logger = logging.getLogger(__name__)
 
 OPENING = 2.5
 """Seconds in which a form must be opened: Slack takes none later than three after the press."""
-CONNECT = (
+CONNECT = gettext_lazy(
     "Nothing was decided: Waystation does not know yet who you are in Slack. Open Waystation, "
     "Menu > Notifications, choose “Connect an account”, then press Connect here and enter the "
     "code that is shown there."
 )
-GONE = "Nothing was decided: this question is not there any more."
-ELSEWHERE = "Nothing was decided here. Answer on its page: "
+GONE = gettext_lazy("Nothing was decided: this question is not there any more.")
 
 
 def handle(payload: Mapping[str, Any], *, request_key: str) -> dict[str, Any]:
@@ -53,13 +54,14 @@ def handle(payload: Mapping[str, Any], *, request_key: str) -> dict[str, Any]:
     who = _text(payload, "user", "id")
     team = _text(payload, "user", "team_id") or _text(payload, "team", "id")
     by = accounts.person_of(ChatService.SLACK, team, who)
-    if payload.get("type") == "view_submission":
-        return _submitted(payload, by, team=team, who=who)
-    if payload.get("type") == "block_actions":
-        said = _pressed(payload, by)
-        if said is not None:
-            pause, text = said
-            _whisper(payload, pause, by, text, place=f"slack:{team}:{who}", mark=request_key)
+    with languages.spoken_to(by.pk if by is not None else None):
+        if payload.get("type") == "view_submission":
+            return _submitted(payload, by, team=team, who=who)
+        if payload.get("type") == "block_actions":
+            said = _pressed(payload, by)
+            if said is not None:
+                pause, text = said
+                _whisper(payload, pause, by, text, place=f"slack:{team}:{who}", mark=request_key)
     return {}
 
 
@@ -72,16 +74,16 @@ def _pressed(payload: Mapping[str, Any], by: User | None) -> tuple[Pause | None,
     name = _text(action, "action_id")
     if name == "connect":
         opened = _open(payload, modals.connecting())
-        return None if opened else (None, "The form could not be opened. Press again.")
+        return None if opened else (None, gettext("The form could not be opened. Press again."))
     if not name.startswith("answer:"):
         return None
     shown, _, revision = _text(action, "value").partition(" ")
     asked = Asked(shown, int(revision) if revision.isdecimal() else 0, name.partition(":")[2])
     pause = _pause(asked)
     if by is None:
-        return pause, CONNECT
+        return pause, str(CONNECT)
     if pause is None or not visibility.sees_pause(pause.pk, by=by):
-        return None, GONE
+        return None, str(GONE)
     here = asked.action in pause.ways and links.may_answer_in_chat(pause)
     over = pause.status != PauseStatus.OPEN or asked.revision != pause.revision
     if (here or over) and (over or not modals.takes_words(pause, asked.action)):
@@ -90,7 +92,8 @@ def _pressed(payload: Mapping[str, Any], by: User | None) -> tuple[Pause | None,
     form = modals.form_for(pause, asked) if here else None
     if form is not None and _open(payload, form):
         return None
-    return pause, ELSEWHERE + links.absolute(place_of(pause))
+    elsewhere = gettext("Nothing was decided here. Answer on its page: %(page)s")
+    return pause, elsewhere % {"page": links.absolute(place_of(pause))}
 
 
 def _submitted(
@@ -104,11 +107,11 @@ def _submitted(
     asked = modals.asked_by(view)
     pause = _pause(asked) if asked is not None else None
     if by is None:
-        return _says(CONNECT)
+        return _says(str(CONNECT))
     if asked is None or pause is None or not visibility.sees_pause(pause.pk, by=by):
-        return _says(GONE)
+        return _says(str(GONE))
     if asked.action not in pause.ways:
-        return _says(GONE)
+        return _says(str(GONE))
     data = pause.wants_data(asked.action)
     answer = Answer(
         asked.action,
@@ -132,10 +135,14 @@ def _connected(view: Mapping[str, Any], *, team: str, who: str) -> dict[str, Any
     except accounts.TooManyAccounts as error:
         return _says(str(error))
     if user is None or not (team and who):
-        text = "This is no code that is good now. Have a new one shown."
+        text = gettext("This is no code that is good now. Have a new one shown.")
         return {"response_action": "errors", "errors": {"code": text}}
     name = user.get_full_name() or user.get_username()
-    return _says(f"Connected: from now on you answer here as {name}. Press your answer again.")
+    with languages.spoken_to(user.pk):
+        connected = gettext(
+            "Connected: from now on you answer here as %(name)s. Press your answer again."
+        )
+        return _says(connected % {"name": name})
 
 
 def _says(text: str) -> dict[str, Any]:

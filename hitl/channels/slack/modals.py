@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.utils.datastructures import MultiValueDict
+from django.utils.translation import gettext
 
 from hitl.decisions import answers
 from hitl.forms.json_schema import FormField, SchemaForm
@@ -66,10 +67,14 @@ def form_for(pause: Pause, asked: Asked) -> dict[str, Any] | None:
         blocks = [entry for entry in entries if entry]
     needs = {REVISE, *pause.review.get("reason_required", [])}
     if asked.action in needs or (asked.action == ANSWER and not data):
-        label = "What should change" if asked.action == REVISE else "Your answer, or the reason"
+        label = (
+            gettext("What should change")
+            if asked.action == REVISE
+            else gettext("Your answer, or the reason")
+        )
         blocks.append(_input(FEEDBACK, label, _lines(), optional=False))
     return {
-        **window("Answer", []),
+        **window(gettext("Answer"), []),
         "submit": _plain(answers.label_of(pause, asked.action), TITLE),
         "callback_id": "answer",
         "private_metadata": str(asked),
@@ -79,13 +84,13 @@ def form_for(pause: Pause, asked: Asked) -> dict[str, Any] | None:
 
 def connecting() -> dict[str, Any]:
     """The form that takes the code of one's own page."""
-    hint = "Waystation shows it under Menu > Notifications > Slack and Teams."
+    hint = gettext("Waystation shows it under Menu > Notifications > Slack and Teams.")
     entry = {"type": "plain_text_input", "action_id": ENTRY, "max_length": 100}
     return {
-        **window("Connect", []),
-        "submit": _plain("Connect", TITLE),
+        **window(gettext("Connect"), []),
+        "submit": _plain(gettext("Connect"), TITLE),
         "callback_id": "connect",
-        "blocks": [_input("code", "Code", entry, optional=False, hint=hint)],
+        "blocks": [_input("code", gettext("Code"), entry, optional=False, hint=hint)],
     }
 
 
@@ -94,7 +99,7 @@ def window(title: str, texts: list[str]) -> dict[str, Any]:
     return {
         "type": "modal",
         "title": _plain(title, TITLE),
-        "close": _plain("Close", TITLE),
+        "close": _plain(gettext("Close"), TITLE),
         "blocks": [_section(text) for text in texts],
     }
 
@@ -143,7 +148,10 @@ def _entry(field: FormField) -> dict[str, Any] | None:
         case "date":
             element = {"type": "datepicker"}
         case "check":
-            element = {"type": "checkboxes", "options": [_option(field.label or "Yes", "true")]}
+            element = {
+                "type": "checkboxes",
+                "options": [_option(field.label or gettext("Yes"), "true")],
+            }
         case "one" | "several" if 0 < len(field.options) <= CHOICES and not field.other:
             several = field.kind == "several"
             element = {
@@ -158,7 +166,9 @@ def _entry(field: FormField) -> dict[str, Any] | None:
         element["initial_value"] = field.value[:WORDS]
     element["action_id"] = ENTRY
     optional = not field.required or field.kind == "check"
-    return _input(field.name, field.label or "Answer", element, optional=optional, hint=field.help)
+    return _input(
+        field.name, field.label or gettext("Answer"), element, optional=optional, hint=field.help
+    )
 
 
 def _values(field: FormField, state: Mapping[str, Any]) -> list[str]:

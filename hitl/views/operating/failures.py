@@ -1,22 +1,19 @@
-"""For operators: what failed, where in the code, and going on with many orders at once."""
+"""For operators: what failed, and where in the code."""
 
 from __future__ import annotations
 
 import uuid
 
-from django.contrib import messages
 from django.contrib.auth.decorators import login_required, permission_required
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
-from django.utils.translation import gettext
-from django.views.decorators.http import require_http_methods, require_safe
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
 
-from checkpoints import ids
 from checkpoints.database import clock
-from hitl.operations import failures
+from hitl.operations import batches, failures
 from hitl.rendering.paging import ListAddress
 from hitl.views.common import person
-from runs.models import Run, StepTraceback, Template, WorkOrder
+from runs.models import Run, StepTraceback, Template
 from runs.states import FAILED
 
 TRACEBACK = "runs.view_steptraceback"
@@ -39,7 +36,7 @@ def failure_list(request: HttpRequest) -> HttpResponse:
         "rows": [(run, failures.stopped_at(run)) for run in page.rows],
         "templates": Template.objects.current().order_by("slug").values_list("slug", flat=True),
         "days": failures.DAYS,
-        "most": failures.MOST,
+        "most": batches.MOST,
     }
     return render(request, "hitl/operations/failures.html", context)
 
@@ -64,36 +61,3 @@ def failure(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
         "trace": StepTraceback.objects.filter(run=run).first() if may_read else None,
     }
     return render(request, "hitl/operations/failure.html", context)
-
-
-@login_required
-@permission_required("runs.change_run", raise_exception=True)
-@require_http_methods(["GET", "HEAD", "POST"])
-def failures_retry(request: HttpRequest) -> HttpResponse:
-    """GET shows what would go on: `?order=<id>`, any number of times, or all that a filter of the
-    list chooses; only POST retries.
-    """
-    try:
-        orders = [
-            ids.parse(WorkOrder.PREFIX, value)
-            for value in (request.POST or request.GET).getlist("order")
-        ]
-    except ValueError as error:
-        messages.info(request, gettext("%(error)s. Nothing was retried.") % {"error": error})
-        return redirect("hitl:failures")
-    if request.method == "POST":
-        results = failures.retry(orders, by=person(request))
-        begun = sum(1 for result in results if result.run)
-        return render(
-            request, "hitl/operations/failures_retried.html", {"results": results, "begun": begun}
-        )
-    if "all" in request.GET:
-        chosen = failures.FailureFilter.read(request.GET.dict())
-        orders = failures.orders_of(chosen, now=clock.now())
-    shown = failures.preview(orders)
-    if not shown:
-        messages.info(request, gettext("Choose orders first. Nothing was retried."))
-        return redirect("hitl:failures")
-    return render(
-        request, "hitl/operations/failures_retry.html", {"orders": shown, "most": failures.MOST}
-    )

@@ -8,19 +8,21 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required, permission_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from checkpoints.database import clock
-from hitl.operations import dashboard, invariants
+from hitl.models import Batch
+from hitl.operations import dashboard, flow, invariants
 from hitl.rendering import paging
 from hitl.rendering.paging import ListAddress
 from hitl.views.common import person
-from runs import services
+from runs import services, tasks
 from runs.definitions import compatibility
 from runs.models import Run
 
-HELD = 50
+HELD, BATCHES = 50, 10
 OLDEST = paging.ListOrder(prefix=Run.PREFIX)
 
 
@@ -42,11 +44,31 @@ def operations(request: HttpRequest) -> HttpResponse:
     context = {
         "now": now,
         "standing": dashboard.standing(now=now, here=here),
+        "flow": flow.lately(now=now),
+        "batches": Batch.objects.defer("orders").order_by("-made_at")[:BATCHES],
         "results": results,
         "broken": broken,
         **code,
     }
     return render(request, "hitl/operations/operations.html", context)
+
+
+@login_required
+@permission_required("runs.change_run", raise_exception=True)
+@require_POST
+def sweep(request: HttpRequest) -> HttpResponse:
+    """Take lost runs back and send messages again now, as beat has workers do: also where neither
+    does.
+    """
+    tasks.sweep()
+    messages.success(
+        request,
+        gettext(
+            "What was lost was taken back, and what is due was sent to the workers again. What "
+            "stays here has no worker that serves its queue."
+        ),
+    )
+    return redirect(f"{reverse('hitl:operations')}#stuck")
 
 
 @login_required

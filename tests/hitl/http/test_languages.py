@@ -9,6 +9,8 @@ from django.test import Client
 from django.utils import translation
 
 from checkpoints.text import dates
+from hitl.identity import languages
+from hitl.models import Preference
 from hitl.templatetags.hitl import ago, ahead
 from tests.worlds.people import person
 
@@ -57,6 +59,28 @@ def test_the_switch_in_the_foot_keeps_a_choice_and_goes_back_to_the_page():
     assert GERMAN in client.get("/login").content.decode()
     data |= {"csrfmiddlewaretoken": token, "next": "https://elsewhere.example/", "language": "en"}
     assert client.post("/language", data)["Location"] == "/", "never to another host"
+
+
+def test_a_choice_goes_with_the_person_into_the_next_browser_and_their_mails():
+    ada, ben = person("ada"), person("ben")
+    first = Client()
+    first.force_login(ada)
+    first.post("/language", {"language": "de", "next": "/"})
+    first.post("/language", {"language": "xx", "next": "/"})
+    assert [(row.person, row.language) for row in Preference.objects.all()] == [(ada, "de")]
+    Client().post("/language", {"language": "de", "next": "/"})
+    assert Preference.objects.count() == 1, "of a stranger the browser alone keeps it"
+    for who, cookie, html in [(ada, "", GERMAN), (ada, "en", ENGLISH), (ben, "", ENGLISH)]:
+        browser = Client()
+        if cookie:
+            browser.cookies["django_language"] = cookie
+        browser.post(
+            "/login", {"username": who.username, "password": f"{who.username}'s long password"}
+        )
+        assert html in browser.get("/threads/").content.decode()
+    for who, language in [(ada, "de"), (ben, "en"), (None, "en")]:
+        with languages.spoken_to(who.pk if who else None):
+            assert translation.get_language() == language
 
 
 def test_programs_are_answered_in_english():

@@ -8,9 +8,12 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.test import Client
 
-from runs.models import Run, StepTraceback
+from checkpoints import ids
+from hitl.operations import batches
+from hitl.operations.batches import BatchChoice
+from runs.models import StepTraceback
 from runs.workflows.base import Go, StepFailed
-from tests.conftest import drive, fresh, log_lines
+from tests.conftest import drive
 from tests.worlds.scripted_step import DOES
 from tests.worlds.scripted_step import order_that as order_that
 
@@ -82,46 +85,21 @@ def test_a_traceback_is_bounded_and_readable(order_that):
     assert kept.text.encode()
 
 
-def test_many_are_retried_after_a_look_and_one_that_is_refused_stops_no_other(failed, ana, zoe):
-    """Each goes on from its last good checkpoint, and its log says who retried it."""
-    first, second = failed
-    operator = client_with(ana, "view_run", "change_run")
-    page = operator.get("/operations/failures/retry?all=1").content.decode()
-    assert "Retry 2 orders?" in page
-    assert Run.objects.filter(status="failed").count() == 2  # GET changes nothing
-    assert Run.objects.filter(status="pending").count() == 0
-    gone = first.shown_id[:-4] + "0000"
-    chosen = {"order": [first.shown_id, gone, second.shown_id, first.shown_id]}
-    page = operator.post("/operations/failures/retry", chosen).content.decode()
-    assert "2 of 3 go on" in page
-    assert "There is no such work order." in page
-    for order in failed:
-        assert fresh(order).latest_run.status == "pending"
-        assert log_lines(order)[-1] == "Retried by ana from step execute"
-    page = operator.post("/operations/failures/retry", chosen).content.decode()
-    assert "0 of 3 go on" in page
-    assert "Nothing failed" in operator.get("/operations/failures/").content.decode()
-    stranger = client_with(zoe, "view_run", "change_run")
-    page = stranger.post("/operations/failures/retry", chosen).content.decode()
-    assert "0 of 3 go on" in page
-    assert first.title not in page
-    assert client_with(ana, "view_run").post("/operations/failures/retry").status_code == 403
-
-
 def test_nonsense_is_refused_calmly(ana):
     operator = client_with(ana, "view_run", "change_run")
-    for query in ("order=x", "order=wo_1", ""):
-        answer = operator.get(f"/operations/failures/retry?{query}", follow=True)
-        assert "Nothing was retried." in answer.content.decode()
     assert operator.get("/operations/failures/?days=-1&code=%00&template=%F0").status_code == 200
     assert operator.get("/operations/failures/?before=x").status_code == 404
+    answer = operator.get("/operations/failures/retry?code=none_such", follow=True)
+    assert "Nothing was done." in answer.content.decode()
 
 
 def test_a_retry_that_succeeds_leaves_the_page(order_that, ana):
     order = order_that(fails_in_code)
     drive(order)
     operator = client_with(ana, "view_run", "change_run")
-    operator.post("/operations/failures/retry", {"order": order.shown_id})
+    page = operator.get("/operations/failures/retry").content.decode()
+    assert "Retry 1 order?" in page
+    batches.begin(ids.new(), BatchChoice(action="retry", orders=[order.pk]), by=ana)
     DOES["step"] = lambda state, context: Go()
     assert drive(order).status == "completed"
     assert "Nothing failed" in operator.get("/operations/failures/").content.decode()

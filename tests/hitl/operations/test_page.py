@@ -113,5 +113,5 @@ def test_the_page_takes_the_same_number_of_queries_whatever_there_is(
 ):
     for _ in range(3):
         drive(make_order())
-    with django_assert_max_num_queries(23):
+    with django_assert_max_num_queries(31):
         look(operator)

@@ -23,6 +23,7 @@ from checkpoints.state import encryption
 from hitl import outbound
 from hitl.decisions import notifications, services
 from hitl.decisions.services import Answer
+from hitl.identity import languages
 from hitl.models import Via
 from hitl.models.outbound import Delivery, Endpoint, Link
 from hitl.operations import invariants
@@ -62,6 +63,15 @@ def test_a_question_is_mailed_to_those_who_may_answer_and_to_nobody_else(paused)
     relay()
     assert to() == ["ana@example.org", "ben@example.org"]
     assert statuses() == ["sent", "sent"]
+
+
+def test_each_is_told_in_the_language_that_they_chose(paused, ben):
+    """Issue 19, 7: one question, a mail in German and one in English."""
+    languages.choose(ben, "de")
+    relay()
+    said = {one.to[0]: one for one in mail.outbox}
+    assert "Antworten auf diese E-Mail" in said["ben@example.org"].body
+    assert "Antworten auf" not in said["ana@example.org"].body
 
 
 def test_nothing_is_told_twice(paused):

@@ -546,6 +546,10 @@ def test_a_patch_is_read_file_by_file_and_spoken_of_line_by_line(stack, open_pag
     said = page.locator("#said")
     expect(said).to_contain_text("a.py, line 8")
     expect(said).to_contain_text("Round to cents?")
+    remark = first.locator("[data-at='new:8'] + .remark")
+    expect(remark).to_have_text("Ana Round to cents?")
+    remark.click()
+    assert page.evaluate("location.hash") == f"#{said.locator('li').get_attribute('id')}"
     first.get_by_role("button", name="Mark as seen").click()
     expect(page.locator("[data-seen-count]")).to_have_text("1 of 2 seen")
     expect(second).to_have_attribute("open", "")
@@ -555,6 +559,7 @@ def test_a_patch_is_read_file_by_file_and_spoken_of_line_by_line(stack, open_pag
     expect(page.get_by_label("Wrap lines")).to_be_checked()
     first.locator("summary").first.click()
     expect(line).to_have_class(re.compile("said"))
+    expect(remark).to_have_count(1)
     shot(page, "card-patch-seen")
     page.locator("[data-revise]").click()
     page.get_by_placeholder("Provide feedback").fill("See the comment.")
