@@ -48,7 +48,7 @@ from hitl.admin import wait_gate as wait_gate  # registers
 from hitl.decisions import services, voting
 from hitl.decisions.reviewers import policy
 from hitl.models import Anchor, ApiToken, Decision, Import, Ledger, Via, Vote, is_service
-from hitl.models.tokens import SERVICE_SCOPES
+from hitl.models.people.tokens import SERVICE_SCOPES
 from runs import services as runs
 from runs.admin.runs import PauseRows, RunRows, WorkOrderRows
 from runs.models import Pause, Run, WorkOrder

@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 from hitl.decisions.services import NotFound
 from hitl.find import saved
 from hitl.models import SavedView
-from hitl.models.saved_views import ViewedList
+from hitl.models.people.saved_views import ViewedList
 from runs.api.fields import OptionalText, TextOrNull
 from runs.api.paging import Paged
 from runs.api.requests import body_of, user_of

@@ -19,7 +19,7 @@ from hitl.find.lists import List
 from hitl.find.orders import ORDERS
 from hitl.find.questions import INBOX
 from hitl.find.threads import THREADS
-from hitl.models.saved_views import SavedView, SavedViewQuerySet
+from hitl.models.people.saved_views import SavedView, SavedViewQuerySet
 from runs import keyed, limits
 from runs.workflows.refusals import FieldRefused
 

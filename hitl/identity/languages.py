@@ -8,7 +8,7 @@ from django.conf import settings
 from django.utils import translation
 
 from checkpoints.database.people import User
-from hitl.models.preferences import Preference
+from hitl.models.people.preferences import Preference
 
 
 def chosen_by(person: int | None) -> str:

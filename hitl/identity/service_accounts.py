@@ -14,7 +14,7 @@ from checkpoints.database import clock
 from checkpoints.database.people import NAME, User, called
 from checkpoints.state import codec
 from hitl.models import ApiToken, ServiceAccount, is_service
-from hitl.models.tokens import SERVICE_SCOPES
+from hitl.models.people.tokens import SERVICE_SCOPES
 from runs.workflows.refusals import FieldRefused
 
 DAYS = 90

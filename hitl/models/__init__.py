@@ -6,15 +6,15 @@ from hitl.models.channels import ChatAccount, ChatCode, ChatService
 from hitl.models.comments import Comment, Mention
 from hitl.models.decisions import STEP_AROUND, UNDO, Decision, Via, name_of
 from hitl.models.delegations import Delegation, Snooze
-from hitl.models.directory import ClaimedGroup, MembershipChange
 from hitl.models.idempotency import IdempotencyKey
 from hitl.models.ledgers import Anchor, Erasure, Import, Ledger, ledger_name
-from hitl.models.preferences import Preference
-from hitl.models.presence import Presence, SeenFile
-from hitl.models.saved_views import SavedView
-from hitl.models.service_accounts import ServiceAccount, is_service
+from hitl.models.people.directory import ClaimedGroup, MembershipChange
+from hitl.models.people.preferences import Preference
+from hitl.models.people.presence import Presence, SeenFile
+from hitl.models.people.saved_views import SavedView
+from hitl.models.people.service_accounts import ServiceAccount, is_service
+from hitl.models.people.tokens import ApiToken
 from hitl.models.starts import InboundStart, StartDelivery
-from hitl.models.tokens import ApiToken
 from hitl.models.votes import Vote
 from hitl.models.wait_gate import EarlyAnswer, InboundSource, OuterRun, Wait
 

@@ -14,7 +14,7 @@ from django.db.models import Q
 from checkpoints import ids
 from checkpoints.models import SealedJsonField, Thread
 from checkpoints.models.fields import MadeAtField, SealedTextField
-from hitl.models.tokens import ApiToken
+from hitl.models.people.tokens import ApiToken
 from runs.models import Pause, Run
 
 

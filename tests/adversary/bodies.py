@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -366,3 +367,14 @@ def tool_answer(world: World, pick: Pick) -> dict[str, Any]:
 def tool_order(world: World, pick: Pick) -> dict[str, Any]:
     given = order(world, pick)
     return {name: given[name] or "" for name in ("template", "title", "input", "team")}
+
+
+def batch(world: World, pick: Pick) -> dict[str, Any]:
+    """Orders that somebody would have go on or end, wherever they stand."""
+    return {
+        "action": pick("retry", "cancel", "fork"),
+        "order": world.known().get("order_id", [])[: pick(1, 3, 6)] or [f"wo_{'0' * 26}"],
+        "reason": "because",
+        "step": pick("draft", "execute", "review"),
+        "batch": str(uuid.uuid4()),
+    }

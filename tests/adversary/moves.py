@@ -132,17 +132,6 @@ def _several(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _batch(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
-    """Orders that somebody would have go on or end, wherever they stand."""
-    return {
-        "action": pick("retry", "cancel", "fork"),
-        "order": world.known().get("order_id", [])[: pick(1, 3, 6)] or [f"wo_{NOTHING}"],
-        "reason": "because",
-        "step": pick("draft", "execute", "review"),
-        "batch": str(uuid.uuid4()),
-    }
-
-
 def _bulk(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     asked = Pause.objects.order_by("-pk")[:5]
     chosen = [
@@ -455,7 +444,7 @@ MOVES: dict[str, Body] = {
     f"POST checkpoints/{CHECKPOINT}/resume": plain,
     "POST templates/<slug:slug>/": _page_template,
     f"POST operations/{RUN}/accept-code": plain,
-    "POST operations/batches/new": _batch,
+    "POST operations/batches/new": _of(bodies.batch),
     "POST operations/sweep": plain,
     "POST l/<str:token>": _link,
     "admin runs.Pause approve": _action,

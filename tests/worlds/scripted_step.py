@@ -10,7 +10,7 @@ import pytest
 from checkpoints import store
 from runs import definitions
 from runs.models import WorkOrder
-from runs.workflows.base import Context, Outcome, State
+from runs.workflows.base import Context, Outcome, State, StepFailed
 from runs.workflows.registry import step
 from tests.conftest import fresh
 
@@ -21,6 +21,14 @@ DOES: dict[str, Function] = {}
 @step("test.anything")
 def anything(state: State, context: Context) -> Outcome:
     return DOES["step"](state, context)  # type: ignore[no-any-return]  # also to answer nonsense
+
+
+def fails_in_code(state: State, context: Context) -> Any:
+    return state["missing"]
+
+
+def fails_with_words(state: State, context: Context) -> Any:
+    raise StepFailed("The bank is closed.", code="bank_closed")
 
 
 def state_of(order: WorkOrder) -> State:

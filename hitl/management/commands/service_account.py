@@ -12,7 +12,7 @@ from checkpoints.database.people import NAME, User, called
 from hitl.identity import service_accounts
 from hitl.identity.service_accounts import AccountRefused
 from hitl.models import ApiToken, ServiceAccount
-from hitl.models.tokens import SERVICE_SCOPES
+from hitl.models.people.tokens import SERVICE_SCOPES
 
 
 class Command(BaseCommand):

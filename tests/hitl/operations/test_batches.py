@@ -16,7 +16,7 @@ from hitl.operations import batches, flow
 from hitl.operations.batches import BatchChoice
 from runs.models import Run
 from tests.conftest import drive, fresh, log_lines
-from tests.hitl.operations.test_failures import fails_in_code, fails_with_words
+from tests.worlds.scripted_step import fails_in_code, fails_with_words
 from tests.worlds.scripted_step import order_that as order_that
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

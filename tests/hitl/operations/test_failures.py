@@ -12,9 +12,9 @@ from checkpoints import ids
 from hitl.operations import batches
 from hitl.operations.batches import BatchChoice
 from runs.models import StepTraceback
-from runs.workflows.base import Go, StepFailed
+from runs.workflows.base import Go
 from tests.conftest import drive
-from tests.worlds.scripted_step import DOES
+from tests.worlds.scripted_step import DOES, fails_in_code, fails_with_words
 from tests.worlds.scripted_step import order_that as order_that
 
 pytestmark = pytest.mark.django_db
@@ -25,14 +25,6 @@ def client_with(user, *rights) -> Client:
     client = Client()
     client.force_login(user)
     return client
-
-
-def fails_in_code(state, context):
-    return state["missing"]
-
-
-def fails_with_words(state, context):
-    raise StepFailed("The bank is closed.", code="bank_closed")
 
 
 @pytest.fixture
@@ -66,7 +58,7 @@ def test_the_line_of_the_authors_code_is_shown_to_holders_of_the_right_alone(fai
     address = f"/operations/failures/{run.shown_id}/"
     assert "runs.view_steptraceback" in client_with(ana, "view_run").get(address).content.decode()
     page = client_with(zoe, "view_run", "view_steptraceback").get(address).content.decode()
-    assert "test_failures.py" in page
+    assert "scripted_step.py" in page
     assert "in fails_in_code" in page
     assert client_with(ana).get(address).status_code == 403
 

@@ -14,7 +14,7 @@ from django.db.models import Q
 from checkpoints import ids
 from checkpoints.database.people import User
 from checkpoints.models.fields import MadeAtField
-from hitl.models.service_accounts import is_service
+from hitl.models.people.service_accounts import is_service
 from runs.security.scopes import Scope as TokenScope
 
 SERVICE_SCOPES = (TokenScope.READ, TokenScope.ASK)
