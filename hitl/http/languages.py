@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 from django.conf import settings
 from django.contrib.auth.signals import user_logged_in
@@ -98,7 +99,7 @@ def _keep(response: HttpResponse, language: str) -> None:
         max_age=settings.LANGUAGE_COOKIE_AGE,
         secure=settings.LANGUAGE_COOKIE_SECURE,
         httponly=settings.LANGUAGE_COOKIE_HTTPONLY,
-        samesite=settings.LANGUAGE_COOKIE_SAMESITE,
+        samesite=cast(Any, settings.LANGUAGE_COOKIE_SAMESITE),
     )
 
 

@@ -78,8 +78,8 @@ def test_a_choice_goes_with_the_person_into_the_next_browser_and_their_mails():
             "/login", {"username": who.username, "password": f"{who.username}'s long password"}
         )
         assert html in browser.get("/threads/").content.decode()
-    for who, language in [(ada, "de"), (ben, "en"), (None, "en")]:
-        with languages.spoken_to(who.pk if who else None):
+    for key, language in [(ada.pk, "de"), (ben.pk, "en"), (None, "en")]:
+        with languages.spoken_to(key):
             assert translation.get_language() == language
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import uuid
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission
@@ -31,7 +32,7 @@ def operator(user, *rights) -> Client:
     return client
 
 
-def form(page: str, **values) -> dict:
+def form(page: str, **values: Any) -> dict[str, Any]:
     """What the preview's form sends."""
     hidden = dict(re.findall(r'type="hidden" name="(action|batch|query)" value="([^"]*)"', page))
     return {**hidden, "order": re.findall(r'name="order" value="([^"]*)"', page), **values}
