@@ -109,6 +109,10 @@ def _case(
         ratio=last / floor if floor else None,
         bar=bar,
     )
+    if len(set(watched)) > 1:
+        # the first event comes while the server still lets in the last of those who came at once
+        later = percentile(seen["later"], 0.99) * 1000
+        yield figure(f"commit → {name}, p99 from each one's second event on", later, "ms")
     yield figure(f"{name}: missed or doubled", seen["missed"] + seen["doubled"], "events", bar=0)
     yield figure(f"{name}: database connections", connections, "connections", bar=CONNECTIONS_BAR)
     if len(watched) >= 100:

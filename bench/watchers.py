@@ -127,6 +127,7 @@ async def main() -> None:
         json.dumps(
             {
                 "waits": [wait for mine in waits for wait in mine],
+                "later": [wait for mine in waits for wait in mine[1:]],
                 "doubled": doubled,
                 "missed": missed,
                 "ordered": ordered,
