@@ -128,7 +128,6 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
-    "lucide",
     "csp",
     "axes",
     "allauth",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from hitl.operations.doctor import network, processes, setup, store
+from hitl.operations.doctor import network, people, processes, setup, store
 from hitl.operations.doctor.finding import Finding as Finding
 from hitl.operations.doctor.finding import Level as Level
 
@@ -19,12 +19,15 @@ IN_DATABASE: tuple[Examination, ...] = (
     processes.queues,
     processes.pools,
     processes.versions,
+    people.accounts,
+    people.second_factors,
 )
 """Those that need the tables of this version."""
 OTHERS: tuple[Examination, ...] = (
     store.disk,
     network.broker,
     network.mail,
+    people.provider,
     setup.debug,
     setup.hosts,
     setup.tls,

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
@@ -22,10 +23,11 @@ from django.utils import timezone
 
 from checkpoints.database import clock
 from hitl.operations import health
-from hitl.operations.doctor import Level, store
+from hitl.operations.doctor import Level, people, store
 from runs.engine.workers import heartbeat
 from runs.models import Heartbeat, HeartbeatKind, HostClock, Run, installation
 from tests.servers.private import Redis, free_port
+from tests.worlds.people import person
 
 SECRETS = ("hush-redis", "hush-mail", "hush-key-that-is-rather-short")
 
@@ -40,6 +42,7 @@ def well(db, settings, tmp_path):
     settings.NUM_PROXIES = 1
     settings.WAYSTATION_DATA = tmp_path
     settings.WHITENOISE_USE_FINDERS = False
+    person("root", is_superuser=True)
     for name, queues in (("steps@a", ["control", "steps", "outbound"]), ("agents@a", ["agents"])):
         known: dict[str, Any] = {"version": installation.version(), "commit": installation.commit()}
         facts = {"pool": "prefork", **installation.own_facts()}
@@ -145,6 +148,25 @@ def test_settings_that_will_bite_are_named_with_their_mend(settings, monkeypatch
         usage = SimpleNamespace(total=10**10, used=0, free=free)
         monkeypatch.setattr(shutil, "disk_usage", lambda folder, usage=usage: usage)
         assert "disk: " in said(level)
+
+
+@pytest.mark.usefixtures("well")
+def test_the_day_on_which_the_provider_is_away_is_thought_of(settings, monkeypatch):
+    """Issue 20, 4: a setting that locks everybody out is found before that day."""
+    issuer = settings.WAYSTATION_OIDC_ISSUER = f"http://127.0.0.1:{free_port()}"
+    settings.WAYSTATION_PASSWORDS, settings.WAYSTATION_BREAK_GLASS = "break-glass", ["glass"]
+    settings.WAYSTATION_STEP_UP = "everyone"
+    assert "description cannot be read" in said() and "none of them can log in" in said()
+    assert "1 of 1 active people have none" in said("warning")
+    person("glass")
+    settings.WAYSTATION_BREAK_GLASS = ["glass", "gone"]
+    assert "accounts" not in said() and "these cannot log in: gone" in said("warning")
+    monkeypatch.setattr(people, "_discovered", lambda issuer: {"issuer": "https://other.example"})
+    assert "another name" in said()
+    monkeypatch.setattr(people, "_discovered", lambda asked: {"issuer": f"{issuer}/"})
+    assert "The provider answers." in said("fine") and "single sign-on" not in said()
+    User.objects.filter(username="root").update(is_superuser=False)
+    assert "no active superuser" in said("warning")
 
 
 @pytest.mark.usefixtures("well")

@@ -1,0 +1,109 @@
+"""Who can log in, and prove that it is them: the provider, the accounts for the day it is away, and
+second factors.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from checkpoints.database.people import NAME, User
+from hitl.identity import factors
+from hitl.operations.doctor.finding import Finding, fine, warning, wrong
+
+PROVIDER = 5
+"""Seconds that the provider may take."""
+LOOKED_AT = 500
+"""People whose second factors are looked at."""
+
+
+def provider() -> Iterator[Finding]:
+    """The OpenID Connect provider is reached, as a login would."""
+    issuer = settings.WAYSTATION_OIDC_ISSUER
+    if not issuer:
+        return
+    try:
+        told = _discovered(issuer)
+    except (OSError, ValueError):
+        yield wrong(
+            "single sign-on",
+            "The provider's description cannot be read, so nobody logs in by it.",
+            "See WAYSTATION_OIDC_ISSUER: under it lies .well-known/openid-configuration; and "
+            "whether this host may reach it.",
+        )
+        return
+    if str(told.get("issuer", "")).rstrip("/") != issuer:
+        yield wrong(
+            "single sign-on",
+            "The provider calls itself by another name, so its logins are refused.",
+            "Set WAYSTATION_OIDC_ISSUER to the `issuer` of its description, letter by letter.",
+        )
+    else:
+        yield fine("single sign-on", "The provider answers.")
+
+
+def _discovered(issuer: str) -> dict[str, Any]:
+    """Raises OSError, and ValueError where it is no description."""
+    address = f"{issuer}/.well-known/openid-configuration"
+    if not address.startswith(("https://", "http://")):
+        raise ValueError("no web address")
+    with urllib.request.urlopen(address, timeout=PROVIDER) as answer:  # noqa: S310  # just checked
+        told = json.loads(answer.read(1_000_000))
+    if not isinstance(told, dict):
+        raise ValueError("no description")
+    return told
+
+
+def accounts() -> Iterator[Finding]:
+    """Somebody can administer, also on the day on which the provider is away."""
+    active: QuerySet[Any] = User.objects.filter(is_active=True)
+    if not active.filter(is_superuser=True).exists():
+        yield warning(
+            "accounts",
+            "There is no active superuser: nobody can give rights.",
+            "Make one: manage.py createsuperuser.",
+        )
+    if settings.WAYSTATION_PASSWORDS != "break-glass":
+        return
+    named = active.filter(**{f"{NAME}__in": settings.WAYSTATION_BREAK_GLASS})
+    able = [person for person in named if person.has_usable_password()]
+    missing = set(settings.WAYSTATION_BREAK_GLASS) - {person.get_username() for person in able}
+    if not able:
+        yield wrong(
+            "accounts",
+            "Passwords are for accounts of WAYSTATION_BREAK_GLASS alone, and none of them can log "
+            "in: when the provider is away, nobody gets in.",
+            "Name an active account there, and give it a password: manage.py changepassword.",
+        )
+    elif missing:
+        yield warning(
+            "accounts",
+            f"Of WAYSTATION_BREAK_GLASS these cannot log in: {', '.join(sorted(missing))}.",
+            "Make them active and give them a password, or take them out.",
+        )
+
+
+def second_factors() -> Iterator[Finding]:
+    """Whoever must prove a second factor has one."""
+    ways = factors.chosen()
+    if ways is None or settings.WAYSTATION_STEP_UP == "off":
+        return
+    people = list(User.objects.filter(is_active=True).order_by("-is_superuser", "pk")[:LOOKED_AT])
+    without = [person for person in people if not ways.has_one(person)]
+    if settings.WAYSTATION_STEP_UP == "everyone" and without:
+        yield warning(
+            "second factors",
+            f"{len(without)} of {len(people)} active people have none, and cannot answer a "
+            "question of high risk.",
+            "Ask them to set one up under their name, Second factors; or set WAYSTATION_STEP_UP to "
+            "enrolled.",
+        )
+    elif people:
+        yield fine(
+            "second factors", f"{len(people) - len(without)} of {len(people)} active people."
+        )
