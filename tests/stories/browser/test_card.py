@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.databases.copies import PEOPLE, TOKENS
+from tests.databases.copies import PASSWORD, PEOPLE, TOKENS
 from tests.doors.looks import icon, is_coloured, spinning, style
 from tests.servers.stack import SlowStack, standing_alone, until
-from tests.stories.conftest import SCREENSHOTS, shot
+from tests.stories.conftest import SCREENSHOTS, log_in, shot
 
 pytestmark = pytest.mark.stack
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 900}}
@@ -26,6 +26,9 @@ PHONE: dict[str, Any] = {
 }
 PAPERS = """
 from runs import definitions
+from django.contrib.auth.models import Group, User
+kim = User.objects.create(username="kim", first_name="Kim", password=User.objects.get(username="ben").password)
+kim.groups.add(Group.objects.get(name="platform"))
 definitions.edit_step_template("slow-paper", title="Write the plan", function="slow.paper", config={})
 definitions.edit_step_template("slow-note", title="Write a note", function="slow.paper", config={"parts": 1})
 part = "diff --git a/{0} b/{0}\\n--- a/{0}\\n+++ b/{0}\\n@@ -7,2 +7,2 @@\\n one\\n-return total\\n+return round(total)\\n"
@@ -459,6 +462,71 @@ def test_what_is_of_high_risk_is_asked_for_twice(stack, open_page, ask):
     assert decided(stack, third) == {}
     plain.get_by_role("button", name="Yes, Approve").click()
     assert decided(stack, third)["user_decision"] == "approve"
+
+
+DEVICE = {"protocol": "ctap2", "transport": "internal", "hasResidentKey": True,
+          "hasUserVerification": True, "isUserVerified": True,
+          "automaticPresenceSimulation": True}  # fmt: skip
+"""A passkey that Chromium itself plays, with a finger always on it."""
+LATER = """
+from importlib import import_module
+from django.conf import settings
+from django.contrib.sessions.models import Session
+for row in Session.objects.all():
+    session = import_module(settings.SESSION_ENGINE).SessionStore(row.session_key)
+    if session.pop("second_factor", None):
+        session.save()
+"""
+"""As if the five minutes were over in which a proof counts as fresh."""
+
+
+def test_a_passkey_proves_who_answers_what_is_of_high_risk(stack, chromium, ask):
+    """Issue 20, 4: enrolled, logged in with, and asked for again by the card, in a browser's own
+    WebAuthn; the receipt says so. A passkey is bound to a name, so not to an address of numbers.
+    """
+    asked = ask("paper-high")
+    home = stack.url.replace("127.0.0.1", "localhost")
+    context = chromium.new_context(base_url=home, **DESKTOP)
+    page = context.new_page()
+    device = context.new_cdp_session(page)
+    device.send("WebAuthn.enable")
+    device.send("WebAuthn.addVirtualAuthenticator", {"options": DEVICE})
+    log_in(page, "kim", "/account/")
+    page.goto("/account/keys/add")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Go on").click()
+    page.wait_for_url("**/account/keys/add")
+    page.get_by_label("Name").fill("Kim's laptop")
+    page.get_by_role("button", name="Add").click()
+    expect(page.locator("main")).to_contain_text("recovery codes")
+    shot(page, "account-passkey-added")
+    page.goto("/account/")
+    page.get_by_label("Menu").click()
+    page.get_by_role("button", name="Log out").click()
+    page.goto("/login?next=/account/")
+    page.get_by_label("Username").fill("kim")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    page.wait_for_url("**/login/factor*")
+    shot(page, "login-passkey")
+    page.get_by_role("button", name="Use a passkey").click()
+    page.wait_for_url("**/account/")
+    stack.manage("shell", "-c", LATER)
+    page.goto(asked["path"])
+    expect(page.locator(".live")).to_contain_text("Live")
+    page.keyboard.press("a")
+    page.get_by_role("dialog").get_by_role("button", name="Yes, Approve").click()
+    factor = page.get_by_role("dialog").filter(has_text="Second factor")
+    expect(factor).to_be_visible()
+    shot(page, "card-step-up")
+    assert decided(stack, asked) == {}
+    factor.get_by_role("button", name="Use a passkey").click()
+    until(lambda: decided(stack, asked), what="the decision")
+    assert decided(stack, asked)["user_decision"] == "approve"
+    page.goto("/decisions/")
+    page.get_by_role("link", name="Receipt").first.click()
+    expect(page.locator("main")).to_contain_text("passkey")
+    context.close()
 
 
 @pytest.mark.parametrize("live", [True, False])
