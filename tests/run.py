@@ -1,5 +1,5 @@
-"""`make test`: private PostgreSQL and Redis, then all tests on PostgreSQL, then those that touch
-the database again on SQLite.
+"""`make test`: private PostgreSQL and Redis, then all tests on PostgreSQL, and beside them those
+that touch the database again on SQLite.
 
 A missing server is installed (as root on Debian) or fails the run with a sentence; nothing is
 skipped for want of one.
@@ -28,9 +28,11 @@ NEEDED = {
     "prometheus": "promtool",
     "systemd": "systemd-analyze",
 }
-SPREAD = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
-"""By file, in the order of tests/conftest.py. One more than CI has processors: while stories wait
-for their servers, and for time-outs, others work.
+SPREAD = ["--dist", "loadfile", "--no-loadscope-reorder"]
+"""By file, in the order of tests/conftest.py."""
+ON_POSTGRESQL, ON_SQLITE = ["-n", "3"], ["-n", "1"]
+"""Two more than CI has processors: while stories wait for their servers, and for time-outs, others
+work.
 """
 ON_BOTH = ["-m", "not stack and not one_database"]
 SPOKEN_WITH = {"-s", "--pdb", "--trace"}
@@ -64,9 +66,9 @@ def main(arguments: list[str]) -> int:
         one = is_one_file(arguments)
         if one:
             environment["SCREENSHOTS"] = "1"
-        spread = [] if one else SPREAD
-        commands = [*spread, *arguments], [*spread, *ON_BOTH, *arguments]
-        if one and not SPOKEN_WITH & set(arguments):
+        spread = ([], []) if one else ([*ON_POSTGRESQL, *SPREAD], [*ON_SQLITE, *SPREAD])
+        commands = [*spread[0], *arguments], [*spread[1], *ON_BOTH, *arguments]
+        if not SPOKEN_WITH & set(arguments):
             with ThreadPoolExecutor() as pool:
                 beside = pool.submit(pytest, sqlite, commands[1], into=folder / "second")
                 codes = [pytest(environment, commands[0]), beside.result()]
@@ -77,9 +79,7 @@ def main(arguments: list[str]) -> int:
 
 
 def is_one_file(arguments: list[str]) -> bool:
-    """Whether these choose tests of a single file, with which one process is busy: then both
-    databases have their turn at the same time.
-    """
+    """Whether these choose tests of a single file, with which one process is busy."""
     chosen = {word.split("::")[0] for word in arguments if not word.startswith("-")}
     files = [ROOT / word for word in chosen if (ROOT / word).exists()]
     return len(files) == 1 and files[0].is_file()
