@@ -1,4 +1,5 @@
 import sys
+from pathlib import Path
 from typing import Any
 
 from django.apps import AppConfig
@@ -10,6 +11,7 @@ from checkpoints.security import private_files
 from runs import checks as checks  # registers them
 from runs import defaults, env
 from runs.agents import model
+from runs.agents.tools import mcp_servers
 from runs.workflows import timing
 
 
@@ -33,6 +35,8 @@ class RunsConfig(AppConfig):
             umask=getattr(settings, "WAYSTATION_UMASK", 0),
         )
         timing.go_by(clock.now)
+        if settings.WAYSTATION_MCP_TOOLS:
+            mcp_servers.register(Path(settings.WAYSTATION_MCP_TOOLS))
         try:
             shipped.register()
         except ImproperlyConfigured as error:

@@ -192,6 +192,9 @@ WAYSTATION_GRAPH_TYPES = env.items("WAYSTATION_GRAPH_TYPES")
 """Types of their own that graphs keep in their checkpoints, as `module:Name`; others are
 refused.
 """
+WAYSTATION_MCP_TOOLS = env.text("WAYSTATION_MCP_TOOLS")
+"""The file with the tools of MCP servers that agents may use (`manage.py mcp_tools`); "" for none.
+"""
 WAYSTATION_MCP = env.flag("WAYSTATION_MCP")
 """Whether `/mcp` is served (docs/how-to/mcp.md); it takes `requirements-mcp.txt`."""
 WAYSTATION_MCP_OWNER_DECIDES = env.flag("WAYSTATION_MCP_OWNER_DECIDES")

@@ -245,6 +245,10 @@ class Loop:
         tool = tools.find(call["tool"])
         arguments = tools.read_arguments(tool, call["arguments"])
         verdict = explain(tool, arguments, self.agent.approvals)
+        if not verdict.ask and tool.doubt is not None:
+            use = tools.ToolUse(context=self.context, call_id=call["id"], state=self.state)
+            if why := tool.doubt(use):
+                verdict = Verdict(ask=True, why=why)
         if not verdict.ask:
             ready.append(Ready(id=call["id"], tool=tool, arguments=arguments))
             return

@@ -92,6 +92,9 @@ class Tool:
     """
     preview: Preview | None = None
     """Markdown for whoever decides the call: what it would do."""
+    doubt: Callable[[ToolUse], str] | None = None
+    """Says why a person must look at a call whatever the rules say; "" where nothing speaks for it.
+    Asked before each call that the rules let pass; raises ToolFailed."""
     in_workspace: bool = False
     """Reads and changes the run's workspace only.
 
@@ -111,6 +114,7 @@ def tool(
     risk: Literal["low", "normal", "high"] = "normal",
     editable: Sequence[str] = (),
     preview: Preview | None = None,
+    doubt: Callable[[ToolUse], str] | None = None,
     in_workspace: bool = False,
 ) -> Callable[[Function], Function]:
     """Register a function as a tool.
@@ -133,6 +137,7 @@ def tool(
             risk=risk,
             editable=tuple(editable),
             preview=preview,
+            doubt=doubt,
             in_workspace=in_workspace,
         )
         if _TOOLS.setdefault(name, made).function is not function:
