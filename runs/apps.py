@@ -35,11 +35,11 @@ class RunsConfig(AppConfig):
             umask=getattr(settings, "WAYSTATION_UMASK", 0),
         )
         timing.go_by(clock.now)
-        if settings.WAYSTATION_MCP_TOOLS:
-            mcp_servers.register(Path(settings.WAYSTATION_MCP_TOOLS))
         try:
+            if settings.WAYSTATION_MCP_TOOLS:
+                mcp_servers.register(Path(settings.WAYSTATION_MCP_TOOLS))
             shipped.register()
-        except ImproperlyConfigured as error:
+        except (ImproperlyConfigured, mcp_servers.ServersRefused) as error:
             if not env.serves(sys.argv):
                 raise
             # servers of others would end with a traceback

@@ -8,6 +8,7 @@ the rules say, until an operator accepts the tool anew.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import re
 import time
@@ -17,9 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from django.core.exceptions import ImproperlyConfigured
-
-from checkpoints.state import codec
 from runs.agents.tools.registry import ToolFailed, ToolUse, tool
 from runs.workflows import schemas
 
@@ -34,10 +32,10 @@ LONGEST = 1_000
 RISKS = ("low", "normal", "high")
 
 
-class ServerRefused(Exception):
-    """A server, or one of its tools, that cannot be taken; the message says why."""
+class ServersRefused(Exception):
+    """The accepted tools cannot be taken; the message says why."""
 
-    code = "mcp_server_refused"
+    code = "mcp_servers_refused"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,11 +65,12 @@ class McpServer:
 
 
 def digest_of(description: str, schema: Any) -> str:
-    return codec.digest(codec.encode({"description": description, "schema": schema}))
+    text = json.dumps([description, schema], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read(path: Path) -> dict[str, McpServer]:
-    """The accepted servers; raises ImproperlyConfigured."""
+    """The accepted servers; raises ServersRefused."""
     try:
         document = json.loads(path.read_text()) if path.exists() else {}
         return {
@@ -83,7 +82,7 @@ def read(path: Path) -> dict[str, McpServer]:
             for name, server in document.items()
         }
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ImproperlyConfigured(
+        raise ServersRefused(
             f"WAYSTATION_MCP_TOOLS: {path} cannot be read ({type(error).__name__}). "
             "`manage.py mcp_tools accept` writes it."
         ) from error
@@ -103,7 +102,7 @@ def write(path: Path, servers: Mapping[str, McpServer]) -> None:
 
 
 def register(path: Path) -> None:
-    """Have agents find the accepted tools; raises ImproperlyConfigured."""
+    """Have agents find the accepted tools; raises ServersRefused."""
     for server in read(path).values():
         for one in server.tools.values():
             try:
@@ -115,7 +114,7 @@ def register(path: Path) -> None:
                     doubt=partial(_doubt, server, one),
                 )(partial(_call, server, one))
             except (ValueError, schemas.SchemaRefused) as error:
-                raise ImproperlyConfigured(
+                raise ServersRefused(
                     f"WAYSTATION_MCP_TOOLS: {server.name}'s {one.name} cannot be used: {error}"
                 ) from error
 
@@ -150,7 +149,7 @@ _heard: dict[tuple[str, str], tuple[float, dict[str, McpTool]]] = {}
 def _doubt(server: McpServer, accepted: McpTool, use: ToolUse) -> str:
     """Why a person must look at a call whatever the rules say; "" for no reason."""
     secret = _secret(server, use)
-    key = (server.name, codec.digest(secret))
+    key = (server.name, hashlib.sha256(secret.encode()).hexdigest())
     at, said = _heard.get(key, (0.0, {}))
     if not said or time.monotonic() - at > FRESH:
         said = offered(server, secret)

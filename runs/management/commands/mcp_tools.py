@@ -43,7 +43,10 @@ class Command(BaseCommand):
         if not settings.WAYSTATION_MCP_TOOLS:
             raise CommandError("Set WAYSTATION_MCP_TOOLS to the file that is to hold them.")
         path = Path(settings.WAYSTATION_MCP_TOOLS)
-        servers = mcp_servers.read(path)
+        try:
+            servers = mcp_servers.read(path)
+        except mcp_servers.ServersRefused as error:
+            raise CommandError(str(error)) from error
         match options["command"]:
             case "accept":
                 server = self._accepted(options)

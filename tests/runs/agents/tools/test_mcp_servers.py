@@ -8,7 +8,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
 
 from checkpoints.models import Event
@@ -141,7 +140,7 @@ def test_nonsense_in_the_command_and_the_file_is_said_in_words(theirs, accepted,
     run("remove", "tracker")
     assert run("list") == ""
     accepted.write_text('{"x": {"tools": [{"name": 1}]}}')
-    with pytest.raises(ImproperlyConfigured, match="mcp_tools accept"):
+    with pytest.raises(mcp_servers.ServersRefused, match="mcp_tools accept"):
         mcp_servers.register(accepted)
     settings.WAYSTATION_MCP_TOOLS = ""
     with pytest.raises(CommandError, match="WAYSTATION_MCP_TOOLS"):
