@@ -19,8 +19,8 @@ from runs.agents.tools import mcp_servers, registry
 from runs.security import credentials
 from tests.databases.encryption_keys import NEW, keys
 from tests.databases.whole import file_database as file_database
-from tests.servers.mcp_tracker import TOKEN, tracker
 from tests.servers.model_endpoint import ModelReply, by_loop, serving
+from tests.servers.tracker import TOKEN, tracker
 from tests.worlds import agents
 from tests.worlds.agents import thread as thread
 
