@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,10 @@ from typing import Any
 
 from bench.chaos import EFFECTS, ONCE
 from bench.chaos.faults import known
-from bench.chaos.wire import Link, Wire
+from bench.chaos.hosts import faults as among_hosts
+from bench.chaos.hosts import network
+from bench.chaos.hosts.servers import Servers, outside
+from bench.chaos.wire import Wire
 from tests.run import install_missing
 from tests.servers.private import PostgreSQL, Redis
 from tests.servers.stack import Stack
@@ -44,31 +48,42 @@ def main(arguments: list[str]) -> int:
         flush=True,
     )
     install_missing()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started ends as well
+    if options.hosts:
+        reason = "asked for" if options.proxies else network.why_not()
+        options.proxies = bool(reason)
+        if reason:
+            print(f"hosts: proxies stand in for network namespaces: {reason}", flush=True)
+        else:
+            print("hosts: each is a network namespace", flush=True)
+            network.leave()
     with tempfile.TemporaryDirectory(
         prefix="waystation-chaos-", ignore_cleanup_errors=True
     ) as name:
         folder = Path(name)
         folder.chmod(0o755)
-        with servers(folder) as (postgresql, redis):
+        with servers(folder, options) as (postgresql, redis, places):
             wire = Wire()
-            stack = prepare(
-                folder,
-                wire.link("outside", postgresql.socket, postgresql=True),
-                redis,
-                lease=options.lease,
+            url = (
+                outside(wire, places)
+                if places
+                else wire.link("outside", postgresql.socket, postgresql=True).url
             )
-            from bench.chaos.race import Race  # they know the models, so Django is ready before
+            stack = prepare(folder, url, redis, lease=options.lease)
+            # they know the models, so Django is ready before
+            from bench.chaos.hosts.world import Hosts
+            from bench.chaos.race import Race
             from bench.chaos.world import World
 
-            dice = random.Random(options.seed)
-            world = World(
-                stack,
-                postgresql,
-                redis,
-                wire,
-                workers=options.workers,
-                lease=options.lease,
-                dice=dice,
+            more = {
+                "workers": options.workers,
+                "lease": options.lease,
+                "dice": random.Random(options.seed),
+            }
+            world = (
+                Hosts(stack, postgresql, redis, wire, places=places, **more)
+                if places
+                else World(stack, postgresql, redis, wire, **more)
             )
             try:
                 summary = Race(world, options).run()
@@ -76,6 +91,8 @@ def main(arguments: list[str]) -> int:
                 world.stop()
                 if options.keep:
                     subprocess.run(["cp", *folder.glob("*.log"), options.keep], check=False)
+    if options.hosts:
+        summary["hosts"] = "proxies" if options.proxies else "namespaces"
     if options.table:
         print(table(summary), flush=True)
     print(json.dumps(summary), flush=True)
@@ -156,6 +173,14 @@ def read(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--table", action="store_true", help="print the rows of docs/explanation/reliability.md too"
     )
+    parser.add_argument(
+        "--hosts",
+        action="store_true",
+        help="databases and Redis are hosts, too, and networks break (make hosts)",
+    )
+    parser.add_argument(
+        "--proxies", action="store_true", help="with --hosts: no network namespaces"
+    )
     parser.add_argument("--keep", default="", help="a folder for the logs")
     options = parser.parse_args(arguments)
     bounded = options.minutes or options.times
@@ -163,6 +188,10 @@ def read(arguments: list[str]) -> argparse.Namespace:
         60 * options.minutes + 60 * options.times * 6 + DRAIN if bounded else 5400
     )
     options.clients = options.clients or (8 if bounded else 20)
+    if options.faults is None and options.hosts:
+        options.faults = list(among_hosts.ALL)
+    if not options.hosts and any(known()[name].only_hosts for name in options.faults or []):
+        parser.error("some of these faults want --hosts")
     options.faults = _possible(parser, options.faults)
     return options
 
@@ -180,13 +209,14 @@ def _possible(parser: argparse.ArgumentParser, wanted: list[str] | None) -> list
     """The faults to make: one that was asked for and cannot be made is an error, else it is left
     out, aloud.
     """
-    reasons = {name: reason for name in wanted or known() if (reason := known()[name].possible())}
+    usual = [name for name, fault in known().items() if not fault.only_hosts]
+    reasons = {name: reason for name in wanted or usual if (reason := known()[name].possible())}
     sentences = [f"{name} cannot be made here: {reason}" for name, reason in reasons.items()]
     if wanted and sentences:
         parser.error("; ".join(sentences))
     for words in sentences:
         print(words, flush=True)
-    return [name for name in wanted or known() if name not in reasons]
+    return [name for name in wanted or usual if name not in reasons]
 
 
 def _shown(value: object) -> object:
@@ -214,26 +244,36 @@ def table(summary: dict[str, Any]) -> str:
 
 
 @contextmanager
-def servers(folder: Path) -> Iterator[tuple[PostgreSQL, Redis]]:
+def servers(
+    folder: Path, options: argparse.Namespace
+) -> Iterator[tuple[PostgreSQL, Redis, Servers | None]]:
+    if options.hosts:
+        places = Servers(folder, namespaces=not options.proxies)
+        try:
+            places.start()
+            yield places.postgresql, places.redis, places
+        finally:
+            places.stop()
+        return
     postgresql, redis = PostgreSQL(folder / "pg"), Redis(folder)
     postgresql.create()
     try:
         postgresql.start()
         redis.start()
-        yield postgresql, redis
+        yield postgresql, redis, None
     finally:
         for server in (postgresql, redis):
             server.kill()
 
 
-def prepare(folder: Path, database: Link, redis: Redis, *, lease: float) -> Stack:
+def prepare(folder: Path, database: str, redis: Redis, *, lease: float) -> Stack:
     """The product's processes to be, and Django in this one, which looks at the same database."""
     import django
 
     for name in (EFFECTS, ONCE):
         (folder / name).touch()
     environment = {
-        "DATABASE_URL": database.url,
+        "DATABASE_URL": database,
         "REDIS_URL": redis.url,
         # where each effect adds a line to a file: what the world outside has seen
         "CHAOS_LEDGERS": str(folder),

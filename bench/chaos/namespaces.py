@@ -38,19 +38,19 @@ class Namespace:
         return ["ip", "netns", "exec", self.name]
 
     def make(self) -> None:
-        _ip("netns", "add", self.name)
-        _ip("link", "add", self.cable, "type", "veth", "peer", "name", "eth0", "netns", self.name)
-        _ip("addr", "add", f"{self.here}/30", "dev", self.cable)
-        _ip("link", "set", self.cable, "up")
-        _ip("-n", self.name, "addr", "add", f"{self.there}/30", "dev", "eth0")
-        _ip("-n", self.name, "link", "set", "eth0", "up")
-        _ip("-n", self.name, "link", "set", "lo", "up")
+        ip("netns", "add", self.name)
+        ip("link", "add", self.cable, "type", "veth", "peer", "name", "eth0", "netns", self.name)
+        ip("addr", "add", f"{self.here}/30", "dev", self.cable)
+        ip("link", "set", self.cable, "up")
+        ip("-n", self.name, "addr", "add", f"{self.there}/30", "dev", "eth0")
+        ip("-n", self.name, "link", "set", "eth0", "up")
+        ip("-n", self.name, "link", "set", "lo", "up")
 
     def pull(self) -> None:
-        _ip("link", "set", self.cable, "down")
+        ip("link", "set", self.cable, "down")
 
     def plug(self) -> None:
-        _ip("link", "set", self.cable, "up")
+        ip("link", "set", self.cable, "up")
 
     def remove(self) -> None:
         for words in (["netns", "del", self.name], ["link", "del", self.cable]):
@@ -70,5 +70,5 @@ def _free() -> tuple[str, str]:
             return f"{network}.1", f"{network}.2"
 
 
-def _ip(*words: str) -> None:
+def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True)

@@ -50,6 +50,7 @@ def do(context: Context, outcome: str) -> dict[str, Any]:
     """
     wish = sabotage.wished(context, outcome)
     _note(EFFECTS, context.key)
+    sabotage.linger()
     with sabotage.during(wish, "once"):
         context.once("effect", partial(_note, ONCE, context.key))
     context.log(f"Did {context.key}")

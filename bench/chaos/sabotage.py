@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import typing
 from collections import abc
 from collections.abc import Callable, Iterator
@@ -69,6 +70,24 @@ def sdk() -> set[str]:
         if callable(value) and not name.startswith("_") and name not in hints
     }
     return fields | methods | {outcome.__name__ for outcome in typing.get_args(Outcome)}
+
+
+HOST = "CHAOS_HOST"
+"""The variable in which each host finds its name."""
+
+
+def linger() -> None:
+    """Stay in this step for as long as the fault `cut_off` wants, if it wants this host's next
+    one: until a file is gone.
+    """
+    wanted, here = (
+        Path(os.environ["CHAOS_LEDGERS"]) / f"{name}-{os.environ.get(HOST)}"
+        for name in ("linger", "lingers")
+    )
+    with suppress(FileNotFoundError):
+        os.rename(wanted, here)
+        while here.exists():
+            time.sleep(0.05)  # the step is at work
 
 
 @dataclass

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import struct
 import threading
 from collections.abc import Callable, Coroutine
@@ -23,6 +24,10 @@ from typing import Any, TypeVar
 Target = Path | int | tuple[str, int]
 """A socket's path, a port of the loopback, or one of another address."""
 T = TypeVar("T")
+AGAIN = 0.3
+"""Seconds until TCP sends again what was lost, about: a proxy cannot lose a packet, but can wait as
+the receiver of a lost one does.
+"""
 _STARTUP = 196608
 """Version 3.0 of the protocol; other first messages ask for encryption, or cancel."""
 _READY = b"Z\x00\x00\x00\x05"
@@ -49,6 +54,21 @@ class Trap:
     sprung: threading.Event = field(default_factory=threading.Event)
     heard: bytes = b""
     """All that was said in the transaction of the statement, to find in it whom it is about."""
+
+
+@dataclass(frozen=True)
+class Weather:
+    """What a way does to each packet: seconds that it takes more, and the share that is lost."""
+
+    delay: float
+    loss: float
+
+    def seconds(self) -> float:
+        """How long this one takes; they differ by half."""
+        return self.delay * random.uniform(0.5, 1.5)  # guards nothing
+
+    def loses(self) -> bool:
+        return random.random() < self.loss  # guards nothing
 
 
 class Wire:
@@ -103,6 +123,9 @@ class Link:
         )
         self.port = 0
         self.silent = False
+        self.weather: Weather | None = None
+        self.beside: Link | None = None
+        """The same process's way to the other one of two databases, of which one is the primary."""
         self.flows: set[Flow] = set()
         self.trap: Trap | None = None
         self._server: asyncio.Server | None = None
@@ -110,7 +133,8 @@ class Link:
     @property
     def url(self) -> str:
         """PostgreSQL's, over this way."""
-        return f"postgresql://waystation@{self.address}:{self.port}/postgres?sslmode=disable&gssencmode=disable"
+        places = [f"{link.address}:{link.port}" for link in (self, self.beside) if link is not None]
+        return f"postgresql://waystation@{','.join(places)}/postgres?sslmode=disable&gssencmode=disable"
 
     async def listen(self) -> None:
         self._server = await self.wire.loop.create_server(lambda: Flow(self), self.address, 0)
@@ -128,6 +152,8 @@ class Link:
         self.silent = True
         for flow in self.flows:
             flow.hush()
+        if self.beside is not None:
+            self.beside.silence_here()
 
     def heal(self) -> None:
         """What was held back goes on its way."""
@@ -137,6 +163,8 @@ class Link:
         self.silent = False
         for flow in list(self.flows):
             flow.go_on()
+        if self.beside is not None:
+            self.beside._heal()
 
     def cut(self) -> None:
         """Reset all connections; new ones are passed on."""
@@ -180,6 +208,8 @@ class Flow(asyncio.Protocol):
         self._open, self._heard = False, bytearray()
         self._statement, self._prepared = "", dict[str, str]()
         self._buffer, self._started = bytearray(), False
+        self._arrived: dict[asyncio.Transport, float] = {}
+        """When the last of what is on its way to each side arrives."""
         self._connecting: asyncio.Task[None] | None = None
         self.mute = False
         """What the server answers is dropped; with its last word the connection is cut."""
@@ -265,7 +295,7 @@ class Flow(asyncio.Protocol):
         if self.server is None or self.server.is_closing():
             return  # cut, with something still on its way
         if not self.link.postgresql:
-            self.server.write(data)
+            self._send(self.server, data)
             return
         self._buffer += data
         with contextlib.suppress(_Sprung):
@@ -273,8 +303,17 @@ class Flow(asyncio.Protocol):
                 self._kept = message
                 self._hear(message)
                 self._kept = b""
-                self.server.write(message)
+                self._send(self.server, message)
                 self._strike(message)
+
+    def _send(self, side: asyncio.Transport, data: bytes) -> None:
+        weather, loop = self.link.weather, self.link.wire.loop
+        if weather is None and side not in self._arrived:
+            return side.write(data)
+        delay = weather.seconds() + AGAIN * weather.loses() if weather else 0.0
+        self._arrived[side] = at = max(loop.time() + delay, self._arrived.get(side, 0.0))
+        loop.call_at(at, side.write, data)
+        return None
 
     def _next(self) -> bytes:
         """The next whole message; none where it has not come yet.
@@ -350,7 +389,7 @@ class Flow(asyncio.Protocol):
     def heard(self, data: bytes) -> None:
         if not self.mute:
             if self.client is not None:
-                self.client.write(data)
+                self._send(self.client, data)
         elif self._answered is not None and data[-6:-1] == _READY:
             self._answered.spring(self.link, self)
             self._answered.sprung.set()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -24,6 +24,12 @@ ALIVE = {
 }
 """libpq's: a server that vanished without a word is known to be gone after some 20 seconds, not
 after two hours.
+"""
+SEVERAL = {"connect_timeout": "2", "target_session_attrs": "read-write"}
+"""The same where several servers are named, of which one is the primary.
+
+They are tried in order, so each new connection waits so long for a first one that vanished. A
+standby, which only reads, is not taken.
 """
 SERVERS_SIDE = {
     "tcp_keepalives_idle": 10,
@@ -64,8 +70,9 @@ def database(url: str, *, pool: int, patience: Patience | None = None) -> dict[s
     """Django's database settings for `sqlite:///path` or
     `postgresql://user:password@host:port/name?option=value`.
 
-    `host` may also be given as an option, which is how a socket folder is named. `pool` is the size
-    of psycopg's pool; 0 is none, which is right for workers that fork.
+    `host` may also be given as an option, which is how a socket folder is named. Several hosts,
+    with commas between them, are a primary and its standbys. `pool` is the size of psycopg's pool;
+    0 is none, which is right for workers that fork.
     """
     parts = urlsplit(url)
     if parts.scheme == "sqlite":
@@ -79,9 +86,10 @@ def database(url: str, *, pool: int, patience: Patience | None = None) -> dict[s
             f"DATABASE_URL has the scheme {parts.scheme!r}: use sqlite or postgresql"
         )
     options: dict[str, Any] = dict(parse_qsl(parts.query))
-    host = options.pop("host", parts.hostname or "")
+    hosts, ports = _places(parts)
+    host = options.pop("host", hosts)
     prepared = _prepared(options)
-    options = {**ALIVE, **options, **prepared}
+    options = {**ALIVE, **(SEVERAL if "," in host else {}), **options, **prepared}
     # else a pooler gives each transaction another session: docs/how-to/deploy.md
     if prepared:
         options["options"] = " ".join(
@@ -102,11 +110,21 @@ def database(url: str, *, pool: int, patience: Patience | None = None) -> dict[s
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
         "HOST": host,
-        "PORT": str(options.pop("port", parts.port or "")),
+        "PORT": options.pop("port", ports),
         "CONN_MAX_AGE": 0,  # under ASGI each request has a thread of its own: kept connections leak
         "CONN_HEALTH_CHECKS": False,  # POOLED looks itself; without a pool none is kept
         "OPTIONS": options,
     }
+
+
+def _places(parts: SplitResult) -> tuple[str, str]:
+    """The hosts and the ports of an address, each with commas between several, as libpq has it."""
+    places = [urlsplit(f"//{place}") for place in parts.netloc.rpartition("@")[2].split(",")]
+    try:
+        ports = [str(place.port or "") for place in places]
+    except ValueError as error:
+        raise ImproperlyConfigured(f"DATABASE_URL has a port that is none: {error}") from error
+    return ",".join(place.hostname or "" for place in places), ",".join(ports) if any(ports) else ""
 
 
 def _prepared(options: dict[str, Any]) -> dict[str, Any]:

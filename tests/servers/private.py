@@ -56,9 +56,9 @@ def free_port() -> int:
             return port
 
 
-def answers(port: int) -> bool:
+def answers(port: int, address: str = "127.0.0.1") -> bool:
     with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+        return probe.connect_ex((address, port)) == 0
 
 
 def wait_for(ready: Callable[[], bool], name: str, process: Server, seconds: float = 30) -> None:
@@ -81,6 +81,10 @@ class PostgreSQL:
     more: dict[str, str] = field(default_factory=dict)
     """Further settings of the server's."""
     as_user: list[str] = field(default_factory=list)
+    address: str = ""
+    """Where it listens as well, at 5432, for everybody."""
+    under: list[str] = field(default_factory=list)
+    """Words before its command."""
     process: Server | None = None
 
     @property
@@ -104,13 +108,18 @@ class PostgreSQL:
             check=True,
             stdout=subprocess.DEVNULL,
         )
+        if self.address:
+            with (self.folder / "db/pg_hba.conf").open("a") as rules:
+                rules.writelines(
+                    f"host {what} all 0.0.0.0/0 trust\n" for what in ("all", "replication")
+                )
 
     def copy(self, other: PostgreSQL, *options: str) -> None:
         """Be a hot standby of the other one, which runs; to be started."""
         self._settle()
         whence = [
             "-h",
-            str(other.folder),
+            other.address or str(other.folder),
             "-U",
             "waystation",
             "-D",
@@ -119,7 +128,7 @@ class PostgreSQL:
             "-c",
             "fast",
         ]
-        command = [*self.as_user, str(find("pg_basebackup")), *whence, *options]
+        command = [*self.under, *self.as_user, str(find("pg_basebackup")), *whence, *options]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
     def _settle(self) -> None:
@@ -132,7 +141,7 @@ class PostgreSQL:
         settings = {
             # a killed server's pages are in the system's cache; a power cut is another test
             "fsync": "on" if self.durable else "off",
-            "listen_addresses": "",
+            "listen_addresses": self.address,
             "unix_socket_directories": str(self.folder),
             "max_connections": "300",
             **self.more,
@@ -140,6 +149,7 @@ class PostgreSQL:
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         with (self.folder.parent / "postgresql.log").open("ab") as log:
             command = [
+                *self.under,
                 *self.as_user,
                 str(find("postgres")),
                 "-D",
@@ -174,23 +184,29 @@ class PostgreSQL:
 
 @dataclass
 class Redis:
-    """A server on a free port of the loopback. It keeps nothing."""
+    """A server on a free port, of the loopback if not said otherwise. It keeps nothing."""
 
     folder: Path
     port: int = field(default_factory=free_port)
+    address: str = "127.0.0.1"
+    under: list[str] = field(default_factory=list)
+    """Words before its command."""
     process: Server | None = None
 
     @property
     def url(self) -> str:
-        return f"redis://127.0.0.1:{self.port}/0"
+        return f"redis://{self.address}:{self.port}/0"
 
     def start(self) -> None:
         words = [
+            *self.under,
             "redis-server",
             "--port",
             str(self.port),
             "--bind",
-            "127.0.0.1",
+            self.address,
+            "--protected-mode",
+            "no",
             "--save",
             "",
             "--appendonly",
@@ -201,7 +217,7 @@ class Redis:
         self.process = subprocess.Popen(
             [*words, "--dir", str(self.folder)], stdout=subprocess.DEVNULL
         )
-        wait_for(lambda: answers(self.port), "Redis", self.process)
+        wait_for(lambda: answers(self.port, self.address), "Redis", self.process)
 
     def kill(self) -> None:
         """With all messages in it."""

@@ -12,7 +12,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from bench.chaos.world import World
@@ -29,6 +29,9 @@ class Fault(ABC):
 
     The docstring says what is done, for `--help`; the module's name is the fault's.
     """
+
+    only_hosts: ClassVar[bool] = False
+    """Whether it can only be made where servers are hosts as well (`--hosts`)."""
 
     def possible(self) -> str | None:
         """Why it cannot be made on this machine; None where it can."""
@@ -56,10 +59,11 @@ class Fault(ABC):
 @cache
 def known() -> dict[str, Fault]:
     """All faults by name."""
-    faults = {}
+    faults: dict[str, Fault] = {}
     for module in pkgutil.iter_modules(__path__):
         faults[module.name] = importlib.import_module(f"{__name__}.{module.name}").FAULT
-    return faults
+    # they are written with Fault, so this module comes before theirs
+    return {**faults, **importlib.import_module("bench.chaos.hosts.faults").FAULTS}
 
 
 class Maker(threading.Thread):

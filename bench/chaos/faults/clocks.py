@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from pathlib import Path
@@ -40,9 +41,11 @@ class Clocks(Fault):
             world.stack.own.setdefault(name, {}).update({**clock, **more})
 
     def make(self, world: World) -> str:
+        # each another one: some of them are an hour apart at any time
+        offsets = itertools.cycle(world.dice.sample(OFFSETS, len(OFFSETS)))
         for name in (*world.names, "web", "beat"):
             new = self._file(world, name).with_suffix(".new")
-            new.write_text(world.dice.choice(OFFSETS))
+            new.write_text(next(offsets))
             os.replace(new, self._file(world, name))
         since = time.monotonic()
         world.await_recovery("clocks", since=since, watch=HELD)

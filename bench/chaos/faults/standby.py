@@ -8,14 +8,12 @@ import time
 from typing import TYPE_CHECKING
 
 from bench.chaos.faults import Fault
+from bench.chaos.hosts.servers import WAIT, say
 from tests.servers.private import PostgreSQL, find
 from tests.servers.stack import until
 
 if TYPE_CHECKING:
     from bench.chaos.world import World
-
-WAIT = 30.0
-"""Seconds for a standby to catch up, and to be promoted."""
 
 
 class Standby(Fault):
@@ -58,16 +56,6 @@ class Standby(Fault):
         shutil.rmtree(primary.folder, ignore_errors=True)
         world.await_recovery("standby", touched, since=time.monotonic())
         return "promoted"
-
-
-def say(server: PostgreSQL, *statements: str) -> list[tuple[object, ...]]:
-    """What the last of them gives."""
-    import psycopg
-
-    with psycopg.connect(server.url, autocommit=True) as session:
-        for statement in statements:
-            result = session.execute(statement)
-        return result.fetchall() if result.description else []
 
 
 FAULT = Standby()

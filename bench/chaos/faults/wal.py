@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bench.chaos.disk import Disk
 from bench.chaos.faults import Fault
-from bench.chaos.faults.standby import say
+from bench.chaos.hosts.servers import say
 from checkpoints import ids
 from tests.servers.private import PostgreSQL, find
 
