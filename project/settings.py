@@ -117,7 +117,7 @@ and are still read.
 
 INSTALLED_APPS = [
     "unfold",
-    "django.contrib.admin",
+    "project.desk.DeskConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

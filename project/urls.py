@@ -9,6 +9,7 @@ from hitl.http import languages
 from hitl.views import probes
 from project.identity.login import of_admin
 
+admin.autodiscover()  # in `project.desk`'s place
 # Swagger UI writes its styles into the page
 reference = csp_update({"style-src": [UNSAFE_INLINE]})(
     SpectacularSwaggerSplitView.as_view(

@@ -20,6 +20,7 @@ from unittest.mock import patch
 import hypothesis
 import pytest
 from django.conf import settings as django_settings
+from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.db import connection
 from django.test import Client, TransactionTestCase
@@ -44,6 +45,7 @@ from tests.worlds.mailing import receiver as receiver
 from tests.worlds.people import group, person
 
 ledger.let_flush()
+admin.autodiscover()  # tests go through its pages, whatever addresses were read before
 # a test module may import `project.asgi`, which saves the declared workflows: while modules are
 # imported there is no database
 django_settings.WAYSTATION_PUBLISH = False

@@ -10,6 +10,7 @@ from urllib.parse import urljoin
 
 import pytest
 from django.db import connection
+from django.db.models import OuterRef, Subquery
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -251,10 +252,9 @@ def grow(world: World, count: int) -> None:
     )
     run = world.order.latest_run
     assert run is not None
-    runs = world.copies(
+    world.copies(
         run, count, thread_id=lambda n: threads[n].pk, work_order_id=lambda n: orders[n].pk
     )
-    for order, its_run in zip(orders, runs, strict=True):
-        order.latest_run = its_run
-    WorkOrder.objects.bulk_update(orders, ["latest_run"], batch_size=500)
+    own = Run.objects.filter(work_order=OuterRef("pk")).values("pk")
+    WorkOrder.objects.filter(latest_run=None).update(latest_run=Subquery(own))
     assert Run.objects.count() > count
