@@ -20,6 +20,10 @@ from checkpoints.contract import configured
 from checkpoints.database import older_database
 
 logger = logging.getLogger(__name__)
+OURS = ("checkpoints", "runs", "hitl")
+"""Tags of the checks that our commands begin with. Django's own, which read all pages and
+addresses, are `manage.py check`'s: they took two fifths of a short command's time.
+"""
 
 
 @register("checkpoints")

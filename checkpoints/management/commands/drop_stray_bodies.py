@@ -2,6 +2,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from checkpoints.checks import OURS
 from checkpoints.store import StoreUnavailable, orphans
 
 
@@ -10,6 +11,7 @@ class Command(BaseCommand):
         "Drop bodies of states, in a store beside the database, that no checkpoint refers to: a "
         "crash or a rollback leaves some."
     )
+    requires_system_checks = OURS
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(

@@ -3,6 +3,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from checkpoints.checks import OURS
 from checkpoints.security import key_rotation
 from checkpoints.state import encryption
 
@@ -15,6 +16,7 @@ class Command(BaseCommand):
         "small batches. May be stopped and begun again. "
         "Exits with 1 where a value could not be opened."
     )
+    requires_system_checks = OURS
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--dry-run", action="store_true", help="only count, by column and key")

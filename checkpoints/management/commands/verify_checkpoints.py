@@ -6,6 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints import ids
+from checkpoints.checks import OURS
 from checkpoints.export.verification import CheckpointCheck
 from checkpoints.models import Thread
 
@@ -15,6 +16,7 @@ class Command(BaseCommand):
         "Compute the digests of all checkpoints, blobs and chunks again, and name what was "
         "changed. Reads only; exits with 1 on damage."
     )
+    requires_system_checks = OURS
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--thread", help="only this thread (thr_…), and the blobs it refers to")

@@ -3,6 +3,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
+from checkpoints.checks import OURS
 from checkpoints.database import clock
 from hitl.ledger import anchors
 from hitl.models import Anchor
@@ -13,6 +14,7 @@ class Command(BaseCommand):
         "Write today's anchors, where the worker has not yet, and print them; --all prints all. "
         "Keep the lines elsewhere."
     )
+    requires_system_checks = OURS
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(

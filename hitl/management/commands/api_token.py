@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from checkpoints.checks import OURS
 from checkpoints.database import clock
 from checkpoints.database.people import active
 from hitl.models import ApiToken
@@ -19,6 +20,7 @@ class Command(BaseCommand):
         "Make an API token for a user and print it once, as the last word of the output. Only "
         "its digest is kept."
     )
+    requires_system_checks = OURS
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", help="the name to log in with")

@@ -3,6 +3,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints import ids
+from checkpoints.checks import OURS
 from checkpoints.models import Thread
 from hitl.decisions.services import NotFound
 from hitl.threads import erasure
@@ -13,6 +14,7 @@ class Command(BaseCommand):
         "Erase a thread with its child runs, checkpoints, log, questions, work order and "
         "workspace. The ledger keeps digests only."
     )
+    requires_system_checks = OURS
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("thread", help="thr_…")

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from checkpoints.checks import OURS
 from hitl.ledger import export
 from hitl.models import Ledger
 
@@ -13,6 +14,7 @@ class Command(BaseCommand):
         "Write ledgers as CSV, or as JSON with what each digest is over, so that the chain can "
         "be computed again elsewhere."
     )
+    requires_system_checks = OURS
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--format", choices=list(export.FORMATS), default="json")

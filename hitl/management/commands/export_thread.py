@@ -5,6 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints import ids
+from checkpoints.checks import OURS
 from checkpoints.export.schema import document_schema
 from checkpoints.models import Thread
 from checkpoints.state import codec
@@ -18,6 +19,7 @@ class Command(BaseCommand):
         "Write a thread as one JSON document, in plain: checkpoints, events, runs, questions, "
         "decisions and blobs."
     )
+    requires_system_checks = OURS
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("thread", nargs="?", default="", help="thr_…")

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from checkpoints.checks import OURS
 from checkpoints.database.people import active
 from hitl.find import shell
 
@@ -13,6 +14,7 @@ class Command(BaseCommand):
         "Search a list as a user sees it, by the words of its page's address: "
         "find --user ana orders status=failed since=7d."
     )
+    requires_system_checks = OURS
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--user", required=True, help="act as this user")

@@ -4,6 +4,7 @@ from typing import Any
 from django.contrib.auth.models import Group
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from checkpoints.checks import OURS
 from checkpoints.database.people import User, active
 from checkpoints.export import thread_document
 from hitl.threads import export as whole
@@ -16,6 +17,7 @@ class Command(BaseCommand):
         "Import a thread from a document of export_thread, under new ids; print its id as the "
         "last word."
     )
+    requires_system_checks = OURS
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file")

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from checkpoints.checks import OURS
 from checkpoints.database import clock
 from hitl.operations import invariants
 
@@ -16,6 +17,7 @@ class Command(BaseCommand):
         "Look whether the database keeps the product's promises, and name what breaks them. "
         "Reads only; exits with 1 on a breach."
     )
+    requires_system_checks = OURS
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(

@@ -6,6 +6,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints import ids
+from checkpoints.checks import OURS
 from checkpoints.database.people import active
 from hitl.models.outbound import Delivery, Endpoint
 from hitl.outbound import endpoints, sending
@@ -13,6 +14,7 @@ from hitl.outbound import endpoints, sending
 
 class Command(BaseCommand):
     help = "Send a test message now, to a user's mail or to an endpoint, and say what came of it."
+    requires_system_checks = OURS
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", help="whose mail is tried; with --endpoint, who tries it")

@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib.auth.models import Group
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from checkpoints.checks import OURS
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User, called
 from hitl.identity import service_accounts
@@ -20,6 +21,7 @@ class Command(BaseCommand):
         "Make and look after accounts without a person. A token's secret is printed once, as the "
         "last word of the output."
     )
+    requires_system_checks = OURS
 
     def add_arguments(self, parser: CommandParser) -> None:
         commands = parser.add_subparsers(dest="command", required=True)

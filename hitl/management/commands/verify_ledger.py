@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from checkpoints.checks import OURS
 from hitl.ledger.verification import BadAnchor, LedgerCheck
 from hitl.models import Ledger
 
@@ -15,6 +16,7 @@ class Command(BaseCommand):
         "Walk the chain of every ledger, with its evidence and anchors, and name what was "
         "changed. Reads only; exits with 1 on a breach."
     )
+    requires_system_checks = OURS
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(

@@ -6,6 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints import ids
+from checkpoints.checks import OURS
 from checkpoints.database.people import User, active
 from checkpoints.store import CheckpointDamaged
 from hitl.decisions import services, voting
@@ -65,6 +66,7 @@ class Command(BaseCommand):
         "Make, list, show and answer work orders from the shell, as a user: workorder "
         "create|list|show|approve|revise|cancel."
     )
+    requires_system_checks = OURS
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--user", required=True, help="act as this user")

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
+from checkpoints.checks import OURS
 from runs.definitions import compatibility
 
 
@@ -13,6 +14,7 @@ class Command(BaseCommand):
         "Whether this code still does what the runs under way were asked for. Run it before a "
         "deploy; exits with 1 where it does not."
     )
+    requires_system_checks = OURS
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(

@@ -6,6 +6,7 @@ from django.contrib.auth.models import Group
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
+from checkpoints.checks import OURS
 from runs.models import Credential
 from runs.security import credentials
 
@@ -21,6 +22,7 @@ class Command(BaseCommand):
         "Keep secrets that steps and tools use by name. A value is read from standard input, "
         "never from the command line, and never shown."
     )
+    requires_system_checks = OURS
 
     def add_arguments(self, parser: CommandParser) -> None:
         commands = parser.add_subparsers(dest="command", required=True)

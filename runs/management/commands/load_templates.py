@@ -3,11 +3,13 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import transaction
 
+from checkpoints.checks import OURS
 from runs.definitions import shipped
 
 
 class Command(BaseCommand):
     help = "Write the templates that come with Waystation and with your workflows. Safe to repeat."
+    requires_system_checks = OURS
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(

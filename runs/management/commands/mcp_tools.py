@@ -4,6 +4,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from checkpoints.checks import OURS
 from checkpoints.text import invisible
 from runs.agents.tools import ToolFailed, mcp_servers
 from runs.agents.tools.mcp_servers import McpServer
@@ -17,6 +18,7 @@ class Command(BaseCommand):
         "Accept tools of an MCP server for agents, as the server describes them now; say what has "
         "changed since. Workers read the file of WAYSTATION_MCP_TOOLS when they start."
     )
+    requires_system_checks = OURS
 
     def add_arguments(self, parser: CommandParser) -> None:
         commands = parser.add_subparsers(dest="command", required=True)

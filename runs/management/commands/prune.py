@@ -3,6 +3,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from checkpoints.checks import OURS
 from checkpoints.database import clock
 from checkpoints.retention.housekeeping import HousekeepingBusy
 from runs import retention
@@ -15,6 +16,7 @@ class Command(BaseCommand):
         "Drop what is older or more than the templates and settings keep. The sweep does the "
         "same bit by bit; this does all of it now."
     )
+    requires_system_checks = OURS
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--dry-run", action="store_true", help="only say what would go")

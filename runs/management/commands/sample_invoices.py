@@ -4,6 +4,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
+from checkpoints.checks import OURS
 from runs.contrib.booking.samples import make_samples
 
 
@@ -12,6 +13,7 @@ class Command(BaseCommand):
         "Write sample books and e-invoices to try smart-booking on; prints the invoices' paths. "
         "What is there stays."
     )
+    requires_system_checks = OURS
 
     def handle(self, *args: Any, **options: Any) -> None:
         for path in make_samples(

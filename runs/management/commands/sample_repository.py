@@ -3,6 +3,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from checkpoints.checks import OURS
 from runs.git.samples import FolderInUse, make_sample
 
 
@@ -11,6 +12,7 @@ class Command(BaseCommand):
         "Make a real git repository in DIR to try a work order on. Offline; does nothing if it "
         "is there already."
     )
+    requires_system_checks = OURS
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("directory", metavar="DIR", type=Path)

@@ -6,6 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import F, OuterRef, Subquery
 
 from checkpoints import ids
+from checkpoints.checks import OURS
 from checkpoints.database.people import User, called
 from checkpoints.text import invisible
 from runs.api.schedules import OccurrenceOut, PreviewOut, ScheduleOut
@@ -23,6 +24,7 @@ class Command(BaseCommand):
         "Look after all schedules from the shell: list, show, pause, resume, run. Whoever has the "
         "shell may, as operators may in the admin."
     )
+    requires_system_checks = OURS
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True)

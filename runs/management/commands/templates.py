@@ -5,12 +5,14 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
+from checkpoints.checks import OURS
 from runs.definitions import yaml_files
 from runs.definitions.errors import TemplateInvalid, TemplateNotFound
 
 
 class Command(BaseCommand):
     help = "Write templates as YAML, and take them in again: for templates that live in git."
+    requires_system_checks = OURS
 
     def add_arguments(self, parser: CommandParser) -> None:
         commands = parser.add_subparsers(dest="command", required=True)
