@@ -132,6 +132,7 @@ STILL: dict[str, str] = {
             "credential remove", "credential set",
             "doctor", "drop_stray_bodies", "export_ledger", "export_thread", "invariants",
             "load_templates",
+            "mcp_tools accept", "mcp_tools check", "mcp_tools list", "mcp_tools remove",
             "prune", "rotate_keys",
             "schedules list", "schedules pause", "schedules resume", "schedules run",
             "schedules show",
