@@ -16,6 +16,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 django_application: Any = get_asgi_application()
 
 from checkpoints import checks  # noqa: E402  # their models need the line above
+from hitl.doors.langgraph import server as langgraph  # noqa: E402  # as above
 from hitl.http.incoming import bounded  # noqa: E402  # as above
 from hitl.http.tracing import traced  # noqa: E402  # as above
 from hitl.live import routing  # noqa: E402  # as above
@@ -36,6 +37,10 @@ if settings.WAYSTATION_MCP:
     from hitl.doors.mcp import server as mcp_server  # its package is optional
 
     doors = [path("mcp", patient(traced(guarded(mcp_server.application))))]
+if settings.WAYSTATION_LANGGRAPH:
+    graph_door = langgraph.application(exception_handler)
+    named = settings.WAYSTATION_LANGGRAPH_ORIGINS
+    doors.append(re_path(r"^langgraph/(?P<path>.*)$", patient(traced(guarded(graph_door, named)))))
 http: Any = [*streams, *doors, re_path("", traced(bounded(django_application)))]
 sockets = guarded(patient(URLRouter(routing.websockets(exception_handler))))
 application = ProtocolTypeRouter({"http": URLRouter(http), "websocket": sockets})

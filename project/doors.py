@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 from django.core.exceptions import DisallowedHost
@@ -37,11 +37,13 @@ FOREIGN_ORIGIN = (
 )
 
 
-def guarded(application: Application) -> Any:
-    """The application, for requests to this server's own names and not from pages of others."""
+def guarded(application: Application, origins: Collection[str] = ()) -> Any:
+    """The application, for requests to this server's own names and not from pages of others, but
+    of these origins.
+    """
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
-        refused = refusal(scope)
+        refused = refusal(scope, origins)
         if refused is None:
             await application(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -53,7 +55,7 @@ def guarded(application: Application) -> Any:
     return door
 
 
-def refusal(scope: Scope) -> tuple[str, str] | None:
+def refusal(scope: Scope, origins: Collection[str] = ()) -> tuple[str, str] | None:
     """Why a request to a stream or a socket is refused (code, words); None where it is not."""
     request = request_of(scope)
     try:
@@ -61,7 +63,8 @@ def refusal(scope: Scope) -> tuple[str, str] | None:
             request.get_host()
     except DisallowedHost:
         return FOREIGN_HOST
-    return None if "HTTP_ORIGIN" not in request.META or _own_origin(request) else FOREIGN_ORIGIN
+    origin = request.META.get("HTTP_ORIGIN")
+    return None if origin in {None, *origins} or _own_origin(request) else FOREIGN_ORIGIN
 
 
 def request_of(scope: Scope) -> ASGIRequest:

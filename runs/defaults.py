@@ -203,6 +203,10 @@ one person. The token itself never may.
 """
 WAYSTATION_MCP_PERMISSION_MINUTES = env.number("WAYSTATION_MCP_PERMISSION_MINUTES", 30, low=0.1)
 """How long `permission_prompt` waits for a person, where its address names no deadline."""
+WAYSTATION_LANGGRAPH = env.flag("WAYSTATION_LANGGRAPH")
+"""Whether `/langgraph` is served (docs/how-to/langgraph-clients.md)."""
+WAYSTATION_LANGGRAPH_ORIGINS = env.items("WAYSTATION_LANGGRAPH_ORIGINS")
+"""Origins, such as `https://ui.example`, whose pages may speak to `/langgraph`, with a token."""
 WAYSTATION_EXTEND = env.number("WAYSTATION_EXTEND", 1)
 """How far people may move a deadline: so many times as long as the question was given at first; 0
 is not at all.

@@ -60,6 +60,8 @@ def main(arguments: list[str]) -> int:
             "TEST_POSTGRESQL": "1",
             "WAYSTATION_DATA": str(folder / "data"),
             "WAYSTATION_MCP": "1",
+            "WAYSTATION_LANGGRAPH": "1",
+            "WAYSTATION_LANGGRAPH_ORIGINS": "https://ui.example",
         }
         sqlite = {key: value for key, value in environment.items() if key != "TEST_POSTGRESQL"}
         sqlite["DATABASE_URL"] = f"sqlite:///{folder / 'data' / 'unused.sqlite3'}"

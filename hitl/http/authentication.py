@@ -1,4 +1,4 @@
-"""`Authorization: Bearer <token>`, and what a token's scope allows."""
+"""`Authorization: Bearer <token>` or `x-api-key: <token>`, and what a token's scope allows."""
 
 from __future__ import annotations
 
@@ -63,6 +63,8 @@ def token_of(secret: str, *, method: str) -> ApiToken | None:
 class BearerAuthentication(BaseAuthentication):
     def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
         parts = get_authorization_header(request).split()
+        if not parts and (key := request.META.get("HTTP_X_API_KEY", "")):
+            parts = [b"bearer", key.encode("latin-1", "replace")]
         if not parts or parts[0].lower() != b"bearer":
             return None
         token = (
@@ -245,10 +247,13 @@ def _session_key_of(scope: Any) -> str:
 
 
 def secret_of(scope: Any) -> str | None:
-    """What came with `Authorization: Bearer`, or as an offered subprotocol."""
-    header = dict(scope["headers"]).get(b"authorization", b"").split()
+    """What came with `Authorization: Bearer`, as `x-api-key`, or as an offered subprotocol."""
+    headers = dict(scope["headers"])
+    header = headers.get(b"authorization", b"").split()
     if len(header) == 2 and header[0].lower() == b"bearer":
         return str(header[1].decode("latin-1"))
+    if not header and (key := headers.get(b"x-api-key", b"").strip()):
+        return str(key.decode("latin-1"))
     offers = (
         offer.removeprefix("bearer.")
         for offer in scope.get("subprotocols", [])

@@ -25,7 +25,7 @@ from checkpoints.database.people import User
 from hitl.identity import languages
 from hitl.rendering import catalogues
 
-FOR_PROGRAMS = ("/api/", "/metrics", "/livez", "/readyz", "/mcp", "/words.js")
+FOR_PROGRAMS = ("/api/", "/metrics", "/livez", "/readyz", "/mcp", "/langgraph/", "/words.js")
 YEAR = 31_536_000
 BROUGHT = "_language_brought"
 """On the request of a login: the language that this person chose elsewhere."""

@@ -56,6 +56,10 @@ class EventStream:
     headers: list[tuple[bytes, bytes]]
     heartbeat: float | None = None
     """Seconds between two comments; `HEARTBEAT` where the door names none."""
+    opening: bytes = f"retry: {RETRY_MS}\n\n".encode()
+    """What is told before the first frame."""
+    beat: bytes = b": still here\n\n"
+    media: bytes = b"text/event-stream; charset=utf-8"
 
 
 def caller_or_refusal(scope: dict[str, Any]) -> Caller:
@@ -82,7 +86,7 @@ async def run(stream: EventStream, receive: Receive, send: Send) -> None:
 
 async def _run(stream: EventStream, receive: Receive, send: Send) -> None:
     headers = [
-        (b"content-type", b"text/event-stream; charset=utf-8"),
+        (b"content-type", stream.media),
         (b"cache-control", b"no-cache"),
         (b"x-accel-buffering", b"no"),
         (b"x-content-type-options", b"nosniff"),
@@ -90,14 +94,15 @@ async def _run(stream: EventStream, receive: Receive, send: Send) -> None:
         *stream.headers,
     ]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await _write(send, f"retry: {RETRY_MS}\n\n".encode())
+    if stream.opening:
+        await _write(send, stream.opening)
     ending = [
         asyncio.create_task(_tell(stream.frames, send)),
         asyncio.create_task(_watch_rights(stream)),
     ]
     others = [
         asyncio.create_task(_until_gone(receive)),
-        asyncio.create_task(_beat(stream.heartbeat or HEARTBEAT, send)),
+        asyncio.create_task(_beat(stream, send)),
     ]
     try:
         done, _ = await asyncio.wait({*ending, *others}, return_when=asyncio.FIRST_COMPLETED)
@@ -154,10 +159,10 @@ async def _watch_rights(stream: EventStream) -> None:
         stays = await in_database_thread(may_stay)()
 
 
-async def _beat(seconds: float, send: Send) -> None:
+async def _beat(stream: EventStream, send: Send) -> None:
     while True:
-        await asyncio.sleep(seconds)
-        await _write(send, b": still here\n\n")
+        await asyncio.sleep(stream.heartbeat or HEARTBEAT)
+        await _write(send, stream.beat)
 
 
 async def _write(send: Send, piece: bytes) -> None:

@@ -7,6 +7,7 @@ from hitl.models.comments import Comment, Mention
 from hitl.models.decisions import STEP_AROUND, UNDO, Decision, Via, name_of
 from hitl.models.delegations import Delegation, Snooze
 from hitl.models.idempotency import IdempotencyKey
+from hitl.models.langgraph import LangGraphRun, LangGraphTag, LangGraphThread
 from hitl.models.ledgers import Anchor, Erasure, Import, Ledger, ledger_name
 from hitl.models.people.directory import ClaimedGroup, MembershipChange
 from hitl.models.people.preferences import Preference
@@ -38,6 +39,9 @@ __all__ = [
     "Import",
     "InboundSource",
     "InboundStart",
+    "LangGraphRun",
+    "LangGraphTag",
+    "LangGraphThread",
     "Ledger",
     "MembershipChange",
     "Mention",

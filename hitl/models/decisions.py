@@ -38,6 +38,7 @@ class Via(models.TextChoices):
     SLACK = "slack", gettext_lazy("Slack")
     TEAMS = "teams", gettext_lazy("Teams")
     MCP = "mcp", gettext_lazy("Mcp")
+    LANGGRAPH = "langgraph", gettext_lazy("LangGraph")
     POLICY = "policy", gettext_lazy("Policy")
     """Nobody: the template's rules, at the deadline."""
 

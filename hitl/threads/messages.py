@@ -73,7 +73,13 @@ class MessageOutcome:
 
 
 def say(
-    thread_id: uuid.UUID, turn: Turn, *, by: User, via: Via, auto_resume_pending: bool = True
+    thread_id: uuid.UUID,
+    turn: Turn,
+    *,
+    by: User,
+    via: Via,
+    auto_resume_pending: bool = True,
+    when_busy: WhenBusy | None = None,
 ) -> MessageOutcome:
     """Give a thread new input (S0-74..78, S1-6).
 
@@ -86,6 +92,7 @@ def say(
 
     Args:
         auto_resume_pending: False leaves the question alone, so the thread is busy.
+        when_busy: for this message alone, in place of the thread's own.
     Raises:
         NotFound, and what `decide`, `runs.threads.turns.invoke` and
         `runs.threads.message_queue.put` raise.
@@ -108,7 +115,7 @@ def say(
     waits = turn.input is not None and not turn.by_hand
     offer = turns.offer(place, now=clock.now()) if waits else None
     if waits and QueuedTurn.objects.waiting().filter(thread=thread_id).exists():  # nobody overtakes
-        return _stand_in_line(thread, turn, by=by, via=via)
+        return _stand_in_line(thread, turn, by=by, via=via, when_busy=when_busy)
     try:
         run = (
             review_bypass.say(thread_id, turn, by=by, via=via)
@@ -116,20 +123,22 @@ def say(
             else turns.invoke(thread_id, turn, by=by)
         )
     except ThreadBusy:
-        if not waits or thread.when_busy == WhenBusy.REFUSE:
+        if not waits or (when_busy or thread.when_busy) == WhenBusy.REFUSE:
             raise
-        return _stand_in_line(thread, turn, by=by, via=via)
+        return _stand_in_line(thread, turn, by=by, via=via, when_busy=when_busy)
     return MessageOutcome(
         run=run, how="resumed" if run.retry_of_id or turn.checkpoint_id else "started", offer=offer
     )
 
 
-def _stand_in_line(thread: Thread, turn: Turn, *, by: User, via: Via) -> MessageOutcome:
+def _stand_in_line(
+    thread: Thread, turn: Turn, *, by: User, via: Via, when_busy: WhenBusy | None
+) -> MessageOutcome:
     """Queue a message; one that interrupts makes way for itself first.
 
     A crash in between leaves it in the line.
     """
-    interrupts = thread.when_busy == WhenBusy.INTERRUPT
+    interrupts = (when_busy or thread.when_busy) == WhenBusy.INTERRUPT
     queued = lines.put(thread.pk, turn, by=by, interrupts=interrupts)
     ended = _make_way(queued, by=by, via=via) if interrupts else None
     lines.begin_next(thread.pk)

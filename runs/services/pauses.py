@@ -173,7 +173,9 @@ def _go_on(pause: Pause, answer: Resumption) -> None:
         run, commit.Fence(epoch=run.epoch, status=PAUSED), fields, facts, checkpoint
     ):
         raise PauseClosed(f"{run.shown_id} no longer waits for an answer")
-    ending.note_on_parent(run, f"answered with {action} by {answer.by}")
+    ending.note_on_parent(
+        run, f"answered with {action} by {answer.by}", decision_id=answer.decision_id
+    )
     nudge_on_commit(run.pk, queue, at=at)
 
 

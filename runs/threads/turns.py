@@ -24,11 +24,11 @@ from runs.definitions import readiness, rights
 from runs.engine.drafts.events import line, unkept
 from runs.engine.start import Start, begin, following
 from runs.models import Definition, Run, Template
-from runs.services import FIRST_STATE, InputInvalid, check_input, check_words, take_up
+from runs.services import FIRST_STATE, InputInvalid, check_input, take_up
 from runs.services.forks import check_imported, terms
 from runs.states import CANCELLED, FAILED, LIVE, RETRIED
 from runs.tasks import nudge_on_commit
-from runs.threads import conversation, memory
+from runs.threads import conversation, memory, opening
 from runs.workflows import attachments, owned, sequence, tool_calls
 
 OFFERED_FOR = dt.timedelta(minutes=30)
@@ -133,12 +133,9 @@ def open_thread(
     `user_id` and `session_id` say whose memory it shares: `runs.threads.memory`. Raises
     InputInvalid.
     """
-    check_words(title, user_id + session_id)
-    thread = Thread.objects.create(
-        owner=by, team=team, title=title, when_busy=when_busy, for_user=user_id, session=session_id
+    return opening.make_thread(
+        by=by, title=title, team=team, when_busy=when_busy, user_id=user_id, session_id=session_id
     )
-    keyed.made(thread.shown_id)
-    return thread
 
 
 def place_of(thread_id: uuid.UUID) -> ThreadPosition:

@@ -369,6 +369,15 @@ def tool_order(world: World, pick: Pick) -> dict[str, Any]:
     return {name: given[name] or "" for name in ("template", "title", "input", "team")}
 
 
+def graph_run(world: World, pick: Pick) -> dict[str, Any]:
+    """What a LangGraph client starts, or answers in one of its dialects."""
+    given = answer(world, pick)
+    native = {name: given[name] for name in ("decision", "feedback", "input") if given.get(name)}
+    words: Any = pick(native, True, "APPROVE", {"type": "edit", "args": {"args": MINE}}, data(pick))
+    started = {"input": data(pick), "multitask_strategy": pick("enqueue", "interrupt", "reject")}
+    return {"assistant_id": pick(*STEPS), **pick({"command": {"resume": words}}, started)}
+
+
 def batch(world: World, pick: Pick) -> dict[str, Any]:
     """Orders that somebody would have go on or end, wherever they stand."""
     return {

@@ -12,6 +12,7 @@ from django.core.management import get_commands, load_command_class
 from hitl.doors.mcp.server import TOOLS
 from hitl.live import routing
 from project.errors import exception_handler
+from tests.doors import langgraph
 from tests.matrix.addresses import ADDRESSES, SAFE, served
 from tests.matrix.desk import CHANGED, PAGES
 
@@ -20,9 +21,9 @@ OURS = {"checkpoints", "runs", "hitl"}
 
 def acting() -> set[str]:
     """The doors through which something may be changed: `POST <address>`, `admin <page>`, `socket
-    <address>`, `tool <name>`, `command <name>`.
+    <address>`, `tool <name>`, `graph POST <address>`, `command <name>`.
     """
-    return _addresses() | _desk() | _sockets() | _tools() | _commands()
+    return _addresses() | _desk() | _sockets() | _tools() | langgraph.acting() | _commands()
 
 
 def reading() -> list[str]:

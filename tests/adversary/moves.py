@@ -53,7 +53,7 @@ from tests.adversary.world import (
     TEAMS_SECRET,
     World,
 )
-from tests.doors.mcp import called_here
+from tests.doors import langgraph, mcp
 from tests.matrix.addresses import ADDRESSES, API, PRINTED
 from tests.matrix.walk import ARGUMENT
 from tests.matrix.world import NOTHING
@@ -464,6 +464,7 @@ MOVES: dict[str, Body] = {
     "socket ws/inbox": _said,
     "tool answer": _of(bodies.tool_answer),
     "tool start_work_order": _of(bodies.tool_order),
+    f"graph POST threads/{THREAD}/runs": _of(bodies.graph_run),
     "command workorder create": _order_words,
     "command workorder approve": plain,
     "command workorder revise": plain,
@@ -515,7 +516,7 @@ def play(world: World, move: Move) -> Came:
     """Go through a door; what was done is counted, and told in the story."""
     world.story.append(str(move))
     kind, _, rest = move.door.partition(" ")
-    ways = {"admin": _desk, "socket": _socket, "tool": _tool, "command": _command}
+    ways = {"admin": _desk, "socket": _socket, "tool": _tool, "graph": _tool, "command": _command}
     came = ways.get(kind, _request)(world, move, rest)
     world.story[-1] += f" → {came.status}" + (f" {came.text[:200]}" if came.status >= 422 else "")
     if came.done:
@@ -661,7 +662,9 @@ def _socket(world: World, move: Move, path: str) -> Came:
 
 def _tool(world: World, move: Move, name: str) -> Came:
     secret = str(world.rest[move.who].defaults.get("HTTP_AUTHORIZATION", ""))
-    return Came(*called_here(secret, name, move.body))
+    if move.door.startswith("graph"):
+        return Came(*langgraph.moved_here(secret, name, move.ids, move.body))
+    return Came(*mcp.called_here(secret, name, move.body))
 
 
 def _command(world: World, move: Move, name: str) -> Came:

@@ -15,6 +15,9 @@ WRITES = "As `PUT templates/workflows`, which is played: the same service, the s
 OWN_VIEWS = "Keeps what a list was asked, and changes no run."
 OPENS = "Opens a question of its own, as `POST workflows/wait`, which is played; or ends that."
 LOOKS = "Says what an order would meet; writes nothing."
+GRAPH = "As `graph POST threads/…/runs`, which is played: the same function, and then a stream."
+GRAPH_ENDS = "As `POST runs/…/cancel`, which is played: the same service."
+GRAPH_OWN = "Makes, tags or hides what clients of one door see, and no run."
 STILL: dict[str, str] = {
     f"POST {API}work-orders/{ORDER}/erasure": ERASES,
     f"POST {API}threads/{THREAD}/erasure": ERASES,
@@ -56,6 +59,17 @@ STILL: dict[str, str] = {
     "admin hitl.Endpoint switch_off": SENDS,
     "admin hitl.Endpoint switch_on": SENDS,
     "command send_test": SENDS,
+    f"graph POST threads/{THREAD}/runs/stream": GRAPH,
+    f"graph POST threads/{THREAD}/runs/wait": GRAPH,
+    "graph POST runs": GRAPH,
+    "graph POST runs/stream": GRAPH,
+    f"graph POST threads/{THREAD}/state": GRAPH_ENDS,
+    f"graph POST threads/{THREAD}/runs/<run:run_id>/cancel": GRAPH_ENDS,
+    "graph POST runs/wait": GRAPH,
+    "graph POST threads": GRAPH_OWN,
+    f"graph PATCH threads/{THREAD}": GRAPH_OWN,
+    f"graph DELETE threads/{THREAD}": GRAPH_OWN,
+    f"graph DELETE threads/{THREAD}/runs/<run:run_id>": GRAPH_OWN,
     "tool request_approval": OPENS,
     "tool ask_human": OPENS,
     "tool permission_prompt": OPENS,

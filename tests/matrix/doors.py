@@ -34,9 +34,9 @@ STREAMS = {
     "api/agent-work-orders/<wo:order_id>/logs/stream", "api/v1/workflows/<str:run_id>/stream",
 }  # fmt: skip
 """Addresses of server-sent events: GET alone, for those who see the thread."""
-PROTOCOLS = {"mcp"}
-"""Addresses at which protocols of others are spoken: tests/stories/live/test_mcp.py says who may do
-what there.
+PROTOCOLS = {"mcp", "^langgraph/(?P<path>.*)$"}
+"""Addresses at which protocols of others are spoken: tests/stories/live/test_mcp.py and
+test_langgraph.py say who may do what there.
 """
 UNKNOWN_METHODS = ("TRACE", "BREW")
 """Methods that no door takes."""

@@ -39,6 +39,7 @@ from project.errors import exception_handler
 from runs.models import Pause, Run, WorkOrder
 from runs.services import PauseClosed
 from runs.states import PauseStatus
+from tests.doors import langgraph
 from tests.doors.mcp import called_here
 from tests.worlds.deadlines import fire
 
@@ -184,6 +185,18 @@ def assistant(at: Question, who: Racer) -> Told:
     return Told(status == 200, words, status)
 
 
+def graph_client(at: Question, who: Racer) -> Told:
+    """An answer of a LangGraph client of theirs."""
+    thread = Pause.objects.values_list("run__thread", flat=True).get(pk=at.key)
+    status, words = langgraph.called_here(
+        who.program.defaults["HTTP_AUTHORIZATION"],
+        "POST",
+        f"/threads/{thread}/runs",
+        {"command": {"resume": {"decision": "approve", "revision": 1}}},
+    )
+    return Told(status == 200, words, status)
+
+
 def link(at: Question, who: Racer, *, outside: bool = False) -> Told:
     """A link of their own, without a login: as the recipient, or as somebody without an account."""
     person = {"contact": outside_of(who.user)} if outside else {"recipient": who.user}
@@ -323,6 +336,7 @@ DOORS: dict[str, Door] = {
     ),
     "socket": Door(socket),
     "assistant": Door(assistant),
+    "graph client": Door(graph_client),
     "link": Door(link),
     "reply to a mail": Door(reply),
     "button in Slack": Door(slack),

@@ -84,6 +84,8 @@ class Stack:
             "WAYSTATION_SWEEP_SECONDS": "1",
             "WAYSTATION_PATIENCE_SECONDS": "2",
             "WAYSTATION_MCP": "1",
+            "WAYSTATION_LANGGRAPH": "1",
+            "WAYSTATION_LANGGRAPH_ORIGINS": "https://ui.example",
             "PYTHONUNBUFFERED": "1",
             "WAYSTATION_MODEL_ALLOW": "127.0.0.1",
             **environment,

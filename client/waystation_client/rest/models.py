@@ -1605,6 +1605,7 @@ ViaEnum = Literal[
     "slack",
     "teams",
     "mcp",
+    "langgraph",
     "policy",
 ]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -29,10 +28,11 @@ from mcp_types import Tool as ToolOut
 from pydantic import ValidationError
 
 from checkpoints.database import outages
+from hitl.doors import admission
+from hitl.doors.admission import Receive, Send
 from hitl.doors.mcp import answering, asking, ordering, tasks
 from hitl.doors.mcp.tools import Tool, ToolCall
-from hitl.http import clients, errors, incoming, throttles
-from hitl.http.authentication import Caller, caller_by, secret_of, unknown
+from hitl.http import errors, incoming
 from hitl.live.pump import StreamRefused, send_problem
 from hitl.live.topics import in_database_thread
 from hitl.models import ApiToken
@@ -51,14 +51,11 @@ INSTRUCTIONS = (
     "and ask_human for what you do not know. pending is no approval: wait, or come back later."
 )
 
-Send = Callable[[dict[str, Any]], Awaitable[None]]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-
 
 async def application(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     try:
-        caller = await in_database_thread(_admit)(scope)
-        body = await _body(receive)
+        caller = await in_database_thread(admission.admit)(scope, methods=["POST"])
+        body = await admission.body_of(receive, limit="EVENT_BYTES")
     except StreamRefused as refusal:
         await send_problem(send, refusal)
         return
@@ -87,34 +84,6 @@ async def serve(server: Server[Any], scope: dict[str, Any], receive: Receive, se
     manager = StreamableHTTPSessionManager(server, stateless=True)
     async with manager.run():
         await manager.handle_request(scope, receive, send)  # type: ignore[arg-type]
-
-
-def _admit(scope: dict[str, Any]) -> Caller:
-    """Who calls. Raises StreamRefused. In a database thread."""
-    if scope["method"] != "POST":
-        raise StreamRefused(405, "method_not_allowed", "Use POST.", allow="POST")
-    secret = secret_of(scope)
-    caller = None if secret is None else caller_by(secret, method="POST")
-    if caller is None:
-        if throttles.is_too_many(clients.address_in(scope)):
-            raise StreamRefused(429, "throttled", throttles.WORDS)
-        why = unknown(scope)
-        raise StreamRefused(401, str(why.get_codes()), str(why.detail))
-    if throttles.is_too_many_of(caller.user.pk):
-        raise StreamRefused(429, "throttled", throttles.OFTEN)
-    return caller
-
-
-async def _body(receive: Receive) -> bytes:
-    """Raises StreamRefused where it is too large."""
-    limit, body, more = incoming.value("EVENT_BYTES"), b"", True
-    while more:
-        message = await receive()
-        body += message.get("body", b"")
-        more = bool(message.get("more_body"))
-        if len(body) > limit:
-            raise StreamRefused(413, "too_large", incoming.words(limit))
-    return body
 
 
 async def _unreadable(send: Send, words: str) -> None:

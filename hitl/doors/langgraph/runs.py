@@ -1,0 +1,123 @@
+"""Wire runs as clients list, read, cancel and hide them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from checkpoints import lineage
+from checkpoints.database import clock
+from checkpoints.models import Thread
+from hitl.decisions.services import NotFound
+from hitl.doors.langgraph import assistants, replies, segments, starting, states, threads
+from hitl.doors.langgraph.calls import Call, Given, Reply, invalid
+from hitl.doors.langgraph.segments import Segment
+from hitl.live.pump import StreamRefused
+from hitl.models import LangGraphRun
+from hitl.threads import messages
+
+
+class StateIn(Given):
+    values: Any = None
+    as_node: str = ""
+    checkpoint: dict[str, Any] = {}
+    checkpoint_id: str = ""
+
+
+def update_state(call: Call) -> Reply:
+    """End the thread's run; a bare write is a step's or an answer's, and no client's."""
+    given = call.body(StateIn)
+    if given.as_node != starting.END or given.values:
+        raise invalid(
+            "A state changes by a step or by an answer here: only as_node __end__ is taken."
+        )
+    thread = threads.find(call)
+    starting.end(call, thread)
+    state = states.of(thread, lineage.latest(thread.pk))
+    return Reply(data={"checkpoint": state["checkpoint"]})
+
+
+def shown(thread: Thread, found: list[Segment]) -> list[dict[str, Any]]:
+    """Wire runs, but those that were hidden."""
+    notes = {
+        note.wire_id: note
+        for note in LangGraphRun.objects.filter(wire_id__in=[one.wire_id for one in found])
+    }
+    wire = threads.wire_id(thread.pk)
+    rows = []
+    for segment in found:
+        note = notes.get(segment.wire_id)
+        if note is not None and note.hidden_at is not None:
+            continue
+        slug = segment.run.frozen.template_slug if segment.run else ""
+        rows.append(
+            {
+                "run_id": str(segment.wire_id),
+                "thread_id": wire,
+                "assistant_id": assistants.id_of(slug) if slug else None,
+                "created_at": segment.began_at.isoformat(),
+                "updated_at": segment.changed_at.isoformat(),
+                "status": segment.status,
+                "metadata": dict(note.metadata) if note else {},
+                "kwargs": {},
+                "multitask_strategy": "enqueue",
+            }
+        )
+    return rows
+
+
+def find(call: Call) -> tuple[Thread, Segment]:
+    thread = threads.find(call)
+    segment = segments.find(thread.pk, call.key("run_id"))
+    if LangGraphRun.objects.filter(wire_id=segment.wire_id, hidden_at__isnull=False).exists():
+        raise NotFound("There is no such run of this thread.")
+    return thread, segment
+
+
+def create(call: Call) -> Reply:
+    thread, segment, _ = starting.begin(call)
+    return Reply(data=shown(thread, [segment])[0], headers=places(thread, segment))
+
+
+def places(thread: Thread, segment: Segment, *, tail: str = "") -> dict[str, str]:
+    """Where clients find a run again: relative to the API's base, without this door's prefix."""
+    place = f"/threads/{threads.wire_id(thread.pk)}/runs/{segment.wire_id}"
+    return {"Content-Location": place, **({"Location": place + tail} if tail else {})}
+
+
+def get(call: Call) -> Reply:
+    thread, segment = find(call)
+    return Reply(data=shown(thread, [segment])[0])
+
+
+def listed(call: Call) -> Reply:
+    thread = threads.find(call)
+    limit, offset = call.number("limit", 10, most=1000), call.number("offset", 0, most=10**6)
+    status = call.query.get("status", "")
+    found = segments.of_thread(thread.pk, enough=10**6 if status else offset + limit)
+    rows = [row for row in shown(thread, found) if status in {"", row["status"]}]
+    return Reply(data=rows[offset : offset + limit])
+
+
+def cancel(call: Call) -> Reply:
+    """End the run that is at work; a message in the line leaves it."""
+    if call.query.get("action", "interrupt") != "interrupt":
+        raise invalid("action: a record is never rolled back; send interrupt.")
+    thread, segment = find(call)
+    if segment.is_over:
+        raise StreamRefused(404, "nothing_to_cancel", "This run has ended: nothing to cancel.")
+    if segment.run is None:
+        messages.withdraw(thread.pk, segment.wire_id, by=call.by)
+    else:
+        messages.cancel(segment.run.pk, by=call.by, via=replies.VIA)
+    return Reply(status=204)
+
+
+def delete(call: Call) -> Reply:
+    """Hide a run at this door; its record stays."""
+    thread, segment = find(call)
+    if not segment.is_over:
+        raise StreamRefused(409, "run_live", "This run is alive. Cancel it first.")
+    LangGraphRun.objects.update_or_create(
+        wire_id=segment.wire_id, defaults={"thread": thread, "hidden_at": clock.now()}
+    )
+    return Reply(status=204)

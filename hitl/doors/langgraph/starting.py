@@ -1,0 +1,239 @@
+"""Starting a run, answering what a thread asks, ending both."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from checkpoints.models import Thread, WhenBusy
+from hitl.decisions.services import (
+    NotFound,
+    NotPaused,
+    SeveralQuestions,
+    answered_before,
+    decide,
+    end_run,
+)
+from hitl.doors.langgraph import assistants, interrupts, replies, segments, threads
+from hitl.doors.langgraph.calls import Call, Given, invalid, key_of
+from hitl.doors.langgraph.segments import Segment
+from hitl.live.pump import StreamRefused
+from hitl.models import LangGraphRun
+from hitl.threads import messages
+from runs.models import Pause, Run, Template
+from runs.security import scopes
+from runs.threads.turns import Turn
+
+REASON = "LangGraph client"
+END = "__end__"
+BUSY = {
+    "reject": WhenBusy.REFUSE,
+    "enqueue": WhenBusy.QUEUE,
+    "interrupt": WhenBusy.INTERRUPT,
+}
+MODES = frozenset(
+    {
+        *("values", "updates", "checkpoints", "tasks", "debug", "custom", "messages-tuple"),
+        "events",
+    }
+)
+
+
+class Command(Given):
+    resume: Any = None
+    goto: Any = None
+    update: Any = None
+
+
+class RunIn(Given):
+    assistant_id: str = ""
+    input: Any = None
+    command: Command | None = None
+    metadata: dict[str, Any] = {}
+    config: dict[str, Any] = {}
+    stream_mode: str | list[str] = "values"
+    stream_subgraphs: bool = False
+    stream_resumable: bool = True
+    durability: str = ""
+    checkpoint: dict[str, Any] = {}
+    checkpoint_id: str = ""
+    interrupt_before: str | list[str] = []
+    interrupt_after: str | list[str] = []
+    multitask_strategy: Literal["reject", "enqueue", "interrupt", "rollback"] = "enqueue"
+    if_not_exists: Literal["create", "reject"] = "reject"
+    on_disconnect: Literal["cancel", "continue"] = "continue"
+    on_completion: Literal["delete", "keep"] = "keep"
+    checkpoint_during: bool = True
+    after_seconds: float = 0
+    webhook: str = ""
+
+    @property
+    def modes(self) -> frozenset[str]:
+        given = [self.stream_mode] if isinstance(self.stream_mode, str) else self.stream_mode
+        return frozenset(given)
+
+
+def read(call: Call) -> RunIn:
+    """The body of a new run. Raises StreamRefused where it asks for what this door has not."""
+    given = call.body(RunIn)
+    for name, why in {
+        "webhook": "deliveries of this server are set up by its people",
+        "after_seconds": "use a schedule",
+    }.items():
+        if getattr(given, name):
+            raise invalid(f"{name}: not here; {why}.")
+    if given.on_completion == "delete":
+        raise invalid("on_completion: a record is kept here; send keep.")
+    if given.multitask_strategy == "rollback":
+        raise invalid("multitask_strategy: a record is never rolled back; send interrupt.")
+    if unknown := sorted(given.modes - MODES):
+        raise invalid(f"stream_mode: there is no {unknown[0][:60]} here.")
+    ignored = {"recursion_limit", "configurable", "tags"}
+    if unknown := sorted(set(given.config) - ignored):
+        raise invalid(f"config: {unknown[0][:60]} has no effect here.")
+    settings = given.config.get("configurable") or {}
+    if not isinstance(settings, Mapping) or set(settings) - {"thread_id", "checkpoint_id"}:
+        raise invalid("config.configurable: templates are configured by this server's people.")
+    return given
+
+
+def begin(call: Call) -> tuple[Thread, Segment, RunIn]:
+    """Start a run, or answer what the thread asks. Raises as `messages.say` and `decide`."""
+    given = read(call)
+    thread = _thread(call, given)
+    command = given.command or Command()
+    if command.update is not None or command.goto not in {None, END}:
+        raise invalid("command: only resume, and goto __end__, are taken here.")
+    if given.command is not None and given.input is not None:
+        raise invalid("Send input or a command, not both.")
+    if command.goto == END:
+        segment = end(call, thread)
+    elif given.command is not None:
+        segment = segments.find(thread.pk, answer(call, thread, command.resume))
+    else:
+        segment = segments.find(thread.pk, _start(call, thread, given))
+    if given.metadata:
+        LangGraphRun.objects.update_or_create(
+            wire_id=segment.wire_id, defaults={"thread": thread, "metadata": given.metadata}
+        )
+    return thread, segment, given
+
+
+def _thread(call: Call, given: RunIn) -> Thread:
+    if "thread_id" not in call.names:
+        return threads.made(call, None, {}, known=False)
+    try:
+        return threads.find(call)
+    except NotFound:
+        if given.if_not_exists == "reject":
+            raise
+    return threads.made(call, call.key("thread_id"), {}, known=True)
+
+
+def _start(call: Call, thread: Thread, given: RunIn) -> uuid.UUID:
+    template = assistants.find(call, given.assistant_id)
+    strategy = BUSY[given.multitask_strategy]
+    asked = messages.open_on(thread.pk)
+    if asked and strategy != WhenBusy.INTERRUPT:
+        raise StreamRefused(
+            409,
+            "run_live",
+            "This thread asks a question, which a message never answers by accident: answer it "
+            "with command.resume, or send multitask_strategy interrupt.",
+        )
+    place = given.checkpoint_id or given.checkpoint.get("checkpoint_id") or ""
+    turn = Turn(
+        template=template.slug,
+        input=_input(template, given.input),
+        checkpoint_id=key_of(place, "checkpoint_id") if place else None,
+        interrupt_before=_steps(template, given.interrupt_before),
+        interrupt_after=_steps(template, given.interrupt_after),
+        reason=REASON if place else "",
+    )
+    outcome = messages.say(
+        thread.pk,
+        turn,
+        by=call.by,
+        via=replies.VIA,
+        auto_resume_pending=False,
+        when_busy=strategy,
+    )
+    return outcome.queued.pk if outcome.queued is not None else outcome.run.pk
+
+
+def _steps(template: Template, given: str | list[str]) -> list[str]:
+    if given == "*":
+        return [str(step["name"]) for step in template.steps]
+    return [given] if isinstance(given, str) else given
+
+
+def _input(template: Template, given: Any) -> Mapping[str, Any] | None:
+    """What a client gives, as the template takes it: of a chat's messages the last person's."""
+    if isinstance(given, str):
+        given = {"input": given}
+    if given is not None and not isinstance(given, dict):
+        raise invalid("input is an object, a text, or null.")
+    takes = template.input_schema.get("properties", {}) if template.input_schema else {}
+    if given and "input" in takes and "messages" not in takes and set(given) == {"messages"}:
+        text = _said(given["messages"])
+        if text is None:
+            raise invalid("input.messages: the last one is a person's, and has text.")
+        return {"input": text}
+    return dict(given) if given is not None else None
+
+
+def _said(listed: Any) -> str | None:
+    last = listed[-1] if isinstance(listed, list) and listed else listed
+    if isinstance(last, str):
+        return last
+    if not isinstance(last, dict) or last.get("type", last.get("role")) not in {"human", "user"}:
+        return None
+    content = last.get("content")
+    if isinstance(content, list):
+        parts = [part.get("text") for part in content if isinstance(part, dict)]
+        content = "\n".join(text for text in parts if isinstance(text, str))
+    return content if isinstance(content, str) and content else None
+
+
+def answer(call: Call, thread: Thread, value: Any) -> uuid.UUID:
+    """Answer what a thread asks: one value, or one for each interrupt by its id. Gives the id of
+    the first answer.
+    """
+    scopes.check_answer()
+    pauses = messages.open_on(thread.pk)
+    if isinstance(value, dict) and value and all(map(_is_id, value)):
+        named = {interrupts.id_of(pause): pause for pause in pauses}
+        if unknown := sorted(set(value) - named.keys()):
+            raise _closed(thread, uuid.UUID(unknown[0]))
+        chosen = [(named[key], value[key]) for key in sorted(value)]
+    elif len(pauses) > 1:
+        raise SeveralQuestions(pauses)
+    elif pauses:
+        chosen = [(pauses[0], value)]
+    else:
+        raise _closed(thread, None)
+    given = [(pause, replies.answer_to(pause, one)) for pause, one in chosen]
+    recorded = [decide(pause.pk, reply, by=call.by) for pause, reply in given]
+    return recorded[0].pk
+
+
+def _is_id(key: Any) -> bool:
+    return isinstance(key, str) and len(key) == 32 and set(key) <= set("0123456789abcdef")
+
+
+def _closed(thread: Thread, key: uuid.UUID | None) -> Exception:
+    """Who answered meanwhile, where somebody did."""
+    rows = Pause.objects.filter(run__thread=thread)
+    return answered_before(rows if key is None else rows.filter(pk=key)) or NotPaused(
+        "This thread asks no such question, so nothing was decided."
+    )
+
+
+def end(call: Call, thread: Thread) -> Segment:
+    """End what runs on a thread, its question with it. Raises as `end_run`."""
+    live = Run.objects.live().filter(thread=thread).first()
+    if live is None:
+        raise StreamRefused(409, "run_ended", "Nothing runs on this thread.")
+    end_run(live, by=call.by, via=replies.VIA, reason=REASON)
+    return segments.of_thread(thread.pk, enough=1)[0]

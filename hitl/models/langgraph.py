@@ -1,0 +1,58 @@
+"""What clients of the LangGraph door said themselves: their own ids, and their metadata.
+
+All else that such a client sees is derived from threads, runs, questions and answers.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db import models
+
+from checkpoints.models import SealedJsonField, Thread
+
+
+class LangGraphThread(models.Model):
+    """A thread's id and metadata as its client knows them; without a row it has its own id."""
+
+    thread = models.OneToOneField(
+        Thread, models.PROTECT, primary_key=True, related_name="langgraph"
+    )
+    wire_id = models.UUIDField(unique=True, default=uuid.uuid4)
+    metadata = SealedJsonField(default=dict)
+    hidden_at = models.DateTimeField(
+        null=True, help_text="When a client deleted it: this door shows it no more."
+    )
+
+    def __str__(self) -> str:
+        return str(self.wire_id)
+
+
+class LangGraphTag(models.Model):
+    """A key of a thread's metadata with the digest of its value, by which threads are found."""
+
+    # the constraint below has one
+    thread = models.ForeignKey(LangGraphThread, models.PROTECT, related_name="tags", db_index=False)
+    key = models.CharField(max_length=100)
+    digest = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["thread", "key"], name="langgraph_tag_once"),
+        ]
+        indexes = [models.Index(fields=["key", "digest"], name="langgraph_tag_by_value")]
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class LangGraphRun(models.Model):
+    """What a client said of a run of its protocol: metadata, or that it is to be shown no more."""
+
+    wire_id = models.UUIDField(primary_key=True)
+    thread = models.ForeignKey(Thread, models.PROTECT, related_name="+")
+    metadata = SealedJsonField(default=dict)
+    hidden_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return str(self.wire_id)

@@ -1,0 +1,62 @@
+"""The door `/langgraph`, served at once, in the thread and the transaction of a test."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from checkpoints import ids as checkpoint_ids
+from hitl.doors.langgraph import server
+from hitl.doors.langgraph.calls import Call
+from hitl.doors.langgraph.frames import as_json
+from hitl.http import authentication
+from hitl.live.pump import StreamRefused
+from project.errors import exception_handler
+
+KINDS = {"thread_id": "thr", "run_id": "run", "checkpoint_id": "ckpt"}
+
+
+def acting() -> set[str]:
+    """The routes that change something, as `graph POST threads/<thr:thread_id>/runs`."""
+    return {
+        f"graph {route.method} {_shown(route.path)}"
+        for route in server.ROUTES
+        if route.run is not None and not route.reads
+    }
+
+
+def _shown(path: str) -> str:
+    return re.sub(
+        r"\{(\w+)\}", lambda name: f"<{KINDS.get(name[1], 'str')}:{name[1]}>", path
+    ).lstrip("/")
+
+
+def called_here(authorization: str, method: str, path: str, body: Any) -> tuple[int, str]:
+    """What a route answers to the token of this header: the status, and the words."""
+    caller = authentication.caller_by(authorization.removeprefix("Bearer "), method=method)
+    if caller is None:
+        return 401, ""
+    try:
+        route, names = server.route_of(method, path)
+        reply = server._act(route, caller, Call(by=caller.user, names=names, query={}, data=body))
+    except StreamRefused as refused:
+        return refused.status, str(refused)
+    except Exception as error:
+        problem = exception_handler(error, {})
+        if problem is None:
+            raise
+        return problem.status_code, as_json(problem.data)
+    assert not hasattr(reply, "segment"), "a stream"
+    return reply.status, as_json(reply.data)  # type: ignore[union-attr]
+
+
+def moved_here(authorization: str, door: str, ids: Mapping[str, str], body: Any) -> tuple[int, str]:
+    """The same of a door as `acting` names it, at things with these shown ids."""
+    method, _, path = door.partition(" ")
+    for name, shown in ids.items():
+        prefix = shown.partition("_")[0]
+        key = checkpoint_ids.parse(prefix, shown) if "_" in shown else uuid.UUID(int=0)
+        path = path.replace(f"<{KINDS[name]}:{name}>", str(key))
+    return called_here(authorization, method, f"/{path}", body or None)

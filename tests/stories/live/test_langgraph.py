@@ -1,0 +1,300 @@
+"""The door for LangGraph's clients, `/langgraph`, on the running product, through the package that
+LangGraph's people wrote, unmodified (issue 21).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from langgraph_sdk import get_client, get_sync_client
+from langgraph_sdk.errors import APIStatusError
+
+from tests.databases.copies import PEOPLE, TOKENS
+from tests.servers.stack import SlowStack, standing_alone
+
+pytestmark = [pytest.mark.stack, pytest.mark.one_database]
+
+RULED = """
+definitions.edit_template("two-people", needs_repository=False, steps=[
+    {**slow_steps_asking, "review": {"self_approval": False, "edits": True}},
+])
+"""
+LOADS = (
+    PEOPLE
+    + """
+from runs import definitions
+slow_steps_asking = {"step_type": "planning", "step_template_slug": "slow-tick",
+    "pause_after": True, "pause_phase": "awaiting_plan_approval"}
+"""
+    + RULED
+    + """
+for name, scope in {"ask": "ask", "answer": "answer", "read": "read"}.items():
+    ApiToken.objects.create(user=User.objects.get(username="ana"), name=name, scope=scope,
+        digest=ApiToken.digest_of(f"wst_ana-{name}"))
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
+    with standing_alone(tmp_path_factory.mktemp("langgraph"), LOADS) as stack:
+        yield stack
+
+
+def client_of(server: SlowStack, who: str) -> Any:
+    return get_client(url=f"{server.url}/langgraph", api_key=TOKENS.get(who, who))
+
+
+@pytest.fixture
+async def ana(server: SlowStack) -> AsyncIterator[Any]:
+    async with client_of(server, "ana") as client:
+        yield client
+
+
+@pytest.fixture
+async def ben(server: SlowStack) -> AsyncIterator[Any]:
+    async with client_of(server, "ben") as client:
+        yield client
+
+
+def words(error: pytest.ExceptionInfo[Any]) -> tuple[int, str]:
+    response = error.value.response
+    return response.status_code, response.json()["detail"]
+
+
+async def told(stream: Any) -> list[Any]:
+    return [part async for part in stream]
+
+
+async def test_a_run_ends_at_its_question_and_the_answer_is_the_next_one(server: SlowStack, ana):
+    wire = str(uuid.uuid4())
+    thread = await ana.threads.create(thread_id=wire, metadata={"colour": "red"})
+    assert (thread["thread_id"], thread["status"]) == (wire, "idle")
+    assert thread["metadata"] == {"colour": "red"}
+    (talk,) = await ana.assistants.search(graph_id="slow-talk")
+    assert (await ana.assistants.get(talk["assistant_id"]))["graph_id"] == "slow-talk"
+    begun: list[Any] = []
+    parts = await told(
+        ana.runs.stream(
+            wire,
+            talk["assistant_id"],
+            input={"input": "Hello"},
+            stream_mode=["values", "updates", "tasks"],
+            on_run_created=begun.append,
+        )
+    )
+    assert parts[0].event == "metadata" and parts[0].data["run_id"] == begun[0]["run_id"]
+    assert [part.event for part in parts[1:]] == [
+        "values", "tasks", "updates", "values",
+    ]  # fmt: skip
+    (interrupt,) = parts[-1].data["__interrupt__"]
+    assert interrupt["value"]["action_request"]["args"]["question"] == "Which city?"
+    assert interrupt["value"]["config"]["allow_respond"]
+    state = await ana.threads.get_state(wire)
+    assert (state["next"], state["tasks"][0]["interrupts"]) == (["ask"], [interrupt])
+    assert state["values"]["messages"][0]["type"] == "human"
+    run = await ana.runs.get(wire, begun[0]["run_id"])
+    thread = await ana.threads.get(wire)
+    assert (run["status"], thread["status"]) == ("success", "interrupted")
+    assert [found["thread_id"] for found in await ana.threads.search(status="interrupted")] == [
+        wire
+    ]
+    with pytest.raises(APIStatusError) as busy:
+        await ana.runs.create(wire, "slow-talk", input={"input": "Hello?"})
+    assert words(busy)[0] == 409 and "command.resume" in words(busy)[1]
+    values = await ana.runs.wait(wire, "slow-talk", command={"resume": "Rome"})
+    assert values["messages"][-1]["content"] == "Rome it is."
+    runs = await ana.runs.list(wire)
+    assert [run["status"] for run in runs] == ["success", "success"]
+    assert runs[1]["run_id"] == begun[0]["run_id"]
+    decision = server.call("GET", "/api/v1/decisions", token=TOKENS["ana"])[1]["results"][0]
+    assert (decision["via"], decision["feedback"]) == ("langgraph", "Rome")
+    history = await ana.threads.get_history(wire)
+    assert [state["metadata"]["step"] for state in history] == list(range(len(history) - 2, -2, -1))
+    assert history[0]["next"] == [] and history[0]["tasks"] == []
+    assert {state["metadata"]["run_id"] for state in history} == {run["run_id"] for run in runs}
+    asked = next(state for state in history if state["tasks"])
+    assert asked["tasks"][0]["result"] == {"decision": "answer"}
+    again = await ana.threads.get_state(wire, checkpoint_id=asked["checkpoint"]["checkpoint_id"])
+    assert again["values"] == asked["values"]
+    with pytest.raises(APIStatusError) as late:
+        await ana.runs.create(wire, "slow-talk", command={"resume": "Paris"})
+    assert words(late)[0] == 409 and "Ana" in words(late)[1]
+
+
+async def test_what_is_told_live_is_told_again_from_any_frame(ana):
+    """P9: a reader that comes with an id gets exactly the rest."""
+    thread = (await ana.threads.create())["thread_id"]
+    modes = ["values", "updates", "messages-tuple", "custom", "events", "checkpoints"]
+    live = await told(
+        ana.runs.stream(thread, "slow-chat", input={"input": "Trends"}, stream_mode=modes)
+    )
+    run = live[0].data["run_id"]
+    assert any(part.event == "messages" for part in live)
+    assert await told(ana.runs.join_stream(thread, run, stream_mode=modes)) == live
+    for place in range(0, len(live), 7):
+        rest = await told(
+            ana.runs.join_stream(thread, run, stream_mode=modes, last_event_id=live[place].id)
+        )
+        assert rest == live[place + 1 :]
+    answered = await told(ana.runs.stream(thread, "slow-chat", command={"resume": "Yes"}))
+    assert answered[-1].data["messages"][-1]["type"] == "ai"
+    assert answered[0].data["run_id"] != run
+
+
+async def test_rules_hold_here_as_behind_every_door(server: SlowStack, ana, ben):
+    """P6: who asked does not approve, whatever the client sends; who was first is named."""
+    thread = (await ana.threads.create(metadata={"waystation_team": "platform"}))["thread_id"]
+    values = await ana.runs.wait(thread, "two-people", input={"input": "Pay"})
+    config = values["__interrupt__"][0]["value"]["config"]
+    assert (config["allow_accept"], config["allow_edit"]) == (True, True)
+    for value in (True, [{"type": "accept", "args": None}], {"decision": "approve"}):
+        with pytest.raises(APIStatusError) as refused:
+            await ana.runs.create(thread, "two-people", command={"resume": value})
+        assert words(refused)[0] == 403
+    for value in ({"type": "no such"}, 7, {"decision": "nothing"}, [], {"decision": 3}):
+        with pytest.raises(APIStatusError) as unfit:
+            await ben.runs.create(thread, "two-people", command={"resume": value})
+        assert words(unfit)[0] == 422, value
+    assert (await ana.threads.get(thread))["status"] == "interrupted"
+    edit = {"type": "edit", "args": {"action": "x", "args": {"content": "As I say."}}}
+    answer = {values["__interrupt__"][0]["id"]: [edit]}
+    run = await ben.runs.create(thread, "two-people", command={"resume": answer})
+    await ben.runs.join(thread, run["run_id"])
+    given = server.call("GET", "/api/v1/decisions", token=TOKENS["ben"])[1]["results"][0]
+    assert (given["edited_content"], given["decided_by"]) == ("As I say.", "ben")
+    with pytest.raises(APIStatusError) as gone:
+        await ben.runs.create(thread, "two-people", command={"resume": answer})
+    assert words(gone)[0] == 409 and "Ben" in words(gone)[1]
+    third = (await ana.threads.create())["thread_id"]
+    with pytest.raises(APIStatusError) as unseen:
+        await ben.threads.get(third)
+    assert words(unseen)[0] == 404
+    with pytest.raises(APIStatusError) as team:
+        await ana.threads.create(metadata={"waystation_team": "others"})
+    assert words(team)[0] == 422
+
+
+def test_the_client_that_waits_starts_cancels_searches_and_deletes(server: SlowStack):
+    """By the SDK's other half, which is not asynchronous."""
+    with get_sync_client(url=f"{server.url}/langgraph", api_key=TOKENS["ana"]) as ana:
+        mine = uuid.uuid4().hex
+        thread = ana.threads.create(metadata={"mine": mine})["thread_id"]
+        ana.threads.update(thread, metadata={"more": [1]})
+        (found,) = ana.threads.search(metadata={"mine": mine, "more": [1]})
+        assert found["thread_id"] == thread and ana.threads.count(metadata={"mine": mine}) == 1
+        asleep = ana.runs.create(thread, "slow-sleep", input={}, metadata={"why": "night"})
+        assert ana.runs.get(thread, asleep["run_id"])["metadata"] == {"why": "night"}
+        assert ana.threads.search(metadata={"graph_id": "slow-sleep", "mine": mine})
+        assert [one["thread_id"] for one in ana.threads.search(status="busy")] == [thread]
+        with pytest.raises(APIStatusError) as busy:
+            ana.runs.create(thread, "slow-sleep", input={}, multitask_strategy="reject")
+        assert words(busy)[0] == 409
+        behind = ana.runs.create(thread, "slow-talk", input={"input": "Next"})
+        assert behind["status"] == "pending"
+        ana.runs.cancel(thread, behind["run_id"])
+        assert ana.runs.get(thread, behind["run_id"])["status"] == "interrupted"
+        behind = ana.runs.create(thread, "slow-talk", input={"input": "Next"})
+        with pytest.raises(APIStatusError) as alive:
+            ana.runs.delete(thread, asleep["run_id"])
+        assert words(alive)[0] == 409
+        ana.runs.cancel(thread, asleep["run_id"], wait=True)
+        assert ana.runs.get(thread, asleep["run_id"])["status"] == "interrupted"
+        # the one behind it had its turn, under the id that its client has
+        assert ana.runs.join(thread, behind["run_id"])["__interrupt__"]
+        ana.threads.update_state(thread, None, as_node="__end__")
+        assert ana.threads.get(thread)["status"] == "idle"
+        ana.runs.delete(thread, asleep["run_id"])
+        assert asleep["run_id"] not in {run["run_id"] for run in ana.runs.list(thread)}
+        failed = ana.threads.create()["thread_id"]
+        ana.runs.wait(failed, "slow-broken", input={})
+        with pytest.raises(Exception, match="refused at"):
+            ana.runs.wait(failed, "slow-broken", command={"resume": True})
+        assert ana.threads.get(failed)["status"] == "error"
+        stopped = ana.runs.wait(None, "slow-mixed", input={}, interrupt_before="*")
+        assert stopped["__interrupt__"]
+        ana.threads.delete(thread)
+        with pytest.raises(APIStatusError) as hidden:
+            ana.threads.get(thread)
+        assert words(hidden)[0] == 404
+
+
+NOT_HERE: list[tuple[Any, ...]] = [
+    ("POST", "/assistants", {}, 501),
+    ("PUT", "/store/items", {}, 501),
+    ("POST", "/runs/crons/search", {}, 501),
+    ("POST", "/runs/batch", [], 501),
+    ("GET", "/nothing", None, 404),
+    ("PUT", "/threads", {}, 405),
+    ("POST", "/threads", {"ttl": 5}, 422),
+    ("POST", "/threads", {"thread_id": "mine"}, 422),
+    ("POST", "/threads", [], 422),
+    ("POST", "/threads/search", {"values": {}}, 422),
+    ("POST", "/threads/search", {"status": "odd"}, 422),
+    ("POST", "/threads/search", {"metadata": {"a": "\0"}}, 200),
+    ("GET", "/threads/no-id", None, 422),
+    ("GET", f"/threads/{uuid.UUID(int=5)}", None, 404),
+    ("GET", f"/threads/{uuid.UUID(int=5)}/history?limit=x", None, 404),
+    ("POST", "/runs/wait", {"assistant_id": "slow-talk", "webhook": "https://x"}, 422),
+    ("POST", "/runs/wait", {"assistant_id": "slow-talk", "stream_mode": "odd"}, 422),
+    ("POST", "/runs/wait", {"assistant_id": "slow-talk", "surprise": 1}, 422),
+    ("POST", "/runs", {"assistant_id": "slow-talk", "on_completion": "delete"}, 422),
+    ("POST", "/runs", {"assistant_id": "slow-talk", "multitask_strategy": "rollback"}, 422),
+    ("POST", "/runs", {"assistant_id": "slow-talk", "command": {"goto": "tell"}}, 422),
+    ("POST", "/runs", {"assistant_id": "slow-talk", "command": {"resume": 1}}, 409),
+    ("POST", "/runs", {"assistant_id": "slow-talk", "input": [1]}, 422),
+    ("POST", "/runs", {"assistant_id": "slow-talk", "checkpoint_id": str(uuid.UUID(int=5))}, 422),
+    ("POST", "/runs", {"assistant_id": "no-such"}, 404),
+]
+SCOPES: list[tuple[Any, ...]] = [
+    ("read", "POST", "/threads", {}, 403),
+    ("read", "POST", "/threads/search", {}, 200),
+    ("read", "POST", "/runs", {"assistant_id": "slow-talk", "input": {"input": "x"}}, 403),
+    ("ask", "POST", "/threads", {}, 200),
+    ("ask", "DELETE", f"/threads/{uuid.UUID(int=5)}", None, 403),
+    ("answer", "POST", "/threads", {}, 403),
+    ("answer", "POST", "/threads/search", {}, 403),
+    ("nobody", "POST", "/threads/search", {}, 401),
+    ("nobody", "GET", "/ok", None, 200),
+]
+"""The last column is what REST has for the same: `tests/matrix/test_scopes.py`."""
+
+
+def test_what_is_not_here_says_so(server: SlowStack):
+    """Every answer has `detail`, and none is a 500; a page of another site gets none at all."""
+    wrong = []
+    with httpx.Client(base_url=f"{server.url}/langgraph") as http:
+        rows: list[tuple[Any, ...]] = [("ana", *row) for row in NOT_HERE]
+        rows += [(f"wst_ana-{who}", *row) for who, *row in SCOPES]
+        for who, method, path, body, status in rows:
+            token = {"x-api-key": TOKENS.get(who, who)}
+            given = {} if body is None else {"json": body}
+            answer = http.request(method, path, headers=token, **given)
+            if answer.status_code != status or (status >= 400 and not answer.json()["detail"]):
+                wrong.append(f"{who} {method} {path} {body}: {answer.status_code} {answer.text}")
+        assert not wrong, "\n".join(wrong)
+        page = {"Origin": "https://ui.example"}
+        asked = http.options("/threads", headers=page)
+        assert asked.headers["access-control-allow-origin"] == page["Origin"]
+        assert "x-api-key" in asked.headers["access-control-allow-headers"]
+        refused = http.post("/threads", headers=page, json={})
+        assert (refused.status_code, refused.headers["vary"]) == (401, "Origin")
+        elsewhere = {"Origin": "https://evil.example", "x-api-key": str(TOKENS["ana"])}
+        assert http.post("/threads", headers=elsewhere, json={}).status_code == 403
+
+
+async def test_of_two_answers_at_once_one_is_taken(ana):
+    """P1, through this door too."""
+    thread = (await ana.threads.create())["thread_id"]
+    await ana.runs.wait(thread, "slow-talk", input={"input": "Hello"})
+    both: list[Any] = await asyncio.gather(
+        *(ana.runs.create(thread, "slow-talk", command={"resume": city}) for city in ("A", "B")),
+        return_exceptions=True,
+    )
+    (lost,) = [one for one in both if isinstance(one, Exception)]
+    assert lost.response.status_code == 409
