@@ -49,7 +49,7 @@ def called_here(authorization: str, method: str, path: str, body: Any) -> tuple[
             raise
         return problem.status_code, as_json(problem.data)
     assert not hasattr(reply, "segment"), "a stream"
-    return reply.status, as_json(reply.data)  # type: ignore[union-attr]
+    return reply.status, as_json(reply.data)
 
 
 def moved_here(authorization: str, door: str, ids: Mapping[str, str], body: Any) -> tuple[int, str]:

@@ -30,6 +30,8 @@ PENDING, RUNNING, SUCCESS, ERROR, INTERRUPTED = (
     "pending", "running", "success", "error", "interrupted",
 )  # fmt: skip
 AT_WORK = frozenset({PENDING, RUNNING})
+ENDS = {EventKind.RUN_COMPLETED.value: SUCCESS, EventKind.RUN_CANCELLED.value: INTERRUPTED}
+"""Events that end a run without an error."""
 MARKS = frozenset({EventKind.RUN_PAUSED, EventKind.APPROVAL_RECEIVED, *TERMINAL})
 """Events with which a segment begins or ends; of runs with child runs some lines of the log too:
 `mark_of`."""
@@ -109,7 +111,9 @@ def of_run(run: Run) -> list[Segment]:
             case "ended":
                 last = events.values_list("seq", flat=True).last() or event.seq
                 if at.last is None:
-                    at = replace(at, last=last, status=_end(run), changed_at=event.at)
+                    # the row was read before: it may not say so yet
+                    status = ENDS.get(event.kind, ERROR)
+                    at = replace(at, last=last, status=status, changed_at=event.at)
     if at.last is None and run.status not in LIVE:  # imported, or its log's end was dropped
         at = replace(at, last=at.first, status=_end(run))
     if at.last is None and run.started_at is None:

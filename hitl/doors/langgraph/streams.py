@@ -197,7 +197,10 @@ async def result(followed: Followed) -> AsyncGenerator[list[bytes], None]:
 
 def _result(thread_id: uuid.UUID, segment: Segment) -> bytes:
     if segment.status == segments.ERROR:
-        words = segment.run.error if segment.run else "This message was not taken."
+        words = "This message was not taken."
+        if segment.run is not None:
+            segment.run.refresh_from_db(fields=["error"])
+            words = segment.run.error
         error = {"error": "RunFailed", "message": words}
         return as_json({"__error__": error}).encode()
     values = values_of(lineage.latest(thread_id))

@@ -153,6 +153,7 @@ async def test_rules_hold_here_as_behind_every_door(server: SlowStack, ana, ben)
     values = await ana.runs.wait(thread, "two-people", input={"input": "Pay"})
     config = values["__interrupt__"][0]["value"]["config"]
     assert (config["allow_accept"], config["allow_edit"]) == (True, True)
+    value: Any
     for value in (True, [{"type": "accept", "args": None}], {"decision": "approve"}):
         with pytest.raises(APIStatusError) as refused:
             await ana.runs.create(thread, "two-people", command={"resume": value})
@@ -216,7 +217,7 @@ def test_the_client_that_waits_starts_cancels_searches_and_deletes(server: SlowS
         with pytest.raises(Exception, match="refused at"):
             ana.runs.wait(failed, "slow-broken", command={"resume": True})
         assert ana.threads.get(failed)["status"] == "error"
-        stopped = ana.runs.wait(None, "slow-mixed", input={}, interrupt_before="*")
+        stopped: Any = ana.runs.wait(None, "slow-mixed", input={}, interrupt_before="*")
         assert stopped["__interrupt__"]
         ana.threads.delete(thread)
         with pytest.raises(APIStatusError) as hidden:
@@ -296,5 +297,5 @@ async def test_of_two_answers_at_once_one_is_taken(ana):
         *(ana.runs.create(thread, "slow-talk", command={"resume": city}) for city in ("A", "B")),
         return_exceptions=True,
     )
-    (lost,) = [one for one in both if isinstance(one, Exception)]
+    (lost,) = [one for one in both if isinstance(one, APIStatusError)]
     assert lost.response.status_code == 409
