@@ -8,7 +8,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 MODULES := project hitl runs checkpoints
 
-.PHONY: up check test test-model screenshot accessible reviewer conformance bench chaos hosts adversary clean
+.PHONY: up check test test-model screenshot accessible reviewer conformance bench chaos hosts soak adversary clean
 
 up: .venv/runtime
 	@echo "Starting Waystation on http://127.0.0.1:$(PORT) with its data in $(abspath $(DATA)) …"
@@ -61,6 +61,9 @@ chaos: .venv/dev
 
 hosts: .venv/dev
 	$(BIN)/python -m bench.chaos --hosts --times 1 --table $(ARGS)
+
+soak: .venv/dev
+	$(BIN)/python -m bench.soak $(ARGS)
 
 adversary: .venv/dev
 	$(BIN)/python -m tests.adversary $(ARGS)

@@ -5,12 +5,14 @@ The rows are made by the server itself with generate_series, as a history of yea
 threads of 40 checkpoints, one of them with 200 000, each checkpoint with two events; 100 000 runs
 wait with an open question. Requests go through Django's test client in this process, so the figures
 hold what Django and the templates take, and no network. What the database takes of that is told
-beside it.
+beside it. `make bench ARGS="scale BENCH_SCALE=10"` takes ten times as many threads, so ten million
+checkpoints, and tells how many bytes each kind of row takes, with its indexes.
 """
 
 from __future__ import annotations
 
 import gc
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -20,18 +22,22 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
+from bench.growth import Line
 from bench.pages import rows
 from bench.pages.rows import key
-from bench.workload import Floor, figure, percentile
+from bench.workload import TEXT, Floor, figure, percentile
 from checkpoints import ids, lineage
-from checkpoints.models import Checkpoint, Thread
+from checkpoints.events import log
+from checkpoints.models import Checkpoint, Event, Thread
 from checkpoints.state import codec
 from hitl.models import ApiToken
 from runs import services
 from runs.models import Pause, Run, WorkOrder
 
-THREADS, EACH, LONG, OPEN = 20_000, 40, 200_000, 100_000
+THREADS = int(20_000 * float(os.environ.get("BENCH_SCALE", "1")))
+EACH, LONG, OPEN = 40, 200_000, 100_000
 TURNS, WARM = 20, 3
 BAR = 30.0
 """Bare commits that a page may take, at the 95th percentile."""
@@ -166,9 +172,39 @@ def measure() -> Iterator[dict[str, Any]]:
         )
         yield figure("checkpoints generated", cursor.fetchone()[0], "rows", floor=None)
     yield figure("generating them took", time.perf_counter() - began, "s")
+    yield from bytes_of_rows()
     floor = Floor()
+    yield from steps(floor)
     for case, act in cases():
         yield from one(case, act, floor)
+
+
+def bytes_of_rows() -> Iterator[dict[str, Any]]:
+    """Of each kind, on the disk: the row itself, and what its indexes take beside it."""
+    for model in (Checkpoint, Event, Thread, Run, Pause):
+        table = model._meta.db_table
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT reltuples::bigint, pg_table_size(oid), pg_indexes_size(oid) FROM pg_class"
+                " WHERE relname = %s",
+                [table],
+            )
+            many, rows_, indexes = cursor.fetchone()
+        yield figure(f"{table}, {many} rows: a row", rows_ / many, "B")
+        yield figure(f"{table}, {many} rows: its place in indexes", indexes / many, "B")
+
+
+def steps(floor: Floor) -> Iterator[dict[str, Any]]:
+    """What writing goes through the indexes of all that."""
+    line = Line()
+    taken = []
+    for number in range(300):
+        began = time.perf_counter()
+        line.step({"messages": [f"{number} {TEXT}"]})
+        if number >= 50:
+            taken.append((time.perf_counter() - began) * 1000)
+    bare, step = floor.sample() * 1000, statistics.median(taken)
+    yield figure("a step of a new thread, p50", step, "ms", floor=bare, ratio=step / bare)
 
 
 def one(case: str, act: Callable[[], Any], floor: Floor) -> Iterator[dict[str, Any]]:
@@ -254,6 +290,8 @@ def cases() -> Iterator[tuple[str, Callable[[], Any]]]:
         "admin page of the thread of 200 000",
         getting(desk, f"/admin/checkpoints/thread/{long.pk}/change/"),
     )
+    yield "log of a thread, by call", lambda: log.after(ordinary.pk, 0)
+    yield "runs to take back, by call", lambda: list(Run.objects.lost(now=timezone.now())[:50])
     yield "history, REST", getting(person, f"{api}/history", token)
     yield "branches, REST", getting(person, f"{api}/branches", token)
     yield "latest, REST", getting(person, f"{api}/state", token)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from psycopg.types.json import Jsonb
 
 from runs.workflows.base import Context, Done, Go, Outcome, Report, State
 from runs.workflows.registry import step
@@ -97,7 +98,7 @@ class Floor:
         self.connection.execute(
             "CREATE TABLE IF NOT EXISTS bench_floor (id bigserial PRIMARY KEY, body jsonb)"
         )
-        self.body = psycopg.types.json.Jsonb({"text": TEXT})
+        self.body = Jsonb({"text": TEXT})
         self.sample(50)
 
     def sample(self, times: int = 100) -> float:
