@@ -21,9 +21,10 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from unfold.decorators import display
+from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints import ids, store
+from checkpoints.admin.columns import display
 from checkpoints.admin.lists import (
     AgeField,
     FarChangeList,
@@ -83,7 +84,8 @@ def as_json(read: Callable[[], Any]) -> SafeString:
         return text(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
     except UNREADABLE as error:
         return format_html(
-            '<strong class="text-red-700 dark:text-red-500">Damaged: {}</strong>', str(error)
+            '<strong class="text-red-700 dark:text-red-500">{}</strong>',
+            gettext("Damaged: %(error)s") % {"error": error},
         )
 
 
@@ -159,7 +161,7 @@ class ReadOnlyAdmin(IdSearch):
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return self.get_fields(request, obj) if self.fields else ()
 
-    @display(description="id")
+    @display(description=gettext_lazy("id"))
     def shown(self, obj: Any) -> str:
         return str(obj.shown_id)
 
@@ -183,7 +185,9 @@ class ConfirmedAdmin(ReadOnlyAdmin):
                 self.opts.pk.to_python(key)
         except ValidationError:
             self.message_user(
-                request, "These are no rows of this list; nothing was done.", messages.ERROR
+                request,
+                gettext("These are no rows of this list; nothing was done."),
+                messages.ERROR,
             )
             return None
         response: HttpResponse | None = super().response_action(
@@ -206,11 +210,15 @@ class ConfirmedAdmin(ReadOnlyAdmin):
         chosen = list(rows[: MOST + 1])
         if not 0 < len(chosen) <= MOST:
             problem = (
-                f"Choose up to {MOST} rows."
+                gettext("Choose up to %(most)s rows.") % {"most": MOST}
                 if chosen
-                else "The rows you chose are not in this list any more."
+                else gettext("The rows you chose are not in this list any more.")
             )
-            self.message_user(request, f"{problem} Nothing was done.", messages.WARNING)
+            self.message_user(
+                request,
+                gettext("%(problem)s Nothing was done.") % {"problem": problem},
+                messages.WARNING,
+            )
             return None
         context = {
             **self.admin_site.each_context(request),
@@ -240,7 +248,7 @@ class ThreadAdmin(ReadOnlyAdmin):
         "ckpt": "checkpoints",
     }
     search_fields = ("title", f"owner__{NAME}")
-    search_help_text = "A thr_, wo_, run_ or ckpt_ id, or words of the title or owner"
+    search_help_text = gettext_lazy("A thr_, wo_, run_ or ckpt_ id, or words of the title or owner")
     list_display = ("shown", "its_title", "owner", "team", "last_seq", "created_at", "imported_at")
     list_select_related = ("owner", "team")
     fields = (
@@ -256,18 +264,18 @@ class ThreadAdmin(ReadOnlyAdmin):
     )
     its_title = text_column("title", lines=False)
 
-    @display(description="head")
+    @display(description=gettext_lazy("head"))
     def head_link(self, thread: Thread) -> SafeString | str:
         return row("checkpoints_checkpoint", "ckpt", thread.head_id)
 
-    @display(description="its rows")
+    @display(description=gettext_lazy("its rows"))
     def lists(self, thread: Thread) -> SafeString:
         query = f"?q={thread.shown_id}"
         return format_html(
             "{} · {} · {}",
-            link("checkpoints_checkpoint_changelist", "Checkpoints", query=query),
-            link("checkpoints_event_changelist", "Events", query=query),
-            link("runs_run_changelist", "Runs", query=query),
+            link("checkpoints_checkpoint_changelist", gettext("Checkpoints"), query=query),
+            link("checkpoints_event_changelist", gettext("Events"), query=query),
+            link("runs_run_changelist", gettext("Runs"), query=query),
         )
 
 
@@ -292,7 +300,7 @@ class CheckpointAdmin(ReadOnlyAdmin):
 
     shown_ids: ClassVar[dict[str, str]] = {"ckpt": "pk", "thr": "thread", "run": "run_id"}
     sealed: ClassVar[dict[str, str]] = {"state_json": "body", "metadata_json": "metadata"}
-    search_help_text = "A ckpt_, thr_ or run_ id"
+    search_help_text = gettext_lazy("A ckpt_, thr_ or run_ id")
     heavy = ("body", "metadata")
     list_display = (
         "shown",
@@ -319,23 +327,23 @@ class CheckpointAdmin(ReadOnlyAdmin):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         return FarChangeList
 
-    @display(description="imported", boolean=True)
+    @display(description=gettext_lazy("imported"), boolean=True)
     def came_along(self, checkpoint: Checkpoint) -> bool:
         return came_along(checkpoint.thread, checkpoint.created_at)
 
-    @display(description="thread")
+    @display(description=gettext_lazy("thread"))
     def thread_link(self, checkpoint: Checkpoint) -> SafeString | str:
         return row("checkpoints_thread", "thr", checkpoint.thread_id)
 
-    @display(description="run")
+    @display(description=gettext_lazy("run"))
     def run_link(self, checkpoint: Checkpoint) -> SafeString | str:
         return row("runs_run", "run", checkpoint.run_id)
 
-    @display(description="parent")
+    @display(description=gettext_lazy("parent"))
     def parent_link(self, checkpoint: Checkpoint) -> SafeString | str:
         return row("checkpoints_checkpoint", "ckpt", checkpoint.parent_id)
 
-    @display(description="followed by")
+    @display(description=gettext_lazy("followed by"))
     def children_link(self, checkpoint: Checkpoint) -> SafeString:
         following = (
             Checkpoint.objects.filter(thread=checkpoint.thread_id, parent=checkpoint.pk)
@@ -346,34 +354,39 @@ class CheckpointAdmin(ReadOnlyAdmin):
             " · ", "{}", ((row("checkpoints_checkpoint", "ckpt", key),) for key in following[:20])
         )
 
-    @display(description="status", label=CHECKPOINT_COLOURS)
+    @display(description=gettext_lazy("status"), label=CHECKPOINT_COLOURS)
     def status_label(self, checkpoint: Checkpoint) -> str:
         return checkpoint.status
 
-    @display(description="nodes")
+    @display(description=gettext_lazy("nodes"))
     def progress(self, checkpoint: Checkpoint) -> str:
-        return f"{checkpoint.completed_nodes} of {checkpoint.total_nodes}"
+        return gettext("%(done)s of %(total)s") % {
+            "done": checkpoint.completed_nodes,
+            "total": checkpoint.total_nodes,
+        }
 
-    @display(description="stored as")
+    @display(description=gettext_lazy("stored as"))
     def storage(self, checkpoint: Checkpoint) -> str:
         kind = (
-            "whole state"
+            gettext("whole state")
             if checkpoint.is_snapshot
-            else f"change against the parent, {checkpoint.depth} from the nearest whole state"
+            else gettext("change against the parent, %(depth)s from the nearest whole state")
+            % {"depth": checkpoint.depth}
         )
         return f"{kind}, {checkpoint.size} bytes"
 
-    @display(description="digest check")
+    @display(description=gettext_lazy("digest check"))
     def digest_check(self, checkpoint: Checkpoint) -> SafeString | str:
         try:
             store.load(checkpoint)
         except UNREADABLE:
             return format_html(
-                '<strong class="text-red-700 dark:text-red-500">{}</strong>', "Does not match"
+                '<strong class="text-red-700 dark:text-red-500">{}</strong>',
+                gettext("Does not match"),
             )
-        return "Matches"
+        return gettext("Matches")
 
-    @display(description="metadata")
+    @display(description=gettext_lazy("metadata"))
     def metadata_json(self, checkpoint: Checkpoint) -> SafeString:
         return as_json(lambda: checkpoint.metadata)
 
@@ -382,7 +395,7 @@ class CheckpointAdmin(ReadOnlyAdmin):
 class EventAdmin(ReadOnlyAdmin):
     shown_ids: ClassVar[dict[str, str]] = {"thr": "thread", "run": "run_id"}
     sealed: ClassVar[dict[str, str]] = {"data_json": "data"}
-    search_help_text = "A thr_ or run_ id"
+    search_help_text = gettext_lazy("A thr_ or run_ id")
     heavy = ("data",)
     list_display = ("name", "thread_link", "run_link", "at", "came_along")
     list_select_related = ("thread",)
@@ -402,22 +415,22 @@ class EventAdmin(ReadOnlyAdmin):
             thread__in=Checkpoint.objects.filter(run_id=run).values("thread")[:1]
         ), doubled
 
-    @display(description="imported", boolean=True)
+    @display(description=gettext_lazy("imported"), boolean=True)
     def came_along(self, event: Event) -> bool:
         return came_along(event.thread, event.at)
 
-    @display(description="event")
+    @display(description=gettext_lazy("event"))
     def name(self, event: Event) -> str:
         return f"#{event.seq} {event.kind}"
 
-    @display(description="thread")
+    @display(description=gettext_lazy("thread"))
     def thread_link(self, event: Event) -> SafeString | str:
         return row("checkpoints_thread", "thr", event.thread_id)
 
-    @display(description="run")
+    @display(description=gettext_lazy("run"))
     def run_link(self, event: Event) -> SafeString | str:
         return row("runs_run", "run", event.run_id)
 
-    @display(description="data")
+    @display(description=gettext_lazy("data"))
     def data_json(self, event: Event) -> SafeString:
         return as_json(lambda: event.data)

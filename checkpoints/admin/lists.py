@@ -15,6 +15,7 @@ from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.utils.translation import gettext, gettext_lazy
 from unfold.views import ChangeList
 
 from checkpoints import ids
@@ -25,17 +26,17 @@ BEFORE, AFTER = "before", "after"
 SCAN = 10_000
 """Rows that a filter without an index looks through for one page."""
 AGES = {
-    "hour": ("Past hour", dt.timedelta(hours=1)),
-    "day": ("Past day", dt.timedelta(days=1)),
-    "week": ("Past 7 days", dt.timedelta(days=7)),
-    "month": ("Past 30 days", dt.timedelta(days=30)),
-    "older": ("Older than 30 days", dt.timedelta(days=30)),
+    "hour": (gettext_lazy("Past hour"), dt.timedelta(hours=1)),
+    "day": (gettext_lazy("Past day"), dt.timedelta(days=1)),
+    "week": (gettext_lazy("Past 7 days"), dt.timedelta(days=7)),
+    "month": (gettext_lazy("Past 30 days"), dt.timedelta(days=30)),
+    "older": (gettext_lazy("Older than 30 days"), dt.timedelta(days=30)),
 }
 SIZES = {
-    "1k": ("From 1 KB", 1_000),
-    "10k": ("From 10 KB", 10_000),
-    "100k": ("From 100 KB", 100_000),
-    "1m": ("From 1 MB", 1_000_000),
+    "1k": (gettext_lazy("From 1 KB"), 1_000),
+    "10k": (gettext_lazy("From 10 KB"), 10_000),
+    "100k": (gettext_lazy("From 100 KB"), 100_000),
+    "1m": (gettext_lazy("From 1 MB"), 1_000_000),
 }
 
 
@@ -141,7 +142,7 @@ class FilterChoice:
 class FilterField(admin.SimpleListFilter):
     """A filter that is a field of the form above the list, which needs no JavaScript."""
 
-    words: dict[str, str] = {}
+    words: dict[str, Any] = {}
     column = ""
     """What it looks at, where no index serves it."""
 
@@ -152,7 +153,8 @@ class FilterField(admin.SimpleListFilter):
         chosen = self.value()
         if chosen and self.words and chosen not in self.words:
             raise IncorrectLookupParameters(
-                f"{self.parameter_name} is one of {', '.join(self.words)}"
+                gettext("%(name)s is one of %(values)s")
+                % {"name": self.parameter_name, "values": ", ".join(self.words)}
             )
         return self.narrow(queryset, chosen) if chosen else queryset
 

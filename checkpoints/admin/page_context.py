@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.http import HttpRequest
+from django.utils.translation import gettext
 
 from checkpoints import ids, lineage, store
 from checkpoints.forensics import state_tree, steps
@@ -107,7 +108,8 @@ def compared(request: HttpRequest, found: Mapping[uuid.UUID, Checkpoint]) -> dic
         return {
             **context,
             "comparison": None,
-            "problem": f"There is no checkpoint {' and no '.join(missing)}.",
+            "problem": gettext("There is no checkpoint %(ids)s.")
+            % {"ids": gettext(" and no ").join(missing)},
         }
     if before is not None and after is not None:
         return {**context, **comparison_of(before, after)}

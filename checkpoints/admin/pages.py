@@ -11,6 +11,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
+from django.utils.translation import gettext
 
 from checkpoints.admin import page_context
 from checkpoints.admin.checkpoints import CheckpointAdmin, ThreadAdmin
@@ -101,7 +102,7 @@ class CheckpointPages(CheckpointAdmin):
             **PAGES,
             "opts": self.opts,
             "media": self.media,
-            "title": "What changed between two checkpoints",
+            "title": gettext("What changed between two checkpoints"),
             **page_context.compared(
                 request, Checkpoint.objects.in_bulk(page_context.wanted(request))
             ),

@@ -6,6 +6,7 @@ from typing import ClassVar, cast
 
 from django.contrib import admin
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy
 
 from checkpoints.admin.checkpoints import ReadOnlyAdmin
 from checkpoints.database.people import NAME, User
@@ -18,7 +19,7 @@ class ChatAccountAdmin(ReadOnlyAdmin):
 
     shown_ids: ClassVar[dict[str, str]] = {}
     search_fields = ("account", "team", f"user__{NAME}")
-    search_help_text = "An id of the service, or whose account it is"
+    search_help_text = gettext_lazy("An id of the service, or whose account it is")
     list_display = ("service", "team", "account", "user", "made_at")
     list_filter = ("service",)
     list_select_related = ("user",)

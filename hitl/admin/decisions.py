@@ -22,8 +22,8 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from unfold.admin import ModelAdmin
-from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminTextareaWidget
 
@@ -35,6 +35,7 @@ from checkpoints.admin.checkpoints import (
     row,
     text_column,
 )
+from checkpoints.admin.columns import display
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User
 from checkpoints.store import CheckpointDamaged
@@ -56,16 +57,20 @@ from runs.services import PauseClosed
 from runs.states import RunEnded
 from runs.workflows.sequence import APPROVE, CANCEL, REVISE
 
-BUTTONS = {APPROVE: "Approve", REVISE: "Send back", CANCEL: "Cancel the orders"}
+BUTTONS = {
+    APPROVE: gettext_lazy("Approve"),
+    REVISE: gettext_lazy("Send back"),
+    CANCEL: gettext_lazy("Cancel the orders"),
+}
 
 
 class ReasonForm(forms.Form):
     feedback = forms.CharField(
-        label="Reason",
+        label=gettext_lazy("Reason"),
         max_length=services.MAX_FEEDBACK,
         required=False,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
-        help_text="Recorded with each answer. Some steps' rules ask for one.",
+        help_text=gettext_lazy("Recorded with each answer. Some steps' rules ask for one."),
     )
 
 
@@ -73,7 +78,7 @@ class FeedbackForm(forms.Form):
     feedback = forms.CharField(
         max_length=services.MAX_FEEDBACK,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 6}),
-        help_text="What should change? It is given to the step that runs again.",
+        help_text=gettext_lazy("What should change? It is given to the step that runs again."),
     )
 
 
@@ -86,9 +91,9 @@ def tell(
     except (PauseClosed, services.RevisionMismatch, RunEnded, policy.NotNow) as calm:
         admin.message_user(request, f"{about}: {calm}", messages.WARNING)
     except services.NotFound:
-        message = (
-            "Nothing was done: its thread belongs to other people. Ask its owner, or somebody "
-            "of its team."
+        message = _(
+            "Nothing was done: its thread belongs to other people. Ask its owner, or "
+            "somebody of its team."
         )
         admin.message_user(request, f"{about}: {message}", messages.ERROR)
     except (services.AnswerInvalid, policy.NotAllowed, CheckpointDamaged) as error:
@@ -103,37 +108,37 @@ def person(request: HttpRequest) -> User:
 class PauseAdmin(PauseRows):
     actions = ("approve", "revise", "cancel_order")
 
-    @admin.action(description="Approve…", permissions=["operate"])
+    @admin.action(description=gettext_lazy("Approve…"), permissions=["operate"])
     def approve(self, request: HttpRequest, queryset: QuerySet[Pause]) -> HttpResponse | None:
         return self.answer(
             request,
             queryset,
             "approve",
             APPROVE,
-            "Approve these questions?",
-            "Each run goes on to its next step.",
+            _("Approve these questions?"),
+            _("Each run goes on to its next step."),
         )
 
-    @admin.action(description="Revise with feedback…", permissions=["operate"])
+    @admin.action(description=gettext_lazy("Revise with feedback…"), permissions=["operate"])
     def revise(self, request: HttpRequest, queryset: QuerySet[Pause]) -> HttpResponse | None:
         return self.answer(
             request,
             queryset,
             "revise",
             REVISE,
-            "Send these back for revision?",
-            "Each step runs again with your feedback.",
+            _("Send these back for revision?"),
+            _("Each step runs again with your feedback."),
         )
 
-    @admin.action(description="Cancel order…", permissions=["operate"])
+    @admin.action(description=gettext_lazy("Cancel order…"), permissions=["operate"])
     def cancel_order(self, request: HttpRequest, queryset: QuerySet[Pause]) -> HttpResponse | None:
         return self.answer(
             request,
             queryset,
             "cancel_order",
             CANCEL,
-            "Cancel the orders of these questions?",
-            "Each run ends. This cannot be undone.",
+            _("Cancel the orders of these questions?"),
+            _("Each run ends. This cannot be undone."),
         )
 
     def answer(
@@ -154,7 +159,7 @@ class PauseAdmin(PauseRows):
                 request,
                 pauses,
                 action=name,
-                button=BUTTONS[action],
+                button=str(BUTTONS[action]),
                 title=title,
                 words=description,
                 form=form,
@@ -178,18 +183,18 @@ class PauseAdmin(PauseRows):
         return voting.words(given) if isinstance(given, Vote) else services.PAST[action]
 
 
-@admin.action(description="Cancel…", permissions=["operate"])
+@admin.action(description=gettext_lazy("Cancel…"), permissions=["operate"])
 def cancel_order(
     shown_by: ConfirmedAdmin, request: HttpRequest, queryset: QuerySet[Any]
 ) -> HttpResponse | None:
     if "confirmed" not in request.POST:
-        description = "Each order ends where it stands. This cannot be undone."
+        description = _("Each order ends where it stands. This cannot be undone.")
         return shown_by.confirm(
             request,
             queryset,
             action="cancel_order",
-            button="Cancel them",
-            title="Cancel these orders?",
+            button=_("Cancel them"),
+            title=_("Cancel these orders?"),
             words=description,
         )
     for obj in queryset[:MOST]:
@@ -197,18 +202,18 @@ def cancel_order(
     return None
 
 
-@admin.action(description="Retry…", permissions=["operate"])
+@admin.action(description=gettext_lazy("Retry…"), permissions=["operate"])
 def retry(
     shown_by: ConfirmedAdmin, request: HttpRequest, queryset: QuerySet[Any]
 ) -> HttpResponse | None:
     if "confirmed" not in request.POST:
-        description = "Each goes on from its last good checkpoint, as a new run."
+        description = _("Each goes on from its last good checkpoint, as a new run.")
         return shown_by.confirm(
             request,
             queryset,
             action="retry",
-            button="Retry",
-            title="Retry these orders?",
+            button=_("Retry"),
+            title=_("Retry these orders?"),
             words=description,
         )
     for obj in queryset[:MOST]:
@@ -218,20 +223,21 @@ def retry(
 
 def cancel_one(request: HttpRequest, obj: WorkOrder | Run) -> str:
     services.cancel_order(order_of(obj), by=person(request), via=Via.ADMIN)
-    return "cancelled"
+    return _("cancelled")
 
 
 def retry_one(request: HttpRequest, obj: WorkOrder | Run) -> str:
     # `runs` does not ask who may see it
     order = services.find_order(order_of(obj), by=person(request))
-    return f"goes on as {runs.retry(order.pk, by=person(request)).shown_id}"
+    run = runs.retry(order.pk, by=person(request))
+    return _("goes on as %(run)s") % {"run": run.shown_id}
 
 
 def order_of(obj: WorkOrder | Run) -> uuid.UUID:
     if isinstance(obj, WorkOrder):
         return obj.pk
     if obj.work_order is None or obj.work_order.latest_run_id != obj.pk:
-        raise RunEnded("This is not the latest run of a work order, so nothing was done.")
+        raise RunEnded(_("This is not the latest run of a work order, so nothing was done."))
     return obj.work_order.pk
 
 
@@ -254,7 +260,7 @@ class DecisionAdmin(ReadOnlyAdmin):
         "thr": "pause__run__thread",
     }
     search_fields = (f"decided_by__{NAME}",)
-    search_help_text = "A dec_, pse_, run_ or thr_ id, or who decided"
+    search_help_text = gettext_lazy("A dec_, pse_, run_ or thr_ id, or who decided")
     heavy = ("feedback", "edited_content")
     sealed: ClassVar[dict[str, str]] = {
         "words": "feedback",
@@ -282,37 +288,40 @@ class DecisionAdmin(ReadOnlyAdmin):
     )  # fmt: skip
 
     @display(
-        description="answer", label={"approve": "success", "revise": "warning", "cancel": "danger"}
+        description=gettext_lazy("answer"),
+        label={"approve": "success", "revise": "warning", "cancel": "danger"},
     )
     def action_label(self, decision: Decision) -> str:
         return decision.action
 
-    @display(description="pause")
+    @display(description=gettext_lazy("pause"))
     def pause_link(self, decision: Decision) -> SafeString | str:
         return row("runs_pause", "pse", decision.pause_id)
 
     words = text_column("feedback")
     edited = text_column("edited_content")
 
-    @display(description="place in the ledger")
+    @display(description=gettext_lazy("place in the ledger"))
     def ledger_place(self, decision: Decision) -> str:
         return f"{decision.ledger_id} #{decision.position}"
 
-    @display(description="receipt")
+    @display(description=gettext_lazy("receipt"))
     def receipt(self, decision: Decision) -> SafeString:
-        return format_html('<a href="{}">Open</a>', reverse("hitl:receipt", args=[decision.pk]))
+        url = reverse("hitl:receipt", args=[decision.pk])
+        return format_html('<a href="{}">{}</a>', url, _("Open"))
 
-    @display(description="digest check")
+    @display(description=gettext_lazy("digest check"))
     def digest_check(self, decision: Decision) -> str:
         matches = (
-            f"Matches what {decision.erasure} recorded when its thread was erased"
+            _("Matches what %(erasure)s recorded when its thread was erased")
+            % {"erasure": decision.erasure}
             if decision.erasure
-            else "Matches"
+            else _("Matches")
         )
         return (
             matches
             if decision.intact
-            else "Does not match: this row was changed after it was written."
+            else _("Does not match: this row was changed after it was written.")
         )
 
 
@@ -323,7 +332,7 @@ class ImportAdmin(ReadOnlyAdmin):
     """
 
     shown_ids: ClassVar[dict[str, str]] = {"thr": "pk"}
-    search_help_text = "A thr_ id"
+    search_help_text = gettext_lazy("A thr_ id")
     heavy = ("source",)
     sealed: ClassVar[dict[str, str]] = {"source_json": "source"}
     ordering = ("-at",)
@@ -331,11 +340,11 @@ class ImportAdmin(ReadOnlyAdmin):
     list_select_related = ("imported_by",)
     fields = ("thread_link", "imported_by", "at", "source_json")
 
-    @display(description="thread")
+    @display(description=gettext_lazy("thread"))
     def thread_link(self, imported: Import) -> SafeString | str:
         return row("checkpoints_thread", "thr", imported.pk)
 
-    @display(description="what came with it")
+    @display(description=gettext_lazy("what came with it"))
     def source_json(self, imported: Import) -> SafeString:
         return as_json(lambda: imported.source)
 
@@ -350,7 +359,7 @@ class LedgerAdmin(ReadOnlyAdmin):
 @admin.register(Anchor)
 class AnchorAdmin(ReadOnlyAdmin):
     search_fields = ("ledger__name",)
-    search_help_text = "A ledger's name"
+    search_help_text = gettext_lazy("A ledger's name")
     list_display = ("ledger_id", "day", "position", "tip")
     fields = ("ledger_id", "day", "position", "tip", "previous", "digest")
 
@@ -376,7 +385,7 @@ class ApiTokenAdmin(ConfirmedAdmin):
     """Made and revoked, never edited. Its secret is shown once, when it is made."""
 
     search_fields = ("name", f"user__{NAME}")
-    search_help_text = "Words of the name or its user"
+    search_help_text = gettext_lazy("Words of the name or its user")
     actions = ("revoke",)
     list_display = ("name", "user", "scope", "standing", "created_at", "expires_at", "last_write")
     list_select_related = ("user",)
@@ -408,15 +417,18 @@ class ApiTokenAdmin(ConfirmedAdmin):
         made, secret = ApiToken.make(**form.cleaned_data, made_by=person(request))
         obj.pk = made.pk
         self.message_user(
-            request, f"The secret of {made.name}, shown only now: {secret}", messages.WARNING
+            request,
+            _("The secret of %(name)s, shown only now: %(secret)s")
+            % {"name": made.name, "secret": secret},
+            messages.WARNING,
         )
 
-    @display(description="last asked to change something")
+    @display(description=gettext_lazy("last asked to change something"))
     def last_write(self, token: ApiToken) -> dt.datetime | None:
         return token.last_used_at  # reading leaves no trace in the database
 
     @display(
-        description="standing",
+        description=gettext_lazy("standing"),
         label={"valid": "success", "expired": "warning", "revoked": "danger"},
     )
     def standing(self, token: ApiToken) -> str:
@@ -424,20 +436,22 @@ class ApiTokenAdmin(ConfirmedAdmin):
             return "revoked"
         return "expired" if token.expires_at and token.expires_at <= clock.now() else "valid"
 
-    @admin.action(description="Revoke…", permissions=["operate"])
+    @admin.action(description=gettext_lazy("Revoke…"), permissions=["operate"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> HttpResponse | None:
         if "confirmed" not in request.POST:
-            description = "Programs that use them are refused from now on. This cannot be undone."
+            description = _(
+                "Programs that use them are refused from now on. This cannot be undone."
+            )
             return self.confirm(
                 request,
                 queryset,
                 action="revoke",
-                button="Revoke",
-                title="Revoke these tokens?",
+                button=_("Revoke"),
+                title=_("Revoke these tokens?"),
                 words=description,
             )
         count = queryset.order_by().filter(revoked_at__isnull=True).update(revoked_at=clock.now())
-        self.message_user(request, f"{count} revoked.", messages.SUCCESS)
+        self.message_user(request, _("%(count)s revoked.") % {"count": count}, messages.SUCCESS)
         return None
 
 

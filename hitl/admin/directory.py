@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from django.contrib import admin
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy
 from unfold.admin import ModelAdmin
 
 from checkpoints.admin.checkpoints import ReadOnlyAdmin
@@ -18,7 +19,7 @@ class ClaimedGroupAdmin(ModelAdmin):
     """For superusers alone: only they hand out rights."""
 
     search_fields = ("claim", "group__name")
-    search_help_text = "Words of the value or the group"
+    search_help_text = gettext_lazy("Words of the value or the group")
     list_display = ("claim", "group")
     list_select_related = ("group",)
     fields = ("claim", "group")
@@ -40,7 +41,7 @@ class ClaimedGroupAdmin(ModelAdmin):
 @admin.register(MembershipChange)
 class MembershipChangeAdmin(ReadOnlyAdmin):
     search_fields = (f"user__{NAME}",)
-    search_help_text = "Whose groups changed"
+    search_help_text = gettext_lazy("Whose groups changed")
     list_display = ("user", "at", "added", "removed", "refused")
     list_select_related = ("user",)
     fields = ("user", "at", "added", "removed", "claims", "refused")

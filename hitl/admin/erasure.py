@@ -9,11 +9,12 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
-from unfold.decorators import display
+from django.utils.translation import gettext, gettext_lazy
 from unfold.widgets import UnfoldAdminTextareaWidget
 
 from checkpoints import ids
 from checkpoints.admin.checkpoints import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json
+from checkpoints.admin.columns import display
 from checkpoints.models import Thread
 from hitl.admin.forensics import ThreadForensics
 from hitl.decisions.services import NotFound
@@ -25,7 +26,7 @@ class ErasureReasonForm(forms.Form):
     reason = forms.CharField(
         max_length=erasure.LONGEST,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
-        help_text="Why they are erased. It is kept with the record of the erasure.",
+        help_text=gettext_lazy("Why they are erased. It is kept with the record of the erasure."),
     )
 
 
@@ -37,21 +38,21 @@ class ErasableThreadAdmin(ConfirmedAdmin, ThreadForensics):  # type: ignore[misc
     def has_erase_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return request.user.has_perm(erasure.RIGHT)
 
-    @admin.action(description="Erase…", permissions=["erase"])
+    @admin.action(description=gettext_lazy("Erase…"), permissions=["erase"])
     def erase(self, request: HttpRequest, queryset: QuerySet[Thread]) -> HttpResponse | None:
         form = ErasureReasonForm(request.POST if "confirmed" in request.POST else None)
         if not form.is_valid():
-            description = (
+            description = gettext(
                 "Each goes with its child runs, checkpoints, log, questions, work order and "
-                "workspace. The ledger keeps that somebody "
-                "decided, not what they said. This cannot be undone."
+                "workspace. The ledger keeps that somebody decided, not what they said. This "
+                "cannot be undone."
             )
-            title = "Erase these threads for good?"
+            title = gettext("Erase these threads for good?")
             return self.confirm(
                 request,
                 queryset,
                 action="erase",
-                button="Erase for good",
+                button=gettext("Erase for good"),
                 title=title,
                 words=description,
                 form=form,
@@ -63,7 +64,8 @@ class ErasableThreadAdmin(ConfirmedAdmin, ThreadForensics):  # type: ignore[misc
                 )
                 self.message_user(
                     request,
-                    f"{thread.shown_id}: erased, recorded as {done.shown_id}.",
+                    gettext("%(thread)s: erased, recorded as %(erasure)s.")
+                    % {"thread": thread.shown_id, "erasure": done.shown_id},
                     messages.SUCCESS,
                 )
             except (NotFound, erasure.CannotErase) as refusal:
@@ -74,7 +76,7 @@ class ErasableThreadAdmin(ConfirmedAdmin, ThreadForensics):  # type: ignore[misc
 @admin.register(Erasure)
 class ErasureAdmin(ReadOnlyAdmin):
     search_fields = ("erased_by",)
-    search_help_text = "Who erased"
+    search_help_text = gettext_lazy("Who erased")
     list_display = ("shown", "thread_words", "erased_by", "erased_at")
     fields = (
         "shown",
@@ -87,14 +89,14 @@ class ErasureAdmin(ReadOnlyAdmin):
         "digest",
     )
 
-    @display(description="thread")
+    @display(description=gettext_lazy("thread"))
     def thread_words(self, done: Erasure) -> str:
         return ids.show(Thread.PREFIX, done.thread_id)
 
-    @display(description="rows")
+    @display(description=gettext_lazy("rows"))
     def counts_json(self, done: Erasure) -> SafeString:
         return as_json(lambda: done.counts)
 
-    @display(description="decisions")
+    @display(description=gettext_lazy("decisions"))
     def decisions_json(self, done: Erasure) -> SafeString:
         return as_json(lambda: done.decisions)

@@ -7,6 +7,7 @@ from typing import Any, cast
 from django.apps import apps
 from django.contrib import admin
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy
 
 from checkpoints.admin.checkpoints import ReadOnlyAdmin
 from checkpoints.database.people import NAME, User
@@ -18,7 +19,7 @@ class FactorAdmin(ReadOnlyAdmin):
     """
 
     search_fields = (f"user__{NAME}",)
-    search_help_text = "Whose it is"
+    search_help_text = gettext_lazy("Whose it is")
     list_display = ("user", "type", "created_at", "last_used_at")
     list_select_related = ("user",)
     fields = ("user", "type", "created_at", "last_used_at")

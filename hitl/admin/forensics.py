@@ -16,6 +16,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
+from django.utils.translation import gettext, gettext_lazy
 from unfold.widgets import UnfoldAdminTextareaWidget
 
 from checkpoints import store
@@ -39,7 +40,7 @@ class ForensicsReasonForm(forms.Form):
     reason = forms.CharField(
         max_length=forks.MAX_REASON,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
-        help_text="Why? It is kept with the new run, in the log and in the history.",
+        help_text=gettext_lazy("Why? It is kept with the new run, in the log and in the history."),
     )
 
 
@@ -52,18 +53,19 @@ class StateField(forms.CharField):
             state = json.loads(text)
             if not isinstance(state, dict):
                 raise forms.ValidationError(
-                    "The state is an object: it begins with { and ends with }."
+                    gettext("The state is an object: it begins with { and ends with }.")
                 )
             codec.check(state)
         except json.JSONDecodeError as error:
             raise forms.ValidationError(
-                f"No JSON: {error.msg} at line {error.lineno}, column {error.colno}."
+                gettext("No JSON: %(msg)s at line %(line)s, column %(column)s.")
+                % {"msg": error.msg, "line": error.lineno, "column": error.colno}
             ) from error
         except codec.NotJson as error:
             raise forms.ValidationError(str(error)) from error
         except (RecursionError, ValueError) as error:
             raise forms.ValidationError(
-                "This cannot be kept: too many levels, or a number of too many digits."
+                gettext("This cannot be kept: too many levels, or a number of too many digits.")
             ) from error
         return state
 
@@ -90,15 +92,16 @@ class AroundForm(ForkForm):
     around = forms.CharField(
         max_length=forks.MAX_REASON,
         required=False,  # not where nothing is edited any more
-        label="Reason for bypassing the review",
+        label=gettext_lazy("Reason for bypassing the review"),
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 3, "aria-required": "true"}),
         help_text=(
-            "The reviewers have not answered for the state as you edited it. With a reason here "
-            "the run begins all the same. The ledger "
-            "records it as your decision, with your name, this reason and what was bypassed, and "
-            "the trail shows it to everybody who "
-            "sees the thread. It approves nothing: a later step that asks whether its effect was "
-            "approved still finds no approval."
+            gettext_lazy(
+                "The reviewers have not answered for the state as you edited it. With a reason "
+                "here the run begins all the same. The ledger records it as your decision, "
+                "with your name, this reason and what was bypassed, and the trail shows it to "
+                "everybody who sees the thread. It approves nothing: a later step that asks "
+                "whether its effect was approved still finds no approval."
+            )
         ),
     )
     field_order = ("around", "state", "reason")
@@ -115,29 +118,35 @@ def _facing(stands: forks.ReviewStands, request: HttpRequest, *, asked: bool) ->
 
     `asked`: the field was on the page already, so what is missing is its reason.
     """
-    refused = (
-        f"{stands.reviews} has rules on who approves it, and nobody has approved the state as "
-        "you edited it. Nothing began."
-    )
+    refused = gettext(
+        "%(reviews)s has rules on who approves it, and nobody has approved the state "
+        "as you edited it. Nothing began."
+    ) % {"reviews": stands.reviews}
     if not review_bypass.may_step_around(cast(User, request.user)):
         form = ForkForm(request.POST)
-        right = "the right “Can bypass a review”, which you do not have"
+        right = gettext("the right “Can bypass a review”, which you do not have")
         form.add_error(
             None,
             (
-                f"{refused} Begin at that step or before it, which asks again; or ask somebody "
-                f"with {right}."
+                gettext(
+                    "%(refused)s Begin at that step or before it, which asks again; or ask "
+                    "somebody with %(right)s."
+                )
+                % {"refused": refused, "right": right}
             ),
         )
         return form
     form = AroundForm(request.POST)
     if asked:
-        form.add_error("around", "Say why. Without a reason nothing is bypassed.")
+        form.add_error("around", gettext("Say why. Without a reason nothing is bypassed."))
     form.add_error(
         None,
         (
-            f"{refused} Begin at that step or before it, which asks again; or bypass the "
-            "review, and say why."
+            gettext(
+                "%(refused)s Begin at that step or before it, which asks again; or bypass the "
+                "review, and say why."
+            )
+            % {"refused": refused}
         ),
     )
     return form
@@ -154,9 +163,9 @@ def led_to(checkpoint: Checkpoint) -> tuple[Decision | None, str]:
         else None
     )
     if direct is not None:
-        return direct, "This checkpoint records an answer:"
+        return direct, gettext("This checkpoint records an answer:")
     before = related.filter(pause__run=checkpoint.run_id, decided_at__lt=checkpoint.created_at)
-    return before.order_by("-pk").first(), "The last answer before it in this run:"
+    return before.order_by("-pk").first(), gettext("The last answer before it in this run:")
 
 
 def fork_at(checkpoint: Checkpoint) -> Run | None:
@@ -216,9 +225,9 @@ class ThreadForensics(ThreadPages):
         try:
             document = portable.export(uuid.UUID(object_id))
         except (ValueError, services.NotFound) as error:
-            raise Http404("There is no such thread.") from error
+            raise Http404(gettext("There is no such thread.")) from error
         except store.CheckpointDamaged as error:
-            messages.error(request, f"Nothing was exported: {error}")
+            messages.error(request, gettext("Nothing was exported: %(error)s") % {"error": error})
             return HttpResponseRedirect(
                 reverse("admin:checkpoints_thread_change", args=[object_id])
             )
@@ -260,7 +269,11 @@ class CheckpointForensics(CheckpointPages):
             if done is not None:
                 return done
         return self._page(
-            request, checkpoint, form, title="Resume from this checkpoint?", button="Resume"
+            request,
+            checkpoint,
+            form,
+            title=gettext("Resume from this checkpoint?"),
+            button=gettext("Resume"),
         )
 
     def fork_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -274,17 +287,21 @@ class CheckpointForensics(CheckpointPages):
             state, damage = {}, str(error)
         text = state_text(state)
         if len(text) > EDITABLE:
-            damage = (
-                f"This state has {len(text)} characters, more than a browser edits well. Fork "
-                "it over REST: POST checkpoints/<id>/fork."
-            )
+            damage = gettext(
+                "This state has %(count)s characters, more than a browser edits well. Fork it "
+                "over REST: POST checkpoints/<id>/fork."
+            ) % {"count": len(text)}
         if damage:
             messages.error(request, damage)
             return HttpResponseRedirect(
                 reverse("admin:checkpoints_checkpoint_change", args=[checkpoint.pk])
             )
         page = partial(
-            self._page, request, checkpoint, title="Fork with an edited state", button="Fork"
+            self._page,
+            request,
+            checkpoint,
+            title=gettext("Fork with an edited state"),
+            button=gettext("Fork"),
         )
         if request.method != "POST":
             return page(ForkForm(initial={"state": text}))
@@ -311,7 +328,7 @@ class CheckpointForensics(CheckpointPages):
         try:
             return Checkpoint.objects.select_related("thread").get(pk=uuid.UUID(object_id))
         except (ValueError, Checkpoint.DoesNotExist) as error:
-            raise Http404("There is no such checkpoint.") from error
+            raise Http404(gettext("There is no such checkpoint.")) from error
 
     def _fork(
         self,
@@ -338,8 +355,10 @@ class CheckpointForensics(CheckpointPages):
             form.add_error(
                 None,
                 (
-                    "Nothing was done: this thread belongs to other people. Ask its owner, or "
-                    "somebody of its team."
+                    gettext(
+                        "Nothing was done: this thread belongs to other people. Ask its owner, or "
+                        "somebody of its team."
+                    )
                 ),
             )
         except forks.ReviewStands:
@@ -347,19 +366,25 @@ class CheckpointForensics(CheckpointPages):
         except (NothingToFork, store.CheckpointDamaged) as error:
             form.add_error(None, str(error))
         else:
-            edited = " with the edited state" if state is not None else ""
+            words = (
+                gettext("%(run)s goes on from %(checkpoint)s. What came after it stays as it was.")
+                if state is None
+                else gettext(
+                    "%(run)s goes on from %(checkpoint)s with the edited state. What came after "
+                    "it stays as it was."
+                )
+            )
             messages.success(
                 request,
-                (
-                    f"{run.shown_id} goes on from {checkpoint.shown_id}{edited}. What came "
-                    "after it stays as it was."
-                ),
+                words % {"run": run.shown_id, "checkpoint": checkpoint.shown_id},
             )
             if (
                 decision := Decision.objects.filter(pause__run=run, action=STEP_AROUND).first()
             ) is not None:
                 messages.success(
-                    request, f"Your bypass of a review is recorded as {decision.shown_id}."
+                    request,
+                    gettext("Your bypass of a review is recorded as %(shown_id)s.")
+                    % {"shown_id": decision.shown_id},
                 )
             return HttpResponseRedirect(
                 reverse("admin:checkpoints_thread_change", args=[checkpoint.thread_id])

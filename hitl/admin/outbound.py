@@ -11,9 +11,10 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
-from unfold.decorators import display
+from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints.admin.checkpoints import MOST, ConfirmedAdmin, row
+from checkpoints.admin.columns import display
 from checkpoints.database.people import NAME
 from hitl.models.outbound import Delivery, Endpoint
 from hitl.outbound import endpoints, sending
@@ -28,7 +29,7 @@ class DeliveryAdmin(ConfirmedAdmin):
         "thr": "pause__run__thread",
         "end": "endpoint",
     }
-    search_help_text = "A dlv_, pse_, run_, thr_ or end_ id"
+    search_help_text = gettext_lazy("A dlv_, pse_, run_, thr_ or end_ id")
     actions = ("send_again",)
     heavy = ("words", "contact")
     list_display = (
@@ -58,25 +59,25 @@ class DeliveryAdmin(ConfirmedAdmin):
         "sent_at",
     )
 
-    @display(description="to")
+    @display(description=gettext_lazy("to"))
     def to_whom(self, delivery: Delivery) -> str:
         return delivery.to
 
     @display(
-        description="status",
+        description=gettext_lazy("status"),
         label={"sent": "success", "dead": "danger", "sending": "info", "queued": "info"},
     )
     def state(self, delivery: Delivery) -> str:
         return delivery.status
 
-    @display(description="pause")
+    @display(description=gettext_lazy("pause"))
     def pause_link(self, delivery: Delivery) -> SafeString | str:
         return row("runs_pause", "pse", delivery.pause_id)
 
-    @admin.action(description="Send again…", permissions=["operate"])
+    @admin.action(description=gettext_lazy("Send again…"), permissions=["operate"])
     def send_again(self, request: HttpRequest, queryset: QuerySet[Delivery]) -> HttpResponse | None:
         if "confirmed" not in request.POST:
-            description = (
+            description = gettext(
                 "Those that were given up are tried anew, under the same ids. Others stay as "
                 "they are."
             )
@@ -84,12 +85,14 @@ class DeliveryAdmin(ConfirmedAdmin):
                 request,
                 queryset,
                 action="send_again",
-                button="Send again",
-                title="Send these again?",
+                button=gettext("Send again"),
+                title=gettext("Send these again?"),
                 words=description,
             )
         count = sum(sending.again(delivery) for delivery in queryset[:MOST])
-        self.message_user(request, f"{count} sent again.", messages.SUCCESS)
+        self.message_user(
+            request, gettext("%(count)s sent again.") % {"count": count}, messages.SUCCESS
+        )
         return None
 
 
@@ -99,7 +102,7 @@ class EndpointAdmin(ConfirmedAdmin):
 
     shown_ids: ClassVar[dict[str, str]] = {"end": "pk", "thr": "thread"}
     search_fields = ("name", f"owner__{NAME}", "team__name")
-    search_help_text = "An end_ or thr_ id, or words of its name, person or team"
+    search_help_text = gettext_lazy("An end_ or thr_ id, or words of its name, person or team")
     actions = ("switch_off", "switch_on")
     heavy = ("target", "secrets")
     list_display = ("shown", "channel", "name", "belongs_to", "enabled", "why_disabled", "made_at")
@@ -116,19 +119,33 @@ class EndpointAdmin(ConfirmedAdmin):
         "made_at",
     )
 
-    @display(description="of")
+    @display(description=gettext_lazy("of"))
     def belongs_to(self, endpoint: Endpoint) -> str:
         return endpoint.whose
 
-    @admin.action(description="Switch off…", permissions=["operate"])
+    @admin.action(description=gettext_lazy("Switch off…"), permissions=["operate"])
     def switch_off(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> HttpResponse | None:
-        description = "They are told nothing any more. What waits for them is cancelled."
-        return self._switch(request, queryset, "switch_off", "Switch off", description, on=False)
+        description = gettext("They are told nothing any more. What waits for them is cancelled.")
+        return self._switch(
+            request,
+            queryset,
+            "switch_off",
+            gettext("Switch off"),
+            gettext("Switch off these endpoints?"),
+            description,
+            on=False,
+        )
 
-    @admin.action(description="Switch on…", permissions=["operate"])
+    @admin.action(description=gettext_lazy("Switch on…"), permissions=["operate"])
     def switch_on(self, request: HttpRequest, queryset: QuerySet[Endpoint]) -> HttpResponse | None:
         return self._switch(
-            request, queryset, "switch_on", "Switch on", "They are told again from now on.", on=True
+            request,
+            queryset,
+            "switch_on",
+            gettext("Switch on"),
+            gettext("Switch on these endpoints?"),
+            gettext("They are told again from now on."),
+            on=True,
         )
 
     def _switch(
@@ -137,6 +154,7 @@ class EndpointAdmin(ConfirmedAdmin):
         queryset: QuerySet[Endpoint],
         action: str,
         button: str,
+        title: str,
         description: str,
         **how: Any,
     ) -> HttpResponse | None:
@@ -146,10 +164,10 @@ class EndpointAdmin(ConfirmedAdmin):
                 queryset,
                 action=action,
                 button=button,
-                title=f"{button} these endpoints?",
+                title=title,
                 words=description,
             )
         for endpoint in queryset[:MOST]:
             endpoints.switch(endpoint, **how)
-        self.message_user(request, "Done.", messages.SUCCESS)
+        self.message_user(request, gettext("Done."), messages.SUCCESS)
         return None

@@ -8,9 +8,10 @@ from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
-from unfold.decorators import display
+from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints.admin.checkpoints import ReadOnlyAdmin, row, text_column
+from checkpoints.admin.columns import display
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User
 from hitl.models import Delegation, Vote
@@ -19,7 +20,7 @@ from hitl.models import Delegation, Vote
 @admin.register(Vote)
 class VoteAdmin(ReadOnlyAdmin):
     shown_ids: ClassVar[dict[str, str]] = {"vote": "pk", "pse": "pause"}
-    search_help_text = "A vote_ or pse_ id"
+    search_help_text = gettext_lazy("A vote_ or pse_ id")
     heavy = ("feedback", "edited_content")
     sealed: ClassVar[dict[str, str]] = {
         "words": "feedback",
@@ -36,16 +37,16 @@ class VoteAdmin(ReadOnlyAdmin):
     words = text_column("feedback")
     edited = text_column("edited_content")
 
-    @display(description="pause")
+    @display(description=gettext_lazy("pause"))
     def pause_link(self, vote: Vote) -> SafeString | str:
         return row("runs_pause", "pse", vote.pause_id)
 
-    @display(description="digest check")
+    @display(description=gettext_lazy("digest check"))
     def digest_check(self, vote: Vote) -> str:
         return (
-            "Matches"
+            gettext("Matches")
             if vote.digest == vote.compute_digest()
-            else "Does not match: this row was changed after it was written."
+            else gettext("Does not match: this row was changed after it was written.")
         )
 
 
@@ -57,13 +58,15 @@ class DelegationAdminForm(forms.ModelForm):  # type: ignore[type-arg]  # generic
     def clean(self) -> dict[str, Any]:
         values: dict[str, Any] = super().clean() or {}
         if values.get("from_user") is not None and values.get("from_user") == values.get("to_user"):
-            self.add_error("to_user", "Somebody else.")
+            self.add_error("to_user", gettext("Somebody else."))
         if (
             values.get("starts_at")
             and values.get("ends_at")
             and values["ends_at"] <= max(values["starts_at"], clock.now())
         ):
-            self.add_error("ends_at", "The end lies before the beginning, or has passed already.")
+            self.add_error(
+                "ends_at", gettext("The end lies before the beginning, or has passed already.")
+            )
         return values
 
 
@@ -75,7 +78,7 @@ class DelegationAdmin(ReadOnlyAdmin):
 
     form = DelegationAdminForm
     search_fields = (f"from_user__{NAME}", f"to_user__{NAME}")
-    search_help_text = "Who delegated, or to whom"
+    search_help_text = gettext_lazy("Who delegated, or to whom")
     list_display = (
         "from_user",
         "to_user",
@@ -97,7 +100,7 @@ class DelegationAdmin(ReadOnlyAdmin):
         "created_at",
     )
 
-    @display(description="question", empty_value="all")
+    @display(description=gettext_lazy("question"), empty_value="all")
     def pause_link(self, delegation: Delegation) -> SafeString | str | None:
         return row("runs_pause", "pse", delegation.pause_id) if delegation.pause_id else None
 

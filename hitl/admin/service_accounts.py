@@ -13,10 +13,10 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from unfold.decorators import display
 from unfold.widgets import UnfoldAdminSelectMultipleWidget, UnfoldAdminTextInputWidget
 
 from checkpoints.admin.checkpoints import ConfirmedAdmin
+from checkpoints.admin.columns import display
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User
 from hitl.identity import service_accounts
@@ -51,7 +51,7 @@ class ServiceAccountAdmin(ConfirmedAdmin):
 
     form = ServiceAccountForm
     search_fields = (f"user__{NAME}", "purpose")
-    search_help_text = "Words of the name or the purpose"
+    search_help_text = gettext_lazy("Words of the name or the purpose")
     actions = ("rotate_tokens", "switch_off", "switch_on")
     list_display = ("user", "purpose", "standing", "tokens", "made_by", "created_at")
     list_select_related = ("user", "made_by")
@@ -81,15 +81,15 @@ class ServiceAccountAdmin(ConfirmedAdmin):
         words = _("%(name)s is made. Give it a token under API tokens.") % {"name": made}
         self.message_user(request, words, messages.SUCCESS)
 
-    @display(description="teams")
+    @display(description=gettext_lazy("teams"))
     def teams_of(self, account: ServiceAccount) -> str:
         return ", ".join(account.user.groups.values_list("name", flat=True))
 
-    @display(description="valid tokens")
+    @display(description=gettext_lazy("valid tokens"))
     def tokens(self, account: ServiceAccount) -> int:
         return ApiToken.objects.valid(now=clock.now()).filter(user=account.user).count()
 
-    @display(description="standing", label={"active": "success", "off": "danger"})
+    @display(description=gettext_lazy("standing"), label={"active": "success", "off": "danger"})
     def standing(self, account: ServiceAccount) -> str:
         return "active" if account.user.is_active else "off"
 
@@ -104,10 +104,12 @@ class ServiceAccountAdmin(ConfirmedAdmin):
                 request,
                 queryset,
                 action="rotate_tokens",
-                button="Make them",
-                title="Make new tokens?",
-                words="Each valid token gets a successor, shown once. The old ones are refused "
-                "after a day.",
+                button=_("Make them"),
+                title=_("Make new tokens?"),
+                words=_(
+                    "Each valid token gets a successor, shown once. The old ones are refused after "
+                    "a day."
+                ),
             )
         for token in service_accounts.to_rotate(queryset):
             made, secret = service_accounts.rotate(token, by=cast(User, request.user))
@@ -134,17 +136,16 @@ class ServiceAccountAdmin(ConfirmedAdmin):
     def _switch(
         self, request: HttpRequest, queryset: QuerySet[ServiceAccount], action: str, *, on: bool
     ) -> HttpResponse | None:
-        name = "on" if on else "off"
         if "confirmed" not in request.POST:
             return self.confirm(
                 request,
                 queryset,
                 action=action,
-                button=f"Switch {name}",
-                title=f"Switch these accounts {name}?",
-                words="Their tokens are taken again."
+                button=_("Switch on") if on else _("Switch off"),
+                title=_("Switch these accounts on?") if on else _("Switch these accounts off?"),
+                words=_("Their tokens are taken again.")
                 if on
-                else "Their tokens are refused from now on.",
+                else _("Their tokens are refused from now on."),
             )
         for account in queryset:
             service_accounts.switch(account, on=on)

@@ -8,9 +8,10 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
-from unfold.decorators import display
+from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints.admin.checkpoints import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json, row, text
+from checkpoints.admin.columns import display
 from checkpoints.database.people import NAME, User
 from hitl.models import EarlyAnswer, InboundSource, Wait
 
@@ -20,7 +21,7 @@ class InboundSourceAdmin(ConfirmedAdmin):
     """Made, switched, and given new secrets. A secret is shown once, when it is made."""
 
     search_fields = ("name", f"user__{NAME}")
-    search_help_text = "Words of the name or its user"
+    search_help_text = gettext_lazy("Words of the name or its user")
     actions = ("new_secret", "drop_old_secrets", "switch_off", "switch_on")
     list_display = ("name", "user", "standing", "secret_count", "created_at", "last_used_at")
     list_select_related = ("user",)
@@ -47,36 +48,39 @@ class InboundSourceAdmin(ConfirmedAdmin):
         obj.secrets = [InboundSource.new_secret()]
         obj.save(force_insert=True)
         self.message_user(
-            request, f"The secret of {obj.name}, shown only now: {obj.secrets[0]}", messages.WARNING
+            request,
+            gettext("The secret of %(name)s, shown only now: %(secret)s")
+            % {"name": obj.name, "secret": obj.secrets[0]},
+            messages.WARNING,
         )
 
-    @display(description="standing", label={"active": "success", "off": "danger"})
+    @display(description=gettext_lazy("standing"), label={"active": "success", "off": "danger"})
     def standing(self, source: InboundSource) -> str:
         return "active" if source.active and source.user.is_active else "off"
 
-    @display(description="secrets")
+    @display(description=gettext_lazy("secrets"))
     def secret_count(self, source: InboundSource) -> int:
         return len(source.secrets)
 
-    @display(description="address")
+    @display(description=gettext_lazy("address"))
     def address(self, source: InboundSource) -> str:
         return f"/api/v1/inbound/{source.name}"
 
-    @admin.action(description="New secret…", permissions=["operate"])
+    @admin.action(description=gettext_lazy("New secret…"), permissions=["operate"])
     def new_secret(
         self, request: HttpRequest, queryset: QuerySet[InboundSource]
     ) -> HttpResponse | None:
         if "confirmed" not in request.POST:
-            description = (
-                "Each gets one more secret, shown once. The others go on signing until they are "
-                "dropped."
+            description = gettext(
+                "Each gets one more secret, shown once. The others go on signing until they "
+                "are dropped."
             )
             return self.confirm(
                 request,
                 queryset,
                 action="new_secret",
-                button="Make it",
-                title="Make new secrets?",
+                button=gettext("Make it"),
+                title=gettext("Make new secrets?"),
                 words=description,
             )
         for source in self._mine(request, queryset):
@@ -85,32 +89,37 @@ class InboundSourceAdmin(ConfirmedAdmin):
             source.save(update_fields=["secrets"])
             self.message_user(
                 request,
-                f"The new secret of {source.name}, shown only now: {secret}",
+                gettext("The new secret of %(name)s, shown only now: %(secret)s")
+                % {"name": source.name, "secret": secret},
                 messages.WARNING,
             )
         return None
 
-    @admin.action(description="Drop old secrets…", permissions=["operate"])
+    @admin.action(description=gettext_lazy("Drop old secrets…"), permissions=["operate"])
     def drop_old_secrets(
         self, request: HttpRequest, queryset: QuerySet[InboundSource]
     ) -> HttpResponse | None:
         if "confirmed" not in request.POST:
-            description = "Only the newest secret of each signs from now on."
+            description = gettext("Only the newest secret of each signs from now on.")
             return self.confirm(
                 request,
                 queryset,
                 action="drop_old_secrets",
-                button="Drop them",
-                title="Drop old secrets?",
+                button=gettext("Drop them"),
+                title=gettext("Drop old secrets?"),
                 words=description,
             )
         for source in self._mine(request, queryset):
             source.secrets = source.secrets[:1]
             source.save(update_fields=["secrets"])
-            self.message_user(request, f"{source.name}: one secret is left.", messages.SUCCESS)
+            self.message_user(
+                request,
+                gettext("%(name)s: one secret is left.") % {"name": source.name},
+                messages.SUCCESS,
+            )
         return None
 
-    @admin.action(description="Switch off…", permissions=["operate"])
+    @admin.action(description=gettext_lazy("Switch off…"), permissions=["operate"])
     def switch_off(
         self, request: HttpRequest, queryset: QuerySet[InboundSource]
     ) -> HttpResponse | None:
@@ -119,15 +128,19 @@ class InboundSourceAdmin(ConfirmedAdmin):
             queryset,
             "switch_off",
             to=False,
-            description="What they send is refused from now on.",
+            description=gettext("What they send is refused from now on."),
         )
 
-    @admin.action(description="Switch on…", permissions=["operate"])
+    @admin.action(description=gettext_lazy("Switch on…"), permissions=["operate"])
     def switch_on(
         self, request: HttpRequest, queryset: QuerySet[InboundSource]
     ) -> HttpResponse | None:
         return self._switch(
-            request, queryset, "switch_on", to=True, description="What they sign is taken again."
+            request,
+            queryset,
+            "switch_on",
+            to=True,
+            description=gettext("What they sign is taken again."),
         )
 
     def _switch(
@@ -140,19 +153,25 @@ class InboundSourceAdmin(ConfirmedAdmin):
         description: str,
     ) -> HttpResponse | None:
         if "confirmed" not in request.POST:
-            name = "on" if to else "off"
-            title = f"Switch these sources {name}?"
+            title = (
+                gettext("Switch these sources on?") if to else gettext("Switch these sources off?")
+            )
             return self.confirm(
                 request,
                 queryset,
                 action=action,
-                button=f"Switch {name}",
+                button=gettext("Switch on") if to else gettext("Switch off"),
                 title=title,
                 words=description,
             )
         names = [source.name for source in self._mine(request, queryset)]
         count = InboundSource.objects.filter(name__in=names).update(active=to)
-        self.message_user(request, f"{count} switched {'on' if to else 'off'}.", messages.SUCCESS)
+        self.message_user(
+            request,
+            (gettext("%(count)s switched on.") if to else gettext("%(count)s switched off."))
+            % {"count": count},
+            messages.SUCCESS,
+        )
         return None
 
     def _mine(self, request: HttpRequest, queryset: QuerySet[InboundSource]) -> list[InboundSource]:
@@ -163,7 +182,8 @@ class InboundSourceAdmin(ConfirmedAdmin):
             if not person.is_superuser and source.user_id != person.pk:
                 self.message_user(
                     request,
-                    f"{source.name}: it acts as somebody else, so nothing was done.",
+                    gettext("%(name)s: it acts as somebody else, so nothing was done.")
+                    % {"name": source.name},
                     messages.ERROR,
                 )
         return [source for source in sources if person.is_superuser or source.user_id == person.pk]
@@ -177,7 +197,7 @@ class EarlyAnswerAdmin(ReadOnlyAdmin):
         "thr": "thread",
         "pse": "pause",
     }
-    search_help_text = "An erl_, run_, thr_ or pse_ id"
+    search_help_text = gettext_lazy("An erl_, run_, thr_ or pse_ id")
     heavy = ("event",)
     sealed: ClassVar[dict[str, str]] = {"event_json": "event", "error_text": "error"}
     list_display = (
@@ -198,23 +218,23 @@ class EarlyAnswerAdmin(ReadOnlyAdmin):
         "received_at", "expires_at", "changed_at",
     )  # fmt: skip
 
-    @display(description="thread")
+    @display(description=gettext_lazy("thread"))
     def thread_link(self, early: EarlyAnswer) -> SafeString | str:
         return row("checkpoints_thread", "thr", early.thread_id)
 
-    @display(description="run")
+    @display(description=gettext_lazy("run"))
     def run_link(self, early: EarlyAnswer) -> SafeString | str:
         return row("runs_run", "run", early.run_id)
 
-    @display(description="pause")
+    @display(description=gettext_lazy("pause"))
     def pause_link(self, early: EarlyAnswer) -> SafeString | str:
         return row("runs_pause", "pse", early.pause_id)
 
-    @display(description="event")
+    @display(description=gettext_lazy("event"))
     def event_json(self, early: EarlyAnswer) -> SafeString:
         return as_json(lambda: early.event)
 
-    @display(description="why it was not taken")
+    @display(description=gettext_lazy("why it was not taken"))
     def error_text(self, early: EarlyAnswer) -> SafeString:
         return text(early.error)
 
@@ -228,7 +248,9 @@ class WaitAdmin(ReadOnlyAdmin):
         "thr": "outer__thread",
     }
     search_fields = ("outer__name",)
-    search_help_text = "A wait_, pse_, run_ or thr_ id, or the other engine's id of the run"
+    search_help_text = gettext_lazy(
+        "A wait_, pse_, run_ or thr_ id, or the other engine's id of the run"
+    )
     heavy = ("recipients", "callback_secret")
     sealed: ClassVar[dict[str, str]] = {
         "recipients_json": "recipients",
@@ -246,14 +268,14 @@ class WaitAdmin(ReadOnlyAdmin):
         "digest",
     )
 
-    @display(description="pause")
+    @display(description=gettext_lazy("pause"))
     def pause_link(self, wait: Wait) -> SafeString | str:
         return row("runs_pause", "pse", wait.pause_id)
 
-    @display(description="recipients")
+    @display(description=gettext_lazy("recipients"))
     def recipients_json(self, wait: Wait) -> SafeString:
         return as_json(lambda: wait.recipients)
 
-    @display(description="called back at")
+    @display(description=gettext_lazy("called back at"))
     def callback_text(self, wait: Wait) -> SafeString:
         return text(wait.callback_url)

@@ -9,6 +9,7 @@ from django import forms
 from django.contrib import admin, messages
 from django.http import HttpRequest
 from django.utils.html import format_html_join
+from django.utils.translation import gettext, gettext_lazy
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextareaWidget
 
@@ -21,23 +22,23 @@ class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in t
     """The value is no field of the model's here, so that no page can render what is kept."""
 
     secret = forms.CharField(
-        label="Value",
+        label=gettext_lazy("Value"),
         required=False,
         strip=False,
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
-        help_text="Kept encrypted, and shown to nobody again.",
+        help_text=gettext_lazy("Kept encrypted, and shown to nobody again."),
     )
 
     bound = forms.CharField(
-        label="Hosts",
+        label=gettext_lazy("Hosts"),
         required=False,
         widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
-        help_text="Where it may be sent, a host a line: api.example.org, or localhost:11434 for "
-        "another "
-        "port than the usual one."
-        " Bound to hosts, it is given to no program, such as a coding agent's, which could send "
-        "it anywhere."
-        " Empty: it may be sent to ANY host that a step template, a repository or a tool names.",
+        help_text=gettext_lazy(
+            "Where it may be sent, a host a line: api.example.org, or localhost:11434 for "
+            "another port than the usual one. Bound to hosts, it is given to no program, "
+            "such as a coding agent's, which could send it anywhere. Empty: it may be sent "
+            "to ANY host that a step template, a repository or a tool names."
+        ),
     )
 
     class Meta:
@@ -51,9 +52,9 @@ class CredentialForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in t
         if "secret" in self.fields:
             self.fields["secret"].required = self.instance.pk is None
             if self.instance.pk:
-                self.fields[
-                    "secret"
-                ].help_text = "Leave it empty to keep the present value, which is shown to nobody."
+                self.fields["secret"].help_text = gettext(
+                    "Leave it empty to keep the present value, which is shown to nobody."
+                )
 
     def clean_bound(self) -> list[str]:
         try:
@@ -101,11 +102,11 @@ class CredentialAdmin(ModelAdmin):
             return ("name", "team", "bound", "note", "secret", *self.told)
         return ("name", "team", "sent_to", "note", *self.told)
 
-    @admin.display(description="May be sent to")
+    @admin.display(description=gettext_lazy("May be sent to"))
     def sent_to(self, obj: Credential) -> str:
         return obj.bound_to
 
-    @admin.display(description="Begin with")
+    @admin.display(description=gettext_lazy("Begin with"))
     def usual(self, obj: Credential) -> str:
         """Links that fill in name and hosts of the providers that are known."""
         pages = [
@@ -132,7 +133,8 @@ class CredentialAdmin(ModelAdmin):
             obj.pk = saved.pk
             self.message_user(
                 request,
-                f"{obj.name} is kept. Runs use it from now on; its value is not shown again.",
+                gettext("%(name)s is kept. Runs use it from now on; its value is not shown again.")
+                % {"name": obj.name},
                 messages.SUCCESS,
             )
         else:

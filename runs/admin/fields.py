@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext
 from unfold.widgets import UnfoldAdminTextareaWidget
 
 from runs.admin import credentials as credentials
@@ -26,7 +27,10 @@ class JsonField(forms.JSONField):
             kept = False
         if not kept:
             raise forms.ValidationError(
-                "This holds what cannot be kept: NaN, a NUL, half a character, or too many levels."
+                gettext(
+                    "This holds what cannot be kept: NaN, a NUL, half a character, or too many "
+                    "levels."
+                )
             )
         return parsed
 

@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
+from django.utils.translation import gettext, gettext_lazy
 from unfold.admin import ModelAdmin
 
 from runs.models import Place, Template, WorkLimit
@@ -30,7 +31,9 @@ class WorkLimitForm(forms.ModelForm):  # type: ignore[type-arg]  # generic in th
     def clean_pointer(self) -> str:
         pointer = str(self.cleaned_data["pointer"]).strip()
         if pointer and not pointers.is_pointer(pointer):
-            raise forms.ValidationError("A JSON pointer, such as /customer or /order/region.")
+            raise forms.ValidationError(
+                gettext("A JSON pointer, such as /customer or /order/region.")
+            )
         return pointer
 
 
@@ -42,11 +45,11 @@ class WorkLimitAdmin(ModelAdmin):
     show_full_result_count = False
     list_display = ("template", "name", "pointer", "most", "priority", "at_work", "waiting")
 
-    @admin.display(description="At work")
+    @admin.display(description=gettext_lazy("At work"))
     def at_work(self, limit: WorkLimit) -> int:
         return Place.objects.at_work().filter(limit=limit).count()
 
-    @admin.display(description="Waiting")
+    @admin.display(description=gettext_lazy("Waiting"))
     def waiting(self, limit: WorkLimit) -> int:
         return Place.objects.waiting().filter(limit=limit).count()
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from django import forms
 from django.contrib import admin, messages
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy
 
 from checkpoints.admin.checkpoints import (
     IdSearch,
@@ -59,7 +60,7 @@ class RepositoryAdmin(IdSearch):
     form = RepositoryForm
     shown_ids: ClassVar[dict[str, str]] = {"repo": "pk", "wo": "work_orders"}
     search_fields = ("name", "url")
-    search_help_text = "A repo_ or wo_ id, or words of the name or URL"
+    search_help_text = gettext_lazy("A repo_ or wo_ id, or words of the name or URL")
     show_full_result_count = False
     ordering = ("name", "pk")
     list_display = (
@@ -92,10 +93,16 @@ class RepositoryAdmin(IdSearch):
                 )
             },
         ),
-        ("Who may", {"fields": ("use_groups", "delivery_groups", "allowed_templates")}),
         (
-            "What leaves with an order",
+            gettext_lazy("Who may"),
+            {"fields": ("use_groups", "delivery_groups", "allowed_templates")},
+        ),
+        (
+            gettext_lazy("What leaves with an order"),
             {"fields": ("author", "base_branch", "push_policy", "pull_request_policy")},
         ),
-        ("Where to", {"fields": ("forge", "forge_url", "forge_project", "credential")}),
+        (
+            gettext_lazy("Where to"),
+            {"fields": ("forge", "forge_url", "forge_project", "credential")},
+        ),
     )

@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy
 from unfold.admin import ModelAdmin
 
 from runs.definitions import rights
@@ -51,7 +52,7 @@ class TemplateAccessAdmin(ModelAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: TemplateAccess | None = None) -> Any:
         return ("slug", "who") if obj else ()
 
-    @admin.display(description="Who may order")
+    @admin.display(description=gettext_lazy("Who may order"))
     def who(self, access: TemplateAccess) -> str:
         return rights.who_may(access)
 

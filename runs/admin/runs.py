@@ -11,7 +11,7 @@ from typing import ClassVar
 from django.contrib import admin
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from unfold.decorators import display
+from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints import store
 from checkpoints.admin.checkpoints import (
@@ -23,6 +23,7 @@ from checkpoints.admin.checkpoints import (
     text,
     text_column,
 )
+from checkpoints.admin.columns import display
 from checkpoints.database.people import NAME
 from checkpoints.models import Blob
 from runs import phases
@@ -57,7 +58,9 @@ class WorkOrderRows(ConfirmedAdmin):
         "repo": "repository",
     }
     search_fields = ("title", f"created_by__{NAME}")
-    search_help_text = "A wo_, thr_, run_, pse_ or repo_ id, or words of the title or its maker"
+    search_help_text = gettext_lazy(
+        "A wo_, thr_, run_, pse_ or repo_ id, or words of the title or its maker"
+    )
     heavy = ("request", "input", "check_command", "delivery")
     sealed: ClassVar[dict[str, str]] = {"request": "request", "input_json": "input"}
     its_title = text_column("title", lines=False)
@@ -72,46 +75,47 @@ class WorkOrderRows(ConfirmedAdmin):
         "author", "created_by", "created_at",
     )  # fmt: skip
 
-    @display(description="status", label=RUN_COLOURS)
+    @display(description=gettext_lazy("status"), label=RUN_COLOURS)
     def status_label(self, order: WorkOrder) -> str:
         return order.status
 
-    @display(description="phase")
+    @display(description=gettext_lazy("phase"))
     def phase_words(self, order: WorkOrder) -> str:
         try:
             return phases.words(order.phase)
         except (*UNREADABLE, UnknownName) as error:
-            return f"Cannot be told: {error}"
+            return gettext("Cannot be told: %(error)s") % {"error": error}
 
-    @display(description="definition")
+    @display(description=gettext_lazy("definition"))
     def definition_link(self, order: WorkOrder) -> SafeString:
         return link("runs_definition_change", order.definition_id[:12], order.definition_id)
 
-    @display(description="thread")
+    @display(description=gettext_lazy("thread"))
     def thread_link(self, order: WorkOrder) -> SafeString | str:
         return row("checkpoints_thread", "thr", order.thread_id)
 
-    @display(description="latest run")
+    @display(description=gettext_lazy("latest run"))
     def latest_run_link(self, order: WorkOrder) -> SafeString | str:
         return row("runs_run", "run", order.latest_run_id)
 
-    @display(description="its rows")
+    @display(description=gettext_lazy("its rows"))
     def runs_link(self, order: WorkOrder) -> SafeString:
         query = f"?q={order.shown_id}"
         return format_html(
             "{} · {}",
-            link("runs_run_changelist", "Runs", query=query),
-            link("runs_pause_changelist", "Pauses", query=query),
+            link("runs_run_changelist", gettext("Runs"), query=query),
+            link("runs_pause_changelist", gettext("Pauses"), query=query),
         )
 
-    @display(description="page")
+    @display(description=gettext_lazy("page"))
     def page_link(self, order: WorkOrder) -> SafeString:
         return format_html(
-            '<a href="{}" class="text-primary-600 dark:text-primary-500 underline">Open</a>',
+            '<a href="{}" class="text-primary-600 dark:text-primary-500 underline">{}</a>',
             f"/work-orders/{order.shown_id}/",
+            gettext("Open"),
         )
 
-    @display(description="pull request")
+    @display(description=gettext_lazy("pull request"))
     def pull_request_link(self, order: WorkOrder) -> SafeString | str:
         url = order.pull_request_url
         shown = (
@@ -120,15 +124,15 @@ class WorkOrderRows(ConfirmedAdmin):
         )
         return format_html(shown, url, url) if url else "-"
 
-    @display(description="what may leave with its work")
+    @display(description=gettext_lazy("what may leave with its work"))
     def delivery_json(self, order: WorkOrder) -> SafeString:
         return as_json(lambda: order.delivery)
 
-    @display(description="input")
+    @display(description=gettext_lazy("input"))
     def input_json(self, order: WorkOrder) -> SafeString:
         return as_json(lambda: order.input)
 
-    @display(description="check command")
+    @display(description=gettext_lazy("check command"))
     def check_command_json(self, order: WorkOrder) -> SafeString:
         return as_json(lambda: order.check_command)
 
@@ -142,7 +146,7 @@ class RunRows(ConfirmedAdmin):
         "wo": "work_order",
         "pse": "pauses",
     }
-    search_help_text = "A run_, thr_, wo_ or pse_ id"
+    search_help_text = gettext_lazy("A run_, thr_, wo_ or pse_ id")
     heavy = ("error",)
     sealed: ClassVar[dict[str, str]] = {"error_text": "error"}
     list_select_related = ("thread",)
@@ -167,38 +171,38 @@ class RunRows(ConfirmedAdmin):
         "imported_at",
     )  # fmt: skip
 
-    @display(description="status", label=RUN_COLOURS)
+    @display(description=gettext_lazy("status"), label=RUN_COLOURS)
     def status_label(self, run: Run) -> str:
         return run.status
 
-    @display(description="work order")
+    @display(description=gettext_lazy("work order"))
     def order_link(self, run: Run) -> SafeString | str:
         return row("runs_workorder", "wo", run.work_order_id)
 
-    @display(description="thread")
+    @display(description=gettext_lazy("thread"))
     def thread_link(self, run: Run) -> SafeString | str:
         return row("checkpoints_thread", "thr", run.thread_id)
 
-    @display(description="definition")
+    @display(description=gettext_lazy("definition"))
     def definition_link(self, run: Run) -> SafeString:
         return link("runs_definition_change", run.definition_id[:12], run.definition_id)
 
-    @display(description="retry of")
+    @display(description=gettext_lazy("retry of"))
     def retry_of_link(self, run: Run) -> SafeString | str:
         return row("runs_run", "run", run.retry_of_id)
 
-    @display(description="error")
+    @display(description=gettext_lazy("error"))
     def error_text(self, run: Run) -> SafeString | str:
         return text(run.error) if run.error else "-"
 
-    @display(description="its rows")
+    @display(description=gettext_lazy("its rows"))
     def lists(self, run: Run) -> SafeString:
         query = f"?q={run.shown_id}"
         return format_html(
             "{} · {} · {}",
-            link("checkpoints_checkpoint_changelist", "Checkpoints", query=query),
-            link("checkpoints_event_changelist", "Events", query=query),
-            link("runs_pause_changelist", "Pauses", query=query),
+            link("checkpoints_checkpoint_changelist", gettext("Checkpoints"), query=query),
+            link("checkpoints_event_changelist", gettext("Events"), query=query),
+            link("runs_pause_changelist", gettext("Pauses"), query=query),
         )
 
 
@@ -212,7 +216,7 @@ class PauseRows(ConfirmedAdmin):
         "wo": "run__work_order",
         "ckpt": "checkpoint",
     }
-    search_help_text = "A pse_, run_, thr_, wo_ or ckpt_ id"
+    search_help_text = gettext_lazy("A pse_, run_, thr_, wo_ or ckpt_ id")
     heavy = ("content", "facts", "effects", "ways", "labels", "calls")
     sealed: ClassVar[dict[str, str]] = {
         "question_text": "question", "content_text": "content", "facts_json": "facts",
@@ -243,55 +247,55 @@ class PauseRows(ConfirmedAdmin):
         "stage", "closed_at",
     )  # fmt: skip
 
-    @display(description="status", label=PAUSE_COLOURS)
+    @display(description=gettext_lazy("status"), label=PAUSE_COLOURS)
     def status_label(self, pause: Pause) -> str:
         return pause.status
 
-    @display(description="work order")
+    @display(description=gettext_lazy("work order"))
     def order_link(self, pause: Pause) -> SafeString | str:
         return row("runs_workorder", "wo", pause.run.work_order_id)
 
-    @display(description="run")
+    @display(description=gettext_lazy("run"))
     def run_link(self, pause: Pause) -> SafeString | str:
         return row("runs_run", "run", pause.run_id)
 
-    @display(description="checkpoint")
+    @display(description=gettext_lazy("checkpoint"))
     def checkpoint_link(self, pause: Pause) -> SafeString | str:
         return row("checkpoints_checkpoint", "ckpt", pause.checkpoint_id)
 
-    @display(description="decision")
+    @display(description=gettext_lazy("decision"))
     def decision_link(self, pause: Pause) -> SafeString:
-        return link("hitl_decision_changelist", "Decision", query=f"?q={pause.shown_id}")
+        return link("hitl_decision_changelist", gettext("Decision"), query=f"?q={pause.shown_id}")
 
-    @display(description="content")
+    @display(description=gettext_lazy("content"))
     def content_text(self, pause: Pause) -> SafeString:
         return text(pause.content)
 
-    @display(description="facts")
+    @display(description=gettext_lazy("facts"))
     def facts_json(self, pause: Pause) -> SafeString:
         return as_json(lambda: pause.facts)
 
-    @display(description="tool calls")
+    @display(description=gettext_lazy("tool calls"))
     def calls_json(self, pause: Pause) -> SafeString:
         return as_json(lambda: pause.calls)
 
-    @display(description="effects")
+    @display(description=gettext_lazy("effects"))
     def effects_json(self, pause: Pause) -> SafeString:
         return as_json(lambda: pause.effects)
 
-    @display(description="answers and where they lead")
+    @display(description=gettext_lazy("answers and where they lead"))
     def ways_json(self, pause: Pause) -> SafeString:
         return as_json(lambda: pause.ways)
 
-    @display(description="labels")
+    @display(description=gettext_lazy("labels"))
     def labels_json(self, pause: Pause) -> SafeString:
         return as_json(lambda: pause.labels)
 
-    @display(description="patch")
+    @display(description=gettext_lazy("patch"))
     def patch_text(self, pause: Pause) -> SafeString | str:
         if not pause.patch_digest:
             return "-"
         try:
             return text(store.get_blob(pause.patch_digest).decode("utf-8", "surrogateescape"))
         except (store.CheckpointDamaged, Blob.DoesNotExist, zlib.error) as error:
-            return f"Damaged: {error}"
+            return gettext("Damaged: %(error)s") % {"error": error}

@@ -8,9 +8,10 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
-from unfold.decorators import display
+from django.utils.translation import gettext, gettext_lazy
 
 from checkpoints.admin.checkpoints import MOST, ConfirmedAdmin, ReadOnlyAdmin, as_json, row, text
+from checkpoints.admin.columns import display
 from checkpoints.database.people import NAME
 from runs.models import Occurrence, Schedule
 from runs.schedules import keeping
@@ -20,7 +21,7 @@ from runs.schedules import keeping
 class ScheduleAdmin(ConfirmedAdmin):
     shown_ids: ClassVar[dict[str, str]] = {"sch": "pk"}
     search_fields = ("name", "template", f"owner__{NAME}")
-    search_help_text = "A sch_ id, or words of its name, template or owner"
+    search_help_text = gettext_lazy("A sch_ id, or words of its name, template or owner")
     actions = ("switch_off", "switch_on")
     heavy = ("request", "input")
     sealed: ClassVar[dict[str, str]] = {"input_json": "input", "request_text": "request"}
@@ -33,27 +34,34 @@ class ScheduleAdmin(ConfirmedAdmin):
         "standing", "stopped_because", "cursor", "next_at", "made_at",
     )  # fmt: skip
 
-    @display(description="state", label={"on": "success", "stopped": "danger", "off": "info"})
+    @display(
+        description=gettext_lazy("state"),
+        label={"on": "success", "stopped": "danger", "off": "info"},
+    )
     def standing(self, schedule: Schedule) -> str:
         return "on" if schedule.enabled else "stopped" if schedule.stopped_because else "off"
 
-    @display(description="request")
+    @display(description=gettext_lazy("request"))
     def request_text(self, schedule: Schedule) -> SafeString:
         return text(schedule.request)
 
-    @display(description="input")
+    @display(description=gettext_lazy("input"))
     def input_json(self, schedule: Schedule) -> SafeString:
         return as_json(lambda: schedule.input)
 
-    @admin.action(description="Switch off…", permissions=["operate"])
+    @admin.action(description=gettext_lazy("Switch off…"), permissions=["operate"])
     def switch_off(self, request: HttpRequest, queryset: QuerySet[Schedule]) -> HttpResponse | None:
-        words = "They start nothing any more. Orders at work go on."
-        return self._switch(request, queryset, "switch_off", "Switch off", words, enabled=False)
+        words = gettext("They start nothing any more. Orders at work go on.")
+        return self._switch(
+            request, queryset, "switch_off", gettext("Switch off"), words, enabled=False
+        )
 
-    @admin.action(description="Switch on…", permissions=["operate"])
+    @admin.action(description=gettext_lazy("Switch on…"), permissions=["operate"])
     def switch_on(self, request: HttpRequest, queryset: QuerySet[Schedule]) -> HttpResponse | None:
-        words = "They start by their times from now on, and catch up on nothing."
-        return self._switch(request, queryset, "switch_on", "Switch on", words, enabled=True)
+        words = gettext("They start by their times from now on, and catch up on nothing.")
+        return self._switch(
+            request, queryset, "switch_on", gettext("Switch on"), words, enabled=True
+        )
 
     def _switch(
         self,
@@ -66,21 +74,25 @@ class ScheduleAdmin(ConfirmedAdmin):
         enabled: bool,
     ) -> HttpResponse | None:
         if "confirmed" not in request.POST:
-            title = f"{button} these schedules?"
+            title = (
+                gettext("Switch on these schedules?")
+                if enabled
+                else gettext("Switch off these schedules?")
+            )
             return self.confirm(
                 request, queryset, action=action, button=button, title=title, words=words
             )
         chosen = queryset.select_related("owner", "team")[:MOST]
         for schedule in chosen:
             keeping.change(schedule, enabled=enabled)
-        self.message_user(request, "Done.", messages.SUCCESS)
+        self.message_user(request, gettext("Done."), messages.SUCCESS)
         return None
 
 
 @admin.register(Occurrence)
 class OccurrenceAdmin(ReadOnlyAdmin):
     shown_ids: ClassVar[dict[str, str]] = {"occ": "pk", "sch": "schedule", "wo": "order"}
-    search_help_text = "An occ_, sch_ or wo_ id"
+    search_help_text = gettext_lazy("An occ_, sch_ or wo_ id")
     list_display = ("shown", "schedule", "local", "status", "count", "order_link", "why")
     list_filter = ("status",)
     list_select_related = ("schedule", "by")
@@ -89,6 +101,6 @@ class OccurrenceAdmin(ReadOnlyAdmin):
         "made_at", "settled_at",
     )  # fmt: skip
 
-    @display(description="work order")
+    @display(description=gettext_lazy("work order"))
     def order_link(self, occurrence: Occurrence) -> Any:
         return row("runs_workorder", "wo", occurrence.order_id)

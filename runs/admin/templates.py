@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from unfold.decorators import display
+from django.utils.translation import gettext, gettext_lazy
 from unfold.widgets import UnfoldAdminSelectWidget
 
 from checkpoints.admin.checkpoints import (
@@ -19,6 +19,7 @@ from checkpoints.admin.checkpoints import (
     as_json,
     link,
 )
+from checkpoints.admin.columns import display
 from checkpoints.database.people import User
 from runs import definitions
 from runs.admin import credentials as credentials
@@ -74,7 +75,10 @@ class TemplateAdminForm(forms.ModelForm):  # type: ignore[type-arg]  # generic i
         newest = definitions.current(self.instance.slug)
         if newest.pk != self.instance.pk:
             raise forms.ValidationError(
-                f"Version {newest.version} was saved meanwhile. Open it and make your change there."
+                gettext(
+                    "Version %(version)s was saved meanwhile. Open it and make your change there."
+                )
+                % {"version": newest.version}
             )
         try:
             with transaction.atomic():
@@ -116,18 +120,18 @@ class TemplateAdmin(ReadOnlyAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Template | None = None) -> Any:
         return ("slug", "version", "promise", "who_may_order", "created_by", "created_at")
 
-    @display(description="who may order")
+    @display(description=gettext_lazy("who may order"))
     def who_may_order(self, template: Template) -> SafeString:
         """Settled apart, so that a new version does not lose it."""
         access = rights.access_to(template.slug)
         change = (
-            link("runs_templateaccess_change", "Change", access.pk)
+            link("runs_templateaccess_change", gettext("Change"), access.pk)
             if access
-            else link("runs_templateaccess_add", "Restrict")
+            else link("runs_templateaccess_add", gettext("Restrict"))
         )
         return format_html("{} · {}", rights.who_may(access), change)
 
-    @display(description="what then holds")
+    @display(description=gettext_lazy("what then holds"))
     def promise(self, template: Template) -> SafeString:
         """Of each frequency, so that who chooses sees all of them."""
         lines = ((Frequency(name).label, promise) for name, promise in PROMISES.items())
@@ -143,7 +147,8 @@ class TemplateAdmin(ReadOnlyAdmin):
     def response_change(self, request: HttpRequest, obj: Template) -> HttpResponse:
         self.message_user(
             request,
-            f"{obj} is the newest version. Orders made before keep theirs.",
+            gettext("%(obj)s is the newest version. Orders made before keep theirs.")
+            % {"obj": obj},
             messages.SUCCESS,
         )
         for warning in definitions.warnings_of(obj.steps):
@@ -158,7 +163,7 @@ class StepTemplateAdmin(ReadOnlyAdmin):
     list_display = ("__str__", "title", "function", "created_at")
     fields = ("slug", "version", "title", "function", "config_json", "created_at")
 
-    @display(description="config")
+    @display(description=gettext_lazy("config"))
     def config_json(self, template: StepTemplate) -> SafeString:
         return as_json(lambda: template.config)
 
@@ -171,6 +176,6 @@ class DefinitionAdmin(ReadOnlyAdmin):
     list_display = ("__str__", "digest", "created_at")
     fields = ("template_slug", "template_version", "digest", "created_at", "content_json")
 
-    @display(description="content")
+    @display(description=gettext_lazy("content"))
     def content_json(self, definition: Definition) -> SafeString:
         return as_json(lambda: definition.content)
