@@ -25,7 +25,6 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
-from unfold.widgets import UnfoldAdminTextareaWidget
 
 from checkpoints.admin.checkpoints import (
     MOST,
@@ -46,6 +45,7 @@ from hitl.admin import forensics as forensics
 from hitl.admin import outbound as outbound  # registers
 from hitl.admin import service_accounts as service_accounts  # registers
 from hitl.admin import wait_gate as wait_gate  # registers
+from hitl.admin.words import FeedbackForm, ReasonForm
 from hitl.decisions import services, voting
 from hitl.decisions.reviewers import policy
 from hitl.models import Anchor, ApiToken, Decision, Import, Ledger, Via, Vote, is_service
@@ -62,24 +62,6 @@ BUTTONS = {
     REVISE: gettext_lazy("Send back"),
     CANCEL: gettext_lazy("Cancel the orders"),
 }
-
-
-class ReasonForm(forms.Form):
-    feedback = forms.CharField(
-        label=gettext_lazy("Reason"),
-        max_length=services.MAX_FEEDBACK,
-        required=False,
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}),
-        help_text=gettext_lazy("Recorded with each answer. Some steps' rules ask for one."),
-    )
-
-
-class FeedbackForm(forms.Form):
-    feedback = forms.CharField(
-        max_length=services.MAX_FEEDBACK,
-        widget=UnfoldAdminTextareaWidget(attrs={"rows": 6}),
-        help_text=gettext_lazy("What should change? It is given to the step that runs again."),
-    )
 
 
 def tell(

@@ -75,7 +75,9 @@ def _claim(pause: Pause, *, by: User, over: User | None) -> None:
         pk=pause.pk,
     )
     if not mine.change(claimed_by=by, claimed_until=until):
-        raise PauseClosed(f"{pause.shown_id} was answered, claimed, or is over")
+        raise PauseClosed(
+            gettext("%(shown_id)s was answered, claimed, or is over") % {"shown_id": pause.shown_id}
+        )
     more = {"until": until.isoformat(), **({"from": policy.name_of(over)} if over else {})}
     _tell(pause, "taken_over" if over else "claimed", by, **more)
 

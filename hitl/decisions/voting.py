@@ -131,7 +131,7 @@ def cast(
         policy.free_for(by, now=now), due_times.in_time(), pk=pause.pk
     )
     if not free.change(approvals=F("approvals") + int(counts), claimed_by=None, claimed_until=None):
-        raise PauseClosed(f"{pause.shown_id} has been answered")
+        raise PauseClosed(gettext("%(shown_id)s has been answered") % {"shown_id": pause.shown_id})
     votes = list(before)
     if not counts:
         return None, votes

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from checkpoints import ids
 from hitl.find import fulltext
@@ -58,7 +59,10 @@ class NotUnderstood(Exception):
     def __init__(self, errors: Mapping[str, list[str]], known: Iterable[str]) -> None:
         self.errors, self.known = dict(errors), list(known)
         first = "; ".join(f"{name}: {' '.join(said)}" for name, said in self.errors.items())
-        super().__init__(f"This list was asked something that it does not know. {first}")
+        super().__init__(
+            gettext("This list was asked something that it does not know. %(first)s")
+            % {"first": first}
+        )
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from django.apps.registry import Apps
 from django.db import connection, transaction
 from django.db.models import Model
 from django.db.models.expressions import RawSQL
+from django.utils.translation import gettext
 
 from checkpoints.models import Thread
 from checkpoints.state import codec, encryption
@@ -48,7 +49,10 @@ class TooManyWords(Exception):
     """More is searched for than one search takes."""
 
     def __init__(self) -> None:
-        super().__init__(f"At most {MOST} words, of {LONGEST} characters together.")
+        super().__init__(
+            gettext("At most %(most)s words, of %(longest)s characters together.")
+            % {"most": MOST, "longest": LONGEST}
+        )
 
 
 @dataclass(frozen=True)

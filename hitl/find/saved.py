@@ -8,6 +8,7 @@ from urllib.parse import parse_qs
 from django.contrib.auth.models import Group
 from django.db import transaction
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
@@ -45,7 +46,10 @@ class NotYourView(Exception):
     code = "not_your_view"
 
     def __init__(self, view: SavedView) -> None:
-        super().__init__(f"{view.owner} made this view, and alone may change it. Nothing was done.")
+        super().__init__(
+            gettext("%(owner)s made this view, and alone may change it. Nothing was done.")
+            % {"owner": view.owner}
+        )
 
 
 def offered(user: User, name: str) -> list[SavedView]:
@@ -67,13 +71,15 @@ def make(by: User, *, of_list: str, name: str, query: str, team: Group | None = 
     """Keep a view of a list. Raises ViewInvalid."""
     view = SavedView(owner=by, list=of_list)
     if of_list not in LISTS:
-        raise ViewInvalid("list", f"One of {', '.join(LISTS)}.")
+        raise ViewInvalid("list", gettext("One of %(values)s.") % {"values": ", ".join(LISTS)})
     _fill(view, by, {"name": name, "query": query, "team": team})
     with transaction.atomic(durable=True):
         User.objects.select_for_update(no_key=True).get(pk=by.pk)  # counts one after the other
         if SavedView.objects.filter(owner=by).count() >= limits.SAVED_VIEWS:
             raise ViewInvalid(
-                "name", f"You have {limits.SAVED_VIEWS}, and may have no more. Remove one first."
+                "name",
+                gettext("You have %(most)s, and may have no more. Remove one first.")
+                % {"most": limits.SAVED_VIEWS},
             )
         _check_name(view)
         keyed.made(view.shown_id)
@@ -110,21 +116,25 @@ def _check_name(view: SavedView) -> None:
     """One after the other for a person, so that the constraint is never met."""
     same = SavedView.objects.filter(owner=view.owner_id, list=view.list, name=view.name)
     if same.exclude(pk=view.pk).exists():
-        raise ViewInvalid("name", "You have a view of this list with this name.")
+        raise ViewInvalid("name", gettext("You have a view of this list with this name."))
 
 
 def _fill(view: SavedView, by: User, values: dict[str, Any]) -> None:
     if "name" in values:
         name = " ".join(str(values["name"]).split())
         if not 0 < len(name) <= LONGEST_NAME or name != invisible.plain(name):
-            raise ViewInvalid("name", f"A name of 1 to {LONGEST_NAME} visible characters.")
+            raise ViewInvalid(
+                "name",
+                gettext("A name of 1 to %(longest)s visible characters.")
+                % {"longest": LONGEST_NAME},
+            )
         view.name = name
     if "query" in values:
         view.query = _canonical(LISTS[view.list], str(values["query"]))
     if "team" in values:
         team = values["team"]
         if team is not None and not by.groups.filter(pk=team.pk).exists():
-            raise ViewInvalid("team", "You are in no team of this name.")
+            raise ViewInvalid("team", gettext("You are in no team of this name."))
         view.team = team
 
 
@@ -136,9 +146,9 @@ def _canonical(asked_of: List, query: str) -> str:
     except NotUnderstood as error:
         raise ViewInvalid("query", str(error)) from error
     except ValueError as error:
-        raise ViewInvalid("query", "This is no query of an address.") from error
+        raise ViewInvalid("query", gettext("This is no query of an address.")) from error
     if len(asked.query) > MOST:
-        raise ViewInvalid("query", f"Up to {MOST} characters.")
+        raise ViewInvalid("query", gettext("Up to %(most)s characters.") % {"most": MOST})
     return asked.query
 
 

@@ -257,8 +257,8 @@ class TextsForm(forms.Form):
                 label=letter.title,
                 widget=forms.TextInput() if letter.line else forms.Textarea(attrs={"rows": 9}),
                 help_text=(
-                    f"May name {', '.join(f'{{{{{place}}}}}' for place in letter.places)}. Left "
-                    "empty: the usual text."
+                    gettext("May name %(places)s. Left empty: the usual text.")
+                    % {"places": ", ".join(f"{{{{{place}}}}}" for place in letter.places)}
                 ),
             )
 

@@ -9,6 +9,7 @@ from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Count, Min, Q, QuerySet
+from django.utils.translation import gettext
 
 from checkpoints.database import clock
 from checkpoints.database.people import NAME, User, called
@@ -42,9 +43,9 @@ def make(
     """
     purpose = purpose.strip()
     if not purpose or len(purpose) > 200 or purpose != codec.readable(purpose):
-        raise AccountRefused("purpose", "Say in up to 200 characters what it is for.")
+        raise AccountRefused("purpose", gettext("Say in up to 200 characters what it is for."))
     if User.objects.filter(called(name)).exists():
-        raise AccountRefused("name", "There is an account of this name.")
+        raise AccountRefused("name", gettext("There is an account of this name."))
     user = User(**{NAME: name})
     user.set_unusable_password()
     try:
@@ -63,15 +64,19 @@ def issue(
     if scope not in SERVICE_SCOPES:
         raise AccountRefused(
             "scope",
-            "A service account asks, orders and reads: its tokens have the scope read or ask.",
+            gettext(
+                "A service account asks, orders and reads: its tokens have the scope read or ask."
+            ),
         )
     if not 1 <= days <= MOST_DAYS:
-        raise AccountRefused("days", f"From 1 to {MOST_DAYS} days.")
+        raise AccountRefused("days", gettext("From 1 to %(days)s days.") % {"days": MOST_DAYS})
     if not name.strip() or len(name) > 80 or name != codec.readable(name):
-        raise AccountRefused("name", "A name has 1 to 80 characters.")
+        raise AccountRefused("name", gettext("A name has 1 to 80 characters."))
     now = clock.now()
     if ApiToken.objects.valid(now=now).filter(user=account.user).count() >= MOST:
-        raise AccountRefused("", f"It has {MOST} tokens that are valid. Revoke one first.")
+        raise AccountRefused(
+            "", gettext("It has %(most)s tokens that are valid. Revoke one first.") % {"most": MOST}
+        )
     ends = now + dt.timedelta(days=days)
     return ApiToken.make(account.user, name=name, scope=scope, expires_at=ends, made_by=by)
 
@@ -87,14 +92,18 @@ def rotate(
     """
     now = clock.now()
     if not is_service(token.user):
-        raise AccountRefused("token", "This is a person's token: they make themselves a new one.")
+        raise AccountRefused(
+            "token", gettext("This is a person's token: they make themselves a new one.")
+        )
     if not dt.timedelta(0) <= overlap <= LONGEST_OVERLAP:
-        raise AccountRefused("overlap", f"From 0 to {LONGEST_OVERLAP.days} days.")
+        raise AccountRefused(
+            "overlap", gettext("From 0 to %(days)s days.") % {"days": LONGEST_OVERLAP.days}
+        )
     ended = token.revoked_at is not None or (token.expires_at or now) <= now
     if ended or not token.user.is_active:
-        raise AccountRefused("token", "This token is not valid any more: make a new one.")
+        raise AccountRefused("token", gettext("This token is not valid any more: make a new one."))
     if ApiToken.objects.filter(replaces=token).exists():
-        raise AccountRefused("token", "Another token came in its place already.")
+        raise AccountRefused("token", gettext("Another token came in its place already."))
     assert token.expires_at is not None  # token_of_service_asks_and_ends
     made = ApiToken.make(
         token.user,

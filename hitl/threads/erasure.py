@@ -18,6 +18,7 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import F, QuerySet
+from django.utils.translation import gettext
 
 from checkpoints import ids, registry
 from checkpoints.database import clock
@@ -77,7 +78,10 @@ def erase(thread_id: uuid.UUID, *, by: str, reason: str) -> Erasure:
     reason = reason.strip()
     if not reason or len(reason) > LONGEST or reason != codec.readable(reason):
         raise CannotErase(
-            f"Say why, in up to {LONGEST} characters: an erasure is recorded with its reason."
+            gettext(
+                "Say why, in up to %(longest)s characters: an erasure is recorded with its reason."
+            )
+            % {"longest": LONGEST}
         )
     digests = registry.referred(_family(thread_id))
     erasure, folders = _erase(thread_id, by=by, reason=reason)
@@ -137,14 +141,16 @@ def _family(thread_id: uuid.UUID) -> list[uuid.UUID]:
         or Import.objects.filter(pk=thread_id, within__isnull=False).exists()
     ):
         raise CannotErase(
-            "This thread belongs to a child run. Erase the thread of the run that started it."
+            gettext(
+                "This thread belongs to a child run. Erase the thread of the run that started it."
+            )
         )
     thread_ids = [thread_id, *descendants.below(thread_id)]
     live = Run.objects.live().filter(thread__in=thread_ids).first()
     if live is not None:
         raise CannotErase(
-            f"{live.shown_id} is {live.get_status_display().lower()}. Cancel it first; "
-            "nothing was erased."
+            gettext("%(run)s is %(status)s. Cancel it first; nothing was erased.")
+            % {"run": live.shown_id, "status": live.get_status_display().lower()}
         )
     return thread_ids
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
 from checkpoints import store
@@ -39,7 +40,7 @@ def artifact(request: HttpRequest, artifact_id: uuid.UUID) -> HttpResponse:
     seen = Thread.objects.visible_to(person(request))
     row = Artifact.objects.filter(pk=artifact_id, thread__in=seen).first()
     if row is None:
-        raise Http404("There is no such artifact.")
+        raise Http404(gettext("There is no such artifact."))
     if row.dropped_at:
         return render(
             request, "hitl/checkpoints/artifact_dropped.html", {"artifact": row}, status=410
@@ -47,7 +48,9 @@ def artifact(request: HttpRequest, artifact_id: uuid.UUID) -> HttpResponse:
     try:
         content = store.get_blob(row.digest)
     except (store.CheckpointDamaged, Blob.DoesNotExist) as error:
-        raise Http404(f"The artifact cannot be shown: {error}.") from error
+        raise Http404(
+            gettext("The artifact cannot be shown: %(error)s.") % {"error": error}
+        ) from error
     response = HttpResponse(content, content_type="text/plain; charset=utf-8")
     response["X-Content-Type-Options"] = "nosniff"
     response["Content-Disposition"] = f'inline; filename="{row.shown_id}.txt"'

@@ -112,7 +112,7 @@ def _delegate(form: DelegationForm, user: User) -> bool:
 def delegation_end(request: HttpRequest, delegation_id: int) -> HttpResponse:
     user = person(request)
     if not Delegation.objects.filter(pk=delegation_id, from_user=user).exists():
-        raise Http404("There is no such delegation.")
+        raise Http404(gettext("There is no such delegation."))
     delegations.end(delegation_id, by=user)
     messages.info(request, gettext("The delegation has ended. What was answered by it stays."))
     return redirect("hitl:delegations")

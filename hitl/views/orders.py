@@ -160,7 +160,7 @@ def _chosen(request: HttpRequest) -> Repository | None:
             pk=ids.parse(Repository.PREFIX, wanted)
         )
     except (ValueError, Repository.DoesNotExist):
-        raise Http404("There is no such repository.") from None
+        raise Http404(gettext("There is no such repository.")) from None
 
 
 def _submit(template: Template, form: WorkOrderForm, user: Any) -> WorkOrder | None:

@@ -60,7 +60,7 @@ def again(request: HttpRequest, delivery_id: uuid.UUID) -> HttpResponse:
     """Send again what was given up, or failed and waits for its next try."""
     delivery = Delivery.objects.visible_to(person(request)).filter(pk=delivery_id).first()
     if delivery is None:
-        raise Http404("There is no such message.")
+        raise Http404(gettext("There is no such message."))
     if sending.again(delivery):
         messages.success(request, gettext("It is sent again within seconds."))
     else:
@@ -213,7 +213,7 @@ def change(request: HttpRequest, endpoint_id: uuid.UUID) -> HttpResponse:
     user = person(request)
     endpoint = Endpoint.objects.managed_by(user).filter(pk=endpoint_id).first()
     if endpoint is None:
-        raise Http404("There is no such endpoint.")
+        raise Http404(gettext("There is no such endpoint."))
     match request.POST.get("do"):
         case "test":
             _test(request, endpoint)

@@ -162,7 +162,7 @@ def connect(request: HttpRequest) -> HttpResponse:
     this request.
     """
     if not settings.WAYSTATION_MCP:
-        raise Http404("This server does not speak MCP.")
+        raise Http404(gettext("This server does not speak MCP."))
     user = person(request)
     form = AgentForm(user, request.POST or None)
     secret = _make(form, user, clock.now()) if request.method == "POST" else ""
@@ -181,7 +181,7 @@ def connect(request: HttpRequest) -> HttpResponse:
 def revoke(request: HttpRequest, token_id: uuid.UUID) -> HttpResponse:
     tokens = ApiToken.objects.filter(pk=token_id, user=person(request))
     if not tokens.exists():
-        raise Http404("You have no such token.")
+        raise Http404(gettext("You have no such token."))
     if tokens.filter(revoked_at__isnull=True).update(revoked_at=clock.now()):
         messages.info(
             request, gettext("The token is revoked. Programs that use it are refused from now on.")

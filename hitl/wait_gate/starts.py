@@ -14,6 +14,7 @@ from typing import Any
 
 from django.contrib.auth.models import Group
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext
 
 from checkpoints import ids
 from checkpoints.database.people import User
@@ -80,15 +81,19 @@ def make(
     _check(values)
     services.check_priority(values.get("priority", 0), by)
     if team is not None and not by.groups.filter(pk=team.pk).exists():
-        raise StartInvalid("team", "You are in no team of this name.")
+        raise StartInvalid("team", gettext("You are in no team of this name."))
     secret = InboundSource.new_secret()
     start = InboundStart(template=chosen.slug, team=team, for_team=team is not None, **values)
     with transaction.atomic(durable=True):
         User.objects.select_for_update(no_key=True).get(pk=by.pk)  # counts one after the other
         if InboundStart.objects.filter(source__user=by).count() >= MOST:
-            raise StartInvalid("name", f"You have {MOST}, and may have no more. Remove one first.")
+            raise StartInvalid(
+                "name",
+                gettext("You have %(most)s, and may have no more. Remove one first.")
+                % {"most": MOST},
+            )
         if InboundSource.objects.filter(name=name).exists():
-            raise StartInvalid("name", "Another source has this name. Choose another one.")
+            raise StartInvalid("name", gettext("Another source has this name. Choose another one."))
         keyed.made(start.shown_id)
         start.source = InboundSource.objects.create(name=name, user=by, secrets=[secret])
         start.save(force_insert=True)
@@ -102,15 +107,24 @@ def _check(values: Mapping[str, Any]) -> None:
     ):
         raise StartInvalid(
             "mapping",
-            f"Up to {FIELDS} fields, each with a JSON pointer into the message, such as /data/id.",
+            gettext(
+                "Up to %(fields)s fields, each with a JSON pointer into the message, such as "
+                "/data/id."
+            )
+            % {"fields": FIELDS},
         )
     pointer = values.get("request_pointer", "")
     if pointer and not pointers.is_pointer(pointer):
-        raise StartInvalid("request_pointer", "A JSON pointer, such as /data/text.")
+        raise StartInvalid("request_pointer", gettext("A JSON pointer, such as /data/text."))
     if redaction.redact(constant) != constant:
-        raise StartInvalid("input", "A field is named like a secret, and no input keeps one.")
+        raise StartInvalid(
+            "input", gettext("A field is named like a secret, and no input keeps one.")
+        )
     if len(codec.encode(constant)) > limits.START_BYTES:
-        raise StartInvalid("input", f"Up to {limits.START_BYTES:,} bytes.")
+        raise StartInvalid(
+            "input",
+            gettext("Up to %(bytes)s bytes.") % {"bytes": f"{limits.START_BYTES:,}"},
+        )
 
 
 def new_secret(start: InboundStart) -> str:

@@ -23,6 +23,7 @@ from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOA
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -125,7 +126,7 @@ def callback(request: HttpRequest) -> HttpResponse:
 
 def _through(request: HttpRequest, view: Any) -> HttpResponse:
     if not settings.WAYSTATION_OIDC_ISSUER:
-        raise Http404("People log in here by their passwords.")
+        raise Http404(gettext("People log in here by their passwords."))
     adapter: Any = Adapter(request, ID)
     try:
         response: HttpResponse = view.adapter_view(adapter)(request)

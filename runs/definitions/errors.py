@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from django.utils.translation import gettext
+
 from runs.workflows.refusals import FieldRefused
 
 SAVED_MEANWHILE = (
@@ -19,7 +21,7 @@ class TemplateInvalid(Exception):
 
     def __init__(self, errors: dict[str, list[str]]) -> None:
         super().__init__(
-            "The template was not saved: "
+            gettext("The template was not saved: ")
             + " ".join(text for texts in errors.values() for text in texts)
         )
         self.errors = errors

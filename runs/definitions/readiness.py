@@ -18,6 +18,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, PermissionsMixin
 from django.db import models
+from django.utils.translation import gettext
 
 from runs.agents import tools
 from runs.agents.config import ASK_HUMAN
@@ -40,7 +41,10 @@ class CannotRun(Exception):
 
     def __init__(self, code: str, slug: str, lacks: str) -> None:
         super().__init__(
-            f"The template {slug} cannot run on this server, so nothing was begun. {lacks}"
+            gettext(
+                "The template %(slug)s cannot run on this server, so nothing was begun. %(lacks)s"
+            )
+            % {"slug": slug, "lacks": lacks}
         )
         self.code = code
         self.lacks = lacks

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext
 
 from checkpoints.state import codec
 from runs import keyed
@@ -46,7 +47,7 @@ def current(slug: str) -> Template:
     """The newest version of a template; raises TemplateNotFound."""
     template = Template.objects.filter(slug=slug).order_by("-version").first()
     if template is None:
-        raise TemplateNotFound(f"There is no template {slug!r}.")
+        raise TemplateNotFound(gettext("There is no template %(slug)s.") % {"slug": repr(slug)})
     return template
 
 
@@ -224,7 +225,9 @@ def current_step_template(slug: str) -> StepTemplate:
     """The newest version of a step template; raises TemplateNotFound."""
     kind = StepTemplate.objects.filter(slug=slug).order_by("-version").first()
     if kind is None:
-        raise TemplateNotFound(f"There is no step template {slug!r}.")
+        raise TemplateNotFound(
+            gettext("There is no step template %(slug)s.") % {"slug": repr(slug)}
+        )
     return kind
 
 

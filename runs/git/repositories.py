@@ -13,6 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import transaction
+from django.utils.translation import gettext
 
 from checkpoints.database.people import User
 from runs.definitions import TemplateNotNamed, readiness, rights
@@ -48,7 +49,7 @@ class RepositoryInvalid(Exception):
 
     def __init__(self, errors: dict[str, list[str]]) -> None:
         super().__init__(
-            "Nothing was changed: "
+            gettext("Nothing was changed: ")
             + " ".join(f"{field}: {text}" for field, texts in errors.items() for text in texts)
         )
         self.errors = errors
@@ -59,7 +60,7 @@ def find(repository_id: uuid.UUID) -> Repository:
     try:
         return Repository.objects.get(pk=repository_id)
     except Repository.DoesNotExist:
-        raise RepositoryNotFound("There is no such repository.") from None
+        raise RepositoryNotFound(gettext("There is no such repository.")) from None
 
 
 @transaction.atomic(durable=True)

@@ -14,6 +14,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F
+from django.utils.translation import gettext
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
@@ -84,7 +85,9 @@ def make(by: User, **values: Any) -> Schedule:
         User.objects.select_for_update(no_key=True).get(pk=by.pk)  # counts one after the other
         if Schedule.objects.filter(owner=by).count() >= most:
             raise ScheduleInvalid(
-                "name", f"You have {most} schedules, and may have no more. Remove one first."
+                "name",
+                gettext("You have %(most)s schedules, and may have no more. Remove one first.")
+                % {"most": most},
             )
         keyed.made(schedule.shown_id)
         schedule.save(force_insert=True)
@@ -139,7 +142,7 @@ def start_now(schedule: Schedule, by: User) -> WorkOrder:
     try:
         return starting.order(schedule, starting.HandClaim(schedule, by))
     except starting.OwnerLostRight as error:
-        raise CannotStart(f"{error} Nothing was made.") from error
+        raise CannotStart(gettext("%(error)s Nothing was made.") % {"error": error}) from error
 
 
 def coming(schedule: Schedule, most: int = NEXT) -> list[dt.datetime]:
@@ -178,13 +181,19 @@ def _fill(schedule: Schedule, values: Mapping[str, Any], now: dt.datetime) -> No
         or len(schedule.name) > 120
         or schedule.name != codec.readable(schedule.name)
     ):
-        raise ScheduleInvalid("name", "A name of 1 to 120 characters.")
+        raise ScheduleInvalid("name", gettext("A name of 1 to 120 characters."))
     if schedule.overlap not in Overlap.values:
-        raise ScheduleInvalid("overlap", f"One of {', '.join(Overlap.values)}.")
+        raise ScheduleInvalid(
+            "overlap", gettext("One of %(values)s.") % {"values": ", ".join(Overlap.values)}
+        )
     if schedule.catch_up not in CatchUp.values:
-        raise ScheduleInvalid("catch_up", f"One of {', '.join(CatchUp.values)}.")
+        raise ScheduleInvalid(
+            "catch_up", gettext("One of %(values)s.") % {"values": ", ".join(CatchUp.values)}
+        )
     if not 1 <= schedule.catch_up_most <= times.MOST:
-        raise ScheduleInvalid("catch_up_most", f"A number from 1 to {times.MOST}.")
+        raise ScheduleInvalid(
+            "catch_up_most", gettext("A number from 1 to %(most)s.") % {"most": times.MOST}
+        )
     schedule.cron = _checked(schedule.cron, schedule.zone, now)
     if set(values) & set(WHAT) or schedule._state.adding:
         _check_order(schedule)
@@ -213,12 +222,16 @@ def _check_order(schedule: Schedule) -> None:
     if redaction.redact(schedule.input) != schedule.input:
         raise ScheduleInvalid(
             "input",
-            "A field is named like a secret, and secrets are kept in no input. Let the step use a "
-            "credential by its name.",
+            gettext(
+                "A field is named like a secret, and secrets are kept in no input. Let the "
+                "step use a credential by its name."
+            ),
         )
     if len(codec.encode(schedule.input)) > limits.START_BYTES:
         raise ScheduleInvalid(
-            "input", f"Up to {limits.START_BYTES:,} bytes; name a large file by its path."
+            "input",
+            gettext("Up to %(bytes)s bytes; name a large file by its path.")
+            % {"bytes": f"{limits.START_BYTES:,}"},
         )
     if schedule.team_id is not None:
         try:
@@ -228,6 +241,7 @@ def _check_order(schedule: Schedule) -> None:
     if template.needs_repository:
         if not schedule.repository_url:
             raise ScheduleInvalid(
-                "repository_url", "This template works on a repository: name a path or a URL."
+                "repository_url",
+                gettext("This template works on a repository: name a path or a URL."),
             )
         repositories.checked_source(schedule.repository_url)

@@ -17,6 +17,7 @@ from django.contrib.auth.models import AbstractBaseUser, Group
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q
+from django.utils.translation import gettext
 
 from checkpoints.database import clock
 from checkpoints.models.fields import demand
@@ -81,7 +82,8 @@ def put(
             return credential
     except IntegrityError as error:  # credential_once_per_team, credential_once_for_all
         raise CredentialInvalid(
-            "name", "Somebody made a credential of this name at the same moment; try again."
+            "name",
+            gettext("Somebody made a credential of this name at the same moment; try again."),
         ) from error
 
 
@@ -97,16 +99,18 @@ def check_value(value: str) -> None:
     """Raise CredentialInvalid where a value cannot be kept."""
     if not SHORTEST <= len(value) <= LONGEST or "\0" in value or not value.strip():
         raise CredentialInvalid(
-            "value", f"A value has {SHORTEST} to {LONGEST:,} characters, and no NUL."
+            "value",
+            gettext("A value has %(shortest)s to %(longest)s characters, and no NUL.")
+            % {"shortest": SHORTEST, "longest": f"{LONGEST:,}"},
         )
     if encryption.newest() is None:
-        advice = (
-            "Credentials are kept encrypted only: set WAYSTATION_ENCRYPTION_KEYS (`manage.py "
-            "rotate_keys --new` makes a key) first."
-        )
         raise CredentialInvalid(
             "value",
-            f"{advice} Or name an environment variable in WAYSTATION_CREDENTIALS_FROM_ENV.",
+            gettext(
+                "Credentials are kept encrypted only: set WAYSTATION_ENCRYPTION_KEYS (`manage.py "
+                "rotate_keys --new` makes a key) first. Or name an environment variable in "
+                "WAYSTATION_CREDENTIALS_FROM_ENV."
+            ),
         )
 
 
@@ -118,7 +122,7 @@ def _check(name: str, value: str, note: str) -> None:
     if len(name) > 80 or len(note) > 200:
         raise CredentialInvalid(
             "name" if len(name) > 80 else "note",
-            "A name has up to 80 characters, a note up to 200.",
+            gettext("A name has up to 80 characters, a note up to 200."),
         )
     check_value(value)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext
 
 from checkpoints import store
 from checkpoints.database.people import User
@@ -127,22 +128,28 @@ def origin_of(checkpoint: Checkpoint) -> tuple[Run, str]:
         Run.objects.select_related("definition", "work_order").filter(pk=checkpoint.run_id).first()
     )
     if wrote is None:
-        message = (
-            "No run of Waystation's own wrote this checkpoint: it was imported and its template "
-            "is not known here, or a graph wrote it."
+        raise NothingToFork(
+            gettext(
+                "No run of Waystation's own wrote this checkpoint: it was imported and its "
+                "template is not known here, or a graph wrote it. It can be looked at, not gone "
+                "on with."
+            )
         )
-        raise NothingToFork(f"{message} It can be looked at, not gone on with.")
     if checkpoint.status == CheckpointStatus.COMPLETED:
-        raise NothingToFork("Nothing follows this checkpoint. Choose an earlier one.")
+        raise NothingToFork(gettext("Nothing follows this checkpoint. Choose an earlier one."))
     if wrote.parent_id is not None:
         raise NothingToFork(
-            "This checkpoint is a child run's. Fork the run that started it, from its own "
-            "checkpoint."
+            gettext(
+                "This checkpoint is a child run's. Fork the run that started it, from its own "
+                "checkpoint."
+            )
         )
     if not wrote.keeps_checkpoints:
         raise NothingToFork(
-            "Its template keeps no checkpoints to go on from: this one only says where the "
-            "run began. Begin the work anew."
+            gettext(
+                "Its template keeps no checkpoints to go on from: this one only says where the "
+                "run began. Begin the work anew."
+            )
         )
     return wrote, following(checkpoint)
 
@@ -297,8 +304,11 @@ def begin_fork(
     after = before if state is None else dict(state)
     if after.get(tool_calls.DECISIONS, {}) != before.get(tool_calls.DECISIONS, {}):  # F6
         raise NothingToFork(
-            f"{tool_calls.DECISIONS!r} is written by answers to questions about tool calls "
-            "alone; leave it as it is."
+            gettext(
+                "%(key)s is written by answers to questions about tool calls alone; "
+                "leave it as it is."
+            )
+            % {"key": repr(tool_calls.DECISIONS)}
         )
     check_imported(checkpoint, wrote.definition.steps, next_step)
     edited = codec.encode(after) != codec.encode(before)  # to Python, true is 1

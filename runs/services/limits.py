@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Count, F, Q, QuerySet
+from django.utils.translation import gettext
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
@@ -80,11 +81,15 @@ def save(limit: WorkLimit, *, by: User, **values: Any) -> WorkLimit:
     if limit.template not in known:
         raise LimitInvalid("template", unknown("template", limit.template, known))
     if limit.pointer and not pointers.is_pointer(limit.pointer):
-        raise LimitInvalid("pointer", "A JSON pointer, such as /customer or /order/region.")
+        raise LimitInvalid(
+            "pointer", gettext("A JSON pointer, such as /customer or /order/region.")
+        )
     if not 1 <= limit.most <= MANY:
-        raise LimitInvalid("most", f"A number from 1 to {MANY:,}.")
+        raise LimitInvalid("most", gettext("A number from 1 to %(most)s.") % {"most": f"{MANY:,}"})
     if limit._state.adding and WorkLimit.objects.count() >= MOST:
-        raise LimitInvalid("template", f"There are {MOST} limits. Remove one first.")
+        raise LimitInvalid(
+            "template", gettext("There are %(most)s limits. Remove one first.") % {"most": MOST}
+        )
     try:
         with transaction.atomic(durable=True):
             limit.save()
@@ -92,7 +97,8 @@ def save(limit: WorkLimit, *, by: User, **values: Any) -> WorkLimit:
             look_again(limit)
     except IntegrityError as error:  # work_limit_once
         raise LimitInvalid(
-            "template", "There is a limit of this template, name and pointer. Change that one."
+            "template",
+            gettext("There is a limit of this template, name and pointer. Change that one."),
         ) from error
     return limit
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Q
+from django.utils.translation import gettext
 
 from checkpoints import store
 from checkpoints.database import clock
@@ -115,7 +116,7 @@ def close_pause(pause: Pause, status: PauseStatus, *, at: dt.datetime, while_: W
     """
     closing = _closing(while_.condition, *map(type, while_.values))
     if not closing.run(pause.pk, status.value, at, clock.now(), *while_.values):
-        raise PauseClosed(f"{pause.shown_id} has been answered")
+        raise PauseClosed(gettext("%(shown_id)s has been answered") % {"shown_id": pause.shown_id})
     hints.pauses_changed_on_commit()
 
 
@@ -172,7 +173,9 @@ def _go_on(pause: Pause, answer: Resumption) -> None:
     if not commit.write(
         run, commit.Fence(epoch=run.epoch, status=PAUSED), fields, facts, checkpoint
     ):
-        raise PauseClosed(f"{run.shown_id} no longer waits for an answer")
+        raise PauseClosed(
+            gettext("%(shown_id)s no longer waits for an answer") % {"shown_id": run.shown_id}
+        )
     ending.note_on_parent(
         run, f"answered with {action} by {answer.by}", decision_id=answer.decision_id
     )
@@ -243,7 +246,9 @@ def expire(pause: Pause, *, now: dt.datetime) -> None:
 
 def _ended(pause: Pause, woken: list[ending.Wake] | None) -> None:
     if woken is None:
-        raise PauseClosed(f"{pause.run.shown_id} no longer waits for an answer")
+        raise PauseClosed(
+            gettext("%(shown_id)s no longer waits for an answer") % {"shown_id": pause.run.shown_id}
+        )
     for run_id, queue in woken:
         nudge_on_commit(run_id, queue)
     next_turn_on_commit(pause.run.thread_id)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from checkpoints.database.people import User
 from checkpoints.events import log
@@ -45,7 +46,9 @@ def change(order_id: uuid.UUID, priority: int, *, by: User) -> WorkOrder:
     check_priority(priority, by)
     run = order.latest_run
     if run is None or run.ended_at is not None:
-        raise RunEnded("This work order has ended, so its priority means nothing any more.")
+        raise RunEnded(
+            gettext("This work order has ended, so its priority means nothing any more.")
+        )
     keyed.made(order.shown_id)
     if order.priority == priority:
         return order

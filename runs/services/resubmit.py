@@ -11,6 +11,7 @@ from typing import Any
 
 from django.db import IntegrityError
 from django.db.models import Q
+from django.utils.translation import gettext
 
 from checkpoints import ids, store
 from checkpoints.database.people import User
@@ -75,7 +76,7 @@ def again(order_id: uuid.UUID, *, by: User) -> WorkOrder:
     except IntegrityError as error:
         _check_over(WorkOrder.objects.shown().get(pk=order_id))
         raise CannotAskAgain(
-            "This work order was started over just now. Nothing was made."
+            gettext("This work order was started over just now. Nothing was made.")
         ) from error
 
 
@@ -106,11 +107,17 @@ def beside(order: WorkOrder, *, by: User) -> tuple[WorkOrder | None, WorkOrder |
 
 def _check_over(order: WorkOrder) -> None:
     if order.latest_run is None or order.latest_run.status not in OVER:
-        message = "Only a work order that was cancelled, failed or expired can be started over"
-        raise CannotAskAgain(f"{message}; this one is {order.status}. Nothing was made.")
+        raise CannotAskAgain(
+            gettext(
+                "Only a work order that was cancelled, failed or expired can be started over; "
+                "this one is %(status)s. Nothing was made."
+            )
+            % {"status": order.status}
+        )
     if (successor := successor_of(order)) is not None:
         raise CannotAskAgain(
-            f"This work order was started over as {successor.shown_id}. Nothing was made."
+            gettext("This work order was started over as %(shown_id)s. Nothing was made.")
+            % {"shown_id": successor.shown_id}
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext
 
 from checkpoints import store
 from checkpoints.database.people import User
@@ -31,7 +32,7 @@ def retry(order_id: uuid.UUID, *, by: User) -> Run:
     try:
         return _retry(order_id, by=by)
     except IntegrityError as error:  # run_one_live_per_thread: of two retries at once one wins
-        raise RunEnded("This work order is being retried already.") from error
+        raise RunEnded(gettext("This work order is being retried already.")) from error
     except store.StateLocked:
         raise
     except store.CheckpointDamaged as error:
@@ -72,8 +73,10 @@ def _retry(order_id: uuid.UUID, *, by: User) -> Run:
     run, head = order.latest_run, order.thread.head
     if run is None or head is None or run.status not in RETRIED:
         raise RunEnded(
-            "Only a failed work order can be retried, or one that expired; one that was "
-            "cancelled stays so."
+            gettext(
+                "Only a failed work order can be retried, or one that expired; one that was "
+                "cancelled stays so."
+            )
         )
     keyed.made(order.shown_id)
     new = follow(order, take_up(run, head))

@@ -14,6 +14,7 @@ from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import transaction
 from django.db.models import QuerySet
+from django.utils.translation import gettext
 
 from checkpoints.database.people import User
 from checkpoints.events import log
@@ -51,7 +52,7 @@ class InputInvalid(Exception):
 
     def __init__(self, errors: dict[str, list[str]]) -> None:
         super().__init__(
-            "Nothing was begun: "
+            gettext("Nothing was begun: ")
             + " ".join(f"{field}: {text}" for field, texts in errors.items() for text in texts)
         )
         self.errors = errors
@@ -230,8 +231,11 @@ def _create(
     repository = Repository.objects.filter(url=source).first() if source else None
     if repository is not None and not repository.use_template_execution:
         raise OrdersStopped(
-            f"Work orders on {repository.name} are switched off, so none was made. An "
-            "operator can switch them on again."
+            gettext(
+                "Work orders on %(name)s are switched off, so none was made. An operator can "
+                "switch them on again."
+            )
+            % {"name": repository.name}
         )
     rights.check_order(template.slug, by, repository=repository)
     definition = definitions.freeze(template)
@@ -308,7 +312,7 @@ def allow_orders(repository_id: uuid.UUID, *, allowed: bool) -> Repository:
     Raises repositories.RepositoryNotFound.
     """
     if not Repository.objects.filter(pk=repository_id).update(use_template_execution=allowed):
-        raise repositories.RepositoryNotFound("There is no such repository.")
+        raise repositories.RepositoryNotFound(gettext("There is no such repository."))
     return Repository.objects.get(pk=repository_id)
 
 
@@ -331,7 +335,10 @@ def suspend_run(run: Run, *, by: User) -> None:
 def _suspend(wanted: QuerySet[Run], by: User, what: str) -> None:
     name = by.get_full_name() or by.get_username()
     if not wanted.filter(status__in=[PENDING, RUNNING]).update(suspend_by=name[:150]):
-        raise RunEnded(f"{what} does not work at the moment, so there is nothing to suspend.")
+        raise RunEnded(
+            gettext("%(what)s does not work at the moment, so there is nothing to suspend.")
+            % {"what": what}
+        )
 
 
 def accept_code(run_id: uuid.UUID, *, by: User) -> Run:
@@ -364,7 +371,7 @@ def cancel(order_id: uuid.UUID, *, by: User) -> None:
     """
     run = WorkOrder.objects.shown().get(pk=order_id).latest_run
     if run is None:
-        raise RunEnded("This work order has not begun, so there was nothing to cancel.")
+        raise RunEnded(gettext("This work order has not begun, so there was nothing to cancel."))
     cancel_run(run, by=by)
 
 
@@ -377,7 +384,7 @@ def _cancel(run: Run, by: User) -> None:
     keyed.made(run.shown_id)
     woken = ending.cancel(run, {PENDING, RUNNING}, by=by.get_username(), first=[])
     if woken is None:
-        raise RunEnded("This has ended already, so there was nothing to cancel.")
+        raise RunEnded(gettext("This has ended already, so there was nothing to cancel."))
     for run_id, queue in woken:
         nudge_on_commit(run_id, queue)
     next_turn_on_commit(run.thread_id)

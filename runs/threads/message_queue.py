@@ -14,6 +14,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import F
+from django.utils.translation import gettext
 
 from checkpoints import ids, store
 from checkpoints.database import clock
@@ -80,8 +81,11 @@ def put(thread_id: uuid.UUID, turn: Turn, *, by: User, interrupts: bool = False)
     Thread.objects.filter(pk=thread_id).update(when_busy=F("when_busy"))
     if QueuedTurn.objects.waiting().filter(thread=thread_id).count() >= LONGEST:
         raise QueueFull(
-            f"{LONGEST} messages wait on this thread already. Withdraw one, or let them "
-            "begin first."
+            gettext(
+                "%(longest)s messages wait on this thread already. Withdraw one, or let them "
+                "begin first."
+            )
+            % {"longest": LONGEST}
         )
     stops = {
         "interrupt_before": list(turn.interrupt_before),
@@ -159,7 +163,7 @@ def withdraw(turn: QueuedTurn) -> None:
     """Take a message out of the line. Raises NotWaiting where it is in none."""
     if not _close(turn, QueuedTurn.Status.WITHDRAWN):
         raise NotWaiting(
-            "This message does not wait any more: it has begun its run, or was withdrawn."
+            gettext("This message does not wait any more: it has begun its run, or was withdrawn.")
         )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from django.contrib.auth.models import Group
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext
 
 from checkpoints import store
 from checkpoints.database import clock
@@ -184,7 +185,7 @@ def invoke(thread_id: uuid.UUID, turn: Turn, *, by: User) -> Run:
             return take_turn(thread_id, turn, by=by)
     except IntegrityError as error:  # run_one_live_per_thread: of two turns at once one wins
         raise ThreadBusy(
-            "Another run of this thread began at the same moment. Nothing was changed."
+            gettext("Another run of this thread began at the same moment. Nothing was changed.")
         ) from error
 
 
@@ -271,8 +272,8 @@ def check_free(place: ThreadPosition) -> None:
     last = place.last
     if last is not None and last.status in LIVE:
         raise ThreadBusy(
-            f"{last.shown_id} is {last.get_status_display().lower()} on this thread. "
-            "Answer, cancel or await it first."
+            gettext("%(shown_id)s is %(status)s on this thread. Answer, cancel or await it first.")
+            % {"shown_id": last.shown_id, "status": last.get_status_display().lower()}
         )
     _check_own(place)
 
@@ -280,11 +281,13 @@ def check_free(place: ThreadPosition) -> None:
 def _check_own(place: ThreadPosition) -> None:
     last = place.last
     if last is not None and last.parent_id is not None:
-        raise ThreadBusy("This thread belongs to a child run; go on with the run that started it.")
+        words = gettext("This thread belongs to a child run; go on with the run that started it.")
+        raise ThreadBusy(words)
     if last is not None and last.work_order_id is not None:
-        raise ThreadBusy(
+        words = gettext(
             "This thread belongs to a work order. Retry the order, or fork one of its checkpoints."
         )
+        raise ThreadBusy(words)
 
 
 def _retry(place: ThreadPosition, by: User) -> Run:

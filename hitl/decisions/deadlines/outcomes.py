@@ -22,6 +22,7 @@ from contextlib import suppress
 from typing import Any
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from checkpoints.database import clock, locks
 from checkpoints.database.people import NAME, User
@@ -205,7 +206,9 @@ def _write(pause: Pause, **columns: Any) -> None:
     if not unchanged(pause).change(
         **columns, next_at=due_times.next_at({**pause.timing, **columns})
     ):
-        raise PauseClosed(f"{pause.shown_id} is not as it was a moment ago")
+        raise PauseClosed(
+            gettext("%(shown_id)s is not as it was a moment ago") % {"shown_id": pause.shown_id}
+        )
 
 
 def unchanged(pause: Pause) -> PauseQuerySet:

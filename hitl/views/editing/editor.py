@@ -114,7 +114,7 @@ def _base(request: HttpRequest) -> Template:
     values = request.POST if request.method == "POST" else request.GET
     slug, _, number = values.get("from", "").partition("@")
     if slug and not versions.SLUG.fullmatch(slug):
-        raise Http404("There is no such template.")
+        raise Http404(gettext("There is no such template."))
     if not slug:
         return Template(slug="", version=0, **{**usual_fields(), "steps": []})
     try:

@@ -52,7 +52,7 @@ def view_do(request: HttpRequest, view_id: uuid.UUID) -> HttpResponse:
     user = person(request)
     view = saved.seen_by(user).filter(pk=view_id).first()
     if view is None:
-        raise Http404("There is no such view.")
+        raise Http404(gettext("There is no such view."))
     try:
         if request.POST.get("do") == "remove":
             saved.remove(view, user)

@@ -7,6 +7,7 @@ import uuid
 from django.contrib.auth.decorators import login_required, permission_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
 from checkpoints.database import clock
@@ -52,7 +53,7 @@ def failure(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
         .first()
     )
     if run is None:
-        raise Http404("There is no such failed run.")
+        raise Http404(gettext("There is no such failed run."))
     may_read = person(request).has_perm(TRACEBACK)
     context = {
         "run": run,

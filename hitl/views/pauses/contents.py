@@ -59,7 +59,7 @@ def pause_changes(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
         pause, int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 6 else None
     )
     if before is None:
-        raise Http404("There is no such earlier revision.")
+        raise Http404(gettext("There is no such earlier revision."))
     context = {
         "pause": pause,
         "before": before,
@@ -83,7 +83,7 @@ def pause_patch(request: HttpRequest, pause_id: uuid.UUID) -> HttpResponse:
     """
     pause = find_pause(pause_id, request)
     if not pause.patch_digest:
-        raise Http404("There is no such patch.")
+        raise Http404(gettext("There is no such patch."))
     try:
         content = store.get_blob(pause.patch_digest)
     except (store.CheckpointDamaged, Blob.DoesNotExist) as error:

@@ -167,5 +167,5 @@ def _mine(request: HttpRequest, start_id: uuid.UUID) -> InboundStart:
     mine = InboundStart.objects.filter(source__user=person(request))
     found = mine.select_related("source", "team").filter(pk=start_id).first()
     if found is None:
-        raise Http404("You have no such inbound start.")
+        raise Http404(gettext("You have no such inbound start."))
     return found

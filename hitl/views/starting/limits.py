@@ -77,7 +77,7 @@ def limit(request: HttpRequest, limit_id: int) -> HttpResponse:
     """One limit; POST changes it, or removes it."""
     found = work_limits.counted().filter(pk=limit_id).first()
     if found is None:
-        raise Http404("There is no such limit.")
+        raise Http404(gettext("There is no such limit."))
     if request.method == "POST" and request.POST.get("do") == "remove":
         try:
             work_limits.remove(found, by=person(request))

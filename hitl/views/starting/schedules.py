@@ -180,5 +180,5 @@ def _mine(request: HttpRequest, schedule_id: uuid.UUID) -> Schedule:
     mine = Schedule.objects.filter(owner=person(request)).select_related("owner", "team")
     found = mine.filter(pk=schedule_id).first()
     if found is None:
-        raise Http404("You have no such schedule.")
+        raise Http404(gettext("You have no such schedule."))
     return found

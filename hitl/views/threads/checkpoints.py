@@ -57,7 +57,7 @@ def history(request: HttpRequest, thread_id: uuid.UUID) -> HttpResponse:
         .first()
     )
     if thread is None:
-        raise Http404("There is no such thread.")
+        raise Http404(gettext("There is no such thread."))
     context = {
         **PAGES,
         "thread": thread,

@@ -286,7 +286,7 @@ def _offer(state: dict[str, Any], run: Run | None) -> dict[str, Any] | None:
 def look_at(thread_id: uuid.UUID, request: HttpRequest) -> Thread:
     """For the page, which those see too who are only asked."""
     if not visibility.sees(thread_id, by=person(request)):
-        raise Http404("There is no such thread.")
+        raise Http404(gettext("There is no such thread."))
     return Thread.objects.select_related("owner", "team", "head", "work_order").get(pk=thread_id)
 
 
@@ -296,5 +296,5 @@ def find(thread_id: uuid.UUID, request: HttpRequest) -> Thread:
     )
     thread = related.filter(pk=thread_id).first()
     if thread is None:
-        raise Http404("There is no such thread.")
+        raise Http404(gettext("There is no such thread."))
     return thread

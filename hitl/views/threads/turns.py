@@ -246,7 +246,7 @@ def _checkpoint(thread: Thread, shown_id: str) -> Checkpoint:
     try:
         return Checkpoint.objects.get(pk=ids.parse("ckpt", shown_id), thread=thread)
     except (ValueError, Checkpoint.DoesNotExist) as error:
-        raise Http404("This thread has no such checkpoint.") from error
+        raise Http404(gettext("This thread has no such checkpoint.")) from error
 
 
 @require_POST

@@ -7,6 +7,7 @@ import re
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 from django.db.models import QuerySet
+from django.utils.translation import gettext
 
 from runs.definitions import rights, templates
 from runs.definitions.errors import SavedMeanwhile, TemplateInvalid, TemplateNotFound, refused
@@ -23,14 +24,24 @@ class TemplateExists(TemplateInvalid):
     code = "template_exists"
 
     def __init__(self, slug: str) -> None:
-        super().__init__({"slug": [f"There is a template {slug!r} already. Choose another name."]})
+        super().__init__(
+            {
+                "slug": [
+                    gettext("There is a template %(slug)s already. Choose another name.")
+                    % {"slug": repr(slug)}
+                ]
+            }
+        )
 
 
 def of(model: type[Kind], slug: str) -> QuerySet[Kind]:
     """All versions of one, the newest first; raises TemplateNotFound where there is none."""
     found = model._default_manager.filter(slug=slug).order_by("-version")
     if not found.exists():
-        raise TemplateNotFound(f"There is no {model._meta.verbose_name} {slug!r}.")
+        raise TemplateNotFound(
+            gettext("There is no %(kind)s %(slug)s.")
+            % {"kind": model._meta.verbose_name, "slug": repr(slug)}
+        )
     return found
 
 
@@ -39,7 +50,10 @@ def one(model: type[Kind], slug: str, version: int | None = None) -> Kind:
     versions = of(model, slug)
     row = versions.first() if version is None else versions.filter(version=version).first()
     if row is None:
-        raise TemplateNotFound(f"The {model._meta.verbose_name} {slug!r} has no version {version}.")
+        raise TemplateNotFound(
+            gettext("The %(kind)s %(slug)s has no version %(version)s.")
+            % {"kind": model._meta.verbose_name, "slug": repr(slug), "version": version}
+        )
     return row
 
 
