@@ -152,7 +152,7 @@ def unmarked_script(name: str, source: str) -> Iterator[str]:
 
 
 def everywhere(root: Path) -> list[str]:
-    found = []
+    found: list[str] = []
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*.py")):
             name = str(path.relative_to(root))
