@@ -24,6 +24,7 @@ from collections.abc import Iterator
 
 from django.conf import settings
 from django.db import IntegrityError, models, transaction
+from django.utils import translation
 
 from checkpoints import ids
 from checkpoints.database import clock
@@ -261,7 +262,8 @@ def give(early: EarlyAnswer, pause: Pause) -> None:
     try:
         early_at = early.received_at if early.received_at < pause.opened_at else None
         # whatever request or task it is that opened the question: it is not who answers
-        with scopes.acting(None):
+        # and kept words are English
+        with scopes.acting(None), translation.override("en"):
             resume_events.answer(pause, event, by=user, via=Via(early.via), early_at=early_at)
     except AlreadyAnswered as late:
         mine = late.decision is not None and resume_events.same(late.decision, pause, event, user)

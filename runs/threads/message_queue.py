@@ -14,7 +14,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import F
-from django.utils.translation import gettext
+from django.utils.translation import gettext, override
 
 from checkpoints import ids, store
 from checkpoints.database import clock
@@ -112,7 +112,8 @@ def begin_next(thread_id: uuid.UUID) -> Run | None:
         turn := QueuedTurn.objects.due().filter(thread=thread_id).select_related("by").first()
     ) is not None:
         try:
-            with RoundItem(logger, turn.shown_id, but=FORESEEN) as row:
+            # kept words are English, whoever's request begins it
+            with override("en"), RoundItem(logger, turn.shown_id, but=FORESEEN) as row:
                 return _begin(turn)
         except _Taken:
             continue

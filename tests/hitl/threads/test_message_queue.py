@@ -9,7 +9,7 @@ import uuid
 from functools import partial
 
 import pytest
-from django.utils import timezone
+from django.utils import timezone, translation
 
 from checkpoints.events import log
 from checkpoints.models import EventKind, Thread, WhenBusy
@@ -154,13 +154,14 @@ def test_what_cannot_begin_any_more_is_refused_in_the_log_and_the_next_takes_its
 
 def test_a_message_whose_template_cannot_run_here_any_more_is_refused_too(thread, ana):
     """Before, what nobody here could do was an error that no look at the line had foreseen, and the
-    line stood still.
+    line stood still. Its words are kept, so they are English in a page's request, too.
     """
     busy(thread, WhenBusy.QUEUE)
     drive(say(thread, "one", ana).run)
     message_queue.put(thread.pk, Turn(input={"input": "two"}), by=ana)
     StepTemplate.objects.update(function="shop.closed")
-    assert message_queue.begin_next(thread.pk) is None
+    with translation.override("de"):
+        assert message_queue.begin_next(thread.pk) is None
     assert "cannot run on this server" in QueuedTurn.objects.get(status="refused").words
 
 
