@@ -311,7 +311,9 @@ class Flow(asyncio.Protocol):
         if weather is None and side not in self._arrived:
             return side.write(data)
         delay = weather.seconds() + AGAIN * weather.loses() if weather else 0.0
-        self._arrived[side] = at = max(loop.time() + delay, self._arrived.get(side, 0.0))
+        # the loop keeps no order among what is due at the same time
+        last = self._arrived.get(side, 0.0) + 1e-6
+        self._arrived[side] = at = max(loop.time() + delay, last)
         loop.call_at(at, side.write, data)
         return None
 
