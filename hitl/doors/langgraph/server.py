@@ -90,6 +90,8 @@ ROUTES = (
             ("POST", f"{THREAD}/copy"),
             ("POST", "/threads/prune"),
             ("GET", f"{THREAD}/stream"),
+            ("POST", f"{THREAD}/stream/events"),
+            ("POST", f"{THREAD}/commands"),
             ("POST", "/runs/batch"),
             ("POST", "/runs/cancel"),
             ("POST", f"{THREAD}/runs/crons"),

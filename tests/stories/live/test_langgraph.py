@@ -230,6 +230,8 @@ NOT_HERE: list[tuple[Any, ...]] = [
     ("PUT", "/store/items", {}, 501),
     ("POST", "/runs/crons/search", {}, 501),
     ("POST", "/runs/batch", [], 501),
+    ("POST", "/threads/x/commands", {}, 501),
+    ("POST", "/threads/x/stream/events", {}, 501),
     ("GET", "/nothing", None, 404),
     ("PUT", "/threads", {}, 405),
     ("POST", "/threads", {"ttl": 5}, 422),
