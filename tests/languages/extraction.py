@@ -14,9 +14,13 @@ from typing import NamedTuple
 from babel.messages.catalog import Catalog
 from babel.messages.extract import extract
 from babel.messages.pofile import read_po, write_po
+from django.apps import apps
 from django.template import Node, TemplateSyntaxError, engines
 from django.template.base import FilterExpression, Token
 from django.templatetags.i18n import BlockTranslateNode, TranslateNode
+from django.utils import translation
+
+from checkpoints.models import labels
 
 ROOT = Path(__file__).parents[2]
 LOCALE = ROOT / "hitl" / "locale"
@@ -103,8 +107,20 @@ def of_code(folders: tuple[str, ...], suffix: str, root: Path = ROOT) -> Iterato
                     yield name, Text(id if isinstance(id, str) else (id[0], id[1]), context)
 
 
+def of_models() -> Iterator[tuple[str, Text]]:
+    """Yield the names and help texts of our models and their fields."""
+    for app in labels.OURS:
+        for model in apps.get_app_config(app).get_models():
+            options, name = model._meta, model.__module__.replace(".", "/") + ".py"
+            fields = (*options.local_fields, *options.local_many_to_many)
+            words = [options.verbose_name, options.verbose_name_plural]
+            words += [text for field in fields for text in (field.verbose_name, field.help_text)]
+            with translation.override("en"):
+                yield from ((name, Text(str(one), labels.CONTEXT)) for one in words if one)
+
+
 DOMAINS = {
-    "django": lambda: [*of_code(PYTHON, ".py"), *of_templates()],
+    "django": lambda: [*of_code(PYTHON, ".py"), *of_templates(), *of_models()],
     "djangojs": lambda: [*of_code(("static/js",), ".js")],
 }
 

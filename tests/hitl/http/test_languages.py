@@ -83,6 +83,18 @@ def test_a_choice_goes_with_the_person_into_the_next_browser_and_their_mails():
             assert translation.get_language() == language
 
 
+def test_the_admin_names_tables_columns_and_help_in_the_readers_language():
+    """Most of these names Django makes from the fields'; nothing marks them one by one."""
+    client = Client(headers={"accept-language": "de"})
+    client.force_login(person("root", is_staff=True, is_superuser=True))
+    page = client.get("/admin/runs/workorder/").content.decode()
+    assert "Aufträge" in page and "angelegt von" in page
+    form = client.get("/admin/runs/repository/add/").content.decode()
+    assert "Ein lokaler Pfad in den erlaubten Ordnern" in form
+    english = client.get("/admin/runs/repository/add/", headers={"accept-language": "en"})
+    assert "A local path inside the allowed folders" in english.content.decode()
+
+
 def test_programs_are_answered_in_english():
     """Their `code` is what is compared; the text beside it must not hang on who asks."""
     answer = Client(headers={"accept-language": "de"}).get("/api/v1/pauses")
