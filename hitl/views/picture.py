@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
 from checkpoints.database import clock
@@ -69,7 +70,7 @@ def _rows(steps: Sequence[FrozenStep], own: Iterable[Span]) -> list[tuple[str, l
     titles = {step["name"]: step["title"] for step in steps}
     named = [*titles, *sorted({span.step for span in spans} - titles.keys())]
     rows = [(titles.get(name, name), [s for s in spans if s.step == name]) for name in named]
-    return [(title or "Not begun", found) for title, found in rows if found]
+    return [(title or gettext("Not begun"), found) for title, found in rows if found]
 
 
 def _children(runs: Sequence[Run], now: dt.datetime) -> list[tuple[str, Sequence[Span]]]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from django.utils.translation import gettext, gettext_lazy
+
 from hitl.rendering.diagrams.workflow import (
     BOX,
     GAP,
@@ -30,9 +32,9 @@ its title, and below.
 """
 NARROW = 20
 """Characters of a title there."""
-TITLES = {START: "Start", END: "End"}
+TITLES = {START: gettext_lazy("Start"), END: gettext_lazy("End")}
 KINDS: dict[str, Kind] = {START: "start", END: "end"}
-WORDS = {**STATES, "asks": "asks, and waits for an answer"}
+WORDS = {**STATES, "asks": gettext_lazy("asks, and waits for an answer")}
 
 
 def draw(graph: InnerGraph) -> Picture | None:
@@ -77,7 +79,7 @@ def _laid(
         box = Node(
             kind="group" if within else KINDS.get(node.name, "step"),
             key=prefix + node.name,
-            title=TITLES.get(node.name, node.name),
+            title=str(TITLES.get(node.name, node.name)),
             note=_noted(node),
             y=y,
             x=x,
@@ -112,8 +114,10 @@ def _lanes(prefix: str) -> Lanes:
 
 
 def _noted(node: InnerNode) -> str:
-    waits = "waits for an answer" if node.state == "asks" else ""
-    return "; ".join(filter(None, [waits or node.note, "a graph within" if node.inner else ""]))
+    waits = gettext("waits for an answer") if node.state == "asks" else ""
+    return "; ".join(
+        filter(None, [waits or node.note, gettext("a graph within") if node.inner else ""])
+    )
 
 
 def _ordered(graph: InnerGraph) -> list[InnerNode]:
@@ -151,28 +155,33 @@ def _sentences(graph: InnerGraph, within: str = "") -> Iterator[str]:
         leads = _leads(edges)
         if node.name == END:
             if node.state == "done":
-                yield f"{within}It has ended."
+                yield within + gettext("It has ended.")
             continue
         if node.name == START:
-            yield f"{within}It begins.{leads}"
+            yield within + gettext("It begins.") + leads
             continue
         note = "" if node.state == "asks" else node.note
-        parts = [node.name, WORDS.get(node.state, ""), note]
+        parts = [node.name, str(WORDS.get(node.state, "")), note]
         yield f"{within}{', '.join(filter(None, parts))}.{leads}"
         if node.inner is not None:
-            yield from _sentences(node.inner, f"Within {node.name}: ")
+            within_it = gettext("Within %(name)s:") % {"name": node.name}
+            yield from _sentences(node.inner, f"{within_it} ")
 
 
 def _leads(edges: Sequence[InnerEdge]) -> str:
     always = [_title(edge) for edge in edges if not edge.conditional]
     perhaps = [_title(edge) for edge in edges if edge.conditional]
     ways = [
-        *([f"to {', '.join(always)}"] if always else []),
-        *([f"on a condition to {', or to '.join(perhaps)}"] if perhaps else []),
+        *([gettext("Leads to %(names)s.") % {"names": ", ".join(always)}] if always else []),
+        *(
+            [gettext("On a condition leads to %(names)s.") % {"names": ", ".join(perhaps)}]
+            if perhaps
+            else []
+        ),
     ]
-    return f" Leads {'; '.join(ways)}." if ways else ""
+    return "".join(f" {way}" for way in ways)
 
 
 def _title(edge: InnerEdge) -> str:
-    name = {**TITLES, END: "the end"}.get(edge.target, edge.target)
+    name = str({**TITLES, END: gettext("the end")}.get(edge.target, edge.target))
     return f"{name} ({edge.label})" if edge.label else name

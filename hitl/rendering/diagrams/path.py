@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
+from django.utils.translation import gettext, ngettext
+
 from hitl.rendering.diagrams.workflow import Standing, drawn_ways
 from runs.workflows.sequence import FrozenStep
 
@@ -41,9 +43,11 @@ class StepPath:
     @property
     def words(self) -> str:
         """`done 2 times, and once on other branches`; "" for nothing."""
-        parts = [f"done {_times(self.times)}"] if self.times else []
-        parts += [f"{_times(self.times_aside)} on other branches"] if self.times_aside else []
-        return ", and ".join(parts)
+        parts = [gettext("done %(times)s") % {"times": _times(self.times)}] if self.times else []
+        if self.times_aside:
+            aside = {"times": _times(self.times_aside)}
+            parts.append(gettext("%(times)s on other branches") % aside)
+        return ", ".join(parts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,4 +128,4 @@ def path_of(
 
 
 def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
+    return ngettext("once", "%(count)s times", count) % {"count": count}

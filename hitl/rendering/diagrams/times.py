@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
+from django.utils.translation import gettext, gettext_lazy
+
 from checkpoints.models import EventKind
 from runs.states import GATHERED, GATHERS, SLEEPS, TRIES_AGAIN, PauseKind
 
@@ -191,7 +193,7 @@ def in_words(length: dt.timedelta) -> str:
     """`12 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`: two units at most."""
     seconds = length.total_seconds()
     if seconds < 10:
-        return f"{seconds:.1f} s" if seconds >= 0.05 else "under 0.1 s"
+        return f"{seconds:.1f} s" if seconds >= 0.05 else gettext("under 0.1 s")
     left, parts = round(seconds), []
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
         count, left = divmod(left, size)
@@ -246,13 +248,13 @@ class Gantt:
     labels: float = LABELS
 
 
-NAMES: Mapping[What, str] = {
-    WORK: "at work",
-    PEOPLE: "waiting for people",
-    CHILDREN: "waiting for child runs",
-    TIMER: "waiting for a timer or an event",
-    RETRY: "waiting for another try",
-    QUEUE: "waiting for a place or a worker",
+NAMES: Mapping[What, Any] = {
+    WORK: gettext_lazy("at work"),
+    PEOPLE: gettext_lazy("waiting for people"),
+    CHILDREN: gettext_lazy("waiting for child runs"),
+    TIMER: gettext_lazy("waiting for a timer or an event"),
+    RETRY: gettext_lazy("waiting for another try"),
+    QUEUE: gettext_lazy("waiting for a place or a worker"),
 }
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
 
+from django.utils.translation import gettext, gettext_lazy
+
 from runs.workflows import sequence
 from runs.workflows.sequence import FrozenStep
 
@@ -227,11 +229,14 @@ def _pause(name: str) -> str:
 def _remarks(step: FrozenStep) -> list[str]:
     remarks = []
     if sub_steps := step.get("sub_steps"):
-        remarks.append(f"child runs: {', '.join(sub['title'] for sub in sub_steps)}")
+        remarks.append(
+            gettext("child runs: %(names)s")
+            % {"names": ", ".join(sub["title"] for sub in sub_steps)}
+        )
     if step.get("skip_when") is not None:
-        remarks.append("passed over on a condition")
+        remarks.append(gettext("passed over on a condition"))
     if step.get("interrupt_before"):
-        remarks.append("asks before")
+        remarks.append(gettext("asks before"))
     return remarks
 
 
@@ -243,13 +248,13 @@ def _ways(
     for step in steps:
         name = step["name"]
         if step["pause_after"]:
-            ways.append(("revise", _pause(name), step["revise_to"], "Revise"))
+            ways.append(("revise", _pause(name), step["revise_to"], gettext("Revise")))
             ways += [
                 ("choice", _pause(name), choice["to"], choice["label"])
                 for choice in step["choices"]
             ]
         if step.get("skip_when") is not None:
-            ways.append(("skip", name, sequence.following(steps, name), "passed over"))
+            ways.append(("skip", name, sequence.following(steps, name), gettext("passed over")))
     if standing is not None:
         ways += [("taken", source, target, "") for source, target in standing.taken]
     return ways
@@ -279,17 +284,20 @@ def _sentences(steps: Sequence[FrozenStep], standing: Standing | None) -> list[s
         name = step["name"]
         parts = [step["title"], *_remarks(step)]
         if standing is not None:
-            parts.insert(1, STATES[run.steps.get(name, "todo")])
+            parts.insert(1, str(STATES[run.steps.get(name, "todo")]))
             parts += [note] if (note := run.notes.get(name)) else []
         sentence = ", ".join(parts) + "."
         if step["pause_after"]:
-            sentence += f" Then a person is asked: {sequence.pause_title(step)}"
+            asked = sequence.pause_title(step)
             if standing is not None:
-                sentence += f" ({ASKED[run.pauses.get(name, 'todo')]})"
-            sentence += f". Revise leads to {titles.get(step['revise_to'], step['revise_to'])}"
+                asked += f" ({ASKED[run.pauses.get(name, 'todo')]})"
+            sentence += " " + gettext("Then a person is asked: %(asked)s.") % {"asked": asked}
+            back = titles.get(step["revise_to"], step["revise_to"])
+            sentence += " " + gettext("Revise leads to %(step)s.") % {"step": back}
             for choice in step["choices"]:
-                sentence += f"; {choice['label']} to {titles.get(choice['to'], 'the end')}"
-            sentence += "."
+                to = titles.get(choice["to"]) or gettext("the end")
+                leads = {"answer": choice["label"], "step": to}
+                sentence += " " + gettext("%(answer)s leads to %(step)s.") % leads
         sentences.append(sentence)
     return sentences
 
@@ -297,13 +305,24 @@ def _sentences(steps: Sequence[FrozenStep], standing: Standing | None) -> list[s
 def _detours(steps: Sequence[FrozenStep], standing: Standing | None) -> list[str]:
     titles = {step["name"]: step["title"] for step in steps}
     return [
-        f"The run went from {titles[source]} to {titles[target]}."
+        gettext("The run went from %(step)s to %(next)s.")
+        % {"step": titles[source], "next": titles[target]}
         for source, target in (standing.taken if standing else ())
     ]
 
 
-STATES = {"done": "done", "now": "at work or next", "failed": "stopped here", "todo": "to come"}
-ASKED = {**STATES, "done": "answered", "now": "waiting for an answer", "failed": "no answer"}
+STATES = {
+    "done": gettext_lazy("done"),
+    "now": gettext_lazy("at work or next"),
+    "failed": gettext_lazy("stopped here"),
+    "todo": gettext_lazy("to come"),
+}
+ASKED = {
+    **STATES,
+    "done": gettext_lazy("answered"),
+    "now": gettext_lazy("waiting for an answer"),
+    "failed": gettext_lazy("no answer"),
+}
 
 
 def drawn_ways(steps: Sequence[FrozenStep]) -> set[tuple[str, str]]:

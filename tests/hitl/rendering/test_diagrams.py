@@ -203,7 +203,7 @@ def test_a_template_is_drawn_with_its_pauses_its_ways_back_and_its_choices():
         ("revise", "Revise", True),
     ]
     assert picture.sentences[1] == (
-        "Work. Then a person is asked: Answer. Revise leads to Plan; Skip the check to Ship."
+        "Work. Then a person is asked: Answer. Revise leads to Plan. Skip the check leads to Ship."
     )
     assert workflow.draw(STEPS) == picture
 

@@ -261,6 +261,6 @@ def test_conditions_lead_down_beside_and_back():
         ("choice", "", False),
     ]
     assert picture.sentences[2] == (
-        "check. Leads on a condition to write (too long), or to send (fine), or to the end."
+        "check. On a condition leads to write (too long), send (fine), the end."
     )
     assert diagrams.draw(InnerGraph(name="empty")) is None
