@@ -33,6 +33,9 @@ def options(*, https: bool, secret: str) -> dict[str, Any]:
         },
         "MFA_SUPPORTED_TYPES": ["totp", "webauthn", "recovery_codes"],
         "MFA_TOTP_ISSUER": "Waystation",
+        # the code before counts, too, and the next one: who types takes seconds, and phones are off
+        # by some (RFC 6238, 5.2)
+        "MFA_TOTP_TOLERANCE": 1,
         # browsers take passkeys without TLS from localhost alone
         "MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN": not https,
     }

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 import smtplib
+import time
 
 import pytest
 from allauth.mfa.models import Authenticator
+from allauth.mfa.totp.internal import auth
 from django.contrib.auth.models import User
 from django.core import mail
+from django.core.cache import cache
 from django.test import Client
 
 from hitl.identity import service_accounts
@@ -42,6 +45,17 @@ def test_a_password_alone_opens_nothing_where_there_is_a_second_factor(ana, clie
     stranger = Client()
     assert stranger.post("/admin/login/", {"username": "ana"}).status_code == 302
     assert "sessionid" not in stranger.cookies
+
+
+def test_the_code_before_counts_and_none_that_is_older(ana):
+    """Before, whoever typed a code as it changed was refused."""
+    factors.enrol(ana)
+    now = int(time.time()) // 30
+    totp = Authenticator.objects.get(user=ana, type="totp").wrap()
+    for steps, good in [(-1, True), (-3, False), (3, False)]:
+        cache.clear()
+        value = auth.format_hotp_value(auth.hotp_value(factors.SECRET, now + steps))
+        assert totp.validate_code(value) is good, steps
 
 
 def test_the_page_that_was_asked_for_comes_after_the_second_factor(ana, client):
