@@ -57,6 +57,8 @@ def main(arguments: list[str]) -> int:
         else:
             print("hosts: each is a network namespace", flush=True)
             network.leave()
+    elif network.why_not() is None:
+        network.leave()  # so that nobody else's network changes with its cables
     with tempfile.TemporaryDirectory(
         prefix="waystation-chaos-", ignore_cleanup_errors=True
     ) as name:
