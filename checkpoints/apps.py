@@ -2,6 +2,7 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.db.backends.signals import connection_created
 from django.db.models.signals import pre_migrate
+from django.utils.translation import gettext_lazy
 
 from checkpoints import checks as checks  # registers them
 from checkpoints import converters
@@ -11,7 +12,7 @@ from checkpoints.state import encryption, redaction
 
 class CheckpointsConfig(AppConfig):
     name = "checkpoints"
-    verbose_name = "Threads and checkpoints"
+    verbose_name = gettext_lazy("Threads and checkpoints")
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

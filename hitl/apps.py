@@ -3,6 +3,7 @@ from typing import Any
 from django.apps import AppConfig
 from django.conf import settings
 from django.db.models.signals import post_migrate, pre_migrate
+from django.utils.translation import gettext_lazy
 
 from checkpoints.telemetry import log_lines
 from hitl import checks as checks  # registers them
@@ -11,7 +12,7 @@ from hitl.http import rest
 
 class HitlConfig(AppConfig):
     name = "hitl"
-    verbose_name = "Decisions and tokens"
+    verbose_name = gettext_lazy("Decisions and tokens")
     default_auto_field = "django.db.models.BigAutoField"
 
     def __init__(self, *arguments: Any) -> None:

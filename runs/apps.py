@@ -5,6 +5,7 @@ from typing import Any
 from django.apps import AppConfig
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import gettext_lazy
 
 from checkpoints.database import clock
 from checkpoints.security import private_files
@@ -17,7 +18,7 @@ from runs.workflows import timing
 
 class RunsConfig(AppConfig):
     name = "runs"
-    verbose_name = "Work orders and runs"
+    verbose_name = gettext_lazy("Work orders and runs")
     default_auto_field = "django.db.models.BigAutoField"
 
     def __init__(self, *arguments: Any) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 
 import pytest
 from django.test import Client
 from django.utils import translation
 
 from checkpoints.text import dates
+from hitl.forms.json_schema import SchemaForm
 from hitl.identity import languages
 from hitl.models import Preference
 from hitl.templatetags.hitl import ago, ahead
+from tests.conftest import drive
 from tests.worlds.people import person
 
 pytestmark = pytest.mark.django_db
@@ -94,6 +97,22 @@ def test_the_admin_names_tables_columns_and_help_in_the_readers_language():
     assert "Regel fürs Pushen" in form or "Prüfbefehl" in form
     english = client.get("/admin/runs/repository/add/", headers={"accept-language": "en"})
     assert "A local path inside the allowed folders" in english.content.decode()
+
+
+def test_numbers_for_browsers_have_points_in_every_language(make_order, ana):
+    """A German comma within an attribute is no number: pictures fell apart (seen in a browser)."""
+    order = drive(make_order("writing-quick"))
+    client = Client(headers={"accept-language": "de"})
+    client.force_login(ana)
+    page = client.get(f"/work-orders/{order.shown_id}/picture").content.decode()
+    assert GERMAN in page and "Wohin die Zeit ging" in page
+    drawn = "".join(re.findall(r"<svg.*?</svg>", page, re.DOTALL))
+    assert re.search(r'x="\d+\.\d+"', drawn)
+    assert not re.findall(r'\s[\w-]+="[\d ]*\d,\d[\d, ]*"', drawn)
+    with translation.override("de"):
+        schema = {"type": "object", "properties": {"net": {"type": "number"}}}
+        [field] = SchemaForm(schema, initial={"net": 1234.5}).fields
+        assert field.value == "1234.5"
 
 
 def test_programs_are_answered_in_english():
