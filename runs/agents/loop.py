@@ -245,7 +245,7 @@ class Loop:
         tool = tools.find(call["tool"])
         arguments = tools.read_arguments(tool, call["arguments"])
         verdict = explain(tool, arguments, self.agent.approvals)
-        if not verdict.ask and tool.doubt is not None:
+        if tool.doubt is not None:  # who is asked anyway is told of it, too
             use = tools.ToolUse(context=self.context, call_id=call["id"], state=self.state)
             if why := tool.doubt(use):
                 verdict = Verdict(ask=True, why=why)

@@ -19,7 +19,11 @@ def make_thread(
     user_id: str = "",
     session_id: str = "",
 ) -> Thread:
-    """`turns.open_thread`, inside the caller's transaction."""
+    """A thread without a work order, inside the caller's transaction.
+
+    `user_id` and `session_id` say whose memory it shares: `runs.threads.memory`. Raises
+    InputInvalid.
+    """
     check_words(title, user_id + session_id)
     thread = Thread.objects.create(
         owner=by, team=team, title=title, when_busy=when_busy, for_user=user_id, session=session_id

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib.auth.models import Group
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext
 
@@ -18,7 +17,7 @@ from checkpoints import store
 from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.events import log
-from checkpoints.models import Checkpoint, CheckpointStatus, Thread, WhenBusy
+from checkpoints.models import Checkpoint, CheckpointStatus, Thread
 from checkpoints.state import codec, redaction, reducers
 from runs import definitions, keyed, urgency
 from runs.definitions import readiness, rights
@@ -119,24 +118,8 @@ class ThreadPosition:
     """Whose credentials its runs may use."""
 
 
-@transaction.atomic(durable=True)
-def open_thread(
-    *,
-    by: User,
-    title: str = "",
-    team: Group | None = None,
-    when_busy: WhenBusy = WhenBusy.REFUSE,
-    user_id: str = "",
-    session_id: str = "",
-) -> Thread:
-    """A thread without a work order.
-
-    `user_id` and `session_id` say whose memory it shares: `runs.threads.memory`. Raises
-    InputInvalid.
-    """
-    return opening.make_thread(
-        by=by, title=title, team=team, when_busy=when_busy, user_id=user_id, session_id=session_id
-    )
+open_thread = transaction.atomic(durable=True)(opening.make_thread)
+"""A thread without a work order, in a transaction of its own."""
 
 
 def place_of(thread_id: uuid.UUID) -> ThreadPosition:

@@ -129,8 +129,8 @@ def _key(data: Mapping[str, Any]) -> uuid.UUID | None:
 
 
 def _end(run: Run) -> str:
-    ends = {COMPLETED: SUCCESS, CANCELLED: INTERRUPTED}
-    return ends.get(run.status, ERROR)  # type: ignore[call-overload,no-any-return]
+    ends: dict[str, str] = {COMPLETED: SUCCESS, CANCELLED: INTERRUPTED}
+    return ends.get(run.status, ERROR)
 
 
 def of_thread(thread_id: uuid.UUID, *, enough: int) -> list[Segment]:

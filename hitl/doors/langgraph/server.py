@@ -160,7 +160,7 @@ def application(problem_of: ProblemOf) -> Any:
         except StreamRefused as refused:
             await send_problem(send, refused)
             return
-        except Exception as error:
+        except Exception as error:  # of any layer below: the layer above tells a client's from ours
             problem = problem_of(error, {})
             if problem is None:
                 raise

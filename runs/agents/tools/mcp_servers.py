@@ -29,7 +29,6 @@ FRESH = 30.0
 """Seconds for which what a server said of its tools counts."""
 LONGEST = 1_000
 """Characters of a description."""
-RISKS = ("low", "normal", "high")
 
 
 class ServersRefused(Exception):
@@ -110,7 +109,7 @@ def register(path: Path) -> None:
                     server.known_as(one.name),
                     description=one.description,
                     parameters=one.schema,
-                    risk=one.risk if one.risk in RISKS else "high",  # type: ignore[arg-type]
+                    risk=one.risk,  # type: ignore[arg-type]  # what is none is refused there
                     doubt=partial(_doubt, server, one),
                 )(partial(_call, server, one))
             except (ValueError, schemas.SchemaRefused) as error:

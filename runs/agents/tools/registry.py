@@ -94,7 +94,7 @@ class Tool:
     """Markdown for whoever decides the call: what it would do."""
     doubt: Callable[[ToolUse], str] | None = None
     """Says why a person must look at a call whatever the rules say; "" where nothing speaks for it.
-    Asked before each call that the rules let pass; raises ToolFailed."""
+    Asked before each call; raises ToolFailed."""
     in_workspace: bool = False
     """Reads and changes the run's workspace only.
 

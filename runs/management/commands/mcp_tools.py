@@ -11,6 +11,7 @@ from runs.agents.tools.mcp_servers import McpServer
 from runs.security import credentials
 from runs.workflows import schemas
 from runs.workflows.base import StepFailed
+from runs.workflows.tool_calls import RISKS
 
 
 class Command(BaseCommand):
@@ -83,7 +84,7 @@ class Command(BaseCommand):
             if options["tools"] and name not in options["tools"]:
                 continue
             risk = risks.get(name, "high")
-            if risk not in mcp_servers.RISKS:
+            if risk not in RISKS:
                 raise CommandError(f"{risk!r} is no risk: low, normal or high.")
             try:
                 schemas.check_inputs(dict(tool.schema))

@@ -36,8 +36,6 @@ def test_a_port_that_is_none_is_named_and_not_a_traceback():
 @pytest.mark.django_db
 @pytest.mark.one_database
 def test_a_server_that_is_not_there_is_passed_over_and_one_that_only_reads_is_refused(tmp_path):
-    if connection.vendor != "postgresql":
-        pytest.skip("SQLite has no servers")
     there = dict(parse_qsl(urlsplit(os.environ["DATABASE_URL"]).query))["host"]
     url = f"postgresql://waystation@/{connection.settings_dict['NAME']}?host={tmp_path},{there}"
     answers = {}
