@@ -86,7 +86,7 @@ adversary: .venv/dev
 .venv/node: tests/node/package-lock.json | .venv/bin/uv
 	@$(BIN)/python -m tests.node.install $@
 
-.venv/dev: requirements-dev.txt requirements.txt requirements-agents.txt requirements-forges.txt requirements-langgraph.txt requirements-mcp.txt requirements-otel.txt requirements-sentry.txt | .venv/bin/uv
+.venv/dev: requirements-dev.txt requirements.txt requirements-agents.txt requirements-forges.txt requirements-langgraph.txt requirements-mcp.txt requirements-otel.txt requirements-saml.txt requirements-sentry.txt | .venv/bin/uv
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r requirements-dev.txt
 	touch $@
 

@@ -269,10 +269,22 @@ WAYSTATION_OIDC_NAME = env.text("WAYSTATION_OIDC_NAME", "single sign-on")
 WAYSTATION_OIDC_GROUPS_CLAIM = env.text("WAYSTATION_OIDC_GROUPS_CLAIM", "groups")
 """The claim that holds somebody's groups there."""
 WAYSTATION_OIDC_SCOPES = env.items("WAYSTATION_OIDC_SCOPES", "openid,profile,email")
-WAYSTATION_OIDC_ALLOWED_GROUPS = env.items("WAYSTATION_OIDC_ALLOWED_GROUPS")
-"""Who has one of these values may log in; empty: whoever the provider knows."""
-WAYSTATION_OIDC_SESSION_HOURS = env.number("WAYSTATION_OIDC_SESSION_HOURS", 12, low=0.1)
-"""How long a login by the provider lasts: then it is asked again, and its groups with it."""
+WAYSTATION_SAML_ISSUER = env.text("WAYSTATION_SAML_ISSUER").strip()
+"""The entity id of the SAML identity provider that people log in by; "" for none."""
+WAYSTATION_SAML_METADATA = env.text("WAYSTATION_SAML_METADATA").strip()
+"""Where its metadata is read: an `https://` address, or the path of a file."""
+WAYSTATION_SAML_NAME = env.text("WAYSTATION_SAML_NAME", "single sign-on (SAML)")
+"""What the login page calls it."""
+WAYSTATION_SAML_GROUPS_ATTRIBUTE = env.text("WAYSTATION_SAML_GROUPS_ATTRIBUTE", "groups")
+"""The attribute that holds somebody's groups there."""
+WAYSTATION_SAML_SUBJECT_ATTRIBUTE = env.text("WAYSTATION_SAML_SUBJECT_ATTRIBUTE").strip()
+"""The attribute that says who somebody is, and never somebody else; "": subject-id, else the
+NameID.
+"""
+WAYSTATION_SSO_ALLOWED_GROUPS = env.items("WAYSTATION_SSO_ALLOWED_GROUPS")
+"""Who has one of these values may log in by a provider; empty: whoever the provider knows."""
+WAYSTATION_SSO_SESSION_HOURS = env.number("WAYSTATION_SSO_SESSION_HOURS", 12, low=0.1)
+"""How long a login by a provider lasts: then it is asked again, and its groups with it."""
 WAYSTATION_PASSWORDS = env.one_of("WAYSTATION_PASSWORDS", "everyone", "break-glass")
 """Who logs in by a password: everybody who has one, or the accounts of WAYSTATION_BREAK_GLASS
 alone.

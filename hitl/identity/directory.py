@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from django.conf import settings
@@ -18,9 +18,10 @@ MOST = 500
 """Values of a claim that are read."""
 
 
-def values_of(claims: Mapping[str, Any]) -> list[str]:
-    """The values of the groups claim; a single one may be text. What is neither is left out."""
-    given = claims.get(settings.WAYSTATION_OIDC_GROUPS_CLAIM)
+def values_of(given: Any) -> list[str]:
+    """The values of the groups claim, or attribute; a single one may be text. What is neither is
+    left out.
+    """
     listed: Sequence[Any] = given if isinstance(given, list) else [given]
     found = (value for value in listed[:MOST] if isinstance(value, str) and len(value) <= LONGEST)
     return sorted(set(found))
@@ -28,7 +29,7 @@ def values_of(claims: Mapping[str, Any]) -> list[str]:
 
 def lets_in(values: Collection[str]) -> bool:
     """Whether whoever has these values may log in."""
-    allowed = settings.WAYSTATION_OIDC_ALLOWED_GROUPS
+    allowed = settings.WAYSTATION_SSO_ALLOWED_GROUPS
     return not allowed or bool(set(allowed) & set(values))
 
 

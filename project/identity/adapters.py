@@ -48,9 +48,9 @@ class AccountAdapter(DefaultAccountAdapter):
             super().add_message(request, level, message_template, *more, **words)
 
     def post_login(self, request: HttpRequest, user: AbstractBaseUser, **more: Any) -> HttpResponse:
-        """A login by the identity provider lasts for some hours: then it is asked again."""
+        """A login by an identity provider lasts for some hours: then it is asked again."""
         if "sociallogin" in (more.get("signal_kwargs") or {}):
-            request.session.set_expiry(int(settings.WAYSTATION_OIDC_SESSION_HOURS * 3600))
+            request.session.set_expiry(int(settings.WAYSTATION_SSO_SESSION_HOURS * 3600))
         return super().post_login(request, user, **more)
 
     def send_password_reset_mail(

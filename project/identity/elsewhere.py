@@ -1,4 +1,4 @@
-"""Who may log in by the identity provider, and as whom."""
+"""Who may log in by an identity provider, and as whom."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import logging
 from typing import Any, cast
 
 from allauth.core.exceptions import ImmediateHttpResponse
-from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter, get_adapter
 from allauth.socialaccount.models import SocialLogin
-from django.http import HttpRequest
+from allauth.socialaccount.providers.base.constants import AuthProcess
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
 from requests import RequestException
@@ -16,6 +18,7 @@ from requests import RequestException
 from checkpoints.database.people import User
 from hitl.identity import directory
 from hitl.models import is_service
+from project.identity import options
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +72,20 @@ class ElsewhereAdapter(DefaultSocialAccountAdapter):
 
 
 def _values(sociallogin: SocialLogin) -> list[str]:
-    return directory.values_of(sociallogin.account.extra_data)
+    names = {
+        options.OIDC: settings.WAYSTATION_OIDC_GROUPS_CLAIM,
+        options.SAML: settings.WAYSTATION_SAML_GROUPS_ATTRIBUTE,
+    }
+    account = sociallogin.account
+    return directory.values_of(account.extra_data.get(names[account.provider]))
+
+
+def begin(request: HttpRequest, provider_id: str) -> HttpResponse:
+    """Send whoever wants to log in on to a provider, whatever else the address asks for."""
+    provider: Any = get_adapter().get_provider(request, provider_id)
+    asked = provider.get_redirect_from_request_kwargs(request)
+    response: HttpResponse = provider.redirect(request, **{**asked, "process": AuthProcess.LOGIN})
+    return response
 
 
 def refusal(request: HttpRequest, words: str, *, status: int = 403) -> ImmediateHttpResponse:

@@ -25,7 +25,14 @@ class LoginView(views.LoginView):
     redirect_authenticated_user = True
 
     def get_context_data(self, **more: Any) -> dict[str, Any]:
-        elsewhere = settings.WAYSTATION_OIDC_NAME if settings.WAYSTATION_OIDC_ISSUER else ""
+        elsewhere = [
+            (reverse(page), name)
+            for page, issuer, name in (
+                ("oidc_login", settings.WAYSTATION_OIDC_ISSUER, settings.WAYSTATION_OIDC_NAME),
+                ("saml_login", settings.WAYSTATION_SAML_ISSUER, settings.WAYSTATION_SAML_NAME),
+            )
+            if issuer
+        ]
         passwords = settings.WAYSTATION_PASSWORDS == "everyone"
         return {**super().get_context_data(**more), "elsewhere": elsewhere, "passwords": passwords}
 

@@ -17,7 +17,7 @@ from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import get_adapter
 from allauth.socialaccount.helpers import render_authentication_error
 from allauth.socialaccount.providers.oauth2.client import OAuth2Error
-from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView, OAuth2LoginView
+from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView
 from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnectProvider
 from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOAuth2Adapter
 from django.conf import settings
@@ -28,9 +28,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from hitl.outbound.links import absolute
+from project.identity import elsewhere, options
 
-ID = "oidc"
-"""What our one provider is called in addresses and rows."""
 SIGNED = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Signatures by a key that the provider keeps to itself; never `none`, never a shared secret."""
 NONCES = "oidc_nonces"
@@ -114,25 +113,28 @@ provider_classes = [Provider]
 @never_cache
 def login(request: HttpRequest) -> HttpResponse:
     """Send whoever wants to log in on to the provider."""
-    return _through(request, OAuth2LoginView)
+    return _through(request, lambda request: elsewhere.begin(request, options.OIDC))
 
 
 @require_safe
 @never_cache
 def callback(request: HttpRequest) -> HttpResponse:
     """Where the provider sends them back to."""
-    return _through(request, OAuth2CallbackView)
+    view: Any = OAuth2CallbackView
+    return _through(
+        request, lambda request: view.adapter_view(Adapter(request, options.OIDC))(request)
+    )
 
 
 def _through(request: HttpRequest, view: Any) -> HttpResponse:
     if not settings.WAYSTATION_OIDC_ISSUER:
         raise Http404(gettext("People log in here by their passwords."))
-    adapter: Any = Adapter(request, ID)
     try:
-        response: HttpResponse = view.adapter_view(adapter)(request)
+        response: HttpResponse = view(request)
     except requests.RequestException as error:
+        provider: Any = get_adapter().get_provider(request, options.OIDC)
         try:
-            response = render_authentication_error(request, adapter.get_provider(), exception=error)
+            response = render_authentication_error(request, provider, exception=error)
         except ImmediateHttpResponse as refusal:
             response = refusal.response
     return response

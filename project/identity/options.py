@@ -8,15 +8,46 @@ from django.core.exceptions import ImproperlyConfigured
 
 from runs import defaults
 
+OIDC, SAML = "oidc", "saml"
+"""What our providers are called in rows, one of each kind."""
+NEAR = ("http://127.0.0.1", "http://localhost")
+ATTRIBUTES = {
+    "uid": ["urn:oasis:names:tc:SAML:attribute:subject-id"],
+    "email": [
+        "email",
+        "mail",
+        "urn:oid:0.9.2342.19200300.100.1.3",
+        "http://schemas.xmlsoap.org/ws/2005/05/identity/claims/emailaddress",
+    ],
+    "email_verified": ["email_verified"],
+    "first_name": [
+        "givenName",
+        "firstName",
+        "urn:oid:2.5.4.42",
+        "http://schemas.xmlsoap.org/ws/2005/05/identity/claims/givenname",
+    ],
+    "last_name": [
+        "sn",
+        "lastName",
+        "urn:oid:2.5.4.4",
+        "http://schemas.xmlsoap.org/ws/2005/05/identity/claims/surname",
+    ],
+    "username": ["uid", "urn:oid:0.9.2342.19200300.100.1.1"],
+}
+"""Attributes of a SAML assertion by what they say, as providers call them."""
+
 
 def options(*, https: bool, secret: str) -> dict[str, Any]:
     return {
-        **oidc(
+        **providers(
             defaults.WAYSTATION_OIDC_ISSUER,
             secret=secret,
             client_id=defaults.WAYSTATION_OIDC_CLIENT_ID,
             name=defaults.WAYSTATION_OIDC_NAME,
             scopes=defaults.WAYSTATION_OIDC_SCOPES,
+            saml_issuer=defaults.WAYSTATION_SAML_ISSUER,
+            saml_metadata=defaults.WAYSTATION_SAML_METADATA,
+            saml_name=defaults.WAYSTATION_SAML_NAME,
         ),
         "ACCOUNT_ADAPTER": "project.identity.adapters.AccountAdapter",
         "ACCOUNT_EMAIL_NOTIFICATIONS": True,
@@ -41,23 +72,43 @@ def options(*, https: bool, secret: str) -> dict[str, Any]:
     }
 
 
-def oidc(
-    issuer: str, *, secret: str, client_id: str, name: str, scopes: list[str]
+def providers(
+    issuer: str = "",
+    *,
+    secret: str = "",
+    client_id: str = "",
+    name: str = "",
+    scopes: list[str] | None = None,
+    saml_issuer: str = "",
+    saml_metadata: str = "",
+    saml_name: str = "",
 ) -> dict[str, Any]:
-    """The provider; the client's secret stands nowhere else."""
+    """One of each kind at most; the client's secret stands nowhere else."""
     if bool(issuer) != bool(client_id and secret):
         raise ImproperlyConfigured(
             "WAYSTATION_OIDC_ISSUER, WAYSTATION_OIDC_CLIENT_ID and WAYSTATION_OIDC_CLIENT_SECRET "
             "go together: set all of them, or none."
         )
-    if issuer and not issuer.startswith(("https://", "http://127.0.0.1", "http://localhost")):
+    if issuer and not issuer.startswith(("https://", *NEAR)):
         raise ImproperlyConfigured("WAYSTATION_OIDC_ISSUER begins with https://.")
-    app = {
-        "provider_id": "oidc",
+    if bool(saml_issuer) != bool(saml_metadata):
+        raise ImproperlyConfigured(
+            "WAYSTATION_SAML_ISSUER and WAYSTATION_SAML_METADATA go together: set both, or none."
+        )
+    if saml_metadata and not saml_metadata.startswith(("https://", "/", *NEAR)):
+        raise ImproperlyConfigured("WAYSTATION_SAML_METADATA is a path, or begins with https://.")
+    oidc = {
+        "provider_id": OIDC,
         "name": name,
         "client_id": client_id,
         "secret": secret,
-        "settings": {"server_url": issuer, "scope": scopes, "oauth_pkce_enabled": True},
+        "settings": {"server_url": issuer, "scope": scopes or [], "oauth_pkce_enabled": True},
+    }
+    saml = {
+        "provider_id": SAML,
+        "name": saml_name,
+        "client_id": SAML,
+        "settings": {"attribute_mapping": ATTRIBUTES},
     }
     return {
         "SOCIALACCOUNT_ADAPTER": "project.identity.elsewhere.ElsewhereAdapter",
@@ -68,7 +119,11 @@ def oidc(
         "SOCIALACCOUNT_PROVIDERS": {
             "openid_connect": {
                 "provider_class": "project.identity.oidc.Provider",
-                "APPS": [app] if issuer else [],
-            }
+                "APPS": [oidc] if issuer else [],
+            },
+            "saml": {
+                "provider_class": "project.identity.saml.Provider",
+                "APPS": [saml] if saml_issuer else [],
+            },
         },
     }

@@ -22,7 +22,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from checkpoints.database.people import User
-from project.identity import oidc
+from project.identity import oidc, saml
 from project.identity.login import LoginView
 
 login, logout = LoginView.as_view(), LogoutView.as_view()
@@ -72,6 +72,10 @@ urlpatterns = [
     path("login/closed", page(account.account_inactive), name="account_inactive"),
     path("login/elsewhere", oidc.login, name="oidc_login"),
     path("login/elsewhere/back", oidc.callback, name="oidc_callback"),
+    path("login/saml", saml.login, name="saml_login"),
+    path("login/saml/back", saml.back, name="saml_back"),
+    path("login/saml/finish", saml.finish, name="saml_finish"),
+    path("login/saml/metadata", saml.metadata, name="saml_metadata"),
     path("logout", logout, name="logout"),
     path("logout", logout, name="account_logout"),
     path("password/forgotten", form(account.password_reset), name="account_reset_password"),

@@ -218,6 +218,10 @@ ADDRESSES: dict[str, Address] = {
     "login/closed": public("GET"),
     "login/elsewhere": Address("anybody", frozenset({"GET", "HEAD"})),  # 404 without a provider
     "login/elsewhere/back": Address("anybody", frozenset({"GET", "HEAD"})),
+    "login/saml": Address("anybody", frozenset({"GET", "HEAD"})),
+    "login/saml/back": Address("anybody", frozenset({"POST"})),
+    "login/saml/finish": Address("anybody", frozenset({"GET", "HEAD"})),
+    "login/saml/metadata": Address("anybody", frozenset({"GET", "HEAD"})),
     # who is logged in goes on, or has no business there
     "admin/login/": Address("anybody", frozenset({"GET", "HEAD", "POST"})),
     "password/forgotten": public("GET POST"),

@@ -28,6 +28,7 @@ OTHERS: tuple[Examination, ...] = (
     network.broker,
     network.mail,
     people.provider,
+    people.saml,
     setup.debug,
     setup.hosts,
     setup.tls,

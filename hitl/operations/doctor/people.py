@@ -4,20 +4,27 @@ second factors.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import urllib.request
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 from django.conf import settings
 from django.db.models import QuerySet
 
+from checkpoints.database import clock
 from checkpoints.database.people import NAME, User
 from hitl.identity import factors
+from hitl.identity.saml import MetadataUnfit
+from hitl.identity.saml import provider as described
 from hitl.operations.doctor.finding import Finding, fine, warning, wrong
 
 PROVIDER = 5
 """Seconds that the provider may take."""
+CERTIFICATE = dt.timedelta(days=21)
+"""How long its last certificate should be good for."""
 LOOKED_AT = 500
 """People whose second factors are looked at."""
 
@@ -45,6 +52,38 @@ def provider() -> Iterator[Finding]:
         )
     else:
         yield fine("single sign-on", "The provider answers.")
+
+
+def saml() -> Iterator[Finding]:
+    """The SAML provider can be used: its library, and metadata whose certificates last."""
+    issuer, now = settings.WAYSTATION_SAML_ISSUER, clock.now()
+    if not issuer:
+        return
+    if find_spec("onelogin") is None:
+        yield wrong(
+            "SAML",
+            "The library python3-saml is not installed, so nobody logs in by it.",
+            "pip install -r requirements-saml.txt, then restart the web servers.",
+        )
+    try:
+        found = described(settings.WAYSTATION_SAML_METADATA, issuer, now=now, seconds=PROVIDER)
+    except (OSError, MetadataUnfit) as error:
+        why = f" {error}" if isinstance(error, MetadataUnfit) else ""
+        yield wrong(
+            "SAML",
+            f"The provider's metadata cannot be used, so nobody logs in by it.{why}",
+            "See WAYSTATION_SAML_METADATA, a path or an address that this host may reach, and "
+            "WAYSTATION_SAML_ISSUER, the entityID in it.",
+        )
+        return
+    if found.ends_at() < now + CERTIFICATE:
+        yield warning(
+            "SAML",
+            f"The last certificate in the provider's metadata ends {found.ends_at():%Y-%m-%d}.",
+            "See that the provider has a new one, and that its metadata here names it.",
+        )
+    else:
+        yield fine("SAML", "The provider's metadata can be used.")
 
 
 def _discovered(issuer: str) -> dict[str, Any]:

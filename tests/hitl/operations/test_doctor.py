@@ -26,6 +26,7 @@ from hitl.operations import health
 from hitl.operations.doctor import Level, people, store
 from runs.engine.workers import heartbeat
 from runs.models import Heartbeat, HeartbeatKind, HostClock, Run, installation
+from tests.servers.certificates import pair
 from tests.servers.private import Redis, free_port
 from tests.worlds.people import person
 
@@ -167,6 +168,52 @@ def test_the_day_on_which_the_provider_is_away_is_thought_of(settings, monkeypat
     assert "The provider answers." in said("fine") and "single sign-on" not in said()
     User.objects.filter(username="root").update(is_superuser=False)
     assert "no active superuser" in said("warning")
+
+
+def metadata_of(issuer, folder, *, days):
+    """A SAML provider's, with a certificate that lasts so long."""
+    lines = pair(folder, "provider", days=days)[1].read_text().splitlines()
+    return (
+        '<md:EntityDescriptor xmlns:md="urn:oasis:names:tc:SAML:2.0:metadata" '
+        f'xmlns:ds="http://www.w3.org/2000/09/xmldsig#" entityID="{issuer}">'
+        "<md:IDPSSODescriptor "
+        'protocolSupportEnumeration="urn:oasis:names:tc:SAML:2.0:protocol">'
+        '<md:KeyDescriptor use="signing"><ds:KeyInfo><ds:X509Data><ds:X509Certificate>'
+        f"{''.join(lines[1:-1])}"
+        "</ds:X509Certificate></ds:X509Data></ds:KeyInfo></md:KeyDescriptor>"
+        '<md:SingleSignOnService Binding="urn:oasis:names:tc:SAML:2.0:bindings:HTTP-Redirect" '
+        'Location="https://idp.example/login"/>'
+        "</md:IDPSSODescriptor></md:EntityDescriptor>"
+    )
+
+
+@pytest.mark.usefixtures("well")
+def test_what_saml_lacks_is_said(settings, tmp_path, monkeypatch):
+    """Issue 20, 4: the library, the metadata, the issuer in it, a login by redirect, and time."""
+    source = tmp_path / "idp.xml"
+    settings.WAYSTATION_SAML_ISSUER = "https://idp.example"
+    settings.WAYSTATION_SAML_METADATA = str(source)
+    assert "metadata cannot be used" in said()
+    text = metadata_of("https://idp.example", tmp_path, days=90)
+    for changed, words in {
+        "<no": "no XML",
+        text.replace('entityID="https://idp', 'entityID="https://other'): "names no provider",
+        text.replace("HTTP-Redirect", "HTTP-POST"): "no address to log in at by redirect",
+        text.replace("IDPSSODescriptor", "SPSSODescriptor"): "no identity provider",
+        text.replace('use="signing"', 'use="encryption"'): "no certificate that signs",
+        text.replace("<ds:X509Certificate>M", "<ds:X509Certificate>A"): "cannot be read",
+        text.replace(" entityID", ' validUntil="2020-01-01T00:00:00Z" entityID'): "valid until",
+        f'<!DOCTYPE x [<!ENTITY a "b">]>{text}': "no XML",
+    }.items():
+        assert changed != text
+        source.write_text(changed)
+        assert words in said()
+    source.write_text(text)
+    assert "SAML" not in said() and "metadata can be used" in said("fine")
+    source.write_text(metadata_of("https://idp.example", tmp_path, days=5))
+    assert "The last certificate" in said("warning")
+    monkeypatch.setattr(people, "find_spec", lambda name: None)
+    assert "pip install -r requirements-saml.txt" in said()
 
 
 @pytest.mark.usefixtures("well")

@@ -53,7 +53,7 @@ def server(settings, provider):
     settings.WAYSTATION_OIDC_ISSUER = provider
     settings.WAYSTATION_OIDC_NAME = "Keyring"
     scopes = ["openid", "profile", "email"]
-    given = options.oidc(
+    given = options.providers(
         provider, secret=SECRET, client_id="waystation", name="Keyring", scopes=scopes
     )
     for name, value in given.items():
@@ -123,7 +123,7 @@ def test_the_first_login_makes_an_account_and_every_login_brings_its_groups(prov
     back = client.get(at_provider(sent, "m1"))
     assert (back.status_code, back["Location"]) == (302, "/tokens/")
     assert inside(client)
-    assert client.session.get_expiry_age() <= settings.WAYSTATION_OIDC_SESSION_HOURS * 3600
+    assert client.session.get_expiry_age() <= settings.WAYSTATION_SSO_SESSION_HOURS * 3600
     mia = User.objects.exclude(pk=own.pk).get(first_name="Mia")
     assert mia.username != "mia"
     assert not mia.has_usable_password()
@@ -143,7 +143,7 @@ def test_the_first_login_makes_an_account_and_every_login_brings_its_groups(prov
 
 
 def test_who_lost_the_group_that_lets_in_loses_tokens_sessions_and_teams(provider, settings):
-    settings.WAYSTATION_OIDC_ALLOWED_GROUPS = ["staff"]
+    settings.WAYSTATION_SSO_ALLOWED_GROUPS = ["staff"]
     ops = Group.objects.create(name="ops")
     ClaimedGroup.objects.create(claim="staff", group=ops)
     tell(provider, "s1", preferred_username="sol", groups=["guests"])

@@ -1,0 +1,112 @@
+"""What a SAML identity provider says of itself: its metadata, read where operators said it is.
+
+It is believed for where it comes from, a file here or an address by TLS: a signature on it is not
+looked at.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime as dt
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from defusedxml import ElementTree
+from django.utils.dateparse import parse_datetime
+
+MOST = 20_000_000
+"""Bytes: a federation's metadata holds thousands of providers."""
+PROTOCOL = "urn:oasis:names:tc:SAML:2.0:protocol"
+REDIRECT = "urn:oasis:names:tc:SAML:2.0:bindings:HTTP-Redirect"
+NAMES = {
+    "md": "urn:oasis:names:tc:SAML:2.0:metadata",
+    "ds": "http://www.w3.org/2000/09/xmldsig#",
+}
+
+
+class MetadataUnfit(ValueError):
+    """What was read is no metadata by which somebody can log in; a sentence says why."""
+
+
+@dataclass(frozen=True)
+class IdentityProvider:
+    issuer: str
+    """Its entity id."""
+    login_url: str
+    """Where browsers are sent to, by redirect."""
+    certificates: tuple[str, ...]
+    """Those that sign what it says, each base64 of DER."""
+
+    def ends_at(self) -> dt.datetime:
+        """When the last of its certificates ends."""
+        return max(_certificate(text).not_valid_after_utc for text in self.certificates)
+
+
+def provider(source: str, issuer: str, *, now: dt.datetime, seconds: float) -> IdentityProvider:
+    """The provider of this entity id, as the metadata at a path or address has it.
+
+    Raises OSError where it cannot be read within the time, MetadataUnfit where it does not fit.
+    """
+    try:
+        root = ElementTree.fromstring(_bytes(source, seconds=seconds))
+    except (SyntaxError, ValueError) as error:
+        raise MetadataUnfit("It is no XML that can be read.") from error
+    for entity in root.iter(f"{{{NAMES['md']}}}EntityDescriptor"):
+        if entity.get("entityID") == issuer:
+            for element in (root, entity):
+                until = parse_datetime(element.get("validUntil") or "")
+                if until is not None and until <= now:
+                    raise MetadataUnfit(f"It was valid until {until:%Y-%m-%d %H:%M}.")
+            return _provider(entity, issuer)
+    raise MetadataUnfit("It names no provider with this entity id.")
+
+
+def _provider(entity: Any, issuer: str) -> IdentityProvider:
+    roles = [
+        role
+        for role in entity.findall("md:IDPSSODescriptor", NAMES)
+        if PROTOCOL in (role.get("protocolSupportEnumeration") or "").split()
+    ]
+    if not roles:
+        raise MetadataUnfit("It says of this entity id that it is no identity provider.")
+    logins = [
+        service.get("Location") or ""
+        for service in roles[0].findall("md:SingleSignOnService", NAMES)
+        if service.get("Binding") == REDIRECT
+    ]
+    if not logins or not logins[0].startswith(("https://", "http://")):
+        raise MetadataUnfit("It has no address to log in at by redirect (HTTP-Redirect).")
+    certificates = tuple(_signing(roles[0]))
+    if not certificates:
+        raise MetadataUnfit("It has no certificate that signs.")
+    return IdentityProvider(issuer, logins[0], certificates)
+
+
+def _signing(role: Any) -> Iterator[str]:
+    for key in role.findall("md:KeyDescriptor", NAMES):
+        if key.get("use") in (None, "signing"):
+            for element in key.findall("ds:KeyInfo/ds:X509Data/ds:X509Certificate", NAMES):
+                text = "".join((element.text or "").split())
+                _certificate(text)
+                yield text
+
+
+def _certificate(text: str) -> x509.Certificate:
+    try:
+        return x509.load_der_x509_certificate(base64.b64decode(text, validate=True))
+    except (binascii.Error, ValueError) as error:
+        raise MetadataUnfit("A certificate in it cannot be read.") from error
+
+
+def _bytes(source: str, *, seconds: float) -> bytes:
+    if not source.startswith(("https://", "http://")):
+        with Path(source).open("rb") as file:
+            return file.read(MOST)
+    with urllib.request.urlopen(source, timeout=seconds) as answer:  # noqa: S310  # just checked
+        read: bytes = answer.read(MOST)
+    return read
