@@ -24,6 +24,7 @@ PARSED = {
     f"{API}inbound/<slug:source>",
     f"{API}inbound/<slug:source>/start",
     *(f"{API}channels/{name}" for name in ("mail", "slack", "teams")),
+    "login/saml/back",
 }
 """What is no document, or not signed, is refused before anybody asks for the token."""
 UNSAFE = [method for method in METHODS if method not in SAFE]
