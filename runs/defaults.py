@@ -285,6 +285,10 @@ WAYSTATION_SSO_ALLOWED_GROUPS = env.items("WAYSTATION_SSO_ALLOWED_GROUPS")
 """Who has one of these values may log in by a provider; empty: whoever the provider knows."""
 WAYSTATION_SSO_SESSION_HOURS = env.number("WAYSTATION_SSO_SESSION_HOURS", 12, low=0.1)
 """How long a login by a provider lasts: then it is asked again, and its groups with it."""
+WAYSTATION_SSO_LINK = env.items("WAYSTATION_SSO_LINK")
+"""Providers, `oidc` and `saml`, whose first login of somebody opens the account that has the mail
+address for which they vouch; of others it is refused, with words what to do.
+"""
 WAYSTATION_PASSWORDS = env.one_of("WAYSTATION_PASSWORDS", "everyone", "break-glass")
 """Who logs in by a password: everybody who has one, or the accounts of WAYSTATION_BREAK_GLASS
 alone.

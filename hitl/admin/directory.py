@@ -42,6 +42,6 @@ class ClaimedGroupAdmin(ModelAdmin):
 class MembershipChangeAdmin(ReadOnlyAdmin):
     search_fields = (f"user__{NAME}",)
     search_help_text = gettext_lazy("Whose groups changed")
-    list_display = ("user", "at", "added", "removed", "refused")
+    list_display = ("user", "at", "connection", "added", "removed", "refused")
     list_select_related = ("user",)
-    fields = ("user", "at", "added", "removed", "claims", "refused")
+    fields = ("user", "at", "provider", "connection", "added", "removed", "claims", "refused")

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
-from hitl.models import ApiToken, ClaimedGroup, MembershipChange
+from hitl.models import ApiToken, ClaimedGroup, Connection, MembershipChange
 
 LONGEST = 200
 MOST = 500
@@ -34,8 +34,11 @@ def lets_in(values: Collection[str]) -> bool:
 
 
 @transaction.atomic
-def bring(user: User, values: Sequence[str]) -> None:
-    """Give somebody the groups of these values, and take those that are for other values alone.
+def bring(
+    user: User, values: Sequence[str], *, provider: str, connection: Connection | None = None
+) -> None:
+    """Give somebody the groups of these values, and take those that are for other values alone;
+    note what changed, and how their account was connected.
 
     A group that no value stands for is left as operators gave it.
     """
@@ -43,11 +46,11 @@ def bring(user: User, values: Sequence[str]) -> None:
     told = {row.group for row in table}
     wanted = {row.group for row in table if row.claim in values}
     had = set(user.groups.filter(pk__in=[group.pk for group in told]))
-    _change(user, values, added=wanted - had, removed=had - wanted)
+    _change(user, values, provider, added=wanted - had, removed=had - wanted, connection=connection)
 
 
 @transaction.atomic
-def refuse(user: User, values: Sequence[str]) -> None:
+def refuse(user: User, values: Sequence[str], *, provider: str) -> None:
     """Note that somebody may not log in any more: they lose the groups that the provider gave,
     their tokens, and their sessions.
     """
@@ -55,24 +58,28 @@ def refuse(user: User, values: Sequence[str]) -> None:
     ApiToken.objects.filter(user=user, revoked_at=None).update(revoked_at=clock.now())
     user.set_unusable_password()  # another one, by which no session is valid any more
     user.save(update_fields=["password"])
-    _change(user, values, added=set(), removed=had, refused=True)
+    _change(user, values, provider, added=set(), removed=had, refused=True)
 
 
 def _change(
     user: User,
     values: Sequence[str],
+    provider: str,
     *,
     added: set[Group],
     removed: set[Group],
     refused: bool = False,
+    connection: Connection | None = None,
 ) -> None:
     user.groups.add(*added)
     user.groups.remove(*removed)
-    if added or removed or refused:
+    if added or removed or refused or connection:
         MembershipChange.objects.create(
             user=user,
             added=sorted(group.name for group in added),
             removed=sorted(group.name for group in removed),
             claims=list(values),
             refused=refused,
+            provider=provider,
+            connection=connection or "",
         )

@@ -9,7 +9,7 @@ from hitl.models.delegations import Delegation, Snooze
 from hitl.models.idempotency import IdempotencyKey
 from hitl.models.langgraph import LangGraphRun, LangGraphTag, LangGraphThread
 from hitl.models.ledgers import Anchor, Erasure, Import, Ledger, ledger_name
-from hitl.models.people.directory import ClaimedGroup, MembershipChange
+from hitl.models.people.directory import ClaimedGroup, Connection, MembershipChange
 from hitl.models.people.preferences import Preference
 from hitl.models.people.presence import Presence, SeenFile
 from hitl.models.people.saved_views import SavedView
@@ -31,6 +31,7 @@ __all__ = [
     "ChatService",
     "ClaimedGroup",
     "Comment",
+    "Connection",
     "Decision",
     "Delegation",
     "EarlyAnswer",

@@ -10,49 +10,67 @@ from allauth.socialaccount.adapter import DefaultSocialAccountAdapter, get_adapt
 from allauth.socialaccount.models import SocialLogin
 from allauth.socialaccount.providers.base.constants import AuthProcess
 from django.conf import settings
+from django.contrib import messages
+from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from requests import RequestException
 
 from checkpoints.database.people import User
 from hitl.identity import directory
 from hitl.models import is_service
-from project.identity import options
+from project.identity import linking, options
 
 logger = logging.getLogger(__name__)
 
 
 class ElsewhereAdapter(DefaultSocialAccountAdapter):
-    """An account is known by the provider's subject alone: never by a mail address or a name, which
-    somebody there might choose. Its first login makes it, where the provider's groups let it in.
+    """An account is known by the provider's subject alone: never by a name, which somebody there
+    might choose, and by a mail address as `project.identity.linking` has it. Its first login makes
+    it, where the provider's groups let it in.
     """
 
     def is_open_for_signup(self, request: HttpRequest, sociallogin: SocialLogin) -> bool:
-        return directory.lets_in(_values(sociallogin))
+        return directory.lets_in(values_of(sociallogin))
 
     def is_auto_signup_allowed(self, request: HttpRequest, sociallogin: SocialLogin) -> bool:
         return True
 
     def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:
         """Refuse whom the provider's groups do not let in; else bring the account's groups up to
-        date.
+        date, or connect it first.
         """
-        values = _values(sociallogin)
+        values, provider = values_of(sociallogin), sociallogin.account.provider
         sociallogin.email_addresses = []  # addresses stand at the account
         user = cast(User, sociallogin.user) if sociallogin.is_existing else None
         if user is not None and is_service(user):
             raise refusal(request, _("This account is no person's."))
         if not directory.lets_in(values):
             if user is not None:
-                directory.refuse(user, values)
+                directory.refuse(user, values, provider=provider)
             raise refusal(request, _("Your groups there do not let you in here."))
-        if user is not None and user.is_active:
-            directory.bring(user, values)
+        if sociallogin.state.get("process") == AuthProcess.CONNECT:
+            words, ok = linking.connect(request, sociallogin, values)
+            messages.add_message(request, messages.SUCCESS if ok else messages.ERROR, words)
+            raise ImmediateHttpResponse(redirect("connections"))
+        if user is None:
+            try:
+                linking.settle(request, sociallogin, values)
+            except linking.NotLinked as error:
+                raise refusal(request, str(error)) from error
+        elif user.is_active:
+            directory.bring(user, values, provider=provider)
 
     def save_user(self, request: HttpRequest, sociallogin: SocialLogin, form: Any = None) -> User:
-        user = cast(User, super().save_user(request, sociallogin, form))
-        directory.bring(user, _values(sociallogin))
+        """Raises ImmediateHttpResponse where another request was first."""
+        try:
+            with transaction.atomic():
+                user = cast(User, super().save_user(request, sociallogin, form))
+                provider = sociallogin.account.provider
+                directory.bring(user, values_of(sociallogin), provider=provider)
+        except IntegrityError:
+            raise refusal(request, _("This login did not hold. Begin once more.")) from None
         return user
 
     def on_authentication_error(
@@ -71,7 +89,7 @@ class ElsewhereAdapter(DefaultSocialAccountAdapter):
         raise refusal(request, _("This login did not hold. Begin once more."))
 
 
-def _values(sociallogin: SocialLogin) -> list[str]:
+def values_of(sociallogin: SocialLogin) -> list[str]:
     names = {
         options.OIDC: settings.WAYSTATION_OIDC_GROUPS_CLAIM,
         options.SAML: settings.WAYSTATION_SAML_GROUPS_ATTRIBUTE,
@@ -80,11 +98,13 @@ def _values(sociallogin: SocialLogin) -> list[str]:
     return directory.values_of(account.extra_data.get(names[account.provider]))
 
 
-def begin(request: HttpRequest, provider_id: str) -> HttpResponse:
-    """Send whoever wants to log in on to a provider, whatever else the address asks for."""
+def begin(request: HttpRequest, provider_id: str, process: str = AuthProcess.LOGIN) -> HttpResponse:
+    """Send a browser on to a provider, to log in or, from our own page alone, to connect; whatever
+    else the address asks for.
+    """
     provider: Any = get_adapter().get_provider(request, provider_id)
     asked = provider.get_redirect_from_request_kwargs(request)
-    response: HttpResponse = provider.redirect(request, **{**asked, "process": AuthProcess.LOGIN})
+    response: HttpResponse = provider.redirect(request, **{**asked, "process": process})
     return response
 
 

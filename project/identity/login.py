@@ -15,6 +15,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from checkpoints.database.people import User
+from project.identity import linking
 
 
 class LoginView(views.LoginView):
@@ -26,12 +27,7 @@ class LoginView(views.LoginView):
 
     def get_context_data(self, **more: Any) -> dict[str, Any]:
         elsewhere = [
-            (reverse(page), name)
-            for page, issuer, name in (
-                ("oidc_login", settings.WAYSTATION_OIDC_ISSUER, settings.WAYSTATION_OIDC_NAME),
-                ("saml_login", settings.WAYSTATION_SAML_ISSUER, settings.WAYSTATION_SAML_NAME),
-            )
-            if issuer
+            (reverse(f"{provider}_login"), name) for provider, name in linking.served().items()
         ]
         passwords = settings.WAYSTATION_PASSWORDS == "everyone"
         return {**super().get_context_data(**more), "elsewhere": elsewhere, "passwords": passwords}

@@ -16,6 +16,7 @@ import requests
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import get_adapter
 from allauth.socialaccount.helpers import render_authentication_error
+from allauth.socialaccount.providers.base.constants import AuthProcess
 from allauth.socialaccount.providers.oauth2.client import OAuth2Error
 from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView
 from allauth.socialaccount.providers.openid_connect.provider import OpenIDConnectProvider
@@ -29,6 +30,7 @@ from django.views.decorators.http import require_safe
 
 from hitl.outbound.links import absolute
 from project.identity import elsewhere, options
+from project.identity.connections import connecting
 
 SIGNED = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Signatures by a key that the provider keeps to itself; never `none`, never a shared secret."""
@@ -114,6 +116,16 @@ provider_classes = [Provider]
 def login(request: HttpRequest) -> HttpResponse:
     """Send whoever wants to log in on to the provider."""
     return _through(request, lambda request: elsewhere.begin(request, options.OIDC))
+
+
+@require_safe
+@never_cache
+@connecting
+def connect(request: HttpRequest) -> HttpResponse:
+    """Send somebody who is logged in on to the provider, to connect their account."""
+    return _through(
+        request, lambda request: elsewhere.begin(request, options.OIDC, AuthProcess.CONNECT)
+    )
 
 
 @require_safe

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from allauth.core.exceptions import ImmediateHttpResponse
 from allauth.socialaccount.adapter import get_adapter
 from allauth.socialaccount.helpers import complete_social_login
+from allauth.socialaccount.providers.base.constants import AuthProcess
 from allauth.socialaccount.providers.saml.provider import SAMLProvider
 from allauth.socialaccount.sessions import LoginSession
 from django.conf import settings
@@ -26,6 +27,7 @@ from checkpoints.database import clock
 from hitl.identity.saml import IdentityProvider, MetadataUnfit
 from hitl.identity.saml import provider as described
 from project.identity import elsewhere, options
+from project.identity.connections import connecting
 
 if TYPE_CHECKING:
     from project.identity.assertions import Assertion
@@ -123,6 +125,14 @@ def _away(request: HttpRequest) -> ImmediateHttpResponse:
 def login(request: HttpRequest) -> HttpResponse:
     """Send whoever wants to log in on to the provider."""
     return elsewhere.begin(request, options.SAML)
+
+
+@require_safe
+@connecting
+@_refusing
+def connect(request: HttpRequest) -> HttpResponse:
+    """Send somebody who is logged in on to the provider, to connect their account."""
+    return elsewhere.begin(request, options.SAML, AuthProcess.CONNECT)
 
 
 @csrf_exempt

@@ -22,7 +22,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_safe
 
 from checkpoints.database.people import User
-from project.identity import oidc, saml
+from project.identity import connections, oidc, saml
 from project.identity.login import LoginView
 
 login, logout = LoginView.as_view(), LogoutView.as_view()
@@ -99,6 +99,10 @@ urlpatterns = [
     path("account/confirm", confirming(account.reauthenticate), name="account_reauthenticate"),
     path("account/confirm/code", confirming(factors.reauthenticate), name="mfa_reauthenticate"),
     path("account/confirm/key", confirming(reauthenticate_key), name="mfa_reauthenticate_webauthn"),
+    path("account/elsewhere", own(connections.page, page), name="connections"),
+    path("account/elsewhere/oidc", oidc.connect, name="oidc_connect"),
+    path("account/elsewhere/saml", saml.connect, name="saml_connect"),
+    path("account/elsewhere/<int:pk>/remove", connections.remove, name="connection_remove"),
     path("account/app", own(app.activate_totp), name="mfa_activate_totp"),
     path("account/app/remove", own(app.deactivate_totp), name="mfa_deactivate_totp"),
     path("account/codes", own(codes.view_recovery_codes, page), name="mfa_view_recovery_codes"),

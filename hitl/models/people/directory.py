@@ -7,6 +7,7 @@ from typing import ClassVar
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import models
+from django.utils.translation import gettext_lazy
 
 from checkpoints.models import JsonTextField
 from checkpoints.models.fields import MadeAtField
@@ -31,8 +32,18 @@ class ClaimedGroup(models.Model):
         return f"{self.claim} → {self.group}"
 
 
+class Connection(models.TextChoices):
+    """How somebody's login at a provider became one to their account, or ceased to be."""
+
+    LINKED = "linked", gettext_lazy("Linked by the mail address")
+    CONNECTED = "connected", gettext_lazy("Connected by the person")
+    DISCONNECTED = "disconnected", gettext_lazy("Taken away by the person")
+
+
 class MembershipChange(models.Model):
-    """A login by the identity provider that changed somebody's groups, or was refused."""
+    """What an identity provider changed: somebody's groups, whether they may log in, or the account
+    that their login there opens.
+    """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="+")
     at = MadeAtField()
@@ -41,6 +52,13 @@ class MembershipChange(models.Model):
     claims = JsonTextField(default=list, help_text="The values that the provider sent.")
     refused = models.BooleanField(
         default=False, help_text="They may not log in any more; their tokens were revoked."
+    )
+
+    provider = models.CharField(
+        max_length=16, blank=True, default="", db_default="", help_text="Its kind: oidc or saml."
+    )
+    connection = models.CharField(
+        max_length=16, blank=True, default="", db_default="", choices=Connection
     )
 
     class Meta:

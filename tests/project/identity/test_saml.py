@@ -5,26 +5,19 @@ from __future__ import annotations
 import base64
 import html
 import re
-import shutil
-import subprocess
 import sys
 
-import httpx
 import pytest
 from defusedxml import ElementTree
 from django.contrib.auth.models import Group, User
 from django.test import Client
 
 from hitl.models import ApiToken, ClaimedGroup, MembershipChange
-from project.identity import options
-from tests.node import INSTALLED
 from tests.servers.certificates import pair
 from tests.servers.private import free_port
-from tests.servers.stack import ROOT
+from tests.servers.providers import HERE, SamlProvider
 
 pytestmark = pytest.mark.django_db
-HERE = "http://ways.example"
-BACK = "/login/saml/back"
 
 
 @pytest.fixture(scope="module")
@@ -33,85 +26,9 @@ def other_key(tmp_path_factory):
     return str(pair(tmp_path_factory.mktemp("saml"), "other")[0])
 
 
-@pytest.fixture(scope="module")
-def provider(tmp_path_factory):
-    """Its address, which is its entity id."""
-    node = shutil.which("node")
-    if node is None or not (INSTALLED / "node_modules" / "samlp").exists():
-        pytest.skip("samlp could not be installed: see .venv/node/why-not.txt")
-    port = free_port()
-    paths = pair(tmp_path_factory.mktemp("saml"), "provider")
-    words = [node, str(ROOT / "tests/servers/saml_provider.mjs"), str(INSTALLED), str(port)]
-    process = subprocess.Popen(
-        [*words, *map(str, paths), f"{HERE}{BACK}"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-
-
 @pytest.fixture(autouse=True)
-def server(settings, provider):
-    settings.WAYSTATION_URL = HERE
-    settings.WAYSTATION_SAML_ISSUER = provider
-    settings.WAYSTATION_SAML_METADATA = f"{provider}/metadata"
-    settings.WAYSTATION_SAML_NAME = "Keyring"
-    given = options.providers(
-        saml_issuer=provider, saml_metadata=f"{provider}/metadata", saml_name="Keyring"
-    )
-    for name, value in given.items():
-        setattr(settings, name, value)
-    does(provider)
-
-
-def tell(provider, subject, **attributes):
-    said = {"displayName": "Somebody", **attributes}  # samlp writes no valid empty statement
-    httpx.put(f"{provider}/people/{subject}", json=said).raise_for_status()
-
-
-def does(provider, **options):
-    """What the provider does from now on that it had better not."""
-    httpx.put(f"{provider}/options", json=options).raise_for_status()
-
-
-def begin(client, **query):
-    return client.get("/login/saml", query)["Location"]
-
-
-def at_provider(address, subject):
-    """Log in there as a browser does; give what its page posts to us."""
-    with httpx.Client() as browser:
-        form = browser.get(address).text
-        fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', form))
-        page = browser.get(address.partition("?")[0], params={**fields, "login": subject})
-    assert page.status_code == 200, page.text
-    assert html.unescape(found(r'(?<=action=")[^"]+', page.text)) == f"{HERE}{BACK}"
-    return {
-        name: html.unescape(value)
-        for name, value in re.findall(r'name="(\w+)"\s+value="([^"]*)"', page.text)
-    }
-
-
-def arrive(client, fields):
-    """Post it as the provider's page does, without the session, and follow to the end."""
-    session = client.cookies.pop("sessionid", None)
-    answer = client.post(BACK, fields)
-    if session is not None:
-        client.cookies["sessionid"] = session.value
-    return client.get(answer["Location"]) if answer.status_code == 302 else answer
-
-
-def log_in(subject, client=None, **query):
-    client = client or Client(enforce_csrf_checks=True)
-    return client, arrive(client, at_provider(begin(client, **query), subject))
+def provider(saml):
+    return saml
 
 
 def inside(client):
@@ -124,8 +41,7 @@ def test_the_first_login_makes_an_account_and_every_login_brings_its_groups(prov
     ops, qa, local = (Group.objects.create(name=name) for name in ("ops", "qa", "local"))
     ClaimedGroup.objects.create(claim="team-ops", group=ops)
     ClaimedGroup.objects.create(claim="team-qa", group=qa)
-    tell(
-        provider,
+    provider.tell(
         "m1",
         givenName="Mia",
         sn="Moe",
@@ -134,10 +50,10 @@ def test_the_first_login_makes_an_account_and_every_login_brings_its_groups(prov
     )
     client = Client(enforce_csrf_checks=True)
     page = client.get("/login?next=/tokens/").content.decode()
-    link = found(r'(?<=href=")[^"]+(?=">Log in by Keyring)', page)
+    link = found(r'(?<=href=")[^"]+(?=">Log in by Castle)', page)
     sent = client.get(html.unescape(link))["Location"]
-    assert sent.startswith(f"{provider}/saml?SAMLRequest=")
-    back = arrive(client, at_provider(sent, "m1"))
+    assert sent.startswith(f"{provider.address}/saml?SAMLRequest=")
+    back = provider.arrive(client, provider.at_provider(sent, "m1"))
     assert (back.status_code, back["Location"]) == (302, "/tokens/")
     assert inside(client)
     assert client.session.get_expiry_age() <= settings.WAYSTATION_SSO_SESSION_HOURS * 3600
@@ -146,8 +62,8 @@ def test_the_first_login_makes_an_account_and_every_login_brings_its_groups(prov
     assert not mia.has_usable_password()
     assert set(mia.groups.all()) == {ops}
     mia.groups.add(local)
-    tell(provider, "m1", groups="team-qa")
-    client, back = log_in("m1")
+    provider.tell("m1", groups="team-qa")
+    client, back = provider.log_in("m1")
     assert back.status_code == 302
     assert set(mia.groups.all()) == {qa, local}
     assert [(row.added, row.removed) for row in MembershipChange.objects.order_by("pk")] == [
@@ -164,15 +80,15 @@ def test_who_lost_the_group_that_lets_in_loses_tokens_sessions_and_teams(provide
     settings.WAYSTATION_SSO_ALLOWED_GROUPS = ["staff"]
     ops = Group.objects.create(name="ops")
     ClaimedGroup.objects.create(claim="staff", group=ops)
-    tell(provider, "s1", groups=["guests"])
-    assert log_in("s1")[1].status_code == 403
+    provider.tell("s1", groups=["guests"])
+    assert provider.log_in("s1")[1].status_code == 403
     assert not User.objects.exists()
-    tell(provider, "s1", groups=["staff"])
-    client, _ = log_in("s1")
+    provider.tell("s1", groups=["staff"])
+    client, _ = provider.log_in("s1")
     assert inside(client)
     ApiToken.make(User.objects.get(), name="x")
-    tell(provider, "s1", groups=[])
-    refused = log_in("s1")[1]
+    provider.tell("s1", groups=[])
+    refused = provider.log_in("s1")[1]
     assert refused.status_code == 403
     assert "do not let you in" in refused.content.decode()
     assert not inside(client)
@@ -213,19 +129,19 @@ def refused(answer, words="did not hold", status=403):
 )
 def test_what_the_provider_says_wrongly_is_refused(provider, other_key, wrong):
     """Unsigned, signed outside only, for others, by others, over, weak, unasked, by another key."""
-    tell(provider, "t1", groups=[])
-    does(provider, **(wrong if "key" not in wrong else {"key": other_key}))
-    refused(log_in("t1")[1])
-    does(provider)
-    assert log_in("t1")[1].status_code == 302
+    provider.tell("t1", groups=[])
+    provider.does(**(wrong if "key" not in wrong else {"key": other_key}))
+    refused(provider.log_in("t1")[1])
+    provider.does()
+    assert provider.log_in("t1")[1].status_code == 302
 
 
 def test_what_was_tampered_with_on_the_way_is_refused(provider):
     """Changed, moved, wrapped, stripped, cut, and taken to another request or browser."""
-    tell(provider, "t1", email="tim@example.org", groups=["guests"])
-    tell(provider, "t2", groups=[])
+    provider.tell("t1", email="tim@example.org", groups=["guests"])
+    provider.tell("t2", groups=[])
     client = Client()
-    fields = at_provider(begin(client), "t1")
+    fields = provider.at_provider(provider.begin(client), "t1")
     said = base64.b64decode(fields["SAMLResponse"]).decode()
     assertion = found(r"<saml:Assertion.*</saml:Assertion>", said)
     signature = found(r"<Signature.*</Signature>", said)
@@ -248,23 +164,24 @@ def test_what_was_tampered_with_on_the_way_is_refused(provider):
         "",
     ):
         assert change != said
-        refused(arrive(client, {"SAMLResponse": base64.b64encode(change.encode()).decode()}))
+        raw = base64.b64encode(change.encode()).decode()
+        refused(provider.arrive(client, {"SAMLResponse": raw}))
     for raw in ("", "%%%", "AAAA", "\x00", "é"):
-        refused(arrive(client, {"SAMLResponse": raw}))
-    refused(arrive(client, {}))
-    refused(arrive(Client(), fields))  # another browser
+        refused(provider.arrive(client, {"SAMLResponse": raw}))
+    refused(provider.arrive(client, {}))
+    refused(provider.arrive(Client(), fields))  # another browser
     later = Client()
-    begin(later)
-    refused(arrive(later, fields))  # one that began a login of its own
-    own = at_provider(begin(later), "t2")
+    provider.begin(later)
+    refused(provider.arrive(later, fields))  # one that began a login of its own
+    own = provider.at_provider(provider.begin(later), "t2")
     asked = found(r'(?<=InResponseTo=")[^"]+', base64.b64decode(own["SAMLResponse"]).decode())
     outer = re.sub(r'(<samlp:Response[^>]*InResponseTo=")[^"]+', rf"\g<1>{asked}", said, count=1)
     assert outer != said
-    refused(arrive(later, {"SAMLResponse": base64.b64encode(outer.encode()).decode()}))
+    refused(provider.arrive(later, {"SAMLResponse": base64.b64encode(outer.encode()).decode()}))
     assert Client().get("/login/saml/finish").status_code == 403
-    assert arrive(client, fields).status_code == 302
+    assert provider.arrive(client, fields).status_code == 302
     assert User.objects.count() == 1
-    again = arrive(client, fields)
+    again = provider.arrive(client, fields)
     assert again.status_code == 403  # once
     assert "did not hold" in again.content.decode()
 
@@ -272,12 +189,12 @@ def test_what_was_tampered_with_on_the_way_is_refused(provider):
 def test_the_named_attribute_says_who_it_is_and_nothing_else_does(provider, settings):
     """A NameID that is a mail address, say, may be another person's tomorrow."""
     settings.WAYSTATION_SAML_SUBJECT_ATTRIBUTE = "employee"
-    tell(provider, "mail@example.org", groups=[])
-    refused(log_in("mail@example.org")[1])
-    tell(provider, "mail@example.org", employee="e1", groups=[])
-    assert log_in("mail@example.org")[1].status_code == 302
-    tell(provider, "mail@example.org", employee="e2", groups=[])
-    assert log_in("mail@example.org")[1].status_code == 302
+    provider.tell("mail@example.org", groups=[])
+    refused(provider.log_in("mail@example.org")[1])
+    provider.tell("mail@example.org", employee="e1", groups=[])
+    assert provider.log_in("mail@example.org")[1].status_code == 302
+    provider.tell("mail@example.org", employee="e2", groups=[])
+    assert provider.log_in("mail@example.org")[1].status_code == 302
     assert User.objects.count() == 2
 
 
@@ -288,7 +205,7 @@ def test_our_metadata_says_where_assertions_go_and_that_they_are_signed():
     assert root.get("entityID") == f"{HERE}/login/saml/metadata"
     text = answer.content.decode()
     assert 'WantAssertionsSigned="true"' in text
-    assert f'Location="{HERE}{BACK}"' in text
+    assert f'Location="{HERE}{SamlProvider.back}"' in text
 
 
 def test_a_provider_that_cannot_be_used_is_503_and_nobody_is_let_in(
@@ -299,13 +216,13 @@ def test_a_provider_that_cannot_be_used_is_503_and_nobody_is_let_in(
         settings.WAYSTATION_SAML_METADATA = source
         for path in ("/login/saml", "/login/saml/finish"):
             refused(Client().get(path), "cannot be reached just now", status=503)
-    settings.WAYSTATION_SAML_METADATA = f"{provider}/metadata"
+    settings.WAYSTATION_SAML_METADATA = f"{provider.address}/metadata"
     settings.WAYSTATION_SAML_ISSUER = "https://others.example"
     refused(Client().get("/login/saml"), "cannot be reached just now", status=503)
-    settings.WAYSTATION_SAML_ISSUER = provider
+    settings.WAYSTATION_SAML_ISSUER = provider.address
     monkeypatch.setitem(sys.modules, "project.identity.assertions", None)
     refused(Client().get("/login/saml"), "cannot be reached just now", status=503)
-    refused(Client().post(BACK, {}), "cannot be reached just now", status=503)
+    refused(Client().post(SamlProvider.back, {}), "cannot be reached just now", status=503)
     assert "pip install -r requirements-saml.txt" in caplog.text
 
 
@@ -313,5 +230,5 @@ def test_without_a_provider_there_is_no_such_page(settings):
     settings.WAYSTATION_SAML_ISSUER = ""
     for path in ("/login/saml", "/login/saml/finish", "/login/saml/metadata"):
         assert Client().get(path).status_code == 404
-    assert Client().post(BACK, {}).status_code == 404
+    assert Client().post(SamlProvider.back, {}).status_code == 404
     assert "Log in by" not in Client().get("/login").content.decode()

@@ -1,0 +1,49 @@
+"""Whether somebody has just proven that it is them, before they change who may log in as them."""
+
+from __future__ import annotations
+
+import time
+from typing import cast
+
+from allauth.account.app_settings import REAUTHENTICATION_TIMEOUT
+from allauth.account.internal.flows.login import get_authentication_records
+from allauth.mfa.utils import is_mfa_enabled
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from checkpoints.database.people import User
+from project.identity.second_factors import MAIN
+
+
+def proven(request: HttpRequest) -> bool:
+    """By their second factor, where they have one; else by their password, or, where they have
+    neither, by a login just now.
+    """
+    user, now = cast(User, request.user), time.time()
+    records = get_authentication_records(request, user)
+    fresh = [record for record in records if now - record["at"] < REAUTHENTICATION_TIMEOUT]
+    needed = _needed(user)
+    return any(
+        not needed or (record["method"] == needed and record.get("reauthenticated"))
+        for record in fresh
+    )
+
+
+def to_prove(request: HttpRequest, *, back: str = "") -> HttpResponse | None:
+    """Where to send somebody who has not, and then to the page of this name or what they asked for;
+    None where there is no page for it.
+    """
+    pages = {"mfa": "mfa_reauthenticate", "password": "account_reauthenticate"}
+    needed = _needed(cast(User, request.user))
+    if not needed:
+        return None
+    after = reverse(back) if back else request.get_full_path()
+    return redirect(f"{reverse(pages[needed])}?{urlencode({'next': after})}")
+
+
+def _needed(user: User) -> str:
+    if is_mfa_enabled(user, MAIN):
+        return "mfa"
+    return "password" if user.has_usable_password() else ""
