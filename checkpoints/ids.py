@@ -52,6 +52,11 @@ def floor(at: dt.datetime) -> uuid.UUID:
     return uuid.UUID(int=max(0, int(at.timestamp() * 1000)) << CLOCK)
 
 
+def made_at(key: uuid.UUID) -> dt.datetime:
+    """When a key was made, as `floor` goes by it."""
+    return dt.datetime.fromtimestamp((key.int >> CLOCK) / 1000, tz=dt.UTC)
+
+
 def show(prefix: str, key: uuid.UUID) -> str:
     """`show("wo", key)` is `wo_01k…`."""
     number = key.int

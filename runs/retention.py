@@ -8,7 +8,7 @@ import datetime as dt
 import logging
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from django.conf import settings
@@ -19,6 +19,7 @@ from checkpoints.database import clock
 from checkpoints.models import Thread
 from checkpoints.retention import housekeeping
 from checkpoints.retention.rules import RetentionPolicy, Rules, Tally
+from checkpoints.state import codec
 from checkpoints.state.encryption import KeyMissing
 from checkpoints.store import StateLocked, StoreUnavailable
 from runs.models import Artifact, Run, Template
@@ -118,7 +119,20 @@ def rules() -> Rules:
         live_runs=_live_runs,
         sources=registry.sources(),
         aging=registry.aging(),
+        may_rest=_may_rest,
+        version=_version,
     )
+
+
+def _may_rest(thread_id: uuid.UUID) -> bool:
+    """Of a thread without runs nothing is known: somebody's own program may write to it."""
+    return Run.objects.filter(thread=thread_id).exists() and not _under_way(thread_id)
+
+
+def _version() -> str:
+    """Of all that `policies` goes by."""
+    said = Template.objects.current().exclude(retention={}).values_list("slug", "retention")
+    return codec.digest(codec.encode({"usual": asdict(usual()), "templates": dict(said)}))
 
 
 def _every() -> dt.timedelta:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from checkpoints import registry
-from checkpoints.models import Checkpoint, Event, Memo, Thread
+from checkpoints.models import Checkpoint, Event, Memo, RestingThread, Thread
 from checkpoints.models.graphs import (
     GraphBlob,
     GraphCheckpoint,
@@ -71,6 +71,12 @@ TABLES = (
         section="checkpoints",
         prepare=_drop_bodies,
         weighed="body",
+    ),
+    Table(
+        model=RestingThread,
+        kind="resting_threads",
+        of=lambda threads: RestingThread.objects.filter(thread__in=threads),
+        unexported="When keeping looks again is found out by each server.",
     ),
     Table(
         model=Thread,

@@ -425,6 +425,29 @@ class Mark(models.Model):
         return self.digest[:12]
 
 
+class RestingThread(models.Model):
+    """A thread of which nothing goes for a while, unless somebody writes to it: the round of
+    keeping leaves it alone until then, and knows what it refers to.
+
+    It is true as long as the thread's log ends where it ended.
+    """
+
+    thread = models.OneToOneField(
+        Thread, models.PROTECT, primary_key=True, related_name="+", editable=False
+    )
+    seq = models.BigIntegerField(help_text="Where its log ended.")
+    until = models.DateTimeField(help_text="When something of it may go at the earliest.")
+    newest = models.UUIDField(
+        null=True, help_text="Its newest checkpoint; later ones are looked at."
+    )
+    references = JsonTextField(
+        default=list, help_text="The blobs and chunks that its checkpoints refer to."
+    )
+
+    def __str__(self) -> str:
+        return ids.show(Thread.PREFIX, self.thread_id)
+
+
 class Chore(models.Model):
     """Work that goes on in small pieces, by one process at a time, whichever finds it due."""
 

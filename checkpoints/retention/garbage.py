@@ -49,9 +49,11 @@ def checkpoints(
     *,
     thread_id: uuid.UUID | None = None,
     without: Collection[uuid.UUID] = (),
+    rows: QuerySet[Checkpoint] | None = None,
 ) -> tuple[set[str], str]:
     """What checkpoints refer to, as a Source; with `thread_id` those of a thread, but for some."""
-    rows = Checkpoint.objects.order_by("pk").only("body", "metadata")
+    rows = (Checkpoint.objects.all() if rows is None else rows).order_by("pk")
+    rows = rows.only("body", "metadata")
     if thread_id is not None:
         rows = rows.filter(thread=thread_id)
     return page(

@@ -21,7 +21,7 @@ from checkpoints import ids
 from checkpoints.database import clock, outages
 from checkpoints.database.rounds import RoundItem
 from checkpoints.models import Chore, Mark, Thread
-from checkpoints.retention import garbage
+from checkpoints.retention import garbage, resting
 from checkpoints.retention import rules as keeping
 from checkpoints.retention.jobs import ClaimLost, RoundClaim, claim
 from checkpoints.retention.rules import RetentionPolicy, Rules, Tally
@@ -81,7 +81,7 @@ def _work(
             if time.monotonic() > until:
                 break
         else:
-            ended, held.place = True, {}
+            ended, held.place = True, {"version": held.place.get("version")}
     except ClaimLost:
         return tally
     held.release(due_at=clock.now() + every if ended else now)
@@ -91,11 +91,15 @@ def _work(
 def _round(held: RoundClaim, rules: Rules, now: dt.datetime) -> Iterator[Tally]:
     """Pieces of a round from where it stands; each leaves its place in the claim."""
     place = held.place
-    if place.get("phase", "drop") == "drop":
+    if "phase" not in place:
+        version = rules.version()
+        everything = place.get("version") != version
+        place |= {"phase": "drop", "version": version, "everything": everything}
+    if place["phase"] == "drop":
         yield from _drop(held, rules, now)
         _begin_marking(held)
     if place["phase"] == "mark":
-        yield from _mark(held, {"checkpoints": garbage.checkpoints, **rules.sources})
+        yield from _mark(held, {**resting.SOURCES, **rules.sources})
         place |= {"phase": "free", "kind": "chunks", "cursor": ""}
     yield from _free(held)
     with transaction.atomic(durable=True):
@@ -103,22 +107,27 @@ def _round(held: RoundClaim, rules: Rules, now: dt.datetime) -> Iterator[Tally]:
         Mark.objects.all()._raw_delete(using=DEFAULT_DB_ALIAS)
 
 
-def _threads(after: str) -> list[uuid.UUID]:
-    threads = Thread.objects.order_by("pk").values_list("pk", flat=True)
-    return list((threads.filter(pk__gt=after) if after else threads)[:THREADS])
+def _threads(after: str, threads: QuerySet[Thread]) -> dict[uuid.UUID, int]:
+    """The next threads, each with the number at which its log ends."""
+    threads = threads.order_by("pk")
+    rows = (threads.filter(pk__gt=after) if after else threads).values_list("pk", "last_seq")
+    return dict(rows[:THREADS])
 
 
 def _drop(held: RoundClaim, rules: Rules, now: dt.datetime) -> Iterator[Tally]:
     place = held.place
     place.setdefault("cursor", "")
-    while threads := _threads(place["cursor"]):
-        policies = rules.policies(threads)
-        for thread_id in threads:
+    # one that a version before this one began has all
+    everything = place.get("everything", True)
+    threads = Thread.objects.all() if everything else resting.awake(now=now)
+    while page := _threads(place["cursor"], threads):
+        policies = rules.policies(list(page))
+        for thread_id, last_seq in page.items():
             try:
                 with RoundItem(
                     logger, ids.show(Thread.PREFIX, thread_id), but=(IntegrityError, ClaimLost)
                 ):
-                    yield from _drop_of(held, thread_id, policies[thread_id], rules, now)
+                    yield from _visit(held, thread_id, last_seq, policies[thread_id], rules, now)
             except (IntegrityError, OperationalError) as error:
                 if isinstance(error, OperationalError) and not outages.is_about_rows(error):
                     raise
@@ -131,6 +140,22 @@ def _drop(held: RoundClaim, rules: Rules, now: dt.datetime) -> Iterator[Tally]:
                 )
             place["cursor"] = str(thread_id)
             yield Tally()
+
+
+def _visit(
+    held: RoundClaim,
+    thread_id: uuid.UUID,
+    last_seq: int,
+    policy: RetentionPolicy,
+    rules: Rules,
+    now: dt.datetime,
+) -> Iterator[Tally]:
+    def rests() -> bool:
+        return resting.rests(thread_id, last_seq, policy, rules, now=now, hold=held.hold)
+
+    if not rests():
+        yield from _drop_of(held, thread_id, policy, rules, now)
+        rests()
 
 
 def _drop_of(
@@ -158,8 +183,16 @@ def _drop_of(
 
 def _begin_marking(held: RoundClaim) -> None:
     with transaction.atomic(durable=True):
+        version = held.place.get("version")
         held.place.clear()
-        held.place.update({"phase": "mark", "cursor": "", "since": clock.now().isoformat()})
+        held.place.update(
+            {
+                "phase": "mark",
+                "cursor": "",
+                "since": clock.now().isoformat(),
+                "version": version,
+            }
+        )
         held.hold()
         Mark.objects.all()._raw_delete(using=DEFAULT_DB_ALIAS)  # of a round that did not end
 
@@ -212,11 +245,11 @@ def report(rules: Rules, *, now: dt.datetime) -> Tally:
     held.place = {}
     _begin_marking(held)
     after = ""
-    while threads := _threads(after):
-        policies = rules.policies(threads)
-        for thread_id in threads:
+    while page := _threads(after, Thread.objects.all()):
+        policies = rules.policies(list(page))
+        for thread_id in page:
             tally += _look(held, thread_id, policies[thread_id], rules, now)
-        after = str(threads[-1])
+            after = str(thread_id)
     aging = {kind.kind for kind in rules.aging}
     others = {name: source for name, source in rules.sources.items() if name not in aging}
     for _ in _mark(held, others):

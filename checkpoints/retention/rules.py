@@ -61,7 +61,7 @@ class Aging:
 
     kind: str
     source: Source
-    """What they refer to; `Rules.sources` has it under `kind`."""
+    """What they refer to; `Rules.sources` has it under `kind`. Each has `created_at`."""
     of: Callable[[uuid.UUID], QuerySet[Any]]
     """Those of a thread that still have their text; by their column `digest`."""
     droppable: Droppable
@@ -84,6 +84,12 @@ class Rules:
     sources: Mapping[str, Source]
     """Whatever refers to blobs and chunks, beside checkpoints, by name."""
     aging: Sequence[Aging] = ()
+    may_rest: Callable[[uuid.UUID], bool] = lambda thread_id: False
+    """Whether nothing is written to a thread, nor anything above it ends, without a line in its log
+    before.
+    """
+    version: Callable[[], str] = lambda: ""
+    """Of all policies: where another stood at the round before, every thread is looked at."""
 
 
 @dataclass

@@ -8,6 +8,7 @@ import datetime as dt
 import json
 import threading
 from io import StringIO
+from unittest.mock import patch
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -35,9 +36,11 @@ from runs.workflows.base import Go
 from tests.conftest import drive, fresh, pause_of
 from tests.databases.whole import at_once
 from tests.databases.whole import file_database as file_database
+from tests.runs.engine.crews import ASKING, crew, sub, work_off
 from tests.worlds.scripted_step import order_that as order_that
 from tests.worlds.scripted_step import state_of
 
+__all__ = ["crew"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 
 LONG_AGO = dt.timedelta(hours=1)
@@ -231,7 +234,10 @@ def test_two_at_once_drop_once(order_that, file_database):
 # the sweep and the command
 
 
-def test_the_sweep_does_it_when_it_is_due_and_costs_one_query_when_it_is_not(order_that, settings):
+def test_the_sweep_does_it_when_it_is_due_and_costs_one_query_when_it_is_not(
+    order_that, settings, monkeypatch
+):
+    monkeypatch.setattr(runs_keeping, "SWEEP_SECONDS", 60)  # one sweep does the whole round
     drive(order_that(looping(20)))
     keep("anything", count=1)
     tasks.sweep()
@@ -312,3 +318,51 @@ def test_the_page_says_what_is_kept_how_often_and_that_the_log_begins_later(make
     keep("writing-quick", days=0.5)
     prune(days=1)
     assert "The beginning of this log was dropped" in page.get(address).content.decode()
+
+
+# threads that rest
+
+
+def tend():
+    """A round, as the sweep does it; gives the threads that were looked at."""
+    Chore.objects.update(busy_until=timezone.now() - LONG_AGO, due_at=timezone.now() - LONG_AGO)
+    with patch.object(housekeeping, "_visit", wraps=housekeeping._visit) as visit:
+        housekeeping.tend(runs_keeping.rules(), seconds=60, every=LONG_AGO, now=timezone.now())
+    return {call.args[1] for call in visit.call_args_list}
+
+
+def test_an_order_that_is_done_rests_and_one_that_waits_is_looked_at(make_order, ana, settings):
+    """Issue 20: the round goes to threads of which something may go."""
+    settings.WAYSTATION_KEEP_DAYS = 5
+    done, waits = drive(make_order("writing-quick")), drive(make_order())
+    assert tend() == {done.thread_id, waits.thread_id}
+    assert tend() == {waits.thread_id}
+    while waits.status == "paused":
+        waits = answer(waits, ana)
+    assert tend() == {waits.thread_id}
+    assert tend() == set()
+    keep("writing-quick", days=3)
+    assert tend() == {done.thread_id, waits.thread_id}, "a policy is another now"
+    settings.WAYSTATION_KEEP_COUNT = 7
+    assert tend() == {done.thread_id, waits.thread_id}
+    assert tend() == set() and broken() == {}
+
+
+def test_a_child_runs_thread_rests_only_when_all_above_it_are_done(crew, settings, ana):
+    settings.WAYSTATION_KEEP_DAYS = 5
+    order = crew([sub("a"), sub("b", **ASKING)], parallel=True)
+    work_off()
+    child = Run.objects.get(child_name="a")
+    assert child.status == "completed"
+    tend()
+    assert child.thread_id in tend()
+    runs.cancel(order.pk, by=ana)
+    tend()
+    assert tend() == set()
+
+
+def test_a_thread_that_no_run_wrote_to_is_looked_at_each_time(ana):
+    """A program of somebody's own may write to it, without a log."""
+    thread = Thread.objects.create(owner=ana)
+    tend()
+    assert tend() == {thread.pk}

@@ -25,9 +25,7 @@ def test_memory_descriptors_rows_and_keys_stay_flat_while_work_comes_and_what_is
     )
     assert done.stdout, done.stderr
     *lines, summary = map(json.loads, done.stdout.splitlines())
-    # the round of keeping falls behind where the machine is busy (docs/explanation/scale.md)
-    assert {gauge for gauge in summary["grew"] if not gauge.startswith("rows ")} == set()
-    assert done.returncode == (1 if summary["grew"] else 0), summary
+    assert done.returncode == 0, summary
     assert summary["invariants"] is True
     assert summary["orders"] > 20
     assert summary["answers"] > 0
