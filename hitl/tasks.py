@@ -23,7 +23,7 @@ from hitl.decisions.deadlines import outcomes
 from hitl.ledger import anchors
 from hitl.models import idempotency
 from hitl.models.outbound import Delivery
-from hitl.outbound import sending
+from hitl.outbound import accounts, sending
 from hitl.wait_gate import early_answers
 from runs.engine.workers.shutdown import stopping
 from runs.models import Pause
@@ -78,6 +78,7 @@ def _news() -> Iterator[QuerySet[Any]]:
     yield presence.old(now=clock.FromNow())
     yield idempotency.old()
     yield Delivery.objects.due(now=clock.FromNow())
+    yield accounts.old()
 
 
 @shared_task(base=Round, ignore_result=True, due=staticmethod(_news))
@@ -92,6 +93,8 @@ def announce() -> None:
             presence.drop_old(now=clock.read())
         with RoundItem(logger, "keys"):
             idempotency.drop_old()
+        with RoundItem(logger, "account mails"):
+            accounts.drop_old()
     if Delivery.objects.due(now=clock.now()).exists():
         deliver.delay()
 

@@ -255,6 +255,7 @@ AXES_LOCKOUT_CALLABLE = "hitl.http.logins.locked_out"
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
 globals().update(of_identity(https=HTTPS, secret=env.text("WAYSTATION_OIDC_CLIENT_SECRET").strip()))
+WAYSTATION_PASSWORD_RESETS = "project.identity.passwords.PasswordResets"  # noqa: S105  # a class
 WAYSTATION_SECOND_FACTORS = "project.identity.second_factors.SecondFactors"
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "hitl:inbox"

@@ -307,6 +307,11 @@ WAYSTATION_SECOND_FACTORS = ""
 """How people prove one: a class like `hitl.identity.factors.SecondFactors`. The shipped project has
 allauth's; a project without one has no second factors.
 """
+WAYSTATION_PASSWORD_RESETS = ""
+"""Who writes the mails for forgotten passwords: a class like
+`hitl.outbound.accounts.PasswordResets`. The shipped project has allauth's; a project without one
+sends none.
+"""
 WAYSTATION_SWEEP_SECONDS = env.number("WAYSTATION_SWEEP_SECONDS", 5, low=0.5)
 WAYSTATION_METRICS_TOKEN = env.bearer("WAYSTATION_METRICS_TOKEN")
 """Whoever sends it as a bearer token may read `/metrics`."""

@@ -15,7 +15,7 @@ from rest_framework.views import APIView
 from checkpoints import ids
 from hitl.api.query import id_parameter
 from hitl.decisions import services, visibility
-from hitl.models.outbound import Channel, Delivery, DeliveryStatus, Endpoint, Occasion
+from hitl.models.outbound import FOR_ENDPOINTS, Channel, Delivery, DeliveryStatus, Endpoint
 from hitl.outbound import endpoints, sending
 from runs.api.fields import OptionalText
 from runs.api.paging import Paged
@@ -31,7 +31,7 @@ class EndpointIn(serializers.Serializer[Any]):
     scope = serializers.ChoiceField(["me", "team", "everybody"], default="me")
     team = OptionalText(max_length=150, help_text="Name of the group, where the scope is team.")
     occasions = serializers.ListField(
-        child=serializers.ChoiceField(Occasion.choices),
+        child=serializers.ChoiceField(FOR_ENDPOINTS),
         default=list,
         max_length=20,
         help_text="What it is told; empty for all.",

@@ -42,10 +42,13 @@ class Occasion(models.TextChoices):
     EXPIRED = "expired", gettext_lazy("Expired")
     REPLIED = "replied", gettext_lazy("Told what became of a reply")
     TEST = "test", gettext_lazy("Test")
+    ACCOUNT = "account", gettext_lazy("About an account")
 
 
 ASKING = (Occasion.ASKED, Occasion.REFINED, Occasion.REMINDED, Occasion.ESCALATED)
 """What is sent only while the question is open."""
+FOR_ENDPOINTS = [choice for choice in Occasion.choices if choice[0] != Occasion.ACCOUNT]
+"""What people may have sent to another place than their account's own address."""
 
 
 class EndpointQuerySet(models.QuerySet["Endpoint"]):

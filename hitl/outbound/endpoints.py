@@ -13,7 +13,7 @@ from checkpoints.database import clock
 from checkpoints.database.people import User
 from checkpoints.models import Thread
 from hitl.models import ChatAccount, ChatService
-from hitl.models.outbound import Channel, Delivery, Endpoint, Occasion
+from hitl.models.outbound import FOR_ENDPOINTS, Channel, Delivery, Endpoint, Occasion
 from hitl.outbound import addresses, chat, recipients, signatures, slack
 from runs import keyed
 from runs.workflows.refusals import FieldRefused
@@ -166,7 +166,7 @@ def _make(
 def _check(channel: str, target: str, occasions: Sequence[str]) -> None:
     if channel not in Channel.values:
         raise EndpointInvalid("channel", f"Choose one of {', '.join(Channel.values)}.")
-    unknown = set(occasions) - set(Occasion.values)
+    unknown = set(occasions) - set(dict(FOR_ENDPOINTS))
     if unknown:
         raise EndpointInvalid("occasions", f"There is no occasion {sorted(unknown)[0][:40]!r}.")
     try:

@@ -28,6 +28,17 @@ def address_of(delivery: Delivery) -> str:
     return delivery.recipient.email if delivery.recipient is not None else ""
 
 
+def demanded_address(delivery: Delivery) -> str:
+    """Where a mail goes; raises AddressRefused where there is no such place."""
+    address = address_of(delivery)
+    if not address:
+        raise AddressRefused("There is no mail address.")
+    # kept before addresses were checked where they come in
+    if (wrong := why_no_address(address)) is not None:
+        raise AddressRefused(wrong)
+    return address
+
+
 def send(delivery: Delivery, message: OutboundMessage) -> None:
     """Send a mail; raises AddressRefused where it can never arrive, CannotReach where it may
     later.
@@ -56,12 +67,7 @@ def send_digest(first: Delivery, messages: list[OutboundMessage]) -> None:
 def _send(
     delivery: Delivery, subject: str, template: str, context: dict[str, Any], *, reply: str = ""
 ) -> None:
-    address = address_of(delivery)
-    if not address:
-        raise AddressRefused("There is no mail address.")
-    # kept before addresses were checked where they come in
-    if (wrong := why_no_address(address)) is not None:
-        raise AddressRefused(wrong)
+    address = demanded_address(delivery)
     text = render_to_string(f"mail/{template}.txt", context)
     mail = EmailMultiAlternatives(
         subject=subject,
@@ -71,6 +77,17 @@ def _send(
         reply_to=[reply] if reply else None,
     )
     mail.attach_alternative(render_to_string(f"mail/{template}.html", context), "text/html")
+    _hand_over(mail)
+
+
+def send_text(delivery: Delivery, address: str, subject: str, text: str) -> None:
+    """Send plain words to an address; raises as `send`."""
+    _hand_over(
+        EmailMultiAlternatives(subject=subject, body=text, to=[address], headers=_headers(delivery))
+    )
+
+
+def _hand_over(mail: EmailMultiAlternatives) -> None:
     try:
         mail.send()
     except (BadHeaderError, UnicodeError) as error:
@@ -94,7 +111,7 @@ def _headers(delivery: Delivery) -> dict[str, str]:
         else "auto-generated",
         "X-Auto-Response-Suppress": "All",
     }
-    if delivery.occasion in {Occasion.ASKED, Occasion.TEST}:
+    if delivery.occasion in {Occasion.ASKED, Occasion.TEST, Occasion.ACCOUNT}:
         return made
     first = (
         Delivery.objects.filter(

@@ -34,7 +34,7 @@ from hitl.models.outbound import (
     Occasion,
     active_secrets,
 )
-from hitl.outbound import addresses, chat, mail, messages, signatures, slack
+from hitl.outbound import accounts, addresses, chat, mail, messages, signatures, slack
 from hitl.outbound.addresses import AddressRefused, CannotReach, TryLater
 from runs import keyed
 from runs.states import PauseStatus
@@ -237,6 +237,8 @@ def _overtaken(delivery: Delivery) -> str | None:
         return "The endpoint is switched off."
     if delivery.recipient is not None and not delivery.recipient.is_active:
         return "The account is switched off."
+    if delivery.occasion == Occasion.ACCOUNT:
+        return accounts.overtaken(delivery, now=clock.now())
     if delivery.pause is None or delivery.occasion == Occasion.REPLIED:
         return None
     if delivery.occasion in ASKING:
@@ -278,6 +280,9 @@ def _send(together: list[Delivery]) -> list[Delivery]:
         return list(digest)
     if delivery.channel == Channel.WEBHOOK:
         _post(delivery)
+        return together
+    if delivery.occasion == Occasion.ACCOUNT:
+        accounts.send(delivery)
         return together
     if delivery.channel == Channel.SLACK and delivery.occasion == Occasion.REPLIED:
         slack.whisper(delivery)

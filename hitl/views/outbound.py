@@ -92,7 +92,7 @@ class EndpointForm(forms.Form):
         choices=[
             choice
             for choice in Occasion.choices
-            if choice[0] not in {Occasion.TEST, Occasion.REPLIED}
+            if choice[0] not in {Occasion.TEST, Occasion.REPLIED, Occasion.ACCOUNT}
         ],
         required=False,
         widget=forms.CheckboxSelectMultiple,

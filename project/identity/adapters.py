@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import logging
-import smtplib
 from typing import Any, cast
 
 from allauth.account.adapter import DefaultAccountAdapter
@@ -20,10 +18,10 @@ from django.utils.encoding import force_bytes
 
 from checkpoints.database.people import User
 from hitl.http import clients
-from hitl.http.logins import may_use_password
+from hitl.identity import languages
+from hitl.outbound import accounts
 from hitl.outbound.links import absolute
 
-logger = logging.getLogger(__name__)
 SILENT = {"account/messages/logged_in.txt", "account/messages/logged_out.txt"}
 """What the next page says anyway."""
 
@@ -53,13 +51,6 @@ class AccountAdapter(DefaultAccountAdapter):
             request.session.set_expiry(int(settings.WAYSTATION_SSO_SESSION_HOURS * 3600))
         return super().post_login(request, user, **more)
 
-    def send_password_reset_mail(
-        self, user: AbstractBaseUser, email: str, context: dict[str, Any]
-    ) -> None:
-        """Who has no password, because they log in elsewhere or are no person, gets none so."""
-        if user.has_usable_password() and may_use_password(cast(User, user)):
-            super().send_password_reset_mail(user, email, context)
-
     def get_reset_password_from_key_url(self, key: str) -> str:
         """At the address of this server that operators named, not at that of the request."""
         uid, _, key = key.partition("-")
@@ -67,13 +58,13 @@ class AccountAdapter(DefaultAccountAdapter):
         return absolute(address)
 
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
-        """A mail server that is away changes nothing of the answer: else it would tell which
-        addresses have an account.
+        """Queue what became of an account, in its person's language: no page waits for a mail
+        server.
         """
-        try:
-            super().send_mail(template_prefix, email, context)
-        except (OSError, smtplib.SMTPException):
-            logger.exception("A mail about an account was not sent")
+        user = cast(User, context["to"])
+        with languages.spoken_to(user.pk):
+            letter = self.render_mail(template_prefix, email, context)
+            accounts.tell(user, str(letter.subject), str(letter.body))
 
     def send_notification_mail(
         self,
@@ -84,7 +75,7 @@ class AccountAdapter(DefaultAccountAdapter):
     ) -> None:
         """To the account's own address: there is no other list of addresses here."""
         super().send_notification_mail(
-            template_prefix, user, context, email or cast(User, user).email
+            template_prefix, user, {**(context or {}), "to": user}, cast(User, user).email
         )
 
 

@@ -54,6 +54,7 @@ def options(*, https: bool, secret: str) -> dict[str, Any]:
         "ACCOUNT_EMAIL_SUBJECT_PREFIX": "Waystation: ",
         "ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS": False,  # no mail to strangers
         "ACCOUNT_EMAIL_VERIFICATION": "none",
+        "ACCOUNT_FORMS": {"reset_password": "project.identity.passwords.ForgottenForm"},
         "ACCOUNT_LOGOUT_ON_PASSWORD_CHANGE": False,
         "ACCOUNT_RATE_LIMITS": {"login": None},  # those of `hitl.http.logins`
         "MFA_ADAPTER": "project.identity.adapters.FactorAdapter",

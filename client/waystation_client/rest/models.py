@@ -313,7 +313,7 @@ class EndpointIn(TypedDict):
     name: NotRequired[str]
     scope: NotRequired[ScopeEnum]
     team: NotRequired[str]
-    occasions: NotRequired[list[OccasionEnum]]
+    occasions: NotRequired[list[OccasionsEnum]]
 
 
 class EndpointMade(TypedDict):
@@ -1553,6 +1553,20 @@ ListEnum = Literal["inbox", "orders", "threads", "history"]
 NowEnum = Literal["work", "people", "children", "timer", "retry", "queue"]
 
 OccasionEnum = Literal[
+    "asked",
+    "refined",
+    "reminded",
+    "escalated",
+    "mentioned",
+    "answered",
+    "cancelled",
+    "expired",
+    "replied",
+    "test",
+    "account",
+]
+
+OccasionsEnum = Literal[
     "asked",
     "refined",
     "reminded",

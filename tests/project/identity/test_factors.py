@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 import smtplib
@@ -13,9 +14,15 @@ from allauth.mfa.totp.internal import auth
 from django.contrib.auth.models import User
 from django.core import mail
 from django.core.cache import cache
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
-from hitl.identity import service_accounts
+from checkpoints.database import clock
+from checkpoints.models.fields import demand
+from hitl.identity import languages, service_accounts
+from hitl.models.outbound import Delivery
+from hitl.outbound import accounts, sending
 from tests.doors import factors
 from tests.servers.private import free_port
 
@@ -106,7 +113,10 @@ def test_a_factor_is_added_and_removed_by_who_says_the_password_once_more(ana, c
     assert factors.recovery_codes(ana)[0] in client.get("/account/codes").content.decode()
     assert client.post("/account/app/remove")["Location"] == "/account/"
     assert not Authenticator.objects.exists()
+    assert mail.outbox == []
+    sending.deliver(seconds=10)
     assert [letter.to for letter in mail.outbox] == [["ana@example.org"]]  # of the removal
+    assert mail.outbox[0].subject.startswith("Waystation: ")
     assert "The following change was made" in mail.outbox[0].body
 
 
@@ -141,8 +151,10 @@ def test_a_forgotten_password_is_changed_by_a_link_once(ana, client, settings):
     """
     settings.WAYSTATION_URL = "https://ways.example"
     User.objects.filter(pk=ana.pk).update(email="ana@example.org")
-    assert ask_for("ana@example.org") == (302, "/password/forgotten/sent")
+    assert ask_for("Ana@example.org") == (302, "/password/forgotten/sent")
+    sending.deliver(seconds=10)
     [letter] = mail.outbox
+    assert letter.to == ["ana@example.org"]
     assert letter.subject.startswith("Waystation: ")
     [link] = re.findall(r"https://ways\.example(/\S+)", str(letter.body))
     before = User.objects.get(pk=ana.pk).password
@@ -158,9 +170,9 @@ def test_a_forgotten_password_is_changed_by_a_link_once(ana, client, settings):
     assert "used before, or is too old" in used
 
 
-def test_nobody_learns_who_has_an_account(ana, client, monkeypatch):
+def test_nobody_learns_who_has_an_account(ana, settings, monkeypatch):
     """An unknown address, a service account, somebody without a password, and a mail server that is
-    away get the same answer; and no mail.
+    away get the same answer by the same statements; and no mail.
     """
     bot = service_accounts.make("bot", purpose="asks").user
     elsewhere = User.objects.create(username="eve", email="eve@example.org")
@@ -169,16 +181,65 @@ def test_nobody_learns_who_has_an_account(ana, client, monkeypatch):
     User.objects.filter(pk=bot.pk).update(email="bot@example.org", password="pbkdf2$set$by$hand")
     User.objects.filter(pk=ana.pk).update(email="ana@example.org")
     before = set(User.objects.values_list("pk", "password"))
-    for address in ("nobody@example.org", "bot@example.org", "eve@example.org"):
-        assert ask_for(address) == (302, "/password/forgotten/sent")
+    asked = []
+    for name in ("nobody", "bot", "eve", "ana"):
+        with CaptureQueriesContext(connection) as queries:
+            assert ask_for(f"{name}@example.org") == (302, "/password/forgotten/sent")
+        asked.append([re.sub(r"VALUES.*", "", query["sql"]) for query in queries])
+    assert asked[1:] == asked[:-1]
+    assert not [sql for sql in asked[0] if "auth_user" in sql]
     assert mail.outbox == []
 
     def away(*_: object, **__: object) -> None:
         raise smtplib.SMTPServerDisconnected("gone")
 
-    monkeypatch.setattr("django.core.mail.EmailMessage.send", away)
-    assert ask_for("ana@example.org") == (302, "/password/forgotten/sent")
+    with monkeypatch.context() as patch:
+        patch.setattr("django.core.mail.EmailMessage.send", away)
+        sending.deliver(seconds=10)
     assert set(User.objects.values_list("pk", "password")) == before
+    waits = Delivery.objects.get(status="queued")
+    assert demand(waits.contact) == "ana@example.org"
+    assert Delivery.objects.filter(status="cancelled").count() == 3
+    Delivery.objects.filter(pk=waits.pk).update(next_at=clock.now())
+    sending.deliver(seconds=10)
+    assert [letter.to for letter in mail.outbox] == [["ana@example.org"]]
+
+
+def test_a_link_for_a_new_password_lies_nowhere(ana, client, caplog):
+    """No row, log or page of the admin has it: it is made when the mail is sent."""
+    User.objects.filter(pk=ana.pk).update(email="ana@example.org")
+    caplog.set_level("DEBUG")
+    ask_for("ana@example.org")
+    sending.deliver(seconds=10)
+    found = re.search(r"/password/forgotten/(\S+)", str(mail.outbox[0].body))
+    assert found
+    secret = found[1].partition("/")[2]
+    row = Delivery.objects.get()
+    assert row.status == "sent"
+    assert secret not in json.dumps(list(Delivery.objects.values()), default=str)
+    client.force_login(User.objects.create_superuser("root"))
+    for path in ("", f"{row.pk}/change/"):
+        page = client.get(f"/admin/hitl/delivery/{path}", follow=True).content.decode()
+        assert "About an account" in page
+        assert secret not in page
+    assert secret not in caplog.text
+
+
+def test_mails_about_accounts_are_in_their_persons_language_and_go_in_time(ana, client):
+    """A link that nobody waits for is not sent; rows that are done are dropped."""
+    User.objects.filter(pk=ana.pk).update(email="ana@example.org")
+    languages.choose(ana, "de")
+    ask_for("ana@example.org")
+    sending.deliver(seconds=10)
+    assert "neues Passwort" in str(mail.outbox[0].body)
+    ask_for("ana@example.org")
+    Delivery.objects.filter(status="queued").update(made_at=clock.now() - dt.timedelta(hours=2))
+    sending.deliver(seconds=10)
+    assert len(mail.outbox) == 1
+    assert Delivery.objects.get(status="cancelled").error == "Whoever asked for it waits no more."
+    assert accounts.drop_old() == 0
+    Delivery.objects.update(made_at=clock.now() - dt.timedelta(days=8))
+    assert accounts.drop_old() == 2
 
 
 def test_nobody_signs_up_and_no_other_page_of_allauth_is_served(client):

@@ -13,6 +13,7 @@ from django.core import mail
 from django.test import Client
 
 from hitl.models import ClaimedGroup, MembershipChange
+from hitl.outbound import sending
 from tests.doors import factors
 
 pytestmark = pytest.mark.django_db
@@ -79,6 +80,7 @@ def test_a_provider_that_operators_named_links_by_an_address_it_verified(known, 
     assert inside(client) == known
     assert ops in known.groups.all()
     assert changes() == [("oidc", "linked")]
+    sending.deliver(seconds=10)
     assert [message.to for message in mail.outbox] == [[ADDRESS]]
     assert known.has_usable_password()
     told(oidc, address="ana.new@example.org")  # known by its subject from now on
@@ -169,6 +171,7 @@ def test_who_is_logged_in_connects_a_login_after_a_fresh_password(known, request
     assert "From now on this login opens your account." in page
     assert changes() == [(kind, "connected")]
     assert inside(provider.log_in("a1")[0]) == known
+    sending.deliver(seconds=10)
     assert [message.to for message in mail.outbox] == [[ADDRESS]]
     found = re.search(r'action="(/account/elsewhere/\d+/remove)"', page)
     assert found

@@ -1,0 +1,53 @@
+"""Forgotten passwords: allauth's links, by the product's own mails (`hitl.outbound.accounts`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from allauth.account.adapter import get_adapter
+from allauth.account.forms import ResetPasswordForm, default_token_generator
+from allauth.account.utils import filter_users_by_email, user_pk_to_url_str
+from django.http import HttpRequest
+
+from checkpoints.database.people import User
+from hitl.http.logins import may_use_password
+from hitl.identity import languages
+from hitl.outbound import accounts
+from hitl.outbound.accounts import Letter
+
+
+class ForgottenForm(ResetPasswordForm):
+    """Looks nobody up: the answer, and the time until it, are the same for every address."""
+
+    def clean_email(self) -> str:
+        return str(get_adapter().clean_email(self.cleaned_data["email"].lower()))
+
+    def save(self, request: HttpRequest, **kwargs: Any) -> str:
+        address = str(self.cleaned_data["email"])
+        accounts.ask_for_password(address)
+        return address
+
+
+class PasswordResets:
+    def letters(self, address: str) -> Sequence[Letter]:
+        """Who has no password, because they log in elsewhere or are no person, gets none so."""
+        return list(self._letters(address))
+
+    def _letters(self, address: str) -> Iterator[Letter]:
+        adapter = get_adapter()
+        for user in filter_users_by_email(address, is_active=True, prefer_verified=True):
+            if not user.has_usable_password() or not may_use_password(user):
+                continue
+            with languages.spoken_to(user.pk):
+                yield self._letter(adapter, user)
+
+    def _letter(self, adapter: Any, user: User) -> Letter:
+        key = f"{user_pk_to_url_str(user)}-{default_token_generator.make_token(user)}"
+        said = {
+            "password_reset_url": adapter.get_reset_password_from_key_url(key),
+            "username": user.get_username(),
+        }
+        # to the address that the account has, not to the one that was typed
+        made = adapter.render_mail("account/email/password_reset_key", user.email, said)
+        return Letter(user.email, str(made.subject), str(made.body))
