@@ -11,6 +11,7 @@ from django.db import transaction
 
 from checkpoints.database import clock
 from checkpoints.database.people import User
+from hitl.identity import sessions
 from hitl.models import ApiToken, ClaimedGroup, Connection, MembershipChange
 
 LONGEST = 200
@@ -52,12 +53,16 @@ def bring(
 @transaction.atomic
 def refuse(user: User, values: Sequence[str], *, provider: str) -> None:
     """Note that somebody may not log in any more: they lose the groups that the provider gave,
-    their tokens, and their sessions.
+    their tokens, their sessions, and their password, unless it is kept for the day on which the
+    provider is away.
     """
     had = set(user.groups.filter(pk__in=ClaimedGroup.objects.values("group")))
     ApiToken.objects.filter(user=user, revoked_at=None).update(revoked_at=clock.now())
-    user.set_unusable_password()  # another one, by which no session is valid any more
-    user.save(update_fields=["password"])
+    if user.get_username() in settings.WAYSTATION_BREAK_GLASS:
+        sessions.end(user)
+    else:
+        user.set_unusable_password()  # another one, by which no session is valid any more
+        user.save(update_fields=["password"])
     _change(user, values, provider, added=set(), removed=had, refused=True)
 
 

@@ -7,6 +7,7 @@ nonce by the session that began, and what `userinfo` says is taken of the same s
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Mapping
 from typing import Any
@@ -14,8 +15,10 @@ from typing import Any
 import jwt
 import requests
 from allauth.core.exceptions import ImmediateHttpResponse
+from allauth.core.internal import ratelimit
 from allauth.socialaccount.adapter import get_adapter
 from allauth.socialaccount.helpers import render_authentication_error
+from allauth.socialaccount.models import SocialAccount
 from allauth.socialaccount.providers.base.constants import AuthProcess
 from allauth.socialaccount.providers.oauth2.client import OAuth2Error
 from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView
@@ -26,8 +29,10 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_POST, require_safe
 
+from hitl.identity import sessions
 from hitl.outbound.links import absolute
 from project.identity import elsewhere, options
 from project.identity.connections import connecting
@@ -37,6 +42,10 @@ SIGNED = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384"
 NONCES = "oidc_nonces"
 MOST = 5
 """Logins that one session may have begun, as in several tabs."""
+logger = logging.getLogger(__name__)
+LOGGED_OUT = "http://schemas.openid.net/event/backchannel-logout"
+RATE = "600/m/ip"
+"""Logouts that the provider may tell of: each of them has its keys read."""
 LEEWAY = 60
 """Seconds by which the provider's clock may differ."""
 
@@ -47,7 +56,8 @@ class Adapter(OpenIDConnectOAuth2Adapter):
         return absolute(reverse("oidc_callback"))
 
     def complete_login(self, request: HttpRequest, app: Any, token: Any, **kwargs: Any) -> Any:
-        claims = self._claims(app, str(kwargs["response"].get("id_token") or ""))
+        token_text = str(kwargs["response"].get("id_token") or "")
+        claims = self.claims(app, token_text, require=["sub", "nonce"])
         begun = request.session.get(NONCES, [])
         if claims["nonce"] not in begun:
             raise OAuth2Error("the nonce is not one of this session")
@@ -61,8 +71,11 @@ class Adapter(OpenIDConnectOAuth2Adapter):
         provider: Any = self.get_provider()  # type: ignore[no-untyped-call]  # allauth's
         return provider.sociallogin_from_response(request, {**told, **claims})
 
-    def _claims(self, app: Any, id_token: str) -> dict[str, Any]:
-        """What the ID token says, where the provider signed it for us just now."""
+    def claims(self, app: Any, token: str, *, require: list[str]) -> dict[str, Any]:
+        """What a token says, these claims included, where the provider signed it for us just now.
+
+        Raises OAuth2Error, RequestException.
+        """
         if self.openid_config["issuer"] != settings.WAYSTATION_OIDC_ISSUER:
             raise OAuth2Error("the provider calls itself by another name")
         ours: Any = get_adapter()
@@ -70,24 +83,24 @@ class Adapter(OpenIDConnectOAuth2Adapter):
             answer = session.get(self.openid_config["jwks_uri"])
             answer.raise_for_status()
         try:
-            key_id = jwt.get_unverified_header(id_token).get("kid")
+            key_id = jwt.get_unverified_header(token).get("kid")
             keys = jwt.PyJWKSet.from_dict(answer.json()).keys
             fitting = [key for key in keys if key_id is None or key.key_id == key_id]
             if len(fitting) != 1:
                 raise OAuth2Error("it is signed by a key that the provider does not name")
             claims: dict[str, Any] = jwt.decode(
-                id_token,
+                token,
                 key=fitting[0],
                 algorithms=SIGNED,
                 audience=app.client_id,
                 issuer=settings.WAYSTATION_OIDC_ISSUER,
                 leeway=LEEWAY,
-                options={"require": ["exp", "iat", "iss", "aud", "sub", "nonce"]},
+                options={"require": ["exp", "iat", "iss", "aud", *require]},
             )
         except (jwt.PyJWTError, ValueError) as error:
-            raise OAuth2Error("the ID token does not hold") from error
+            raise OAuth2Error(f"the token does not hold: {error}") from error
         if isinstance(claims["aud"], list) and claims.get("azp", app.client_id) != app.client_id:
-            raise OAuth2Error("the ID token is for another client")
+            raise OAuth2Error("the token is for another client")
         return claims
 
 
@@ -136,6 +149,42 @@ def callback(request: HttpRequest) -> HttpResponse:
     return _through(
         request, lambda request: view.adapter_view(Adapter(request, options.OIDC))(request)
     )
+
+
+@csrf_exempt
+@require_POST
+@never_cache
+def ended(request: HttpRequest) -> HttpResponse:
+    """Where the provider says that somebody logged out there (OpenID Connect Back-Channel Logout
+    1.0): 200 once their sessions here have ended, 400 where what it says does not hold, 503 where
+    its keys cannot be read.
+    """
+    if not settings.WAYSTATION_OIDC_ISSUER:
+        raise Http404(gettext("People log in here by their passwords."))
+    if not ratelimit.consume(request, app="project", action="ended", config={"ended": RATE}):
+        return HttpResponse(status=429)
+    adapter: Any = Adapter(request, options.OIDC)
+    try:
+        subject = _logged_out(adapter, request.POST.get("logout_token", ""))
+    except OAuth2Error as error:
+        logger.warning("A logout by the identity provider was refused: %s", error)
+        return HttpResponse(status=400)
+    except requests.RequestException:
+        logger.exception("The keys of the identity provider cannot be read")
+        return HttpResponse(status=503)
+    for account in SocialAccount.objects.filter(provider=options.OIDC, uid=subject):
+        count = sessions.end(account.user)
+        logger.info("%s logged out at the identity provider: %s sessions", account.user, count)
+    return HttpResponse()
+
+
+def _logged_out(adapter: Any, token: str) -> str:
+    """The subject of a logout token. Raises OAuth2Error, also for an ID token."""
+    claims = adapter.claims(adapter.get_provider().app, token, require=["jti", "events", "sub"])
+    events = claims["events"]
+    if "nonce" in claims or not isinstance(events, dict) or LOGGED_OUT not in events:
+        raise OAuth2Error("it is no logout token")
+    return str(claims["sub"])
 
 
 def _through(request: HttpRequest, view: Any) -> HttpResponse:

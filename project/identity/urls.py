@@ -72,6 +72,7 @@ urlpatterns = [
     path("login/closed", page(account.account_inactive), name="account_inactive"),
     path("login/elsewhere", oidc.login, name="oidc_login"),
     path("login/elsewhere/back", oidc.callback, name="oidc_callback"),
+    path("login/elsewhere/ended", oidc.ended, name="oidc_ended"),
     path("login/saml", saml.login, name="saml_login"),
     path("login/saml/back", saml.back, name="saml_back"),
     path("login/saml/finish", saml.finish, name="saml_finish"),

@@ -218,6 +218,7 @@ ADDRESSES: dict[str, Address] = {
     "login/closed": public("GET"),
     "login/elsewhere": Address("anybody", frozenset({"GET", "HEAD"})),  # 404 without a provider
     "login/elsewhere/back": Address("anybody", frozenset({"GET", "HEAD"})),
+    "login/elsewhere/ended": Address("anybody", frozenset({"POST"})),
     "login/saml": Address("anybody", frozenset({"GET", "HEAD"})),
     "login/saml/back": Address("anybody", frozenset({"POST"})),
     "login/saml/finish": Address("anybody", frozenset({"GET", "HEAD"})),

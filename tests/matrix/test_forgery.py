@@ -25,6 +25,7 @@ PARSED = {
     f"{API}inbound/<slug:source>/start",
     *(f"{API}channels/{name}" for name in ("mail", "slack", "teams")),
     "login/saml/back",
+    "login/elsewhere/ended",
 }
 """What is no document, or not signed, is refused before anybody asks for the token."""
 UNSAFE = [method for method in METHODS if method not in SAFE]

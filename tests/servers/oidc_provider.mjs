@@ -1,13 +1,19 @@
 // An OpenID Connect provider for the tests: `node oidc_provider.mjs FOLDER PORT CALLBACK`, where FOLDER holds node_modules.
-// People are told to it by PUT /people/SUBJECT with their claims as JSON.
+// People are told to it by PUT /people/SUBJECT with their claims as JSON, and log out there by DELETE.
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
 
 const [, , folder, port, callback] = process.argv;
 const { default: Provider } = await import(createRequire(`${folder}/`).resolve("oidc-provider"));
 const people = new Map();
+const sent = [];
 const provider = new Provider(`http://127.0.0.1:${port}`, {
-  clients: [{ client_id: "waystation", client_secret: "a secret of the tests", redirect_uris: [callback] }],
+  clients: [{
+    client_id: "waystation", client_secret: "a secret of the tests", redirect_uris: [callback],
+    backchannel_logout_uri: `${new URL(callback).origin}/login/elsewhere/ended`,
+  }],
+  features: { backchannelLogout: { enabled: true } },
+  fetch: async (_url, options) => { sent.push(String(options.body)); return new Response(null, { status: 200 }); },
   claims: { openid: ["sub"], profile: ["name", "preferred_username", "groups"], email: ["email", "email_verified"] },
   cookies: { keys: ["tests"] },
   pkce: { required: () => true },
@@ -15,6 +21,13 @@ const provider = new Provider(`http://127.0.0.1:${port}`, {
 });
 const handle = provider.callback();
 createServer((request, response) => {
+  if (request.method === "DELETE") { // somebody logs out there; answered with what it sends to us
+    const { pathname } = new URL(request.url, "http://localhost");
+    provider.Client.find("waystation")
+      .then((client) => client.backchannelLogout(pathname.split("/").pop()))
+      .then(() => response.end(sent.pop()));
+    return;
+  }
   if (request.method !== "PUT") { handle(request, response); return; }
   let body = "";
   request.on("data", (part) => { body += part; });

@@ -92,6 +92,10 @@ class OidcProvider(Provider):
     def arrive(self, client: Client, brought: str) -> Any:
         return client.get(brought)
 
+    def logged_out(self, subject: str) -> str:
+        """Somebody logs out there; give the body of the request that it makes of ours."""
+        return httpx.delete(f"{self.address}/people/{subject}").raise_for_status().text
+
 
 class SamlProvider(Provider):
     login, back = "/login/saml", "/login/saml/back"

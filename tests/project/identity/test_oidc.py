@@ -8,7 +8,9 @@ import re
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
+import jwt
 import pytest
+from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth.models import Group, User
 from django.test import Client
 
@@ -178,8 +180,90 @@ def test_while_the_provider_is_away_a_break_glass_account_gets_in(settings, ana,
     assert SECRET not in caplog.text
 
 
+def ended(body):
+    kind = "application/x-www-form-urlencoded"
+    return Client(enforce_csrf_checks=True).post("/login/elsewhere/ended", body, content_type=kind)
+
+
+@pytest.mark.both_databases
+def test_who_logs_out_at_the_provider_is_logged_out_here(provider, ana, settings):
+    """By a token that it signed for that purpose alone; all their sessions, and nobody else's. A
+    password stays.
+    """
+    provider.tell("o1", preferred_username="oda")
+    provider.log_in("o1")
+    SocialAccount.objects.update(user=ana)
+    second, _ = provider.log_in("o1")
+    provider.tell("o2")
+    others, _ = provider.log_in("o2")
+    by_password = Client()
+    by_password.force_login(ana)
+    body = provider.logged_out("o1")
+    assert ended(body).status_code == 200
+    assert not inside(second)
+    assert not inside(by_password)
+    assert inside(others)
+    ana.refresh_from_db()
+    assert ana.has_usable_password()
+    assert ended(body).status_code == 200  # there is nothing left to end
+    assert ended(provider.logged_out("nobody")).status_code == 200
+    second, _ = provider.log_in("o1")
+    token = body.partition("=")[2]
+    head, claims, signature = token.split(".")
+    id_token = jwt.encode({"sub": "o1"}, "x" * 40, algorithm="HS256")
+    for wrong in (
+        "",
+        "logout_token=",
+        f"logout_token={id_token}",
+        f"logout_token={head}.{claims}.{signature[:-6]}AAAAAA",
+        f"logout_token={head}.{claims}.",
+    ):
+        assert ended(wrong).status_code == 400, wrong
+    settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"][0]["client_id"] = "another"
+    assert ended(provider.logged_out("o1")).status_code == 400
+    assert inside(second)
+    away = f"http://127.0.0.1:{free_port()}"
+    settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"][0]["settings"]["server_url"] = away
+    assert ended(body).status_code == 503
+    assert Client().get("/login/elsewhere/ended").status_code == 405
+
+
+def test_an_id_token_ends_no_session(provider, monkeypatch):
+    """It is signed for us as well, and browsers have it."""
+    provider.tell("i1")
+    seen = []
+    checked = ours.Adapter.claims
+
+    def note(self, app, token, *, require):
+        seen.append(token)
+        return checked(self, app, token, require=require)
+
+    monkeypatch.setattr(ours.Adapter, "claims", note)
+    client, _ = provider.log_in("i1")
+    assert ended(f"logout_token={seen[0]}").status_code == 400
+    assert inside(client)
+
+
+def test_a_refusal_leaves_the_password_that_is_for_the_day_the_provider_is_away(
+    provider, ana, settings
+):
+    """Its sessions end, as everybody's do."""
+    provider.tell("g1", groups=["staff"])
+    provider.log_in("g1")
+    SocialAccount.objects.update(user=ana)
+    client, _ = provider.log_in("g1")
+    settings.WAYSTATION_BREAK_GLASS = ["ana"]
+    settings.WAYSTATION_SSO_ALLOWED_GROUPS = ["staff"]
+    provider.tell("g1", groups=[])
+    assert provider.log_in("g1")[1].status_code == 403
+    assert not inside(client)
+    ana.refresh_from_db()
+    assert ana.has_usable_password()
+
+
 def test_without_a_provider_there_is_no_such_page(settings):
     settings.WAYSTATION_OIDC_ISSUER = ""
     assert Client().get("/login/elsewhere").status_code == 404
+    assert ended("logout_token=x").status_code == 404
     assert "Log in by" not in Client().get("/login").content.decode()
     assert "APPS" in str(settings.SOCIALACCOUNT_PROVIDERS)
