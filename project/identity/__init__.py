@@ -1,1 +1,1 @@
-"""How people log in, by django-allauth: second factors, and forgotten passwords."""
+"""How people log in, by django-allauth: passwords, second factors, and identity providers."""
