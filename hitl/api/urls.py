@@ -7,6 +7,7 @@ from django.urls import path, re_path
 
 from hitl.api import (
     artifacts,
+    batches,
     channels,
     inbound,
     ledger,
@@ -78,6 +79,9 @@ urlpatterns = [
     path("decisions/<dec:decision_id>", ledger.DecisionDetail.as_view()),
     path("decisions/<dec:decision_id>/undo", ledger.DecisionUndo.as_view()),
     path("ledger", ledger.LedgerExport.as_view()),
+    path("batches", batches.Batches.as_view()),
+    path("batches/preview", batches.BatchPreview.as_view()),
+    path("batches/<bat:batch_id>", batches.BatchDetail.as_view()),
     path("views", saved_views.Views.as_view()),
     path("views/<view:view_id>", saved_views.ViewDetail.as_view()),
     path("endpoints", outbound.Endpoints.as_view()),

@@ -19,6 +19,7 @@ from checkpoints.database.people import User
 from checkpoints.models import Checkpoint
 from checkpoints.store import CheckpointDamaged, StoreUnavailable
 from hitl.decisions import services
+from hitl.decisions.bulk import BulkInvalid
 from hitl.decisions.reviewers import policy
 from hitl.find import asking
 from hitl.find.asking import Asked
@@ -49,7 +50,7 @@ REFUSALS = (
 """What one of them may end with without stopping the others."""
 
 
-class BatchInvalid(Exception):
+class BatchInvalid(BulkInvalid):
     """Nothing was done: the message says why."""
 
     code = "batch_invalid"
@@ -81,6 +82,7 @@ class BatchChoice:
     query: str = ""
     reason: str = ""
     step: str = ""
+    via: Via = Via.PAGE
 
 
 def chosen_by(query: Mapping[str, Sequence[str]], *, by: User) -> tuple[list[uuid.UUID], str]:
@@ -137,22 +139,24 @@ class BatchLine:
     order: WorkOrder | None
     """None where whoever looks does not see it."""
     run: str
+    code: str
     words: str
     """Why nothing was done; "" where it was."""
     reached: bool
     """Whether the batch came to it."""
 
 
-def lines_of(batch: Batch, *, by: User) -> list[BatchLine]:
-    """The orders of a batch, as one person sees them."""
+def lines_of(batch: Batch, *, by: User | None) -> list[BatchLine]:
+    """The orders of a batch, as one person sees them; without the orders for None."""
     keys = [ids.parse(WorkOrder.PREFIX, shown) for shown in batch.orders]
-    rows = WorkOrder.objects.visible_to(by).shown().in_bulk(keys)
+    rows = {} if by is None else WorkOrder.objects.visible_to(by).shown().in_bulk(keys)
     results = {result["order"]: result for result in batch.results}
     return [
         BatchLine(
             shown=shown,
             order=rows.get(key),
             run=results.get(shown, {}).get("run", ""),
+            code=results.get(shown, {}).get("code", ""),
             words=results.get(shown, {}).get("words", ""),
             reached=shown in results,
         )
@@ -205,19 +209,19 @@ def begin(key: uuid.UUID, choice: BatchChoice, *, by: User) -> Batch:
     # kept words are English, whoever acts
     with keyed.at_work(None), translation.override("en"):
         for order in orders:
-            batch.results = [*batch.results, _one(batch, order, by=by)]
+            batch.results = [*batch.results, _one(batch, order, choice.via, by=by)]
             batch.save(update_fields=["results"])
     batch.ended_at = clock.now()
     batch.save(update_fields=["ended_at"])
     return batch
 
 
-def _one(batch: Batch, key: uuid.UUID, *, by: User) -> dict[str, str]:
+def _one(batch: Batch, key: uuid.UUID, via: Via, *, by: User) -> dict[str, str]:
     result = {"order": ids.show(WorkOrder.PREFIX, key), "run": "", "code": "", "words": ""}
     try:
         order = services.find_order(key, by=by)
         if batch.action == BatchAction.CANCEL:
-            services.cancel_order(order.pk, by=by, via=Via.PAGE, reason=str(batch.reason))
+            services.cancel_order(order.pk, by=by, via=via, reason=str(batch.reason))
         elif batch.action == BatchAction.RETRY:
             result["run"] = runs.retry(order.pk, by=by).shown_id
         else:

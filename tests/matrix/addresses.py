@@ -310,6 +310,18 @@ ADDRESSES: dict[str, Address] = {
     f"{API}limits/<int:limit_id>": login(
         "GET PATCH DELETE", needs=dict.fromkeys(("PATCH", "DELETE"), "runs.add_template")
     ),
+    f"{API}batches": login(
+        "GET POST",
+        needs={
+            "GET": "runs.view_run",
+            "HEAD": "runs.view_run",
+            "POST": "runs.change_run",
+            "OPTIONS": "runs.view_run",
+        },
+        whole=True,
+    ),
+    f"{API}batches/preview": operator("runs.change_run", "POST"),
+    f"{API}batches/{BATCH}": operator("runs.view_run", "GET", whole=True),
     f"{API}views": login("GET POST", body={"list": "orders", "name": "x"}, done="paused"),
     f"{API}views/{VIEW}": Address("owner", frozenset({"GET", "HEAD", "PATCH", "DELETE"})),
     f"{API}schedules": login("GET POST", needs={"POST": "runs.add_schedule"}),

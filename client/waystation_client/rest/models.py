@@ -49,6 +49,47 @@ class ArtifactWhole(TypedDict):
     content: str
 
 
+class BatchChoiceIn(TypedDict):
+    action: ActionEnum
+    orders: NotRequired[list[str]]
+    query: NotRequired[str]
+
+
+class BatchIn(TypedDict):
+    action: ActionEnum
+    orders: NotRequired[list[str]]
+    query: NotRequired[str]
+    reason: NotRequired[str]
+    step: NotRequired[str]
+
+
+class BatchLineOut(TypedDict):
+    order_id: str
+    run_id: str
+    code: str
+    words: str
+    reached: bool
+
+
+class BatchOut(TypedDict):
+    id: str
+    action: ActionEnum
+    by: str
+    reason: str
+    query: str
+    step: str
+    made_at: str
+    ended_at: str | None
+    lines: list[BatchLineOut]
+
+
+class BatchPreviewOut(TypedDict):
+    orders: list[ChosenOrderOut]
+    left_out: list[LeftOutOrderOut]
+    more: bool
+    steps: list[str]
+
+
 class BranchOut(TypedDict):
     number: int
     start: str | None
@@ -141,6 +182,11 @@ class ChoiceIn(TypedDict):
 class ChosenIn(TypedDict):
     pause_id: str
     revision: int
+
+
+class ChosenOrderOut(TypedDict):
+    id: str
+    title: str
 
 
 class ClaimIn(TypedDict):
@@ -465,6 +511,12 @@ class LedgerPosition(TypedDict):
     anchor: str | None
 
 
+class LeftOutOrderOut(TypedDict):
+    id: str
+    title: str
+    why: str
+
+
 class LeftOutOut(TypedDict):
     messages: NotRequired[int]
     results: NotRequired[int]
@@ -549,6 +601,12 @@ class PaginatedArtifactOutList(TypedDict):
     next: str | None
     previous: str | None
     results: list[ArtifactOut]
+
+
+class PaginatedBatchOutList(TypedDict):
+    next: str | None
+    previous: str | None
+    results: list[BatchOut]
 
 
 class PaginatedCheckpointOutList(TypedDict):
@@ -1496,6 +1554,8 @@ class WorkflowOut(TypedDict):
     waystation_run_id: str
     thread_id: str
 
+
+ActionEnum = Literal["retry", "cancel", "fork"]
 
 BlankEnum = Literal[""]
 

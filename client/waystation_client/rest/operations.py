@@ -13,6 +13,28 @@ def get_artifact(artifact_id: str) -> Request[models.ArtifactWhole]:
     return Request("GET", address("/api/v1/artifacts/{artifact_id}", artifact_id))
 
 
+def list_batches(
+    *, cursor: str | None = None, limit: int | None = None
+) -> Request[models.PaginatedBatchOutList]:
+    """List what was done to many orders at once, newest first."""
+    return Request("GET", "/api/v1/batches", query={"cursor": cursor, "limit": limit})
+
+
+def start_batch(body: models.BatchIn) -> Request[models.BatchOut]:
+    """Retry, cancel or fork many orders, each in a transaction of its own."""
+    return Request("POST", "/api/v1/batches", body=body)
+
+
+def preview_batch(body: models.BatchChoiceIn) -> Request[models.BatchPreviewOut]:
+    """Say what a batch would do, and do nothing."""
+    return Request("POST", "/api/v1/batches/preview", body=body)
+
+
+def get_batch(batch_id: str) -> Request[models.BatchOut]:
+    """Read a batch."""
+    return Request("GET", address("/api/v1/batches/{batch_id}", batch_id))
+
+
 def receive_mail(body: dict[str, Any]) -> Request[models.MailTaken]:
     """Take a reply to a mail."""
     return Request("POST", "/api/v1/channels/mail", body=body)

@@ -117,10 +117,10 @@ def test_a_batch_that_was_cut_short_says_how_far_it_came(order_that, ana, monkey
     orders = [drive(order_that(fails_in_code)) for _ in range(2)]
     one = batches._one
 
-    def killed(batch, key, *, by):
+    def killed(batch, key, via, *, by):
         if key == orders[1].pk:
             raise KeyboardInterrupt
-        return one(batch, key, by=by)
+        return one(batch, key, via, by=by)
 
     monkeypatch.setattr(batches, "_one", killed)
     key = uuid.uuid4()
@@ -129,8 +129,8 @@ def test_a_batch_that_was_cut_short_says_how_far_it_came(order_that, ana, monkey
             key, BatchChoice(action="retry", orders=[order.pk for order in orders]), by=ana
         )
     page = operator(ana).get(f"/operations/batches/{Batch.objects.get().shown_id}/")
-    assert "It has not come to its end" in page.content.decode()
-    assert page.content.decode().count("Not come to.") == 1
+    assert "It has not ended" in page.content.decode()
+    assert page.content.decode().count("Not reached.") == 1
 
 
 @pytest.mark.parametrize(
