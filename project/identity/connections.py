@@ -62,10 +62,12 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _unproven(request: HttpRequest) -> HttpResponse | None:
-    """Where somebody goes first who has not just proven that it is them."""
+    """Where somebody goes first who has not just proven that it is them; and then back to our page,
+    since the form by which they prove it may not lead on to another host either.
+    """
     if proofs.proven(request):
         return None
-    answer = proofs.to_prove(request, back="connections" if request.method == "POST" else "")
+    answer = proofs.to_prove(request, back="connections")
     if answer is None:
         messages.error(request, _("Log in once more, and do this within five minutes."))
     return answer or redirect("connections")

@@ -31,16 +31,15 @@ def proven(request: HttpRequest) -> bool:
     )
 
 
-def to_prove(request: HttpRequest, *, back: str = "") -> HttpResponse | None:
-    """Where to send somebody who has not, and then to the page of this name or what they asked for;
-    None where there is no page for it.
+def to_prove(request: HttpRequest, *, back: str) -> HttpResponse | None:
+    """Where to send somebody who has not, and then to the page of this name; None where there is no
+    page for it.
     """
     pages = {"mfa": "mfa_reauthenticate", "password": "account_reauthenticate"}
     needed = _needed(cast(User, request.user))
     if not needed:
         return None
-    after = reverse(back) if back else request.get_full_path()
-    return redirect(f"{reverse(pages[needed])}?{urlencode({'next': after})}")
+    return redirect(f"{reverse(pages[needed])}?{urlencode({'next': reverse(back)})}")
 
 
 def _needed(user: User) -> str:

@@ -10,10 +10,11 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.databases import copies
-from tests.databases.copies import PEOPLE
+from tests.databases.copies import PASSWORD, PEOPLE
 from tests.servers.certificates import pair
 from tests.servers.providers import SamlProvider, running
 from tests.servers.stack import SlowStack
+from tests.stories.conftest import log_in
 
 pytestmark = pytest.mark.stack
 
@@ -64,3 +65,27 @@ def test_a_login_on_another_site_comes_back_to_the_page_that_was_asked_for(
     page.wait_for_url(f"{address}/login**")
     page.goto("/tokens/")
     assert "/login?next=" in page.url
+
+
+def test_who_has_a_password_connects_the_provider_on_the_way_there_and_back(
+    chromium: Browser, here: tuple[str, SamlProvider]
+) -> None:
+    """Issue 20, 4: no policy of the page stands in the way, and the proof is asked for once."""
+    address, provider = here
+    provider.tell("a1", groups=["x"])
+    page = chromium.new_context(base_url=address).new_page()
+    errors: list[str] = []
+    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    log_in(page, "ana", "/account/elsewhere")
+    page.get_by_role("link", name="Connect Castle").click()
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("link", name="Connect Castle").click()
+    page.locator("[name=login]").fill("a1")
+    page.get_by_role("button").click()
+    page.wait_for_url(f"{address}/account/elsewhere")
+    assert page.get_by_text("From now on this login opens your account.").is_visible()
+    page.get_by_role("button", name="Remove Castle").click()
+    assert page.get_by_text("This login opens your account no more.").is_visible()
+    assert page.get_by_role("link", name="Connect Castle").is_visible()
+    assert errors == []
