@@ -17,6 +17,7 @@ django_application: Any = get_asgi_application()
 
 from checkpoints import checks  # noqa: E402  # their models need the line above
 from hitl.doors.langgraph import server as langgraph  # noqa: E402  # as above
+from hitl.doors.langgraph.protocol import sockets as langgraph_sockets  # noqa: E402  # as above
 from hitl.http.incoming import bounded  # noqa: E402  # as above
 from hitl.http.tracing import traced  # noqa: E402  # as above
 from hitl.live import routing  # noqa: E402  # as above
@@ -32,7 +33,8 @@ shipped.load_at_start()
 # `patient` stands outside whatever else changes `send`: it finds the client's connection by the
 # server's own
 streams = [path(route, patient(traced(guarded(stream)))) for route, stream in routing.streams()]
-doors = []
+doors: list[Any] = []
+door_sockets: list[Any] = []
 if settings.WAYSTATION_MCP:
     from hitl.doors.mcp import server as mcp_server  # its package is optional
 
@@ -41,6 +43,9 @@ if settings.WAYSTATION_LANGGRAPH:
     graph_door = langgraph.application(exception_handler)
     named = settings.WAYSTATION_LANGGRAPH_ORIGINS
     doors.append(re_path(r"^langgraph/(?P<path>.*)$", patient(traced(guarded(graph_door, named)))))
+    graph_socket = langgraph_sockets.application(exception_handler)
+    door_sockets = [re_path(langgraph_sockets.PATH, guarded(patient(graph_socket), named))]
 http: Any = [*streams, *doors, re_path("", traced(bounded(django_application)))]
 sockets = guarded(patient(URLRouter(routing.websockets(exception_handler))))
+sockets = URLRouter([*door_sockets, re_path("", sockets)])
 application = ProtocolTypeRouter({"http": URLRouter(http), "websocket": sockets})

@@ -112,6 +112,11 @@ def acting_token() -> uuid.UUID | None:
     return None if acts is None else acts.key
 
 
+def check_read() -> None:
+    """Raise ScopeMissing where a token acts that may only answer."""
+    _check((Scope.READ, Scope.ASK))
+
+
 def check_answer() -> None:
     """Raise ScopeMissing where a token acts that may not answer."""
     _check(ANSWERS)

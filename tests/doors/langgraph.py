@@ -9,7 +9,7 @@ from typing import Any
 
 from checkpoints import ids as checkpoint_ids
 from hitl.doors.langgraph import server
-from hitl.doors.langgraph.calls import Call
+from hitl.doors.langgraph.calls import Call, Reply
 from hitl.doors.langgraph.frames import as_json
 from hitl.http import authentication
 from hitl.live.pump import StreamRefused
@@ -40,7 +40,8 @@ def called_here(authorization: str, method: str, path: str, body: Any) -> tuple[
         return 401, ""
     try:
         route, names = server.route_of(method, path)
-        reply = server._act(route, caller, Call(by=caller.user, names=names, query={}, data=body))
+        call = Call(by=caller.user, names=names, query={}, data=body, problem_of=exception_handler)
+        reply = server._act(route, caller, call)
     except StreamRefused as refused:
         return refused.status, str(refused)
     except Exception as error:
@@ -48,7 +49,7 @@ def called_here(authorization: str, method: str, path: str, body: Any) -> tuple[
         if problem is None:
             raise
         return problem.status_code, as_json(problem.data)
-    assert not hasattr(reply, "segment"), "a stream"
+    assert isinstance(reply, Reply), "a stream"
     return reply.status, as_json(reply.data)
 
 

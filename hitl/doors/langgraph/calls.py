@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from rest_framework.response import Response
 
 from checkpoints.database.people import User
 from hitl.live.pump import StreamRefused
 
 Body = TypeVar("Body", bound="Given")
+ProblemOf = Callable[[Exception, dict[str, Any]], Response | None]
+"""Error → problem document, as REST has it; None for an error of ours."""
 
 
 class Given(BaseModel):
@@ -32,6 +35,7 @@ class Call:
     data: Any = None
     """The body, as JSON."""
     headers: Mapping[str, str] = field(default_factory=dict)
+    problem_of: ProblemOf = lambda error, context: None
 
     def body(self, kind: type[Body]) -> Body:
         """The body, read. Raises StreamRefused."""
@@ -56,6 +60,18 @@ class Reply:
     data: Any = None
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Streamed:
+    """What a request is answered with, piece by piece."""
+
+    frames: AsyncGenerator[list[bytes], None]
+    may_stay: Callable[[], bool]
+    """Whether its person may go on reading. Asked in a database thread."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    is_result: bool = False
+    """Whether it is one JSON document, which is not there yet."""
 
 
 def read(kind: type[Body], data: Any) -> Body:

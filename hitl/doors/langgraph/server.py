@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -15,9 +15,9 @@ from rest_framework.response import Response
 from hitl.doors import admission
 from hitl.doors.admission import Receive, Send
 from hitl.doors.langgraph import assistants, cors, runs, searching, states, streams, threads
-from hitl.doors.langgraph.calls import Call, Reply
+from hitl.doors.langgraph.calls import Call, ProblemOf, Reply, Streamed
 from hitl.doors.langgraph.frames import as_json
-from hitl.doors.langgraph.streams import Followed
+from hitl.doors.langgraph.protocol import commands, following
 from hitl.http import incoming
 from hitl.http.authentication import Caller
 from hitl.live import pump
@@ -26,7 +26,6 @@ from hitl.live.topics import in_database_thread
 from runs.security import scopes
 from runs.security.scopes import Scope
 
-ProblemOf = Callable[[Exception, dict[str, Any]], Response | None]
 READS = (Scope.READ, *scopes.ASKS)
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
@@ -37,13 +36,15 @@ class Route:
 
     method: str
     path: str
-    run: Callable[[Call], Reply | Followed] | None
+    run: Callable[[Call], Reply | Streamed] | None
     """None: this server has no such thing, and says so."""
     scopes: tuple[str, ...] = ()
+    acts: bool = False
+    """Takes more than what it reads: each of its commands looks at the scope anew."""
 
     @property
     def reads(self) -> bool:
-        return Scope.READ in self.scopes
+        return Scope.READ in self.scopes and not self.acts
 
 
 THREAD, RUN = "/threads/{thread_id}", "/threads/{thread_id}/runs/{run_id}"
@@ -78,6 +79,8 @@ ROUTES = (
     Route("GET", f"{RUN}/join", streams.join, READS),
     Route("GET", f"{RUN}/stream", streams.rejoin, READS),
     Route("POST", f"{RUN}/cancel", runs.cancel, scopes.ASKS),
+    Route("POST", f"{THREAD}/commands", commands.obey, (*READS, Scope.ANSWER), acts=True),
+    Route("POST", f"{THREAD}/stream/events", following.stream, READS),
     *(
         Route(method, path, None)
         for method, path in (
@@ -90,8 +93,6 @@ ROUTES = (
             ("POST", f"{THREAD}/copy"),
             ("POST", "/threads/prune"),
             ("GET", f"{THREAD}/stream"),
-            ("POST", f"{THREAD}/stream/events"),
-            ("POST", f"{THREAD}/commands"),
             ("POST", "/runs/batch"),
             ("POST", "/runs/cancel"),
             ("POST", f"{THREAD}/runs/crons"),
@@ -155,7 +156,7 @@ def application(problem_of: ProblemOf) -> Any:
             caller = await in_database_thread(admission.admit)(scope, methods=METHODS)
             body = await admission.body_of(receive, limit="BODY_BYTES")
             route, names = route_of(scope["method"], path)
-            call = _call(scope, caller, names, body)
+            call = replace(_call(scope, caller, names, body), problem_of=problem_of)
             done = await in_database_thread(_act)(route, caller, call)
         except StreamRefused as refused:
             await send_problem(send, refused)
@@ -166,7 +167,7 @@ def application(problem_of: ProblemOf) -> Any:
                 raise
             await _problem(send, problem)
             return
-        if isinstance(done, Followed):
+        if isinstance(done, Streamed):
             await _follow(scope, caller, done, receive, send)
         else:
             await _answer(send, done)
@@ -194,7 +195,7 @@ def _call(scope: dict[str, Any], caller: Caller, names: dict[str, str], body: by
     )
 
 
-def _act(route: Route, caller: Caller, call: Call) -> Reply | Followed:
+def _act(route: Route, caller: Caller, call: Call) -> Reply | Streamed:
     """Do what the route does, as this token. In a database thread."""
     refused = scopes.refusal(caller.scope, route.scopes)
     if refused is not None:
@@ -205,27 +206,23 @@ def _act(route: Route, caller: Caller, call: Call) -> Reply | Followed:
 
 
 async def _follow(
-    scope: dict[str, Any], caller: Caller, followed: Followed, receive: Receive, send: Send
+    scope: dict[str, Any], caller: Caller, streamed: Streamed, receive: Receive, send: Send
 ) -> None:
     def may_stay(again: Caller) -> bool:
         with scopes.acting(again.scope, again.token_key):
-            return followed.may_stay()
+            return streamed.may_stay()
 
-    headers = [(name.lower().encode(), value.encode()) for name, value in followed.headers.items()]
-    common: dict[str, Any] = {
-        "scope": scope,
-        "person": caller.user.pk,
-        "may_stay": may_stay,
-        "headers": headers,
-        "heartbeat": streams.HEARTBEAT,
-        "opening": b"",
-    }
-    if followed.is_stream:
-        stream = EventStream(frames=streams.frames(followed), **common)
-    else:
-        stream = EventStream(
-            frames=streams.result(followed), media=b"application/json", beat=b" ", **common
-        )
+    as_result: dict[str, Any] = {"media": b"application/json", "beat": b" "}
+    stream = EventStream(
+        scope=scope,
+        person=caller.user.pk,
+        frames=streamed.frames,
+        may_stay=may_stay,
+        headers=_encoded(streamed.headers),
+        heartbeat=streams.HEARTBEAT,
+        opening=b"",
+        **(as_result if streamed.is_result else {}),
+    )
     await pump.run(stream, receive, send)
 
 

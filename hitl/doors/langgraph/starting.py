@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from checkpoints.models import Thread, WhenBusy
 from hitl.decisions.services import (
+    AlreadyAnswered,
     NotFound,
     NotPaused,
     SeveralQuestions,
@@ -26,6 +27,8 @@ from runs.security import scopes
 from runs.threads.turns import Turn
 
 REASON = "LangGraph client"
+NOT_ASKED = (AlreadyAnswered, NotPaused)
+"""What an answer meets to a question that is not, or no longer, asked."""
 END = "__end__"
 BUSY = {
     "reject": WhenBusy.REFUSE,
@@ -113,11 +116,16 @@ def begin(call: Call) -> tuple[Thread, Segment, RunIn]:
         segment = segments.find(thread.pk, answer(call, thread, command.resume))
     else:
         segment = segments.find(thread.pk, _start(call, thread, given))
-    if given.metadata:
-        LangGraphRun.objects.update_or_create(
-            wire_id=segment.wire_id, defaults={"thread": thread, "metadata": given.metadata}
-        )
+    note(thread, segment.wire_id, given.metadata)
     return thread, segment, given
+
+
+def note(thread: Thread, wire_id: uuid.UUID, metadata: Mapping[str, Any]) -> None:
+    """Keep what a client says of its run."""
+    if metadata:
+        LangGraphRun.objects.update_or_create(
+            wire_id=wire_id, defaults={"thread": thread, "metadata": dict(metadata)}
+        )
 
 
 def _thread(call: Call, given: RunIn) -> Thread:
@@ -142,7 +150,13 @@ def _start(call: Call, thread: Thread, given: RunIn) -> uuid.UUID:
             "This thread asks a question, which a message never answers by accident: answer it "
             "with command.resume, or send multitask_strategy interrupt.",
         )
-    place = given.checkpoint_id or given.checkpoint.get("checkpoint_id") or ""
+    settings = given.config.get("configurable") or {}
+    place = (
+        given.checkpoint_id
+        or given.checkpoint.get("checkpoint_id")
+        or settings.get("checkpoint_id")
+        or ""
+    )
     turn = Turn(
         template=template.slug,
         input=_input(template, given.input),
@@ -202,7 +216,7 @@ def answer(call: Call, thread: Thread, value: Any) -> uuid.UUID:
     """
     scopes.check_answer()
     pauses = messages.open_on(thread.pk)
-    if isinstance(value, dict) and value and all(map(_is_id, value)):
+    if isinstance(value, dict) and value and all(map(is_id, value)):
         named = {interrupts.id_of(pause): pause for pause in pauses}
         if unknown := sorted(set(value) - named.keys()):
             raise _closed(thread, uuid.UUID(unknown[0]))
@@ -218,7 +232,8 @@ def answer(call: Call, thread: Thread, value: Any) -> uuid.UUID:
     return recorded[0].pk
 
 
-def _is_id(key: Any) -> bool:
+def is_id(key: Any) -> bool:
+    """Whether it has the form of an interrupt's id."""
     return isinstance(key, str) and len(key) == 32 and set(key) <= set("0123456789abcdef")
 
 

@@ -13,7 +13,7 @@ from checkpoints.events import log
 from checkpoints.events.log import Envelope
 from checkpoints.models import Thread
 from hitl.doors.langgraph import interrupts, runs, segments, starting, threads
-from hitl.doors.langgraph.calls import Call, invalid
+from hitl.doors.langgraph.calls import Call, Streamed, invalid
 from hitl.doors.langgraph.frames import (
     BEGINNING,
     INTERRUPT,
@@ -41,51 +41,40 @@ NOW = 2**62
 class Followed:
     """A wire run that is followed to its end."""
 
-    call: Call
     thread_id: uuid.UUID
     segment: Segment
-    tail: str
-    """`/stream` or `/join`: where a client that lost us goes on."""
-    headers: dict[str, str]
     modes: frozenset[str] = frozenset()
     place: Place = BEGINNING
 
-    @property
-    def is_stream(self) -> bool:
-        return self.tail == "/stream"
 
-    def may_stay(self) -> bool:
-        """In a database thread."""
-        return bool(threads.visible(self.call).filter(pk=self.thread_id).exists())
-
-
-def _followed(call: Call, thread: Thread, segment: Segment, tail: str, **more: Any) -> Followed:
-    return Followed(
-        call=call,
-        thread_id=thread.pk,
-        segment=segment,
-        tail=tail,
+def _followed(call: Call, thread: Thread, segment: Segment, tail: str, **more: Any) -> Streamed:
+    """`tail`: `/stream` or `/join`, where a client that lost us goes on."""
+    followed = Followed(thread_id=thread.pk, segment=segment, **more)
+    told = frames(followed) if tail == "/stream" else result(followed)
+    return Streamed(
+        frames=told,
+        may_stay=lambda: threads.sees(call, thread.pk),
         headers=runs.places(thread, segment, tail=tail),
-        **more,
+        is_result=tail != "/stream",
     )
 
 
-def begin(call: Call) -> Followed:
+def begin(call: Call) -> Streamed:
     thread, segment, given = starting.begin(call)
     return _followed(call, thread, segment, "/stream", modes=given.modes)
 
 
-def begin_and_wait(call: Call) -> Followed:
+def begin_and_wait(call: Call) -> Streamed:
     thread, segment, _ = starting.begin(call)
     return _followed(call, thread, segment, "/join")
 
 
-def join(call: Call) -> Followed:
+def join(call: Call) -> Streamed:
     thread, segment = runs.find(call)
     return _followed(call, thread, segment, "/join")
 
 
-def rejoin(call: Call) -> Followed:
+def rejoin(call: Call) -> Streamed:
     """A stream again, from the frame that the client has."""
     thread, segment = runs.find(call)
     if call.query.get("cancel_on_disconnect", "0").lower() in {"1", "true"}:

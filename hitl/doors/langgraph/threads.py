@@ -62,6 +62,11 @@ def find_by(call: Call, wire: uuid.UUID) -> Thread:
     return thread
 
 
+def sees(call: Call, thread_id: uuid.UUID) -> bool:
+    """Whether a call may still see a thread."""
+    return bool(visible(call).filter(pk=thread_id).exists())
+
+
 def wire_id(thread_id: uuid.UUID) -> str:
     """The id under which clients know a thread."""
     rows = LangGraphThread.objects.filter(thread=thread_id)

@@ -14,30 +14,11 @@ import pytest
 from langgraph_sdk import get_client, get_sync_client
 from langgraph_sdk.errors import APIStatusError
 
-from tests.databases.copies import PEOPLE, TOKENS
+from tests.databases.copies import TOKENS
 from tests.servers.stack import SlowStack, standing_alone
+from tests.stories.live.langgraph_loads import LOADS
 
 pytestmark = [pytest.mark.stack, pytest.mark.one_database]
-
-RULED = """
-definitions.edit_template("two-people", needs_repository=False, steps=[
-    {**slow_steps_asking, "review": {"self_approval": False, "edits": True}},
-])
-"""
-LOADS = (
-    PEOPLE
-    + """
-from runs import definitions
-slow_steps_asking = {"step_type": "planning", "step_template_slug": "slow-tick",
-    "pause_after": True, "pause_phase": "awaiting_plan_approval"}
-"""
-    + RULED
-    + """
-for name, scope in {"ask": "ask", "answer": "answer", "read": "read"}.items():
-    ApiToken.objects.create(user=User.objects.get(username="ana"), name=name, scope=scope,
-        digest=ApiToken.digest_of(f"wst_ana-{name}"))
-"""
-)
 
 
 @pytest.fixture(scope="module")
@@ -230,8 +211,6 @@ NOT_HERE: list[tuple[Any, ...]] = [
     ("PUT", "/store/items", {}, 501),
     ("POST", "/runs/crons/search", {}, 501),
     ("POST", "/runs/batch", [], 501),
-    ("POST", "/threads/x/commands", {}, 501),
-    ("POST", "/threads/x/stream/events", {}, 501),
     ("GET", "/nothing", None, 404),
     ("PUT", "/threads", {}, 405),
     ("POST", "/threads", {"ttl": 5}, 422),

@@ -1,0 +1,99 @@
+"""Following a thread's events: which channels, from which number on."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from pydantic import Field
+
+from checkpoints.events.log import Envelope
+from hitl.doors.langgraph import threads
+from hitl.doors.langgraph.calls import Call, Given, Streamed, invalid
+from hitl.doors.langgraph.frames import as_json
+from hitl.doors.langgraph.protocol import events
+from hitl.live.hub import hub
+from hitl.live.outages import Outage
+from hitl.live.pump import StreamRefused
+from hitl.live.topics import in_database_thread
+
+CHANNELS = frozenset(
+    {
+        *("values", "updates", "messages", "tools", "lifecycle", "input"),
+        *("checkpoints", "tasks", "custom"),
+    }
+)
+CUSTOM = "custom"
+
+
+class Filter(Given):
+    """What a client follows."""
+
+    channels: list[str] = Field(min_length=1, max_length=100)
+    namespaces: list[list[str]] = Field(default=[], max_length=100)
+    """Beginnings of namespaces; none: all."""
+    depth: int | None = Field(default=None, ge=0)
+    since: int = Field(default=0, ge=0, le=2**62)
+    """The number of the last event that the client has."""
+
+    def wants(self, channel: str) -> bool:
+        """All that is told is the root's, which only an empty beginning has."""
+        if self.namespaces and [] not in self.namespaces:
+            return False
+        by_name = channel.startswith(f"{CUSTOM}:") and CUSTOM in self.channels
+        return channel in self.channels or by_name
+
+
+def checked(given: Filter) -> Filter:
+    """Raises StreamRefused where a channel is none."""
+    for channel in given.channels:
+        if channel not in CHANNELS and not channel.removeprefix(f"{CUSTOM}:") != channel:
+            raise invalid(f"channels: there is no {channel[:60]!r}.")
+    return given
+
+
+def stream(call: Call) -> Streamed:
+    """A thread's events as server-sent events: they go on over all its runs."""
+    thread = threads.find(call)
+    try:
+        given = checked(call.body(Filter))
+    except StreamRefused as error:
+        raise StreamRefused(400, "invalid_argument", error.detail) from error
+
+    async def frames() -> AsyncGenerator[list[bytes], None]:
+        async with aclosing(pages(thread.pk, given)) as told:
+            async for page in told:
+                yield [written(event) for event in page]
+
+    return Streamed(frames=frames(), may_stay=lambda: threads.sees(call, thread.pk))
+
+
+async def pages(thread_id: uuid.UUID, given: Filter) -> AsyncGenerator[list[dict[str, Any]], None]:
+    """The protocol's events of a thread after a number, for as long as the caller listens."""
+    tell = in_database_thread(_told)
+    seq, place = divmod(given.since, events.MOST)
+    begin = seq if place == events.MOST - 1 else seq - 1
+    # an async generator
+    async with aclosing(hub().follow(thread_id, max(begin, 0))) as following:  # type: ignore[type-var]
+        async for page in following:
+            if isinstance(page, Outage) or not page:
+                continue
+            told = await tell([event.event for event in page], given)
+            if told:
+                yield told
+
+
+def _told(page: list[Envelope], given: Filter) -> list[dict[str, Any]]:
+    return [
+        told
+        for event in page
+        for told in events.told(event, given.wants)
+        if told["seq"] > given.since
+    ]
+
+
+def written(event: dict[str, Any]) -> bytes:
+    """An event as server-sent events have it."""
+    return f"id: {event['seq']}\nevent: {event['method']}\ndata: {as_json(event)}\n\n".encode()

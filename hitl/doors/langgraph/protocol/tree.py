@@ -1,0 +1,30 @@
+"""A run, and the runs that work for it, as the protocol's tree of agents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runs.models import Run
+from runs.states import CANCELLED, COMPLETED, EXPIRED, FAILED, PAUSED, PENDING
+
+STATUS: dict[str, str] = {
+    PENDING: "started",
+    PAUSED: "interrupted",
+    COMPLETED: "completed",
+    FAILED: "failed",
+    EXPIRED: "failed",
+    CANCELLED: "failed",
+}
+
+
+def of(run: Run, namespace: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The run's node, with those below it."""
+    children = Run.objects.filter(parent=run).order_by("id")
+    return {
+        "namespace": list(namespace),
+        "status": STATUS.get(run.status, "running"),
+        "graph_name": run.frozen.template_slug or "",
+        "children": [
+            of(child, (*namespace, f"{child.child_name}:{child.pk.hex}")) for child in children
+        ],
+    }

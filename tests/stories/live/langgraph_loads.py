@@ -1,0 +1,23 @@
+"""People, templates and tokens that the tests of the door `/langgraph` need."""
+
+from tests.databases.copies import PEOPLE
+
+RULED = """
+definitions.edit_template("two-people", needs_repository=False, steps=[
+    {**slow_steps_asking, "review": {"self_approval": False, "edits": True}},
+])
+"""
+LOADS = (
+    PEOPLE
+    + """
+from runs import definitions
+slow_steps_asking = {"step_type": "planning", "step_template_slug": "slow-tick",
+    "pause_after": True, "pause_phase": "awaiting_plan_approval"}
+"""
+    + RULED
+    + """
+for name, scope in {"ask": "ask", "answer": "answer", "read": "read"}.items():
+    ApiToken.objects.create(user=User.objects.get(username="ana"), name=name, scope=scope,
+        digest=ApiToken.digest_of(f"wst_ana-{name}"))
+"""
+)
