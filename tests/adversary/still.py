@@ -15,7 +15,7 @@ WRITES = "As `PUT templates/workflows`, which is played: the same service, the s
 OWN_VIEWS = "Keeps what a list was asked, and changes no run."
 OPENS = "Opens a question of its own, as `POST workflows/wait`, which is played; or ends that."
 LOOKS = "Says what an order would meet; writes nothing."
-GRAPH = "As `graph POST threads/…/runs`, which is played: the same function, and then a stream."
+GRAPH = "As `graph POST threads/…/runs`, which is played: the same functions in other words."
 GRAPH_ENDS = "As `POST runs/…/cancel`, which is played: the same service."
 GRAPH_OWN = "Makes, tags or hides what clients of one door see, and no run."
 STILL: dict[str, str] = {
@@ -62,6 +62,7 @@ STILL: dict[str, str] = {
     f"graph POST threads/{THREAD}/runs/stream": GRAPH,
     f"graph POST threads/{THREAD}/runs/wait": GRAPH,
     "graph POST runs": GRAPH,
+    f"graph POST threads/{THREAD}/commands": GRAPH,
     "graph POST runs/stream": GRAPH,
     f"graph POST threads/{THREAD}/state": GRAPH_ENDS,
     f"graph POST threads/{THREAD}/runs/<run:run_id>/cancel": GRAPH_ENDS,

@@ -5,21 +5,33 @@ LangGraph's people wrote, unmodified (issue 21).
 from __future__ import annotations
 
 import asyncio
+import json
+import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from typing import Any
 
 import httpx
 import pytest
+from langchain_protocol.protocol import CommandResponse, ErrorResponse, Event
 from langgraph_sdk import get_client, get_sync_client
+from pydantic import TypeAdapter
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
 
 from tests.databases.copies import TOKENS
 from tests.servers.stack import SlowStack, standing_alone
+from tests.stories.live.cutting import cutting
 from tests.stories.live.langgraph_loads import LOADS
 
 pytestmark = [pytest.mark.stack, pytest.mark.one_database]
 
 TRANSPORTS = ["sse", "websocket"]
+CHANNELS = [
+    *("values", "updates", "messages", "tools", "lifecycle", "input"),
+    *("checkpoints", "tasks", "custom"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +54,7 @@ def by_header(transport: str, who: str = "ana") -> dict[str, str]:
 
 async def interrupt_of(thread: Any) -> Any:
     async with asyncio.timeout(20):
-        while not thread.interrupted:
+        while not thread.interrupted:  # noqa: ASYNC110  # it has no event
             await asyncio.sleep(0.05)
     return thread.interrupts[-1]
 
@@ -62,3 +74,337 @@ async def test_a_client_starts_answers_and_reads_the_end(ana, transport):
         assert values["messages"][-1]["content"] == "Rome it is."
         runs = await ana.runs.list(thread.thread_id)
         assert [run["run_id"] for run in runs] == [answered["run_id"], begun["run_id"]]
+
+
+def test_the_client_that_waits_does_the_same(server: SlowStack):
+    with (
+        get_sync_client(url=f"{server.url}/langgraph", api_key=TOKENS["ana"]) as ana,
+        ana.threads.stream(assistant_id="slow-talk") as thread,
+    ):
+        thread.run.start(input={"input": "Hello"})
+        end = time.monotonic() + 20
+        while not thread.interrupted and time.monotonic() < end:
+            time.sleep(0.05)
+        thread.run.respond("Rome", interrupt_id=thread.interrupts[0]["interrupt_id"])
+        assert thread.output["messages"][-1]["content"] == "Rome it is."
+
+
+async def test_words_come_as_messages_and_values_as_they_stand(ana):
+    async with ana.threads.stream(assistant_id="slow-chat") as thread:
+        await thread.run.start(input={"input": "Trends"})
+        async with asyncio.timeout(20):
+            messages = [message async for message in thread.messages]
+            said = [await message.text for message in messages]
+        assert said and all(said)
+        await interrupt_of(thread)
+        state = await ana.threads.get_state(thread.thread_id)
+        assert state["tasks"][0]["interrupts"][0]["id"] == thread.interrupts[0]["interrupt_id"]
+
+
+class Raw:
+    """The wire itself, as Ana or somebody else."""
+
+    def __init__(self, server: SlowStack, who: str = "ana", *, url: str = "") -> None:
+        headers = {"x-api-key": str(TOKENS.get(who, who))}
+        base = f"{url or server.url}/langgraph"
+        self.http = httpx.AsyncClient(base_url=base, headers=headers)
+
+    async def command(self, thread: str, method: str, **params: Any) -> dict[str, Any]:
+        body = {"id": 7, "method": method, "params": params}
+        answer = await self.http.post(f"/threads/{thread}/commands", json=body)
+        assert answer.status_code == 200, answer.text
+        told: dict[str, Any] = answer.json()
+        TypeAdapter(CommandResponse | ErrorResponse).validate_python(told)
+        assert told["id"] == 7
+        return told
+
+    async def events(self, thread: str, *, until: str, **given: Any) -> list[dict[str, Any]]:
+        """Up to the first event of the root's lifecycle that says so."""
+        told: list[dict[str, Any]] = []
+        await self._read(thread, told, until, given)
+        assert told[-1]["params"]["data"].get("event") == until, "the stream ended"
+        return told
+
+    async def in_spite_of_cuts(self, thread: str, *, until: str) -> list[dict[str, Any]]:
+        """The same, beginning anew behind the last event where the connection breaks."""
+        told: list[dict[str, Any]] = []
+        while not told or told[-1]["params"]["data"].get("event") != until:
+            with suppress(httpx.TransportError):
+                since = told[-1]["seq"] if told else 0
+                await self._read(thread, told, until, {"since": since})
+        return told
+
+    async def _read(
+        self, thread: str, told: list[dict[str, Any]], until: str, given: dict[str, Any]
+    ) -> None:
+        given = {"channels": CHANNELS, **given}
+        async with (
+            asyncio.timeout(20),
+            self.http.stream("POST", f"/threads/{thread}/stream/events", json=given) as answer,
+        ):
+            assert answer.status_code == 200, await answer.aread()
+            async for line in answer.aiter_lines():
+                if line.startswith("data: "):
+                    with suppress(json.JSONDecodeError):  # cut in its middle
+                        told.append(json.loads(line.removeprefix("data: ")))
+                    if told and told[-1]["params"]["data"].get("event") == until:
+                        return
+
+
+VALID = TypeAdapter(Event)
+
+
+async def test_what_is_told_live_is_told_again_from_any_number(server: SlowStack):
+    """P9, of the protocol: numbers are the thread's, whatever a reader follows."""
+    ana = Raw(server)
+    thread = str(uuid.uuid4())
+    begun = await ana.command(thread, "run.start", assistant_id="slow-chat", input="Trends")
+    since = begun["meta"]["applied_through_seq"]
+    live = await ana.events(thread, until="interrupted", since=since)
+    for event in live:
+        if event["method"] != "input.answered":  # of a later version than the package
+            VALID.validate_python(event)
+    numbers = [event["seq"] for event in live]
+    assert numbers == sorted(set(numbers)) and min(numbers) > since
+    assert len({event["event_id"] for event in live}) == len(live)
+    assert {"lifecycle", "messages", "values", "input.requested", "checkpoints", "tasks"} <= {
+        event["method"] for event in live
+    }
+    assert await ana.events(thread, until="interrupted") == live
+    for place in range(0, len(live) - 1, 5):
+        rest = await ana.events(thread, until="interrupted", since=live[place]["seq"])
+        assert rest == live[place + 1 :]
+    few = await ana.events(thread, until="interrupted", channels=["lifecycle", "input"])
+    assert few == [one for one in live if one["method"] in {"lifecycle", "input.requested"}]
+    deep = ["values", "lifecycle"]
+    root = await ana.events(
+        thread, until="interrupted", channels=deep, namespaces=[[], ["x"]], depth=0
+    )
+    assert [one["method"] for one in root] == [
+        one["method"] for one in live if one["method"] in deep
+    ]
+    asked = next(one for one in live if one["method"] == "input.requested")
+    key = asked["params"]["data"]["interrupt_id"]
+    done = await ana.command(
+        thread, "input.respond", interrupt_id=key, response="Yes", namespace=[]
+    )
+    ended = await ana.events(thread, until="completed", since=live[-1]["seq"])
+    answered = next(one for one in ended if one["method"] == "input.answered")
+    assert answered["params"]["data"] == {"interrupt_ids": [key]}
+    assert done["meta"]["applied_through_seq"] < answered["seq"]
+    assert await ana.events(thread, until="completed") == live + ended
+    # behind it, and from behind the end, comes what comes next
+    again = await ana.command(thread, "run.start", assistant_id="slow-broken", input={})
+    after = again["meta"]["applied_through_seq"]
+    stopped = await ana.events(thread, until="interrupted", since=after)
+    states = [one["params"]["data"]["event"] for one in stopped if one["method"] == "lifecycle"]
+    assert states == ["started", "running", "interrupted"]
+    await ana.http.aclose()
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_a_connection_that_breaks_loses_nothing_and_doubles_nothing(server, transport):
+    async with (
+        cutting(server.port, [40, 700, 1500, 2900]) as (url, cutter),
+        get_client(url=f"{url}/langgraph", api_key=TOKENS["ana"]) as ana,
+        ana.threads.stream(
+            assistant_id="slow-chat", transport=transport, headers=by_header(transport)
+        ) as thread,
+    ):
+        await thread.run.start(input={"input": "Trends"})
+        told = []
+        async with asyncio.timeout(30):
+            async for event in thread.subscribe(CHANNELS):
+                told.append(event)
+                if event["params"]["data"].get("event") == "interrupted":
+                    break
+        raw = Raw(server)
+        # the package may stop reading as soon as its other stream has the question
+        whole = await raw.events(thread.thread_id, until="interrupted")
+        assert told == whole[: len(told)] and len(told) >= len(whole) - 8
+        await interrupt_of(thread)
+        await thread.run.respond("Yes", interrupt_id=thread.interrupts[-1]["interrupt_id"])
+        async with asyncio.timeout(20):
+            assert (await thread.output)["messages"][-1]["type"] == "ai"
+        assert cutter.cuts == 4
+        whole = await raw.events(thread.thread_id, until="completed")
+        await raw.http.aclose()
+    every = [40, *range(300, 12_000, 900)]
+    async with cutting(server.port, every) as (url, cutter):
+        raw = Raw(server, url=url)
+        assert await raw.in_spite_of_cuts(thread.thread_id, until="completed") == whole
+        assert cutter.cuts > 3
+        await raw.http.aclose()
+
+
+async def test_rules_hold_here_as_behind_every_door(server: SlowStack):
+    """P6: who asked does not approve; who was late is told; a reader reads."""
+    ana, ben = Raw(server), Raw(server, "ben")
+    read, ask, answer = (Raw(server, f"wst_ana-{scope}") for scope in ("read", "ask", "answer"))
+    made = await ana.http.post("/threads", json={"metadata": {"waystation_team": "platform"}})
+    thread = made.json()["thread_id"]
+    start = {"assistant_id": "two-people", "input": {"input": "Pay"}}
+    for who in (read, answer):
+        refused = await who.command(thread, "run.start", **start)
+        assert refused["error"] == "permission_denied"
+    await ana.command(thread, "run.start", **start)
+    live = await ben.events(thread, until="interrupted")
+    key = next(one for one in live if one["method"] == "input.requested")["params"]["data"][
+        "interrupt_id"
+    ]
+    for who in (ana, read, ask):
+        refused = await who.command(thread, "input.respond", interrupt_id=key, response=True)
+        assert refused["error"] == "permission_denied", refused
+    assert (await answer.command(thread, "state.get"))["error"] == "permission_denied"
+    unfit = await ben.command(thread, "input.respond", interrupt_id=key, response={"type": "no"})
+    assert unfit["error"] == "invalid_argument"
+    state = await read.command(thread, "state.get", namespace=[], keys=["input"])
+    listed = await ana.command(thread, "state.listCheckpoints", limit=2)
+    assert listed["result"]["checkpoints"][0]["id"] == state["result"]["checkpoint"]["id"]
+    tree = (await ana.command(thread, "agent.getTree"))["result"]["tree"]
+    assert (tree["graph_name"], tree["status"]) == ("two-people", "interrupted")
+    both = [{"interrupt_id": key, "response": True, "namespace": []}]
+    done = await ben.command(thread, "input.respond", responses=both)
+    await ben.events(thread, until="completed", since=done["meta"]["applied_through_seq"])
+    late = await ben.command(thread, "input.respond", interrupt_id=key, response=True)
+    assert late["error"] == "no_such_interrupt" and "Ben" in late["message"]
+    given = server.call("GET", "/api/v1/decisions", token=TOKENS["ben"])[1]["results"][0]
+    assert (given["via"], given["decided_by"]) == ("langgraph", "ben")
+    # from where it stood before it asked
+    oldest = (await ana.command(thread, "state.listCheckpoints", limit=50))["result"]
+    forked = await ana.command(thread, "state.fork", checkpoint_id=oldest["checkpoints"][-1]["id"])
+    assert forked["result"]["thread_id"] == thread
+    since = forked["meta"]["applied_through_seq"]
+    await ana.events(thread, until="interrupted", since=since)
+    cancelled = await ana.http.post(f"/threads/{thread}/runs/{forked['result']['run_id']}/cancel")
+    assert cancelled.status_code == 404  # it ended at its question
+    ended = await ana.http.post(f"/threads/{thread}/state", json={"as_node": "__end__"})
+    assert ended.status_code == 200
+    (*_, failed) = await ana.events(thread, until="failed", since=since)
+    assert "cancelled" in failed["params"]["data"]["error"].lower()
+    for who in (ana, ben, read, ask, answer):
+        await who.http.aclose()
+
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("run.start", {"assistant_id": "no-such", "input": {}}, "no_such_run"),
+    ("run.start", {"input": {}}, "invalid_argument"),
+    (
+        "run.start",
+        {"assistant_id": "slow-talk", "multitask_strategy": "rollback"},
+        "invalid_argument",
+    ),
+    ("run.start", {"assistant_id": "slow-talk", "surprise": 1}, "invalid_argument"),
+    ("run.begin", {}, "unknown_command"),
+    ("input.inject", {"namespace": []}, "not_supported"),
+    ("input.respond", {"interrupt_id": "x", "response": 1}, "no_such_interrupt"),
+    ("input.respond", {"interrupt_id": "0" * 32, "response": 1}, "no_such_interrupt"),
+    ("input.respond", {"interrupt_id": "0" * 32, "goto": "tell"}, "not_supported"),
+    ("input.respond", {"responses": []}, "no_such_interrupt"),
+    ("input.respond", {"interrupt_id": "0" * 32, "namespace": ["x"]}, "no_such_namespace"),
+    ("state.get", {"namespace": ["x"]}, "no_such_namespace"),
+    ("state.fork", {"checkpoint_id": str(uuid.UUID(int=5))}, "no_such_checkpoint"),
+    ("state.fork", {"checkpoint_id": "x"}, "no_such_checkpoint"),
+    ("agent.getTree", {"run_id": str(uuid.UUID(int=5))}, "no_such_run"),
+    ("agent.getTree", {}, "no_such_run"),
+    ("subscription.subscribe", {"channels": ["values"]}, "not_supported"),
+]
+MALFORMED: list[Any] = [
+    None, [], {}, {"id": 1}, {"id": -1, "method": "state.get"}, {"id": "1", "method": 3},
+    {"id": 1, "method": "state.get", "params": []}, {"method": "state.get"},
+]  # fmt: skip
+NO_FILTER: list[Any] = [
+    None, {}, {"channels": []}, {"channels": "values"}, {"channels": ["odd"]},
+    {"channels": ["custom:"]}, {"channels": ["values"], "since": -1},
+    {"channels": ["values"], "depth": "x"}, {"channels": ["values"], "surprise": 1},
+]  # fmt: skip
+
+
+async def test_what_cannot_be_done_says_so_in_the_protocols_own_codes(server: SlowStack):
+    ana, nobody = Raw(server), Raw(server, "nobody")
+    thread = (await ana.http.post("/threads", json={})).json()["thread_id"]
+    for method, params, code in REFUSED:
+        refused = await ana.command(thread, method, **params)
+        assert (refused["type"], refused["error"]) == ("error", code), (method, params, refused)
+        assert refused["message"]
+    for body in MALFORMED:
+        answer = await ana.http.post(f"/threads/{thread}/commands", json=body)
+        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_argument"), body
+    for body in NO_FILTER:
+        answer = await ana.http.post(f"/threads/{thread}/stream/events", json=body)
+        assert (answer.status_code, answer.json()["code"]) == (400, "invalid_argument"), body
+    elsewhere = f"/threads/{uuid.uuid4()}"
+    unseen = await ana.http.post(f"{elsewhere}/stream/events", json={"channels": ["values"]})
+    assert unseen.status_code == 404
+    assert (await ana.command(str(uuid.uuid4()), "state.get"))["error"] == "no_such_run"
+    unknown = await nobody.http.post(f"{elsewhere}/commands", json={})
+    assert unknown.status_code == 401
+    await ana.http.aclose()
+    await nobody.http.aclose()
+
+
+class Socket:
+    def __init__(self, socket: Any) -> None:
+        self.socket, self.events = socket, list[Any]()
+
+    async def say(self, number: int, method: str, **params: Any) -> Any:
+        await self.socket.send(json.dumps({"id": number, "method": method, "params": params}))
+        return await self.answer()
+
+    async def answer(self) -> Any:
+        while True:
+            told = json.loads(await self.socket.recv())
+            if told["type"] != "event":
+                return told
+            self.events.append(told)
+
+    async def until(self, status: str) -> None:
+        while not any(one["params"]["data"].get("event") == status for one in self.events):
+            self.events.append(json.loads(await self.socket.recv()))
+
+
+async def test_a_socket_takes_every_command_and_begins_before_its_thread(server: SlowStack):
+    """With the token as a browser brings it: an offered subprotocol."""
+    thread = str(uuid.uuid4())
+    url = f"{server.url}/langgraph/threads/{thread}/stream/events".replace("http", "ws", 1)
+    offers: Any = ["waystation", f"bearer.{TOKENS['ana']}"]
+    async with asyncio.timeout(60), connect(url, subprotocols=offers) as wire:
+        ana = Socket(wire)
+        early = await ana.say(1, "subscription.subscribe", channels=["lifecycle"])
+        assert early["error"] == "no_such_run"
+        begun = await ana.say(2, "run.start", assistant_id="slow-talk", input="Hello")
+        assert begun["type"] == "success", begun
+        followed = await ana.say(3, "subscription.subscribe", channels=["lifecycle", "input"])
+        await ana.until("interrupted")
+        asked = next(one for one in ana.events if one["method"] == "input.requested")
+        key = asked["params"]["data"]["interrupt_id"]
+        answered = await ana.say(4, "input.respond", interrupt_id=key, response="Rome")
+        assert answered["type"] == "success", answered
+        await ana.until("completed")
+        raw = Raw(server)
+        assert ana.events == await raw.events(
+            thread, until="completed", channels=["lifecycle", "input"]
+        )
+        await raw.http.aclose()
+        gone = {"subscription_id": followed["result"]["subscription_id"]}
+        assert (await ana.say(5, "subscription.unsubscribe", **gone))["result"] == {}
+        again = await ana.say(6, "subscription.unsubscribe", **gone)
+        assert again["error"] == "no_such_subscription"
+        assert (await ana.say(7, "subscription.reconnect", run_id="x"))["result"] == {
+            "restored": False
+        }
+        odd = await ana.say(8, "subscription.subscribe", channels=["odd"])
+        assert odd["error"] == "invalid_argument"
+        await wire.send("no JSON")
+        malformed = await ana.answer()
+        assert (malformed["id"], malformed["error"]) == (None, "invalid_argument")
+    nobody: Any = ["waystation", "bearer.nobody"]
+    for offered in (None, nobody):
+        with pytest.raises(ConnectionClosed) as closed:
+            async with connect(url, subprotocols=offered) as wire:
+                await wire.recv()
+        assert closed.value.rcvd is not None and closed.value.rcvd.code == 4401
+    other = dict(TOKENS)["ben"]
+    async with connect(url, additional_headers={"x-api-key": other}) as wire:
+        unseen = await Socket(wire).say(1, "subscription.subscribe", channels=["values"])
+        assert unseen["error"] == "no_such_run"

@@ -44,9 +44,14 @@ def number(seq: int, place: int = MOST - 1) -> int:
     return seq * MOST + place
 
 
-def told(event: Envelope, wants: Wants) -> Iterator[dict[str, Any]]:
-    """The protocol's events of an event of the log. In a database thread."""
-    moment = int(dt.datetime.fromisoformat(event["at"]).timestamp() * 1000)
+def told(event: Envelope, at: dt.datetime | None, wants: Wants) -> Iterator[dict[str, Any]]:
+    """The protocol's events of an event of the log. In a database thread.
+
+    Args:
+        at: when it was written; None of a line that stands for what was dropped.
+    """
+    at = at or dt.datetime.fromisoformat(event["at"])
+    moment = int(at.timestamp() * 1000)
     for one in _told(event, wants):
         if wants(one.channel):
             yield {

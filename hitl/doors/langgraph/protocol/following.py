@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import Field
 
 from checkpoints.events.log import Envelope
+from checkpoints.models import Event
 from hitl.doors.langgraph import threads
 from hitl.doors.langgraph.calls import Call, Given, Streamed, invalid
 from hitl.doors.langgraph.frames import as_json
@@ -49,7 +50,8 @@ class Filter(Given):
 def checked(given: Filter) -> Filter:
     """Raises StreamRefused where a channel is none."""
     for channel in given.channels:
-        if channel not in CHANNELS and not channel.removeprefix(f"{CUSTOM}:") != channel:
+        is_named = channel.startswith(f"{CUSTOM}:") and len(channel) > len(CUSTOM) + 1
+        if channel not in CHANNELS and not is_named:
             raise invalid(f"channels: there is no {channel[:60]!r}.")
     return given
 
@@ -80,16 +82,19 @@ async def pages(thread_id: uuid.UUID, given: Filter) -> AsyncGenerator[list[dict
         async for page in following:
             if isinstance(page, Outage) or not page:
                 continue
-            told = await tell([event.event for event in page], given)
+            told = await tell(thread_id, [event.event for event in page], given)
             if told:
                 yield told
 
 
-def _told(page: list[Envelope], given: Filter) -> list[dict[str, Any]]:
+def _told(thread_id: uuid.UUID, page: list[Envelope], given: Filter) -> list[dict[str, Any]]:
+    rows = Event.objects.filter(thread=thread_id, seq__in=[event["seq"] for event in page])
+    # when it was written: what is announced while it happens may have the worker's clock
+    times = dict(rows.values_list("seq", "at"))
     return [
         told
         for event in page
-        for told in events.told(event, given.wants)
+        for told in events.told(event, times.get(event["seq"]), given.wants)
         if told["seq"] > given.since
     ]
 

@@ -1,0 +1,61 @@
+// LangGraph's own package for JavaScript, unmodified: `node langgraph_sdk.mjs URL TOKEN`. Prints what
+// came of it as JSON.
+import { Client } from "@langchain/langgraph-sdk";
+import WebSocket from "ws";
+
+const [apiUrl, apiKey] = process.argv.slice(2);
+const client = new Client({ apiUrl, apiKey });
+const later = () => new Promise((go) => setTimeout(go, 20));
+
+async function overRuns() {
+  const metadata = { by: "javascript" };
+  const { thread_id: thread } = await client.threads.create({ metadata });
+  const parts = [];
+  const options = { input: { input: "Hello" }, streamMode: ["values", "updates"] };
+  for await (const part of client.runs.stream(thread, "slow-talk", options)) parts.push(part);
+  const [asked] = parts.at(-1).data.__interrupt__;
+  const values = await client.runs.wait(thread, "slow-talk", { command: { resume: "Rome" } });
+  return {
+    question: asked.value.action_request.args.question,
+    said: values.messages.at(-1).content,
+    runs: (await client.runs.list(thread)).map((run) => run.status),
+    found: (await client.threads.search({ metadata })).map((found) => found.thread_id === thread),
+    steps: (await client.threads.getHistory(thread)).length > 2,
+  };
+}
+
+async function overEvents(transport) {
+  const offers = ["waystation", `bearer.${apiKey}`]; // a browser's socket can set no header
+  const bySocket = { transport, webSocketFactory: (url) => new WebSocket(url, offers) };
+  const owner = transport === "sse" ? client : new Client({ apiUrl, apiKey: null });
+  const stream = owner.threads.stream({
+    assistantId: "slow-talk",
+    ...(transport === "sse" ? {} : bySocket),
+  });
+  await stream.run.start({ input: { input: "Hello" } });
+  while (!stream.interrupts.length || !stream.interrupted) await later();
+  const [{ interruptId, payload }] = stream.interrupts;
+  const answer = { namespace: [], interrupt_id: interruptId, response: "Oslo" };
+  await stream.input.respond(answer);
+  const told = [];
+  for await (const event of await stream.subscribe({ channels: ["lifecycle", "values"] })) {
+    told.push(event);
+    if (event.params.data.event === "completed") break;
+  }
+  const values = told.filter((event) => event.method === "values");
+  const late = await stream.input.respond(answer).catch((error) => error.code);
+  const { tree } = await stream.agent.getTree();
+  await stream.close();
+  return {
+    question: payload.action_request.args.question,
+    said: values.at(-1).params.data.messages.at(-1).content,
+    once: new Set(told.map((event) => event.event_id)).size === told.length,
+    late,
+    tree: tree.status,
+  };
+}
+
+const came = { runs: await overRuns() };
+for (const transport of ["sse", "websocket"]) came[transport] = await overEvents(transport);
+console.log(JSON.stringify(came));
+process.exit(0);

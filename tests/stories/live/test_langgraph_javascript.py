@@ -1,0 +1,86 @@
+"""The door `/langgraph` on the running product, through LangGraph's packages for JavaScript and its
+hooks for React, unmodified, from npm (issue 21).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.databases.copies import TOKENS
+from tests.node import HERE, INSTALLED
+from tests.servers.stack import SlowStack, standing_alone
+from tests.stories.live.langgraph_loads import LOADS
+
+pytestmark = [pytest.mark.stack, pytest.mark.one_database]
+
+OWN = str(Path(sys.executable).parent)
+"""Where Node from a wheel is."""
+PATH = f"{os.environ['PATH']}{os.pathsep}{OWN}"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
+    if (
+        shutil.which("node", path=PATH) is None
+        or not (INSTALLED / "node_modules" / "@langchain" / "react").exists()
+    ):
+        pytest.skip("LangGraph's packages could not be installed: see .venv/node/why-not.txt")
+    with standing_alone(tmp_path_factory.mktemp("langgraph"), LOADS) as stack:
+        yield stack
+
+
+def came(folder: Path, server: SlowStack, program: str, *words: str) -> Any:
+    """What a program of Ana's prints."""
+    (folder / "node_modules").symlink_to(INSTALLED / "node_modules")
+    shutil.copy(HERE / program, folder)
+    done = subprocess.run(
+        ["node", program, f"{server.url}/langgraph", str(TOKENS["ana"]), *words],
+        cwd=folder,
+        env={**os.environ, "PATH": PATH},
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_package_starts_answers_and_reads_over_every_wire(server: SlowStack, tmp_path: Path):
+    told = came(tmp_path, server, "langgraph_sdk.mjs")
+    assert told["runs"] == {
+        "question": "Which city?",
+        "said": "Rome it is.",
+        "runs": ["success", "success"],
+        "found": [True],
+        "steps": True,
+    }
+    by_events = {
+        "question": "Which city?",
+        "said": "Oslo it is.",
+        "once": True,
+        "late": "no_such_interrupt",
+        "tree": "completed",
+    }
+    assert (told["sse"], told["websocket"]) == (by_events, by_events)
+
+
+@pytest.mark.parametrize("package", ["@langchain/react", "@langchain/langgraph-sdk/react"])
+def test_a_page_of_react_asks_is_answered_and_reads_the_end(server, tmp_path, package):
+    """The hook of the event protocol, and the one before it."""
+    assert came(tmp_path, server, "langgraph_hook.mjs", package) == {
+        "question": "Which city?",
+        "said": ["Hello", "Rome", "Rome it is."],
+        "error": None,
+        "wasLoading": True,
+        "asks": False,
+    }
