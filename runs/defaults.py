@@ -281,9 +281,13 @@ WAYSTATION_SAML_SUBJECT_ATTRIBUTE = env.text("WAYSTATION_SAML_SUBJECT_ATTRIBUTE"
 """The attribute that says who somebody is, and never somebody else; "": subject-id, else the
 NameID.
 """
-WAYSTATION_SSO_ALLOWED_GROUPS = env.items("WAYSTATION_SSO_ALLOWED_GROUPS")
+WAYSTATION_SSO_ALLOWED_GROUPS = env.items(
+    env.renamed("WAYSTATION_OIDC_ALLOWED_GROUPS", "WAYSTATION_SSO_ALLOWED_GROUPS")
+)
 """Who has one of these values may log in by a provider; empty: whoever the provider knows."""
-WAYSTATION_SSO_SESSION_HOURS = env.number("WAYSTATION_SSO_SESSION_HOURS", 12, low=0.1)
+WAYSTATION_SSO_SESSION_HOURS = env.number(
+    env.renamed("WAYSTATION_OIDC_SESSION_HOURS", "WAYSTATION_SSO_SESSION_HOURS"), 12, low=0.1
+)
 """How long a login by a provider lasts: then it is asked again, and its groups with it."""
 WAYSTATION_SSO_LINK = env.items("WAYSTATION_SSO_LINK")
 """Providers, `oidc` and `saml`, whose first login of somebody opens the account that has the mail

@@ -29,6 +29,15 @@ def text(name: str, default: str = "") -> str:
     return os.environ.get(name, default)
 
 
+def renamed(before: str, now: str) -> str:
+    """The name of a variable that had another one: one that is still set under it stops the start,
+    since it would have no effect.
+    """
+    if os.environ.get(before):
+        raise ImproperlyConfigured(f"{before} is called {now} now: rename it, or remove it")
+    return now
+
+
 def flag(name: str, default: bool = False) -> bool:
     value = os.environ.get(name, "1" if default else "0").lower()
     if value not in {"1", "0", "true", "false", "yes", "no", ""}:

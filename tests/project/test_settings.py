@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
 
 from project import settings as product
+from tests.servers.stack import ROOT
 
 TOGETHER = 12
 
@@ -42,3 +46,24 @@ def test_a_key_that_a_killed_process_left_empty_is_made_anew_and_kept(folder):
     (folder / "secret_key").touch(mode=0o600)
     assert product._secret_key() == product._secret_key() == (folder / "secret_key").read_text()
     assert (folder / "secret_key").read_text()
+
+
+@pytest.mark.parametrize("name", ["ALLOWED_GROUPS", "SESSION_HOURS"])
+def test_a_setting_under_the_name_that_it_had_before_stops_the_start(name, tmp_path):
+    """Without effect, the first one would let everybody in."""
+    environment = {
+        **os.environ,
+        "WAYSTATION_DATA": str(tmp_path),
+        f"WAYSTATION_OIDC_{name}": "8",
+    }
+    done = subprocess.run(
+        [sys.executable, "manage.py", "version"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    words = f"WAYSTATION_OIDC_{name} is called WAYSTATION_SSO_{name} now: rename it, or remove it"
+    assert done.stderr.strip().endswith(words)
