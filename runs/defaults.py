@@ -261,6 +261,7 @@ WAYSTATION_DECISIONS = "hitl.decisions.approvals.DecisionRows"
 """Who is asked what people decided, whenever a run acts on it: a class like
 `runs.engine.approvals.Decisions`.
 """
+env.refuse_former()
 WAYSTATION_OIDC_ISSUER = env.text("WAYSTATION_OIDC_ISSUER").strip().rstrip("/")
 """The OpenID Connect provider that people log in by, `https://login.example.org`; "" for none."""
 WAYSTATION_OIDC_CLIENT_ID = env.text("WAYSTATION_OIDC_CLIENT_ID").strip()
@@ -281,13 +282,9 @@ WAYSTATION_SAML_SUBJECT_ATTRIBUTE = env.text("WAYSTATION_SAML_SUBJECT_ATTRIBUTE"
 """The attribute that says who somebody is, and never somebody else; "": subject-id, else the
 NameID.
 """
-WAYSTATION_SSO_ALLOWED_GROUPS = env.items(
-    env.renamed("WAYSTATION_OIDC_ALLOWED_GROUPS", "WAYSTATION_SSO_ALLOWED_GROUPS")
-)
+WAYSTATION_SSO_ALLOWED_GROUPS = env.items("WAYSTATION_SSO_ALLOWED_GROUPS")
 """Who has one of these values may log in by a provider; empty: whoever the provider knows."""
-WAYSTATION_SSO_SESSION_HOURS = env.number(
-    env.renamed("WAYSTATION_OIDC_SESSION_HOURS", "WAYSTATION_SSO_SESSION_HOURS"), 12, low=0.1
-)
+WAYSTATION_SSO_SESSION_HOURS = env.number("WAYSTATION_SSO_SESSION_HOURS", 12, low=0.1)
 """How long a login by a provider lasts: then it is asked again, and its groups with it."""
 WAYSTATION_SSO_LINK = env.items("WAYSTATION_SSO_LINK")
 """Providers, `oidc` and `saml`, whose first login of somebody opens the account that has the mail

@@ -22,6 +22,11 @@ from runs.workflows.base import ConfigInvalid
 from runs.workflows.reviews import calendars as reading
 
 SECRET = 16  # signs at least
+FORMER = {
+    "WAYSTATION_OIDC_ALLOWED_GROUPS": "WAYSTATION_SSO_ALLOWED_GROUPS",
+    "WAYSTATION_OIDC_SESSION_HOURS": "WAYSTATION_SSO_SESSION_HOURS",
+}
+"""What variables were called, and are called now."""
 _PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
@@ -29,13 +34,11 @@ def text(name: str, default: str = "") -> str:
     return os.environ.get(name, default)
 
 
-def renamed(before: str, now: str) -> str:
-    """The name of a variable that had another one: one that is still set under it stops the start,
-    since it would have no effect.
-    """
-    if os.environ.get(before):
-        raise ImproperlyConfigured(f"{before} is called {now} now: rename it, or remove it")
-    return now
+def refuse_former() -> None:
+    """Stop the start where a variable is set under a name that has no effect any more."""
+    for before, now in FORMER.items():
+        if os.environ.get(before):
+            raise ImproperlyConfigured(f"{before} is called {now} now: rename it, or remove it")
 
 
 def flag(name: str, default: bool = False) -> bool:

@@ -57,7 +57,7 @@ def test_a_setting_under_the_name_that_it_had_before_stops_the_start(name, tmp_p
         f"WAYSTATION_OIDC_{name}": "8",
     }
     done = subprocess.run(
-        [sys.executable, "manage.py", "version"],
+        [sys.executable, "manage.py", "showmigrations", "--plan"],
         cwd=ROOT,
         env=environment,
         capture_output=True,
