@@ -409,7 +409,7 @@ class Loop:
         }
 
     def _id(self, role: str) -> str:
-        return f"msg_{memory.name(self.context.key, role)}"
+        return memory.message_id(self.context.key, role)
 
     def _message(self, role: str, content: str, *, at: str, tools: Sequence[Json] = ()) -> Json:
         return {

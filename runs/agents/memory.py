@@ -389,6 +389,11 @@ def name(*parts: str) -> str:
     return hashlib.sha256("/".join(parts).encode()).hexdigest()[:20]
 
 
+def message_id(key: str, role: str) -> str:
+    """The id of what one execution of a step (`Context.key`) says in a role."""
+    return f"msg_{name(key, role)}"
+
+
 def upserted(messages: Sequence[Json], *new: Json) -> list[Json]:
     """The conversation with messages added, or replaced where one of that id stands."""
     places = {

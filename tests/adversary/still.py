@@ -67,6 +67,7 @@ STILL: dict[str, str] = {
     f"graph POST threads/{THREAD}/state": GRAPH_ENDS,
     f"graph POST threads/{THREAD}/runs/<run:run_id>/cancel": GRAPH_ENDS,
     "graph POST runs/wait": GRAPH,
+    "graph POST runs/cancel": GRAPH_ENDS,
     "graph POST threads": GRAPH_OWN,
     f"graph PATCH threads/{THREAD}": GRAPH_OWN,
     f"graph DELETE threads/{THREAD}": GRAPH_OWN,

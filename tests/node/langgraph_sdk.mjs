@@ -38,9 +38,13 @@ async function overEvents(transport) {
   const answer = { namespace: [], interrupt_id: interruptId, response: "Oslo" };
   await stream.input.respond(answer);
   const told = [];
+  let [hasEnded, hasSaid] = [false, false];
   for await (const event of await stream.subscribe({ channels: ["lifecycle", "values"] })) {
     told.push(event);
-    if (event.params.data.event === "completed") break;
+    const { data } = event.params;
+    if (data.event === "completed") hasEnded = true;
+    if (data.messages?.at(-1).content.startsWith("Oslo")) hasSaid = true;
+    if (hasEnded && hasSaid) break; // the end may come by what the client follows besides
   }
   const values = told.filter((event) => event.method === "values");
   const late = await stream.input.respond(answer).catch((error) => error.code);
@@ -48,7 +52,7 @@ async function overEvents(transport) {
   await stream.close();
   return {
     question: payload.action_request.args.question,
-    said: values.at(-1).params.data.messages.at(-1).content,
+    said: values.sort((one, other) => one.seq - other.seq).at(-1).params.data.messages.at(-1).content,
     once: new Set(told.map((event) => event.event_id)).size === told.length,
     late,
     tree: tree.status,

@@ -9,6 +9,7 @@ import os
 import time
 from pathlib import Path
 
+from runs.agents import memory
 from runs.workflows.base import Ask, Context, Done, Go, Outcome, Report, State
 from runs.workflows.registry import step
 
@@ -171,7 +172,7 @@ def _loop(
     about = {"run_id": context.run_id, "loop": context.loop_num, "at": "2026-01-01T00:00:00+00:00"}
     said = {
         **about,
-        "id": f"msg_{context.key}",
+        "id": memory.message_id(context.key, "assistant"),
         "role": "assistant",
         "content": text,
         "tools": tools,

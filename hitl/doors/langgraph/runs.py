@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+from pydantic import Field
 
 from checkpoints import lineage
 from checkpoints.database import clock
@@ -98,18 +101,42 @@ def listed(call: Call) -> Reply:
     return Reply(data=rows[offset : offset + limit])
 
 
+class CancelIn(Given):
+    thread_id: str
+    run_ids: list[str] = Field(min_length=1, max_length=100)
+
+
 def cancel(call: Call) -> Reply:
     """End the run that is at work; a message in the line leaves it."""
-    if call.query.get("action", "interrupt") != "interrupt":
-        raise invalid("action: a record is never rolled back; send interrupt.")
+    _check_action(call)
     thread, segment = find(call)
     if segment.is_over:
         raise StreamRefused(404, "nothing_to_cancel", "This run has ended: nothing to cancel.")
+    _cancel(call, thread, segment)
+    return Reply(status=204)
+
+
+def cancel_many(call: Call) -> Reply:
+    """The same of some runs of a thread, by their ids; those that have ended stay as they are."""
+    _check_action(call)
+    given = call.body(CancelIn)
+    names = [{"thread_id": given.thread_id, "run_id": key} for key in given.run_ids]
+    for thread, segment in [find(replace(call, names=each)) for each in names]:
+        if not segments.find(thread.pk, segment.wire_id).is_over:  # one may end another
+            _cancel(call, thread, segment)
+    return Reply(status=204)
+
+
+def _check_action(call: Call) -> None:
+    if call.query.get("action", "interrupt") != "interrupt":
+        raise invalid("action: a record is never rolled back; send interrupt.")
+
+
+def _cancel(call: Call, thread: Thread, segment: Segment) -> None:
     if segment.run is None:
         messages.withdraw(thread.pk, segment.wire_id, by=call.by)
     else:
         messages.cancel(segment.run.pk, by=call.by, via=replies.VIA)
-    return Reply(status=204)
 
 
 def delete(call: Call) -> Reply:

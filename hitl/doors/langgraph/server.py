@@ -79,6 +79,7 @@ ROUTES = (
     Route("GET", f"{RUN}/join", streams.join, READS),
     Route("GET", f"{RUN}/stream", streams.rejoin, READS),
     Route("POST", f"{RUN}/cancel", runs.cancel, scopes.ASKS),
+    Route("POST", "/runs/cancel", runs.cancel_many, scopes.ASKS),
     Route("POST", f"{THREAD}/commands", commands.obey, (*READS, Scope.ANSWER), acts=True),
     Route("POST", f"{THREAD}/stream/events", following.stream, READS),
     *(
@@ -94,7 +95,6 @@ ROUTES = (
             ("POST", "/threads/prune"),
             ("GET", f"{THREAD}/stream"),
             ("POST", "/runs/batch"),
-            ("POST", "/runs/cancel"),
             ("POST", f"{THREAD}/runs/crons"),
         )
     ),

@@ -3,6 +3,9 @@
 from tests.databases.copies import PEOPLE
 
 RULED = """
+definitions.edit_template("both-agree", needs_repository=False, steps=[
+    {**slow_steps_asking, "review": {"quorum": 2}},
+])
 definitions.edit_template("two-people", needs_repository=False, steps=[
     {**slow_steps_asking, "review": {"self_approval": False, "edits": True}},
 ])

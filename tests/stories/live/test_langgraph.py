@@ -185,7 +185,8 @@ def test_the_client_that_waits_starts_cancels_searches_and_deletes(server: SlowS
         with pytest.raises(APIStatusError) as alive:
             ana.runs.delete(thread, asleep["run_id"])
         assert words(alive)[0] == 409
-        ana.runs.cancel(thread, asleep["run_id"], wait=True)
+        ended = ana.runs.list(thread)[-1]["run_id"]
+        ana.runs.cancel_many(thread_id=thread, run_ids=[asleep["run_id"], ended])
         assert ana.runs.get(thread, asleep["run_id"])["status"] == "interrupted"
         # the one behind it had its turn, under the id that its client has
         assert ana.runs.join(thread, behind["run_id"])["__interrupt__"]
@@ -211,6 +212,8 @@ NOT_HERE: list[tuple[Any, ...]] = [
     ("PUT", "/store/items", {}, 501),
     ("POST", "/runs/crons/search", {}, 501),
     ("POST", "/runs/batch", [], 501),
+    ("POST", "/runs/cancel", {"status": "all"}, 422),
+    ("POST", "/runs/cancel?action=rollback", {}, 422),
     ("GET", "/nothing", None, 404),
     ("PUT", "/threads", {}, 405),
     ("POST", "/threads", {"ttl": 5}, 422),

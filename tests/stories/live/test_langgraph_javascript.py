@@ -22,6 +22,7 @@ from tests.stories.live.langgraph_loads import LOADS
 
 pytestmark = [pytest.mark.stack, pytest.mark.one_database]
 
+HOOK = "langgraph_hook.mjs"
 OWN = str(Path(sys.executable).parent)
 """Where Node from a wheel is."""
 PATH = f"{os.environ['PATH']}{os.pathsep}{OWN}"
@@ -77,10 +78,17 @@ def test_the_package_starts_answers_and_reads_over_every_wire(server: SlowStack,
 @pytest.mark.parametrize("package", ["@langchain/react", "@langchain/langgraph-sdk/react"])
 def test_a_page_of_react_asks_is_answered_and_reads_the_end(server, tmp_path, package):
     """The hook of the event protocol, and the one before it."""
-    assert came(tmp_path, server, "langgraph_hook.mjs", package) == {
+    assert came(tmp_path, server, HOOK, package, "slow-talk", "Rome it is") == {
         "question": "Which city?",
         "said": ["Hello", "Rome", "Rome it is."],
         "error": None,
         "wasLoading": True,
+        "known": True,
         "asks": False,
     }
+
+
+def test_a_page_of_react_shows_once_what_an_agent_says_as_it_comes(server, tmp_path):
+    """What was streamed is what stands in the state: by its id."""
+    told = came(tmp_path, server, HOOK, "@langchain/react", "slow-chat", "Based on my research")
+    assert (told["known"], told["error"], len(told["said"])) == (True, None, 6)

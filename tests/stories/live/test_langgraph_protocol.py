@@ -167,9 +167,15 @@ async def test_what_is_told_live_is_told_again_from_any_number(server: SlowStack
     numbers = [event["seq"] for event in live]
     assert numbers == sorted(set(numbers)) and min(numbers) > since
     assert len({event["event_id"] for event in live}) == len(live)
-    assert {"lifecycle", "messages", "values", "input.requested", "checkpoints", "tasks"} <= {
-        event["method"] for event in live
-    }
+    assert {
+        "lifecycle",
+        "messages",
+        "values",
+        "input.requested",
+        "checkpoints",
+        "tasks",
+        "tools",
+    } <= {event["method"] for event in live}
     assert await ana.events(thread, until="interrupted") == live
     for place in range(0, len(live) - 1, 5):
         rest = await ana.events(thread, until="interrupted", since=live[place]["seq"])
@@ -193,6 +199,14 @@ async def test_what_is_told_live_is_told_again_from_any_number(server: SlowStack
     assert answered["params"]["data"] == {"interrupt_ids": [key]}
     assert done["meta"]["applied_through_seq"] < answered["seq"]
     assert await ana.events(thread, until="completed") == live + ended
+    begun_ids = {
+        one["params"]["data"]["id"]
+        for one in live + ended
+        if one["params"]["data"].get("event") == "message-start"
+    }
+    values = [one["params"]["data"] for one in ended if one["method"] == "values"][-1]
+    # a client shows what was streamed and what stands in the state as one
+    assert begun_ids == {one["id"] for one in values["messages"] if one["type"] == "ai"}
     # behind it, and from behind the end, comes what comes next
     again = await ana.command(thread, "run.start", assistant_id="slow-broken", input={})
     after = again["meta"]["applied_through_seq"]
@@ -284,6 +298,26 @@ async def test_rules_hold_here_as_behind_every_door(server: SlowStack):
     assert "cancelled" in failed["params"]["data"]["error"].lower()
     for who in (ana, ben, read, ask, answer):
         await who.http.aclose()
+
+
+async def test_a_vote_where_others_must_agree_ends_at_once_with_the_question_open(server):
+    ana, ben = Raw(server), Raw(server, "ben")
+    made = await ana.http.post("/threads", json={"metadata": {"waystation_team": "platform"}})
+    thread = made.json()["thread_id"]
+    await ana.command(thread, "run.start", assistant_id="both-agree", input={"input": "Pay"})
+    (*_, asked, _) = await ana.events(thread, until="interrupted", channels=["input", "lifecycle"])
+    answer = {"interrupt_id": asked["params"]["data"]["interrupt_id"], "response": True}
+    voted = await ana.command(thread, "input.respond", **answer)
+    since = voted["meta"]["applied_through_seq"]
+    told = await ana.events(thread, until="interrupted", since=since, channels=["lifecycle"])
+    assert [one["params"]["data"]["event"] for one in told] == ["running", "interrupted"]
+    twice = await ana.command(thread, "input.respond", **answer)
+    assert twice["type"] == "error", twice
+    await ben.command(thread, "input.respond", **answer)
+    told = await ben.events(thread, until="completed", since=told[-1]["seq"])
+    assert "input.answered" in {one["method"] for one in told}
+    await ana.http.aclose()
+    await ben.http.aclose()
 
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 from typing import Any
 
@@ -39,6 +39,12 @@ class Filter(Given):
     since: int = Field(default=0, ge=0, le=2**62)
     """The number of the last event that the client has."""
 
+    @property
+    def begins_behind(self) -> int:
+        """The last event of the log of which the client has all."""
+        seq, place = divmod(self.since, events.MOST)
+        return seq if place == events.MOST - 1 else max(seq - 1, 0)
+
     def wants(self, channel: str) -> bool:
         """All that is told is the root's, which only an empty beginning has."""
         if self.namespaces and [] not in self.namespaces:
@@ -65,8 +71,8 @@ def stream(call: Call) -> Streamed:
         raise StreamRefused(400, "invalid_argument", error.detail) from error
 
     async def frames() -> AsyncGenerator[list[bytes], None]:
-        async with aclosing(pages(thread.pk, given)) as told:
-            async for page in told:
+        async with aclosing(pages(thread.pk, given)) as following:
+            async for page in following:
                 yield [written(event) for event in page]
 
     return Streamed(frames=frames(), may_stay=lambda: threads.sees(call, thread.pk))
@@ -74,28 +80,34 @@ def stream(call: Call) -> Streamed:
 
 async def pages(thread_id: uuid.UUID, given: Filter) -> AsyncGenerator[list[dict[str, Any]], None]:
     """The protocol's events of a thread after a number, for as long as the caller listens."""
-    tell = in_database_thread(_told)
-    seq, place = divmod(given.since, events.MOST)
-    begin = seq if place == events.MOST - 1 else seq - 1
+    tell = in_database_thread(told)
     # an async generator
-    async with aclosing(hub().follow(thread_id, max(begin, 0))) as following:  # type: ignore[type-var]
+    async with aclosing(hub().follow(thread_id, given.begins_behind)) as following:  # type: ignore[type-var]
         async for page in following:
             if isinstance(page, Outage) or not page:
                 continue
-            told = await tell(thread_id, [event.event for event in page], given)
-            if told:
-                yield told
+            shown = await tell(thread_id, [event.event for event in page], [given])
+            if shown:
+                yield shown
 
 
-def _told(thread_id: uuid.UUID, page: list[Envelope], given: Filter) -> list[dict[str, Any]]:
+def told(
+    thread_id: uuid.UUID, page: list[Envelope], filters: Collection[Filter]
+) -> list[dict[str, Any]]:
+    """The protocol's events that one of the filters lets through. In a database thread."""
     rows = Event.objects.filter(thread=thread_id, seq__in=[event["seq"] for event in page])
     # when it was written: what is announced while it happens may have the worker's clock
     times = dict(rows.values_list("seq", "at"))
+    since = min((given.since for given in filters), default=0)
+
+    def wants(channel: str) -> bool:
+        return any(given.wants(channel) for given in filters)
+
     return [
-        told
+        shown
         for event in page
-        for told in events.told(event, times.get(event["seq"]), given.wants)
-        if told["seq"] > given.since
+        for shown in events.told(event, times.get(event["seq"]), wants)
+        if shown["seq"] > since
     ]
 
 

@@ -15,6 +15,8 @@ from typing import Any
 
 from pydantic import Field
 
+from checkpoints.events import log
+from checkpoints.events.log import Envelope
 from hitl.decisions.services import NotFound
 from hitl.doors import admission
 from hitl.doors.langgraph import threads
@@ -22,9 +24,12 @@ from hitl.doors.langgraph.calls import Call, Given, ProblemOf, read
 from hitl.doors.langgraph.frames import as_json
 from hitl.doors.langgraph.protocol import commands, following
 from hitl.doors.langgraph.protocol.commands import CommandIn, Malformed, Refused, envelope
+from hitl.doors.langgraph.protocol.following import Filter
 from hitl.http import incoming
 from hitl.http.authentication import Caller
 from hitl.live.consumers import HEARD, THROTTLED, WITHIN, LiveConsumer, SocketRefused
+from hitl.live.hub import hub
+from hitl.live.outages import Outage
 from hitl.live.pump import StreamRefused
 from hitl.live.socket_messages import LONGEST
 from hitl.live.topics import in_database_thread
@@ -51,7 +56,11 @@ class ProtocolConsumer(LiveConsumer):
 
     def __init__(self, problem_of: ProblemOf) -> None:
         super().__init__(problem_of)
-        self.subscriptions: dict[str, asyncio.Task[None]] = {}
+        self.subscriptions: dict[str, Filter] = {}
+        self.follows = False
+        self.seq = 0
+        """The number in the log up to which all is told to all of them."""
+        self.telling = asyncio.Lock()
 
     def _caller(self) -> Caller:
         """By a token: a session's cookie would come with a page of another origin too."""
@@ -143,31 +152,51 @@ class ProtocolConsumer(LiveConsumer):
         return thread
 
     async def subscribe(self, command: CommandIn) -> dict[str, Any]:
-        given = following.checked(read(following.Filter, command.params))
+        given = following.checked(read(Filter, command.params))
         if len(self.subscriptions) >= MOST:
             raise Refused("invalid_argument", f"A socket has up to {MOST} subscriptions.")
         thread = await in_database_thread(self._readable)()
         key = str(uuid.uuid4())
-        task = asyncio.create_task(self._minded(self._follow(thread, given)))
-        self.subscriptions[key] = task
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        async with self.telling:
+            if not self.follows:
+                self.follows, self.seq = True, given.begins_behind
+                self._begin(self._follow(thread))
+            await self._catch_up(thread, given)
+            self.subscriptions[key] = given
         return {"subscription_id": key}
 
-    async def _follow(self, thread: uuid.UUID, given: following.Filter) -> None:
-        async with self.answering:  # behind the answer to the command
-            pass
-        async with aclosing(following.pages(thread, given)) as pages:
+    async def _follow(self, thread: uuid.UUID) -> None:
+        """Tell all subscriptions at once, in the order of the log: an end, told to one of them,
+        comes behind what another still has to hear.
+        """
+        # an async generator
+        async with aclosing(hub().follow(thread, self.seq)) as pages:  # type: ignore[type-var]
             async for page in pages:
-                for event in page:
-                    await self._say(event)
+                if isinstance(page, Outage) or not page:
+                    continue
+                async with self.telling:
+                    await self._tell(
+                        thread, [event.event for event in page], [*self.subscriptions.values()]
+                    )
+                    self.seq = page[-1].seq
+
+    async def _catch_up(self, thread: uuid.UUID, given: Filter) -> None:
+        """Tell a new subscription what the others have."""
+        seq, more = given.begins_behind, True
+        while seq < self.seq and more:
+            page = await in_database_thread(log.told_after)(thread, seq)
+            more = bool(page)
+            seq = page[-1]["seq"] if page else seq
+            await self._tell(thread, [event for event in page if event["seq"] <= self.seq], [given])
+
+    async def _tell(self, thread: uuid.UUID, page: list[Envelope], filters: list[Filter]) -> None:
+        for event in await in_database_thread(following.told)(thread, page, filters):
+            await self._say(event)
 
     async def unsubscribe(self, command: CommandIn) -> dict[str, Any]:
         given = read(UnsubscribeIn, command.params)
-        task = self.subscriptions.pop(given.subscription_id, None)
-        if task is None:
+        if self.subscriptions.pop(given.subscription_id, None) is None:
             raise Refused("no_such_subscription", "There is no such subscription.")
-        task.cancel()
         return {}
 
     async def reconnect(self, command: CommandIn) -> dict[str, Any]:

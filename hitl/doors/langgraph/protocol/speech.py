@@ -1,10 +1,10 @@
 """What a step says while it works, as messages of the protocol: begun with the first piece, ended
-with the step, the question or the tool that follows.
+with the step or its question. An agent's message has the id that it has in the state, since
+clients show it once only then.
 """
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,6 +12,7 @@ from checkpoints import ids
 from checkpoints.events.log import Envelope
 from checkpoints.models import Event, EventKind, Thread
 from hitl.live.subscriptions import TERMINAL
+from runs.agents import memory
 from runs.models import Run
 
 ENDS = frozenset(
@@ -19,7 +20,6 @@ ENDS = frozenset(
         *TERMINAL,
         EventKind.STEP_STARTED,
         EventKind.STEP_COMPLETED,
-        EventKind.TOOL_CALL_STARTED,
         EventKind.APPROVAL_REQUESTED,
         EventKind.AWAIT_HUMAN_INPUT,
     }
@@ -30,8 +30,9 @@ ENDS = frozenset(
 def said(event: Envelope) -> Iterator[tuple[int, dict[str, Any]]]:
     """The protocol's data of one piece, each with its place."""
     if next(_before(event), None) is None:
-        spoken = f"{event['thread_id']} {event['seq']}"
-        key = str(uuid.uuid5(uuid.NAMESPACE_OID, spoken))
+        data = event["data"]
+        execution = f"{event['run_id']}/{data.get('step')}/{data.get('loop_num')}"
+        key = memory.message_id(execution, "assistant")
         yield 0, {"event": "message-start", "role": "ai", "id": key}
         yield 1, {"event": "content-block-start", "index": 0, "content": _text("")}
     delta = {"type": "text-delta", "text": event["data"]["content"]}
