@@ -14,6 +14,7 @@ from rest_framework.response import Response
 
 from hitl.doors import admission
 from hitl.doors.admission import Receive, Send
+from hitl.doors.agui import running as agui
 from hitl.doors.langgraph import assistants, cors, runs, searching, states, streams, threads
 from hitl.doors.langgraph.calls import Call, ProblemOf, Reply, Streamed
 from hitl.doors.langgraph.frames import as_json
@@ -82,6 +83,7 @@ ROUTES = (
     Route("POST", "/runs/cancel", runs.cancel_many, scopes.ASKS),
     Route("POST", f"{THREAD}/commands", commands.obey, (*READS, Scope.ANSWER), acts=True),
     Route("POST", f"{THREAD}/stream/events", following.stream, READS),
+    Route("POST", "/agui/{assistant_id}", agui.run, scopes.EITHER),
     *(
         Route(method, path, None)
         for method, path in (

@@ -190,14 +190,15 @@ def _input(template: Template, given: Any) -> Mapping[str, Any] | None:
         raise invalid("input is an object, a text, or null.")
     takes = template.input_schema.get("properties", {}) if template.input_schema else {}
     if given and "input" in takes and "messages" not in takes and set(given) == {"messages"}:
-        text = _said(given["messages"])
+        text = last_said(given["messages"])
         if text is None:
             raise invalid("input.messages: the last one is a person's, and has text.")
         return {"input": text}
     return dict(given) if given is not None else None
 
 
-def _said(listed: Any) -> str | None:
+def last_said(listed: Any) -> str | None:
+    """The text of the last message, where it is a person's."""
     last = listed[-1] if isinstance(listed, list) and listed else listed
     if isinstance(last, str):
         return last

@@ -94,9 +94,10 @@ def rejoin(call: Call) -> Streamed:
 async def frames(followed: Followed) -> AsyncGenerator[list[bytes], None]:
     """The frames of a segment, to its end."""
     place = followed.place
-    async for told in _events(followed):
+    tell = in_database_thread(_told)
+    async for segment, mine in events(followed):
         page = []
-        for event, each in told:
+        for event, each in await tell(followed, segment, mine):
             for number, frame in enumerate(each):
                 if not place.has(event["seq"], number):
                     page.append(written(event["seq"], number, frame))
@@ -104,13 +105,10 @@ async def frames(followed: Followed) -> AsyncGenerator[list[bytes], None]:
             yield page
 
 
-async def _events(
-    followed: Followed,
-) -> AsyncGenerator[list[tuple[Envelope, list[Frame]]], None]:
-    """Pages of a segment's events with their frames, to its end."""
+async def events(followed: Followed) -> AsyncGenerator[tuple[Segment, list[Envelope]], None]:
+    """Pages of a segment's events, to its end."""
     segment = followed.segment
     read = in_database_thread(segments.find)
-    tell = in_database_thread(_told)
     seq = max(segment.first, followed.place.seq) - 1
     if segment.run is None:  # it waits in the line, behind what is told already
         seq = await in_database_thread(_newest)(followed.thread_id) - 1
@@ -121,26 +119,26 @@ async def _events(
         async for page in following:
             if isinstance(page, Outage) or not page:
                 continue
-            events = [event.event for event in page]
+            told = [event.event for event in page]
             if segment.run is None:
                 segment = await read(followed.thread_id, segment.wire_id)
                 if segment.run is None:
                     if segment.is_over:
                         return
                     continue
-                events = await in_database_thread(_since)(segment, page[-1].seq)
-            if segment.last is None and any(_is_mark(event) for event in events):
+                told = await in_database_thread(_since)(segment, page[-1].seq)
+            if segment.last is None and any(_is_mark(event) for event in told):
                 segment = await read(followed.thread_id, segment.wire_id)
             last = NOW if segment.last is None else segment.last
             assert segment.run is not None  # looked at above
             mine = segment.run.shown_id
             kept = [
                 event
-                for event in events
+                for event in told
                 if event["run_id"] == mine and segment.first <= event["seq"] <= last
             ]
             if kept:
-                yield await tell(followed, segment, kept)
+                yield segment, kept
             if page[-1].seq >= last:
                 return
 
@@ -177,7 +175,7 @@ async def result(followed: Followed) -> AsyncGenerator[list[bytes], None]:
     """What a segment came to, as JSON, once it has ended."""
     segment = followed.segment
     while not segment.is_over:
-        async with aclosing(_events(followed)) as told:
+        async with aclosing(events(followed)) as told:
             async for _ in told:
                 pass
         segment = await in_database_thread(segments.find)(followed.thread_id, segment.wire_id)

@@ -1,0 +1,3 @@
+"""The door for AG-UI's clients, `/langgraph/agui/<template>`: the runs of `hitl.doors.langgraph`,
+in the words of that protocol.
+"""

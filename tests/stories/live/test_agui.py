@@ -1,0 +1,121 @@
+"""AG-UI at `/langgraph/agui/<template>` on the running product, through that protocol's own client
+from npm, unmodified (issue 21, 6).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.databases.copies import TOKENS
+from tests.node import INSTALLED
+from tests.servers.stack import SlowStack, standing_alone
+from tests.stories.live.langgraph_loads import LOADS
+from tests.stories.live.test_langgraph_javascript import came
+
+pytestmark = [pytest.mark.stack, pytest.mark.one_database]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
+    if not (INSTALLED / "node_modules" / "@ag-ui" / "client").exists():
+        pytest.skip("AG-UI's package could not be installed: see .venv/node/why-not.txt")
+    with standing_alone(tmp_path_factory.mktemp("agui"), LOADS) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def told(server: SlowStack, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What the client came to."""
+    return came(tmp_path_factory.mktemp("client"), server, "agui_client.mjs")
+
+
+def test_its_client_begins_is_asked_answers_and_is_refused(server: SlowStack, told: Any):
+    """The client checks the form and the order of all events itself."""
+    first, second = told["first"], told["second"]
+    assert first["events"][0] == "RUN_STARTED" and first["events"][-1] == "RUN_FINISHED"
+    assert {"STEP_STARTED", "STEP_FINISHED", "STATE_SNAPSHOT"} < set(first["events"])
+    assert (told["asked"]["reason"], told["asked"]["message"].splitlines()[0]) == (
+        "input", "Which city?",
+    )  # fmt: skip
+    assert told["again"] == first, "the same run's id begins nothing, and is told the same"
+    assert second["outcome"] == {"type": "success"}
+    assert told["said"] == ["Hello", "Rome", "Rome it is."]
+    assert "HTTP 409" in told["late"]["refused"] and "by Ana" in told["late"]["refused"]
+    decisions = server.call("GET", "/api/v1/decisions", token=TOKENS["ana"])[1]["results"]
+    assert ("langgraph", "Rome") in [(one["via"], one["feedback"]) for one in decisions]
+
+
+def test_words_and_tools_come_in_their_order_and_a_call_is_asked_about(told):
+    streamed = told["streamed"]
+    events = streamed["events"]
+    words = [events.index(f"TEXT_MESSAGE_{part}") for part in ("START", "CONTENT", "END")]
+    calls = [events.index(f"TOOL_CALL_{part}") for part in ("START", "ARGS", "END", "RESULT")]
+    assert words + calls == sorted(words + calls)
+    assert events.count("TEXT_MESSAGE_START") == events.count("TEXT_MESSAGE_END") == 2
+    assert streamed["outcome"]["type"] == "interrupt"
+
+
+def test_a_rule_keeps_out_who_asked_also_here_and_what_is_left_is_cancelled(told):
+    """Four eyes: the same `decide` as behind every door."""
+    assert told["waits"]["outcome"]["interrupts"][0]["reason"] == "approval"
+    assert "HTTP 403" in told["own"]["refused"]
+    assert told["dropped"]["outcome"] == {"type": "cancelled"}
+
+
+def asked(server: SlowStack, who: str, body: Any, template: str = "slow-talk") -> httpx.Response:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return httpx.post(
+        f"{server.url}/langgraph/agui/{template}",
+        content=content,
+        headers={"Authorization": f"Bearer {TOKENS.get(who, who)}"},
+        timeout=30,
+    )
+
+
+HELLO = {"threadId": "t", "runId": "r", "messages": [{"id": "1", "role": "user", "content": "Hi"}]}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        (b"{", 400, ""),
+        ([], 422, "body"),
+        ({**HELLO, "threadId": ""}, 422, "threadId"),
+        ({**HELLO, "runId": "r" * 300}, 422, "runId"),
+        ({**HELLO, "messages": []}, 422, "messages"),
+        ({**HELLO, "messages": [{"role": "assistant", "content": "Hi"}]}, 422, "messages"),
+        ({**HELLO, "tools": [{"name": "x"}]}, 422, "tools"),
+        ({**HELLO, "wish": 1}, 422, "wish"),
+        ({**HELLO, "resume": [{"interruptId": "no", "status": "resolved"}]}, 422, "no interrupt"),
+        ({**HELLO, "resume": [{"interruptId": "0" * 32, "status": "resolved"}]}, 409, "no such"),
+        ({**HELLO, "resume": [{"interruptId": "0" * 32, "status": "maybe"}]}, 422, "status"),
+    ],
+)  # fmt: skip
+def test_nonsense_is_refused_in_words_and_begins_nothing(server, body, status, words):
+    before = server.call("GET", "/api/v1/runs", token=TOKENS["ben"])[1]["results"]
+    answer = asked(server, "ben", body)
+    assert (answer.status_code, words in answer.json()["detail"]) == (status, True), answer.text
+    assert server.call("GET", "/api/v1/runs", token=TOKENS["ben"])[1]["results"] == before
+
+
+def test_who_may_not_begin_a_run_begins_none(server):
+    assert asked(server, "wst_nobody", HELLO).status_code == 401
+    assert asked(server, "wst_ana-read", HELLO).status_code == 403
+    assert asked(server, "ana", HELLO, template="no-such").status_code == 404
+    got = httpx.get(f"{server.url}/langgraph/agui/slow-talk",
+                    headers={"Authorization": f"Bearer {TOKENS['ana']}"})  # fmt: skip
+    assert got.status_code == 405
+
+
+def test_two_people_may_call_their_threads_the_same(server):
+    threads = []
+    for who in ("ana", "ben"):
+        answer = asked(server, who, {**HELLO, "threadId": "the same name", "runId": "1"})
+        assert answer.status_code == 200 and '"type":"interrupt"' in answer.text
+        threads.append(server.call("GET", "/api/v1/threads", token=TOKENS[who])[1]["results"][0])
+    assert threads[0]["id"] != threads[1]["id"]
