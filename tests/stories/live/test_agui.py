@@ -15,7 +15,7 @@ from tests.databases.copies import TOKENS
 from tests.node import INSTALLED
 from tests.servers.stack import SlowStack, standing_alone
 from tests.stories.live.langgraph_loads import LOADS
-from tests.stories.live.test_langgraph_javascript import came
+from tests.stories.live.node_programs import came
 
 pytestmark = [pytest.mark.stack, pytest.mark.one_database]
 

@@ -4,28 +4,20 @@ hooks for React, unmodified, from npm (issue 21).
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.databases.copies import TOKENS
-from tests.node import HERE, INSTALLED
+from tests.node import INSTALLED
 from tests.servers.stack import SlowStack, standing_alone
 from tests.stories.live.langgraph_loads import LOADS
+from tests.stories.live.node_programs import PATH, came
 
 pytestmark = [pytest.mark.stack, pytest.mark.one_database]
 
 HOOK = "langgraph_hook.mjs"
-OWN = str(Path(sys.executable).parent)
-"""Where Node from a wheel is."""
-PATH = f"{os.environ['PATH']}{os.pathsep}{OWN}"
 
 
 @pytest.fixture(scope="module")
@@ -37,23 +29,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlowStack]:
         pytest.skip("LangGraph's packages could not be installed: see .venv/node/why-not.txt")
     with standing_alone(tmp_path_factory.mktemp("langgraph"), LOADS) as stack:
         yield stack
-
-
-def came(folder: Path, server: SlowStack, program: str, *words: str) -> Any:
-    """What a program of Ana's prints."""
-    (folder / "node_modules").symlink_to(INSTALLED / "node_modules")
-    shutil.copy(HERE / program, folder)
-    done = subprocess.run(
-        ["node", program, f"{server.url}/langgraph", str(TOKENS["ana"]), *words],
-        cwd=folder,
-        env={**os.environ, "PATH": PATH},
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 def test_the_package_starts_answers_and_reads_over_every_wire(server: SlowStack, tmp_path: Path):
