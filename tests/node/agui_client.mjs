@@ -13,9 +13,13 @@ async function run(agent, parameters = {}) {
   const events = [];
   const failed = [];
   const finished = [];
+  const ids = [];
+  const kept = [];
   const outcome = await agent
     .runAgent(parameters, {
       onEvent: ({ event }) => events.push(event.type),
+      onTextMessageStartEvent: ({ event }) => ids.push(event.messageId),
+      onMessagesSnapshotEvent: ({ event }) => kept.push(...event.messages.map(({ id }) => id)),
       onRunErrorEvent: ({ event }) => failed.push(event.message),
       onRunFinishedEvent: ({ event }) => finished.push(event.outcome),
     })
@@ -23,7 +27,7 @@ async function run(agent, parameters = {}) {
       () => "",
       (error) => String(error.message),
     );
-  return { events, failed, outcome: finished.at(-1) ?? null, refused: outcome };
+  return { events, failed, ids, kept, outcome: finished.at(-1) ?? null, refused: outcome };
 }
 
 const talk = agentOf("slow-talk", "a name of mine");

@@ -69,7 +69,7 @@ class Telling:
                 yield {"type": "STEP_FINISHED", "stepName": data["step"]}
             case EventKind.STREAMING_CHUNK if data.get("content"):
                 if not self.message:
-                    self.message = f"{event['run_id']}-{event['seq']}"
+                    self.message = speech.message_id(event)
                     about = {"messageId": self.message, "role": "assistant"}
                     yield {"type": "TEXT_MESSAGE_START", **about}
                 said = {"messageId": self.message, "delta": data["content"]}

@@ -55,8 +55,10 @@ def test_words_and_tools_come_in_their_order_and_a_call_is_asked_about(told):
     events = streamed["events"]
     words = [events.index(f"TEXT_MESSAGE_{part}") for part in ("START", "CONTENT", "END")]
     calls = [events.index(f"TOOL_CALL_{part}") for part in ("START", "ARGS", "END", "RESULT")]
-    assert words + calls == sorted(words + calls)
+    assert words == sorted(words) and calls == sorted(calls) and words[1] < calls[0]
     assert events.count("TEXT_MESSAGE_START") == events.count("TEXT_MESSAGE_END") == 2
+    # what was streamed and what is kept are one message
+    assert streamed["ids"] and set(streamed["ids"]) <= set(streamed["kept"])
     assert streamed["outcome"]["type"] == "interrupt"
 
 

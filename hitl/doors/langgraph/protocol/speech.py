@@ -30,13 +30,17 @@ ENDS = frozenset(
 def said(event: Envelope) -> Iterator[tuple[int, dict[str, Any]]]:
     """The protocol's data of one piece, each with its place."""
     if next(_before(event), None) is None:
-        data = event["data"]
-        execution = f"{event['run_id']}/{data.get('step')}/{data.get('loop_num')}"
-        key = memory.message_id(execution, "assistant")
-        yield 0, {"event": "message-start", "role": "ai", "id": key}
+        yield 0, {"event": "message-start", "role": "ai", "id": message_id(event)}
         yield 1, {"event": "content-block-start", "index": 0, "content": _text("")}
     delta = {"type": "text-delta", "text": event["data"]["content"]}
     yield 2, {"event": "content-block-delta", "index": 0, "delta": delta}
+
+
+def message_id(event: Envelope) -> str:
+    """Of the message of which an event has a piece."""
+    data = event["data"]
+    execution = f"{event['run_id']}/{data.get('step')}/{data.get('loop_num')}"
+    return memory.message_id(execution, "assistant")
 
 
 def ended(event: Envelope) -> Iterator[tuple[int, dict[str, Any]]]:
