@@ -94,7 +94,9 @@ async def test_words_come_as_messages_and_values_as_they_stand(ana):
         await thread.run.start(input={"input": "Trends"})
         async with asyncio.timeout(20):
             messages = [message async for message in thread.messages]
-            said = [await message.text for message in messages]
+            # the package stops reading as soon as its other stream has the question: the last
+            # message may have no end
+            said = [await message.text for message in messages[:-1]]
         assert said and all(said)
         await interrupt_of(thread)
         state = await ana.threads.get_state(thread.thread_id)
