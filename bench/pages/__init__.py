@@ -4,7 +4,8 @@
 Requests go through Django's test client in this process, so a figure holds what Django, its
 templates and the database take, and no network. `floor` is an empty request (every middleware, no
 row) in the same run. `queries` are the numbers of queries that were seen: one number is a fixed
-one. Last comes the inbox in a browser like a phone's: processor four times slower, 4G.
+one. Last comes the inbox in a browser like a phone's (processor four times slower, 4G), and the
+frames of one on a desk while somebody goes through it by keys.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ def measure() -> Iterator[dict[str, Any]]:
     for case, act in cases():
         yield line(case, taken(act), empty)
     yield from first_paint()
+    yield from frames()
 
 
 def generate() -> None:
@@ -286,6 +288,55 @@ def first_paint() -> Iterator[dict[str, Any]]:
     }
 
 
+def frames() -> Iterator[dict[str, Any]]:
+    """Milliseconds between the browser's frames while somebody goes up and down the inbox and
+    scrolls it; 16.7 are sixty in a second.
+    """
+    os.environ.setdefault("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+    session = browser("reader").cookies["sessionid"].value
+    with as_shipped() as stack, sync_playwright() as playwright:
+        stack.web()
+        chromium = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=CHROMIUM)
+        context = chromium.new_context(base_url=stack.url, viewport={"width": 1280, "height": 800})
+        context.add_cookies([{"name": "sessionid", "value": session, "url": stack.url}])
+        page = context.new_page()
+        page.goto("/")
+        assert page.locator("[data-row]").count() == SHOWN
+        for what in ("no hand on it", "keys", "wheel"):
+            page.evaluate(WATCH_FRAMES)
+            for turn in range(FRAME_TURNS):
+                match what:
+                    case "keys":
+                        page.keyboard.press("x" if turn % 5 == 4 else "jk"[turn // 20 % 2])
+                    case "wheel":
+                        page.mouse.wheel(0, 200 if turn // 20 % 2 == 0 else -200)
+                page.wait_for_timeout(30)
+            gaps = page.evaluate("window.gaps.splice(0)")
+            yield {
+                **figure(f"inbox, {what}: a frame, p50", statistics.median(gaps), "ms"),
+                "p95": round(percentile(gaps, 0.95), 1),
+                "worst": round(max(gaps), 1),
+                "late": round(sum(gap > LATE for gap in gaps) / len(gaps), 3),
+                "frames": len(gaps),
+            }
+        chromium.close()
+
+
+FRAME_TURNS = 80
+LATE = 25.0
+"""Milliseconds: a frame was left out."""
+WATCH_FRAMES = """() => {
+  window.gaps = [];
+  if (window.watching) return;
+  window.watching = true;
+  let before = performance.now();
+  const look = (now) => {
+    window.gaps.push(now - before);
+    before = now;
+    requestAnimationFrame(look);
+  };
+  requestAnimationFrame((now) => { before = now; requestAnimationFrame(look); });
+}"""
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
 SIZE = """[...performance.getEntriesByType('navigation'),
     ...performance.getEntriesByType('resource')].reduce((sum, one) => sum + one.transferSize, 0)"""
