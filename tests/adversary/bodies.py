@@ -387,3 +387,8 @@ def batch(world: World, pick: Pick) -> dict[str, Any]:
         "step": pick("draft", "execute", "review"),
         "batch": str(uuid.uuid4()),
     }
+
+
+def batch_over_rest(world: World, pick: Pick) -> dict[str, Any]:
+    given = batch(world, pick)
+    return {name: given[name] for name in ("action", "reason", "step")} | {"orders": given["order"]}

@@ -141,11 +141,6 @@ def _bulk(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     return {"decision": pick("approve", "approve", "cancel"), "pauses": chosen}
 
 
-def _batch(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
-    given = bodies.batch(world, pick)
-    return {name: given[name] for name in ("action", "reason", "step")} | {"orders": given["order"]}
-
-
 def _delegation(world: World, pick: Pick, named: dict[str, str]) -> dict[str, Any]:
     today = timezone.localdate()
     to = world.people[pick(*PEOPLE)]
@@ -391,7 +386,7 @@ MOVES: dict[str, Body] = {
     f"POST {API}runs/{RUN}/suspend": plain,
     f"POST {API}checkpoints/{CHECKPOINT}/fork": _of(bodies.fork),
     f"POST {API}pauses/bulk": _bulk,
-    f"POST {API}batches": _batch,
+    f"POST {API}batches": _of(bodies.batch_over_rest),
     f"POST {API}pauses/{PAUSE}/claim": plain,
     f"POST {API}pauses/{PAUSE}/release": plain,
     f"POST {API}pauses/{PAUSE}/decisions": _of(bodies.answer),
