@@ -83,7 +83,7 @@ ROUTES = (
     Route("POST", "/runs/cancel", runs.cancel_many, scopes.ASKS),
     Route("POST", f"{THREAD}/commands", commands.obey, (*READS, Scope.ANSWER), acts=True),
     Route("POST", f"{THREAD}/stream/events", following.stream, READS),
-    Route("POST", "/agui/{assistant_id}", agui.run, scopes.EITHER),
+    Route("POST", "/agui/{assistant_id}", agui.run, scopes.ASKS),
     *(
         Route(method, path, None)
         for method, path in (

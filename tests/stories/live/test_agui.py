@@ -107,7 +107,13 @@ def test_nonsense_is_refused_in_words_and_begins_nothing(server, body, status, w
 
 def test_who_may_not_begin_a_run_begins_none(server):
     assert asked(server, "wst_nobody", HELLO).status_code == 401
-    assert asked(server, "wst_ana-read", HELLO).status_code == 403
+    for scope in ("read", "answer"):
+        assert asked(server, f"wst_ana-{scope}", HELLO).status_code == 403
+    mine = {**HELLO, "threadId": "by a token that asks"}
+    told = asked(server, "wst_ana-ask", mine).text
+    key = json.loads(told.strip().rpartition("data: ")[2])["outcome"]["interrupts"][0]["id"]
+    answer = {**mine, "runId": "2", "resume": [{"interruptId": key, "status": "resolved"}]}
+    assert asked(server, "wst_ana-ask", answer).status_code == 403
     assert asked(server, "ana", HELLO, template="no-such").status_code == 404
     got = httpx.get(f"{server.url}/langgraph/agui/slow-talk",
                     headers={"Authorization": f"Bearer {TOKENS['ana']}"})  # fmt: skip
