@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import pytest
+import redis
+from django.core.cache.backends.redis import RedisCache
 
 from project import settings as product
 from tests.servers.stack import ROOT
@@ -67,3 +69,19 @@ def test_a_setting_under_the_name_that_it_had_before_stops_the_start(name, tmp_p
     assert done.returncode != 0
     words = f"WAYSTATION_OIDC_{name} is called WAYSTATION_SSO_{name} now: rename it, or remove it"
     assert done.stderr.strip().endswith(words)
+
+
+def test_requests_share_a_process_connections_to_redis():
+    """Django makes a cache for each request that ASGI serves: each had connections of its own,
+    which stayed open until the next garbage collection. Found by the soak (issue 20, 8).
+    """
+    options = {"pool_class": "project.redis_cache.SharedPool", "client_name": "one-pool"}
+    location = os.environ["TEST_REDIS_URL"]
+    kept = []
+    for number in range(20):
+        kept.append(RedisCache(location, {"OPTIONS": options}))
+        kept[-1].set("which", number)
+        assert kept[-1].get("which") == number
+    with redis.Redis.from_url(location) as server:
+        named = [one for one in server.client_list() if one["name"] == "one-pool"]
+    assert len(named) == 1
