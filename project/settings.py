@@ -328,7 +328,7 @@ CACHES = {
         "LOCATION": REDIS_URL,
         "KEY_PREFIX": "waystation",
         "OPTIONS": {
-            "pool_class": "project.redis_cache.SharedPool",
+            "pool_class": "project.redis.cache.SharedPool",
             "socket_timeout": 0.5,
             "socket_connect_timeout": 0.5,
         },
@@ -343,7 +343,7 @@ Nothing is lost with it.
 
 CHANNEL_LAYERS = {
     "default": {
-        "BACKEND": "project.redis_layer.RedisLayer",
+        "BACKEND": "project.redis.layer.RedisLayer",
         "CONFIG": {"host": {"address": REDIS_URL, **env.redis_alive(REDIS_URL)}},
     }
     if REDIS_URL

@@ -1,0 +1,1 @@
+"""How this project speaks to Redis: channels, and the cache that counts requests."""
