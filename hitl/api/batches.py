@@ -116,8 +116,10 @@ class Batches(Paged):
         request=BatchIn,
         responses={201: BatchOut},
         summary="Retry, cancel or fork many orders, each in a transaction of its own",
-        description=f"{CHOSEN} One that is refused stops no other: its line says why. 422 "
-        "`batch_invalid`: nothing was done. 403 without the right.",
+        description=f"{CHOSEN} One that is refused stops no other: its line says why. Under an "
+        "Idempotency-Key it is begun once; where its server died meanwhile, the same key gives it "
+        "as it stands: orders that it has not reached are as they were. 422 `batch_invalid`: "
+        "nothing was done. 403 without the right.",
         examples=[
             OpenApiExample(
                 "After an outage",

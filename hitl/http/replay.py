@@ -44,6 +44,7 @@ FOLDERS = {
     "dlv": "deliveries",
     "repo": "repositories",
     "view": "views",
+    "bat": "batches",
 }
 """Kind of an id → where the API shows such a thing."""
 

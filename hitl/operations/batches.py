@@ -204,6 +204,7 @@ def begin(key: uuid.UUID, choice: BatchChoice, *, by: User) -> Batch:
     try:
         with transaction.atomic(durable=True):
             batch.save(force_insert=True)
+            keyed.made(batch.shown_id)
     except IntegrityError:  # sent twice
         return Batch.objects.get(pk=key)
     # kept words are English, whoever acts

@@ -166,6 +166,15 @@ def of(world: World) -> dict[str, Sent]:
             "superuser",
         ),
         f"{API}schedules/preview": Sent(f"/{API}schedules/preview", {"cron": "0 9 * * *"}),
+        # begun once; it is not gone on with, so that the one order is none with which it is done
+        f"{API}batches": Sent(
+            f"/{API}batches", {"action": "retry", "orders": [ended["order_id"]]}, "superuser"
+        ),
+        f"{API}batches/preview": Sent(
+            f"/{API}batches/preview",
+            {"action": "retry", "orders": [ended["order_id"]]},
+            "superuser",
+        ),
         f"{API}schedules/{SCHEDULE}/start": Sent(
             fill(world, f"{API}schedules/{SCHEDULE}/start", "paused")[0]
         ),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 from django.contrib.auth.models import Permission
 
+from hitl.http import replay
 from hitl.models import Batch, Decision
+from hitl.operations import batches
 from runs.models import Run
 from tests.conftest import drive, fresh
 from tests.doors.rest import problem
@@ -73,6 +77,29 @@ def test_the_same_key_makes_one_batch(order_that, operator):
         for _ in range(2)
     )
     assert first.json() == second.json() and Batch.objects.count() == 1
+    assert second["Idempotent-Replayed"] == "true"
+
+
+def test_a_batch_whose_server_died_is_shown_as_it_stands_and_not_begun_again(
+    order_that, operator, monkeypatch
+):
+    """The same key: orders that it had not reached are as they were (F7)."""
+    failed = drive(order_that(fails_in_code))
+
+    def die(*words, **named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(batches, "_one", die)
+    sent = {"action": "retry", "orders": [failed.shown_id]}
+    again = {"format": "json", "headers": {"Idempotency-Key": "two"}}
+    with pytest.raises(KeyboardInterrupt):
+        operator.post(BATCHES, sent, **again)
+    monkeypatch.undo()
+    monkeypatch.setattr(replay, "ANSWERING", dt.timedelta(0))
+    told = operator.post(BATCHES, sent, **again)
+    assert told.status_code == 200 and told["Idempotent-Replayed"] == "rebuilt"
+    assert (told.json()["ended_at"], told.json()["lines"][0]["reached"]) == (None, False)
+    assert Batch.objects.count() == 1 and not Run.objects.filter(status="pending").exists()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from io import StringIO
 from pathlib import Path
 
@@ -175,11 +176,21 @@ def test_a_folder_that_is_not_there_says_how_to_make_one(settings, tmp_path):
 
 def test_a_start_that_hangs_says_in_which_module_and_line(folder, monkeypatch, capsys):
     """A loop at a module's top level: the start stood still, and nobody knew where."""
-    monkeypatch.setattr(loading, "PATIENCE", 0.01)
+    begun = threading.Event()
+
+    class Patience(threading.Timer):
+        """Ends once the loop is at work: an import takes its time where others work too."""
+
+        def run(self) -> None:
+            begun.wait()
+            self.function()
+
+    monkeypatch.setattr(threading, "Timer", Patience)
+    monkeypatch.setattr(sys, "begun", begun, raising=False)
     told = StringIO()
     monkeypatch.setattr(sys, "stderr", told)
     (folder / "endless_flow.py").write_text(
-        "import sys\nwhile 'Still importing' not in sys.stderr.getvalue():\n    pass\n"
+        "import sys\nwhile 'Still importing' not in sys.stderr.getvalue():\n    sys.begun.set()\n"
     )
     loading.modules()
     assert "endless_flow.py, line " in told.getvalue()

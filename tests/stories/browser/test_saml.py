@@ -61,7 +61,8 @@ def test_a_login_on_another_site_comes_back_to_the_page_that_was_asked_for(
     assert page.get_by_text("Castle", exact=True).is_visible()
     cookies = {cookie["name"]: cookie for cookie in page.context.cookies()}
     assert cookies["sessionid"]["sameSite"] == "Lax"
-    page.locator("button", has_text="Log out").evaluate("button => button.click()")
+    page.get_by_label("Menu").click()
+    page.get_by_role("button", name="Log out").click()
     page.wait_for_url(f"{address}/login**")
     page.goto("/tokens/")
     assert "/login?next=" in page.url
