@@ -14,18 +14,37 @@ class Cutter:
         self.port = port
         self.left = list(after)
         self.cuts = 0
+        self.serving: set[asyncio.Task[None]] = set()
+
+    async def end(self) -> None:
+        """Close what is open: sockets that are left to the garbage collection fail a later test."""
+        for task in self.serving:
+            task.cancel()
+        await asyncio.gather(*self.serving, return_exceptions=True)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", self.port)
-        ways = [
-            asyncio.create_task(self._pass(reader, back)),
-            asyncio.create_task(self._back(there, writer)),
-        ]
-        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        for way in ways:
-            way.cancel()
-        for end in (writer, back):
-            end.transport.abort()
+        mine = asyncio.current_task()
+        assert mine is not None
+        self.serving.add(mine)
+        ends = [writer]
+        ways: list[asyncio.Task[None]] = []
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", self.port)
+            ends.append(back)
+            ways += [
+                asyncio.create_task(self._pass(reader, back)),
+                asyncio.create_task(self._back(there, writer)),
+            ]
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            for end in ends:
+                end.transport.abort()
+            await asyncio.gather(
+                *ways, *(end.wait_closed() for end in ends), return_exceptions=True
+            )
+            self.serving.discard(mine)
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError):
@@ -62,3 +81,4 @@ async def cutting(port: int, after: Iterable[int]) -> AsyncIterator[tuple[str, C
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", cutter
     finally:
         server.close()
+        await cutter.end()

@@ -68,7 +68,8 @@ def test_an_agent_calls_it_with_its_credential_and_what_it_says_is_scrubbed(
 ):
     """S2-26: of high risk unless said otherwise; the secret goes to that host and nowhere else."""
     script = by_loop(
-        ModelReply("", [(CREATE, {"title": "Broken lamp"}), (COUNT, {}), ("tracker_fail", {})]),
+        ModelReply("", [(CREATE, {"title": "Broken lamp"})]),
+        ModelReply("", [(COUNT, {}), ("tracker_fail", {})]),
         ModelReply("Done."),
     )
     with serving(script) as endpoint:
