@@ -50,11 +50,11 @@ class Provider:
 
     def at_provider(self, address: str, subject: str) -> Any:
         """Log in there as a browser does; give what it brings back."""
-        raise NotImplementedError
+        raise NotImplementedError  # each protocol's own
 
     def arrive(self, client: Client, brought: Any) -> Any:
         """Bring it, and follow to our answer."""
-        raise NotImplementedError
+        raise NotImplementedError  # each protocol's own
 
 
 class OidcProvider(Provider):

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkpoints import ids, lineage
+from checkpoints import lineage
 from checkpoints.events.log import Envelope
 from checkpoints.models import Checkpoint, EventKind
 from hitl.doors.langgraph import interrupts, segments
 from hitl.doors.langgraph.protocol import speech
+from hitl.doors.langgraph.protocol.events import shown_key
 from hitl.doors.langgraph.segments import Segment
 from hitl.doors.langgraph.values import values_of
 from hitl.threads import messages
@@ -58,8 +59,8 @@ class Telling:
         if kind in speech.ENDS:
             yield from self._fall_silent()
         mark = segments.mark_of(kind, data)
-        if mark == "asks" and (key := _key(Pause.PREFIX, data.get("pause_id"))):
-            self.asked.append(key)
+        if mark == "asks":
+            self.asked.append(shown_key(Pause.PREFIX, data.get("pause_id")))
         match kind:
             case EventKind.STEP_STARTED if data["step"] not in self.steps:
                 self.steps.append(data["step"])
@@ -86,8 +87,8 @@ class Telling:
                     "role": "tool", "content": _text(data.get("result")),
                 }  # fmt: skip
             case EventKind.CHECKPOINT_CREATED:
-                written = _key(Checkpoint.PREFIX, data.get("checkpoint_id"))
-                checkpoint = Checkpoint.objects.filter(pk=written).first() if written else None
+                key = shown_key(Checkpoint.PREFIX, data.get("checkpoint_id"))
+                checkpoint = Checkpoint.objects.filter(pk=key).first()
                 if checkpoint is not None:  # else it was dropped since: what follows tells all
                     yield {"type": "STATE_SNAPSHOT", "snapshot": values_of(checkpoint)}
             case EventKind.LOG if not mark:
@@ -152,13 +153,6 @@ def interrupt(pause: Pause) -> Told:
     if pause.deadline_at is not None:
         shown["expiresAt"] = pause.deadline_at.isoformat()
     return shown
-
-
-def _key(prefix: str, shown: Any) -> uuid.UUID | None:
-    try:
-        return ids.parse(prefix, str(shown))
-    except ValueError:
-        return None
 
 
 def _text(value: Any) -> str:

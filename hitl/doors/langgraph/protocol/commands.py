@@ -131,6 +131,7 @@ def answer(call: Call, command: CommandIn) -> dict[str, Any]:
     try:
         through = _seq(call)
         result = run(replace(call, data=command.params))
+    # of any layer below: what is none of a client's is raised again
     except Exception as error:
         refusal = _refusal(error, call)
         if refusal is None:

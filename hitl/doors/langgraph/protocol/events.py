@@ -71,7 +71,7 @@ def _id(event: Envelope, one: Told) -> str:
     return f"synth:{_segment_at(run, event['seq']).wire_id}:{place}"
 
 
-def _key(prefix: str, shown: Any) -> uuid.UUID:
+def shown_key(prefix: str, shown: Any) -> uuid.UUID:
     """An id that an event names; `NOTHING` where it names none, or cannot be read any more."""
     try:
         return ids.parse(prefix, str(shown))
@@ -80,7 +80,7 @@ def _key(prefix: str, shown: Any) -> uuid.UUID:
 
 
 def _run(event: Envelope) -> Run | None:
-    return Run.objects.filter(pk=_key(Run.PREFIX, event["run_id"])).first()
+    return Run.objects.filter(pk=shown_key(Run.PREFIX, event["run_id"])).first()
 
 
 def _segment_at(run: Run, seq: int) -> segments.Segment:
@@ -157,7 +157,7 @@ def _tool(kind: EventKind, data: Any) -> dict[str, Any]:
 
 def _checkpoint_of(data: Any) -> Checkpoint | None:
     """None where it was dropped since: the values that follow tell all."""
-    key = _key(Checkpoint.PREFIX, data.get("checkpoint_id"))
+    key = shown_key(Checkpoint.PREFIX, data.get("checkpoint_id"))
     return Checkpoint.objects.select_related("parent").filter(pk=key).first()
 
 
@@ -183,7 +183,7 @@ def _checkpoint(checkpoint: Checkpoint | None, wants: Wants) -> Iterator[Told]:
 
 
 def _asks(data: Any) -> Iterator[Told]:
-    key = _key(Pause.PREFIX, data.get("pause_id"))
+    key = shown_key(Pause.PREFIX, data.get("pause_id"))
     pause = Pause.objects.shown().filter(pk=key).first()
     if pause is not None:
         shown = interrupts.shown(pause)
@@ -198,7 +198,7 @@ def _asks(data: Any) -> Iterator[Told]:
 
 
 def _answered(event: Envelope) -> Iterator[Told]:
-    key = _key(Decision.PREFIX, event["data"].get("decision_id"))
+    key = shown_key(Decision.PREFIX, event["data"].get("decision_id"))
     pause = Pause.objects.filter(decisions=key).first()
     if pause is not None:
         answered = {"interrupt_ids": [interrupts.id_of(pause)]}

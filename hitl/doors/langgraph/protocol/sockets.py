@@ -111,7 +111,8 @@ class ProtocolConsumer(LiveConsumer):
             return envelope(number, "invalid_argument", refused.detail)
         except SocketRefused:
             raise
-        # as over the other sockets: the client is told, and the socket stays open
+        # of any layer below: as over the other sockets, the client is told and the socket stays
+        # open
         except Exception as error:
             if (problem := self.problem_of(error, {})) is None:
                 logger.exception("a command over a socket failed")
