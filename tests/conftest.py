@@ -40,6 +40,7 @@ from tests.databases import cleaning, copies
 from tests.databases import unguarded as ledger
 from tests.databases.unguarded import unguarded as unguarded
 from tests.databases.whole import let_writer_go
+from tests.runs.messages import at_once as at_once
 from tests.worlds.mailing import reachable as reachable
 from tests.worlds.mailing import receiver as receiver
 from tests.worlds.people import group, person

@@ -94,10 +94,8 @@ class Try:
 
 
 @pytest.fixture
-def tried(templates, ana, api, page, monkeypatch, committing):
+def tried(templates, ana, api, page, at_once, monkeypatch, committing):
     told: list[str] = []
-    monkeypatch.setattr(tasks, "_broken_until", 0.0)
-    monkeypatch.setattr(tasks._sender, "give", lambda job: job() or True)
     monkeypatch.setattr(
         tasks.advance_run, "apply_async", lambda arguments, queue, priority: told.extend(arguments)
     )

@@ -26,11 +26,9 @@ QUEUES = {"control", "steps", "agents"}
 
 
 @pytest.fixture
-def sent(monkeypatch):
+def sent(at_once, monkeypatch):
     """(run, queue) of each message, in order."""
     messages: list[tuple[str, str]] = []
-    monkeypatch.setattr(tasks, "_broken_until", 0.0)
-    monkeypatch.setattr(tasks._sender, "give", lambda job: job() or True)
     monkeypatch.setattr(
         tasks.advance_run,
         "apply_async",
@@ -159,14 +157,12 @@ def test_a_backlog_of_agents_hides_no_overdue_run_of_another_queue(
 
 
 def test_an_answer_goes_before_a_burst_of_new_orders_and_a_burst_before_nobody(
-    mixed, make_order, monkeypatch, committing, ana, ben
+    mixed, make_order, at_once, monkeypatch, committing, ana, ben
 ):
     """P3, P12: an answer waited 20.7 s behind 1 200 new orders, and so did everybody's first order
     behind one person's burst.
     """
     urgencies: list[tuple[str, int]] = []
-    monkeypatch.setattr(tasks, "_broken_until", 0.0)
-    monkeypatch.setattr(tasks._sender, "give", lambda job: job() or True)
     monkeypatch.setattr(
         tasks.advance_run,
         "apply_async",

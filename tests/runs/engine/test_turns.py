@@ -35,11 +35,9 @@ def boss(db):
 
 
 @pytest.fixture
-def broker(monkeypatch):
+def broker(at_once, monkeypatch):
     """Messages as the broker keeps them: by urgency, then in the order in which they came."""
     messages: list[tuple[int, int, str]] = []
-    monkeypatch.setattr(tasks, "_broken_until", 0.0)
-    monkeypatch.setattr(tasks._sender, "give", lambda job: job() or True)
     monkeypatch.setattr(
         tasks.advance_run,
         "apply_async",
