@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.chaos import EFFECTS, ONCE
-from bench.chaos.faults import known
 from bench.chaos.hosts import faults as among_hosts
 from bench.chaos.hosts import network
 from bench.chaos.hosts.servers import Servers, outside
+from bench.chaos.maker import known
 from bench.chaos.wire import Wire
 from tests.run import install_missing
 from tests.servers.private import PostgreSQL, Redis

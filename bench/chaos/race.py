@@ -20,7 +20,7 @@ from bench.chaos import orders
 from bench.chaos.asking import TEAM, Asker
 from bench.chaos.books import Books
 from bench.chaos.clients import DOORS, PASSWORD, Answer, Client, Question
-from bench.chaos.faults import Maker, known
+from bench.chaos.maker import Maker, known
 from bench.chaos.world import KINDS, World, patiently
 from hitl.models import ApiToken
 from runs.models import Pause, Run

@@ -152,12 +152,12 @@ class GraphPicture(StepPicture):
     def look(self) -> None:
         if not settings.WAYSTATION_GRAPHS or not installed():
             return
-        from runs.langgraph import runner
+        from runs.langgraph.loading import load, shape_of  # here: it imports LangGraph
 
         for name in settings.WAYSTATION_GRAPHS:
             try:
-                compiled = runner.load(name)
-                graph_drawings.keep(name, runner.shape_of(compiled), described(compiled))
+                compiled = load(name)
+                graph_drawings.keep(name, shape_of(compiled), described(compiled))
             except StepFailed as error:
                 _note_problem(name, str(error))
             except Exception as error:  # noqa: BLE001  # an author's module may raise anything

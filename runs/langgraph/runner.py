@@ -1,9 +1,6 @@
-"""LangGraph as `runs.langgraph.step` sees it: the one module of `runs` that imports it, when a step
-needs it.
+"""LangGraph as `runs.langgraph.step` sees it; imported when a step needs it.
 
-A graph comes from settings, never from a template: `WAYSTATION_GRAPHS` names the module and
-attribute of a compiled graph, or of a function without arguments that gives one (or a graph to be
-compiled). It runs on a `DjangoSaver` of the run's own thread.
+A graph runs on a `DjangoSaver` of the run's own thread.
 """
 
 from __future__ import annotations
@@ -14,14 +11,12 @@ import threading
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from django.conf import settings
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphRecursionError
-from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
 from langgraph.types import Command
 
@@ -32,6 +27,7 @@ from checkpoints.models import Thread
 from checkpoints.state import codec
 from checkpoints.store import graph_drawings
 from runs.langgraph.drawing import described
+from runs.langgraph.loading import load, shape_of
 from runs.langgraph.questions import Raised
 from runs.workflows.base import Context, StepFailed
 
@@ -236,42 +232,8 @@ def opened(context: Context, space: str) -> Iterator[Graph]:
         )
 
 
-def load(name: str) -> Any:
-    """The compiled graph that settings name.
-
-    Raises StepFailed, which says what is wrong with it.
-    """
-    place = settings.WAYSTATION_GRAPHS[name]
-    module, _, attribute = place.partition(":")
-    try:
-        graph = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise StepFailed(
-            f"The graph {name!r} cannot be loaded from {place}: {error}.", code="graph_unavailable"
-        ) from error
-    if not isinstance(graph, Pregel | StateGraph) and callable(graph):
-        graph = graph()
-    compiled = graph.compile() if isinstance(graph, StateGraph) else graph
-    if not isinstance(compiled, Pregel):
-        raise StepFailed(f"{place} is no graph, and gives none.", code="graph_unavailable")
-    if compiled.interrupt_before_nodes or compiled.interrupt_after_nodes:
-        message = (
-            f"The graph {name!r} is compiled with breakpoints, which nobody is asked at here. "
-            "Let its nodes call interrupt()."
-        )
-        raise StepFailed(message, code="graph_unavailable")
-    return compiled
-
-
 def _types() -> list[tuple[str, ...]]:
     return [tuple(name.split(":")) for name in settings.WAYSTATION_GRAPH_TYPES]
-
-
-def shape_of(compiled: Any) -> str:
-    """Digest of a graph's nodes and edges."""
-    drawn = compiled.get_graph()
-    edges = sorted([edge.source, edge.target, bool(edge.conditional)] for edge in drawn.edges)
-    return codec.digest(codec.encode([sorted(drawn.nodes), edges]))
 
 
 # -- graphs that only run in an event loop

@@ -12,8 +12,8 @@ begun with what is at hand:
   branch, and asks anew what it asked there.
 
 A finished node is not done again; one that was at work is, from its top, as is one that asked.
-LangGraph itself is imported by `runs.langgraph.runner` alone, and only when such a step runs or is
-saved.
+LangGraph itself is imported by `runs.langgraph.runner` and `loading` alone, and only when such a
+step runs or is saved.
 """
 
 from __future__ import annotations

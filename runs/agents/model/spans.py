@@ -8,14 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from runs.agents.model.endpoints import ModelEndpoint, name_of
 
-if TYPE_CHECKING:
-    from runs.agents.model.client import Reply
 
-Answered = Callable[["Reply"], None]
+class Answer(Protocol):
+    """What of an answer is told."""
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def input_tokens(self) -> int: ...
+
+    @property
+    def output_tokens(self) -> int: ...
+
+
+Answered = Callable[[Answer], None]
 
 
 @contextmanager
@@ -38,7 +49,7 @@ def chat(endpoint: ModelEndpoint) -> Iterator[Answered]:
         set_status_on_exception=False,
     ) as span:
 
-        def answered(reply: Reply) -> None:
+        def answered(reply: Answer) -> None:
             span.set_attribute("gen_ai.response.model", reply.model)
             span.set_attribute("gen_ai.usage.input_tokens", reply.input_tokens)
             span.set_attribute("gen_ai.usage.output_tokens", reply.output_tokens)

@@ -171,7 +171,7 @@ def test_a_graph_that_is_named_no_more_is_drawn_as_it_was(page, graph_order, set
 def test_no_request_loads_a_graph(page, graph_order, monkeypatch):
     """What authors wrote runs in workers: pages read what these kept."""
     order = drive(graph_order("line"))
-    monkeypatch.setattr("runs.langgraph.runner.load", lambda name: pytest.fail("loaded"))
+    monkeypatch.setattr("runs.langgraph.loading.load", lambda name: pytest.fail("loaded"))
     pages(page, order)
 
 

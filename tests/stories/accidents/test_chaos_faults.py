@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from bench.chaos.faults import known
+from bench.chaos.maker import known
 from tests.servers.stack import ROOT
 
 pytestmark = pytest.mark.stack

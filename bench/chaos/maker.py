@@ -1,0 +1,81 @@
+"""What makes the faults one after the other."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import threading
+import time
+from functools import cache
+from typing import TYPE_CHECKING
+
+from bench.chaos import faults
+from bench.chaos.faults import Fault
+from bench.chaos.hosts import faults as of_hosts
+
+if TYPE_CHECKING:
+    from bench.chaos.world import World
+
+SIGN_OF_LIFE = 60.0
+"""Seconds to wait for an effect before the next fault.
+
+On a busy machine a worker may need many to start, and would die again before.
+"""
+
+
+@cache
+def known() -> dict[str, Fault]:
+    """All faults by name."""
+    by_name: dict[str, Fault] = {}
+    for module in pkgutil.iter_modules(faults.__path__):
+        by_name[module.name] = importlib.import_module(f"{faults.__name__}.{module.name}").FAULT
+    return {**by_name, **of_hosts.FAULTS}
+
+
+class Maker(threading.Thread):
+    """Makes faults in turn, every few seconds, but not before the survivors have done something
+    again.
+    """
+
+    def __init__(self, world: World, names: list[str], *, every: float, times: int) -> None:
+        super().__init__(name="faults", daemon=True)
+        self.world, self.names, self.every, self.times = world, names, every, times
+
+    def run(self) -> None:
+        try:
+            self._make_all()
+        finally:
+            if self.times:
+                self.world.ended.set()
+
+    def _make_all(self) -> None:
+        world, turn = self.world, 0
+        while not world.ended.wait(self.every * world.dice.uniform(0.5, 1.5)):
+            self._await_life()
+            if world.ended.is_set() or (self.times and turn == self.times * len(self.names)):
+                return
+            name = self.names[turn % len(self.names)]
+            turn += 1
+            try:
+                kind = known()[name].make(world)
+            except Exception as error:  # noqa: BLE001  # else lost with its thread
+                world.breach("wrong", f"the fault {name} could not be made: {error!r}")
+                world.ended.set()
+                return
+            if kind:
+                world.made[name, kind] += 1
+            world.revive()
+
+    def _await_life(self) -> None:
+        since = time.monotonic()
+        while (
+            self.world.effects.first(since) is None
+            and time.monotonic() < since + SIGN_OF_LIFE
+            and not self.world.ended.wait(0.1)
+        ):
+            pass
+
+    def stop(self) -> None:
+        self.world.ended.set()
+        self.join(90)
+        self.world.revive()
