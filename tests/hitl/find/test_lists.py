@@ -19,7 +19,7 @@ from hitl.find import counts
 from runs.models import Pause, Repository, Run, WorkOrder
 from runs.states import RunStatus
 from tests.conftest import drive, fresh, pause_of
-from tests.hitl.views.copied_rows import World
+from tests.hitl.views.lists.copied_rows import World
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

@@ -19,7 +19,7 @@ from hitl.decisions.services import Answer
 from hitl.models import ApiToken, Decision, Snooze, Via, Vote
 from runs.models import Panel, PanelMember, Run, WorkOrder
 from tests.conftest import drive, head_of, pause_of
-from tests.hitl.views.copied_rows import World
+from tests.hitl.views.lists.copied_rows import World
 from tests.worlds.people import person
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

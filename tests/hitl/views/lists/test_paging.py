@@ -42,7 +42,7 @@ from hitl.views.threads import pages as threads
 from runs.models import Artifact, Pause
 from runs.states import FailureCode, RunStatus
 from runs.threads import turns as turns
-from tests.hitl.views.copied_rows import World
+from tests.hitl.views.lists.copied_rows import World
 from tests.worlds.people import person
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

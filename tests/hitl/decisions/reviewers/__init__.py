@@ -1,0 +1,1 @@
+"""Tests of who answers a question: rules, rights, stages and stand-ins."""

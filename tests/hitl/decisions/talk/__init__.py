@@ -1,0 +1,1 @@
+"""Tests of what reviewers say to each other about a question."""

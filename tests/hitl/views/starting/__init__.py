@@ -1,0 +1,1 @@
+"""Tests of the pages by which work begins."""
